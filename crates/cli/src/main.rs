@@ -1,0 +1,2 @@
+//! The `keyfold` program.
+fn main() {}

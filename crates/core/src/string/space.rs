@@ -1,0 +1,166 @@
+//! The keys that a command names, decoded, while it is worked out.
+
+use std::collections::BTreeMap;
+
+use crate::resp::Answer;
+
+/// A string key: its value, and when it expires.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The value, as the application wrote it.
+    pub value: Vec<u8>,
+    /// When it expires, in milliseconds since 1970, or never.
+    pub expires_at_ms: Option<i64>,
+}
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Nothing; the key does not exist.
+    Nothing,
+    /// A string.
+    String(Entry),
+    /// A list, hash, set, sorted set, stream or module type, by the name TYPE gives.
+    Other(Vec<u8>),
+}
+
+/// A part of a server's reply to an [`Ask`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Nil.
+    Nil,
+    /// A simple or bulk string.
+    Bytes(Vec<u8>),
+    /// An integer.
+    Integer(i64),
+    /// An error, its code first, without the leading `-`.
+    Error(String),
+}
+
+/// Commands that the server must run, atomically, before the function can go on. They name only the
+/// scratch key, which each ask begins and ends without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The commands, each a list of arguments.
+    pub commands: Vec<Vec<Vec<u8>>>,
+}
+
+/// Why a function stopped without a reply of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// An error reply, code first: `ERR syntax error`.
+    Error(String),
+    /// Run these on the server, put the replies where [`Space::help`] finds them, and call again.
+    Ask(Ask),
+}
+
+impl From<&str> for Halt {
+    fn from(message: &str) -> Self {
+        Self::Error(message.to_owned())
+    }
+}
+
+/// How a function ends: a reply written, or a halt.
+pub type Flow = Result<(), Halt>;
+
+/// The error of a command that meets another type.
+pub const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+#[derive(Clone, Debug)]
+struct Slot {
+    held: Held,
+    changed: bool,
+}
+
+/// Decoded keys, and what a command did to them.
+///
+/// A key that was not loaded reads as absent; loading is the exchange's part.
+#[derive(Clone, Debug, Default)]
+pub struct Space {
+    slots: BTreeMap<Vec<u8>, Slot>,
+    now_ms: i64,
+    help: Option<Vec<Reply>>,
+}
+
+impl Space {
+    /// An empty space at a time, in milliseconds since 1970 by the server's clock.
+    pub fn new(now_ms: i64) -> Self {
+        Self { now_ms, ..Self::default() }
+    }
+
+    /// The time the command runs at, in milliseconds since 1970.
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// Moves the clock; what has expired by then reads as absent.
+    pub fn set_now_ms(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Puts what the server holds under `key`. An expired string is loaded as nothing.
+    pub fn load(&mut self, key: &[u8], held: Held) {
+        self.slots.insert(key.to_vec(), Slot { held, changed: false });
+    }
+
+    /// The string under `key`, none where there is none or it has expired.
+    ///
+    /// # Errors
+    /// WRONGTYPE where the key holds another type.
+    pub fn string(&self, key: &[u8]) -> Result<Option<&Entry>, Halt> {
+        match self.held(key) {
+            Held::Nothing => Ok(None),
+            Held::String(entry) => Ok(Some(entry)),
+            Held::Other(_) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    /// What `key` holds now.
+    pub fn held(&self, key: &[u8]) -> &Held {
+        match self.slots.get(key).map(|slot| &slot.held) {
+            Some(Held::String(entry)) if entry.expires_at_ms.is_some_and(|at| at <= self.now_ms) => &Held::Nothing,
+            Some(held) => held,
+            None => &Held::Nothing,
+        }
+    }
+
+    /// Writes a string, its expiry included, whatever was there.
+    pub fn put(&mut self, key: &[u8], entry: Entry) {
+        self.slots.insert(key.to_vec(), Slot { held: Held::String(entry), changed: true });
+    }
+
+    /// Removes a key.
+    pub fn remove(&mut self, key: &[u8]) {
+        self.slots.insert(key.to_vec(), Slot { held: Held::Nothing, changed: true });
+    }
+
+    /// The keys that were written or removed, with what they hold now; in the order of their bytes.
+    pub fn changes(&self) -> impl Iterator<Item = (&[u8], &Held)> {
+        self.slots.iter().filter(|(_, slot)| slot.changed).map(|(key, slot)| (key.as_slice(), &slot.held))
+    }
+
+    /// The replies to the last [`Ask`], one a command; taken, so that the next ask starts afresh.
+    pub fn help(&mut self) -> Option<Vec<Reply>> {
+        self.help.take()
+    }
+
+    /// Hands over the replies to an [`Ask`].
+    pub fn answer_ask(&mut self, replies: Vec<Reply>) {
+        self.help = Some(replies);
+    }
+}
+
+/// Runs a command's function and writes its error as the reply where it halts on one.
+///
+/// # Errors
+/// The ask, where the server's help is needed.
+pub fn finish(flow: Flow, answer: &mut Answer<'_>) -> Result<(), Ask> {
+    match flow {
+        Ok(()) => Ok(()),
+        Err(Halt::Error(message)) => {
+            answer.error(&message);
+            Ok(())
+        }
+        Err(Halt::Ask(ask)) => Err(ask),
+    }
+}

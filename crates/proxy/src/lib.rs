@@ -1,0 +1,1 @@
+//! Sockets around the core.
