@@ -7,5 +7,7 @@
 //! | --- | --- |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`string`] | what each string command does to decoded values |
+pub mod exchange;
 pub mod resp;
+pub mod session;
 pub mod string;
