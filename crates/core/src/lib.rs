@@ -5,8 +5,10 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`string`] | what each string command does to decoded values |
+pub mod command;
 pub mod exchange;
 pub mod resp;
 pub mod session;
