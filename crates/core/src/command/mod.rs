@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`table`] | the commands of all known servers, found by name |
+//! | [`mod@table`] | the commands of all known servers, found by name |
 //! | [`keys`] | the keys of one request, by the command's key specs |
 //! | `special` | the few commands whose keys no spec describes |
 //!
