@@ -7,5 +7,7 @@
 //! | --- | --- |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`string`] | what each string command does to decoded values |
+//! | [`template`] | the shapes of families of keys |
 pub mod resp;
 pub mod string;
+pub mod template;
