@@ -5,9 +5,11 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`placement`] | the rules that give keys their places |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`string`] | what each string command does to decoded values |
 //! | [`template`] | the shapes of families of keys |
+pub mod placement;
 pub mod resp;
 pub mod string;
 pub mod template;

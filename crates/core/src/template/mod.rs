@@ -23,6 +23,7 @@ pub(crate) mod tests;
 
 pub use automaton::{Automaton, Relation};
 pub use error::TemplateError;
+pub(crate) use key::hex_bytes;
 pub use key::{Part, Parts};
 
 use std::fmt;
