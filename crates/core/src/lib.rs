@@ -5,10 +5,12 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`layout`] | the versioned set of namespaces; from keys to places and back |
 //! | [`placement`] | the rules that give keys their places |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`string`] | what each string command does to decoded values |
 //! | [`template`] | the shapes of families of keys |
+pub mod layout;
 pub mod placement;
 pub mod resp;
 pub mod string;
