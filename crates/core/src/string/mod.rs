@@ -7,6 +7,8 @@
 //! A function never changes the space before it can fail, and never before it asks for help: it may be
 //! run again from the start.
 
+mod bits;
+pub mod glob;
 mod space;
 
 pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, WRONG_TYPE, finish};
@@ -27,6 +29,11 @@ pub type Run = fn(&Call<'_>, &mut Space, &mut Answer<'_>) -> Flow;
 pub fn lookup(name: &[u8]) -> Option<Run> {
     match name {
         b"strlen" => Some(strlen),
+        b"setbit" => Some(bits::setbit),
+        b"getbit" => Some(bits::getbit),
+        b"bitcount" => Some(bits::bitcount),
+        b"bitpos" => Some(bits::bitpos),
+        b"bitop" => Some(bits::bitop),
         _ => None,
     }
 }
