@@ -67,7 +67,9 @@ impl Count {
             (Mark::WholeBucket, 0)
         };
         name::encode_head(namespace, mark, name);
-        name::encode_base62((remainder + self.turn(field)) % self.count, name);
+        // Both are below the count, so one subtraction does for a division.
+        let bucket = remainder + self.turn(field);
+        name::encode_base62(if bucket < self.count { bucket } else { bucket - self.count }, name);
         true
     }
 
