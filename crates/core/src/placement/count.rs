@@ -99,8 +99,14 @@ impl Count {
         }
     }
 
-    pub(super) fn names_bucket(&self, bucket: &[u8]) -> bool {
-        name::decode_base62(bucket).is_some_and(|number| number < self.count)
+    pub(super) fn names_bucket(&self, template: &Template, mark: Mark, bucket: &[u8]) -> bool {
+        let kind = self.spreading.and_then(|part| template.placeholders().get(part)).map(|part| part.kind);
+        let form_occurs = match mark {
+            Mark::Bucket => kind.is_some(),
+            // Every int can be divided.
+            _ => !kind.is_some_and(Type::is_int),
+        };
+        form_occurs && name::decode_base62(bucket).is_some_and(|number| number < self.count)
     }
 
     /// The value of `bucket` in a layout file.

@@ -169,7 +169,7 @@ fn refusals_say_what_to_write() {
         "`{id:uint}`: unknown type \"uint\"; there are `int`, `int(12)` (zero-padded), `uuid` and `hex`, and text is \
          written without a type, `{id}`"
     );
-    for width in ["int(0)", "int(19)", "int(+3)x", "int()"] {
+    for width in ["int(0)", "int(19)", "int(+3)", "int(03)", "int()"] {
         assert!(Template::parse(&format!("{{a:{width}}}")).is_err(), "{width}");
     }
 }
