@@ -67,6 +67,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// A session of a client that has just come, in the database that clients start in.
+    pub fn starting_in(database: u32) -> Self {
+        Self { database, ..Self::default() }
+    }
+
     /// The protocol the client speaks.
     pub fn protocol(&self) -> Protocol {
         self.protocol
