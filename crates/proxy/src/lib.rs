@@ -1,1 +1,53 @@
-//! Sockets around the core.
+//! Sockets around the core: what it takes to put [`keyfold_core`] between clients and a server.
+//!
+//! ```text
+//!             one worker, one thread
+//!           ┌───────────────────────────────────────────────┐
+//! client ──▶│ connection ─ plan, begin ─▶ outbox ▶ upstream │──▶ server
+//! client ◀──│ outbox ◀─── exchange ◀──── queue ◀──── replies │◀──
+//!           └───────────────────────────────────────────────┘
+//! ```
+//! Nothing here knows what folding is: a request goes to the core's [`Session`](keyfold_core::session::Session),
+//! replies go to its [`Exchange`](keyfold_core::exchange::Exchange), and this crate moves the bytes. What it
+//! keeps:
+//!
+//! - A client's answers come in the order of its requests, and a reply goes to the request that caused it or
+//!   to none: a lost connection takes all that was awaited on it along.
+//! - Nothing waits without bound and nothing grows without bound; each bound is an option in [`config`].
+//! - A request that was accepted is answered, also while the proxy stops.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`config`], [`address`] | what the proxy can be told |
+//! | `proxy`, `shutdown` | its start and its end |
+//! | `listen` | accepting, and handing connections to workers |
+//! | `folding` | the layout in use |
+//! | `worker` | one thread and what its tasks share |
+//! | `client` | a client: its requests, slots and answers |
+//! | `upstream` | connections to the server: shared, own, for errands |
+//! | `socket`, `inbox`, `outbox`, `tls` | bytes in and out |
+//! | `clock`, `nonce`, `backoff`, `stats` | the server's time, unique numbers, waiting, counting |
+pub mod address;
+mod backoff;
+mod client;
+mod clock;
+pub mod config;
+mod folding;
+mod inbox;
+mod listen;
+mod nonce;
+mod outbox;
+mod proxy;
+mod shutdown;
+mod socket;
+mod stats;
+mod tls;
+mod upstream;
+mod worker;
+
+pub use config::Config;
+pub use proxy::{Handle, ServeError, StartError, serve, start};
+pub use stats::Totals;
+pub use tls::TlsError;
+pub use upstream::{Errand, LinkError};
+pub use worker::Task;

@@ -43,7 +43,8 @@ impl Unfold {
     }
 
     fn show(&mut self, key: Vec<u8>) {
-        if self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, &key)) {
+        // A lone star is no pattern to the server; it shows the empty key too.
+        if self.pattern.as_ref().is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, &key)) {
             self.keys.push(key);
         }
     }

@@ -105,6 +105,13 @@ pub struct Layout {
     order: Vec<NamespaceIndex>,
 }
 
+/// No namespaces: every key stays as it is.
+impl Default for Layout {
+    fn default() -> Self {
+        Self::new(Epoch(0), NamespaceId(0), Vec::new())
+    }
+}
+
 impl Layout {
     fn new(epoch: Epoch, next_id: NamespaceId, namespaces: Vec<Namespace>) -> Self {
         let templates: Vec<_> = namespaces.iter().map(|namespace| &namespace.template).collect();

@@ -86,6 +86,8 @@ pub struct Peer {
     pub address: String,
     /// The address it connected to.
     pub local_address: String,
+    /// The database it starts in.
+    pub database: u32,
 }
 
 /// A client's session.
@@ -115,9 +117,9 @@ impl Session {
     /// The session of a client that has just connected.
     pub fn new(peer: Peer, env: &Env<'_>) -> Self {
         Self {
-            peer,
             protocol: Protocol::Resp2,
-            database: 0,
+            database: peer.database,
+            peer,
             user: env.users.initial(),
             name: Vec::new(),
             library: (Vec::new(), Vec::new()),
@@ -178,7 +180,7 @@ impl Session {
 
     fn reset(&mut self) {
         self.protocol = Protocol::Resp2;
-        self.database = 0;
+        self.database = self.peer.database;
         self.user = None;
         self.name.clear();
         self.reply_mode = ReplyMode::On;

@@ -1,0 +1,233 @@
+//! A client's task: one poll function that reads, begins requests and flushes.
+//!
+//! A wake costs at most one read and one write where that is all there is to do. The loop ends only where
+//! every reason to go on has a waker: the socket's, the server connection's, or the client's own.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use keyfold_core::session::Peer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::requests::Requests;
+use super::{Client, Ending};
+use crate::inbox::{self, Inbox, SCRATCH_BYTES};
+use crate::listen::Seat;
+use crate::socket::Socket;
+use crate::worker::Worker;
+
+/// After so many full reads in a row others get their turn.
+const READS_PER_TURN: usize = 4;
+
+/// How long a closed connection is still read from, so that what the client had sent on does not make its
+/// system throw away our last answer.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What is still read from the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Input {
+    Open,
+    /// The client says no more.
+    Ended,
+    /// The proxy reads no more: it shuts down, or the client broke the protocol or asked to be closed.
+    Closed,
+}
+
+/// A client with its socket.
+#[derive(Debug)]
+struct Connection {
+    client: Rc<Client>,
+    worker: Rc<Worker>,
+    key: usize,
+    inbox: Inbox,
+    requests: Requests,
+    input: Input,
+    _seat: Seat,
+}
+
+/// Serves one client to its end.
+pub(crate) async fn serve(mut socket: Socket, worker: Rc<Worker>, seat: Seat) {
+    let mut connection = Connection::new(describe(&socket, &worker), Rc::clone(&worker), seat);
+    let ended = std::future::poll_fn(|cx| connection.poll(cx, &mut socket)).await;
+    match ended {
+        Ok(()) if connection.is_finished() && connection.input == Input::Closed => Box::pin(linger(socket)).await,
+        Ok(()) => {}
+        Err(error) => tracing::debug!(%error, "client gone"),
+    }
+    if let Some(ending) = connection.client.ending.get() {
+        log_ending(ending, &worker);
+    }
+}
+
+/// Who the client is, for CLIENT INFO.
+fn describe(socket: &Socket, worker: &Worker) -> Peer {
+    static LAST_ID: AtomicU64 = AtomicU64::new(0);
+    let (address, local_address) = socket.addresses();
+    let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
+    Peer { id, address, local_address, database: worker.config.upstream.database }
+}
+
+/// Says that no more comes, and waits until the client has heard.
+async fn linger(mut socket: Socket) {
+    let drain = async {
+        socket.shutdown().await?;
+        let mut discarded = [0; 1024];
+        while socket.read(&mut discarded).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(LINGER, drain).await;
+}
+
+impl Connection {
+    fn new(peer: Peer, worker: Rc<Worker>, seat: Seat) -> Self {
+        let client = Rc::new(Client::new(peer, &worker));
+        let key = worker.clients.borrow_mut().insert(Rc::clone(&client));
+        let requests = Requests::new(Rc::clone(&client), Rc::clone(&worker));
+        Self { client, worker, key, inbox: Inbox::default(), requests, input: Input::Open, _seat: seat }
+    }
+
+    /// Does all that can be done now; ready when the connection is to be closed.
+    fn poll(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<()>> {
+        let _ = self.client.task.set(cx.waker().clone());
+        self.client.woken.set(false);
+        if self.client.ending.get().is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        self.resume();
+        self.poll_requests(cx, socket)?;
+        self.release_own_lane();
+        loop {
+            let flushed = self.poll_answers(cx, socket)?;
+            // Room in the outbox may be what the next request waited for.
+            if !self.resume() {
+                return if flushed.is_ready() && self.is_finished() { Poll::Ready(Ok(())) } else { Poll::Pending };
+            }
+        }
+    }
+
+    /// Begins requests that had to wait; whether any could.
+    fn resume(&mut self) -> bool {
+        if !self.requests.blocked {
+            return false;
+        }
+        let used = self.requests.begin_all(self.inbox.rest());
+        self.inbox.consume(used);
+        if self.requests.over {
+            self.input = Input::Closed;
+        }
+        used > 0
+    }
+
+    /// Reads what has come. At a shutdown this is the last time: what has come by now counts as accepted.
+    fn poll_requests(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<()> {
+        self.poll_input(cx, socket)?;
+        if self.worker.stopping.get() && self.input == Input::Open {
+            self.input = Input::Closed;
+        }
+        Ok(())
+    }
+
+    fn poll_input(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<()> {
+        let worker = Rc::clone(&self.worker);
+        let mut scratch = worker.scratch.borrow_mut();
+        for _ in 0..READS_PER_TURN {
+            if self.input != Input::Open || (self.requests.blocked && self.inbox.len() >= SCRATCH_BYTES) {
+                return Ok(());
+            }
+            let Poll::Ready(read) = inbox::poll_read(socket, cx, &mut scratch)? else { return Ok(()) };
+            if read == 0 {
+                self.input = Input::Ended;
+                return Ok(());
+            }
+            self.client.heard.set(worker.tick.get());
+            self.handle_input(&scratch[..read]);
+        }
+        self.client.wake();
+        Ok(())
+    }
+
+    fn handle_input(&mut self, fresh: &[u8]) {
+        if self.requests.blocked {
+            self.inbox.push(fresh);
+        } else if self.inbox.len() == 0 {
+            let used = self.requests.begin_all(fresh);
+            self.inbox.push(&fresh[used..]);
+        } else {
+            self.inbox.push(fresh);
+            let used = self.requests.begin_all(self.inbox.rest());
+            self.inbox.consume(used);
+        }
+        if self.requests.over {
+            self.input = Input::Closed;
+        }
+    }
+
+    fn poll_answers(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<Poll<()>> {
+        let mut state = self.client.state.borrow_mut();
+        let before = state.outbox.unsent();
+        if before == 0 {
+            return Ok(Poll::Ready(()));
+        }
+        let flushed = state.outbox.poll_flush(socket, cx)?;
+        if state.outbox.unsent() < before {
+            self.client.took.set(self.worker.tick.get());
+        }
+        Ok(flushed)
+    }
+
+    /// Gives the own connection back once it holds nothing of this client. Where the client says no more it
+    /// is ended instead: a command that blocks there would never be answered.
+    fn release_own_lane(&mut self) {
+        // A request may wait for this very connection to be ready.
+        if self.requests.blocked && self.input == Input::Open {
+            return;
+        }
+        let mut state = self.client.state.borrow_mut();
+        let Some(own) = &state.own else { return };
+        if state.own_in_flight == 0 && state.session.own_lane_is_clean() && !state.session.awaits_pushes() {
+            if let Some(own) = state.own.take() {
+                self.worker.lanes.give_back(own, &self.worker);
+            }
+        } else if self.input != Input::Open && !self.requests.blocked {
+            own.finish();
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        let state = self.client.state.borrow();
+        self.input != Input::Open && !self.requests.blocked && state.slots.is_empty() && state.outbox.unsent() == 0
+    }
+}
+
+/// Whatever ended the task, what it had begun is carried through.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.worker.forget_client(self.key);
+        let mut state = self.client.state.borrow_mut();
+        state.gone = true;
+        state.drop_answers();
+        if let Some(own) = state.own.take() {
+            own.finish();
+        }
+    }
+}
+
+fn log_ending(ending: Ending, worker: &Worker) {
+    let limits = &worker.config.limits;
+    match ending {
+        Ending::Idle => tracing::info!("client closed: it was idle for longer than --idle-timeout"),
+        Ending::WriteStalled => {
+            tracing::warn!("client closed: it took none of its answers for longer than --write-timeout");
+        }
+        Ending::AnswersOverLimit => tracing::warn!(
+            limit = limits.max_queued_answer_bytes,
+            "client closed: the answers that wait for it are over --max-queued-answer-bytes"
+        ),
+        Ending::ServerStateLost => {
+            tracing::info!("client closed: its subscriptions or WATCH were lost with the connection to the server");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! One client, as the rest of its worker sees it.
+//!
+//! A client is in two halves. [`Connection`](connection::Connection) is its task: it owns the socket, reads
+//! and begins requests, and flushes. [`Client`] is what the connections to the server reach: the requests
+//! under way and the answers on their way out.
+//!
+//! ```text
+//! slots   [ first ] [ second ] [ third ]        oldest first; each is under way, or answered and parked
+//!             │          └────────┴── answers wait in their slots
+//!             └── answered straight into the outbox, then all behind it that are complete
+//! ```
+//! What holds: bytes reach the outbox in the order of the requests, and only whole answers do.
+
+mod connection;
+mod requests;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::Waker;
+
+use keyfold_core::exchange::{Env, Exchange, Io, Step};
+use keyfold_core::session::{Lane, Peer, Session};
+
+use crate::outbox::Outbox;
+use crate::upstream::Upstream;
+use crate::worker::Worker;
+
+pub(crate) use connection::serve;
+
+/// A client without requests under way keeps room for so many.
+const KEPT_SLOTS: usize = 32;
+
+/// The half of a client that its worker shares.
+#[derive(Debug)]
+pub(crate) struct Client {
+    state: RefCell<State>,
+    task: OnceCell<Waker>,
+    /// The task has been woken and hasn't run yet.
+    woken: Cell<bool>,
+    /// It waits for a connection to the server to be ready.
+    waiting: Cell<bool>,
+    ending: Cell<Option<Ending>>,
+    /// The worker's tick when it last said something.
+    heard: Cell<u32>,
+    /// The worker's tick when it last took a byte of what waits for it, or when nothing waited.
+    took: Cell<u32>,
+    max_queued_answer_bytes: usize,
+}
+
+/// Why a client is closed at once, whatever is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Idle,
+    WriteStalled,
+    AnswersOverLimit,
+    ServerStateLost,
+}
+
+/// How a request goes on after a reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It is answered, or waits for the rest of its replies.
+    Kept,
+    /// It wrote more commands, which will have so many replies.
+    More(u32),
+}
+
+#[derive(Debug)]
+struct State {
+    session: Session,
+    slots: VecDeque<Slot>,
+    /// The number of the first slot; they are numbered in order, for the client's life.
+    first: u64,
+    outbox: Outbox,
+    parked_bytes: usize,
+    /// The last slot must be answered before another request begins.
+    held: bool,
+    /// The task is gone: requests under way are carried through, their answers dropped.
+    gone: bool,
+    own: Option<Rc<Upstream>>,
+    /// Requests under way on the own lane.
+    own_in_flight: usize,
+}
+
+/// A request that has begun and isn't answered, or whose answer waits for those before.
+#[derive(Debug)]
+struct Slot {
+    lane: Lane,
+    /// None once it is answered.
+    exchange: Option<Exchange>,
+    answer: Vec<u8>,
+}
+
+impl Client {
+    fn new(peer: Peer, worker: &Worker) -> Self {
+        let state = State {
+            session: worker.with_env(|env| Session::new(peer, env)),
+            slots: VecDeque::new(),
+            first: 0,
+            outbox: Outbox::default(),
+            parked_bytes: 0,
+            held: false,
+            gone: false,
+            own: None,
+            own_in_flight: 0,
+        };
+        Self {
+            state: RefCell::new(state),
+            task: OnceCell::new(),
+            woken: Cell::new(false),
+            waiting: Cell::new(false),
+            ending: Cell::new(None),
+            heard: Cell::new(worker.tick.get()),
+            took: Cell::new(worker.tick.get()),
+            max_queued_answer_bytes: worker.config.limits.max_queued_answer_bytes,
+        }
+    }
+
+    /// Takes a reply to the request in this slot.
+    pub(crate) fn handle_reply(&self, slot: u64, reply: &[u8], env: &mut Env<'_>, wire: &mut Vec<u8>) -> Progress {
+        let mut state = self.state.borrow_mut();
+        let progress = state.handle_reply(slot, reply, env, wire);
+        self.after_answer(&mut state);
+        progress
+    }
+
+    /// Takes a reply on the client's own lane; true when it is a push and goes to the client as it is.
+    pub(crate) fn handle_push(&self, reply: &[u8]) -> bool {
+        let mut state = self.state.borrow_mut();
+        let pushed = state.session.handle_push(reply);
+        if pushed {
+            state.outbox.buffer().extend_from_slice(reply);
+            self.after_answer(&mut state);
+        }
+        pushed
+    }
+
+    /// Answers the request in this slot with an error: its connection is lost.
+    pub(crate) fn handle_server_lost(&self, slot: u64, reason: &str) {
+        let mut state = self.state.borrow_mut();
+        state.handle_server_lost(slot, reason);
+        self.after_answer(&mut state);
+    }
+
+    /// Whether its own lane holds something that would be lost with it.
+    pub(crate) fn holds_server_state(&self) -> bool {
+        !self.state.borrow().session.own_lane_is_clean()
+    }
+
+    /// Its own lane is gone. A client that had state there (a subscription, a WATCH) is closed, as if the
+    /// server itself had gone: it would wait for messages that never come, or trust a WATCH that isn't there.
+    pub(crate) fn handle_own_lane_lost(&self, stateful: bool) {
+        self.state.borrow_mut().own = None;
+        if stateful {
+            self.ending.set(Some(Ending::ServerStateLost));
+        }
+        self.wake();
+    }
+
+    /// Has its task run, after what runs now.
+    pub(crate) fn wake(&self) {
+        if !self.woken.replace(true)
+            && let Some(task) = self.task.get()
+        {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Notes that it waits for the server; false when it already did.
+    pub(crate) fn start_waiting(&self) -> bool {
+        !self.waiting.replace(true)
+    }
+
+    /// Has it try again.
+    pub(crate) fn stop_waiting(&self) {
+        self.waiting.set(false);
+        self.wake();
+    }
+
+    /// Closes it where it was silent or stalled for too long, and gives back what it need not hold. Called
+    /// every second; limits of 0 ticks are none.
+    pub(crate) fn check(&self, tick: u32, idle_ticks: u32, stall_ticks: u32) {
+        let mut state = self.state.borrow_mut();
+        let silent = tick.saturating_sub(self.heard.get());
+        let stalled = tick.saturating_sub(self.took.get());
+        if state.outbox.unsent() == 0 {
+            self.took.set(tick);
+        } else if stall_ticks > 0 && stalled > stall_ticks {
+            self.ending.set(Some(Ending::WriteStalled));
+            self.wake();
+        }
+        if silent > 0 && state.slots.is_empty() {
+            state.outbox.trim();
+            state.slots.shrink_to(KEPT_SLOTS);
+            // A client that listens to channels or is blocked owes no word, as in Redis.
+            if idle_ticks > 0 && silent > idle_ticks && state.own.is_none() {
+                self.ending.set(Some(Ending::Idle));
+                self.wake();
+            }
+        }
+    }
+
+    fn after_answer(&self, state: &mut State) {
+        if state.gone {
+            state.drop_answers();
+        } else if state.queued_bytes() > self.max_queued_answer_bytes {
+            self.ending.set(Some(Ending::AnswersOverLimit));
+            state.gone = true;
+            state.drop_answers();
+        }
+        self.wake();
+    }
+}
+
+impl State {
+    fn queued_bytes(&self) -> usize {
+        self.outbox.unsent() + self.parked_bytes
+    }
+
+    fn handle_reply(&mut self, slot: u64, reply: &[u8], env: &mut Env<'_>, wire: &mut Vec<u8>) -> Progress {
+        let Some(index) = self.index(slot) else { return Progress::Kept };
+        let slot = &mut self.slots[index];
+        let Some(exchange) = &mut slot.exchange else { return Progress::Kept };
+        let answer = if index == 0 { self.outbox.buffer() } else { &mut slot.answer };
+        match exchange.handle_reply(reply, env, &mut Io { wire, answer }) {
+            Step::Wait => Progress::Kept,
+            Step::More(replies) => Progress::More(replies),
+            Step::Done(effect) => {
+                self.session.apply(effect);
+                self.complete(index);
+                Progress::Kept
+            }
+        }
+    }
+
+    fn handle_server_lost(&mut self, slot: u64, reason: &str) {
+        let Some(index) = self.index(slot) else { return };
+        let slot = &mut self.slots[index];
+        if slot.exchange.is_none() {
+            return;
+        }
+        let answer = if index == 0 { self.outbox.buffer() } else { &mut slot.answer };
+        self.session.server_lost(slot.lane, reason, answer);
+        self.complete(index);
+    }
+
+    fn index(&self, slot: u64) -> Option<usize> {
+        let index = usize::try_from(slot.checked_sub(self.first)?).ok()?;
+        (index < self.slots.len()).then_some(index)
+    }
+
+    /// Marks a slot as answered; sends what is complete at the front.
+    fn complete(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.exchange = None;
+        if matches!(slot.lane, Lane::Own { .. }) {
+            self.own_in_flight -= 1;
+        }
+        if index > 0 {
+            self.parked_bytes += slot.answer.len();
+            return;
+        }
+        while let Some(slot) = self.slots.pop_front_if(|slot| slot.exchange.is_none()) {
+            self.first += 1;
+            self.parked_bytes = self.parked_bytes.saturating_sub(slot.answer.len());
+            self.outbox.buffer().extend_from_slice(&slot.answer);
+        }
+        self.held &= !self.slots.is_empty();
+    }
+
+    /// Adds a slot whose answer is known already.
+    fn park(&mut self, answer: Vec<u8>) {
+        self.parked_bytes += answer.len();
+        self.slots.push_back(Slot { lane: Lane::Local, exchange: None, answer });
+    }
+
+    fn drop_answers(&mut self) {
+        self.outbox.clear();
+        self.parked_bytes = 0;
+        for slot in &mut self.slots {
+            slot.answer = Vec::new();
+        }
+    }
+}

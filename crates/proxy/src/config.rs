@@ -1,0 +1,156 @@
+//! What the proxy can be told, with every default in one place.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use keyfold_core::access::Users;
+use keyfold_core::layout::Layout;
+use keyfold_core::resp::RequestLimits;
+
+use crate::address::{ListenAddress, ServerAddress};
+
+/// Everything the proxy needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients come in (`--listen`).
+    pub listen: Vec<ListenAddress>,
+    /// The server behind (`--upstream`).
+    pub upstream: ServerAddress,
+    /// Worker threads (`--threads`); none: one on up to two cores, else half the cores, at most four.
+    pub threads: Option<NonZero<usize>>,
+    /// The certificate shown on `tls://` listeners.
+    pub client_tls: Option<ClientTls>,
+    /// How the server's certificate is checked.
+    pub server_tls: ServerTls,
+    /// Who may use the proxy (`--users`, `--password`).
+    pub users: Arc<Users>,
+    /// The namespaces, as the server holds them.
+    pub layout: Layout,
+    /// Listen beyond loopback even where clients needn't authenticate (`--allow-open`).
+    pub allow_open: bool,
+    /// Bounds on what clients may take.
+    pub limits: Limits,
+    /// Bounds on waiting.
+    pub timeouts: Timeouts,
+}
+
+impl Config {
+    /// A proxy for `upstream` that listens nowhere yet, all else by default.
+    pub fn new(upstream: ServerAddress) -> Self {
+        Self {
+            listen: Vec::new(),
+            upstream,
+            threads: None,
+            client_tls: None,
+            server_tls: ServerTls::default(),
+            users: Arc::new(Users::open()),
+            layout: Layout::default(),
+            allow_open: false,
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+        }
+    }
+
+    /// How many workers run.
+    pub fn worker_count(&self) -> usize {
+        self.threads.map_or_else(default_workers, NonZero::get)
+    }
+}
+
+/// The server and the clients need cores too: half of them go to the proxy, and past four it is the server,
+/// which runs commands on one thread, that is busy.
+fn default_workers() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if cores <= 2 { 1 } else { (cores / 2).min(4) }
+}
+
+/// Bounds on what clients may take.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Clients at one time (`--max-clients`); one more is told so and closed. As in Redis.
+    pub max_clients: usize,
+    /// How large a request may be (`--max-request-bytes`).
+    pub request: RequestLimits,
+    /// Requests of one client that may be under way (`--max-in-flight`); past it the client isn't read from.
+    pub max_in_flight: usize,
+    /// Answer bytes that may wait for one client before it isn't read from any more.
+    pub answer_high_water_bytes: usize,
+    /// Answer bytes that may wait for one client at all (`--max-queued-answer-bytes`); past it, it is closed.
+    pub max_queued_answer_bytes: usize,
+    /// Command bytes that may wait for one connection to the server; past it, no client begins a request there.
+    pub server_high_water_bytes: usize,
+    /// Connections that had a client to themselves and are kept for the next, in each worker.
+    pub idle_server_connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_clients: 10_000,
+            request: RequestLimits::default(),
+            max_in_flight: 1024,
+            answer_high_water_bytes: 1 << 20,
+            max_queued_answer_bytes: 256 << 20,
+            server_high_water_bytes: 4 << 20,
+            idle_server_connections: 16,
+        }
+    }
+}
+
+/// Bounds on waiting. Zero stands for *no bound* where that is said.
+#[derive(Clone, Debug)]
+pub struct Timeouts {
+    /// To connect to the server, TLS and greeting included (`--connect-timeout`).
+    pub connect: Duration,
+    /// For the server to answer on a connection that stays open (`--server-timeout`); zero: for ever.
+    ///
+    /// A minute by default: longer than scripts and KEYS on large data take, short enough that a server or
+    /// a network that swallows bytes is noticed. Commands that block have connections of their own and are
+    /// exempt; there TCP keepalive notices a dead peer.
+    pub server: Duration,
+    /// For a client to say something (`--idle-timeout`); zero: for ever, as in Redis.
+    pub idle_client: Duration,
+    /// For a client to take any byte of the answers that wait for it (`--write-timeout`); zero: for ever.
+    pub write_stall: Duration,
+    /// For a client's TLS handshake.
+    pub handshake: Duration,
+    /// For the requests under way to be answered at a shutdown (`--shutdown-timeout`).
+    pub shutdown: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            server: Duration::from_secs(60),
+            idle_client: Duration::ZERO,
+            write_stall: Duration::from_secs(60),
+            handshake: Duration::from_secs(10),
+            shutdown: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What `tls://` listeners show and ask.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    /// The certificate chain, PEM (`--tls-cert`).
+    pub cert: PathBuf,
+    /// Its key, PEM (`--tls-key`).
+    pub key: PathBuf,
+    /// Clients have to show a certificate that this authority signed, PEM (`--tls-client-ca`).
+    pub client_ca: Option<PathBuf>,
+}
+
+/// How a server behind `rediss://` is checked, and what it is shown.
+#[derive(Clone, Debug, Default)]
+pub struct ServerTls {
+    /// The authority that signed its certificate, PEM (`--upstream-ca`); none: those of the system.
+    pub ca: Option<PathBuf>,
+    /// A certificate chain and its key to show, both PEM (`--upstream-cert`, `--upstream-key`).
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Take any certificate (`--upstream-insecure`): encrypted, but no proof of whom one talks to.
+    pub insecure: bool,
+}

@@ -1,0 +1,265 @@
+//! Starts a proxy and ends it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, watch};
+use tokio_rustls::rustls::ClientConfig;
+
+use crate::address::{ListenAddress, Route};
+use crate::config::Config;
+use crate::folding::Folding;
+use crate::listen::{self, Listener, Room};
+use crate::shutdown::{Phase, Stopper, follow_signals};
+use crate::stats::{Stats, Totals};
+use crate::tls::{self, TlsError};
+use crate::worker::{self, Order, Task, Worker};
+
+/// Descriptors that are not clients: listeners, connections to the server, the runtimes' own.
+const OTHER_DESCRIPTORS: u64 = 128;
+
+/// Why a proxy didn't start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is nowhere to listen.
+    #[error("nowhere to listen: name an address with --listen")]
+    NoListener,
+    /// Anyone could come in.
+    #[error(
+        "refusing to listen on {0}: other machines can reach it and clients need no password; configure users or a \
+         password, listen on 127.0.0.1, or say --allow-open if the network keeps strangers out"
+    )]
+    Open(ListenAddress),
+    /// An address can't be had.
+    #[error("can't listen on {address}: {source}")]
+    Bind {
+        /// Which.
+        address: ListenAddress,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A certificate is of no use.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The system gives no randomness.
+    #[error("the system has no randomness: {0}")]
+    Randomness(#[from] getrandom::Error),
+    /// A thread or its runtime didn't start.
+    #[error("can't start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// Why a running proxy ended otherwise than asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// It never started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A thread ended by itself.
+    #[error("a thread of the proxy died: {0}")]
+    Thread(io::Error),
+}
+
+/// A proxy that runs. Dropping it ends it at once.
+#[derive(Debug)]
+pub struct Handle {
+    addresses: Vec<ListenAddress>,
+    stopper: Stopper,
+    workers: Vec<mpsc::UnboundedSender<Order>>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    room: Arc<Room>,
+    stats: Vec<Arc<Stats>>,
+}
+
+/// Starts a proxy on threads of its own, and returns once it listens.
+///
+/// # Errors
+/// An address that can't be had or shouldn't be, a certificate of no use, no threads.
+pub fn start(config: Config) -> Result<Handle, StartError> {
+    let (listeners, addresses) = bind_all(&config)?;
+    let server_tls = match &config.upstream.route {
+        Route::Tcp { tls: true, .. } => Some(tls::server_side(&config.server_tls)?),
+        Route::Tcp { .. } | Route::Unix(_) => None,
+    };
+    raise_descriptor_limit(&config);
+    for address in &addresses {
+        tracing::info!(%address, server = %config.upstream, "listening");
+    }
+    let folding = Arc::new(Folding::new(config.layout.clone()));
+    let config = Arc::new(config);
+    let (stopper, phase) = Stopper::new();
+    let room = Room::new(config.worker_count(), config.limits.max_clients);
+    let mut handle = Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![] };
+    for _ in 0..config.worker_count() {
+        handle.spawn_worker(&config, &folding, server_tls.clone(), phase.clone())?;
+    }
+    handle.spawn_acceptor(listeners, phase)?;
+    Ok(handle)
+}
+
+/// Runs a proxy until SIGTERM or SIGINT: the first lets every accepted request be answered, the second ends
+/// at once.
+///
+/// # Errors
+/// It didn't start, or died.
+pub fn serve(config: Config) -> Result<(), ServeError> {
+    let handle = start(config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(StartError::Thread)?;
+    let stopper = handle.stopper.clone();
+    let signals = std::thread::Builder::new()
+        .name("keyfold-signals".to_owned())
+        .spawn(move || runtime.block_on(follow_signals(stopper)))
+        .map_err(StartError::Thread)?;
+    let ended = handle.join();
+    // The signals' thread waits for a second signal that need not come; it ends with the program.
+    drop(signals);
+    tracing::info!("stopped");
+    ended
+}
+
+fn bind_all(config: &Config) -> Result<(Vec<Listener>, Vec<ListenAddress>), StartError> {
+    if config.listen.is_empty() {
+        return Err(StartError::NoListener);
+    }
+    let guarded = config.users.initial().is_none() || config.allow_open;
+    if let Some(open) = config.listen.iter().find(|address| address.is_open() && !guarded) {
+        return Err(StartError::Open(open.clone()));
+    }
+    let tls = config.client_tls.as_ref().map(tls::client_side).transpose()?;
+    let bind = |address: &ListenAddress| {
+        listen::bind(address, tls.as_ref()).map_err(|source| StartError::Bind { address: address.clone(), source })
+    };
+    config.listen.iter().map(bind).collect()
+}
+
+/// Raises this process's soft limit of open files to the hard one: each client takes one.
+fn raise_descriptor_limit(config: &Config) {
+    let needed = config.limits.max_clients as u64 + OTHER_DESCRIPTORS;
+    match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(limit) if limit < needed => tracing::warn!(
+            limit,
+            needed,
+            "this process may open fewer files than --max-clients takes; raise its limit (ulimit -Hn, LimitNOFILE=)"
+        ),
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "can't raise the limit of open files"),
+    }
+}
+
+impl Handle {
+    /// Where it listens, with the ports that port 0 got, in the order of the configuration.
+    pub fn addresses(&self) -> &[ListenAddress] {
+        &self.addresses
+    }
+
+    /// What it has counted so far.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            requests: self.stats.iter().map(|stats| stats.requests()).sum(),
+            clients: self.room.taken(),
+            refused: self.room.refused(),
+        }
+    }
+
+    /// Runs a task in the background of the first worker, given a connection to the server of its own. It is
+    /// dropped when the proxy ends.
+    pub fn spawn(&self, task: Task) {
+        if let Some(worker) = self.workers.first() {
+            let _ = worker.send(Order::Run(task));
+        }
+    }
+
+    /// Begins the end: no more clients, no more requests, and every accepted one is answered, as far as the
+    /// shutdown timeout allows. Returns at once; [`join`](Self::join) waits.
+    pub fn stop(&self) {
+        self.stopper.advance(Phase::Draining);
+    }
+
+    /// Ends at once, whatever is under way.
+    pub fn abort(&self) {
+        self.stopper.advance(Phase::Ended);
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// A thread died.
+    pub fn join(mut self) -> Result<(), ServeError> {
+        self.threads.drain(..).try_for_each(|thread| {
+            let panicked = |_| io::Error::other("it panicked");
+            thread.join().map_err(panicked).flatten().map_err(ServeError::Thread)
+        })
+    }
+
+    fn spawn_worker(
+        &mut self,
+        config: &Arc<Config>,
+        folding: &Arc<Folding>,
+        server_tls: Option<Arc<ClientConfig>>,
+        phase: watch::Receiver<Phase>,
+    ) -> Result<(), StartError> {
+        let (sender, orders) = mpsc::unbounded_channel();
+        let stats = Arc::new(Stats::default());
+        let (config, folding, counted) = (Arc::clone(config), Arc::clone(folding), Arc::clone(&stats));
+        let thread = std::thread::Builder::new().name(format!("keyfold-{}", self.workers.len())).spawn(move || {
+            // Made on its thread, where it stays: a worker holds what can't move to another.
+            let worker = Worker::new(config, folding, server_tls, counted).map_err(io::Error::other)?;
+            worker::run(worker, orders, phase)
+        })?;
+        self.workers.push(sender);
+        self.threads.push(thread);
+        self.stats.push(stats);
+        Ok(())
+    }
+
+    fn spawn_acceptor(
+        &mut self,
+        listeners: Vec<Listener>,
+        mut phase: watch::Receiver<Phase>,
+    ) -> Result<(), StartError> {
+        let (room, workers) = (Arc::clone(&self.room), self.workers.clone());
+        let sockets = self.addresses.iter().filter_map(unix_path).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("keyfold-accept".to_owned()).spawn(move || {
+            let _files = RemoveOnDrop(sockets);
+            runtime.block_on(async move {
+                for listener in listeners {
+                    tokio::spawn(listen::accept_all(listener, Arc::clone(&room), workers.clone()));
+                }
+                let _ = phase.wait_for(|phase| *phase > Phase::Running).await;
+            });
+            Ok(())
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.abort();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn unix_path(address: &ListenAddress) -> Option<PathBuf> {
+    match address {
+        ListenAddress::Unix(path) => Some(path.clone()),
+        ListenAddress::Tcp(_) | ListenAddress::Tls(_) => None,
+    }
+}
+
+/// The files of unix sockets, which closing a listener leaves behind.
+struct RemoveOnDrop(Vec<PathBuf>);
+
+impl Drop for RemoveOnDrop {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

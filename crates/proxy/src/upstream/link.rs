@@ -1,0 +1,174 @@
+//! Connects to the server and greets it.
+
+use std::io;
+use std::time::Instant;
+
+use keyfold_core::exchange::ServerInfo;
+use keyfold_core::resp::{Protocol, Reply, ReplyError, ReplyScanner, write_command};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::address::{Route, ServerAddress};
+use crate::socket::{Socket, set_options};
+use crate::worker::Worker;
+
+/// The name that every connection here gives itself, for CLIENT LIST.
+const CLIENT_NAME: &[u8] = b"keyfold";
+
+/// Why there is no connection to the server, or none any more. Reads on after "the server is away: ".
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The system says so. Its number is left out: it means nothing to a client.
+    #[error("{}", .0.kind())]
+    Io(#[from] io::Error),
+    /// TLS says so.
+    #[error("TLS: {0}")]
+    Tls(io::Error),
+    /// The host can't be a name in a certificate.
+    #[error("{0:?} can't stand in a certificate")]
+    HostName(String),
+    /// No connection, or no greeting, in time.
+    #[error("no answer within {0:?}")]
+    TimedOut(std::time::Duration),
+    /// It closed the connection.
+    #[error("it closed the connection")]
+    Closed,
+    /// It answered the greeting with an error.
+    #[error("it says: {0}")]
+    Refused(String),
+    /// It sent what is no reply.
+    #[error(transparent)]
+    Reply(#[from] ReplyError),
+    /// It sent a reply that nothing had asked for.
+    #[error("it sent a reply that nobody asked for")]
+    Unasked,
+}
+
+/// A connection to the server that is used by one task, a few commands at a time.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) socket: Socket,
+    input: Vec<u8>,
+}
+
+impl Link {
+    /// Connects, authenticates, and selects the database, all within the connect timeout. Each new link also
+    /// tells the worker what the server is and what time it has.
+    pub(crate) async fn open(worker: &Worker, database: u32, protocol: Protocol) -> Result<Self, LinkError> {
+        let limit = worker.config.timeouts.connect;
+        let attempt = async {
+            let mut link = Self { socket: connect(worker).await?, input: Vec::new() };
+            let server = link.greet(&worker.config.upstream, protocol).await?;
+            link.prepare(worker, database).await?;
+            worker.server.replace(server);
+            Ok(link)
+        };
+        tokio::time::timeout(limit, attempt).await.unwrap_or(Err(LinkError::TimedOut(limit)))
+    }
+
+    /// Sends commands and waits for their replies.
+    pub(crate) async fn ask(&mut self, commands: &[u8], replies: usize) -> Result<Vec<Vec<u8>>, LinkError> {
+        self.socket.write_all(commands).await?;
+        self.socket.flush().await?;
+        let mut found = Vec::with_capacity(replies);
+        let mut scanner = ReplyScanner::default();
+        while found.len() < replies {
+            match scanner.scan(&self.input)? {
+                Some(end) => found.push(self.input.drain(..end).collect()),
+                None if self.socket.read_buf(&mut self.input).await? == 0 => return Err(LinkError::Closed),
+                None => {}
+            }
+        }
+        if self.input.is_empty() { Ok(found) } else { Err(LinkError::Unasked) }
+    }
+
+    async fn ask_one(&mut self, args: &[&[u8]]) -> Result<Vec<u8>, LinkError> {
+        let mut command = Vec::new();
+        write_command(&mut command, args);
+        self.ask(&command, 1).await?.pop().ok_or(LinkError::Closed)
+    }
+
+    /// HELLO, or for servers before 6.0 AUTH and INFO.
+    async fn greet(&mut self, address: &ServerAddress, protocol: Protocol) -> Result<ServerInfo, LinkError> {
+        let user = address.user.as_deref().unwrap_or("default");
+        let mut hello: Vec<&[u8]> = vec![b"HELLO", if protocol == Protocol::Resp3 { b"3" } else { b"2" }];
+        if let Some(password) = &address.password {
+            hello.extend([&b"AUTH"[..], user.as_bytes(), password.as_bytes()]);
+        }
+        hello.extend([&b"SETNAME"[..], CLIENT_NAME]);
+        let reply = self.ask_one(&hello).await?;
+        match Reply::parse(&reply)? {
+            Reply::Error(text) if protocol == Protocol::Resp2 && is_unknown_command(text) => {
+                self.greet_old(address).await
+            }
+            Reply::Error(text) => Err(refused(text)),
+            reply => Ok(ServerInfo::from_hello(reply).unwrap_or_default()),
+        }
+    }
+
+    async fn greet_old(&mut self, address: &ServerAddress) -> Result<ServerInfo, LinkError> {
+        if let Some(password) = &address.password {
+            let mut auth: Vec<&[u8]> = vec![b"AUTH"];
+            auth.extend(address.user.as_deref().map(str::as_bytes));
+            auth.push(password.as_bytes());
+            accepted(&self.ask_one(&auth).await?)?;
+        }
+        let info = self.ask_one(&[b"INFO", b"server"]).await?;
+        let text = Reply::parse(&info)?.bytes().unwrap_or_default();
+        let version = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"redis_version:"));
+        let version = String::from_utf8_lossy(version.unwrap_or_default()).trim().to_owned();
+        Ok(ServerInfo { name: "redis".to_owned(), version })
+    }
+
+    async fn prepare(&mut self, worker: &Worker, database: u32) -> Result<(), LinkError> {
+        if database != 0 {
+            accepted(&self.ask_one(&[b"SELECT", database.to_string().as_bytes()]).await?)?;
+        }
+        self.sample_clock(worker).await
+    }
+
+    /// Asks for the server's time.
+    pub(crate) async fn sample_clock(&mut self, worker: &Worker) -> Result<(), LinkError> {
+        let sent = Instant::now();
+        let reply = self.ask_one(&[b"TIME"]).await?;
+        if !worker.clock.handle_time(&reply, sent, Instant::now()) {
+            let reply = reply.escape_ascii();
+            tracing::warn!(%reply, "the server does not tell its time; expiry goes by this machine's clock");
+        }
+        Ok(())
+    }
+}
+
+async fn connect(worker: &Worker) -> Result<Socket, LinkError> {
+    match &worker.config.upstream.route {
+        Route::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path).await?)),
+        Route::Tcp { host, port, tls } => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            let timeout = worker.config.timeouts.server;
+            set_options(&stream, (!timeout.is_zero()).then_some(timeout / 2))?;
+            if !tls {
+                return Ok(Socket::Tcp(stream));
+            }
+            let name = ServerName::try_from(host.clone()).map_err(|_| LinkError::HostName(host.clone()))?;
+            let stream = worker.connector()?.connect(name, stream).await.map_err(LinkError::Tls)?;
+            Ok(Socket::Tls(Box::new(TlsStream::Client(stream))))
+        }
+    }
+}
+
+fn accepted(reply: &[u8]) -> Result<(), LinkError> {
+    match Reply::parse(reply)? {
+        Reply::Error(text) => Err(refused(text)),
+        _ => Ok(()),
+    }
+}
+
+fn refused(text: &[u8]) -> LinkError {
+    LinkError::Refused(String::from_utf8_lossy(text).into_owned())
+}
+
+fn is_unknown_command(error: &[u8]) -> bool {
+    error.starts_with(b"ERR unknown command")
+}

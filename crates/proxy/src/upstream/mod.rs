@@ -1,0 +1,422 @@
+//! Connections to the server.
+//!
+//! Clients append commands to a connection's outbox and themselves to its queue; its task, woken once, runs
+//! after all clients that were ready and writes what they left in one go. Replies go to the front of the
+//! queue in the order in which they come.
+//!
+//! What holds: an entry joins the queue in the same step in which its commands join the outbox; both die
+//! with the connection. So no reply ever meets another request than its own.
+
+mod errand;
+mod lanes;
+mod link;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+use std::{future, pin};
+
+use keyfold_core::exchange::Env;
+use keyfold_core::resp::{ReplyScanner, write_command};
+use keyfold_core::session::Lane;
+use tokio::io::AsyncWrite;
+
+use crate::backoff::Backoff;
+use crate::client::{Client, Progress};
+use crate::inbox::{self, Inbox};
+use crate::outbox::Outbox;
+use crate::socket::Socket;
+use crate::worker::Worker;
+
+pub use errand::Errand;
+pub(crate) use lanes::Lanes;
+pub(crate) use link::Link;
+pub use link::LinkError;
+
+/// After so many full reads in a row others get their turn.
+const READS_PER_TURN: usize = 4;
+
+/// A connection that lived shorter than this is not tried again at once: something drops it on purpose.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+
+/// A connection to the server, as clients see it.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    lane: Lane,
+    queue: RefCell<Queue>,
+    task: OnceCell<Waker>,
+    /// The task has been woken and hasn't run yet.
+    woken: Cell<bool>,
+}
+
+/// What goes out and what is awaited.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    status: Status,
+    pub(crate) outbox: Outbox,
+    pending: VecDeque<Pending>,
+    scanner: ReplyScanner,
+    /// Clients to wake when the connection is ready, or has room again.
+    waiting: Vec<Rc<Client>>,
+    /// The one client of a [`Lane::Own`].
+    owner: Option<Rc<Client>>,
+    /// Nothing more will be asked: say so to the server once the outbox is empty.
+    finishing: bool,
+    /// A request wanted this lane since the last try to connect.
+    wanted: bool,
+    /// The worker's tick at the last reply, or when the queue was last empty.
+    heard: u32,
+}
+
+/// Whether requests may begin.
+#[derive(Clone, Debug)]
+pub(crate) enum Status {
+    /// They wait for the first try to connect to end.
+    Connecting,
+    /// They may.
+    Ready,
+    /// They fail with this reason.
+    Away(Rc<str>),
+    /// This object is of no use any more; ask the lanes for another.
+    Closed,
+}
+
+/// Replies that are awaited.
+#[derive(Debug)]
+struct Pending {
+    /// Whose they are; none for the proxy's own PING.
+    client: Option<Rc<Client>>,
+    slot: u64,
+    replies: u32,
+}
+
+impl Upstream {
+    fn new(lane: Lane, owner: Option<Rc<Client>>, tick: u32) -> Self {
+        let queue = Queue {
+            status: Status::Connecting,
+            outbox: Outbox::default(),
+            pending: VecDeque::new(),
+            scanner: ReplyScanner::default(),
+            waiting: Vec::new(),
+            owner,
+            finishing: false,
+            wanted: true,
+            heard: tick,
+        };
+        Self { lane, queue: RefCell::new(queue), task: OnceCell::new(), woken: Cell::new(false) }
+    }
+
+    /// Whether a request may begin here now; where it has to wait, the client is woken when it may go on.
+    pub(crate) fn poll_ready(&self, client: &Rc<Client>, high_water_bytes: usize) -> Status {
+        let mut queue = self.queue.borrow_mut();
+        let full = queue.outbox.unsent() > high_water_bytes;
+        match queue.status {
+            Status::Ready if !full => return Status::Ready,
+            Status::Away(_) => queue.wanted = true,
+            Status::Ready | Status::Connecting => {
+                queue.wait(client);
+                return Status::Connecting;
+            }
+            Status::Closed => {}
+        }
+        queue.status.clone()
+    }
+
+    /// The wire to append commands to; [`Queue::expect`] their replies and [`wake`](Self::wake) afterwards.
+    pub(crate) fn queue(&self) -> std::cell::RefMut<'_, Queue> {
+        self.queue.borrow_mut()
+    }
+
+    /// Has the task run, after all clients that are ready now.
+    pub(crate) fn wake(&self) {
+        if !self.woken.replace(true)
+            && let Some(task) = self.task.get()
+        {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Ends the connection once what was asked has been answered. The server sees a client that says no
+    /// more: it carries out what it was sent, and drops a command that blocks.
+    pub(crate) fn finish(&self) {
+        self.queue.borrow_mut().finishing = true;
+        self.wake();
+    }
+
+    /// Gives back what an idle connection need not hold, asks one that was silent for long whether it is
+    /// still there, and gives up one that is not. Called every second.
+    pub(crate) fn check(&self, tick: u32, timeout_ticks: u32) {
+        let mut queue = self.queue.borrow_mut();
+        if !matches!(queue.status, Status::Ready) {
+            return;
+        }
+        let silent = tick.saturating_sub(queue.heard);
+        if silent > 0 && queue.pending.is_empty() {
+            queue.outbox.trim();
+        }
+        if timeout_ticks > 0 && silent > timeout_ticks / 2 && queue.pending.is_empty() {
+            write_command(queue.outbox.buffer(), &[b"PING"]);
+            queue.heard = tick;
+            queue.pending.push_back(Pending { client: None, slot: 0, replies: 1 });
+        } else if timeout_ticks > 0 && silent > timeout_ticks {
+            queue.status = Status::Closed;
+        } else {
+            return;
+        }
+        drop(queue);
+        self.wake();
+    }
+
+    /// Runs a connection that many share: connects, drives, and connects again as long as someone wants it.
+    async fn run_shared(self: Rc<Self>, worker: Rc<Worker>) {
+        let Lane::Shared { database, protocol } = self.lane else { return };
+        let mut backoff = Backoff::default();
+        let mut away = false;
+        let server = &worker.config.upstream;
+        loop {
+            let why = match Link::open(&worker, database, protocol).await {
+                Ok(link) => {
+                    let version = &worker.server.borrow().version;
+                    tracing::info!(%server, version, database, ?protocol, "{}", if away { "back" } else { "connected" });
+                    away = false;
+                    let since = Instant::now();
+                    let why = self.drive(link, &worker).await;
+                    tracing::warn!(%server, database, ?protocol, reason = %why, "connection lost");
+                    self.lose(&worker, &why);
+                    if since.elapsed() > SHORT_LIFE {
+                        backoff = Backoff::default();
+                        continue;
+                    }
+                    why
+                }
+                Err(why) => why,
+            };
+            if !away {
+                tracing::warn!(%server, database, ?protocol, reason = %why, "server away; trying again");
+            }
+            away = true;
+            if !self.set_away(&why, server) {
+                break;
+            }
+            tokio::time::sleep(backoff.next(worker.nonces.draw())).await;
+        }
+        worker.lanes.forget(&self);
+    }
+
+    /// Runs a client's own connection, once.
+    async fn run_own(self: Rc<Self>, worker: Rc<Worker>) {
+        let Lane::Own { database, protocol } = self.lane else { return };
+        match Link::open(&worker, database, protocol).await {
+            Ok(link) => {
+                let why = self.drive(link, &worker).await;
+                self.lose(&worker, &why);
+            }
+            Err(why) => {
+                self.set_away(&why, &worker.config.upstream);
+            }
+        }
+    }
+
+    /// Carries commands and replies until the connection ends, and says why it did.
+    async fn drive(&self, link: Link, worker: &Rc<Worker>) -> LinkError {
+        let mut guard = LoseOnDrop { upstream: self, worker, armed: true };
+        self.set_ready(worker.tick.get());
+        let mut socket = link.socket;
+        let mut inbox = Inbox::default();
+        let why = future::poll_fn(|cx| {
+            let _ = self.task.set(cx.waker().clone());
+            self.poll(cx, &mut socket, &mut inbox, worker)
+        })
+        .await;
+        guard.armed = false;
+        why
+    }
+
+    fn poll(&self, cx: &mut Context<'_>, socket: &mut Socket, inbox: &mut Inbox, worker: &Worker) -> Poll<LinkError> {
+        self.woken.set(false);
+        if matches!(self.queue.borrow().status, Status::Closed) {
+            return Poll::Ready(LinkError::TimedOut(worker.config.timeouts.server));
+        }
+        match self.poll_replies(cx, socket, inbox, worker) {
+            Ok(()) => {}
+            Err(why) => return Poll::Ready(why),
+        }
+        match self.poll_commands(cx, socket, worker.config.limits.server_high_water_bytes) {
+            Poll::Ready(Err(error)) => Poll::Ready(error.into()),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Reads replies and hands them out.
+    fn poll_replies(
+        &self,
+        cx: &mut Context<'_>,
+        socket: &mut Socket,
+        inbox: &mut Inbox,
+        worker: &Worker,
+    ) -> Result<(), LinkError> {
+        let mut scratch = worker.scratch.borrow_mut();
+        for _ in 0..READS_PER_TURN {
+            let Poll::Ready(read) = inbox::poll_read(socket, cx, &mut scratch)? else { return Ok(()) };
+            if read == 0 {
+                return Err(LinkError::Closed);
+            }
+            let fresh = &scratch[..read];
+            if inbox.len() == 0 {
+                let used = self.handle_replies(fresh, worker)?;
+                inbox.push(&fresh[used..]);
+            } else {
+                inbox.push(fresh);
+                let used = self.handle_replies(inbox.rest(), worker)?;
+                inbox.consume(used);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Ok(())
+    }
+
+    /// Hands out every reply that is whole; how many bytes that took.
+    fn handle_replies(&self, input: &[u8], worker: &Worker) -> Result<usize, LinkError> {
+        let mut queue = self.queue.borrow_mut();
+        queue.heard = worker.tick.get();
+        worker.with_env(|env| {
+            let mut start = 0;
+            while start < input.len() {
+                let Some(len) = queue.scanner.scan(&input[start..])? else { break };
+                queue.handle_reply(&input[start..start + len], env)?;
+                start += len;
+            }
+            Ok(start)
+        })
+    }
+
+    /// Writes what clients left, and tells those that wait when there is room again.
+    fn poll_commands(
+        &self,
+        cx: &mut Context<'_>,
+        socket: &mut Socket,
+        high_water_bytes: usize,
+    ) -> Poll<std::io::Result<()>> {
+        let mut queue = self.queue.borrow_mut();
+        let flushed = queue.outbox.poll_flush(socket, cx)?;
+        if queue.outbox.unsent() <= high_water_bytes {
+            queue.wake_waiting();
+        }
+        ready!(flushed);
+        if queue.finishing {
+            ready!(pin::Pin::new(socket).poll_shutdown(cx))?;
+        }
+        Poll::Pending
+    }
+
+    fn set_ready(&self, tick: u32) {
+        let mut queue = self.queue.borrow_mut();
+        queue.status = Status::Ready;
+        queue.heard = tick;
+        queue.wake_waiting();
+    }
+
+    /// Requests fail from now on; false when nobody wanted this lane for a while, and it is closed.
+    fn set_away(&self, why: &LinkError, server: &crate::address::ServerAddress) -> bool {
+        let mut queue = self.queue.borrow_mut();
+        let wanted = std::mem::take(&mut queue.wanted);
+        queue.status = match wanted {
+            true => Status::Away(format!("the server at {server} is away ({why}); trying again").into()),
+            false => Status::Closed,
+        };
+        queue.wake_waiting();
+        wanted
+    }
+
+    /// Fails every request that was under way, and forgets the connection.
+    fn lose(&self, worker: &Worker, why: &LinkError) {
+        let (pending, owner) = {
+            let mut queue = self.queue.borrow_mut();
+            queue.status = if matches!(self.lane, Lane::Own { .. }) { Status::Closed } else { Status::Connecting };
+            queue.outbox.clear();
+            queue.scanner = ReplyScanner::default();
+            queue.wake_waiting();
+            (std::mem::take(&mut queue.pending), queue.owner.take())
+        };
+        let server = &worker.config.upstream;
+        let reason = format!(
+            "the connection to the server at {server} was lost ({why}); this command may or may not have been carried out"
+        );
+        let stateful = owner.as_ref().is_some_and(|owner| owner.holds_server_state());
+        for entry in pending {
+            if let Some(client) = entry.client {
+                client.handle_server_lost(entry.slot, &reason);
+            }
+        }
+        if let Some(owner) = owner {
+            owner.handle_own_lane_lost(stateful);
+        }
+    }
+}
+
+impl Queue {
+    /// Adds a request's replies to those that are awaited.
+    pub(crate) fn expect(&mut self, client: &Rc<Client>, slot: u64, replies: u32) {
+        self.pending.push_back(Pending { client: Some(Rc::clone(client)), slot, replies });
+    }
+
+    fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>) -> Result<(), LinkError> {
+        match &self.owner {
+            Some(owner) if owner.handle_push(reply) => return Ok(()),
+            // Nobody here asked for pushes; a server may still send some.
+            None if reply.first() == Some(&b'>') => return Ok(()),
+            _ => {}
+        }
+        let front = self.pending.front_mut().ok_or(LinkError::Unasked)?;
+        let slot = front.slot;
+        front.replies -= 1;
+        let last = front.replies == 0;
+        let progress = match &front.client {
+            Some(client) => client.handle_reply(slot, reply, env, self.outbox.buffer()),
+            None => Progress::Kept,
+        };
+        match progress {
+            Progress::Kept if last => drop(self.pending.pop_front()),
+            Progress::Kept => {}
+            Progress::More(replies) => {
+                let client = if last {
+                    self.pending.pop_front().and_then(|entry| entry.client)
+                } else {
+                    self.pending.front().and_then(|entry| entry.client.clone())
+                };
+                self.pending.push_back(Pending { client, slot, replies });
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, client: &Rc<Client>) {
+        if client.start_waiting() {
+            self.waiting.push(Rc::clone(client));
+        }
+    }
+
+    fn wake_waiting(&mut self) {
+        for client in self.waiting.drain(..) {
+            client.stop_waiting();
+        }
+    }
+}
+
+/// Fails what is under way if the task dies of a panic, so that no client waits for ever.
+struct LoseOnDrop<'a> {
+    upstream: &'a Upstream,
+    worker: &'a Worker,
+    armed: bool,
+}
+
+impl Drop for LoseOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.upstream.lose(self.worker, &LinkError::Closed);
+            self.upstream.queue.borrow_mut().status = Status::Closed;
+        }
+    }
+}

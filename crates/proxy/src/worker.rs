@@ -1,0 +1,249 @@
+//! One thread of the proxy: its clients, its connections to the server, and what they share.
+//!
+//! A worker shares only configuration and counters with others. All its tasks run on its thread, one at a
+//! time, so what they share is behind `Cell` and `RefCell`; a borrow never lasts over an await.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use keyfold_core::exchange::{Env, ServerInfo};
+use slab::Slab;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::{LocalSet, spawn_local};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+
+use crate::backoff::Backoff;
+use crate::client::{self, Client};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::folding::Folding;
+use crate::inbox::SCRATCH_BYTES;
+use crate::listen::{Arrival, greet};
+use crate::nonce::Nonces;
+use crate::shutdown::Phase;
+use crate::stats::Stats;
+use crate::upstream::{Errand, Lanes, LinkError};
+
+/// How often connections are looked after. Timeouts are counted in these.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How often the server is asked for its time.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Work for the background of a worker, given a connection of its own.
+pub type Task = Box<dyn FnOnce(Errand) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+
+/// What a worker is handed.
+pub(crate) enum Order {
+    Serve(Arrival),
+    Run(Task),
+}
+
+/// What the tasks of one worker share.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) config: Arc<Config>,
+    pub(crate) clock: Clock,
+    pub(crate) nonces: Nonces,
+    /// What the server last said of itself.
+    pub(crate) server: RefCell<ServerInfo>,
+    /// The namespaces, and what is counted of them.
+    pub(crate) folding: RefCell<Arc<Folding>>,
+    pub(crate) lanes: Lanes,
+    /// Where every socket is read into, one at a time.
+    pub(crate) scratch: RefCell<Box<[u8]>>,
+    pub(crate) clients: RefCell<Slab<Rc<Client>>>,
+    pub(crate) stopping: Cell<bool>,
+    /// Ticks since the start.
+    pub(crate) tick: Cell<u32>,
+    pub(crate) stats: Arc<Stats>,
+    server_tls: Option<Arc<ClientConfig>>,
+    /// The last client has gone.
+    empty: Notify,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        folding: Arc<Folding>,
+        server_tls: Option<Arc<ClientConfig>>,
+        stats: Arc<Stats>,
+    ) -> Result<Self, getrandom::Error> {
+        Ok(Self {
+            config,
+            clock: Clock::new(),
+            nonces: Nonces::new()?,
+            server: RefCell::default(),
+            folding: RefCell::new(folding),
+            lanes: Lanes::default(),
+            scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
+            clients: RefCell::default(),
+            stopping: Cell::new(false),
+            tick: Cell::new(0),
+            stats,
+            server_tls,
+            empty: Notify::new(),
+        })
+    }
+
+    /// What the core takes from outside. The one place that knows what that is.
+    pub(crate) fn with_env<R>(&self, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
+        let server = self.server.borrow();
+        let folding = self.folding.borrow();
+        let mut nonces = || self.nonces.draw();
+        body(&mut Env {
+            now_ms: self.clock.now_ms(),
+            nonces: &mut nonces,
+            server: &server,
+            layout: &folding.layout,
+            stats: &folding.stats,
+            users: &self.config.users,
+        })
+    }
+
+    /// How to speak TLS with the server.
+    pub(crate) fn connector(&self) -> Result<TlsConnector, LinkError> {
+        let missing = || LinkError::Tls(std::io::ErrorKind::Unsupported.into());
+        self.server_tls.clone().map(TlsConnector::from).ok_or_else(missing)
+    }
+
+    pub(crate) fn forget_client(&self, key: usize) {
+        let mut clients = self.clients.borrow_mut();
+        clients.try_remove(key);
+        if clients.is_empty() {
+            self.empty.notify_one();
+        }
+    }
+
+    /// Closes what timed out and trims what is idle.
+    fn check_all(&self) {
+        let tick = self.tick.get().saturating_add(1);
+        self.tick.set(tick);
+        let timeouts = &self.config.timeouts;
+        let (idle, stall) = (ticks(timeouts.idle_client), ticks(timeouts.write_stall));
+        for (_, client) in self.clients.borrow().iter() {
+            client.check(tick, idle, stall);
+        }
+        self.lanes.check(tick, ticks(timeouts.server));
+    }
+}
+
+fn ticks(timeout: Duration) -> u32 {
+    u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(u32::from(!timeout.is_zero()))
+}
+
+/// Runs a worker until the proxy has ended. Blocks its thread.
+pub(crate) fn run(
+    worker: Worker,
+    orders: mpsc::UnboundedReceiver<Order>,
+    phase: watch::Receiver<Phase>,
+) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    runtime.block_on(local.run_until(run_worker(Rc::new(worker), orders, phase)));
+    Ok(())
+}
+
+async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Order>, mut phase: watch::Receiver<Phase>) {
+    spawn_local(look_after(Rc::clone(&worker)));
+    // The first clients shouldn't find a core that doesn't know its server yet. A server that is away holds
+    // them up for no longer than the connect timeout.
+    let mut clock = Errand::new(Rc::clone(&worker));
+    let known = clock.sample_clock().await;
+    spawn_local(keep_clock(clock, known, Rc::clone(&worker)));
+
+    loop {
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase > Phase::Running) => break,
+            order = orders.recv() => match order {
+                Some(order) => spawn_order(order, &worker),
+                None => break,
+            },
+        }
+    }
+    // What was handed over before the end is served too: its requests may have come already.
+    while let Ok(order) = orders.try_recv() {
+        spawn_order(order, &worker);
+    }
+    drain(&worker, &mut phase).await;
+}
+
+fn spawn_order(order: Order, worker: &Rc<Worker>) {
+    match order {
+        Order::Serve(arrival) => {
+            let worker = Rc::clone(worker);
+            spawn_local(async move {
+                if let Some((socket, seat)) = greet(arrival, worker.config.timeouts.handshake).await {
+                    client::serve(socket, worker, seat).await;
+                }
+            });
+        }
+        Order::Run(task) => drop(spawn_local(task(Errand::new(Rc::clone(worker))))),
+    }
+}
+
+/// Waits until every client has its answers, or time is up.
+async fn drain(worker: &Worker, phase: &mut watch::Receiver<Phase>) {
+    // Connections that were handed over last have yet to become clients.
+    tokio::task::yield_now().await;
+    worker.stopping.set(true);
+    for (_, client) in worker.clients.borrow().iter() {
+        client.wake();
+    }
+    let emptied = async {
+        while !worker.clients.borrow().is_empty() {
+            worker.empty.notified().await;
+        }
+    };
+    tokio::select! {
+        () = emptied => {}
+        _ = phase.wait_for(|phase| *phase == Phase::Ended) => {}
+        () = tokio::time::sleep(worker.config.timeouts.shutdown) => {
+            let clients = worker.clients.borrow().len();
+            tracing::warn!(clients, "closing clients whose requests were not answered within --shutdown-timeout");
+        }
+    }
+}
+
+async fn look_after(worker: Rc<Worker>) {
+    let mut ticker = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
+    ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticker.tick().await;
+        worker.check_all();
+    }
+}
+
+/// Keeps the offset to the server's clock fresh, and tells the operator when the server goes and comes.
+async fn keep_clock(mut errand: Errand, mut last: Result<(), LinkError>, worker: Rc<Worker>) {
+    let server = &worker.config.upstream;
+    let mut backoff = Backoff::default();
+    let mut away = false;
+    loop {
+        let pause = match &last {
+            Ok(()) => {
+                if away {
+                    tracing::info!(%server, "the server is back");
+                }
+                away = false;
+                backoff = Backoff::default();
+                CLOCK_INTERVAL
+            }
+            Err(reason) => {
+                if !away {
+                    tracing::warn!(%server, %reason, "the server is away; trying again");
+                }
+                away = true;
+                backoff.next(worker.nonces.draw())
+            }
+        };
+        tokio::time::sleep(pause).await;
+        last = errand.sample_clock().await;
+    }
+}
