@@ -178,12 +178,11 @@ impl Upstream {
         loop {
             let why = match Link::open(&worker, database, protocol).await {
                 Ok(link) => {
-                    let version = &worker.server.borrow().version;
-                    tracing::info!(%server, version, database, ?protocol, "{}", if away { "back" } else { "connected" });
+                    self.log_connected(&worker, away);
                     away = false;
                     let since = Instant::now();
                     let why = self.drive(link, &worker).await;
-                    tracing::warn!(%server, database, ?protocol, reason = %why, "connection lost");
+                    tracing::warn!(%server, lane = ?self.lane, reason = %why, "connection lost");
                     self.lose(&worker, &why);
                     if since.elapsed() > SHORT_LIFE {
                         backoff = Backoff::default();
@@ -194,7 +193,7 @@ impl Upstream {
                 Err(why) => why,
             };
             if !away {
-                tracing::warn!(%server, database, ?protocol, reason = %why, "server away; trying again");
+                tracing::warn!(%server, lane = ?self.lane, reason = %why, "can't connect; trying again");
             }
             away = true;
             if !self.set_away(&why, server) {
@@ -203,6 +202,12 @@ impl Upstream {
             tokio::time::sleep(backoff.next(worker.nonces.draw())).await;
         }
         worker.lanes.forget(&self);
+    }
+
+    fn log_connected(&self, worker: &Worker, back: bool) {
+        let (server, lane) = (&worker.config.upstream, self.lane);
+        let version = &worker.server.borrow().version;
+        tracing::info!(%server, version, ?lane, "{}", if back { "connected again" } else { "connected" });
     }
 
     /// Runs a client's own connection, once.
