@@ -2,8 +2,11 @@
 
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use keyfold_core::access::Users;
+use keyfold_core::layout::Layout;
 use keyfold_core::resp::RequestLimits;
 
 use crate::address::{ListenAddress, ServerAddress};
@@ -21,8 +24,10 @@ pub struct Config {
     pub client_tls: Option<ClientTls>,
     /// How the server's certificate is checked.
     pub server_tls: ServerTls,
-    /// Whether clients have to authenticate: users or a password are configured.
-    pub clients_authenticate: bool,
+    /// Which keys are folded, and how.
+    pub layout: Arc<Layout>,
+    /// Who may come in.
+    pub users: Arc<Users>,
     /// Listen beyond loopback even where clients needn't authenticate (`--allow-open`).
     pub allow_open: bool,
     /// Bounds on what clients may take.
@@ -32,15 +37,16 @@ pub struct Config {
 }
 
 impl Config {
-    /// A proxy for `upstream` that listens nowhere yet, all else by default.
-    pub fn new(upstream: ServerAddress) -> Self {
+    /// A proxy for `upstream` that folds by `layout` and listens nowhere yet; clients need no password.
+    pub fn new(upstream: ServerAddress, layout: Layout) -> Self {
         Self {
             listen: Vec::new(),
             upstream,
             threads: None,
             client_tls: None,
             server_tls: ServerTls::default(),
-            clients_authenticate: false,
+            layout: Arc::new(layout),
+            users: Arc::new(Users::open()),
             allow_open: false,
             limits: Limits::default(),
             timeouts: Timeouts::default(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use keyfold_core::stats::Stats as NamespaceStats;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::ClientConfig;
 
@@ -70,6 +71,8 @@ pub struct Handle {
     threads: Vec<JoinHandle<io::Result<()>>>,
     room: Arc<Room>,
     stats: Vec<Arc<Stats>>,
+    /// What the core counts, by namespace.
+    namespaces: Arc<NamespaceStats>,
 }
 
 /// Starts a proxy on threads of its own, and returns once it listens.
@@ -88,8 +91,9 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     }
     let config = Arc::new(config);
     let (stopper, phase) = Stopper::new();
+    let namespaces = Arc::new(NamespaceStats::new(config.layout.namespaces().len()));
     let room = Room::new(config.worker_count(), config.limits.max_clients);
-    let mut handle = Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![] };
+    let mut handle = Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], namespaces };
     for _ in 0..config.worker_count() {
         handle.spawn_worker(&config, server_tls.clone(), phase.clone())?;
     }
@@ -121,7 +125,7 @@ fn bind_all(config: &Config) -> Result<(Vec<Listener>, Vec<ListenAddress>), Star
     if config.listen.is_empty() {
         return Err(StartError::NoListener);
     }
-    let guarded = config.clients_authenticate || config.allow_open;
+    let guarded = config.users.initial().is_none() || config.allow_open;
     if let Some(open) = config.listen.iter().find(|address| address.is_open() && !guarded) {
         return Err(StartError::Open(open.clone()));
     }
@@ -159,6 +163,11 @@ impl Handle {
             clients: self.room.taken(),
             refused: self.room.refused(),
         }
+    }
+
+    /// What each namespace's keys went through.
+    pub fn namespaces(&self) -> &NamespaceStats {
+        &self.namespaces
     }
 
     /// Runs a task in the background of the first worker, given a connection to the server of its own. It is
@@ -200,9 +209,10 @@ impl Handle {
         let (sender, orders) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::default());
         let (config, counted) = (Arc::clone(config), Arc::clone(&stats));
+        let namespaces = Arc::clone(&self.namespaces);
         let thread = std::thread::Builder::new().name(format!("keyfold-{}", self.workers.len())).spawn(move || {
             // Made on its thread, where it stays: a worker holds what can't move to another.
-            let worker = Worker::new(config, server_tls, counted).map_err(io::Error::other)?;
+            let worker = Worker::new(config, server_tls, counted, namespaces).map_err(io::Error::other)?;
             worker::run(worker, orders, phase)
         })?;
         self.workers.push(sender);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::exchange::{Env, ServerInfo};
+use keyfold_core::stats::Stats as NamespaceStats;
 use slab::Slab;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{LocalSet, spawn_local};
@@ -59,6 +60,7 @@ pub(crate) struct Worker {
     /// Ticks since the start.
     pub(crate) tick: Cell<u32>,
     pub(crate) stats: Arc<Stats>,
+    namespaces: Arc<NamespaceStats>,
     server_tls: Option<Arc<ClientConfig>>,
     /// The last client has gone.
     empty: Notify,
@@ -69,6 +71,7 @@ impl Worker {
         config: Arc<Config>,
         server_tls: Option<Arc<ClientConfig>>,
         stats: Arc<Stats>,
+        namespaces: Arc<NamespaceStats>,
     ) -> Result<Self, getrandom::Error> {
         Ok(Self {
             config,
@@ -81,6 +84,7 @@ impl Worker {
             stopping: Cell::new(false),
             tick: Cell::new(0),
             stats,
+            namespaces,
             server_tls,
             empty: Notify::new(),
         })
@@ -90,7 +94,14 @@ impl Worker {
     pub(crate) fn with_env<R>(&self, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
         let server = self.server.borrow();
         let mut nonces = || self.nonces.draw();
-        body(&mut Env { now_ms: self.clock.now_ms(), nonces: &mut nonces, server: &server })
+        body(&mut Env {
+            now_ms: self.clock.now_ms(),
+            nonces: &mut nonces,
+            server: &server,
+            layout: &self.config.layout,
+            stats: &self.namespaces,
+            users: &self.config.users,
+        })
     }
 
     /// How to speak TLS with the server.
@@ -165,10 +176,12 @@ fn spawn_order(order: Order, worker: &Rc<Worker>) {
     match order {
         Order::Serve(arrival) => {
             let worker = Rc::clone(worker);
+            let Arrival { stream, seat } = arrival;
             spawn_local(async move {
-                if let Some((socket, seat)) = greet(arrival, worker.config.timeouts.handshake).await {
-                    client::serve(socket, worker, seat).await;
+                if let Some((socket, peer)) = greet(stream, seat.id(), &worker.config).await {
+                    client::serve(socket, peer, worker).await;
                 }
+                drop(seat);
             });
         }
         Order::Run(task) => drop(spawn_local(task(Errand::new(Rc::clone(worker))))),

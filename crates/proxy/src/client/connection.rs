@@ -8,12 +8,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use keyfold_core::session::Peer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::requests::Requests;
 use super::{Client, Ending};
 use crate::inbox::{self, Inbox, SCRATCH_BYTES};
-use crate::listen::Seat;
 use crate::socket::Socket;
 use crate::worker::Worker;
 
@@ -43,12 +43,11 @@ struct Connection {
     inbox: Inbox,
     requests: Requests,
     input: Input,
-    _seat: Seat,
 }
 
 /// Serves one client to its end.
-pub(crate) async fn serve(mut socket: Socket, worker: Rc<Worker>, seat: Seat) {
-    let mut connection = Connection::new(Rc::clone(&worker), seat);
+pub(crate) async fn serve(mut socket: Socket, peer: Peer, worker: Rc<Worker>) {
+    let mut connection = Connection::new(peer, Rc::clone(&worker));
     let ended = std::future::poll_fn(|cx| connection.poll(cx, &mut socket)).await;
     match ended {
         Ok(()) if connection.is_finished() && connection.input == Input::Closed => Box::pin(linger(socket)).await,
@@ -72,11 +71,11 @@ async fn linger(mut socket: Socket) {
 }
 
 impl Connection {
-    fn new(worker: Rc<Worker>, seat: Seat) -> Self {
-        let client = Rc::new(Client::new(&worker));
+    fn new(peer: Peer, worker: Rc<Worker>) -> Self {
+        let client = Rc::new(Client::new(peer, &worker));
         let key = worker.clients.borrow_mut().insert(Rc::clone(&client));
         let requests = Requests::new(Rc::clone(&client), Rc::clone(&worker));
-        Self { client, worker, key, inbox: Inbox::default(), requests, input: Input::Open, _seat: seat }
+        Self { client, worker, key, inbox: Inbox::default(), requests, input: Input::Open }
     }
 
     /// Does all that can be done now; ready when the connection is to be closed.
@@ -174,8 +173,9 @@ impl Connection {
         let mut state = self.client.state.borrow_mut();
         let Some(own) = &state.own else { return };
         if state.own_in_flight == 0 && state.session.own_lane_is_clean() && !state.session.awaits_pushes() {
+            let reusable = !std::mem::take(&mut state.own_was_reset);
             if let Some(own) = state.own.take() {
-                self.worker.lanes.give_back(own, &self.worker);
+                self.worker.lanes.give_back(own, reusable, &self.worker);
             }
         } else if self.input != Input::Open && !self.requests.blocked {
             own.finish();
