@@ -25,7 +25,8 @@ pub(crate) enum Socket {
 /// Sets what every TCP connection here wants: small answers at once, and dead peers noticed.
 pub(crate) fn set_options(stream: &TcpStream, keepalive: Option<Duration>) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let keepalive = keepalive.unwrap_or(KEEPALIVE);
+    // The system counts in whole seconds.
+    let keepalive = keepalive.unwrap_or(KEEPALIVE).max(Duration::from_secs(3));
     let probes = TcpKeepalive::new().with_time(keepalive).with_interval(keepalive / 3).with_retries(3);
     SockRef::from(stream).set_tcp_keepalive(&probes)
 }

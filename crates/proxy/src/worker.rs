@@ -144,6 +144,9 @@ pub(crate) fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     runtime.block_on(local.run_until(run_worker(Rc::new(worker), orders, phase)));
+    drop(local);
+    // A name may still be looked up in the background; nobody waits for it.
+    runtime.shutdown_background();
     Ok(())
 }
 
@@ -152,7 +155,10 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
     // The first clients shouldn't find a core that doesn't know its server yet. A server that is away holds
     // them up for no longer than the connect timeout.
     let mut clock = Errand::new(Rc::clone(&worker));
-    let known = clock.sample_clock().await;
+    let known = tokio::select! {
+        known = clock.sample_clock() => known,
+        _ = phase.wait_for(|phase| *phase == Phase::Ended) => return,
+    };
     spawn_local(keep_clock(clock, known, Rc::clone(&worker)));
 
     loop {
