@@ -24,10 +24,10 @@ pub struct Config {
     pub client_tls: Option<ClientTls>,
     /// How the server's certificate is checked.
     pub server_tls: ServerTls,
-    /// Who may use the proxy (`--users`, `--password`).
+    /// Which keys are folded, and how.
+    pub layout: Arc<Layout>,
+    /// Who may come in.
     pub users: Arc<Users>,
-    /// The namespaces, as the server holds them.
-    pub layout: Layout,
     /// Listen beyond loopback even where clients needn't authenticate (`--allow-open`).
     pub allow_open: bool,
     /// Bounds on what clients may take.
@@ -37,16 +37,16 @@ pub struct Config {
 }
 
 impl Config {
-    /// A proxy for `upstream` that listens nowhere yet, all else by default.
-    pub fn new(upstream: ServerAddress) -> Self {
+    /// A proxy for `upstream` that folds by `layout` and listens nowhere yet; clients need no password.
+    pub fn new(upstream: ServerAddress, layout: Layout) -> Self {
         Self {
             listen: Vec::new(),
             upstream,
             threads: None,
             client_tls: None,
             server_tls: ServerTls::default(),
+            layout: Arc::new(layout),
             users: Arc::new(Users::open()),
-            layout: Layout::default(),
             allow_open: false,
             limits: Limits::default(),
             timeouts: Timeouts::default(),

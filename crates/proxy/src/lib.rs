@@ -21,7 +21,6 @@
 //! | [`config`], [`address`] | what the proxy can be told |
 //! | `proxy`, `shutdown` | its start and its end |
 //! | `listen` | accepting, and handing connections to workers |
-//! | `folding` | the layout in use |
 //! | `worker` | one thread and what its tasks share |
 //! | `client` | a client: its requests, slots and answers |
 //! | `upstream` | connections to the server: shared, own, for errands |
@@ -32,7 +31,6 @@ mod backoff;
 mod client;
 mod clock;
 pub mod config;
-mod folding;
 mod inbox;
 mod listen;
 mod nonce;

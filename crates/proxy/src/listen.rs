@@ -12,12 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use keyfold_core::session::Peer;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use crate::address::ListenAddress;
+use crate::config::Config;
 use crate::socket::{Socket, set_options};
 use crate::worker::Order;
 
@@ -84,12 +86,12 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 
 /// A connection on its way to a worker.
 pub(crate) struct Arrival {
-    stream: Accepted,
-    seat: Seat,
+    pub(crate) stream: Accepted,
+    pub(crate) seat: Seat,
 }
 
 /// An accepted connection, bound to no runtime yet.
-enum Accepted {
+pub(crate) enum Accepted {
     Tcp(std::net::TcpStream),
     Tls(std::net::TcpStream, Arc<ServerConfig>),
     Unix(StdUnixStream),
@@ -100,6 +102,8 @@ enum Accepted {
 pub(crate) struct Seat {
     room: Arc<Room>,
     worker: usize,
+    /// Counted from 1, as a server numbers its clients.
+    id: u64,
 }
 
 /// How many clients each worker has.
@@ -107,13 +111,14 @@ pub(crate) struct Seat {
 pub(crate) struct Room {
     taken: Box<[AtomicUsize]>,
     max: usize,
+    admitted: AtomicU64,
     refused: AtomicU64,
 }
 
 impl Room {
     pub(crate) fn new(workers: usize, max: usize) -> Arc<Self> {
         let taken = (0..workers).map(|_| AtomicUsize::new(0)).collect();
-        Arc::new(Self { taken, max, refused: AtomicU64::new(0) })
+        Arc::new(Self { taken, max, admitted: AtomicU64::new(0), refused: AtomicU64::new(0) })
     }
 
     pub(crate) fn taken(&self) -> usize {
@@ -132,7 +137,8 @@ impl Room {
         }
         let worker = (0..self.taken.len()).min_by_key(|worker| self.taken[*worker].load(Ordering::Relaxed))?;
         self.taken[worker].fetch_add(1, Ordering::Relaxed);
-        Some(Seat { room: Arc::clone(self), worker })
+        let id = self.admitted.fetch_add(1, Ordering::Relaxed) + 1;
+        Some(Seat { room: Arc::clone(self), worker, id })
     }
 
     /// Counts a client that was refused; logs the first and then every thousandth.
@@ -141,6 +147,13 @@ impl Room {
         if refused % 1000 == 1 {
             tracing::warn!(max = self.max, refused, "client refused: as many as --max-clients are connected");
         }
+    }
+}
+
+impl Seat {
+    /// The client's number.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 }
 
@@ -225,17 +238,36 @@ fn hand_over(arrival: Arrival, workers: &[UnboundedSender<Order>]) {
 }
 
 /// Makes an accepted connection a client's socket, in the worker that will serve it.
-pub(crate) async fn greet(arrival: Arrival, limit: Duration) -> Option<(Socket, Seat)> {
-    let socket = match arrival.stream {
+pub(crate) async fn greet(stream: Accepted, id: u64, config: &Config) -> Option<(Socket, Peer)> {
+    let (address, local_address) = stream.addresses();
+    let socket = match stream {
         Accepted::Tcp(stream) => tcp(stream).map(Socket::Tcp),
         Accepted::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
-        Accepted::Tls(stream, tls) => Box::pin(greet_tls(stream, tls, limit)).await,
+        Accepted::Tls(stream, tls) => Box::pin(greet_tls(stream, tls, config.timeouts.handshake)).await,
     };
     match socket {
-        Ok(socket) => Some((socket, arrival.seat)),
+        Ok(socket) => Some((socket, Peer { id, address, local_address, database: config.upstream.database })),
         Err(error) => {
-            tracing::debug!(%error, "a client did not get as far as its first request");
+            tracing::debug!(%error, address, "a client did not get as far as its first request");
             None
+        }
+    }
+}
+
+impl Accepted {
+    /// The client's address and ours, as CLIENT INFO shows them.
+    fn addresses(&self) -> (String, String) {
+        match self {
+            Self::Tcp(stream) | Self::Tls(stream, _) => {
+                let show = |address: io::Result<std::net::SocketAddr>| address.map_or(String::new(), |a| a.to_string());
+                (show(stream.peer_addr()), show(stream.local_addr()))
+            }
+            Self::Unix(stream) => {
+                let path = stream.local_addr().ok().and_then(|address| address.as_pathname().map(Path::to_path_buf));
+                // A client of a unix socket has no address; a server shows the socket's path for both.
+                let shown = format!("{}:0", path.unwrap_or_default().display());
+                (shown.clone(), shown)
+            }
         }
     }
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use keyfold_core::stats::Stats as NamespaceStats;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::address::{ListenAddress, Route};
 use crate::config::Config;
-use crate::folding::Folding;
 use crate::listen::{self, Listener, Room};
 use crate::shutdown::{Phase, Stopper, follow_signals};
 use crate::stats::{Stats, Totals};
@@ -71,6 +71,8 @@ pub struct Handle {
     threads: Vec<JoinHandle<io::Result<()>>>,
     room: Arc<Room>,
     stats: Vec<Arc<Stats>>,
+    /// What the core counts, by namespace.
+    namespaces: Arc<NamespaceStats>,
 }
 
 /// Starts a proxy on threads of its own, and returns once it listens.
@@ -87,13 +89,13 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     for address in &addresses {
         tracing::info!(%address, server = %config.upstream, "listening");
     }
-    let folding = Arc::new(Folding::new(config.layout.clone()));
     let config = Arc::new(config);
     let (stopper, phase) = Stopper::new();
+    let namespaces = Arc::new(NamespaceStats::new(config.layout.namespaces().len()));
     let room = Room::new(config.worker_count(), config.limits.max_clients);
-    let mut handle = Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![] };
+    let mut handle = Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], namespaces };
     for _ in 0..config.worker_count() {
-        handle.spawn_worker(&config, &folding, server_tls.clone(), phase.clone())?;
+        handle.spawn_worker(&config, server_tls.clone(), phase.clone())?;
     }
     handle.spawn_acceptor(listeners, phase)?;
     Ok(handle)
@@ -163,6 +165,11 @@ impl Handle {
         }
     }
 
+    /// What each namespace's keys went through.
+    pub fn namespaces(&self) -> &NamespaceStats {
+        &self.namespaces
+    }
+
     /// Runs a task in the background of the first worker, given a connection to the server of its own. It is
     /// dropped when the proxy ends.
     pub fn spawn(&self, task: Task) {
@@ -196,16 +203,16 @@ impl Handle {
     fn spawn_worker(
         &mut self,
         config: &Arc<Config>,
-        folding: &Arc<Folding>,
         server_tls: Option<Arc<ClientConfig>>,
         phase: watch::Receiver<Phase>,
     ) -> Result<(), StartError> {
         let (sender, orders) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::default());
-        let (config, folding, counted) = (Arc::clone(config), Arc::clone(folding), Arc::clone(&stats));
+        let (config, counted) = (Arc::clone(config), Arc::clone(&stats));
+        let namespaces = Arc::clone(&self.namespaces);
         let thread = std::thread::Builder::new().name(format!("keyfold-{}", self.workers.len())).spawn(move || {
             // Made on its thread, where it stays: a worker holds what can't move to another.
-            let worker = Worker::new(config, folding, server_tls, counted).map_err(io::Error::other)?;
+            let worker = Worker::new(config, server_tls, counted, namespaces).map_err(io::Error::other)?;
             worker::run(worker, orders, phase)
         })?;
         self.workers.push(sender);

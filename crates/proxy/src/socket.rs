@@ -25,28 +25,10 @@ pub(crate) enum Socket {
 /// Sets what every TCP connection here wants: small answers at once, and dead peers noticed.
 pub(crate) fn set_options(stream: &TcpStream, keepalive: Option<Duration>) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let keepalive = keepalive.unwrap_or(KEEPALIVE);
+    // The system counts in whole seconds.
+    let keepalive = keepalive.unwrap_or(KEEPALIVE).max(Duration::from_secs(3));
     let probes = TcpKeepalive::new().with_time(keepalive).with_interval(keepalive / 3).with_retries(3);
     SockRef::from(stream).set_tcp_keepalive(&probes)
-}
-
-impl Socket {
-    /// The address of the other end and of this one, as CLIENT INFO shows them; a unix socket's are its path.
-    pub(crate) fn addresses(&self) -> (String, String) {
-        let show =
-            |address: io::Result<std::net::SocketAddr>| address.map_or_else(|_| "?".to_owned(), |a| a.to_string());
-        match self {
-            Self::Tcp(stream) => (show(stream.peer_addr()), show(stream.local_addr())),
-            Self::Tls(stream) => (show(stream.get_ref().0.peer_addr()), show(stream.get_ref().0.local_addr())),
-            Self::Unix(stream) => {
-                let local = stream.local_addr().ok();
-                let path =
-                    local.as_ref().and_then(|address| address.as_pathname()).map(|path| path.display().to_string());
-                let path = format!("{}:0", path.unwrap_or_default());
-                (path.clone(), path)
-            }
-        }
-    }
 }
 
 impl AsyncRead for Socket {

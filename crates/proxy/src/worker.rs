@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::exchange::{Env, ServerInfo};
+use keyfold_core::stats::Stats as NamespaceStats;
 use slab::Slab;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{LocalSet, spawn_local};
@@ -21,7 +22,6 @@ use crate::backoff::Backoff;
 use crate::client::{self, Client};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::folding::Folding;
 use crate::inbox::SCRATCH_BYTES;
 use crate::listen::{Arrival, greet};
 use crate::nonce::Nonces;
@@ -52,8 +52,6 @@ pub(crate) struct Worker {
     pub(crate) nonces: Nonces,
     /// What the server last said of itself.
     pub(crate) server: RefCell<ServerInfo>,
-    /// The namespaces, and what is counted of them.
-    pub(crate) folding: RefCell<Arc<Folding>>,
     pub(crate) lanes: Lanes,
     /// Where every socket is read into, one at a time.
     pub(crate) scratch: RefCell<Box<[u8]>>,
@@ -62,6 +60,7 @@ pub(crate) struct Worker {
     /// Ticks since the start.
     pub(crate) tick: Cell<u32>,
     pub(crate) stats: Arc<Stats>,
+    namespaces: Arc<NamespaceStats>,
     server_tls: Option<Arc<ClientConfig>>,
     /// The last client has gone.
     empty: Notify,
@@ -70,22 +69,22 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(
         config: Arc<Config>,
-        folding: Arc<Folding>,
         server_tls: Option<Arc<ClientConfig>>,
         stats: Arc<Stats>,
+        namespaces: Arc<NamespaceStats>,
     ) -> Result<Self, getrandom::Error> {
         Ok(Self {
             config,
             clock: Clock::new(),
             nonces: Nonces::new()?,
             server: RefCell::default(),
-            folding: RefCell::new(folding),
             lanes: Lanes::default(),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             clients: RefCell::default(),
             stopping: Cell::new(false),
             tick: Cell::new(0),
             stats,
+            namespaces,
             server_tls,
             empty: Notify::new(),
         })
@@ -94,14 +93,13 @@ impl Worker {
     /// What the core takes from outside. The one place that knows what that is.
     pub(crate) fn with_env<R>(&self, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
         let server = self.server.borrow();
-        let folding = self.folding.borrow();
         let mut nonces = || self.nonces.draw();
         body(&mut Env {
             now_ms: self.clock.now_ms(),
             nonces: &mut nonces,
             server: &server,
-            layout: &folding.layout,
-            stats: &folding.stats,
+            layout: &self.config.layout,
+            stats: &self.namespaces,
             users: &self.config.users,
         })
     }
@@ -146,6 +144,9 @@ pub(crate) fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     runtime.block_on(local.run_until(run_worker(Rc::new(worker), orders, phase)));
+    drop(local);
+    // A name may still be looked up in the background; nobody waits for it.
+    runtime.shutdown_background();
     Ok(())
 }
 
@@ -154,7 +155,10 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
     // The first clients shouldn't find a core that doesn't know its server yet. A server that is away holds
     // them up for no longer than the connect timeout.
     let mut clock = Errand::new(Rc::clone(&worker));
-    let known = clock.sample_clock().await;
+    let known = tokio::select! {
+        known = clock.sample_clock() => known,
+        _ = phase.wait_for(|phase| *phase == Phase::Ended) => return,
+    };
     spawn_local(keep_clock(clock, known, Rc::clone(&worker)));
 
     loop {
@@ -178,10 +182,12 @@ fn spawn_order(order: Order, worker: &Rc<Worker>) {
     match order {
         Order::Serve(arrival) => {
             let worker = Rc::clone(worker);
+            let Arrival { stream, seat } = arrival;
             spawn_local(async move {
-                if let Some((socket, seat)) = greet(arrival, worker.config.timeouts.handshake).await {
-                    client::serve(socket, worker, seat).await;
+                if let Some((socket, peer)) = greet(stream, seat.id(), &worker.config).await {
+                    client::serve(socket, peer, worker).await;
                 }
+                drop(seat);
             });
         }
         Order::Run(task) => drop(spawn_local(task(Errand::new(Rc::clone(worker))))),

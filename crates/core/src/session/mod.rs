@@ -86,7 +86,7 @@ pub struct Peer {
     pub address: String,
     /// The address it connected to.
     pub local_address: String,
-    /// The database it starts in.
+    /// The database it starts in, and comes back to by RESET.
     pub database: u32,
 }
 
@@ -117,9 +117,9 @@ impl Session {
     /// The session of a client that has just connected.
     pub fn new(peer: Peer, env: &Env<'_>) -> Self {
         Self {
-            protocol: Protocol::Resp2,
             database: peer.database,
             peer,
+            protocol: Protocol::Resp2,
             user: env.users.initial(),
             name: Vec::new(),
             library: (Vec::new(), Vec::new()),

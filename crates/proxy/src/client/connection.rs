@@ -5,7 +5,6 @@
 
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::requests::Requests;
 use super::{Client, Ending};
 use crate::inbox::{self, Inbox, SCRATCH_BYTES};
-use crate::listen::Seat;
 use crate::socket::Socket;
 use crate::worker::Worker;
 
@@ -45,12 +43,11 @@ struct Connection {
     inbox: Inbox,
     requests: Requests,
     input: Input,
-    _seat: Seat,
 }
 
 /// Serves one client to its end.
-pub(crate) async fn serve(mut socket: Socket, worker: Rc<Worker>, seat: Seat) {
-    let mut connection = Connection::new(describe(&socket, &worker), Rc::clone(&worker), seat);
+pub(crate) async fn serve(mut socket: Socket, peer: Peer, worker: Rc<Worker>) {
+    let mut connection = Connection::new(peer, Rc::clone(&worker));
     let ended = std::future::poll_fn(|cx| connection.poll(cx, &mut socket)).await;
     match ended {
         Ok(()) if connection.is_finished() && connection.input == Input::Closed => Box::pin(linger(socket)).await,
@@ -60,14 +57,6 @@ pub(crate) async fn serve(mut socket: Socket, worker: Rc<Worker>, seat: Seat) {
     if let Some(ending) = connection.client.ending.get() {
         log_ending(ending, &worker);
     }
-}
-
-/// Who the client is, for CLIENT INFO.
-fn describe(socket: &Socket, worker: &Worker) -> Peer {
-    static LAST_ID: AtomicU64 = AtomicU64::new(0);
-    let (address, local_address) = socket.addresses();
-    let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
-    Peer { id, address, local_address, database: worker.config.upstream.database }
 }
 
 /// Says that no more comes, and waits until the client has heard.
@@ -82,11 +71,11 @@ async fn linger(mut socket: Socket) {
 }
 
 impl Connection {
-    fn new(peer: Peer, worker: Rc<Worker>, seat: Seat) -> Self {
+    fn new(peer: Peer, worker: Rc<Worker>) -> Self {
         let client = Rc::new(Client::new(peer, &worker));
         let key = worker.clients.borrow_mut().insert(Rc::clone(&client));
         let requests = Requests::new(Rc::clone(&client), Rc::clone(&worker));
-        Self { client, worker, key, inbox: Inbox::default(), requests, input: Input::Open, _seat: seat }
+        Self { client, worker, key, inbox: Inbox::default(), requests, input: Input::Open }
     }
 
     /// Does all that can be done now; ready when the connection is to be closed.
@@ -181,15 +170,12 @@ impl Connection {
     /// Gives the own connection back once it holds nothing of this client. Where the client says no more it
     /// is ended instead: a command that blocks there would never be answered.
     fn release_own_lane(&mut self) {
-        // A request may wait for this very connection to be ready.
-        if self.requests.blocked && self.input == Input::Open {
-            return;
-        }
         let mut state = self.client.state.borrow_mut();
         let Some(own) = &state.own else { return };
         if state.own_in_flight == 0 && state.session.own_lane_is_clean() && !state.session.awaits_pushes() {
+            let reusable = !std::mem::take(&mut state.own_was_reset);
             if let Some(own) = state.own.take() {
-                self.worker.lanes.give_back(own, &self.worker);
+                self.worker.lanes.give_back(own, reusable, &self.worker);
             }
         } else if self.input != Input::Open && !self.requests.blocked {
             own.finish();

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
 
-use keyfold_core::exchange::{Env, Exchange, Io, Step};
+use keyfold_core::exchange::{Effect, Env, Exchange, Io, Step};
 use keyfold_core::session::{Lane, Peer, Session};
 
 use crate::outbox::Outbox;
@@ -81,6 +81,8 @@ struct State {
     own: Option<Rc<Upstream>>,
     /// Requests under way on the own lane.
     own_in_flight: usize,
+    /// RESET went to the own lane: it has lost its user, database and protocol, and is of no use to others.
+    own_was_reset: bool,
 }
 
 /// A request that has begun and isn't answered, or whose answer waits for those before.
@@ -104,6 +106,7 @@ impl Client {
             gone: false,
             own: None,
             own_in_flight: 0,
+            own_was_reset: false,
         };
         Self {
             state: RefCell::new(state),
@@ -227,6 +230,7 @@ impl State {
             Step::Wait => Progress::Kept,
             Step::More(replies) => Progress::More(replies),
             Step::Done(effect) => {
+                self.own_was_reset |= effect == Effect::Reset;
                 self.session.apply(effect);
                 self.complete(index);
                 Progress::Kept

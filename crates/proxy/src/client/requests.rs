@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use keyfold_core::exchange::{Env, Io};
-use keyfold_core::resp::{Answer, Args, Read, RequestReader};
+use keyfold_core::resp::{Answer, Args, Read, RequestLimits, RequestReader};
 use keyfold_core::session::{Begun, Lane, Plan};
 
 use super::{Client, Slot, State};
@@ -18,6 +18,8 @@ pub(super) struct Requests {
     reader: RequestReader,
     /// The shared connection used last, and most likely next.
     shared: Option<(Lane, Rc<Upstream>)>,
+    /// The client was authenticated when it was last looked at, and may send what the limits allow.
+    trusted: bool,
     /// A whole request waits until it may begin.
     pub(super) blocked: bool,
     /// No request is read any more: one broke the protocol, or asked to close.
@@ -34,8 +36,8 @@ enum Start {
 
 impl Requests {
     pub(super) fn new(client: Rc<Client>, worker: Rc<Worker>) -> Self {
-        let reader = RequestReader::new(worker.config.limits.request);
-        Self { client, worker, reader, shared: None, blocked: false, over: false }
+        let reader = RequestReader::new(RequestLimits::UNAUTHENTICATED);
+        Self { client, worker, reader, shared: None, trusted: false, blocked: false, over: false }
     }
 
     /// Begins what is whole in `input` and may begin; how many bytes that took.
@@ -46,6 +48,7 @@ impl Requests {
             self.blocked = false;
             while !self.over && start < input.len() {
                 let rest = &input[start..];
+                self.trust();
                 match self.reader.read(rest) {
                     Ok(Read::Incomplete) => break,
                     Ok(Read::Nothing(len)) => start += len,
@@ -62,6 +65,16 @@ impl Requests {
             }
             if self.over { input.len() } else { start }
         })
+    }
+
+    /// Sets the limits by whether the client has authenticated.
+    fn trust(&mut self) {
+        let trusted = self.client.state.borrow().session.is_authenticated();
+        if trusted != self.trusted {
+            self.trusted = trusted;
+            let limits = &self.worker.config.limits;
+            self.reader.set_limits(if trusted { limits.request } else { RequestLimits::UNAUTHENTICATED });
+        }
     }
 
     /// Answers with an error behind all other answers, and reads no more.
@@ -97,7 +110,10 @@ impl Requests {
             Lane::Own { .. } => own_lane(&mut state, plan.lane, &self.client, &self.worker),
         };
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
-            Status::Ready => begin_there(&mut state, &plan, &args, raw, env, &upstream, &self.client),
+            Status::Ready => {
+                upstream.follow(plan.lane);
+                begin_there(&mut state, &plan, &args, raw, env, &upstream, &self.client)
+            }
             Status::Away(reason) => begin_lost(&mut state, plan.lane, &reason),
             Status::Connecting => Start::Wait,
             Status::Closed => {

@@ -33,7 +33,7 @@ impl Lanes {
     pub(crate) fn own(&self, lane: Lane, client: &Rc<Client>, worker: &Rc<Worker>) -> Rc<Upstream> {
         let mut idle = self.idle.borrow_mut();
         idle.retain(|upstream| matches!(upstream.queue.borrow().status, Status::Ready));
-        if let Some(found) = idle.iter().rposition(|upstream| upstream.lane == lane) {
+        if let Some(found) = idle.iter().rposition(|upstream| upstream.lane.get() == lane) {
             let upstream = idle.swap_remove(found);
             upstream.queue.borrow_mut().owner = Some(Rc::clone(client));
             return upstream;
@@ -44,11 +44,12 @@ impl Lanes {
         upstream
     }
 
-    /// Takes back a connection that holds nothing of its client any more.
-    pub(crate) fn give_back(&self, upstream: Rc<Upstream>, worker: &Worker) {
+    /// Takes back a connection that holds nothing of its client any more. One that isn't what its lane says
+    /// is closed.
+    pub(crate) fn give_back(&self, upstream: Rc<Upstream>, reusable: bool, worker: &Worker) {
         let mut queue = upstream.queue.borrow_mut();
         queue.owner = None;
-        let clean = matches!(queue.status, Status::Ready) && queue.pending.is_empty() && !queue.finishing;
+        let clean = reusable && matches!(queue.status, Status::Ready) && queue.pending.is_empty() && !queue.finishing;
         drop(queue);
         let mut idle = self.idle.borrow_mut();
         if clean && idle.len() < worker.config.limits.idle_server_connections {
@@ -61,8 +62,8 @@ impl Lanes {
     /// Lets go of a shared connection that nobody wanted; the next who does opens another.
     pub(crate) fn forget(&self, upstream: &Rc<Upstream>) {
         let mut shared = self.shared.borrow_mut();
-        if shared.get(&upstream.lane).is_some_and(|known| Rc::ptr_eq(known, upstream)) {
-            shared.remove(&upstream.lane);
+        if shared.get(&upstream.lane.get()).is_some_and(|known| Rc::ptr_eq(known, upstream)) {
+            shared.remove(&upstream.lane.get());
         }
     }
 

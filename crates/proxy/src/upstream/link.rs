@@ -20,8 +20,8 @@ const CLIENT_NAME: &[u8] = b"keyfold";
 /// Why there is no connection to the server, or none any more. Reads on after "the server is away: ".
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The system says so. Its number is left out: it means nothing to a client.
-    #[error("{}", .0.kind())]
+    /// The system says so, or TLS does.
+    #[error("{}", plain(.0))]
     Io(#[from] io::Error),
     /// TLS says so.
     #[error("TLS: {0}")]
@@ -156,6 +156,11 @@ async fn connect(worker: &Worker) -> Result<Socket, LinkError> {
             Ok(Socket::Tls(Box::new(TlsStream::Client(stream))))
         }
     }
+}
+
+/// The system's errors without their numbers, which mean nothing to a client.
+fn plain(error: &io::Error) -> String {
+    if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() }
 }
 
 fn accepted(reply: &[u8]) -> Result<(), LinkError> {

@@ -44,7 +44,7 @@ const SHORT_LIFE: Duration = Duration::from_secs(1);
 /// A connection to the server, as clients see it.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    lane: Lane,
+    lane: Cell<Lane>,
     queue: RefCell<Queue>,
     task: OnceCell<Waker>,
     /// The task has been woken and hasn't run yet.
@@ -86,7 +86,7 @@ pub(crate) enum Status {
 /// Replies that are awaited.
 #[derive(Debug)]
 struct Pending {
-    /// Whose they are; none for the proxy's own PING.
+    /// Whose they are; none for commands of the proxy itself.
     client: Option<Rc<Client>>,
     slot: u64,
     replies: u32,
@@ -105,7 +105,7 @@ impl Upstream {
             wanted: true,
             heard: tick,
         };
-        Self { lane, queue: RefCell::new(queue), task: OnceCell::new(), woken: Cell::new(false) }
+        Self { lane: Cell::new(lane), queue: RefCell::new(queue), task: OnceCell::new(), woken: Cell::new(false) }
     }
 
     /// Whether a request may begin here now; where it has to wait, the client is woken when it may go on.
@@ -135,6 +135,17 @@ impl Upstream {
             && let Some(task) = self.task.get()
         {
             task.wake_by_ref();
+        }
+    }
+
+    /// Brings an own connection to the database of `lane`: its client has changed it while there was state
+    /// on the connection, and another can't take its place.
+    pub(crate) fn follow(&self, lane: Lane) {
+        let Lane::Own { database, .. } = lane else { return };
+        if self.lane.replace(lane) != lane {
+            let mut queue = self.queue.borrow_mut();
+            write_command(queue.outbox.buffer(), &[b"SELECT", database.to_string().as_bytes()]);
+            queue.pending.push_back(Pending { client: None, slot: 0, replies: 1 });
         }
     }
 
@@ -171,19 +182,18 @@ impl Upstream {
 
     /// Runs a connection that many share: connects, drives, and connects again as long as someone wants it.
     async fn run_shared(self: Rc<Self>, worker: Rc<Worker>) {
-        let Lane::Shared { database, protocol } = self.lane else { return };
+        let Lane::Shared { database, protocol } = self.lane.get() else { return };
         let mut backoff = Backoff::default();
         let mut away = false;
         let server = &worker.config.upstream;
         loop {
             let why = match Link::open(&worker, database, protocol).await {
                 Ok(link) => {
-                    let version = &worker.server.borrow().version;
-                    tracing::info!(%server, version, database, ?protocol, "{}", if away { "back" } else { "connected" });
+                    self.log_connected(&worker, away);
                     away = false;
                     let since = Instant::now();
                     let why = self.drive(link, &worker).await;
-                    tracing::warn!(%server, database, ?protocol, reason = %why, "connection lost");
+                    tracing::warn!(%server, lane = ?self.lane.get(), reason = %why, "connection lost");
                     self.lose(&worker, &why);
                     if since.elapsed() > SHORT_LIFE {
                         backoff = Backoff::default();
@@ -194,7 +204,7 @@ impl Upstream {
                 Err(why) => why,
             };
             if !away {
-                tracing::warn!(%server, database, ?protocol, reason = %why, "server away; trying again");
+                tracing::warn!(%server, lane = ?self.lane.get(), reason = %why, "can't connect; trying again");
             }
             away = true;
             if !self.set_away(&why, server) {
@@ -205,9 +215,15 @@ impl Upstream {
         worker.lanes.forget(&self);
     }
 
+    fn log_connected(&self, worker: &Worker, back: bool) {
+        let (server, lane) = (&worker.config.upstream, self.lane.get());
+        let version = &worker.server.borrow().version;
+        tracing::info!(%server, version, ?lane, "{}", if back { "connected again" } else { "connected" });
+    }
+
     /// Runs a client's own connection, once.
     async fn run_own(self: Rc<Self>, worker: Rc<Worker>) {
-        let Lane::Own { database, protocol } = self.lane else { return };
+        let Lane::Own { database, protocol } = self.lane.get() else { return };
         match Link::open(&worker, database, protocol).await {
             Ok(link) => {
                 let why = self.drive(link, &worker).await;
@@ -334,7 +350,8 @@ impl Upstream {
     fn lose(&self, worker: &Worker, why: &LinkError) {
         let (pending, owner) = {
             let mut queue = self.queue.borrow_mut();
-            queue.status = if matches!(self.lane, Lane::Own { .. }) { Status::Closed } else { Status::Connecting };
+            queue.status =
+                if matches!(self.lane.get(), Lane::Own { .. }) { Status::Closed } else { Status::Connecting };
             queue.outbox.clear();
             queue.scanner = ReplyScanner::default();
             queue.wake_waiting();

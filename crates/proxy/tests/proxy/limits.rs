@@ -1,0 +1,98 @@
+//! Nothing grows without bound, and one client doesn't harm another.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use keyfold_proxy::{StartError, start};
+use keyfold_testkit::Wire;
+
+use crate::stage::{address, call, commands, config_for, eventually, resident_bytes, stage, stage_with};
+
+#[test]
+fn a_client_that_does_not_read_harms_nobody() {
+    let stage = stage();
+    let mut other = stage.connect();
+    let value = "x".repeat(10_000);
+    call(&mut other, &format!("SET value {value}"));
+    let before = resident_bytes();
+
+    // Asks for 1 GB and reads nothing, until nobody takes its requests any more.
+    let mut slow = TcpStream::connect(address(&stage.proxy)).unwrap();
+    slow.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let request = commands(&["GET value"]).repeat(1000);
+    let stuck = (0..100).any(|_| slow.write_all(&request).is_err());
+    assert!(stuck || resident_bytes() - before < 64 << 20);
+    for n in 0..100 {
+        assert_eq!(call(&mut other, &format!("SET other {n}")), "+OK\r\n");
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more");
+}
+
+#[test]
+fn a_client_over_its_answer_limit_is_closed() {
+    let stage = stage_with(|config| config.limits.max_queued_answer_bytes = 1 << 20);
+    let mut wire = stage.connect();
+    call(&mut wire, &format!("SET value {}", "x".repeat(100_000)));
+    let mut greedy = stage.connect();
+    greedy.send_bytes(&commands(&["GET value"]).repeat(500)).unwrap();
+    eventually("one client is left", || stage.proxy.totals().clients == 1);
+    assert_eq!(call(&mut wire, "STRLEN value"), ":100000\r\n");
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    let stage = stage_with(|config| config.limits.max_clients = 3);
+    let mut wires: Vec<_> = (0..3).map(|_| stage.connect()).collect();
+    wires.iter_mut().for_each(|wire| assert_eq!(call(wire, "PING"), "+PONG\r\n"));
+    let mut refused = stage.connect();
+    assert_eq!(refused.reply().unwrap(), b"-ERR max number of clients reached\r\n");
+    assert!(refused.is_closed().unwrap());
+    wires.pop();
+    eventually("a seat is free", || stage.proxy.totals().clients == 2);
+    assert_eq!(call(&mut stage.connect(), "PING"), "+PONG\r\n");
+    assert_eq!(stage.proxy.totals().refused, 1);
+}
+
+#[test]
+fn a_request_over_the_limit_is_refused_before_it_has_come() {
+    let stage = stage_with(|config| config.limits.request.max_request_bytes = 1000);
+    let mut wire = stage.connect();
+    wire.send_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2000\r\n").unwrap();
+    let error = String::from_utf8(wire.reply().unwrap()).unwrap();
+    assert!(error.contains("more than 1000 bytes; raise --max-request-bytes"), "{error}");
+    assert!(wire.is_closed().unwrap());
+}
+
+#[test]
+fn an_idle_client_is_closed_where_that_is_wanted() {
+    let stage = stage_with(|config| config.timeouts.idle_client = Duration::from_secs(1));
+    let mut idle = stage.connect();
+    call(&mut idle, "PING");
+    assert!(idle.is_closed().unwrap());
+}
+
+#[test]
+fn more_requests_than_may_be_under_way() {
+    let stage = stage_with(|config| config.limits.max_in_flight = 4);
+    let mut wire = stage.connect();
+    wire.send_bytes(&commands(&["INCR n"]).repeat(5000)).unwrap();
+    for n in 1..=5000 {
+        assert_eq!(wire.reply().unwrap(), format!(":{n}\r\n").as_bytes());
+    }
+}
+
+#[test]
+fn an_open_door_is_refused_unless_it_is_meant() {
+    let stage = stage();
+    let mut config = config_for(&stage.server);
+    config.listen = vec!["0.0.0.0:0".parse().unwrap()];
+    let error = start(config.clone()).unwrap_err();
+    assert!(matches!(error, StartError::Open(_)));
+    assert!(error.to_string().contains("--allow-open"), "{error}");
+    config.allow_open = true;
+    let proxy = start(config).unwrap();
+    let port = address(&proxy).port();
+    assert_eq!(call(&mut Wire::connect(("127.0.0.1", port)).unwrap(), "PING"), "+PONG\r\n");
+}

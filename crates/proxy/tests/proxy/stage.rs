@@ -1,0 +1,89 @@
+//! A server with a proxy before it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use keyfold_core::layout::Layout;
+use keyfold_core::resp::write_command;
+use keyfold_proxy::address::ListenAddress;
+use keyfold_proxy::{Config, Handle, start};
+use keyfold_testkit::{Server, Wire, found};
+
+/// How long a condition may take to come true on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Stage {
+    pub(crate) proxy: Handle,
+    pub(crate) server: Server,
+}
+
+/// Starts a server and a proxy before it.
+pub(crate) fn stage() -> Stage {
+    stage_with(|_| {})
+}
+
+/// The same, with another configuration.
+pub(crate) fn stage_with(configure: impl FnOnce(&mut Config)) -> Stage {
+    let server = start_server(&[]);
+    let mut config = config_for(&server);
+    configure(&mut config);
+    Stage { proxy: start(config).unwrap(), server }
+}
+
+/// The newest server at hand.
+pub(crate) fn start_server(args: &[&str]) -> Server {
+    found().last().expect("a server on PATH").start(args).unwrap()
+}
+
+/// A proxy for this server, on a free port.
+pub(crate) fn config_for(server: &Server) -> Config {
+    let mut config = Config::new(server.url().parse().unwrap(), Layout::parse_file("").unwrap());
+    config.listen.push("127.0.0.1:0".parse().unwrap());
+    config.threads = Some(2.try_into().unwrap());
+    config
+}
+
+impl Stage {
+    pub(crate) fn connect(&self) -> Wire {
+        Wire::connect(address(&self.proxy)).unwrap()
+    }
+}
+
+/// The proxy's first TCP port.
+pub(crate) fn address(proxy: &Handle) -> SocketAddr {
+    let tcp = |address: &ListenAddress| match address {
+        ListenAddress::Tcp(address) | ListenAddress::Tls(address) => Some(*address),
+        ListenAddress::Unix(_) => None,
+    };
+    proxy.addresses().iter().find_map(tcp).unwrap()
+}
+
+/// Waits until something holds; fails when it never does.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Encodes commands, words split at spaces.
+pub(crate) fn commands(texts: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for text in texts {
+        write_command(&mut out, &text.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+    }
+    out
+}
+
+/// Sends one command, words split at spaces, and returns the reply's bytes as text.
+pub(crate) fn call(wire: &mut Wire, text: &str) -> String {
+    wire.send_bytes(&commands(&[text])).unwrap();
+    String::from_utf8(wire.reply().unwrap()).unwrap()
+}
+
+/// This process's resident memory.
+pub(crate) fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
