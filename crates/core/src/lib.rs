@@ -5,9 +5,19 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
+//! | [`exchange`] | one logical command's conversation with the server |
+//! | [`layout`] | the versioned set of namespaces; from keys to places and back |
+//! | [`placement`] | the rules that give keys their places |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
+//! | [`session`] | one client's connection, and the way of each of its requests |
 //! | [`string`] | what each string command does to decoded values |
+//! | [`template`] | the shapes of families of keys |
+pub mod command;
 pub mod exchange;
+pub mod layout;
+pub mod placement;
 pub mod resp;
 pub mod session;
 pub mod string;
+pub mod template;

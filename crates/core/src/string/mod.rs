@@ -7,10 +7,14 @@
 //! A function never changes the space before it can fail, and never before it asks for help: it may be
 //! run again from the start.
 
+mod bitfield;
+mod bits;
 mod counter;
 mod dump;
 mod expire;
+pub mod glob;
 mod keyspace;
+mod lcs;
 mod many;
 pub mod number;
 mod object;
@@ -45,6 +49,11 @@ pub type Run = fn(&Call<'_>, &mut Space, &mut Answer<'_>) -> Flow;
 pub fn lookup(name: &[u8]) -> Option<Run> {
     Some(match name {
         b"append" => range::append,
+        b"bitcount" => bits::bitcount,
+        b"bitfield" => bitfield::bitfield,
+        b"bitfield_ro" => bitfield::bitfield_ro,
+        b"bitop" => bits::bitop,
+        b"bitpos" => bits::bitpos,
         b"copy" => keyspace::copy,
         b"decr" => counter::decr,
         b"decrby" => counter::decrby,
@@ -55,6 +64,7 @@ pub fn lookup(name: &[u8]) -> Option<Run> {
         b"expireat" => expire::expireat,
         b"expiretime" => expire::expiretime,
         b"get" => set::get,
+        b"getbit" => bits::getbit,
         b"getdel" => set::getdel,
         b"getex" => set::getex,
         b"getrange" | b"substr" => range::getrange,
@@ -62,6 +72,7 @@ pub fn lookup(name: &[u8]) -> Option<Run> {
         b"incr" => counter::incr,
         b"incrby" => counter::incrby,
         b"incrbyfloat" => counter::incrbyfloat,
+        b"lcs" => lcs::lcs,
         b"mget" => many::mget,
         b"mset" => many::mset,
         b"msetnx" => many::msetnx,
@@ -76,6 +87,7 @@ pub fn lookup(name: &[u8]) -> Option<Run> {
         b"renamenx" => keyspace::renamenx,
         b"restore" => dump::restore,
         b"set" => set::set,
+        b"setbit" => bits::setbit,
         b"setex" => set::setex,
         b"setnx" => set::setnx,
         b"setrange" => range::setrange,

@@ -1,0 +1,37 @@
+# `make` lists the targets.
+.DEFAULT_GOAL := help
+.PHONY: help test lint check servers demo bench fuzz command-table
+
+FUZZ_SECONDS ?= 60
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## every test, against every server at hand
+	@scripts/ensure-server
+	cargo test --workspace
+
+lint: ## format, lints and docs, warnings as errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps
+
+check: ## all that a push must pass
+	.ci/run
+
+servers: ## bring more versions of Redis and Valkey for the tests
+	scripts/servers
+
+demo: ## fold data before your eyes (DATA=file for your own)
+	@scripts/ensure-server
+	cargo run --release -p keyfold -- demo $(if $(DATA),--data $(DATA))
+
+bench: ## measure memory and speed on the servers at hand
+	@scripts/ensure-server
+	cargo run --release -p keyfold-testkit --bin bench
+
+fuzz: ## run one fuzz target (TARGET=name, FUZZ_SECONDS=60); without TARGET, list them
+	cd fuzz && $(if $(TARGET),cargo fuzz run --sanitizer none $(TARGET) -- -max_total_time=$(FUZZ_SECONDS),cargo fuzz list)
+
+command-table: servers ## make the core's command table again from the servers at hand
+	scripts/command-table

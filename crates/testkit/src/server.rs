@@ -1,0 +1,190 @@
+//! One server, started for a test and gone after it.
+//!
+//! Each has a port, a unix socket and a directory of its own, so that any number run side by side. It
+//! saves nothing, and is killed when dropped.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::servers::{Binary, Flavor, Version};
+use crate::wire::{Wire, WireError};
+
+/// How long a server may take until it answers; generous, for loaded machines.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// Between two tries to connect while it starts.
+const RETRY_AFTER: Duration = Duration::from_millis(2);
+/// Between finding a port free and the server taking it, another process may take it first.
+const PORT_TRIES: usize = 8;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No directory, port or process to be had.
+    #[error("{name} cannot be started: {source}")]
+    System {
+        /// The server.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It ended before it answered.
+    #[error("{name} ended before it answered; its log:\n{log}")]
+    Ended {
+        /// The server.
+        name: String,
+        /// What it logged.
+        log: String,
+    },
+    /// It runs and does not answer PING.
+    #[error("{name} did not answer within {} s; its log:\n{log}", READY_WITHIN.as_secs())]
+    Silent {
+        /// The server.
+        name: String,
+        /// What it logged.
+        log: String,
+    },
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    binary: Binary,
+    child: Child,
+    port: u16,
+    unix_socket: PathBuf,
+    dir: TempDir,
+}
+
+impl Server {
+    /// Starts a server and waits until it answers PING. `args` come last, so they win over the test's own.
+    ///
+    /// # Errors
+    /// Where it does not start; the error carries the server's log.
+    pub fn start(binary: &Binary, args: &[&str]) -> Result<Self, StartError> {
+        let mut tries = 1;
+        loop {
+            match Self::try_start(binary, args) {
+                Err(StartError::Ended { log, .. }) if tries < PORT_TRIES && log.contains("already in use") => {
+                    tries += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_start(binary: &Binary, args: &[&str]) -> Result<Self, StartError> {
+        let system = |source| StartError::System { name: binary.name(), source };
+        let dir = tempfile::Builder::new().prefix("keyfold-").tempdir().map_err(system)?;
+        let port = free_port().map_err(system)?;
+        let unix_socket = dir.path().join("socket");
+        let child = Command::new(binary.path())
+            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
+            .arg("--unixsocket")
+            .arg(&unix_socket)
+            .arg("--dir")
+            .arg(dir.path())
+            .arg("--logfile")
+            .arg(dir.path().join("log"))
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(system)?;
+        let mut server = Self { binary: binary.clone(), child, port, unix_socket, dir };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// Asks over the unix socket: nobody else can be behind it, as could be behind the port.
+    fn wait_until_ready(&mut self) -> Result<(), StartError> {
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            if self.answers_ping() {
+                return Ok(());
+            }
+            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                return Err(StartError::Ended { name: self.name(), log: self.log() });
+            }
+            if Instant::now() > deadline {
+                return Err(StartError::Silent { name: self.name(), log: self.log() });
+            }
+            thread::sleep(RETRY_AFTER);
+        }
+    }
+
+    /// Whether it is ready. A server that wants a password first is.
+    fn answers_ping(&self) -> bool {
+        let reply = Wire::connect_unix(&self.unix_socket).and_then(|mut wire| wire.call(&[b"PING"]));
+        reply.is_ok_and(|reply| reply == b"+PONG\r\n" || reply.starts_with(b"-NOAUTH"))
+    }
+
+    /// A new connection over TCP.
+    ///
+    /// # Errors
+    /// Where the server is gone.
+    pub fn connect(&self) -> Result<Wire, WireError> {
+        Wire::connect((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// The TCP port, on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The path of its unix socket.
+    pub fn unix_socket(&self) -> &Path {
+        &self.unix_socket
+    }
+
+    /// `redis://127.0.0.1:<port>`.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its version.
+    pub fn version(&self) -> Version {
+        self.binary.version()
+    }
+
+    /// Redis or Valkey.
+    pub fn flavor(&self) -> Flavor {
+        self.binary.flavor()
+    }
+
+    /// Both, for messages: `redis 7.0.15`.
+    pub fn name(&self) -> String {
+        self.binary.name()
+    }
+
+    /// The process, for tests that pause or kill it.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it logged so far.
+    pub fn log(&self) -> String {
+        let log = fs::read(self.dir.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only where it has ended already, and then there is nothing left to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
