@@ -16,6 +16,8 @@ pub(crate) enum Arg {
     Float,
     /// An offset or index into a value.
     Index,
+    /// A bit's offset. Not one that would make the value larger than a test likes.
+    Bit,
     Seconds,
     Milliseconds,
     AtSecond,
@@ -29,7 +31,8 @@ pub(crate) enum Arg {
 }
 
 use Arg::{
-    AtMillisecond, AtSecond, Float, Index, Integer, Key, Milliseconds, Options, Payload, Repeated, Seconds, Value, Word,
+    AtMillisecond, AtSecond, Bit, Float, Index, Integer, Key, Milliseconds, Options, Payload, Repeated, Seconds, Value,
+    Word,
 };
 
 const EXPIRES: [&[Arg]; 4] =
@@ -112,8 +115,8 @@ const COMMANDS: &[(usize, &[Arg])] = &[
     (1, &[Word("OBJECT"), Word("FREQ")]),
     (1, &[Word("OBJECT"), Word("HELP")]),
     (1, &[Word("OBJECT"), Value]),
-    (1, &[Word("SETBIT"), Key, Index, Word("1")]),
-    (1, &[Word("GETBIT"), Key, Index]),
+    (1, &[Word("SETBIT"), Key, Bit, Word("1")]),
+    (1, &[Word("GETBIT"), Key, Bit]),
     (1, &[Word("BITCOUNT"), Key]),
 ];
 
@@ -239,6 +242,8 @@ impl Generator {
             Float if self.one_in(3) => self.integer(),
             Float => self.pick(FLOATS).as_bytes().to_vec(),
             Index => self.index(),
+            Bit if self.one_in(12) => self.pick(EDGES).as_bytes().to_vec(),
+            Bit => self.number(-2, 600),
             Seconds if self.one_in(8) => self.integer(),
             Seconds => self.number(-1, 4),
             Milliseconds if self.one_in(8) => self.integer(),
