@@ -159,6 +159,7 @@ mod tests {
         let mut keys = now_is(1000);
         assert_eq!(keys.run(&["SET", "k", "v", "PXAT", "999"]), "+OK\r\n");
         assert_eq!(keys.run(&["GET", "k"]), "$-1\r\n");
+        assert_eq!(keys.changed(), ["k"]);
         assert_eq!(keys.run(&["SET", "k", "v", "PXAT", "1000"]), "+OK\r\n");
         assert_eq!(keys.run(&["GET", "k"]), "$1\r\nv\r\n");
         assert_eq!(keys.run(&["GETEX", "k", "PXAT", "1000"]), "$1\r\nv\r\n");

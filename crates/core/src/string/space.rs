@@ -117,10 +117,13 @@ impl Space {
 
     /// What `key` holds now. In the very millisecond of its expiry a string is still there.
     pub fn held(&self, key: &[u8]) -> &Held {
-        match self.slots.get(key).map(|slot| &slot.held) {
-            Some(Held::String(entry)) if entry.expires_at_ms.is_some_and(|at| self.now_ms > at) => &Held::Nothing,
-            Some(held) => held,
-            None => &Held::Nothing,
+        self.slots.get(key).map_or(&Held::Nothing, |slot| self.living(&slot.held))
+    }
+
+    fn living<'a>(&self, held: &'a Held) -> &'a Held {
+        match held {
+            Held::String(entry) if entry.expires_at_ms.is_some_and(|at| self.now_ms > at) => &Held::Nothing,
+            held => held,
         }
     }
 
@@ -159,9 +162,10 @@ impl Space {
         self.slots.insert(key.to_vec(), Slot { held: Held::Nothing, changed: true });
     }
 
-    /// The keys that were written or removed, with what they hold now; in the order of their bytes.
+    /// The keys that were written or removed, with what they hold now; in the order of their bytes. A string
+    /// that was written with an expiry in the past shows as nothing.
     pub fn changes(&self) -> impl Iterator<Item = (&[u8], &Held)> {
-        self.slots.iter().filter(|(_, slot)| slot.changed).map(|(key, slot)| (key.as_slice(), &slot.held))
+        self.slots.iter().filter(|(_, slot)| slot.changed).map(|(key, slot)| (key.as_slice(), self.living(&slot.held)))
     }
 
     /// The replies to the last [`Ask`], one a command; taken, so that the next ask starts afresh.
