@@ -261,3 +261,66 @@ impl Field {
         (first, 128 - (self.offset & 7) - u64::from(self.kind.bits))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Space;
+    use super::super::bits::tests::{holding, run};
+
+    #[test]
+    fn fields_of_any_width_at_any_bit() {
+        let mut space = holding(b"");
+        assert_eq!(run(&mut space, "BITFIELD k SET i5 3 -7 GET i5 3 GET u5 3 GET u1 3"), "*4 :0 :-7 :25 :1");
+        assert_eq!(
+            run(&mut space, "BITFIELD k SET i64 5 -2 GET i64 5 GET u63 6"),
+            "*3 :2305843009213693952 :-2 :9223372036854775806"
+        );
+        let entry = space.string(b"k").unwrap().unwrap();
+        assert_eq!((entry.value.len(), entry.expires_at_ms), (9, Some(1000)));
+        assert_eq!(run(&mut space, "BITFIELD k SET u8 #2 200 GET u8 16"), "*2 :255 :200");
+    }
+
+    #[test]
+    fn overflow_wraps_saturates_or_fails() {
+        let mut space = holding(b"\x7f\xff");
+        assert_eq!(run(&mut space, "BITFIELD k INCRBY i8 0 1"), "*1 :-128");
+        assert_eq!(run(&mut space, "BITFIELD k OVERFLOW SAT INCRBY i8 0 -1 INCRBY u8 8 1"), "*2 :-128 :255");
+        assert_eq!(run(&mut space, "BITFIELD k OVERFLOW FAIL INCRBY u8 8 1 SET i8 8 128 GET u8 8"), "*3 $-1 $-1 :255");
+        assert_eq!(run(&mut space, "BITFIELD k SET u8 8 -1 SET u8 8 256 GET u8 8"), "*3 :255 :255 :0");
+    }
+
+    #[test]
+    fn saturation_keeps_the_servers_wrap_in_64_bits() {
+        let mut space = holding(b"");
+        assert_eq!(run(&mut space, "BITFIELD k OVERFLOW SAT SET i8 0 -9223372036854775808 GET i8 0"), "*2 :0 :127");
+        assert_eq!(run(&mut space, "BITFIELD k OVERFLOW SAT SET i8 0 -9000000 GET i8 0"), "*2 :127 :-128");
+    }
+
+    #[test]
+    fn reads_create_nothing() {
+        let mut space = Space::new(0);
+        assert_eq!(run(&mut space, "BITFIELD k GET u8 4294967295"), "*1 :0");
+        assert_eq!(run(&mut space, "BITFIELD k"), "*0");
+        assert_eq!(run(&mut space, "BITFIELD k OVERFLOW FAIL"), "*0");
+        assert_eq!(run(&mut space, "BITFIELD_RO k GET i64 #1"), "*1 :0");
+        assert_eq!(space.changes().count(), 0);
+    }
+
+    #[test]
+    fn all_is_parsed_before_the_key_is_looked_at() {
+        let mut space = holding(b"");
+        let bad_kind =
+            "-ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
+        assert_eq!(run(&mut space, "BITFIELD list SET u8 0 1 GET u64 0"), bad_kind);
+        assert_eq!(
+            run(&mut space, "BITFIELD list GET u8 4294967296"),
+            "-ERR bit offset is not an integer or out of range"
+        );
+        assert_eq!(run(&mut space, "BITFIELD list SET u8 0 x"), "-ERR value is not an integer or out of range");
+        assert_eq!(run(&mut space, "BITFIELD list SET u8 0"), "-ERR syntax error");
+        assert_eq!(run(&mut space, "BITFIELD list OVERFLOW no"), "-ERR Invalid OVERFLOW type specified");
+        assert_eq!(run(&mut space, "BITFIELD_RO list SET u8 0 1"), "-ERR BITFIELD_RO only supports the GET subcommand");
+        assert!(run(&mut space, "BITFIELD list SET u8 0 1").starts_with("-WRONGTYPE"));
+        assert_eq!(space.changes().count(), 0);
+    }
+}

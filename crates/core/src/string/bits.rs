@@ -274,3 +274,118 @@ pub(super) fn is_word(arg: &[u8], word: &str) -> bool {
 pub(super) fn c_string(arg: &[u8]) -> &[u8] {
     &arg[..memchr::memchr(0, arg).unwrap_or(arg.len())]
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::{Call, Entry, Held, Space, finish, lookup};
+    use crate::resp::{Answer, Protocol};
+
+    /// A space where `k` holds `value`, and expires.
+    pub(in crate::string) fn holding(value: &[u8]) -> Space {
+        let mut space = Space::new(0);
+        space.load(b"k", Held::String(Entry { value: value.to_vec(), expires_at_ms: Some(1000) }));
+        space.load(b"list", Held::Other(b"list".to_vec()));
+        space
+    }
+
+    /// The reply to a command line, split at blanks, with its line ends as blanks.
+    pub(in crate::string) fn run(space: &mut Space, line: &str) -> String {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let mut out = Vec::new();
+        let mut answer = Answer::new(&mut out, Protocol::Resp2);
+        let flow = lookup(&args[0].to_ascii_lowercase()).unwrap()(&Call { args: &args }, space, &mut answer);
+        finish(flow, &mut answer).unwrap();
+        out.escape_ascii().to_string().replace("\\r\\n", " ").trim_end().to_owned()
+    }
+
+    fn is_untouched(space: &Space) -> bool {
+        space.changes().next().is_none()
+    }
+
+    #[test]
+    fn setbit_fills_up_and_keeps_the_expiry() {
+        let mut space = holding(b"a");
+        assert_eq!(run(&mut space, "SETBIT k 23 1"), ":0");
+        let entry = space.string(b"k").unwrap().unwrap();
+        assert_eq!((entry.value.as_slice(), entry.expires_at_ms), (&b"a\0\x01"[..], Some(1000)));
+        assert_eq!(run(&mut space, "SETBIT k 23 0"), ":1");
+        assert_eq!(run(&mut space, "SETBIT new 7 0"), ":0");
+        assert_eq!(space.string(b"new").unwrap().unwrap().value, b"\0");
+    }
+
+    #[test]
+    fn setbit_leaves_what_is_already_so() {
+        let mut space = holding(b"\x80");
+        assert_eq!(run(&mut space, "SETBIT k 0 1"), ":1");
+        assert!(is_untouched(&space));
+    }
+
+    #[test]
+    fn setbit_checks_the_offset_then_the_bit_then_the_type() {
+        let mut space = holding(b"");
+        for offset in ["4294967296", "-1", "x", "01", "#1"] {
+            let reply = run(&mut space, &format!("SETBIT list {offset} 2"));
+            assert_eq!(reply, "-ERR bit offset is not an integer or out of range");
+        }
+        assert_eq!(run(&mut space, "SETBIT list 0 2"), "-ERR bit is not an integer or out of range");
+        assert!(run(&mut space, "SETBIT list 0 1").starts_with("-WRONGTYPE"));
+        assert!(is_untouched(&space));
+    }
+
+    #[test]
+    fn getbit_reads_zero_behind_the_end() {
+        let mut space = holding(b"\x01");
+        assert_eq!(run(&mut space, "GETBIT k 7"), ":1");
+        assert_eq!(run(&mut space, "GETBIT k 4294967295"), ":0");
+        assert_eq!(run(&mut space, "GETBIT none 0"), ":0");
+    }
+
+    #[test]
+    fn bitcount_in_bytes_and_bits() {
+        let mut space = holding(b"foobar");
+        assert_eq!(run(&mut space, "BITCOUNT k"), ":26");
+        assert_eq!(run(&mut space, "BITCOUNT k 1 1"), ":6");
+        assert_eq!(run(&mut space, "BITCOUNT k 5 30 BIT"), ":17");
+        assert_eq!(run(&mut space, "BITCOUNT k -9223372036854775808 9223372036854775807"), ":26");
+        assert_eq!(run(&mut space, "BITCOUNT k -1 -2 nonsense"), ":0");
+        assert_eq!(run(&mut space, "BITCOUNT k 0 1 nonsense"), "-ERR syntax error");
+        assert_eq!(run(&mut space, "BITCOUNT k 0"), "-ERR syntax error");
+        assert_eq!(run(&mut space, "BITCOUNT none 0"), ":0");
+    }
+
+    #[test]
+    fn bitpos_finds_a_zero_behind_ones_unless_the_end_is_given() {
+        let mut space = holding(b"\xff\xff");
+        assert_eq!(run(&mut space, "BITPOS k 0"), ":16");
+        assert_eq!(run(&mut space, "BITPOS k 0 1"), ":16");
+        assert_eq!(run(&mut space, "BITPOS k 0 0 -1"), ":-1");
+        assert_eq!(run(&mut space, "BITPOS k 0 9"), ":-1");
+        assert_eq!(run(&mut space, "BITPOS k 1 3 -1 BIT"), ":3");
+        assert_eq!(run(&mut space, "BITPOS none 0"), ":0");
+        assert_eq!(run(&mut space, "BITPOS none 1"), ":-1");
+        assert_eq!(run(&mut space, "BITPOS none 2"), "-ERR The bit argument must be 1 or 0.");
+    }
+
+    #[test]
+    fn bitop_pads_and_drops_the_expiry() {
+        let mut space = holding(b"\xf0\x0f");
+        space.load(b"b", Held::String(Entry { value: b"\xff".to_vec(), expires_at_ms: None }));
+        for (operation, value) in [("AND", b"\xf0\0"), ("or", b"\xff\x0f"), ("Xor", b"\x0f\x0f")] {
+            assert_eq!(run(&mut space, &format!("BITOP {operation} to k b")), ":2");
+            assert_eq!(space.string(b"to").unwrap().unwrap().value, value);
+        }
+        assert_eq!(run(&mut space, "BITOP NOT k k"), ":2");
+        let inverted = Entry { value: b"\x0f\xf0".to_vec(), expires_at_ms: None };
+        assert_eq!(space.string(b"k").unwrap(), Some(&inverted));
+        assert_eq!(run(&mut space, "BITOP NOT to k b"), "-ERR BITOP NOT must be called with a single source key.");
+    }
+
+    #[test]
+    fn bitop_of_nothing_removes_the_destination() {
+        let mut space = holding(b"a");
+        assert_eq!(run(&mut space, "BITOP OR none none"), ":0");
+        assert!(is_untouched(&space));
+        assert_eq!(run(&mut space, "BITOP OR list none"), ":0");
+        assert_eq!(*space.held(b"list"), Held::Nothing);
+    }
+}

@@ -160,3 +160,56 @@ impl Table {
 fn as_integer(len: usize) -> i64 {
     i64::try_from(len).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::bits::tests::{holding, run};
+    use super::super::{Entry, Held, Space};
+    use super::{TOO_LARGE, TOO_LONG, check_size};
+
+    fn texts() -> Space {
+        let mut space = holding(b"ohmytext");
+        space.load(b"b", Held::String(Entry { value: b"mynewtext".to_vec(), expires_at_ms: None }));
+        space
+    }
+
+    #[test]
+    fn text_and_length() {
+        let mut space = texts();
+        assert_eq!(run(&mut space, "LCS k b"), "$6 mytext");
+        assert_eq!(run(&mut space, "LCS k b LEN"), ":6");
+        assert_eq!(run(&mut space, "LCS k none"), "$0");
+    }
+
+    #[test]
+    fn ranges_from_the_last_to_the_first() {
+        let mut space = texts();
+        assert_eq!(
+            run(&mut space, "LCS k b IDX"),
+            "*4 $7 matches *2 *2 *2 :4 :7 *2 :5 :8 *2 *2 :2 :3 *2 :0 :1 $3 len :6"
+        );
+        assert_eq!(
+            run(&mut space, "LCS k b IDX MINMATCHLEN 4 WITHMATCHLEN"),
+            "*4 $7 matches *1 *3 *2 :4 :7 *2 :5 :8 :4 $3 len :6"
+        );
+    }
+
+    #[test]
+    fn errors() {
+        let mut space = texts();
+        assert_eq!(run(&mut space, "LCS k list nonsense"), "-ERR The specified keys must contain string values");
+        assert_eq!(run(&mut space, "LCS k b MINMATCHLEN"), "-ERR syntax error");
+        assert_eq!(run(&mut space, "LCS k b MINMATCHLEN x"), "-ERR value is not an integer or out of range");
+        assert_eq!(
+            run(&mut space, "LCS k b LEN IDX"),
+            "-ERR If you want both the length and indexes, please just use IDX."
+        );
+    }
+
+    #[test]
+    fn limits_are_those_of_the_servers_table() {
+        assert_eq!(check_size(11_584, 11_584), Ok(()));
+        assert_eq!(check_size(11_585, 11_585), Err(TOO_LARGE.into()));
+        assert_eq!(check_size(0, u32::MAX as usize - 1), Err(TOO_LONG.into()));
+    }
+}

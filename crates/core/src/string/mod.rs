@@ -9,16 +9,31 @@
 
 mod bitfield;
 mod bits;
+mod counter;
+mod dump;
+mod expire;
 pub mod glob;
+mod keyspace;
 mod lcs;
+mod many;
+pub mod number;
+mod object;
+mod options;
+mod range;
+mod set;
 mod space;
+#[cfg(test)]
+mod tests;
 
 pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, WRONG_TYPE, finish};
 
 use crate::resp::Answer;
 
-/// The key that an [`Ask`] works on; no client's.
+/// The key that an [`Ask`] works on. Clients can't name it: it has the reserved prefix.
 pub const SCRATCH: &[u8] = b"keyfold:scratch";
+
+/// The longest string, in bytes: the server's default `proto-max-bulk-len`.
+pub const MAX_STRING_BYTES: i64 = 512 * 1024 * 1024;
 
 /// One command as it came: its name and its arguments.
 #[derive(Clone, Copy, Debug)]
@@ -32,23 +47,59 @@ pub type Run = fn(&Call<'_>, &mut Space, &mut Answer<'_>) -> Flow;
 
 /// The function for a command by its lower-case name, or none where it is not a string or key command.
 pub fn lookup(name: &[u8]) -> Option<Run> {
-    match name {
-        b"strlen" => Some(strlen),
-        b"setbit" => Some(bits::setbit),
-        b"getbit" => Some(bits::getbit),
-        b"bitcount" => Some(bits::bitcount),
-        b"bitpos" => Some(bits::bitpos),
-        b"bitop" => Some(bits::bitop),
-        b"bitfield" => Some(bitfield::bitfield),
-        b"bitfield_ro" => Some(bitfield::bitfield_ro),
-        b"lcs" => Some(lcs::lcs),
-        _ => None,
-    }
+    Some(match name {
+        b"append" => range::append,
+        b"bitcount" => bits::bitcount,
+        b"bitfield" => bitfield::bitfield,
+        b"bitfield_ro" => bitfield::bitfield_ro,
+        b"bitop" => bits::bitop,
+        b"bitpos" => bits::bitpos,
+        b"copy" => keyspace::copy,
+        b"decr" => counter::decr,
+        b"decrby" => counter::decrby,
+        b"del" | b"unlink" => keyspace::del,
+        b"dump" => dump::dump,
+        b"exists" | b"touch" => keyspace::exists,
+        b"expire" => expire::expire,
+        b"expireat" => expire::expireat,
+        b"expiretime" => expire::expiretime,
+        b"get" => set::get,
+        b"getbit" => bits::getbit,
+        b"getdel" => set::getdel,
+        b"getex" => set::getex,
+        b"getrange" | b"substr" => range::getrange,
+        b"getset" => set::getset,
+        b"incr" => counter::incr,
+        b"incrby" => counter::incrby,
+        b"incrbyfloat" => counter::incrbyfloat,
+        b"lcs" => lcs::lcs,
+        b"mget" => many::mget,
+        b"mset" => many::mset,
+        b"msetnx" => many::msetnx,
+        b"object" => object::object,
+        b"persist" => expire::persist,
+        b"pexpire" => expire::pexpire,
+        b"pexpireat" => expire::pexpireat,
+        b"pexpiretime" => expire::pexpiretime,
+        b"psetex" => set::psetex,
+        b"pttl" => expire::pttl,
+        b"rename" => keyspace::rename,
+        b"renamenx" => keyspace::renamenx,
+        b"restore" => dump::restore,
+        b"set" => set::set,
+        b"setbit" => bits::setbit,
+        b"setex" => set::setex,
+        b"setnx" => set::setnx,
+        b"setrange" => range::setrange,
+        b"strlen" => range::strlen,
+        b"ttl" => expire::ttl,
+        b"type" => keyspace::type_of,
+        _ => return None,
+    })
 }
 
-/// STRLEN key: the length in bytes, 0 where there is none.
-fn strlen(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    let len = space.string(call.args[1])?.map_or(0, |entry| entry.value.len());
-    answer.integer(i64::try_from(len).unwrap_or(i64::MAX));
-    Ok(())
+/// The refusal of a command that is about more of a key of another type than that it is there.
+fn not_on_type(command: &str, kind: &[u8]) -> Halt {
+    let kind = String::from_utf8_lossy(kind);
+    Halt::Error(format!("ERR keyfold: {command} of a {kind} on a folded key is not supported"))
 }

@@ -115,12 +115,15 @@ impl Space {
         }
     }
 
-    /// What `key` holds now.
+    /// What `key` holds now. In the very millisecond of its expiry a string is still there.
     pub fn held(&self, key: &[u8]) -> &Held {
-        match self.slots.get(key).map(|slot| &slot.held) {
-            Some(Held::String(entry)) if entry.expires_at_ms.is_some_and(|at| at <= self.now_ms) => &Held::Nothing,
-            Some(held) => held,
-            None => &Held::Nothing,
+        self.slots.get(key).map_or(&Held::Nothing, |slot| self.living(&slot.held))
+    }
+
+    fn living<'a>(&self, held: &'a Held) -> &'a Held {
+        match held {
+            Held::String(entry) if entry.expires_at_ms.is_some_and(|at| self.now_ms > at) => &Held::Nothing,
+            held => held,
         }
     }
 
@@ -129,14 +132,40 @@ impl Space {
         self.slots.insert(key.to_vec(), Slot { held: Held::String(entry), changed: true });
     }
 
+    /// The string under `key`, to change it where it is; none where there is none. Counts as a write.
+    pub fn edit(&mut self, key: &[u8]) -> Option<&mut Entry> {
+        if !matches!(self.held(key), Held::String(_)) {
+            return None;
+        }
+        let slot = self.slots.get_mut(key)?;
+        slot.changed = true;
+        match &mut slot.held {
+            Held::String(entry) => Some(entry),
+            Held::Nothing | Held::Other(_) => None,
+        }
+    }
+
+    /// Whether there is anything under `key`, of any type.
+    pub fn exists(&self, key: &[u8]) -> bool {
+        *self.held(key) != Held::Nothing
+    }
+
+    /// Moves what `from` holds, of any type, to `to`, whatever was there.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) {
+        let held = self.held(from).clone();
+        self.remove(from);
+        self.slots.insert(to.to_vec(), Slot { held, changed: true });
+    }
+
     /// Removes a key.
     pub fn remove(&mut self, key: &[u8]) {
         self.slots.insert(key.to_vec(), Slot { held: Held::Nothing, changed: true });
     }
 
-    /// The keys that were written or removed, with what they hold now; in the order of their bytes.
+    /// The keys that were written or removed, with what they hold now; in the order of their bytes. A string
+    /// that was written with an expiry in the past shows as nothing.
     pub fn changes(&self) -> impl Iterator<Item = (&[u8], &Held)> {
-        self.slots.iter().filter(|(_, slot)| slot.changed).map(|(key, slot)| (key.as_slice(), &slot.held))
+        self.slots.iter().filter(|(_, slot)| slot.changed).map(|(key, slot)| (key.as_slice(), self.living(&slot.held)))
     }
 
     /// The replies to the last [`Ask`], one a command; taken, so that the next ask starts afresh.

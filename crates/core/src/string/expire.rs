@@ -1,0 +1,251 @@
+//! When keys expire: EXPIRE and its three relatives, TTL and its three, PERSIST. Redis 7.0 expire.c.
+
+use super::number::{c_text, integer_argument, is_word};
+use super::set::expiry_of;
+use super::{Call, Entry, Flow, Halt, Held, Space, not_on_type};
+use crate::resp::Answer;
+
+/// EXPIRE key seconds [NX | XX | GT | LT]: 1 where it set the expiry, 0 where it did not.
+pub(super) fn expire(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    set_expiry(call, space, answer, "expire", 1000, space.now_ms())
+}
+
+/// PEXPIRE key milliseconds [NX | XX | GT | LT].
+pub(super) fn pexpire(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    set_expiry(call, space, answer, "pexpire", 1, space.now_ms())
+}
+
+/// EXPIREAT key seconds-since-1970 [NX | XX | GT | LT].
+pub(super) fn expireat(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    set_expiry(call, space, answer, "expireat", 1000, 0)
+}
+
+/// PEXPIREAT key milliseconds-since-1970 [NX | XX | GT | LT].
+pub(super) fn pexpireat(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    set_expiry(call, space, answer, "pexpireat", 1, 0)
+}
+
+fn set_expiry(
+    call: &Call<'_>,
+    space: &mut Space,
+    answer: &mut Answer<'_>,
+    name: &str,
+    scale: i64,
+    start_ms: i64,
+) -> Flow {
+    let key = call.args[1];
+    let condition = match Condition::parse(call)? {
+        Ok(condition) => condition,
+        Err(unsupported) => {
+            answer.raw(&unsupported);
+            return Ok(());
+        }
+    };
+    // A time before 1970 is no error; one beyond the signed 64 bits is.
+    let at = integer_argument(call, 2)?
+        .checked_mul(scale)
+        .and_then(|time| time.checked_add(start_ms))
+        .ok_or_else(|| Halt::Error(format!("ERR invalid expire time in '{name}' command")))?;
+    let met = match string_only(space, key, name)? {
+        Some(entry) => condition.met(entry.expires_at_ms, at),
+        None => false,
+    };
+    if met {
+        if at <= space.now_ms() {
+            space.remove(key);
+        } else if let Some(entry) = space.edit(key) {
+            entry.expires_at_ms = Some(at);
+        }
+    }
+    answer.integer(i64::from(met));
+    Ok(())
+}
+
+/// The string under `key`. A key of another type expires too, but what it holds is not in the space.
+fn string_only<'a>(space: &'a Space, key: &[u8], name: &str) -> Result<Option<&'a Entry>, Halt> {
+    match space.held(key) {
+        Held::Nothing => Ok(None),
+        Held::String(entry) => Ok(Some(entry)),
+        Held::Other(kind) => Err(not_on_type(&name.to_ascii_uppercase(), kind)),
+    }
+}
+
+/// The conditions of one EXPIRE.
+#[derive(Default)]
+struct Condition {
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+}
+
+impl Condition {
+    /// Reads the options; the inner error is the reply to an unknown one, which echoes its bytes.
+    fn parse(call: &Call<'_>) -> Result<Result<Self, Vec<u8>>, Halt> {
+        let mut read = Self::default();
+        for option in &call.args[3..] {
+            let flag = match option {
+                option if is_word(option, "NX") => &mut read.nx,
+                option if is_word(option, "XX") => &mut read.xx,
+                option if is_word(option, "GT") => &mut read.gt,
+                option if is_word(option, "LT") => &mut read.lt,
+                option => return Ok(Err(unsupported(option))),
+            };
+            *flag = true;
+        }
+        if read.nx && (read.xx || read.gt || read.lt) {
+            return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
+        }
+        if read.gt && read.lt {
+            return Err("ERR GT and LT options at the same time are not compatible".into());
+        }
+        Ok(Ok(read))
+    }
+
+    /// Whether the expiry may be set to `at`. A key without expiry counts as one that never ends.
+    fn met(&self, current: Option<i64>, at: i64) -> bool {
+        !(self.nx && current.is_some()
+            || self.xx && current.is_none()
+            || self.gt && current.is_none_or(|current| at <= current)
+            || self.lt && current.is_some_and(|current| at >= current))
+    }
+}
+
+/// The reply to an option that EXPIRE does not know: trailing line breaks go, others become spaces.
+fn unsupported(option: &[u8]) -> Vec<u8> {
+    let mut reply = [b"-ERR Unsupported option ", c_text(option)].concat();
+    while reply.pop_if(|byte| is_break(*byte)).is_some() {}
+    for byte in &mut reply {
+        if is_break(*byte) {
+            *byte = b' ';
+        }
+    }
+    reply.extend_from_slice(b"\r\n");
+    reply
+}
+
+fn is_break(byte: u8) -> bool {
+    byte == b'\r' || byte == b'\n'
+}
+
+/// TTL key: the seconds left, to the nearest; -1 where it never expires, -2 where there is no key.
+pub(super) fn ttl(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    let now_ms = space.now_ms();
+    show_expiry(call, space, answer, "ttl", |at| to_seconds(at.saturating_sub(now_ms)))
+}
+
+/// PTTL key: the milliseconds left, or -1 or -2.
+pub(super) fn pttl(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    let now_ms = space.now_ms();
+    show_expiry(call, space, answer, "pttl", |at| at.saturating_sub(now_ms))
+}
+
+/// EXPIRETIME key: the second since 1970, to the nearest, or -1 or -2.
+pub(super) fn expiretime(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    show_expiry(call, space, answer, "expiretime", to_seconds)
+}
+
+/// PEXPIRETIME key: the millisecond since 1970, or -1 or -2.
+pub(super) fn pexpiretime(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    show_expiry(call, space, answer, "pexpiretime", |at| at)
+}
+
+fn show_expiry(
+    call: &Call<'_>,
+    space: &mut Space,
+    answer: &mut Answer<'_>,
+    name: &str,
+    show: impl Fn(i64) -> i64,
+) -> Flow {
+    let shown = match string_only(space, call.args[1], name)? {
+        None => -2,
+        Some(Entry { expires_at_ms: None, .. }) => -1,
+        Some(Entry { expires_at_ms: Some(at), .. }) => show(*at),
+    };
+    answer.integer(shown);
+    Ok(())
+}
+
+/// Milliseconds, rounded to whole seconds.
+fn to_seconds(ms: i64) -> i64 {
+    ms / 1000 + i64::from(ms % 1000 >= 500)
+}
+
+/// PERSIST key: 1 where it had an expiry, which is gone, else 0.
+pub(super) fn persist(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    let key = call.args[1];
+    string_only(space, key, "persist")?;
+    let expiring = expiry_of(space, key).is_some();
+    if expiring && let Some(entry) = space.edit(key) {
+        entry.expires_at_ms = None;
+    }
+    answer.integer(i64::from(expiring));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::now_is;
+
+    #[test]
+    fn options_come_before_the_number_and_the_key() {
+        let mut keys = now_is(1000);
+        assert_eq!(keys.run(&["EXPIRE", "none", "x", "zz\r\ny\n"]), "-ERR Unsupported option zz  y\r\n");
+        let with_nx = "-ERR NX and XX, GT or LT options at the same time are not compatible\r\n";
+        assert_eq!(keys.run(&["EXPIRE", "none", "x", "nx", "LT"]), with_nx);
+        let both = "-ERR GT and LT options at the same time are not compatible\r\n";
+        assert_eq!(keys.run(&["EXPIRE", "none", "x", "gt", "LT"]), both);
+        assert_eq!(keys.run(&["EXPIRE", "none", "x"]), "-ERR value is not an integer or out of range\r\n");
+        let range = "-ERR invalid expire time in 'pexpire' command\r\n";
+        assert_eq!(keys.run(&["PEXPIRE", "none", "9223372036854775807"]), range);
+        assert_eq!(keys.run(&["PEXPIREAT", "none", "9223372036854775807"]), ":0\r\n");
+    }
+
+    #[test]
+    fn conditions_compare_with_what_is_set() {
+        let mut keys = now_is(1000);
+        keys.string("k", "v");
+        assert_eq!(keys.run(&["PEXPIRE", "k", "10", "GT"]), ":0\r\n");
+        assert_eq!(keys.run(&["PEXPIRE", "k", "10", "XX"]), ":0\r\n");
+        assert_eq!(keys.run(&["PEXPIRE", "k", "10", "LT"]), ":1\r\n");
+        assert_eq!(keys.run(&["PEXPIRE", "k", "10", "NX"]), ":0\r\n");
+        assert_eq!(keys.run(&["PEXPIRE", "k", "10", "GT"]), ":0\r\n");
+        assert_eq!(keys.run(&["PEXPIRE", "k", "11", "GT", "xx"]), ":1\r\n");
+        assert_eq!(keys.run(&["PEXPIRETIME", "k"]), ":1011\r\n");
+    }
+
+    #[test]
+    fn now_is_too_late_to_set_and_early_enough_to_read() {
+        let mut keys = now_is(1000);
+        keys.string_until("k", "v", 1000);
+        assert_eq!(keys.run(&["PTTL", "k"]), ":0\r\n");
+        assert_eq!(keys.run(&["PEXPIREAT", "k", "1000"]), ":1\r\n");
+        assert_eq!(keys.run(&["EXISTS", "k"]), ":0\r\n");
+        keys.string("k", "v");
+        assert_eq!(keys.run(&["EXPIRE", "k", "-9223372036854775"]), ":1\r\n");
+        assert_eq!(keys.run(&["TTL", "k"]), ":-2\r\n");
+    }
+
+    #[test]
+    fn seconds_are_the_nearest() {
+        let mut keys = now_is(1000);
+        for (at, ttl, time) in [(2499, ":1\r\n", ":2\r\n"), (2500, ":2\r\n", ":3\r\n"), (1000, ":0\r\n", ":1\r\n")] {
+            keys.string_until("k", "v", at);
+            assert_eq!(keys.run(&["TTL", "k"]), ttl);
+            assert_eq!(keys.run(&["EXPIRETIME", "k"]), time);
+        }
+        keys.string_until("k", "v", i64::MAX);
+        assert_eq!(keys.run(&["EXPIRETIME", "k"]), ":9223372036854776\r\n");
+    }
+
+    #[test]
+    fn persist_writes_only_where_there_was_an_expiry() {
+        let mut keys = now_is(1000);
+        keys.string("k", "v");
+        assert_eq!(keys.run(&["PERSIST", "k"]), ":0\r\n");
+        assert_eq!(keys.changed(), Vec::<String>::new());
+        keys.string_until("k", "v", 2000);
+        assert_eq!(keys.run(&["PERSIST", "k"]), ":1\r\n");
+        assert_eq!(keys.changed(), ["k"]);
+    }
+}
