@@ -66,10 +66,12 @@ pub enum Problem {
         given: i64,
     },
     /// An id that isn't one.
-    #[error("`id = {given}`: an id is 0 to 4294967294; leave it out to have one given")]
+    #[error("`id = {given}`: an id is 0 to {max}; leave it out to have one given")]
     BadId {
         /// The id given.
         given: i64,
+        /// The largest that may be written there.
+        max: u32,
     },
     /// An id twice.
     #[error("`id = {id}` is already the id of `{other}`; leave it out to have one given")]

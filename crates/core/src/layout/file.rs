@@ -14,6 +14,9 @@ use crate::template::Template;
 /// A string can't be longer in the server (`proto-max-bulk-len`'s default).
 const MAX_LIMIT: i64 = 512 * 1024 * 1024;
 
+/// The largest id that a file may give: names stay short, and the ids after it never run out.
+const MAX_WRITTEN_ID: u32 = 999_999;
+
 /// What a person wrote: namespaces, most of them without an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutFile {
@@ -56,7 +59,7 @@ impl LayoutFile {
             namespace: Vec<Entry>,
         }
         let file: File = parse_toml(text)?;
-        read_namespaces(text, file.namespace).map(|namespaces| Self { namespaces })
+        read_namespaces(text, file.namespace, MAX_WRITTEN_ID).map(|namespaces| Self { namespaces })
     }
 }
 
@@ -91,8 +94,8 @@ pub(super) fn parse_toml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, Lay
 }
 
 /// Reads every entry, and then what they are to each other.
-pub(super) fn read_namespaces(text: &str, entries: Vec<Entry>) -> Result<Vec<FileNamespace>, LayoutError> {
-    let reader = Reader { text };
+pub(super) fn read_namespaces(text: &str, entries: Vec<Entry>, max_id: u32) -> Result<Vec<FileNamespace>, LayoutError> {
+    let reader = Reader { text, max_id };
     let spans: Vec<_> = entries.iter().map(|entry| entry.keys.span()).collect();
     let mut namespaces: Vec<FileNamespace> = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -113,6 +116,7 @@ pub(super) fn read_namespaces(text: &str, entries: Vec<Entry>) -> Result<Vec<Fil
 
 struct Reader<'t> {
     text: &'t str,
+    max_id: u32,
 }
 
 impl Reader<'_> {
@@ -161,10 +165,10 @@ impl Reader<'_> {
         }
     }
 
-    /// The largest id is never given, so that `next_id` always is a number.
     fn id(&self, id: &Spanned<i64>) -> Result<NamespaceId, LayoutError> {
-        let number = u32::try_from(*id.get_ref()).ok().filter(|number| *number < u32::MAX);
-        number.map(NamespaceId).ok_or_else(|| self.error(&id.span(), Problem::BadId { given: *id.get_ref() }))
+        let (given, max) = (*id.get_ref(), self.max_id);
+        let number = u32::try_from(given).ok().filter(|number| *number <= max);
+        number.map(NamespaceId).ok_or_else(|| self.error(&id.span(), Problem::BadId { given, max }))
     }
 
     fn limit(&self, field: &'static str, limit: Option<Spanned<i64>>, default: usize) -> Result<usize, LayoutError> {

@@ -6,7 +6,7 @@
 
 use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Mark, Name};
 use crate::placement::{Field, Placement};
-use crate::template::Part;
+use crate::template::{Part, Parts};
 
 use super::{Layout, NamespaceId, NamespaceIndex};
 
@@ -82,8 +82,12 @@ impl Layout {
             return Located::Reserved;
         }
         for &index in &self.order {
-            if let Some(parts) = self.namespaces[index.0].template.parse_key(key) {
-                return self.place(index, &parts);
+            let template = &self.namespaces[index.0].template;
+            if template.begins(key) {
+                let mut parts = Parts::new();
+                if template.parse_key(key, &mut parts) {
+                    return self.place(index, &parts);
+                }
             }
         }
         Located::Plain
@@ -92,12 +96,19 @@ impl Layout {
     fn place(&self, index: NamespaceIndex, parts: &[Part<'_>]) -> Located {
         let namespace = &self.namespaces[index.0];
         let kind = match namespace.placement {
+            Placement::Plain => return Located::Plain,
             Placement::Zipped => PlaceKind::Zipped,
-            _ => PlaceKind::Bucket,
+            Placement::Span(_) | Placement::Count(_) | Placement::By(_) => PlaceKind::Bucket,
         };
-        let mut place = Place { namespace: index, kind, physical: Name::new(), field: Field::new() };
-        let placed = namespace.placement.locate(namespace.id.0, parts, &mut place.physical, &mut place.field);
-        if placed && place.field.len() <= namespace.field_limit { Located::Placed(place) } else { Located::Plain }
+        // Written where it is returned: a place is some 150 bytes, and moving it costs as much as finding it.
+        let mut located = Located::Placed(Place { namespace: index, kind, physical: Name::new(), field: Field::new() });
+        if let Located::Placed(Place { physical, field, .. }) = &mut located
+            && namespace.placement.locate(namespace.id.0, parts, physical, field)
+            && field.len() <= namespace.field_limit
+        {
+            return located;
+        }
+        Located::Plain
     }
 
     /// What the server's key `physical` is.

@@ -134,6 +134,24 @@ impl Layout {
         &self.namespaces
     }
 
+    /// Whether there is no namespace.
+    pub fn is_empty(&self) -> bool {
+        self.namespaces.is_empty()
+    }
+
+    /// Whether keys that begin with `prefix` may belong to a namespace.
+    pub fn may_hold_prefix(&self, prefix: &[u8]) -> bool {
+        self.namespaces.iter().any(|namespace| {
+            let literal = namespace.template.literal_prefix();
+            literal.starts_with(prefix) || prefix.starts_with(literal)
+        })
+    }
+
+    /// The namespaces with their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (NamespaceIndex, &Namespace)> {
+        self.namespaces.iter().enumerate().map(|(index, namespace)| (NamespaceIndex(index), namespace))
+    }
+
     /// The namespace at `index`, which this layout gave.
     pub fn namespace(&self, index: NamespaceIndex) -> &Namespace {
         &self.namespaces[index.0]

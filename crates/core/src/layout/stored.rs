@@ -54,7 +54,7 @@ impl Layout {
         }
         let stored: Stored = parse_toml(text)?;
         let next_id = NamespaceId(*stored.next_id.get_ref());
-        let namespaces = read_namespaces(text, stored.namespace)?;
+        let namespaces = read_namespaces(text, stored.namespace, u32::MAX)?;
         let namespaces = namespaces.iter().map(|namespace| {
             let id = namespace.id.filter(|id| *id < next_id);
             id.map(|id| namespace.with_id(id))

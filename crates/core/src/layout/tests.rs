@@ -164,6 +164,7 @@ fn other_mistakes_are_refused() {
         ("value_limit = 0", "`value_limit = 0`: a limit is"),
         ("field_limit = -1", "`field_limit = -1`: a limit is"),
         ("id = -1", "`id = -1`: an id is"),
+        ("id = 1000000", "an id is 0 to 999999"),
         ("ttl = 5", "line 3, column 1: unknown field `ttl`"),
     ] {
         let message = refusal(&namespace("user:{id:int}", rest));
@@ -306,9 +307,22 @@ fn physical_names_are_read() {
     }
     let seen = Physical::Zipped { namespace: NamespaceIndex(7), key: format!("seen:9000:{uuid}").into_bytes() };
     assert_eq!(layout.read_physical(b"~7=2LA:AY8AAAAAcACAAAAAAAAA_w"), seen);
-    for name in
-        ["~", "~0", "~0;7", "~0:07", "~0:", "~1:4GG", "~8:1", "~0=1", "~3:1", "~3=admin:x", "~7=2LA:AY8", "~4:1"]
-    {
+    for name in [
+        "~",
+        "~0",
+        "~0;7",
+        "~0:07",
+        "~0:",
+        "~1:4GG",
+        "~8:1",
+        "~0=1",
+        "~3:1",
+        "~3=admin:x",
+        "~5;1",
+        "~6;zzz",
+        "~7=2LA:AY8",
+        "~4:1",
+    ] {
         assert_eq!(layout.read_physical(name.as_bytes()), Physical::Unknown, "{name}");
     }
 }

@@ -67,7 +67,9 @@ impl Count {
             (Mark::WholeBucket, 0)
         };
         name::encode_head(namespace, mark, name);
-        name::encode_base62((remainder + self.turn(field)) % self.count, name);
+        // Both are below the count, so one subtraction does for a division.
+        let bucket = remainder + self.turn(field);
+        name::encode_base62(if bucket < self.count { bucket } else { bucket - self.count }, name);
         true
     }
 
@@ -97,8 +99,14 @@ impl Count {
         }
     }
 
-    pub(super) fn names_bucket(&self, bucket: &[u8]) -> bool {
-        name::decode_base62(bucket).is_some_and(|number| number < self.count)
+    pub(super) fn names_bucket(&self, template: &Template, mark: Mark, bucket: &[u8]) -> bool {
+        let kind = self.spreading.and_then(|part| template.placeholders().get(part)).map(|part| part.kind);
+        let form_occurs = match mark {
+            Mark::Bucket => kind.is_some(),
+            // Every int can be divided.
+            _ => !kind.is_some_and(Type::is_int),
+        };
+        form_occurs && name::decode_base62(bucket).is_some_and(|number| number < self.count)
     }
 
     /// The value of `bucket` in a layout file.

@@ -87,7 +87,7 @@ impl Placement {
     pub fn names_bucket(&self, template: &Template, mark: Mark, bucket: &[u8]) -> bool {
         match (self, mark) {
             (Self::Span(span), Mark::Bucket) => span.names_bucket(bucket),
-            (Self::Count(count), Mark::Bucket | Mark::WholeBucket) => count.names_bucket(bucket),
+            (Self::Count(count), Mark::Bucket | Mark::WholeBucket) => count.names_bucket(template, mark, bucket),
             (Self::By(by), Mark::Bucket) => by.names_bucket(template, bucket),
             _ => false,
         }

@@ -75,6 +75,10 @@ const BASE62_DIGITS: usize = 11;
 
 /// Writes a number in base62.
 pub fn encode_base62(mut number: u64, out: &mut Name) {
+    // Most namespaces' ids, without a copy of one byte.
+    if number < 62 {
+        return out.push(BASE62[(number % 62) as usize]);
+    }
     let mut digits = [0; BASE62_DIGITS];
     let mut at = digits.len();
     loop {

@@ -29,7 +29,7 @@ pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, WRONG_TYPE, finish};
 
 use crate::resp::Answer;
 
-/// The key that an [`Ask`] works on. Clients can't name it: it has the reserved prefix.
+/// The key that an [`Ask`] works on; no client's.
 pub const SCRATCH: &[u8] = b"keyfold:scratch";
 
 /// The longest string, in bytes: the server's default `proto-max-bulk-len`.

@@ -8,7 +8,7 @@ pub enum TemplateError {
     /// Nothing at all.
     #[error("the template is empty; write the keys' shape, as in `user:{{id:int}}`")]
     Empty,
-    /// Longer than [`super::parse::MAX_BYTES`].
+    /// Longer than what is read.
     #[error("the template has {bytes} bytes; {max} is the most")]
     TooLong {
         /// The template's length.

@@ -29,10 +29,14 @@ pub type Parts<'k> = SmallVec<[Part<'k>; 4]>;
 const MAX_INT_DIGITS: usize = 19;
 
 impl Template {
-    /// The parts of `key`, or none where it doesn't match canonically.
-    pub fn parse_key<'k>(&self, key: &'k [u8]) -> Option<Parts<'k>> {
-        let mut parts = Parts::new();
-        let mut rest = key;
+    /// Takes `key` apart into `parts`, which is empty before; false where it doesn't match canonically,
+    /// and `parts` then holds nothing of use.
+    pub fn parse_key<'k>(&self, key: &'k [u8], parts: &mut Parts<'k>) -> bool {
+        self.take_parts(key, parts).is_some_and(<[u8]>::is_empty)
+    }
+
+    /// Takes the parts off the front of `rest`, and says what is left.
+    fn take_parts<'k>(&self, mut rest: &'k [u8], parts: &mut Parts<'k>) -> Option<&'k [u8]> {
         for (i, piece) in self.pieces.iter().enumerate() {
             match piece {
                 Piece::Literal(literal) => rest = rest.strip_prefix(literal.as_slice())?,
@@ -49,7 +53,16 @@ impl Template {
                 }
             }
         }
-        rest.is_empty().then_some(parts)
+        Some(rest)
+    }
+
+    /// Whether `key` begins as every key of the template does: a quick first look.
+    #[inline]
+    pub fn begins(&self, key: &[u8]) -> bool {
+        match self.pieces.first() {
+            Some(Piece::Literal(literal)) => key.first() == literal.first() && key.starts_with(literal),
+            _ => true,
+        }
     }
 
     /// The key of these parts: exactly the one that [`Self::parse_key`] took apart.

@@ -106,6 +106,14 @@ impl Template {
         self.placeholders.iter().position(|placeholder| placeholder.name == name)
     }
 
+    /// What all its keys begin with.
+    pub fn literal_prefix(&self) -> &[u8] {
+        match self.pieces.first() {
+            Some(Piece::Literal(literal)) => literal,
+            _ => &[],
+        }
+    }
+
     /// Whether both split every key into the same parts; placeholders may have other names.
     pub fn same_shape(&self, other: &Self) -> bool {
         self.pieces == other.pieces

@@ -75,7 +75,8 @@ fn read_placeholder(inner: &str, at: usize) -> Result<Placeholder, TemplateError
         Some(given) => match given.strip_prefix("int(").and_then(|rest| rest.strip_suffix(')')) {
             None => return Err(TemplateError::UnknownType { name, given: given.to_owned() }),
             Some(width) => match width.parse() {
-                Ok(width @ 1..=18) => Type::Padded(width),
+                // One spelling each: `parse` would also take `+3` and `03`.
+                Ok(width @ 1..=18) if !given.contains("(+") && !given.contains("(0") => Type::Padded(width),
                 _ => return Err(TemplateError::BadWidth { name, given: given.to_owned() }),
             },
         },
