@@ -7,6 +7,10 @@
 //! A function never changes the space before it can fail, and never before it asks for help: it may be
 //! run again from the start.
 
+mod bitfield;
+mod bits;
+pub mod glob;
+mod lcs;
 mod space;
 
 pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, WRONG_TYPE, finish};
@@ -27,6 +31,14 @@ pub type Run = fn(&Call<'_>, &mut Space, &mut Answer<'_>) -> Flow;
 pub fn lookup(name: &[u8]) -> Option<Run> {
     match name {
         b"strlen" => Some(strlen),
+        b"setbit" => Some(bits::setbit),
+        b"getbit" => Some(bits::getbit),
+        b"bitcount" => Some(bits::bitcount),
+        b"bitpos" => Some(bits::bitpos),
+        b"bitop" => Some(bits::bitop),
+        b"bitfield" => Some(bitfield::bitfield),
+        b"bitfield_ro" => Some(bitfield::bitfield_ro),
+        b"lcs" => Some(lcs::lcs),
         _ => None,
     }
 }
