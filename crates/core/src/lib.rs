@@ -5,9 +5,11 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`access`] | who may use the proxy, and for what |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`string`] | what each string command does to decoded values |
+pub mod access;
 pub mod command;
 pub mod exchange;
 pub mod resp;
