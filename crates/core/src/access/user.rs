@@ -59,6 +59,10 @@ impl User {
             return None;
         }
         match self.check(command, args, keys) {
+            // The transaction is over then, as by any refused EXEC.
+            Err(Denied::Command) if command.name == "exec" => {
+                Some(format!("EXECABORT Transaction discarded because of: {}", refused_command("exec")))
+            }
             Err(Denied::Command) => Some(refused_command(command.name)),
             Err(Denied::Key) => Some(refused_arguments("keys")),
             Err(Denied::Channel) => Some(refused_arguments("channels")),
@@ -246,6 +250,7 @@ mod tests {
         denies("+@all -config", "CONFIG GET a", "config|get");
         allows("+config|get", "CONFIG get a");
         denies("+config|get", "CONFIG SET a b", "config|set");
+        assert!(refused("", "EXEC").starts_with("EXECABORT Transaction discarded because of: NOPERM this user"));
     }
 
     #[test]
@@ -356,7 +361,11 @@ mod tests {
             for seed in 0..50_usize {
                 let args: Vec<&[u8]> = (0..seed % 7).map(|at| words[(seed / 3 + at * seed) % words.len()]).collect();
                 let answer = user.refuse(command, &args, &command.keys_in(&args));
-                assert!(answer.is_none_or(|error| error.starts_with("NOPERM ") || error.starts_with("ERR ")));
+                assert!(
+                    answer.is_none_or(|error| ["NOPERM ", "EXECABORT ", "ERR "]
+                        .iter()
+                        .any(|code| error.starts_with(code)))
+                );
             }
         }
     }
