@@ -7,11 +7,23 @@
 //! | --- | --- |
 //! | [`access`] | who may use the proxy, and for what |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
+//! | [`exchange`] | one logical command's conversation with the server |
+//! | [`frame`] | stored values: raw, or a tag byte and what it says |
+//! | [`layout`] | the versioned set of namespaces; from keys to places and back |
+//! | [`placement`] | the rules that give keys their places |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
+//! | [`session`] | one client's connection, and the way of each of its requests |
+//! | [`stats`] | what is counted of each namespace |
 //! | [`string`] | what each string command does to decoded values |
+//! | [`template`] | the shapes of families of keys |
 pub mod access;
 pub mod command;
 pub mod exchange;
+pub mod frame;
+pub mod layout;
+pub mod placement;
 pub mod resp;
 pub mod session;
+pub mod stats;
 pub mod string;
+pub mod template;

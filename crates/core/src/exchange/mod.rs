@@ -6,7 +6,28 @@
 //! them; the replies come back in order; and an exchange whose connection is lost is dropped, never fed
 //! another connection's replies.
 
-use crate::resp::{Protocol, Reply};
+use crate::access::Users;
+use crate::layout::Layout;
+use crate::resp::{Answer, Protocol, Reply};
+use crate::stats::Stats;
+
+mod attempt;
+mod batch;
+mod foreign;
+pub(crate) mod info;
+pub(crate) mod keyspace;
+mod load;
+pub(crate) mod native;
+mod script;
+mod store;
+pub(crate) mod transaction;
+mod work;
+
+pub(crate) use attempt::{Attempt, SimpleSet};
+pub(crate) use batch::Batch;
+pub(crate) use foreign::Foreign;
+pub(crate) use store::encode_field;
+pub(crate) use work::Work;
 
 /// What the core takes from outside while it works.
 pub struct Env<'a> {
@@ -16,6 +37,12 @@ pub struct Env<'a> {
     pub nonces: &'a mut dyn FnMut() -> u64,
     /// What the server said of itself when the connection was made.
     pub server: &'a ServerInfo,
+    /// The namespaces, and where their keys lie.
+    pub layout: &'a Layout,
+    /// What is counted of each namespace, by its index in `layout`.
+    pub stats: &'a Stats,
+    /// Who may use the proxy.
+    pub users: &'a Users,
 }
 
 /// What a server says of itself in its reply to HELLO.
@@ -28,6 +55,11 @@ pub struct ServerInfo {
 }
 
 impl ServerInfo {
+    /// The first number of its version; 0 where that doesn't read.
+    pub(crate) fn major(&self) -> u32 {
+        self.version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
+    }
+
     /// Reads the reply to HELLO, a map in RESP3 and a flat array in RESP2.
     pub fn from_hello(reply: Reply<'_>) -> Option<Self> {
         let (Reply::Array(mut pairs) | Reply::Map(mut pairs)) = reply else { return None };
@@ -64,31 +96,143 @@ pub enum Step {
 }
 
 /// What a finished exchange changes in its client's session.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     None,
     /// The client is on this database now.
     Database(u32),
-    /// The client speaks this protocol now.
-    Protocol(Protocol),
+    /// The client watches keys on its own lane. The first that expires does so at this time; the server
+    /// can't know.
+    Watching {
+        /// In milliseconds since 1970.
+        expires_at_ms: Option<i64>,
+    },
+    /// The client watches nothing any more.
+    Unwatched,
+    /// The client is back to where it began, by RESET.
+    Reset,
 }
 
 /// A conversation under way.
 #[derive(Debug)]
-pub enum Exchange {
+pub struct Exchange(pub(crate) Kind);
+
+/// What kinds of conversation there are. The frequent ones are small; the others are boxed.
+#[derive(Debug)]
+pub(crate) enum Kind {
     /// The one reply is the answer, as it came.
     PassOn,
+    /// The reply says nothing where it is no error; the answer is OK.
+    Set,
+    Get(native::Get),
+    Overwrite(Box<native::Overwrite>),
+    /// MSET.
+    SetMany(Batch),
+    Delete(Box<native::Delete>),
+    Attempt(Box<Attempt>),
+    Work(Box<Work>),
+    Foreign(Box<Foreign>),
+    List(Box<keyspace::List>),
+    Size(Box<keyspace::Size>),
+    Random(Box<keyspace::Random>),
+    /// SELECT to a database and back: the first reply is the answer.
+    Select {
+        database: u32,
+        answer: Option<Vec<u8>>,
+    },
+    Info {
+        protocol: Protocol,
+    },
+    /// The one reply is the answer; then this has changed.
+    Then(Effect),
+    Transaction(Box<transaction::Transaction>),
+    Watch(Box<transaction::Watch>),
+    /// EXEC of a client whose watched key has expired meanwhile: UNWATCH is sent, the answer is nil.
+    Abort {
+        protocol: Protocol,
+    },
+    /// The reply counts, but the client wants no answer: CLIENT REPLY.
+    Silent(Box<Exchange>),
+    /// FLUSHDB or FLUSHALL, perhaps by the script.
+    Flush,
+    /// UNWATCH is sent before the answer that is known.
+    Unwatch {
+        answer: Vec<u8>,
+    },
 }
 
 impl Exchange {
     /// Takes the next reply, which is whole.
-    pub fn handle_reply(&mut self, reply: &[u8], _env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        match self {
-            Self::PassOn => {
+    pub fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        match &mut self.0 {
+            Kind::Get(get) => return get.handle_reply(reply, env, io),
+            Kind::PassOn => io.answer.extend_from_slice(reply),
+            Kind::Set => io.answer.extend_from_slice(if reply.starts_with(b"-") { reply } else { b"+OK\r\n" }),
+            Kind::Overwrite(overwrite) => return overwrite.handle_reply(reply, env, io),
+            Kind::Delete(delete) => return delete.handle_reply(reply, env, io),
+            Kind::Work(work) => return work.handle_reply(reply, env, io),
+            Kind::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
+            Kind::List(list) => return list.handle_reply(reply, env, io),
+            Kind::Size(size) => return size.handle_reply(reply, env, io),
+            Kind::Random(random) => return random.handle_reply(reply, env, io),
+            Kind::Transaction(transaction) => return transaction.handle_reply(reply, env, io),
+            Kind::Watch(watch) => return watch.handle_reply(reply, env, io),
+            Kind::Info { protocol } => info::append_section(reply, env, *protocol, io.answer),
+            Kind::Attempt(attempt) => {
+                let Some((work, replies)) = attempt.handle_reply(reply, env, io) else {
+                    return Step::Done(Effect::None);
+                };
+                self.0 = Kind::Work(Box::new(work));
+                return Step::More(replies);
+            }
+            Kind::SetMany(batch) => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                let failed = batch.take().map(|replies| replies.into_iter().find(|reply| reply.starts_with(b"-")));
+                match failed {
+                    Err(error) | Ok(Some(error)) => io.answer.extend(error),
+                    Ok(None) => io.answer.extend_from_slice(b"+OK\r\n"),
+                }
+            }
+            Kind::Select { database, answer } => {
+                let Some(answer) = answer else {
+                    *answer = Some(reply.to_vec());
+                    return Step::Wait;
+                };
+                io.answer.extend_from_slice(answer);
+                if !answer.starts_with(b"-") {
+                    return Step::Done(Effect::Database(*database));
+                }
+            }
+            Kind::Then(effect) => {
                 io.answer.extend_from_slice(reply);
-                Step::Done(Effect::None)
+                if !reply.starts_with(b"-") {
+                    return Step::Done(*effect);
+                }
+            }
+            Kind::Flush => io.answer.extend(script::without_place(reply)),
+            Kind::Silent(exchange) => {
+                let start = io.answer.len();
+                let step = exchange.handle_reply(reply, env, io);
+                io.answer.truncate(start);
+                return step;
+            }
+            Kind::Abort { protocol } => {
+                Answer::new(io.answer, *protocol).nil_array();
+                return Step::Done(Effect::Unwatched);
+            }
+            Kind::Unwatch { answer } => {
+                io.answer.append(answer);
+                return Step::Done(Effect::Unwatched);
             }
         }
+        Step::Done(Effect::None)
     }
+}
+
+/// The error of a key that can't be read or written as it should, code first.
+pub(crate) fn failure(key: &[u8], why: &str) -> String {
+    format!("ERR keyfold: key '{}': {why}", key.escape_ascii())
 }

@@ -58,6 +58,19 @@ impl<'a> Answer<'a> {
         write_bulk(self.out, bytes);
     }
 
+    /// Text to be shown as it is: a verbatim string, in RESP2 a bulk string.
+    pub fn verbatim(&mut self, text: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => {
+                self.head(b'=', text.len() + 4);
+                self.out.extend_from_slice(b"txt:");
+                self.out.extend_from_slice(text);
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
     /// No value where a string would stand.
     pub fn nil(&mut self) {
         self.out.extend_from_slice(match self.protocol {

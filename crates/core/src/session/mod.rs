@@ -4,9 +4,26 @@
 //! A request goes through here in two steps, because between them the driver may have to wait or to open a
 //! connection: [`Session::plan`] says which lane it needs and whether all earlier requests of this client
 //! must have been answered first; [`Session::begin`] then starts it.
+//!
+//! The answers of one client keep the order of its requests, and so do their effects: a request that may
+//! write in a second round trip holds back those behind it, and so does a change of lane.
 
-use crate::exchange::{Effect, Env, Exchange, Io};
-use crate::resp::{Answer, Protocol, write_command};
+mod begin;
+mod client_command;
+mod hello;
+mod queue;
+mod route;
+mod subscriptions;
+
+use std::sync::Arc;
+
+use crate::access::User;
+use crate::exchange::{Effect, Env, Exchange};
+use crate::resp::{Answer, Protocol};
+use client_command::ReplyMode;
+use queue::Queue;
+use route::Route;
+use subscriptions::Subscriptions;
 
 /// Which connection to the server a request travels on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +53,7 @@ pub struct Plan {
     pub lane: Lane,
     /// All earlier requests of this client must have been answered first.
     pub alone: bool,
+    route: Route,
 }
 
 /// How a request began.
@@ -59,45 +77,89 @@ pub enum Begun {
     Close,
 }
 
+/// Who a client is to the proxy.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// A number of its own, as CLIENT ID answers it.
+    pub id: u64,
+    /// Its address, as CLIENT INFO shows it.
+    pub address: String,
+    /// The address it connected to.
+    pub local_address: String,
+}
+
 /// A client's session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Session {
+    peer: Peer,
     protocol: Protocol,
     database: u32,
+    user: Option<Arc<User>>,
+    name: Vec<u8>,
+    library: (Vec<u8>, Vec<u8>),
+    reply_mode: ReplyMode,
+    queue: Option<Queue>,
+    watching: Option<Watching>,
+    subscriptions: Subscriptions,
+    /// The lane of the last request that had one.
+    lane: Lane,
+}
+
+/// Keys are watched on the client's own lane.
+#[derive(Clone, Copy, Debug)]
+struct Watching {
+    expires_at_ms: Option<i64>,
 }
 
 impl Session {
+    /// The session of a client that has just connected.
+    pub fn new(peer: Peer, env: &Env<'_>) -> Self {
+        Self {
+            peer,
+            protocol: Protocol::Resp2,
+            database: 0,
+            user: env.users.initial(),
+            name: Vec::new(),
+            library: (Vec::new(), Vec::new()),
+            reply_mode: ReplyMode::On,
+            queue: None,
+            watching: None,
+            subscriptions: Subscriptions::default(),
+            lane: Lane::Local,
+        }
+    }
+
     /// The protocol the client speaks.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Says what a request needs. Cheap; may be called again for the same request.
-    pub fn plan(&self, args: &[&[u8]], _env: &Env<'_>) -> Plan {
-        let local = args[0].eq_ignore_ascii_case(b"quit");
-        let lane = if local { Lane::Local } else { Lane::Shared { database: self.database, protocol: self.protocol } };
-        Plan { lane, alone: false }
+    /// Whether the client has said who it is, where it must.
+    pub fn is_authenticated(&self) -> bool {
+        self.user.is_some()
     }
 
-    /// Starts a request whose plan has been met. `raw` is the request as it came, where it was an array;
-    /// none for an inline command.
-    pub fn begin(
-        &mut self,
-        _plan: &Plan,
-        args: &[&[u8]],
-        raw: Option<&[u8]>,
-        _env: &mut Env<'_>,
-        io: &mut Io<'_>,
-    ) -> Begun {
-        if args[0].eq_ignore_ascii_case(b"quit") {
-            Answer::new(io.answer, self.protocol).ok();
-            return Begun::Close;
+    /// Says what a request needs. Cheap; may be called again for the same request.
+    pub fn plan(&self, args: &[&[u8]], env: &Env<'_>) -> Plan {
+        let route = self.route(args, env);
+        let lane = self.lane_of(&route);
+        let alone = route.alone() || (lane != Lane::Local && self.lane != Lane::Local && lane != self.lane);
+        Plan { lane, alone, route }
+    }
+
+    fn lane_of(&self, route: &Route) -> Lane {
+        let (database, protocol) = (self.database, self.protocol);
+        if route.is_local() {
+            Lane::Local
+        } else if self.has_own_state() || route.needs_own_lane() {
+            Lane::Own { database, protocol }
+        } else {
+            Lane::Shared { database, protocol }
         }
-        match raw {
-            Some(raw) => io.wire.extend_from_slice(raw),
-            None => write_command(io.wire, args),
-        }
-        Begun::Sent { exchange: Exchange::PassOn, replies: 1, hold: false }
+    }
+
+    fn has_own_state(&self) -> bool {
+        self.watching.is_some() || self.subscriptions.active()
     }
 
     /// Applies what a finished exchange changed.
@@ -105,31 +167,57 @@ impl Session {
         match effect {
             Effect::None => {}
             Effect::Database(database) => self.database = database,
-            Effect::Protocol(protocol) => self.protocol = protocol,
+            Effect::Watching { expires_at_ms } => {
+                let earlier = self.watching.and_then(|watching| watching.expires_at_ms);
+                self.watching = Some(Watching { expires_at_ms: earlier.into_iter().chain(expires_at_ms).min() });
+            }
+            Effect::Unwatched => self.watching = None,
+            Effect::Reset => self.reset(),
         }
+    }
+
+    fn reset(&mut self) {
+        self.protocol = Protocol::Resp2;
+        self.database = 0;
+        self.user = None;
+        self.name.clear();
+        self.reply_mode = ReplyMode::On;
+        self.queue = None;
+        self.watching = None;
+        self.subscriptions = Subscriptions::default();
     }
 
     /// Says that a request that was planned can't begin, or that its exchange was dropped, because the
     /// server is away: the session forgets what lived on the lost connection, and writes the error that the
     /// client gets.
-    pub fn server_lost(&mut self, _lane: Lane, reason: &str, answer: &mut Vec<u8>) {
+    pub fn server_lost(&mut self, lane: Lane, reason: &str, answer: &mut Vec<u8>) {
+        if matches!(lane, Lane::Own { .. }) {
+            self.watching = None;
+            self.subscriptions = Subscriptions::default();
+        }
         Answer::new(answer, self.protocol).error(&format!("ERR keyfold: {reason}"));
     }
 
     /// Looks at a reply that came on the client's own lane, before any exchange does: true when it is a push
     /// (a pub/sub message, a confirmation, a line of MONITOR), which goes to the client as it is.
     pub fn handle_push(&mut self, reply: &[u8]) -> bool {
-        reply.first() == Some(&b'>')
+        self.subscriptions.handle_push(reply, self.protocol)
     }
 
     /// Whether confirmations of a SUBSCRIBE or UNSUBSCRIBE are still to come.
     pub fn awaits_pushes(&self) -> bool {
-        false
+        self.subscriptions.awaited()
+    }
+
+    /// Whether the client is to get what its subscriptions bring: a loss of the own lane must then close it,
+    /// since it would wait for messages that can't come.
+    pub fn is_subscribed(&self) -> bool {
+        self.subscriptions.active()
     }
 
     /// Whether the client's own lane holds no state any more (no WATCH, no subscription): another client may
     /// have the connection.
     pub fn own_lane_is_clean(&self) -> bool {
-        true
+        !self.has_own_state()
     }
 }

@@ -17,6 +17,9 @@ pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, WRONG_TYPE, finish};
 
 use crate::resp::Answer;
 
+/// The key that an [`Ask`] works on; no client's.
+pub const SCRATCH: &[u8] = b"keyfold:scratch";
+
 /// One command as it came: its name and its arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {

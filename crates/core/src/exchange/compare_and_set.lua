@@ -1,0 +1,18 @@
+-- keyfold: run the writes if the reads still answer as they did.
+-- ARGV: the number of checks; each check: a command, then its expected reply ("-" absent, "+" and the
+-- reply otherwise); then the writes, each a command. A command: its number of arguments, then those.
+local at = 2
+local function run()
+  local count = tonumber(ARGV[at])
+  at = at + count + 1
+  return redis.call(unpack(ARGV, at - count, at - 1))
+end
+for _ = 1, tonumber(ARGV[1]) do
+  local found = run()
+  if type(found) == 'table' then found = found.ok end
+  if type(found) == 'number' then found = string.format('%.0f', found) end
+  if (found and '+' .. found or '-') ~= ARGV[at] then return 0 end
+  at = at + 1
+end
+while at <= #ARGV do run() end
+return 1

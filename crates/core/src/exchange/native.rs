@@ -1,0 +1,285 @@
+//! The cheap ways: one physical command, or one atomic group, for one logical command.
+//!
+//! | logical | physical | where it goes on |
+//! | --- | --- | --- |
+//! | GET | HGET | a frame is decoded; a spilled value is read |
+//! | SET, SETEX, PSETEX | HSET | where values spill, with HGET in MULTI, so that the old one is retired |
+//! | SETNX, SET NX | HSETNX | a field that is there may have expired: worked out |
+//! | INCR, DECR, INCRBY, DECRBY | HINCRBY | a frame is no integer for the server: worked out |
+//! | MSET | HSET a bucket, in MULTI | |
+//! | DEL, UNLINK | HMGET and HDEL a bucket, in MULTI | spilled values are retired |
+
+use smallvec::SmallVec;
+
+use crate::exchange::batch::{Batch, Commands};
+use crate::exchange::load::Key;
+use crate::exchange::script::CompareAndSet;
+use crate::exchange::{Effect, Env, Io, SimpleSet, Step, failure, store};
+use crate::frame::{Body, Frame, is_raw};
+use crate::layout::{Layout, Located, Namespace, Place};
+use crate::resp::{Answer, Protocol, Reply, write_command};
+
+/// A key's bytes, on the spot where they are few.
+pub(crate) type KeyBytes = SmallVec<[u8; 40]>;
+
+/// GET of a key in a bucket.
+#[derive(Debug)]
+pub(crate) struct Get {
+    key: KeyBytes,
+    protocol: Protocol,
+    /// The pointer was read; the reply is the spilled value.
+    spilled: bool,
+}
+
+impl Get {
+    /// Sends HGET; it has one reply.
+    pub(crate) fn start(key: &[u8], place: &Place, protocol: Protocol, wire: &mut Vec<u8>) -> Self {
+        write_command(wire, &[b"HGET", &place.physical, &place.field]);
+        Self { key: key.into(), protocol, spilled: false }
+    }
+
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        match Reply::parse(reply) {
+            Ok(Reply::Nil) if self.spilled => self.begin_again(env.layout, io),
+            Ok(Reply::Bulk(stored)) if !self.spilled && !is_raw(stored) => self.decode(stored, env, io),
+            _ => {
+                io.answer.extend_from_slice(reply);
+                Step::Done(Effect::None)
+            }
+        }
+    }
+
+    fn decode(&mut self, stored: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let mut answer = Answer::new(io.answer, self.protocol);
+        match Frame::decode(stored) {
+            Err(error) => answer.error(&failure(&self.key, &error.to_string())),
+            Ok(frame) if frame.expired(env.now_ms) => answer.nil(),
+            Ok(frame) => match frame.body {
+                Body::Raw(bytes) => answer.bulk(bytes),
+                Body::Integer(number) => answer.bulk(itoa::Buffer::new().format(number).as_bytes()),
+                Body::Coded { slot, .. } => {
+                    answer.error(&failure(&self.key, &format!("its codec, slot {slot}, is not in the layout")));
+                }
+                Body::Spill(nonce) => {
+                    let Located::Placed(place) = env.layout.locate(&self.key) else {
+                        return self.begin_again(env.layout, io);
+                    };
+                    write_command(io.wire, &[b"GET", &env.layout.spill_name(place.namespace, nonce, &self.key)]);
+                    self.spilled = true;
+                    return Step::More(1);
+                }
+            },
+        }
+        Step::Done(Effect::None)
+    }
+
+    /// The value was replaced after its pointer was read: once more.
+    fn begin_again(&mut self, layout: &Layout, io: &mut Io<'_>) -> Step {
+        self.spilled = false;
+        match layout.locate(&self.key) {
+            Located::Placed(place) => write_command(io.wire, &[b"HGET", &place.physical, &place.field]),
+            Located::Plain | Located::Reserved => write_command(io.wire, &[b"GET", &self.key]),
+        }
+        Step::More(1)
+    }
+}
+
+/// Whether a value is stored just as it is.
+pub(crate) fn is_stored_raw(set: &SimpleSet<'_>, namespace: &Namespace) -> bool {
+    set.expires_at_ms.is_none() && is_raw(set.value) && set.value.len() <= namespace.value_limit
+}
+
+/// An unconditional write of one key in a bucket, in one HSET. Its reply says nothing; the answer is OK.
+pub(crate) fn set(stored: &[u8], place: &Place, wire: &mut Vec<u8>) {
+    write_command(wire, &[b"HSET", &place.physical, &place.field, stored]);
+}
+
+/// An unconditional write where the old value or the new one may be spilled.
+#[derive(Debug)]
+pub(crate) struct Overwrite {
+    key: Key,
+    batch: Batch,
+    retiring: bool,
+}
+
+impl Overwrite {
+    /// Sends the group; with the number of its replies.
+    pub(crate) fn start(
+        env: &Env<'_>,
+        key: &[u8],
+        place: &Place,
+        stored: &store::Stored,
+        value: &[u8],
+        wire: &mut Vec<u8>,
+    ) -> (Self, u32) {
+        let key = Key::locate(env.layout, key);
+        let mut commands = Commands::default();
+        commands.push(&[b"HGET", &place.physical, &place.field]);
+        if let Some(name) = &stored.spill_name {
+            commands.push(&[b"SET", name, value]);
+        }
+        commands.push(&[b"HSET", &place.physical, &place.field, &stored.field]);
+        let batch = Batch::send_atomic(&commands, wire);
+        let replies = batch.left();
+        (Self { key, batch, retiring: false }, replies)
+    }
+
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        if !self.batch.handle_reply(reply) {
+            return Step::Wait;
+        }
+        match self.batch.take() {
+            Err(error) => return done(io, &error),
+            Ok(replies) if !self.retiring => {
+                let old = replies.first().map_or(&[][..], Vec::as_slice);
+                let mut commands = Commands::default();
+                retire(env, &mut commands, &self.key, Reply::parse(old).ok());
+                if commands.count() > 0 {
+                    self.retiring = true;
+                    self.batch = Batch::send(&commands, io.wire);
+                    return Step::More(self.batch.left());
+                }
+            }
+            Ok(_) => {}
+        }
+        done(io, b"+OK\r\n")
+    }
+}
+
+/// MSET where nothing is spilled: all buckets in one atomic group, whatever was there before.
+pub(crate) fn set_many(env: &mut Env<'_>, pairs: &[&[u8]], wire: &mut Vec<u8>) -> Option<Batch> {
+    let mut commands = Commands::default();
+    let mut buckets: Vec<(Place, Vec<Vec<u8>>)> = Vec::new();
+    let mut known = std::collections::BTreeMap::new();
+    for pair in pairs.chunks_exact(2) {
+        let key = Key::locate(env.layout, pair[0]);
+        let Some(place) = key.bucket() else {
+            commands.push(&[b"SET", key.physical(), pair[1]]);
+            continue;
+        };
+        if env.stats.namespace(place.namespace).has_spilled() {
+            return None;
+        }
+        let stored = store::encode_field(env, place, pair[0], pair[1], None);
+        if stored.spill_name.is_some() {
+            return None;
+        }
+        let bucket = *known.entry(place.physical.clone()).or_insert(buckets.len());
+        if bucket == buckets.len() {
+            buckets.push((place.clone(), Vec::new()));
+        }
+        buckets[bucket].1.extend([place.field.to_vec(), stored.field]);
+    }
+    for (place, fields) in &buckets {
+        let mut args: Vec<&[u8]> = vec![b"HSET", &place.physical];
+        args.extend(fields.iter().map(Vec::as_slice));
+        commands.push(&args);
+    }
+    Some(Batch::send_atomic(&commands, wire))
+}
+
+/// DEL or UNLINK of keys of which at least one lies in a bucket.
+#[derive(Debug)]
+pub(crate) struct Delete {
+    /// The folded keys, each once, by bucket.
+    buckets: Vec<Vec<Key>>,
+    native: usize,
+    batch: Batch,
+    deleted: i64,
+    retiring: bool,
+}
+
+impl Delete {
+    /// Sends the group; with the number of its replies. `command` is DEL or UNLINK, for the keys that are
+    /// not in buckets.
+    pub(crate) fn start(env: &Env<'_>, command: &[u8], keys: &[&[u8]], wire: &mut Vec<u8>) -> (Self, u32) {
+        let mut commands = Commands::default();
+        let mut buckets: Vec<Vec<Key>> = Vec::new();
+        let mut known = std::collections::BTreeMap::new();
+        let mut native = 0;
+        for logical in std::collections::BTreeSet::from_iter(keys) {
+            let key = Key::locate(env.layout, logical);
+            if key.bucket().is_none() {
+                commands.push(&[command, key.physical()]);
+                native += 1;
+                continue;
+            }
+            let bucket = *known.entry(key.physical().to_vec()).or_insert(buckets.len());
+            if bucket == buckets.len() {
+                buckets.push(Vec::new());
+            }
+            buckets[bucket].push(key);
+        }
+        for keys in &buckets {
+            for command in [&b"HMGET"[..], b"HDEL"] {
+                let mut args = vec![command, keys[0].physical()];
+                args.extend(keys.iter().filter_map(Key::bucket).map(|place| place.field.as_slice()));
+                commands.push(&args);
+            }
+        }
+        let batch = Batch::send_atomic(&commands, wire);
+        let replies = batch.left();
+        (Self { buckets, native, batch, deleted: 0, retiring: false }, replies)
+    }
+
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        if !self.batch.handle_reply(reply) {
+            return Step::Wait;
+        }
+        match self.batch.take() {
+            Err(error) => return done(io, &error),
+            Ok(replies) if !self.retiring => {
+                let commands = match self.count(&replies, env) {
+                    Ok(commands) => commands,
+                    Err(error) => return done(io, &error),
+                };
+                if commands.count() > 0 {
+                    self.retiring = true;
+                    self.batch = Batch::send(&commands, io.wire);
+                    return Step::More(self.batch.left());
+                }
+            }
+            Ok(_) => {}
+        }
+        Answer::new(io.answer, Protocol::Resp2).integer(self.deleted);
+        Step::Done(Effect::None)
+    }
+
+    /// Counts what was there and hadn't expired; the commands that retire what was spilled.
+    fn count(&mut self, replies: &[Vec<u8>], env: &Env<'_>) -> Result<Commands, Vec<u8>> {
+        let mut commands = Commands::default();
+        let (native, folded) = replies.split_at(self.native.min(replies.len()));
+        for raw in native {
+            let Ok(Reply::Integer(count)) = Reply::parse(raw) else { return Err(raw.clone()) };
+            self.deleted += count;
+        }
+        for (keys, raw) in self.buckets.iter().zip(folded.iter().step_by(2)) {
+            let Ok(Reply::Array(fields)) = Reply::parse(raw) else { return Err(raw.clone()) };
+            for (key, field) in keys.iter().zip(fields) {
+                let Some(stored) = field.bytes() else { continue };
+                let live = Frame::decode(stored).is_ok_and(|frame| !frame.expired(env.now_ms));
+                self.deleted += i64::from(live);
+                retire(env, &mut commands, key, Some(field));
+            }
+        }
+        Ok(commands)
+    }
+}
+
+/// Retires the spilled value that an old stored value points to, where it does.
+fn retire(env: &Env<'_>, commands: &mut Commands, key: &Key, old: Option<Reply<'_>>) {
+    if let (Some(place), Some(Reply::Bulk(stored))) = (key.bucket(), old)
+        && let Ok(Frame { body: Body::Spill(nonce), .. }) = Frame::decode(stored)
+    {
+        let mut writes = CompareAndSet::default();
+        store::retire_spill(env, &mut writes, place, nonce, &key.logical);
+        for write in writes.into_writes() {
+            commands.push(&write.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+    }
+}
+
+fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
+    io.answer.extend_from_slice(answer);
+    Step::Done(Effect::None)
+}

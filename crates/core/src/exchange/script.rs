@@ -1,0 +1,131 @@
+//! The one script: *if these reads still answer as they did, run these writes*.
+//!
+//! Everything that reads before it writes is worked out in the core and written by this script, which knows
+//! nothing of folding. It is sent by its hash; a server that has forgotten it (a restart, SCRIPT FLUSH)
+//! answers NOSCRIPT and gets its text.
+
+use crate::resp::write_command;
+
+const SOURCE: &str = include_str!("compare_and_set.lua");
+
+/// SHA-1 of [`SOURCE`] in hex, as EVALSHA names it; a test keeps the two together.
+const SHA: &[u8] = b"90037af016fe897085958caacc14714a55efc27e";
+
+/// Checks and writes for the script, as they are gathered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CompareAndSet {
+    keys: Vec<Vec<u8>>,
+    checks: usize,
+    check_args: Vec<Vec<u8>>,
+    writes: Vec<Vec<Vec<u8>>>,
+}
+
+impl CompareAndSet {
+    /// The read `command` must answer `expected`: none for absent, else the string, or an integer in decimal.
+    pub(crate) fn check(&mut self, command: &[&[u8]], expected: Option<&[u8]>) {
+        self.name_key(command[1]);
+        self.checks += 1;
+        self.check_args.push(command.len().to_string().into_bytes());
+        self.check_args.extend(command.iter().map(|arg| arg.to_vec()));
+        self.check_args.push(expected.map_or_else(|| b"-".to_vec(), |bytes| [b"+", bytes].concat()));
+    }
+
+    /// Runs `command`, whose second argument is its key, once all checks hold.
+    pub(crate) fn write(&mut self, command: &[&[u8]]) {
+        self.name_key(command[1]);
+        self.writes.push(command.iter().map(|arg| arg.to_vec()).collect());
+    }
+
+    /// The writes alone, for where WATCH stands in for the checks.
+    pub(crate) fn into_writes(self) -> Vec<Vec<Vec<u8>>> {
+        self.writes
+    }
+
+    /// Whether there is anything to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Appends the call. It has one reply: 1 when it was carried out, 0 when a check failed.
+    pub(crate) fn send(&self, wire: &mut Vec<u8>) {
+        self.send_as(b"EVALSHA", SHA, wire);
+    }
+
+    /// Appends the call with the script's text, for a server that answered NOSCRIPT.
+    pub(crate) fn send_with_text(&self, wire: &mut Vec<u8>) {
+        self.send_as(b"EVAL", SOURCE.as_bytes(), wire);
+    }
+
+    fn send_as(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {
+        let number = |number: usize| number.to_string().into_bytes();
+        let mut args = vec![command.to_vec(), script.to_vec(), number(self.keys.len())];
+        args.extend(self.keys.iter().cloned());
+        args.push(number(self.checks));
+        args.extend(self.check_args.iter().cloned());
+        for write in &self.writes {
+            args.push(number(write.len()));
+            args.extend(write.iter().cloned());
+        }
+        write_command(wire, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+
+    fn name_key(&mut self, key: &[u8]) {
+        if self.keys.last().is_none_or(|last| last != key) {
+            self.keys.push(key.to_vec());
+        }
+    }
+}
+
+/// An error reply without what the server adds of the script it happened in; other replies as they are.
+pub(crate) fn without_place(reply: &[u8]) -> Vec<u8> {
+    let line = reply.trim_ascii_end();
+    if !line.starts_with(b"-") {
+        return reply.to_vec();
+    }
+    // Redis 6.2: `-ERR Error running script (call to f_…): @user_script:14: -OOM command not allowed …`
+    let line = match memchr::memmem::find(line, b": -").filter(|_| line.starts_with(b"-ERR Error running script")) {
+        Some(at) => &line[at + 2..],
+        None => line,
+    };
+    // Since 7.0: `-OOM command not allowed … script: <sha>, on @user_script:14.`
+    let end = memchr::memmem::find(line, b" script: ").unwrap_or(line.len());
+    [&line[..end], b"\r\n"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_the_texts() {
+        use sha1::Digest;
+        let hash = sha1::Sha1::digest(SOURCE).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(hash.as_bytes(), SHA);
+    }
+
+    #[test]
+    fn errors_lose_the_place_in_the_script() {
+        let plain = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+        let newer = b"-OOM command not allowed when used memory > 'maxmemory'. script: ab12, on @user_script:14.\r\n";
+        let older = b"-ERR Error running script (call to f_ab12): @user_script:14: -OOM command not allowed when used memory > 'maxmemory'.\r\n";
+        assert_eq!(without_place(newer), plain);
+        assert_eq!(without_place(older), plain);
+        assert_eq!(without_place(plain), plain);
+        assert_eq!(without_place(b":0\r\n"), b":0\r\n");
+    }
+
+    #[test]
+    fn a_call_names_its_keys_checks_and_writes() {
+        let mut writes = CompareAndSet::default();
+        writes.write(&[b"HSET", b"b", b"f", b"new"]);
+        writes.check(&[b"HGET", b"b", b"f"], Some(b"old"));
+        writes.check(&[b"HGET", b"c", b"f"], None);
+        let mut wire = Vec::new();
+        writes.send(&mut wire);
+        let mut expected = Vec::new();
+        let words = "2 b c 2 3 HGET b f +old 3 HGET c f - 4 HSET b f new";
+        let args = [&b"EVALSHA"[..], SHA].into_iter().chain(words.split(' ').map(str::as_bytes)).collect::<Vec<_>>();
+        write_command(&mut expected, &args);
+        assert_eq!(wire, expected);
+    }
+}

@@ -1,0 +1,133 @@
+//! Writes what a command changed to where the keys lie: raw, framed, spilled, or as keys of their own.
+
+use std::collections::BTreeMap;
+
+use crate::exchange::load::Key;
+use crate::exchange::script::CompareAndSet;
+use crate::exchange::{Env, failure};
+use crate::frame;
+use crate::layout::{Namespace, Place};
+use crate::string::{Entry, Held, Space};
+
+/// How long a spilled value that nothing points to any more is still readable, for a reader that was told
+/// of it just before; after that the server removes it.
+const RETIRE_MS: &[u8] = b"5000";
+
+/// What a field is set to, and the spilled value that must be written with it.
+pub(crate) struct Stored {
+    /// The field's bytes.
+    pub(crate) field: Vec<u8>,
+    /// The physical key of the spilled value.
+    pub(crate) spill_name: Option<Vec<u8>>,
+}
+
+/// Encodes a value for a bucket's field: raw or framed, or spilled where that would be over the
+/// namespace's limit.
+pub(crate) fn encode_field(
+    env: &mut Env<'_>,
+    place: &Place,
+    key: &[u8],
+    value: &[u8],
+    expires_at_ms: Option<i64>,
+) -> Stored {
+    let namespace = env.layout.namespace(place.namespace);
+    let mut field = Vec::with_capacity(value.len().min(namespace.value_limit) + 16);
+    if value.len() <= namespace.value_limit || could_shrink(namespace, value) {
+        frame::encode(value, expires_at_ms, &mut field);
+        if field.len() <= namespace.value_limit {
+            return Stored { field, spill_name: None };
+        }
+        field.clear();
+    }
+    env.stats.namespace(place.namespace).count_spill();
+    let nonce = (env.nonces)();
+    frame::encode_spill(nonce, expires_at_ms, &mut field);
+    Stored { field, spill_name: Some(env.layout.spill_name(place.namespace, nonce, key)) }
+}
+
+/// Whether a value that is longer than the limit might be stored in less; only an integer in a frame is.
+fn could_shrink(namespace: &Namespace, value: &[u8]) -> bool {
+    value.len() <= 20 && namespace.value_limit >= 9
+}
+
+/// The commands that give a field its stored value.
+pub(crate) fn write_field(writes: &mut CompareAndSet, place: &Place, stored: &Stored, value: &[u8]) {
+    if let Some(name) = &stored.spill_name {
+        writes.write(&[b"SET", name, value]);
+    }
+    writes.write(&[b"HSET", &place.physical, &place.field, &stored.field]);
+}
+
+/// Retires the spilled value with this nonce.
+pub(crate) fn retire_spill(env: &Env<'_>, writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
+    writes.write(&[b"PEXPIRE", &env.layout.spill_name(place.namespace, nonce, key), RETIRE_MS]);
+}
+
+/// Everything that the space's changes come to, with the checks that no key it was worked out from has
+/// changed meanwhile.
+///
+/// # Errors
+/// The error reply, where a list, hash or another type would come to lie under a folded key.
+pub(crate) fn plan_writes(env: &mut Env<'_>, keys: &[Key], space: &Space) -> Result<CompareAndSet, String> {
+    let mut writes = CompareAndSet::default();
+    let by_name: BTreeMap<&[u8], &Key> = keys.iter().map(|key| (key.logical.as_slice(), key)).collect();
+    for (logical, held) in space.changes() {
+        let Some(key) = by_name.get(logical) else {
+            return Err(failure(logical, "it was written without being read"));
+        };
+        plan_write(env, &mut writes, key, held)?;
+    }
+    if !writes.is_empty() {
+        for key in keys {
+            key.check(&mut writes);
+        }
+    }
+    Ok(writes)
+}
+
+fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Key, held: &Held) -> Result<(), String> {
+    let Some(place) = key.bucket() else {
+        return plan_native_write(env, writes, key, held);
+    };
+    if let Some(nonce) = key.spill() {
+        retire_spill(env, writes, place, nonce, &key.logical);
+    }
+    match held {
+        Held::Nothing if key.is_stored() => writes.write(&[b"HDEL", &place.physical, &place.field]),
+        Held::Nothing => {}
+        Held::String(entry) => {
+            let stored = encode_field(env, place, &key.logical, &entry.value, entry.expires_at_ms);
+            write_field(writes, place, &stored, &entry.value);
+        }
+        Held::Other(kind) => return Err(other_type(env, place, &key.logical, kind)),
+    }
+    Ok(())
+}
+
+fn plan_native_write(env: &Env<'_>, writes: &mut CompareAndSet, key: &Key, held: &Held) -> Result<(), String> {
+    match (held, &key.place) {
+        (Held::Nothing, _) => writes.write(&[b"UNLINK", key.physical()]),
+        (Held::String(Entry { value, expires_at_ms }), _) => {
+            writes.write(&[b"SET", key.physical(), value]);
+            if let Some(at) = expires_at_ms {
+                writes.write(&[b"PEXPIREAT", key.physical(), at.to_string().as_bytes()]);
+            }
+        }
+        (Held::Other(kind), Some(place)) => return Err(other_type(env, place, &key.logical, kind)),
+        (Held::Other(kind), None) => {
+            let kind = kind.escape_ascii();
+            return Err(failure(&key.logical, &format!("a {kind} can't be written together with folded keys")));
+        }
+    }
+    Ok(())
+}
+
+/// The error of a command that would put another type under a folded key.
+fn other_type(env: &Env<'_>, place: &Place, key: &[u8], kind: &[u8]) -> String {
+    let namespace = env.layout.namespace(place.namespace);
+    let (key, kind) = (key.escape_ascii(), kind.escape_ascii());
+    format!(
+        "ERR keyfold: '{key}' belongs to the namespace {}, whose keys are strings; it can't hold a {kind}",
+        namespace.template
+    )
+}

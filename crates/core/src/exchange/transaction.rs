@@ -1,0 +1,287 @@
+//! EXEC: a queue of commands, all or nothing, with nothing between them.
+//!
+//! What doesn't touch a folded key goes to the server as it came, within MULTI and EXEC. What does is worked
+//! out here: the physical keys are watched, read, the commands run one after another on one space, and their
+//! writes join the others in the same MULTI. Where the watch was broken by another client it is all worked
+//! out again, unless the client itself was watching: then EXEC answers nil, as it must.
+
+use std::collections::BTreeSet;
+use std::mem;
+
+use crate::exchange::batch::{Batch, Commands};
+use crate::exchange::load::{Load, Loading};
+use crate::exchange::work::{ask_commands, read_help};
+use crate::exchange::{Effect, Env, Io, Step, store};
+use crate::resp::{Answer, Protocol, write_command};
+use crate::string::{self, Call, Run, Space, finish};
+
+const MAX_ATTEMPTS: u32 = 1000;
+
+/// A command in the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    /// The command and its arguments.
+    pub(crate) args: Vec<Vec<u8>>,
+    /// Where its keys are among them.
+    pub(crate) keys: Vec<usize>,
+    /// What it is worked out by, where that is needed or possible.
+    pub(crate) run: Option<Run>,
+    /// Whether one of its keys is folded.
+    pub(crate) folded: bool,
+}
+
+impl Queued {
+    fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys.iter().filter_map(|index| self.args.get(*index)).map(Vec::as_slice)
+    }
+}
+
+/// A transaction under way.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    protocol: Protocol,
+    queue: Vec<Queued>,
+    /// The client has keys watched on this connection.
+    watching: bool,
+    load: Option<Load>,
+    space: Space,
+    phase: Phase,
+    /// The answers to the commands that were worked out; none for those the server answers.
+    answers: Vec<Option<Vec<u8>>>,
+    attempts: u32,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Watching,
+    Loading,
+    Asking(Batch),
+    Committing(Batch),
+    Unwatching,
+}
+
+/// Marks what must be worked out: commands on folded keys, and those that share a plain key with one.
+///
+/// # Errors
+/// A command that shares a key with one that is worked out, but can't be itself: its name and the key.
+fn settle(queue: &mut [Queued]) -> Result<(), String> {
+    loop {
+        let shared: BTreeSet<Vec<u8>> =
+            queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys).map(<[u8]>::to_vec).collect();
+        let Some(next) =
+            queue.iter_mut().find(|queued| !queued.folded && queued.keys().any(|key| shared.contains(key)))
+        else {
+            return Ok(());
+        };
+        if next.run.is_none() {
+            let name = next.args[0].escape_ascii().to_string();
+            return Err(format!(
+                "EXECABORT keyfold: {name} and a command on a folded key use the same key in one transaction; split it"
+            ));
+        }
+        next.folded = true;
+    }
+}
+
+impl Transaction {
+    /// Starts EXEC; with the number of replies to come.
+    ///
+    /// # Errors
+    /// The error that answers EXEC where the queue can't be carried out; nothing was written then.
+    pub(crate) fn start(
+        mut queue: Vec<Queued>,
+        watching: bool,
+        protocol: Protocol,
+        env: &Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> Result<(Self, u32), String> {
+        settle(&mut queue)?;
+        let answers = vec![None; queue.len()];
+        let space = Space::new(env.now_ms);
+        let mut exec =
+            Self { protocol, queue, watching, load: None, space, phase: Phase::Watching, answers, attempts: 0 };
+        let replies = if exec.queue.iter().any(|queued| queued.folded) {
+            exec.load =
+                Some(Load::new(env, exec.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys)).watched());
+            exec.watch(wire)
+        } else {
+            exec.commit(&[], wire)
+        };
+        Ok((exec, replies))
+    }
+
+    fn watch(&mut self, wire: &mut Vec<u8>) -> u32 {
+        let keys = self.load.iter().flat_map(|load| load.keys()).map(|key| key.physical()).collect::<BTreeSet<_>>();
+        let mut args: Vec<&[u8]> = vec![b"WATCH"];
+        args.extend(keys);
+        write_command(wire, &args);
+        self.phase = Phase::Watching;
+        1
+    }
+
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        match &mut self.phase {
+            Phase::Watching if reply.starts_with(b"-") => done(io, reply),
+            Phase::Watching => {
+                let Some(load) = &mut self.load else { return Step::Wait };
+                self.phase = Phase::Loading;
+                Step::More(load.send(io.wire))
+            }
+            Phase::Loading => {
+                let Some(load) = &mut self.load else { return Step::Wait };
+                match load.handle_reply(reply, env, io.wire) {
+                    Loading::Wait => Step::Wait,
+                    Loading::More(replies) => Step::More(replies),
+                    Loading::Failed(error) => self.give_up(error, io),
+                    Loading::Ready => self.loaded(env, io),
+                }
+            }
+            Phase::Asking(batch) => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                let replies = batch.take().unwrap_or_default();
+                self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
+                self.work_out(env, io)
+            }
+            Phase::Committing(batch) => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                if batch.aborted() {
+                    return self.aborted(env, io);
+                }
+                match batch.take() {
+                    Ok(replies) => self.finish(replies, io),
+                    Err(error) => done(io, &error),
+                }
+            }
+            Phase::Unwatching => {
+                // The answer was written when it was known; this is UNWATCH's reply.
+                Step::Done(Effect::Unwatched)
+            }
+        }
+    }
+
+    fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        self.space = Space::new(env.now_ms);
+        self.answers.fill(None);
+        let filled = self.load.as_ref().map_or(Ok(()), |load| load.fill(&mut self.space));
+        match filled {
+            Ok(()) => self.work_out(env, io),
+            Err(message) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
+        }
+    }
+
+    /// Runs the commands that have no answer yet, in order, until one needs the server's help.
+    fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        for (queued, slot) in self.queue.iter().zip(&mut self.answers) {
+            let Some(run) = queued.run.filter(|_| queued.folded && slot.is_none()) else { continue };
+            let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
+            let mut out = Vec::new();
+            let mut answer = Answer::new(&mut out, self.protocol);
+            let flow = run(&Call { args: &args }, &mut self.space, &mut answer);
+            if let Err(ask) = finish(flow, &mut answer) {
+                // EXEC would end the watch, so these go without MULTI, on a scratch key of their own.
+                let scratch = format!("{}:{:x}", String::from_utf8_lossy(string::SCRATCH), (env.nonces)());
+                let batch = Batch::send(&ask_commands(&ask, scratch.as_bytes()), io.wire);
+                let replies = batch.left();
+                self.phase = Phase::Asking(batch);
+                return Step::More(replies);
+            }
+            *slot = Some(out);
+        }
+        let keys = self.load.as_ref().map_or(&[][..], Load::keys);
+        match store::plan_writes(env, keys, &self.space) {
+            Ok(writes) => Step::More(self.commit(&writes.into_writes(), io.wire)),
+            Err(message) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
+        }
+    }
+
+    fn commit(&mut self, writes: &[Vec<Vec<u8>>], wire: &mut Vec<u8>) -> u32 {
+        let mut commands = Commands::default();
+        let passed = self.queue.iter().filter(|queued| !queued.folded).map(|queued| &queued.args);
+        for command in passed.chain(writes) {
+            commands.push(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        let batch = Batch::send_transaction(&commands, wire);
+        let replies = batch.left();
+        self.phase = Phase::Committing(batch);
+        replies
+    }
+
+    /// The watch was broken: the client's own, which ends here, or ours, which begins again.
+    fn aborted(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        for place in self.load.iter().flat_map(|load| load.keys()).filter_map(|key| key.place.as_ref()) {
+            env.stats.namespace(place.namespace).count_conflict();
+        }
+        self.attempts += 1;
+        if self.watching || self.attempts == MAX_ATTEMPTS {
+            Answer::new(io.answer, self.protocol).nil_array();
+            return Step::Done(Effect::Unwatched);
+        }
+        Step::More(self.watch(io.wire))
+    }
+
+    /// Answers with an error; the watch must not outlive it.
+    fn give_up(&mut self, error: Vec<u8>, io: &mut Io<'_>) -> Step {
+        io.answer.extend(error);
+        write_command(io.wire, &[b"UNWATCH"]);
+        self.phase = Phase::Unwatching;
+        Step::More(1)
+    }
+
+    fn finish(&mut self, replies: Vec<Vec<u8>>, io: &mut Io<'_>) -> Step {
+        let mut replies = replies.into_iter();
+        Answer::new(io.answer, self.protocol).array(self.queue.len());
+        for slot in mem::take(&mut self.answers) {
+            if let Some(answer) = slot.or_else(|| replies.next()) {
+                io.answer.extend(answer);
+            }
+        }
+        Step::Done(Effect::Unwatched)
+    }
+}
+
+fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
+    io.answer.extend_from_slice(answer);
+    Step::Done(Effect::Unwatched)
+}
+
+/// WATCH: the physical keys, and when the values under them expire, which no server would notice.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    load: Load,
+    answer: Option<Vec<u8>>,
+}
+
+impl Watch {
+    /// Sends WATCH; it has one reply.
+    pub(crate) fn start(keys: &[&[u8]], env: &Env<'_>, wire: &mut Vec<u8>) -> Self {
+        let load = Load::new(env, keys.iter().copied()).watched();
+        let physical = load.keys().iter().map(|key| key.physical()).collect::<BTreeSet<_>>();
+        let mut args: Vec<&[u8]> = vec![b"WATCH"];
+        args.extend(physical);
+        write_command(wire, &args);
+        Self { load, answer: None }
+    }
+
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        if self.answer.is_none() {
+            self.answer = Some(reply.to_vec());
+            if reply.starts_with(b"-") {
+                return done(io, reply);
+            }
+            return Step::More(self.load.send(io.wire));
+        }
+        match self.load.handle_reply(reply, env, io.wire) {
+            Loading::Wait => Step::Wait,
+            Loading::More(replies) => Step::More(replies),
+            Loading::Ready | Loading::Failed(_) => {
+                io.answer.extend(self.answer.take().unwrap_or_default());
+                let live = self.load.keys().iter().filter_map(|key| key.field_expires_at_ms());
+                Step::Done(Effect::Watching { expires_at_ms: live.filter(|at| *at >= env.now_ms).min() })
+            }
+        }
+    }
+}

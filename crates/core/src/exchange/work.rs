@@ -1,0 +1,163 @@
+//! Any string command on any mix of folded and plain keys: read, work out, compare and set; again where
+//! another client was quicker.
+
+use std::mem;
+
+use crate::exchange::batch::{Batch, Commands};
+use crate::exchange::load::{Load, Loading};
+use crate::exchange::script::CompareAndSet;
+use crate::exchange::{Effect, Env, Io, Step, script, store};
+use crate::resp::{Answer, Protocol, Reply};
+use crate::string::{self, Ask, Call, Run, Space, finish};
+
+/// How often a command is worked out again before it gives up. Every conflict is another client's success,
+/// so that only a storm on one key gets here.
+const MAX_ATTEMPTS: u32 = 1000;
+
+/// A string command under way.
+#[derive(Debug)]
+pub(crate) struct Work {
+    args: Vec<Vec<u8>>,
+    run: Run,
+    protocol: Protocol,
+    load: Load,
+    space: Space,
+    phase: Phase,
+    attempts: u32,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Loading,
+    Asking(Batch),
+    Writing { writes: CompareAndSet, answer: Vec<u8> },
+}
+
+impl Work {
+    /// Starts a command whose keys are at `keys` among its arguments; with the number of replies to come.
+    pub(crate) fn start(
+        run: Run,
+        args: &[&[u8]],
+        keys: impl Iterator<Item = usize>,
+        protocol: Protocol,
+        env: &Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> (Self, u32) {
+        let mut load = Load::new(env, keys.map(|index| args[index]));
+        let replies = load.send(wire);
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        let space = Space::new(env.now_ms);
+        (Self { args, run, protocol, load, space, phase: Phase::Loading, attempts: 0 }, replies)
+    }
+
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        match &mut self.phase {
+            Phase::Loading => match self.load.handle_reply(reply, env, io.wire) {
+                Loading::Wait => Step::Wait,
+                Loading::More(replies) => Step::More(replies),
+                Loading::Failed(error) => done(io, &error),
+                Loading::Ready => self.loaded(env, io),
+            },
+            Phase::Asking(batch) => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                match batch.take() {
+                    Err(error) => done(io, &error),
+                    Ok(replies) => {
+                        self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
+                        self.work_out(env, io)
+                    }
+                }
+            }
+            Phase::Writing { writes, answer } => match Reply::parse(reply) {
+                Ok(Reply::Integer(1)) => {
+                    io.answer.append(answer);
+                    Step::Done(Effect::None)
+                }
+                Ok(Reply::Integer(_)) => self.begin_again(env, io),
+                Ok(Reply::Error(error)) if error.starts_with(b"NOSCRIPT") => {
+                    writes.send_with_text(io.wire);
+                    Step::More(1)
+                }
+                _ => done(io, &script::without_place(reply)),
+            },
+        }
+    }
+
+    fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        self.space = Space::new(env.now_ms);
+        match self.load.fill(&mut self.space) {
+            Ok(()) => self.work_out(env, io),
+            Err(message) => fail(io, self.protocol, &message),
+        }
+    }
+
+    fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        let mut out = Vec::new();
+        let mut answer = Answer::new(&mut out, self.protocol);
+        let flow = (self.run)(&Call { args: &args }, &mut self.space, &mut answer);
+        if let Err(ask) = finish(flow, &mut answer) {
+            let batch = Batch::send_atomic(&ask_commands(&ask, string::SCRATCH), io.wire);
+            let replies = batch.left();
+            self.phase = Phase::Asking(batch);
+            return Step::More(replies);
+        }
+        match store::plan_writes(env, self.load.keys(), &self.space) {
+            Err(message) => fail(io, self.protocol, &message),
+            Ok(writes) if writes.is_empty() => done(io, &out),
+            Ok(writes) => {
+                writes.send(io.wire);
+                self.phase = Phase::Writing { writes, answer: mem::take(&mut out) };
+                Step::More(1)
+            }
+        }
+    }
+
+    fn begin_again(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        for key in self.load.keys() {
+            if let Some(place) = &key.place {
+                env.stats.namespace(place.namespace).count_conflict();
+            }
+        }
+        self.attempts += 1;
+        if self.attempts == MAX_ATTEMPTS {
+            let message = "ERR keyfold: other clients changed the key each time this command was worked out; nothing was written, try again";
+            return fail(io, self.protocol, message);
+        }
+        self.phase = Phase::Loading;
+        Step::More(self.load.send(io.wire))
+    }
+}
+
+/// The commands of an ask, on this scratch key.
+pub(crate) fn ask_commands(ask: &Ask, scratch: &[u8]) -> Commands {
+    let mut commands = Commands::default();
+    for command in &ask.commands {
+        let args: Vec<&[u8]> =
+            command.iter().map(|arg| if arg == string::SCRATCH { scratch } else { arg.as_slice() }).collect();
+        commands.push(&args);
+    }
+    commands
+}
+
+/// A reply to an ask, as the string functions take it.
+pub(crate) fn read_help(raw: &[u8]) -> string::Reply {
+    match Reply::parse(raw) {
+        Ok(Reply::Bulk(bytes) | Reply::Simple(bytes)) => string::Reply::Bytes(bytes.to_vec()),
+        Ok(Reply::Integer(number)) => string::Reply::Integer(number),
+        Ok(Reply::Error(message)) => string::Reply::Error(String::from_utf8_lossy(message).into_owned()),
+        _ => string::Reply::Nil,
+    }
+}
+
+fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
+    io.answer.extend_from_slice(answer);
+    Step::Done(Effect::None)
+}
+
+fn fail(io: &mut Io<'_>, protocol: Protocol, message: &str) -> Step {
+    Answer::new(io.answer, protocol).error(message);
+    Step::Done(Effect::None)
+}

@@ -1,0 +1,206 @@
+//! The layout as text: TOML to namespaces, each mistake with its line.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::error::{LayoutError, Problem};
+use super::overlap::{self, Clash};
+use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Namespace, NamespaceId};
+use crate::placement::{By, Count, Placement, PlacementError, Span};
+use crate::template::Template;
+
+/// A string can't be longer in the server (`proto-max-bulk-len`'s default).
+const MAX_LIMIT: i64 = 512 * 1024 * 1024;
+
+/// The largest id that a file may give: names stay short, and the ids after it never run out.
+const MAX_WRITTEN_ID: u32 = 999_999;
+
+/// What a person wrote: namespaces, most of them without an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutFile {
+    /// The namespaces, in the file's order.
+    pub namespaces: Vec<FileNamespace>,
+}
+
+/// A namespace as a file says it. See [`Namespace`] for what the fields mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileNamespace {
+    /// The id, where the file gives one.
+    pub id: Option<NamespaceId>,
+    /// The shape of its keys.
+    pub template: Template,
+    /// The rule that gives them their places.
+    pub placement: Placement,
+    /// Stored bytes over which a value is spilled.
+    pub value_limit: usize,
+    /// Field bytes over which a key stays plain.
+    pub field_limit: usize,
+    /// How values are compressed; none where they aren't.
+    pub codec: Option<String>,
+}
+
+impl FileNamespace {
+    /// The namespace, once it has its id.
+    pub(super) fn with_id(&self, id: NamespaceId) -> Namespace {
+        let Self { id: _, template, placement, value_limit, field_limit, codec } = self.clone();
+        Namespace { id, template, placement, value_limit, field_limit, codec }
+    }
+}
+
+impl LayoutFile {
+    /// Reads a file, and refuses what can't be or makes no sense.
+    pub fn parse(text: &str) -> Result<Self, LayoutError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct File {
+            #[serde(default)]
+            namespace: Vec<Entry>,
+        }
+        let file: File = parse_toml(text)?;
+        read_namespaces(text, file.namespace, MAX_WRITTEN_ID).map(|namespaces| Self { namespaces })
+    }
+}
+
+/// One `[[namespace]]`, as TOML has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Entry {
+    keys: Spanned<String>,
+    bucket: Option<Spanned<Bucket>>,
+    placement: Option<Spanned<String>>,
+    id: Option<Spanned<i64>>,
+    value_limit: Option<Spanned<i64>>,
+    field_limit: Option<Spanned<i64>>,
+    codec: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table: { span = 128 }, { count = 16384 } or { by = \"id\" }")]
+struct Bucket {
+    span: Option<i64>,
+    of: Option<String>,
+    count: Option<i64>,
+    by: Option<String>,
+}
+
+/// TOML to fields; its own errors already name the field.
+pub(super) fn parse_toml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, LayoutError> {
+    toml::from_str(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        LayoutError::at(text, offset, Problem::Toml(error.message().to_owned()))
+    })
+}
+
+/// Reads every entry, and then what they are to each other.
+pub(super) fn read_namespaces(text: &str, entries: Vec<Entry>, max_id: u32) -> Result<Vec<FileNamespace>, LayoutError> {
+    let reader = Reader { text, max_id };
+    let spans: Vec<_> = entries.iter().map(|entry| entry.keys.span()).collect();
+    let mut namespaces: Vec<FileNamespace> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let id = entry.id.as_ref().map(Spanned::span);
+        let namespace = reader.namespace(entry)?;
+        let same_id = |other: &&FileNamespace| other.id == namespace.id;
+        if let (Some(span), Some(NamespaceId(id)), Some(other)) = (id, namespace.id, namespaces.iter().find(same_id)) {
+            return Err(reader.error(&span, Problem::SameId { id, other: other.template.to_string() }));
+        }
+        namespaces.push(namespace);
+    }
+    let templates: Vec<_> = namespaces.iter().map(|namespace| &namespace.template).collect();
+    match overlap::first_clash(&templates) {
+        Some(clash) => Err(reader.clash(&templates, &spans, clash)),
+        None => Ok(namespaces),
+    }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    max_id: u32,
+}
+
+impl Reader<'_> {
+    fn error(&self, span: &Range<usize>, problem: Problem) -> LayoutError {
+        LayoutError::at(self.text, span.start, problem)
+    }
+
+    fn namespace(&self, entry: Entry) -> Result<FileNamespace, LayoutError> {
+        let keys = &entry.keys;
+        let template =
+            Template::parse(keys.get_ref()).map_err(|error| self.error(&keys.span(), Problem::Keys(error)))?;
+        if overlap::is_reserved(&template) {
+            return Err(self.error(&keys.span(), Problem::Reserved { keys: template.to_string() }));
+        }
+        if let Some(codec) = entry.codec.as_ref().filter(|codec| codec.get_ref() != "none") {
+            return Err(self.error(&codec.span(), Problem::UnknownCodec { given: codec.get_ref().clone() }));
+        }
+        Ok(FileNamespace {
+            id: entry.id.map(|id| self.id(&id)).transpose()?,
+            placement: self.placement(&template, entry.bucket, entry.placement)?,
+            value_limit: self.limit("value_limit", entry.value_limit, DEFAULT_VALUE_LIMIT)?,
+            field_limit: self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT)?,
+            codec: None,
+            template,
+        })
+    }
+
+    fn placement(
+        &self,
+        template: &Template,
+        bucket: Option<Spanned<Bucket>>,
+        placement: Option<Spanned<String>>,
+    ) -> Result<Placement, LayoutError> {
+        match (bucket, placement) {
+            (None, None) => Ok(Placement::Zipped),
+            (Some(bucket), None) => {
+                let span = bucket.span();
+                bucket_rule(template, bucket.into_inner()).map_err(|problem| self.error(&span, problem))
+            }
+            (Some(_), Some(placement)) => Err(self.error(&placement.span(), Problem::BucketAndPlacement)),
+            (None, Some(placement)) => match placement.get_ref().as_str() {
+                "plain" => Ok(Placement::Plain),
+                "zipped" => Ok(Placement::Zipped),
+                given => Err(self.error(&placement.span(), Problem::UnknownPlacement { given: given.to_owned() })),
+            },
+        }
+    }
+
+    fn id(&self, id: &Spanned<i64>) -> Result<NamespaceId, LayoutError> {
+        let (given, max) = (*id.get_ref(), self.max_id);
+        let number = u32::try_from(given).ok().filter(|number| *number <= max);
+        number.map(NamespaceId).ok_or_else(|| self.error(&id.span(), Problem::BadId { given, max }))
+    }
+
+    fn limit(&self, field: &'static str, limit: Option<Spanned<i64>>, default: usize) -> Result<usize, LayoutError> {
+        let Some(limit) = limit else { return Ok(default) };
+        let given = *limit.get_ref();
+        let bytes = usize::try_from(given).ok().filter(|_| (1..=MAX_LIMIT).contains(&given));
+        bytes.ok_or_else(|| self.error(&limit.span(), Problem::Limit { field, given }))
+    }
+
+    fn clash(&self, templates: &[&Template], spans: &[Range<usize>], clash: Clash) -> LayoutError {
+        let Clash { earlier, later, example } = clash;
+        let keys = templates[later].to_string();
+        let other = templates[earlier].to_string();
+        let line = self.error(&spans[earlier], Problem::OneRule).line;
+        let problem = match example {
+            Some(example) => Problem::Crossing { keys, other, line, example },
+            None => Problem::SameKeys { keys, other, line },
+        };
+        self.error(&spans[later], problem)
+    }
+}
+
+fn bucket_rule(template: &Template, bucket: Bucket) -> Result<Placement, Problem> {
+    let rule: Result<Placement, PlacementError> = match bucket {
+        Bucket { span: Some(span), of, count: None, by: None } => {
+            Span::new(template, span, of.as_deref()).map(Placement::Span)
+        }
+        Bucket { span: None, of: None, count: Some(count), by: None } => {
+            Count::new(template, count).map(Placement::Count)
+        }
+        Bucket { span: None, of: None, count: None, by: Some(by) } => By::new(template, &by).map(Placement::By),
+        _ => return Err(Problem::OneRule),
+    };
+    rule.map_err(Problem::Bucket)
+}

@@ -1,0 +1,164 @@
+//! The versioned set of namespaces: which keys are folded, and how.
+//!
+//! Two forms of one text. A person writes the *file* ([`LayoutFile`]); the server holds the *stored* form
+//! ([`Layout::to_stored`]) under [`STORED_KEY`], with the ids and the epoch that keyfold gave:
+//!
+//! ```toml
+//! version = 1                        # only in the stored form, as are epoch and next_id
+//! epoch   = 3
+//! next_id = 2
+//!
+//! [[namespace]]
+//! id          = 0                    # in a file: optional, given once and never reused
+//! keys        = "user:{id:int}"      # the template
+//! bucket      = { span = 128 }       # or { span = 128, of = "id" }, { count = 16384 }, { by = "id" }
+//! value_limit = 64                   # stored bytes over which a value is spilled
+//! field_limit = 64                   # field bytes over which a key stays plain
+//! codec       = "none"
+//!
+//! [[namespace]]
+//! id        = 1
+//! keys      = "user:{name}"          # has the keys that the more specific one above doesn't match
+//! placement = "plain"                # instead of bucket: "plain" stays as it is; "zipped", the default,
+//! ```                                # is a key of its own with a short name
+//!
+//! The order of namespaces never matters: where the keys of one template all match another too, the more
+//! specific one has them, and templates that overlap in any other way are refused.
+
+mod error;
+mod file;
+mod locate;
+mod merge;
+mod overlap;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod warning;
+
+pub use error::{LayoutError, Problem};
+pub use file::{FileNamespace, LayoutFile};
+pub use locate::{Located, Physical, Place, PlaceKind};
+pub use merge::{Conflict, LayoutConflict, Merged};
+pub use warning::{Concern, Warning};
+
+use std::fmt;
+
+use crate::placement::Placement;
+use crate::template::Template;
+
+/// The server's key, in database 0, that holds the stored form.
+pub const STORED_KEY: &[u8] = b"keyfold:layout";
+/// Stored bytes over which a value is spilled, where the file says nothing: what a listpack takes by
+/// default (`hash-max-listpack-value`).
+pub const DEFAULT_VALUE_LIMIT: usize = 64;
+/// Field bytes over which a key stays plain, where the file says nothing.
+pub const DEFAULT_FIELD_LIMIT: usize = 64;
+
+/// The number of a layout's version: one more with each change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A namespace's number in physical names: given once, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespaceId(pub u32);
+
+impl fmt::Display for NamespaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Where a namespace stands in [`Layout::namespaces`]. Of use with that layout only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespaceIndex(pub usize);
+
+/// One template with the way its keys are folded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its number in physical names.
+    pub id: NamespaceId,
+    /// The shape of its keys.
+    pub template: Template,
+    /// The rule that gives them their places.
+    pub placement: Placement,
+    /// Stored bytes over which a value is spilled.
+    pub value_limit: usize,
+    /// Field bytes over which a key stays plain.
+    pub field_limit: usize,
+    /// How values are compressed; none where they aren't.
+    pub codec: Option<String>,
+}
+
+/// A versioned set of namespaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    epoch: Epoch,
+    next_id: NamespaceId,
+    namespaces: Vec<Namespace>,
+    /// The namespaces in the order in which a key tries them: the more specific first.
+    order: Vec<NamespaceIndex>,
+}
+
+impl Layout {
+    fn new(epoch: Epoch, next_id: NamespaceId, namespaces: Vec<Namespace>) -> Self {
+        let templates: Vec<_> = namespaces.iter().map(|namespace| &namespace.template).collect();
+        let order = overlap::specific_first(&templates);
+        Self { epoch, next_id, namespaces, order }
+    }
+
+    /// A layout of its own from the text of a file: epoch 1, ids from 0.
+    ///
+    /// For a server that has a layout already, see [`Self::merge`].
+    pub fn parse_file(text: &str) -> Result<Self, LayoutError> {
+        Ok(LayoutFile::parse(text)?.into_layout())
+    }
+
+    /// Its version.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The id that the next new namespace gets.
+    pub fn next_id(&self) -> NamespaceId {
+        self.next_id
+    }
+
+    /// The namespaces, in the order of their coming.
+    pub fn namespaces(&self) -> &[Namespace] {
+        &self.namespaces
+    }
+
+    /// Whether there is no namespace.
+    pub fn is_empty(&self) -> bool {
+        self.namespaces.is_empty()
+    }
+
+    /// Whether keys that begin with `prefix` may belong to a namespace.
+    pub fn may_hold_prefix(&self, prefix: &[u8]) -> bool {
+        self.namespaces.iter().any(|namespace| {
+            let literal = namespace.template.literal_prefix();
+            literal.starts_with(prefix) || prefix.starts_with(literal)
+        })
+    }
+
+    /// The namespaces with their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (NamespaceIndex, &Namespace)> {
+        self.namespaces.iter().enumerate().map(|(index, namespace)| (NamespaceIndex(index), namespace))
+    }
+
+    /// The namespace at `index`, which this layout gave.
+    pub fn namespace(&self, index: NamespaceIndex) -> &Namespace {
+        &self.namespaces[index.0]
+    }
+
+    /// The namespace with this id.
+    pub fn find(&self, id: NamespaceId) -> Option<NamespaceIndex> {
+        self.namespaces.iter().position(|namespace| namespace.id == id).map(NamespaceIndex)
+    }
+}

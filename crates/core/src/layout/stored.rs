@@ -1,0 +1,65 @@
+//! The server's own copy of the layout: the file's TOML, with nothing left to defaults.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::error::{LayoutError, Problem};
+use super::file::{Entry, parse_toml, read_namespaces};
+use super::{Epoch, Layout, NamespaceId};
+
+/// The version of the stored form.
+const VERSION: i64 = 1;
+
+impl Layout {
+    /// The stored form: TOML that any client can read.
+    pub fn to_stored(&self) -> String {
+        let mut text = format!("version = {VERSION}\nepoch = {}\nnext_id = {}\n", self.epoch, self.next_id);
+        for namespace in &self.namespaces {
+            let keys = toml::Value::from(namespace.template.source());
+            let _ = write!(
+                text,
+                "\n[[namespace]]\nid = {}\nkeys = {keys}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = \"{}\"\n",
+                namespace.id,
+                namespace.placement.line(&namespace.template),
+                namespace.value_limit,
+                namespace.field_limit,
+                namespace.codec.as_deref().unwrap_or("none"),
+            );
+        }
+        text
+    }
+
+    /// Reads what [`Self::to_stored`] wrote, and trusts it no more than a file.
+    pub fn from_stored(text: &str) -> Result<Self, LayoutError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: Spanned<i64>,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Stored {
+            #[serde(rename = "version")]
+            _version: i64,
+            epoch: u64,
+            next_id: Spanned<u32>,
+            #[serde(default)]
+            namespace: Vec<Entry>,
+        }
+        let version = parse_toml::<Versioned>(text)?.version;
+        if *version.get_ref() != VERSION {
+            let problem = Problem::Version { given: *version.get_ref() };
+            return Err(LayoutError::at(text, version.span().start, problem));
+        }
+        let stored: Stored = parse_toml(text)?;
+        let next_id = NamespaceId(*stored.next_id.get_ref());
+        let namespaces = read_namespaces(text, stored.namespace, u32::MAX)?;
+        let namespaces = namespaces.iter().map(|namespace| {
+            let id = namespace.id.filter(|id| *id < next_id);
+            id.map(|id| namespace.with_id(id))
+                .ok_or_else(|| LayoutError::at(text, stored.next_id.span().start, Problem::StoredId))
+        });
+        Ok(Self::new(Epoch(stored.epoch), next_id, namespaces.collect::<Result<_, _>>()?))
+    }
+}

@@ -1,0 +1,395 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::template::tests::keys;
+
+const FILE: &str = r#"
+[[namespace]]
+keys   = "user:{id:int}:logins"
+bucket = { span = 128 }
+
+[[namespace]]
+keys   = "session:{id:uuid}"
+bucket = { count = 16384 }
+
+[[namespace]]
+keys   = "post:{id:int}:{part}"
+bucket = { by = "id" }
+
+[[namespace]]
+keys   = "page:{path}"
+codec  = "none"
+
+[[namespace]]
+keys      = "page:admin:{rest}"
+placement = "plain"
+
+[[namespace]]
+keys   = "shop:{tenant}:cart:{id:int}:{item:int}"
+bucket = { span = 16, of = "item" }
+field_limit = 12
+
+[[namespace]]
+keys   = "blob:{id:hex}"
+bucket = { count = 1000 }
+value_limit = 40
+
+[[namespace]]
+keys   = "seen:{user:int}:{item:uuid}"
+"#;
+
+fn layout() -> Layout {
+    Layout::parse_file(FILE).unwrap()
+}
+
+fn file(text: &str) -> LayoutFile {
+    LayoutFile::parse(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn namespace(keys: &str, rest: &str) -> String {
+    format!("[[namespace]]\nkeys = {keys:?}\n{rest}\n")
+}
+
+fn refusal(text: &str) -> String {
+    LayoutFile::parse(text).unwrap_err().to_string()
+}
+
+fn placed(layout: &Layout, key: &str) -> (String, String, String) {
+    let Located::Placed(place) = layout.locate(key.as_bytes()) else { panic!("{key} is not placed") };
+    let keys = layout.namespace(place.namespace).template.to_string();
+    (keys, place.physical.escape_ascii().to_string(), place.field.escape_ascii().to_string())
+}
+
+#[test]
+fn the_designs_file_is_read() {
+    let layout = layout();
+    assert_eq!(layout.epoch(), Epoch(1));
+    assert_eq!(layout.next_id(), NamespaceId(8));
+    assert_eq!(placed(&layout, "user:1000:logins").1, "~0:7");
+    assert_eq!(placed(&layout, "post:9000:title"), ("post:{id:int}:{part}".into(), "~2:2LA".into(), "title".into()));
+    assert_eq!(placed(&layout, "page:/a").1, "~3=/a");
+    assert_eq!(layout.namespaces()[6].value_limit, 40);
+    assert_eq!(layout.warnings(), []);
+}
+
+#[test]
+fn what_does_not_match_stays_plain() {
+    let layout = layout();
+    for key in ["user:007:logins", "user:1:visits", "session:x", "page:admin:x", ""] {
+        assert_eq!(layout.locate(key.as_bytes()), Located::Plain, "{key}");
+    }
+    for key in ["~", "~0:7", "keyfold:", "keyfold:layout"] {
+        assert_eq!(layout.locate(key.as_bytes()), Located::Reserved, "{key}");
+    }
+}
+
+#[test]
+fn a_field_over_the_limit_stays_plain() {
+    let layout = layout();
+    assert_eq!(placed(&layout, "shop:01234567:cart:1:2").2, r"\x02\x0801234567\x01");
+    assert_eq!(layout.locate(b"shop:0123456789:cart:1:2"), Located::Plain);
+}
+
+#[test]
+fn reserved_keys_stay_reserved_under_a_template_that_matches_them() {
+    let layout = Layout::parse_file(&namespace("{tenant}:cart", "")).unwrap();
+    assert_eq!(layout.locate(b"~0:cart"), Located::Reserved);
+    assert_eq!(layout.locate(b"keyfold:cart"), Located::Reserved);
+    assert_eq!(placed(&layout, "a:cart").1, "~0=a");
+}
+
+#[test]
+fn the_more_specific_has_the_key_whatever_the_order() {
+    let parts = [
+        namespace("a:{x}", ""),
+        namespace("a:{x:int}", "bucket = { span = 10 }"),
+        namespace("a:1b{x}", "bucket = { count = 10 }"),
+        namespace("a:00{x}", "placement = \"plain\""),
+        namespace("a:007{x:int(3)}", ""),
+    ];
+    for rotation in 0..parts.len() {
+        let text = parts[rotation..].concat() + &parts[..rotation].concat();
+        let layout = Layout::parse_file(&text).unwrap();
+        assert_eq!(placed(&layout, "a:x").0, "a:{x}");
+        assert_eq!(placed(&layout, "a:12").0, "a:{x:int}");
+        assert_eq!(placed(&layout, "a:1bc").0, "a:1b{x}");
+        assert_eq!(placed(&layout, "a:007123").0, "a:007{x:int(3)}");
+        assert_eq!(layout.locate(b"a:00712"), Located::Plain);
+    }
+}
+
+#[test]
+fn mistakes_are_named_with_their_line() {
+    let at = |keys: &str, rest: &str| refusal(&format!("\n{}", namespace(keys, rest)));
+    assert_eq!(
+        at("user:{id:uint}", ""),
+        "line 3, column 8: `keys`: `{id:uint}`: unknown type \"uint\"; there are `int`, `int(12)` (zero-padded), \
+         `uuid` and `hex`, and text is written without a type, `{id}`"
+    );
+    assert_eq!(
+        at("user:{id:int}", "bucket = { span = 1 }"),
+        "line 4, column 10: `bucket`: `span = 1` is out of range: 2 to 4294967296; to fold nothing, write \
+         `placement = \"plain\"`"
+    );
+    assert_eq!(
+        at("user:{id:int}", "bucket = { count = 4294967297 }"),
+        "line 4, column 10: `bucket`: `count = 4294967297` is out of range: 2 to 4294967296"
+    );
+    assert_eq!(
+        at("page:{path}", "codec = \"zstd\""),
+        "line 4, column 9: `codec = \"zstd\"`: this version has \"none\" only; leave it out"
+    );
+    assert_eq!(
+        at("{a:int}:{b:int}", "bucket = { span = 8 }"),
+        "line 4, column 10: `bucket`: the template has several ints; say which one the span divides, as in \
+         `{ span = 128, of = \"a\" }`"
+    );
+    assert_eq!(
+        at("{a}:{b:int}", "bucket = { by = \"c\" }"),
+        "line 4, column 10: `bucket`: `by = \"c\"`: the template has no such placeholder; it has a, b"
+    );
+}
+
+#[test]
+fn other_mistakes_are_refused() {
+    for (rest, expected) in [
+        ("bucket = { span = 8, count = 9 }", "takes one rule"),
+        ("bucket = { count = 9, of = \"id\" }", "takes one rule"),
+        ("bucket = {}", "takes one rule"),
+        ("bucket = \"none\"", "line 3, column 10: invalid type: string \"none\", expected a table: { span = 128 }"),
+        ("bucket = { by = \"id\" }", "leaves nothing for the field"),
+        ("bucket = { spam = 8 }", "unknown field `spam`"),
+        ("bucket = { span = 8 }\nplacement = \"plain\"", "leave one of them out"),
+        ("placement = \"span\"", "there are \"plain\" and \"zipped\""),
+        ("value_limit = 0", "`value_limit = 0`: a limit is"),
+        ("field_limit = -1", "`field_limit = -1`: a limit is"),
+        ("id = -1", "`id = -1`: an id is"),
+        ("id = 1000000", "an id is 0 to 999999"),
+        ("ttl = 5", "line 3, column 1: unknown field `ttl`"),
+    ] {
+        let message = refusal(&namespace("user:{id:int}", rest));
+        assert!(message.contains(expected), "{rest}: {message}");
+    }
+    assert!(refusal("[[namespace]]\nbucket = { span = 8 }").contains("line 1, column 1: missing field `keys`"));
+    assert!(refusal("epoch = 1").contains("unknown field `epoch`"));
+    assert!(refusal(&namespace("t:{x}", "bucket = { span = 8 }")).contains("the template has none"));
+    assert!(refusal(&namespace("~:{x}", "")).contains("keyfold's own"));
+    assert!(refusal(&namespace("keyfold:{x}", "")).contains("keyfold's own"));
+    let twice = namespace("a:{x}", "id = 3") + &namespace("b:{x}", "id = 3");
+    assert_eq!(
+        refusal(&twice),
+        "line 6, column 6: `id = 3` is already the id of `a:{x}`; leave it out to have one given"
+    );
+}
+
+#[test]
+fn templates_that_cannot_be_told_apart_are_refused() {
+    assert_eq!(
+        refusal(&(namespace("u:{a:int}:{b}", "") + &namespace("u:{a}:name", ""))),
+        "line 5, column 8: `keys`: `u:{a}:name` and `u:{a:int}:{b}` (line 2) both match `u:0:name`, and neither is the \
+         more specific; narrow one of them"
+    );
+    assert_eq!(
+        refusal(&(namespace("u:{a:int(2)}{b:int(2)}", "") + &namespace("u:{c:int(4)}", ""))),
+        "line 5, column 8: `keys`: `u:{c:int(4)}` matches exactly the keys of `u:{a:int(2)}{b:int(2)}` (line 2); leave \
+         one of them out"
+    );
+}
+
+#[test]
+fn warnings_say_what_the_server_would_do() {
+    let text =
+        namespace("u:{a:int}", "bucket = { span = 1000 }\nvalue_limit = 100") + &namespace("{x}", "value_limit = 100");
+    let warnings: Vec<_> =
+        Layout::parse_file(&text).unwrap().warnings().iter().map(|warning| warning.to_string()).collect();
+    assert_eq!(warnings.len(), 2);
+    assert!(warnings[0].starts_with("`u:{a:int}`: `span = 1000`: a bucket of more than 512 entries"), "{warnings:?}");
+    assert!(warnings[1].starts_with("`u:{a:int}`: `value_limit = 100`: one value over 64 bytes"), "{warnings:?}");
+}
+
+#[test]
+fn the_stored_form_is_read_back() {
+    let layout = layout();
+    let stored = layout.to_stored();
+    assert!(stored.starts_with(
+        "version = 1\nepoch = 1\nnext_id = 8\n\n[[namespace]]\nid = 0\nkeys = \"user:{id:int}:logins\"\n\
+         bucket = { span = 128 }\nvalue_limit = 64\nfield_limit = 64\ncodec = \"none\"\n"
+    ));
+    assert_eq!(Layout::from_stored(&stored), Ok(layout));
+    let quoted = Layout::parse_file("[[namespace]]\nkeys = 'a\"\\:{x}'\n").unwrap();
+    assert_eq!(Layout::from_stored(&quoted.to_stored()), Ok(quoted));
+}
+
+#[test]
+fn a_stored_form_is_not_trusted() {
+    let stored = layout().to_stored();
+    let error = |from: &str, to: &str| Layout::from_stored(&stored.replacen(from, to, 1)).unwrap_err().to_string();
+    assert!(
+        error("version = 1", "version = 2\nshape = 3").starts_with("line 1, column 11: `version = 2`: this keyfold")
+    );
+    assert!(error("version = 1\n", "").contains("missing field `version`"));
+    assert!(error("next_id = 8", "next_id = 7").contains("below `next_id`"));
+    assert!(error("id = 7\n", "").contains("below `next_id`"));
+    assert!(error("id = 7\n", "id = 6\n").contains("already the id of"));
+}
+
+#[test]
+fn merging_keeps_ids_and_gives_new_ones() {
+    let first = namespace("a:{x:int}", "bucket = { span = 8 }");
+    let second = namespace("b:{x}", "");
+    let start = Layout::merge(None, &file(&first)).unwrap().layout;
+    assert_eq!((start.epoch(), start.next_id()), (Epoch(1), NamespaceId(1)));
+
+    let same = Layout::merge(Some(&start), &file(&first)).unwrap();
+    assert_eq!((same.layout, same.unchanged), (start.clone(), vec![NamespaceId(0)]));
+
+    let more = Layout::merge(Some(&start), &file(&(second.clone() + &first))).unwrap();
+    assert_eq!((more.added, more.unchanged), (vec![NamespaceId(1)], vec![NamespaceId(0)]));
+    assert_eq!((more.layout.epoch(), more.layout.next_id()), (Epoch(2), NamespaceId(2)));
+
+    let wider = first.replace("{x:int}", "{y:int}") + "value_limit = 100\n" + &second;
+    let changed = Layout::merge(Some(&more.layout), &file(&wider)).unwrap();
+    assert_eq!((changed.changed, changed.layout.epoch()), (vec![NamespaceId(0)], Epoch(3)));
+    assert_eq!(changed.layout.namespaces()[0].value_limit, 100);
+
+    let given = Layout::merge(None, &file(&(second + &namespace("c:{x}", "id = 4")))).unwrap();
+    assert_eq!((given.added, given.layout.next_id()), (vec![NamespaceId(5), NamespaceId(4)], NamespaceId(6)));
+}
+
+#[test]
+fn merging_refuses_what_would_lose_keys() {
+    let text = namespace("a:{x:int}", "bucket = { span = 8 }") + &namespace("b:{x}", "");
+    let layout = Layout::parse_file(&text).unwrap();
+    let conflict = Layout::merge(
+        Some(&layout),
+        &file(&(namespace("a:{x:int}", "bucket = { span = 9 }") + &namespace("c:{x}", "id = 1"))),
+    )
+    .unwrap_err();
+    assert_eq!(
+        conflict.to_string(),
+        "the file does not fit the layout in use (epoch 1):
+
+  a:{x:int}
+    in use:  bucket = { span = 8 }
+    in file: bucket = { span = 9 }
+    folded keys would be looked for in other places; write it as in use, or move the data first
+
+  b:{x}
+    in use:  placement = \"zipped\"
+    in file: (nothing)
+    its folded keys would be lost from sight; keep the namespace, or unfold it first
+
+  c:{x}
+    in use:  next_id = 2
+    in file: id = 1
+    ids are never given twice; leave it out to have the next one given"
+    );
+    let narrower = text.clone() + &namespace("b:{x:int}", "bucket = { span = 8 }");
+    assert!(
+        Layout::merge(Some(&layout), &file(&narrower)).unwrap_err().to_string().contains("`b:0` is folded as `b:{x}`")
+    );
+    let other_id = text.replacen("bucket", "id = 5\nbucket", 1);
+    assert!(Layout::merge(Some(&layout), &file(&other_id)).unwrap_err().to_string().contains("in file: id = 5"));
+    let field_limit = text.replacen("bucket", "field_limit = 5\nbucket", 1);
+    assert!(Layout::merge(Some(&layout), &file(&field_limit)).is_err());
+}
+
+#[test]
+fn physical_names_are_read() {
+    let layout = layout();
+    let uuid = "018f0000-0000-7000-8000-0000000000ff";
+    for name in ["user:1", "page:x", "", "keyfol"] {
+        assert_eq!(layout.read_physical(name.as_bytes()), Physical::Plain, "{name}");
+    }
+    assert_eq!(layout.read_physical(b"keyfold:layout"), Physical::Administration);
+    for (name, index) in [("~0:7", 0), ("~1:4GF", 1), ("~1;0", 1), ("~2:2LA", 2), ("~6;9", 6)] {
+        assert_eq!(layout.read_physical(name.as_bytes()), Physical::Bucket(NamespaceIndex(index)), "{name}");
+    }
+    let seen = Physical::Zipped { namespace: NamespaceIndex(7), key: format!("seen:9000:{uuid}").into_bytes() };
+    assert_eq!(layout.read_physical(b"~7=2LA:AY8AAAAAcACAAAAAAAAA_w"), seen);
+    for name in [
+        "~",
+        "~0",
+        "~0;7",
+        "~0:07",
+        "~0:",
+        "~1:4GG",
+        "~8:1",
+        "~0=1",
+        "~3:1",
+        "~3=admin:x",
+        "~5;1",
+        "~6;zzz",
+        "~7=2LA:AY8",
+        "~4:1",
+    ] {
+        assert_eq!(layout.read_physical(name.as_bytes()), Physical::Unknown, "{name}");
+    }
+}
+
+#[test]
+fn fields_that_were_never_written_are_no_keys() {
+    let layout = layout();
+    let key_of = |index, name: &str, field: &[u8]| layout.key_of(NamespaceIndex(index), name.as_bytes(), field);
+    assert_eq!(key_of(0, "~0:7", b"104"), Some(b"user:1000:logins".to_vec()));
+    for field in [b"128".as_slice(), b"0104", b"+1", b"", b"x", b"18446744073709551615"] {
+        assert_eq!(key_of(0, "~0:7", field), None, "{}", field.escape_ascii());
+    }
+    assert_eq!(key_of(1, "~0:7", b"104"), None);
+    assert_eq!(key_of(0, "~1:7", b"104"), None);
+    assert_eq!(key_of(0, "~0:AzL8n0Y58m7", b"127"), None);
+    assert_eq!(key_of(99, "~0:7", b"104"), None);
+}
+
+/// Keys of all the namespaces, and bytes of nobody.
+fn any_key() -> impl Strategy<Value = Vec<u8>> {
+    let of_each = layout().namespaces().iter().map(|namespace| keys(&namespace.template).boxed()).collect::<Vec<_>>();
+    prop_oneof![8 => (any::<prop::sample::Index>(), of_each).prop_map(|(which, keys)| which.get(&keys).clone()),
+        1 => proptest::collection::vec(any::<u8>(), 0..20)]
+}
+
+proptest! {
+    #[test]
+    fn a_place_gives_back_its_key(key in any_key()) {
+        let layout = layout();
+        match layout.locate(&key) {
+            Located::Plain => prop_assert_eq!(layout.read_physical(&key), Physical::Plain),
+            Located::Reserved => prop_assert_ne!(layout.read_physical(&key), Physical::Plain),
+            Located::Placed(Place { namespace, kind, physical, field }) => {
+                prop_assert_eq!(layout.key_of(namespace, &physical, &field), Some(key.clone()));
+                let expected = match kind {
+                    PlaceKind::Bucket => Physical::Bucket(namespace),
+                    PlaceKind::Zipped => Physical::Zipped { namespace, key },
+                };
+                prop_assert_eq!(layout.read_physical(&physical), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn outside_bytes_are_a_place_or_nothing(
+        index in 0_usize..9, name in "~[0-8][:;=!][0-9A-Za-z_:-]{0,4}", field in proptest::collection::vec(any::<u8>(), 0..20)
+    ) {
+        let layout = layout();
+        if let Some(key) = layout.key_of(NamespaceIndex(index), name.as_bytes(), &field) {
+            let Located::Placed(place) = layout.locate(&key) else { panic!("{key:?} is not placed") };
+            prop_assert_eq!((place.physical.as_slice(), place.field.as_slice()), (name.as_bytes(), field.as_slice()));
+        }
+        layout.read_physical(&field);
+        if let Physical::Spill { namespace, nonce, key } = layout.read_physical(name.as_bytes()) {
+            prop_assert_eq!(layout.spill_name(namespace, nonce, key), name.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_spill_is_read_back(index in 0_usize..8, nonce: u64, key: Vec<u8>) {
+        let (layout, namespace) = (layout(), NamespaceIndex(index));
+        let name = layout.spill_name(namespace, nonce, &key);
+        prop_assert_eq!(layout.read_physical(&name), Physical::Spill { namespace, nonce, key: &key });
+    }
+
+    #[test]
+    fn no_text_makes_a_layout_panic(text in "(\\[\\[namespace\\]\\]\nkeys = \"[a:{}int()0-9]{0,12}\"\n){1,2}") {
+        let _ = LayoutFile::parse(&text);
+    }
+}

@@ -1,0 +1,121 @@
+//! *count*: keys spread evenly over a number of buckets, and no bit stored twice.
+//!
+//! One part of the template spreads the keys: the first uuid, or else the first hex, or else the first
+//! int. As a number x (see `spread.rs`) it is divided:
+//!
+//! ```text
+//! q = x / count      r = x mod count      h = xxh3_64(field)
+//!
+//! bucket   (r + h) mod count, base62
+//! field    q, then the other parts in order (see `field.rs`)
+//!
+//! back:    r = (bucket − h) mod count      x = q · count + r
+//! ```
+//! Numbers with the same q and other parts fall in different buckets, so that dense ids spread exactly
+//! evenly; every other q turns the whole circle by another amount, so that strides, sparse ids and
+//! timestamps spread as a hash would. The field tells q, h follows from the field, and so the bucket says
+//! the rest.
+//!
+//! *Whole* form, where the spreading part can't be divided (a hex of less than 8 bytes, a uuid of another
+//! variant) or there is none: r = 0, the field holds all parts, and the bucket's name has `;` for `:`,
+//! so that the two forms never meet.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::error::PlacementError;
+use super::field::{self, Field};
+use super::name::{self, Mark, Name};
+use super::span::checked;
+use super::spread::{self, Divided};
+use super::{other_kinds, others};
+use crate::template::{Part, Parts, Template, Type};
+
+/// Keys spread evenly over a number of buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    count: u64,
+    /// The part that spreads the keys.
+    spreading: Option<usize>,
+}
+
+impl Count {
+    /// Spreads over `count` buckets.
+    pub fn new(template: &Template, count: i64) -> Result<Self, PlacementError> {
+        let count = checked("count", count)?;
+        let first =
+            |wanted: fn(Type) -> bool| template.placeholders().iter().position(|placeholder| wanted(placeholder.kind));
+        let spreading = first(|kind| kind == Type::Uuid).or(first(|kind| kind == Type::Hex)).or(first(Type::is_int));
+        Ok(Self { count, spreading })
+    }
+
+    /// How many buckets there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn locate(&self, namespace: u32, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
+        let mut buffer = Field::new();
+        let divided = self.spreading.and_then(|part| {
+            let Divided { quotient, remainder } = spread::divide(parts.get(part)?, self.count, &mut buffer)?;
+            field::encode(parts.len(), std::iter::once(&quotient).chain(others(parts, part)), field);
+            Some(remainder)
+        });
+        let (mark, remainder) = if let Some(remainder) = divided {
+            (Mark::Bucket, remainder)
+        } else {
+            field::encode(parts.len(), parts.iter(), field);
+            (Mark::WholeBucket, 0)
+        };
+        name::encode_head(namespace, mark, name);
+        // Both are below the count, so one subtraction does for a division.
+        let bucket = remainder + self.turn(field);
+        name::encode_base62(if bucket < self.count { bucket } else { bucket - self.count }, name);
+        true
+    }
+
+    pub(super) fn decode<'a>(
+        &self,
+        template: &Template,
+        mark: Mark,
+        bucket: &[u8],
+        field: &'a [u8],
+    ) -> Option<Parts<'a>> {
+        let placeholders = template.placeholders();
+        match (mark, self.spreading) {
+            (Mark::WholeBucket, _) => {
+                field::decode(placeholders.len(), placeholders.iter().map(|placeholder| placeholder.kind), field)
+            }
+            (Mark::Bucket, Some(part)) => {
+                let kind = placeholders.get(part)?.kind;
+                let bucket = name::decode_base62(bucket).filter(|bucket| *bucket < self.count)?;
+                let remainder = (bucket + self.count - self.turn(field)) % self.count;
+                let kinds = std::iter::once(spread::quotient_kind(kind)).chain(other_kinds(template, part));
+                let mut parts = field::decode(placeholders.len(), kinds, field)?;
+                let quotient = parts.remove(0);
+                parts.insert(part, spread::restore(kind, &quotient, remainder, self.count)?);
+                Some(parts)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn names_bucket(&self, template: &Template, mark: Mark, bucket: &[u8]) -> bool {
+        let kind = self.spreading.and_then(|part| template.placeholders().get(part)).map(|part| part.kind);
+        let form_occurs = match mark {
+            Mark::Bucket => kind.is_some(),
+            // Every int can be divided.
+            _ => !kind.is_some_and(Type::is_int),
+        };
+        form_occurs && name::decode_base62(bucket).is_some_and(|number| number < self.count)
+    }
+
+    /// The value of `bucket` in a layout file.
+    pub(super) fn table(&self) -> String {
+        format!("{{ count = {} }}", self.count)
+    }
+
+    /// How far the circle of buckets is turned for this field.
+    fn turn(&self, field: &[u8]) -> u64 {
+        xxh3_64(field) % self.count
+    }
+}

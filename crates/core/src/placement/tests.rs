@@ -1,0 +1,228 @@
+//! One suite over all placements, and how evenly *count* spreads.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::name::{self, Mark, Name};
+use super::{By, Count, Field, Placement, Span};
+use crate::template::Template;
+use crate::template::tests::{keys, parse_key, template};
+
+fn span(source: &str, of: Option<&str>, span: i64) -> (Template, Placement) {
+    let template = template(source);
+    let placement = Placement::Span(Span::new(&template, span, of).unwrap());
+    (template, placement)
+}
+
+fn count(source: &str, count: i64) -> (Template, Placement) {
+    let template = template(source);
+    let placement = Placement::Count(Count::new(&template, count).unwrap());
+    (template, placement)
+}
+
+fn by(source: &str, name: &str) -> (Template, Placement) {
+    let template = template(source);
+    let placement = Placement::By(By::new(&template, name).unwrap());
+    (template, placement)
+}
+
+fn zipped(source: &str) -> (Template, Placement) {
+    (template(source), Placement::Zipped)
+}
+
+type Place = (Vec<u8>, Vec<u8>);
+
+fn locate((template, placement): &(Template, Placement), key: &[u8]) -> Option<Place> {
+    let (mut name, mut field) = (Name::new(), Field::new());
+    let parts = parse_key(template, key)?;
+    placement.locate(7, &parts, &mut name, &mut field).then(|| (name.into_vec(), field.into_vec()))
+}
+
+fn decode((template, placement): &(Template, Placement), (name, field): &Place) -> Option<Vec<u8>> {
+    let (namespace, mark, rest) = name::decode_head(name)?;
+    assert_eq!(namespace, 7);
+    assert_eq!(placement.names_bucket(template, mark, rest), mark != Mark::Zipped);
+    placement.decode(template, mark, rest, field).map(|parts| template.render(&parts))
+}
+
+/// For each placement: a place gives back its key, and no two keys share one.
+macro_rules! one_to_one {
+    ($($name:ident: $folded:expr;)*) => {
+        mod one_to_one {
+            use super::*;
+            proptest! {$(
+                #[test]
+                fn $name(keys in proptest::collection::vec(keys(&$folded.0), 2..12)) {
+                    let folded = $folded;
+                    let mut places = HashMap::new();
+                    for key in keys {
+                        let Some(place) = locate(&folded, &key) else {
+                            prop_assert!(parse_key(&folded.0, &key).is_none(), "a matching key has a place");
+                            continue;
+                        };
+                        prop_assert!(place.0.starts_with(b"~"));
+                        let decoded = decode(&folded, &place);
+                        prop_assert_eq!(decoded.as_deref(), Some(key.as_slice()));
+                        let other = places.insert(place, key.clone());
+                        prop_assert!(other.is_none_or(|other| other == key));
+                    }
+                }
+            )*}
+        }
+    };
+}
+
+one_to_one! {
+    zipped_text: zipped("page:{path}");
+    zipped_texts: zipped("{a}:{b}:{c:int}");
+    zipped_all: zipped("{a:hex}:{b:uuid}{c}:{d:int(3)}{e:int}");
+    span_int: span("user:{id:int}:logins", None, 128);
+    span_padded: span("user:{id:int(12)}", None, 3);
+    span_rest: span("{a}:{b:int}:{c:hex}:{d:int}", Some("d"), 1 << 32);
+    count_int: count("user:{id:int}", 16384);
+    count_padded: count("user:{id:int(4)}", 3);
+    count_uuid: count("session:{id:uuid}", 4096);
+    count_uuid_odd: count("session:{id:uuid}", 4093);
+    count_hex: count("blob:{id:hex}", 1000);
+    count_hex_largest: count("blob:{id:hex}", 1 << 32);
+    count_text: count("page:{path}", 2);
+    count_texts: count("{a}:{b}", 2);
+    count_int_text: count("{a}:{id:int}:{b}", 2);
+    count_uuid_rest: count("{a}:{b:hex}:{c:uuid}{d:int(2)}", 3);
+    count_hex_rest: count("{a:int}:{b:hex}:{c:hex}", 2);
+    by_int: by("post:{id:int}:{part}", "id");
+    by_text: by("{tenant}:{id:int}", "tenant");
+    by_uuid: by("{a}:{b:uuid}{c:int(5)}", "b");
+    by_hex: by("{a:hex}:{b:hex}:{c:uuid}", "a");
+}
+
+fn fields_of(folded: &(Template, Placement), key: &str) -> (String, String) {
+    let (name, field) = locate(folded, key.as_bytes()).unwrap();
+    (name.escape_ascii().to_string(), field.escape_ascii().to_string())
+}
+
+#[test]
+fn places_by_example() {
+    let place = |name: &str, field: &str| (name.to_owned(), field.to_owned());
+    assert_eq!(fields_of(&span("user:{id:int}:logins", None, 128), "user:1000:logins"), place("~7:7", "104"));
+    assert_eq!(fields_of(&span("u:{id:int}:{x}", None, 128), "u:1000:name"), place("~7:7", "hname"));
+    assert_eq!(fields_of(&by("post:{id:int}:{part}", "id"), "post:9000:title"), place("~7:2LA", "title"));
+    assert_eq!(fields_of(&zipped("page:{path}"), "page:/docs/a"), place("~7=/docs/a", ""));
+    assert_eq!(fields_of(&zipped("{a}:{b:int}"), "user:62"), place("~7=4:user10", ""));
+    assert_eq!(
+        fields_of(&zipped("s:{u:int}:{i:uuid}"), "s:9000:018f0000-0000-7000-8000-0000000000ff"),
+        place("~7=2LA:AY8AAAAAcACAAAAAAAAA_w", "")
+    );
+}
+
+/// Places are on disk: what they are may never change.
+#[test]
+fn spread_places_never_change() {
+    let place = |name: &str, field: &str| (name.to_owned(), field.to_owned());
+    assert_eq!(fields_of(&count("u:{id:int}", 16384), "u:1000000"), place("~7:2LI", "61"));
+    let session = count("s:{id:uuid}", 4096);
+    assert_eq!(
+        fields_of(&session, "s:9f1c2d3e-4b5a-4678-9abc-def012345678"),
+        place("~7:wl", r"\'\xc7\x0bO\x92\xd6\x99\xe1\xab\xcd\xef\x01#E")
+    );
+    assert_eq!(
+        fields_of(&session, "s:9f1c2d3e-4b5a-4678-dabc-def012345678"),
+        place("~7;11J", r"\x9f\x1c->KZFx\xda\xbc\xde\xf0\x124Vx")
+    );
+    assert_eq!(fields_of(&count("b:{id:hex}", 65536), "b:00112233445566778899"), place("~7:9J5", r#"\"3DUfw\x00\x11"#));
+    assert_eq!(fields_of(&count("p:{path}", 1024), "p:/docs/a"), place("~7;DV", "/docs/a"));
+}
+
+#[test]
+fn fields_are_small() {
+    let len = |folded: &(Template, Placement), key: &str| locate(folded, key.as_bytes()).unwrap().1.len();
+    let v4 = "s:ffffffff-ffff-4fff-bfff-ffffffffffff";
+    assert_eq!(len(&count("s:{id:uuid}", 4096), v4), 14);
+    assert_eq!(len(&count("s:{id:uuid}", 1 << 18), v4), 13);
+    assert_eq!(len(&count("b:{id:hex}", 1 << 16), &format!("b:{}", "ff".repeat(32))), 30);
+}
+
+/// The fill of each bucket that is used.
+fn fills(folded: &(Template, Placement), keys: impl Iterator<Item = String>) -> Vec<usize> {
+    let mut fills = HashMap::new();
+    for key in keys {
+        *fills.entry(locate(folded, key.as_bytes()).unwrap().0).or_insert(0) += 1;
+    }
+    fills.into_values().collect()
+}
+
+/// Whether no bucket is fuller, nor emptier, than chance would make it: six standard deviations.
+fn assert_even(what: &str, buckets: usize, fills: &[usize]) {
+    let mean = fills.iter().sum::<usize>() as f64 / buckets as f64;
+    let (least, most) = (*fills.iter().min().unwrap() as f64, *fills.iter().max().unwrap() as f64);
+    let slack = 6.0 * mean.sqrt();
+    assert!(fills.len() == buckets, "{what}: {} of {buckets} buckets used", fills.len());
+    assert!(most <= mean + slack && least >= mean - slack, "{what}: {least} to {most}, mean {mean}");
+}
+
+#[test]
+fn ints_spread_evenly() {
+    let n = 64 * 1024;
+    for buckets in [1024, 1000] {
+        let folded = count("u:{id:int}", buckets);
+        let check = |what: &str, ids: &mut dyn Iterator<Item = i64>| {
+            assert_even(what, usize::try_from(buckets).unwrap(), &fills(&folded, ids.map(|id| format!("u:{id}"))));
+        };
+        check("dense", &mut (0..n));
+        check("dense, high", &mut (1 << 60..(1 << 60) + n));
+        check("1 in 100", &mut (0..n).map(|i| i * 100));
+        check("stride of the count", &mut (0..n).map(|i| i * buckets));
+        check("stride of the count, squared", &mut (0..n).map(|i| i * buckets * buckets));
+        check("runs of 10 in 1000", &mut (0..n).map(|i| i / 10 * 1000 + i % 10));
+    }
+    let dense = fills(&count("u:{id:int}", 1024), (0..n).map(|id| format!("u:{id}")));
+    assert!(dense.iter().all(|fill| *fill == 64), "dense ids fill every bucket alike");
+}
+
+#[test]
+fn uuids_spread_evenly() {
+    // A small generator (splitmix64): the same uuids in every run.
+    let mut state = 0_u64;
+    let mut random = move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    let mut uuids = |make: &dyn Fn(u64, u64, u64) -> (u64, u64)| {
+        (0..64 * 1024).map(|i| make(i, random(), random())).collect::<Vec<_>>()
+    };
+    let tail = |bits: u64| 0b10 << 62 | bits >> 2;
+    let kinds = [
+        ("v1, one node", uuids(&|i, _, _| ((i * 10) << 32 | 0x9c4a_11f0, tail(0x1234_5678_9abc << 2)))),
+        ("v4", uuids(&|_, a, b| (a & !0xf000 | 0x4000, tail(b)))),
+        ("v7, same millisecond", uuids(&|_, a, b| (0x018f_0000_0000_0000 | 0x7000 | a & 0xfff, tail(b)))),
+        ("v7, counted", uuids(&|i, _, _| (((0x018f << 48) + (i << 16)) | 0x7000, tail(0)))),
+    ];
+    for buckets in [1024, 1000] {
+        let folded = count("s:{id:uuid}", buckets);
+        for (what, uuids) in &kinds {
+            let keys = uuids.iter().map(|(high, low)| {
+                let text = format!("{high:016x}{low:016x}");
+                format!("s:{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
+            });
+            assert_even(what, usize::try_from(buckets).unwrap(), &fills(&folded, keys));
+        }
+    }
+}
+
+#[test]
+fn hex_and_text_spread_evenly() {
+    let n = 64 * 1024;
+    let blob = count("b:{id:hex}", 1024);
+    assert_even("counted", 1024, &fills(&blob, (0..n).map(|i| format!("b:{i:032x}"))));
+    assert_even("counted in front", 1024, &fills(&blob, (0..n).map(|i| format!("b:{i:08x}{:024}", 0))));
+    assert_even("short", 1024, &fills(&blob, (0..n).map(|i| format!("b:{i:08x}"))));
+    assert_even("text", 1024, &fills(&count("p:{path}", 1024), (0..n).map(|i| format!("p:/docs/{i}"))));
+    assert_even(
+        "int and text",
+        1024,
+        &fills(&count("p:{path}:{n:int}", 1024), (0..n).map(|i| format!("p:/docs/{}:{}", i / 8, i % 8))),
+    );
+}

@@ -1,0 +1,369 @@
+//! Starts a request whose plan has been met.
+
+use crate::exchange::transaction::{Queued, Transaction, Watch};
+use crate::exchange::{Attempt, Effect, Env, Exchange, Foreign, Io, Kind, SimpleSet, Work, info, keyspace, native};
+use crate::layout::{Place, STORED_KEY};
+use crate::resp::{Answer, write_command};
+use crate::session::client_command::ReplyMode;
+use crate::session::queue::Queue;
+use crate::session::route::{KeyspaceCommand, Route, SessionCommand};
+use crate::session::{Begun, Lane, Plan, Session};
+use crate::string::Run;
+
+const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
+
+/// How a request that was sent goes on.
+fn sent(kind: Kind, replies: u32, hold: bool) -> Begun {
+    Begun::Sent { exchange: Exchange(kind), replies, hold }
+}
+
+impl Session {
+    /// Starts a request whose plan has been met. `raw` is the request as it came, where it was an array;
+    /// none for an inline command.
+    pub fn begin(
+        &mut self,
+        plan: &Plan,
+        args: &[&[u8]],
+        raw: Option<&[u8]>,
+        env: &mut Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        if plan.lane != Lane::Local {
+            self.lane = plan.lane;
+        }
+        let start = io.answer.len();
+        let begun = self.begin_route(&plan.route, args, raw, env, io);
+        if self.reply_mode != ReplyMode::On {
+            return self.silence(begun, start, io);
+        }
+        begun
+    }
+
+    /// Keeps the answer from a client that wants none, by CLIENT REPLY.
+    fn silence(&mut self, begun: Begun, start: usize, io: &mut Io<'_>) -> Begun {
+        if self.reply_mode == ReplyMode::SkipNext {
+            // This was the CLIENT REPLY SKIP itself, which has no answer.
+            self.reply_mode = ReplyMode::Skip;
+            return begun;
+        }
+        if self.reply_mode == ReplyMode::Skip {
+            self.reply_mode = ReplyMode::On;
+        }
+        match begun {
+            Begun::Sent { exchange, replies, hold } => {
+                Begun::Sent { exchange: Exchange(Kind::Silent(Box::new(exchange))), replies, hold }
+            }
+            other => {
+                io.answer.truncate(start);
+                other
+            }
+        }
+    }
+
+    fn begin_route(
+        &mut self,
+        route: &Route,
+        args: &[&[u8]],
+        raw: Option<&[u8]>,
+        env: &mut Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        let protocol = self.protocol;
+        match route {
+            Route::One { name, run, place, write } => self.begin_one(name, *run, place, *write, args, env, io),
+            Route::PassOn { .. } => {
+                pass_on(args, raw, io);
+                sent(Kind::PassOn, 1, false)
+            }
+            Route::Rewrite(places) => {
+                let mut renamed = args.to_vec();
+                for (index, place) in places {
+                    renamed[*index] = &place.physical;
+                }
+                write_command(io.wire, &renamed);
+                sent(Kind::PassOn, 1, false)
+            }
+            Route::Many { name, run, keys, write } => self.begin_many(name, *run, keys, *write, args, env, io),
+            Route::Foreign { folded, refusal, .. } => {
+                let (foreign, replies) = Foreign::start(args, folded, refusal.clone(), protocol, env, io.wire);
+                sent(Kind::Foreign(Box::new(foreign)), replies, true)
+            }
+            Route::Error(message) => {
+                Answer::new(io.answer, protocol).error(message);
+                Begun::Answered
+            }
+            Route::QueueError(message) => {
+                self.queue.iter_mut().for_each(|queue| queue.spoilt = true);
+                Answer::new(io.answer, protocol).error(message);
+                Begun::Answered
+            }
+            Route::Session(command) => self.begin_session(*command, args, env, io),
+            Route::Queue { run, keys, folded } => self.enqueue(args, keys, *run, *folded, io),
+            Route::Keyspace(command) => self.begin_keyspace(*command, args, raw, env, io),
+            Route::Select { database } => self.begin_select(*database, args, io),
+            Route::Watch => {
+                let watch = Watch::start(&args[1..], env, io.wire);
+                sent(Kind::Watch(Box::new(watch)), 1, true)
+            }
+            Route::Unwatch => {
+                self.queue = None;
+                write_command(io.wire, &[b"UNWATCH"]);
+                sent(Kind::Unwatch { answer: b"+OK\r\n".to_vec() }, 1, true)
+            }
+            Route::Exec { .. } => self.begin_exec(env, io),
+            Route::Subscribe { name } => {
+                pass_on(args, raw, io);
+                self.subscriptions.begin(name, args.len() - 1);
+                Begun::Pushes
+            }
+            Route::Monitor => {
+                pass_on(args, raw, io);
+                self.subscriptions.begin_monitor();
+                Begun::Pushes
+            }
+            Route::Reset => {
+                pass_on(args, raw, io);
+                sent(Kind::Then(Effect::Reset), 1, true)
+            }
+        }
+    }
+
+    /// A string command on one key in a bucket.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one route, taken apart once")]
+    fn begin_one(
+        &mut self,
+        name: &'static str,
+        run: Run,
+        place: &Place,
+        write: bool,
+        args: &[&[u8]],
+        env: &mut Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        let protocol = self.protocol;
+        match name {
+            "get" => return sent(Kind::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, false),
+            "set" | "setnx" | "setex" | "psetex" => {
+                if let Some(begun) = self.begin_set(name, run, place, args, env, io) {
+                    return begun;
+                }
+            }
+            "del" | "unlink" => return begin_delete(args, env, io),
+            "incr" | "decr" | "incrby" | "decrby" => {
+                if let Some(by) = increment(name, args) {
+                    let attempt = Attempt::increment(args, run, place, by, protocol, io.wire);
+                    return sent(Kind::Attempt(Box::new(attempt)), 1, true);
+                }
+            }
+            _ => {}
+        }
+        let (work, replies) = Work::start(run, args, std::iter::once(1), protocol, env, io.wire);
+        sent(Kind::Work(Box::new(work)), replies, write)
+    }
+
+    /// A SET that needs nothing of the old value; none where it isn't one.
+    fn begin_set(
+        &mut self,
+        name: &'static str,
+        run: Run,
+        place: &Place,
+        args: &[&[u8]],
+        env: &mut Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Option<Begun> {
+        let set = SimpleSet::read(name, args, env.now_ms)?;
+        let namespace = env.layout.namespace(place.namespace);
+        if set.if_absent && set.value.len() > namespace.value_limit.saturating_sub(9) {
+            // Its value may have to be spilled, which HSETNX alone can't.
+            return None;
+        }
+        if !set.if_absent
+            && native::is_stored_raw(&set, namespace)
+            && !env.stats.namespace(place.namespace).has_spilled()
+        {
+            native::set(set.value, place, io.wire);
+            return Some(sent(Kind::Set, 1, false));
+        }
+        let stored = crate::exchange::encode_field(env, place, args[1], set.value, set.expires_at_ms);
+        if set.if_absent {
+            let attempt = Attempt::set_if_absent(args, run, place, &stored.field, set.when_set, self.protocol, io.wire);
+            return Some(sent(Kind::Attempt(Box::new(attempt)), 1, true));
+        }
+        if stored.spill_name.is_none() && !env.stats.namespace(place.namespace).has_spilled() {
+            native::set(&stored.field, place, io.wire);
+            return Some(sent(Kind::Set, 1, false));
+        }
+        let (overwrite, replies) = native::Overwrite::start(env, args[1], place, &stored, set.value, io.wire);
+        Some(sent(Kind::Overwrite(Box::new(overwrite)), replies, false))
+    }
+
+    /// A string command on several keys, or with plain ones among them.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one route, taken apart once")]
+    fn begin_many(
+        &mut self,
+        name: &'static str,
+        run: Run,
+        keys: &[usize],
+        write: bool,
+        args: &[&[u8]],
+        env: &mut Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        if matches!(name, "del" | "unlink") {
+            return begin_delete(args, env, io);
+        }
+        if name == "mset"
+            && args.len() % 2 == 1
+            && let Some(batch) = native::set_many(env, &args[1..], io.wire)
+        {
+            let replies = batch.left();
+            return sent(Kind::SetMany(batch), replies, false);
+        }
+        let (work, replies) = Work::start(run, args, keys.iter().copied(), self.protocol, env, io.wire);
+        sent(Kind::Work(Box::new(work)), replies, write)
+    }
+
+    fn begin_session(&mut self, command: SessionCommand, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
+        let mut answer = Answer::new(io.answer, self.protocol);
+        match command {
+            SessionCommand::Quit => {
+                answer.ok();
+                return Begun::Close;
+            }
+            SessionCommand::Hello => self.hello(args, env, io.answer),
+            SessionCommand::Auth => self.auth(args, env, &mut answer),
+            SessionCommand::Client => self.client(args, &mut answer),
+            SessionCommand::Reset => {
+                answer.simple("RESET");
+                self.reset();
+                self.user = env.users.initial();
+            }
+            SessionCommand::Multi => {
+                self.queue = Some(Queue::default());
+                answer.ok();
+            }
+            SessionCommand::Discard => {
+                self.queue = None;
+                answer.ok();
+            }
+            SessionCommand::Unwatch => answer.ok(),
+            SessionCommand::ExecAbort => {
+                self.queue = None;
+                answer.error("EXECABORT Transaction discarded because of previous errors.");
+            }
+            SessionCommand::InfoKeyfold => answer.verbatim(info::section(env).as_bytes()),
+        }
+        Begun::Answered
+    }
+
+    fn enqueue(&mut self, args: &[&[u8]], keys: &[usize], run: Option<Run>, folded: bool, io: &mut Io<'_>) -> Begun {
+        let mut answer = Answer::new(io.answer, self.protocol);
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        let queued = Queued { args, keys: keys.to_vec(), run, folded };
+        if self.queue.as_mut().is_some_and(|queue| queue.push(queued)) {
+            answer.simple("QUEUED");
+        } else {
+            answer.error("ERR keyfold: the transaction is too large; split it");
+        }
+        Begun::Answered
+    }
+
+    fn begin_exec(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
+        let protocol = self.protocol;
+        let queue = self.queue.take().unwrap_or_default();
+        let unwatch = |kind, io: &mut Io<'_>| {
+            write_command(io.wire, &[b"UNWATCH"]);
+            sent(kind, 1, true)
+        };
+        if queue.spoilt {
+            let answer = b"-EXECABORT Transaction discarded because of previous errors.\r\n".to_vec();
+            return unwatch(Kind::Unwatch { answer }, io);
+        }
+        let expired = self.watching.and_then(|watching| watching.expires_at_ms).is_some_and(|at| at < env.now_ms);
+        if expired {
+            return unwatch(Kind::Abort { protocol }, io);
+        }
+        match Transaction::start(queue.commands, self.watching.is_some(), protocol, env, io.wire) {
+            Ok((transaction, replies)) => sent(Kind::Transaction(Box::new(transaction)), replies, true),
+            Err(message) => unwatch(Kind::Unwatch { answer: format!("-{message}\r\n").into_bytes() }, io),
+        }
+    }
+
+    fn begin_keyspace(
+        &mut self,
+        command: KeyspaceCommand,
+        args: &[&[u8]],
+        raw: Option<&[u8]>,
+        env: &Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        let protocol = self.protocol;
+        match command {
+            KeyspaceCommand::Info => {
+                pass_on(args, raw, io);
+                sent(Kind::Info { protocol }, 1, false)
+            }
+            KeyspaceCommand::Flush => self.begin_flush(args, raw, env, io),
+            KeyspaceCommand::Size => sent(Kind::Size(Box::new(keyspace::Size::start(io.wire))), 1, true),
+            KeyspaceCommand::Random => {
+                sent(Kind::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true)
+            }
+            KeyspaceCommand::Keys => {
+                let (list, replies) = keyspace::List::keys(args[1], protocol, io.wire);
+                sent(Kind::List(Box::new(list)), replies, true)
+            }
+            KeyspaceCommand::Scan => match keyspace::List::scan(args, protocol, io.wire) {
+                Ok((list, replies)) => sent(Kind::List(Box::new(list)), replies, true),
+                Err(message) => {
+                    Answer::new(io.answer, protocol).error(message);
+                    Begun::Answered
+                }
+            },
+        }
+    }
+
+    /// FLUSHDB and FLUSHALL leave the layout, which lies in database 0.
+    fn begin_flush(&mut self, args: &[&[u8]], raw: Option<&[u8]>, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
+        let reaches_layout = self.database == 0 || args[0].eq_ignore_ascii_case(b"flushall");
+        if !reaches_layout || env.layout.is_empty() {
+            pass_on(args, raw, io);
+        } else {
+            let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"1", STORED_KEY];
+            call.extend(args);
+            write_command(io.wire, &call);
+        }
+        sent(Kind::Flush, 1, true)
+    }
+
+    /// On a shared connection: to the database asked for, which says whether there is one, and back.
+    fn begin_select(&mut self, database: u32, args: &[&[u8]], io: &mut Io<'_>) -> Begun {
+        write_command(io.wire, &[b"SELECT", args[1]]);
+        write_command(io.wire, &[b"SELECT", itoa::Buffer::new().format(self.database).as_bytes()]);
+        sent(Kind::Select { database, answer: None }, 2, true)
+    }
+}
+
+fn begin_delete(args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
+    let (delete, replies) = native::Delete::start(env, args[0], &args[1..], io.wire);
+    sent(Kind::Delete(Box::new(delete)), replies, false)
+}
+
+fn pass_on(args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) {
+    match raw {
+        Some(raw) => io.wire.extend_from_slice(raw),
+        None => write_command(io.wire, args),
+    }
+}
+
+/// By how much a counting command counts; none where its argument isn't right.
+fn increment(name: &str, args: &[&[u8]]) -> Option<i64> {
+    let by = match args.get(2) {
+        None => 1,
+        Some(text) => {
+            let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+            // Only as the server reads it: no plus sign, no leading zeros.
+            (itoa::Buffer::new().format(number).as_bytes() == *text).then_some(number)?
+        }
+    };
+    if name.starts_with("decr") { by.checked_neg() } else { Some(by) }
+}

@@ -1,0 +1,463 @@
+//! Which way a request goes: by its command, its keys, and the state of its client.
+
+use smallvec::SmallVec;
+
+use crate::command::{Access, Command, Flags, Keys, table};
+use crate::exchange::{Env, info};
+use crate::layout::{Layout, Located, Place, PlaceKind};
+use crate::resp::Protocol;
+use crate::session::Session;
+use crate::string::{self, Run};
+
+/// The way of one request.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// An error, before anything is sent.
+    Error(String),
+    /// The same within MULTI, whose EXEC will fail for it.
+    QueueError(String),
+    /// Answered from the session.
+    Session(SessionCommand),
+    /// To the server as it came.
+    PassOn {
+        blocking: bool,
+        alone: bool,
+    },
+    /// To the server, with the short names of zipped keys.
+    Rewrite(SmallVec<[(usize, Place); 1]>),
+    /// A string command on one key in a bucket.
+    One {
+        name: &'static str,
+        run: Run,
+        place: Place,
+        write: bool,
+    },
+    /// A string command on several keys, or on one that has to be looked at together with its type.
+    Many {
+        name: &'static str,
+        run: Run,
+        keys: SmallVec<[usize; 4]>,
+        write: bool,
+    },
+    /// A command of another type that names folded keys.
+    Foreign {
+        folded: SmallVec<[usize; 4]>,
+        refusal: Option<String>,
+        blocking: bool,
+    },
+    Keyspace(KeyspaceCommand),
+    Select {
+        database: u32,
+    },
+    Watch,
+    /// UNWATCH, or DISCARD of a client that watches.
+    Unwatch,
+    Exec {
+        own: bool,
+    },
+    /// Within MULTI: queued.
+    Queue {
+        run: Option<Run>,
+        keys: SmallVec<[usize; 4]>,
+        folded: bool,
+    },
+    /// Within MULTI, a command that the table doesn't know: the server says whether there is one.
+    Subscribe {
+        name: &'static str,
+    },
+    Monitor,
+    /// RESET of a client with a lane of its own.
+    Reset,
+}
+
+/// What the session answers by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionCommand {
+    Quit,
+    Hello,
+    Auth,
+    Reset,
+    Client,
+    Multi,
+    Discard,
+    Unwatch,
+    InfoKeyfold,
+    /// EXEC of a queue that an error has spoilt.
+    ExecAbort,
+}
+
+/// A command on the whole keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyspaceCommand {
+    Keys,
+    Scan,
+    Size,
+    Random,
+    Flush,
+    Info,
+}
+
+impl Route {
+    /// Whether the answer needs no server.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Error(_) | Self::QueueError(_) | Self::Session(_) | Self::Queue { .. })
+    }
+
+    /// Whether it may leave state on the connection, or keep it busy.
+    pub(crate) fn needs_own_lane(&self) -> bool {
+        match self {
+            Self::PassOn { blocking, .. } | Self::Foreign { blocking, .. } => *blocking,
+            Self::Exec { own } => *own,
+            Self::Watch | Self::Subscribe { .. } | Self::Monitor | Self::Reset => true,
+            _ => false,
+        }
+    }
+
+    /// Whether all earlier requests must have been answered.
+    pub(crate) fn alone(&self) -> bool {
+        match self {
+            Self::PassOn { blocking, alone } => *blocking || *alone,
+            Self::Session(command) => matches!(command, SessionCommand::Reset | SessionCommand::Hello),
+            Self::Keyspace(KeyspaceCommand::Flush) | Self::Select { .. } => true,
+            _ => self.needs_own_lane(),
+        }
+    }
+}
+
+impl Session {
+    /// Which way a request goes.
+    pub(crate) fn route(&self, args: &[&[u8]], env: &Env<'_>) -> Route {
+        let Some(command) = table().lookup(args[0]) else {
+            return self.route_unknown(args, env);
+        };
+        if !command.arity_ok(args.len()) {
+            return self.error(wrong_arity(command));
+        }
+        let command = table().resolve(args).unwrap_or(command);
+        if let Some(error) = self.refuse(command, args) {
+            return self.error(error);
+        }
+        if self.queue.is_some() {
+            return self.route_queued(command, args, env);
+        }
+        if let Some(route) = self.route_session(command, args) {
+            return route;
+        }
+        self.route_keys(command, args, env)
+    }
+
+    /// An error that spoils the queue, where there is one.
+    fn error(&self, message: String) -> Route {
+        if self.queue.is_some() { Route::QueueError(message) } else { Route::Error(message) }
+    }
+
+    /// Why the client may not send this command now.
+    fn refuse(&self, command: &Command, args: &[&[u8]]) -> Option<String> {
+        if self.user.is_none() && !matches!(command.name, "auth" | "hello" | "quit" | "reset") {
+            return Some("NOAUTH Authentication required.".to_owned());
+        }
+        if self.subscriptions.monitoring() && !matches!(command.name, "quit") {
+            return Some("ERR keyfold: the connection shows MONITOR's lines; use another one for commands".to_owned());
+        }
+        let subscribed = self.protocol == Protocol::Resp2 && self.subscriptions.subscribed();
+        let allowed = command.name.ends_with("subscribe") || matches!(command.name, "ping" | "quit" | "reset");
+        if subscribed && !allowed {
+            let name = String::from_utf8_lossy(args[0]).to_lowercase();
+            return Some(format!(
+                "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+            ));
+        }
+        None
+    }
+
+    /// A command that no server known to us has: a module's, a newer one's, or a mistake.
+    fn route_unknown(&self, args: &[&[u8]], env: &Env<'_>) -> Route {
+        if self.user.is_none() {
+            return Route::Error("NOAUTH Authentication required.".to_owned());
+        }
+        // Which of its arguments are keys isn't known, so each might be.
+        let folded = args[1..].iter().find_map(|arg| match env.layout.locate(arg) {
+            Located::Placed(place) => Some((arg, place)),
+            Located::Plain | Located::Reserved => None,
+        });
+        if let Some((key, place)) = folded {
+            return self.error(format!(
+                "ERR keyfold: '{}' is a command this version doesn't know, and '{}' may be a folded key of {}; \
+                 send it to the server directly, or with keys that are not folded",
+                printable(args[0]),
+                printable(key),
+                env.layout.namespace(place.namespace).template
+            ));
+        }
+        if self.queue.is_some() {
+            return Route::Queue { run: None, keys: SmallVec::new(), folded: false };
+        }
+        Route::PassOn { blocking: false, alone: false }
+    }
+
+    /// Commands on the connection and on the keyspace.
+    fn route_session(&self, command: &'static Command, args: &[&[u8]]) -> Option<Route> {
+        let session = |command| Some(Route::Session(command));
+        match command.name.split('|').next().unwrap_or_default() {
+            "get" | "set" => None,
+            "quit" => session(SessionCommand::Quit),
+            "hello" => session(SessionCommand::Hello),
+            "auth" => session(SessionCommand::Auth),
+            "client" => session(SessionCommand::Client),
+            "multi" => session(SessionCommand::Multi),
+            "reset" if self.has_own_state() => Some(Route::Reset),
+            "reset" => session(SessionCommand::Reset),
+            "exec" => Some(Route::Error("ERR EXEC without MULTI".to_owned())),
+            "discard" => Some(Route::Error("ERR DISCARD without MULTI".to_owned())),
+            "watch" => Some(Route::Watch),
+            "unwatch" if self.watching.is_some() => Some(Route::Unwatch),
+            "unwatch" => session(SessionCommand::Unwatch),
+            "select" => Some(self.route_select(args)),
+            "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe" | "punsubscribe" | "sunsubscribe" => {
+                Some(Route::Subscribe { name: command.name })
+            }
+            "monitor" => Some(Route::Monitor),
+            "scan" => Some(Route::Keyspace(KeyspaceCommand::Scan)),
+            "keys" => Some(Route::Keyspace(KeyspaceCommand::Keys)),
+            "dbsize" => Some(Route::Keyspace(KeyspaceCommand::Size)),
+            "randomkey" => Some(Route::Keyspace(KeyspaceCommand::Random)),
+            "flushall" | "flushdb" => Some(Route::Keyspace(KeyspaceCommand::Flush)),
+            "info" if args.len() == 2 && args[1].eq_ignore_ascii_case(b"keyfold") => {
+                session(SessionCommand::InfoKeyfold)
+            }
+            "info" if info::wants_section(args) => Some(Route::Keyspace(KeyspaceCommand::Info)),
+            name => refused_always(name, args).map(Route::Error),
+        }
+    }
+
+    fn route_select(&self, args: &[&[u8]]) -> Route {
+        if self.has_own_state() {
+            let why =
+                "ERR keyfold: SELECT while keys are watched or channels subscribed is not supported; do it before";
+            return Route::Error(why.to_owned());
+        }
+        let database = std::str::from_utf8(args[1]).ok().and_then(|text| text.parse::<u32>().ok());
+        match database {
+            Some(database) => Route::Select { database },
+            // The server says what is wrong with it; nothing is selected.
+            None => Route::PassOn { blocking: false, alone: true },
+        }
+    }
+
+    /// Commands with keys, and all others.
+    fn route_keys(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
+        let keys = command.keys_in(args);
+        let places = match Places::locate(env.layout, &keys, args) {
+            Ok(places) => places,
+            Err(message) => return Route::Error(message),
+        };
+        if let Some(error) = open_keys(command, &keys, args, env.layout) {
+            return Route::Error(error);
+        }
+        if places.folded.is_empty() {
+            return Route::PassOn { blocking: blocks(command, args), alone: false };
+        }
+        let write = command.flags.contains(Flags::WRITE);
+        places.count(env, write);
+        let Some(run) = string_run(command) else {
+            return self.route_foreign(command, args, &keys, &places, env);
+        };
+        let only_native = places.folded.iter().all(|(_, place)| place.kind == PlaceKind::Zipped);
+        if only_native && !may_bring_another_type(command.name) {
+            return Route::Rewrite(places.folded);
+        }
+        if keys.len() == 1
+            && let Some((1, place)) = places.folded.first()
+        {
+            return Route::One { name: command.name, run, place: place.clone(), write };
+        }
+        Route::Many { name: command.name, run, keys: keys.iter().map(|key| key.index).collect(), write }
+    }
+
+    /// A command that is no string command, on folded keys.
+    fn route_foreign(
+        &self,
+        command: &'static Command,
+        args: &[&[u8]],
+        keys: &Keys,
+        places: &Places,
+        env: &Env<'_>,
+    ) -> Route {
+        let (index, place) = &places.folded[0];
+        let namespace = &env.layout.namespace(place.namespace).template;
+        let named = format!("'{}' belongs to the namespace {namespace}", printable(args[*index]));
+        let name = command.name.replace('|', " ").to_uppercase();
+        if !works_on_one_type(command) {
+            return Route::Error(format!(
+                "ERR keyfold: {name} is not supported on folded keys ({named}); use GET and SET, or leave the namespace unfolded"
+            ));
+        }
+        let creates = Access::INSERT | Access::UPDATE | Access::OW;
+        let would_create = keys
+            .iter()
+            .any(|key| key.access.intersects(creates) && places.folded.iter().any(|(index, _)| *index == key.index))
+            && !NEVER_CREATE.contains(&command.name);
+        let refusal = would_create.then(|| {
+            format!("ERR keyfold: {name} would create a key of another type, but {named}, whose keys are strings; use another key")
+        });
+        let folded = places.folded.iter().map(|(index, _)| *index).collect();
+        Route::Foreign { folded, refusal, blocking: blocks(command, args) }
+    }
+
+    /// Within MULTI.
+    fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
+        let error = |message: &str| Route::QueueError(message.to_owned());
+        match command.name.split('|').next().unwrap_or_default() {
+            "exec" => return self.route_exec(),
+            "discard" if self.watching.is_some() => return Route::Unwatch,
+            "discard" => return Route::Session(SessionCommand::Discard),
+            "quit" => return Route::Session(SessionCommand::Quit),
+            "reset" if self.has_own_state() => return Route::Reset,
+            "reset" => return Route::Session(SessionCommand::Reset),
+            // These two leave the queue as it is.
+            "multi" => return Route::Error("ERR MULTI calls can not be nested".to_owned()),
+            "watch" => return Route::Error("ERR WATCH inside MULTI is not allowed".to_owned()),
+            "select" | "auth" | "client" | "hello" | "monitor" => {
+                return error(
+                    "ERR keyfold: commands on the connection are not supported inside MULTI; send them before it",
+                );
+            }
+            _ if command.flags.contains(Flags::NO_MULTI) => {
+                return error("ERR Command not allowed inside a transaction");
+            }
+            name if name.ends_with("subscribe") => {
+                return error("ERR keyfold: subscribing inside MULTI is not supported; do it before");
+            }
+            "scan" | "keys" | "dbsize" | "randomkey" | "flushall" | "flushdb" if !env.layout.is_empty() => {
+                return error(
+                    "ERR keyfold: commands on the whole keyspace are not supported inside MULTI while keys are folded",
+                );
+            }
+            name => {
+                if let Some(message) = refused_always(name, args) {
+                    return Route::QueueError(message);
+                }
+            }
+        }
+        match self.route_keys(command, args, env) {
+            Route::Error(message) => Route::QueueError(message),
+            Route::Foreign { folded, .. } => Route::QueueError(format!(
+                "ERR keyfold: '{}' is a folded key and holds a string; {} on it is not supported inside MULTI",
+                printable(args[folded[0]]),
+                command.name.to_uppercase()
+            )),
+            route => {
+                let folded = !matches!(route, Route::PassOn { .. });
+                let keys = command.keys_in(args).iter().map(|key| key.index).collect();
+                Route::Queue { run: string_run(command), keys, folded }
+            }
+        }
+    }
+
+    fn route_exec(&self) -> Route {
+        match &self.queue {
+            Some(queue) if queue.spoilt && self.watching.is_none() => Route::Session(SessionCommand::ExecAbort),
+            Some(queue) => Route::Exec { own: queue.needs_own_lane() || self.watching.is_some() },
+            None => Route::Error("ERR EXEC without MULTI".to_owned()),
+        }
+    }
+}
+
+/// The keys of a request that don't lie where they are named.
+struct Places {
+    folded: SmallVec<[(usize, Place); 1]>,
+}
+
+impl Places {
+    fn locate(layout: &Layout, keys: &Keys, args: &[&[u8]]) -> Result<Self, String> {
+        let mut folded = SmallVec::new();
+        for key in keys {
+            match layout.locate(args[key.index]) {
+                Located::Plain => {}
+                Located::Placed(place) => folded.push((key.index, place)),
+                Located::Reserved => {
+                    return Err(format!(
+                        "ERR keyfold: '{}' starts with a prefix that keyfold keeps for itself ('~' and 'keyfold:'); use another name",
+                        printable(args[key.index])
+                    ));
+                }
+            }
+        }
+        Ok(Self { folded })
+    }
+
+    fn count(&self, env: &Env<'_>, write: bool) {
+        for (_, place) in &self.folded {
+            let stats = env.stats.namespace(place.namespace);
+            if write { stats.count_write() } else { stats.count_read() }
+        }
+    }
+}
+
+/// Commands of another type that only change what is there.
+const NEVER_CREATE: &[&str] = &["linsert", "lpushx", "lset", "rpushx", "xgroup|setid", "xsetid"];
+
+fn string_run(command: &Command) -> Option<Run> {
+    let name = command.name.split('|').next().unwrap_or_default();
+    string::lookup(name.as_bytes())
+}
+
+/// Commands that write whatever type they find or are given, so that keys of their own aren't safe from it.
+fn may_bring_another_type(name: &str) -> bool {
+    matches!(name, "rename" | "renamenx" | "copy" | "restore")
+}
+
+/// Whether a command answers WRONGTYPE to a string, so that an absent folded key and an absent plain one are
+/// the same to it.
+fn works_on_one_type(command: &Command) -> bool {
+    use crate::command::Categories;
+    let typed = Categories::LIST
+        | Categories::HASH
+        | Categories::SET
+        | Categories::SORTEDSET
+        | Categories::STREAM
+        | Categories::GEO;
+    command.categories.intersects(typed)
+        && !command.categories.intersects(Categories::HYPERLOGLOG | Categories::DANGEROUS | Categories::SCRIPTING)
+}
+
+fn blocks(command: &Command, args: &[&[u8]]) -> bool {
+    command.flags.contains(Flags::BLOCKING)
+        && (!matches!(command.name, "xread" | "xreadgroup")
+            || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block")))
+}
+
+/// Commands that can't be let through whatever they name.
+fn refused_always(name: &str, args: &[&[u8]]) -> Option<String> {
+    let why = match name {
+        "sync" | "psync" | "replconf" => "replicate from the server itself",
+        "wait" | "waitaof" => "its connection has made no writes; ask the server directly",
+        "swapdb" if args[1..].contains(&&b"0"[..]) => "the layout lives in database 0",
+        _ => return None,
+    };
+    Some(format!("ERR keyfold: {} is not supported through the proxy: {why}", name.to_uppercase()))
+}
+
+/// The error where SORT's patterns may reach folded keys.
+fn open_keys(command: &Command, keys: &Keys, args: &[&[u8]], layout: &Layout) -> Option<String> {
+    if !keys.is_open() || !command.name.starts_with("sort") {
+        return None;
+    }
+    let pattern = args.windows(2).find_map(|pair| {
+        let names_keys = pair[0].eq_ignore_ascii_case(b"by") || pair[0].eq_ignore_ascii_case(b"get");
+        let prefix = pair[1].split(|byte| *byte == b'*').next().unwrap_or_default();
+        (names_keys && pair[1].contains(&b'*') && layout.may_hold_prefix(prefix)).then_some(pair[1])
+    })?;
+    Some(format!(
+        "ERR keyfold: SORT with the pattern '{}' may read folded keys, which the server can't find; read them with MGET",
+        printable(pattern)
+    ))
+}
+
+fn wrong_arity(command: &Command) -> String {
+    format!("ERR wrong number of arguments for '{}' command", command.name)
+}
+
+fn printable(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(128)].escape_ascii().to_string()
+}

@@ -1,0 +1,137 @@
+//! What a client is subscribed to, told from the confirmations that pass by.
+
+use std::collections::BTreeSet;
+
+use crate::resp::{Protocol, Reply};
+
+/// A client's subscriptions.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    channels: BTreeSet<Vec<u8>>,
+    patterns: BTreeSet<Vec<u8>>,
+    shards: BTreeSet<Vec<u8>>,
+    awaited: usize,
+    monitoring: bool,
+}
+
+impl Subscriptions {
+    /// Whether the connection has state of this kind.
+    pub(crate) fn active(&self) -> bool {
+        self.monitoring || self.awaited > 0 || self.subscribed()
+    }
+
+    /// Whether the client is subscribed to anything.
+    pub(crate) fn subscribed(&self) -> bool {
+        !(self.channels.is_empty() && self.patterns.is_empty() && self.shards.is_empty())
+    }
+
+    /// Whether the connection shows what the server does, and nothing else any more.
+    pub(crate) fn monitoring(&self) -> bool {
+        self.monitoring
+    }
+
+    /// Whether confirmations are still to come.
+    pub(crate) fn awaited(&self) -> bool {
+        self.awaited > 0
+    }
+
+    /// MONITOR was sent.
+    pub(crate) fn begin_monitor(&mut self) {
+        self.monitoring = true;
+    }
+
+    /// SUBSCRIBE, UNSUBSCRIBE or one of their kin was sent: `name` in lower case, with so many channels.
+    pub(crate) fn begin(&mut self, name: &str, channels: usize) {
+        let all = match name {
+            "unsubscribe" => self.channels.len(),
+            "punsubscribe" => self.patterns.len(),
+            "sunsubscribe" => self.shards.len(),
+            _ => 0,
+        };
+        // UNSUBSCRIBE without a channel is confirmed once for each, and once where there is none.
+        self.awaited += if channels == 0 { all.max(1) } else { channels };
+    }
+
+    /// Looks at a reply; true when it is a push, a confirmation or a line of MONITOR.
+    pub(crate) fn handle_push(&mut self, raw: &[u8], protocol: Protocol) -> bool {
+        if self.monitoring {
+            return true;
+        }
+        match (raw.first(), protocol) {
+            // SUBSCRIBE was refused; nothing else can be answered while confirmations are awaited.
+            (Some(b'-'), _) if self.awaited > 0 => {
+                self.awaited = 0;
+                true
+            }
+            (Some(b'>'), _) => {
+                self.note(raw);
+                true
+            }
+            (Some(b'*'), Protocol::Resp2) if self.active() => self.note(raw),
+            _ => false,
+        }
+    }
+
+    /// Keeps up with a confirmation; false where this is no message of pub/sub.
+    fn note(&mut self, raw: &[u8]) -> bool {
+        let Ok(Reply::Array(mut parts)) = Reply::parse(raw) else { return false };
+        let (Some(Reply::Bulk(kind)), Some(name)) = (parts.next(), parts.next()) else { return false };
+        let (set, added) = match kind {
+            b"subscribe" => (&mut self.channels, true),
+            b"psubscribe" => (&mut self.patterns, true),
+            b"ssubscribe" => (&mut self.shards, true),
+            b"unsubscribe" => (&mut self.channels, false),
+            b"punsubscribe" => (&mut self.patterns, false),
+            b"sunsubscribe" => (&mut self.shards, false),
+            b"message" | b"pmessage" | b"smessage" => return true,
+            _ => return false,
+        };
+        if let Some(name) = name.bytes() {
+            if added {
+                set.insert(name.to_vec())
+            } else {
+                set.remove(name)
+            };
+        }
+        self.awaited = self.awaited.saturating_sub(1);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confirmations_are_counted_and_messages_pass() {
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.begin("subscribe", 2);
+        assert!(subscriptions.handle_push(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", Protocol::Resp2));
+        assert!(subscriptions.awaited());
+        assert!(subscriptions.handle_push(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n", Protocol::Resp2));
+        assert!(!subscriptions.awaited());
+        assert!(subscriptions.handle_push(b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n", Protocol::Resp2));
+        assert!(!subscriptions.handle_push(b"*2\r\n$4\r\npong\r\n$0\r\n\r\n", Protocol::Resp2));
+        subscriptions.begin("unsubscribe", 0);
+        assert!(subscriptions.handle_push(b"*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n", Protocol::Resp2));
+        assert!(subscriptions.active());
+        assert!(subscriptions.handle_push(b"*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n", Protocol::Resp2));
+        assert!(!subscriptions.active());
+    }
+
+    #[test]
+    fn unsubscribing_from_nothing_is_confirmed_once() {
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.begin("unsubscribe", 0);
+        assert!(subscriptions.handle_push(b"*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n", Protocol::Resp2));
+        assert!(!subscriptions.active());
+    }
+
+    #[test]
+    fn a_refusal_ends_the_wait() {
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.begin("subscribe", 1);
+        assert!(subscriptions.handle_push(b"-NOPERM no\r\n", Protocol::Resp3));
+        assert!(!subscriptions.active());
+    }
+}

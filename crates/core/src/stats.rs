@@ -1,0 +1,102 @@
+//! Counts of what each namespace's keys go through, for INFO and for the log.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::layout::NamespaceIndex;
+
+/// The counters of all namespaces, shared by everything that drives the core in one process.
+#[derive(Debug, Default)]
+pub struct Stats {
+    namespaces: Vec<NamespaceStats>,
+}
+
+/// The counters of one namespace since the process started.
+#[derive(Debug, Default)]
+pub struct NamespaceStats {
+    reads: AtomicU64,
+    writes: AtomicU64,
+    spills: AtomicU64,
+    conflicts: AtomicU64,
+    has_spilled: AtomicBool,
+}
+
+/// A namespace's counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Keys read.
+    pub reads: u64,
+    /// Keys written, deleted ones included.
+    pub writes: u64,
+    /// Values that were longer than the namespace's limit and got a key of their own.
+    pub spills: u64,
+    /// Commands worked out again because another client was quicker.
+    pub conflicts: u64,
+}
+
+impl Counts {
+    /// Whether more than a tenth of the writes spill, over enough of them to say so.
+    pub fn spills_much(&self) -> bool {
+        self.writes >= 1000 && self.spills > self.writes / 10
+    }
+}
+
+impl Stats {
+    /// Counters for so many namespaces, all zero.
+    pub fn new(namespaces: usize) -> Self {
+        Self { namespaces: (0..namespaces).map(|_| NamespaceStats::default()).collect() }
+    }
+
+    /// The counters of one namespace.
+    pub fn namespace(&self, index: NamespaceIndex) -> &NamespaceStats {
+        &self.namespaces[index.0]
+    }
+}
+
+impl NamespaceStats {
+    /// The counters now.
+    pub fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            reads: read(&self.reads),
+            writes: read(&self.writes),
+            spills: read(&self.spills),
+            conflicts: read(&self.conflicts),
+        }
+    }
+
+    /// Takes the counts of this namespace under an earlier layout along.
+    pub fn add(&self, counts: Counts) {
+        self.reads.fetch_add(counts.reads, Ordering::Relaxed);
+        self.writes.fetch_add(counts.writes, Ordering::Relaxed);
+        self.spills.fetch_add(counts.spills, Ordering::Relaxed);
+        self.conflicts.fetch_add(counts.conflicts, Ordering::Relaxed);
+        self.has_spilled.fetch_or(counts.spills > 0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_read(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_write(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_conflict(&self) {
+        self.conflicts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_spill(&self) {
+        self.spills.fetch_add(1, Ordering::Relaxed);
+        self.note_spilled();
+    }
+
+    /// Says that the namespace has spilled values: writes must look at what they replace.
+    pub fn note_spilled(&self) {
+        self.has_spilled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the namespace is known to have spilled values.
+    pub(crate) fn has_spilled(&self) -> bool {
+        self.has_spilled.load(Ordering::Relaxed)
+    }
+}
