@@ -16,6 +16,8 @@
 //! | [`stats`] | what is counted of each namespace |
 //! | [`string`] | what each string command does to decoded values |
 //! | [`template`] | the shapes of families of keys |
+#![warn(clippy::unwrap_used)]
+
 pub mod access;
 pub mod command;
 pub mod exchange;

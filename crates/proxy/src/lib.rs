@@ -26,6 +26,8 @@
 //! | `upstream` | connections to the server: shared, own, for errands |
 //! | `socket`, `inbox`, `outbox`, `tls` | bytes in and out |
 //! | `clock`, `nonce`, `backoff`, `stats` | the server's time, unique numbers, waiting, counting |
+#![warn(clippy::unwrap_used)]
+
 pub mod address;
 mod backoff;
 mod client;

@@ -233,6 +233,7 @@ impl Session {
             SessionCommand::Hello => self.hello(args, env, io.answer),
             SessionCommand::Auth => self.auth(args, env, &mut answer),
             SessionCommand::Client => self.client(args, &mut answer),
+            SessionCommand::Whoami => answer.bulk(self.user.as_ref().map_or("", |user| user.name()).as_bytes()),
             SessionCommand::Reset => {
                 answer.simple("RESET");
                 self.reset();

@@ -78,6 +78,7 @@ pub(crate) enum SessionCommand {
     Auth,
     Reset,
     Client,
+    Whoami,
     Multi,
     Discard,
     Unwatch,
@@ -153,8 +154,15 @@ impl Session {
 
     /// Why the client may not send this command now.
     fn refuse(&self, command: &Command, args: &[&[u8]]) -> Option<String> {
-        if self.user.is_none() && !matches!(command.name, "auth" | "hello" | "quit" | "reset") {
-            return Some("NOAUTH Authentication required.".to_owned());
+        match &self.user {
+            None if matches!(command.name, "auth" | "hello" | "quit" | "reset") => {}
+            None => return Some("NOAUTH Authentication required.".to_owned()),
+            Some(user) if user.is_unrestricted() => {}
+            Some(user) => {
+                if let Some(error) = user.refuse(command, args, &command.keys_in(args)) {
+                    return Some(error);
+                }
+            }
         }
         if self.subscriptions.monitoring() && !matches!(command.name, "quit") {
             return Some("ERR keyfold: the connection shows MONITOR's lines; use another one for commands".to_owned());
@@ -172,8 +180,11 @@ impl Session {
 
     /// A command that no server known to us has: a module's, a newer one's, or a mistake.
     fn route_unknown(&self, args: &[&[u8]], env: &Env<'_>) -> Route {
-        if self.user.is_none() {
+        let Some(user) = &self.user else {
             return Route::Error("NOAUTH Authentication required.".to_owned());
+        };
+        if let Some(error) = user.refuse_unknown(args[0]) {
+            return self.error(error);
         }
         // Which of its arguments are keys isn't known, so each might be.
         let folded = args[1..].iter().find_map(|arg| match env.layout.locate(arg) {
@@ -204,6 +215,7 @@ impl Session {
             "hello" => session(SessionCommand::Hello),
             "auth" => session(SessionCommand::Auth),
             "client" => session(SessionCommand::Client),
+            "acl" if command.name == "acl|whoami" => session(SessionCommand::Whoami),
             "multi" => session(SessionCommand::Multi),
             "reset" if self.has_own_state() => Some(Route::Reset),
             "reset" => session(SessionCommand::Reset),
@@ -308,6 +320,14 @@ impl Session {
     fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
         let error = |message: &str| Route::QueueError(message.to_owned());
         match command.name.split('|').next().unwrap_or_default() {
+            name if command.is_container => {
+                // A server says so when the command is queued.
+                return Route::QueueError(format!(
+                    "ERR unknown subcommand '{}'. Try {} HELP.",
+                    printable(args.get(1).copied().unwrap_or_default()),
+                    name.to_uppercase()
+                ));
+            }
             "exec" => return self.route_exec(),
             "discard" if self.watching.is_some() => return Route::Unwatch,
             "discard" => return Route::Session(SessionCommand::Discard),
