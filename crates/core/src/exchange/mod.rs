@@ -26,7 +26,8 @@ mod work;
 pub(crate) use attempt::{Attempt, SimpleSet};
 pub(crate) use batch::Batch;
 pub(crate) use foreign::Foreign;
-pub(crate) use store::encode_field;
+pub(crate) use script::CompareAndSet;
+pub(crate) use store::{RETIRE_MS, encode_field};
 pub(crate) use work::Work;
 
 /// What the core takes from outside while it works.

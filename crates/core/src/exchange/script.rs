@@ -56,6 +56,11 @@ impl CompareAndSet {
         self.send_as(b"EVAL", SOURCE.as_bytes(), wire);
     }
 
+    /// Appends the command that makes the server know the script; it has one reply.
+    pub(crate) fn send_load(wire: &mut Vec<u8>) {
+        write_command(wire, &[b"SCRIPT", b"LOAD", SOURCE.as_bytes()]);
+    }
+
     fn send_as(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {
         let number = |number: usize| number.to_string().into_bytes();
         let mut args = vec![command.to_vec(), script.to_vec(), number(self.keys.len())];
