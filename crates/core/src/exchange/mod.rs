@@ -7,7 +7,7 @@
 //! another connection's replies.
 
 use crate::access::Users;
-use crate::layout::Layout;
+use crate::layout::{Epoch, Layout};
 use crate::resp::{Answer, Protocol, Reply};
 use crate::stats::Stats;
 
@@ -108,6 +108,8 @@ pub enum Effect {
     Watching {
         /// In milliseconds since 1970.
         expires_at_ms: Option<i64>,
+        /// The layout that said where the keys lie.
+        epoch: Epoch,
     },
     /// The client watches nothing any more.
     Unwatched,
@@ -164,6 +166,11 @@ pub(crate) enum Kind {
 }
 
 impl Exchange {
+    /// Whether the server alone answers it, by one reply, on keys that no namespace has.
+    pub fn only_passes_on(&self) -> bool {
+        matches!(self.0, Kind::PassOn)
+    }
+
     /// Takes the next reply, which is whole.
     pub fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         match &mut self.0 {

@@ -280,7 +280,8 @@ impl Watch {
             Loading::Ready | Loading::Failed(_) => {
                 io.answer.extend(self.answer.take().unwrap_or_default());
                 let live = self.load.keys().iter().filter_map(|key| key.field_expires_at_ms());
-                Step::Done(Effect::Watching { expires_at_ms: live.filter(|at| *at >= env.now_ms).min() })
+                let expires_at_ms = live.filter(|at| *at >= env.now_ms).min();
+                Step::Done(Effect::Watching { expires_at_ms, epoch: env.layout.epoch() })
             }
         }
     }

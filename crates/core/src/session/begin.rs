@@ -240,7 +240,7 @@ impl Session {
                 self.user = env.users.initial();
             }
             SessionCommand::Multi => {
-                self.queue = Some(Queue::default());
+                self.queue = Some(Queue::under(env.layout.epoch()));
                 answer.ok();
             }
             SessionCommand::Discard => {
@@ -280,9 +280,14 @@ impl Session {
             let answer = b"-EXECABORT Transaction discarded because of previous errors.\r\n".to_vec();
             return unwatch(Kind::Unwatch { answer }, io);
         }
-        let expired = self.watching.and_then(|watching| watching.expires_at_ms).is_some_and(|at| at < env.now_ms);
-        if expired {
+        let watch_broken = self.watching.is_some_and(|watching| watching.is_broken(env));
+        if watch_broken {
             return unwatch(Kind::Abort { protocol }, io);
+        }
+        if queue.epoch != env.layout.epoch() {
+            let answer =
+                b"-EXECABORT keyfold: the layout changed since MULTI; nothing was carried out, try again\r\n".to_vec();
+            return unwatch(Kind::Unwatch { answer }, io);
         }
         match Transaction::start(queue.commands, self.watching.is_some(), protocol, env, io.wire) {
             Ok((transaction, replies)) => sent(Kind::Transaction(Box::new(transaction)), replies, true),

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use crate::access::User;
 use crate::exchange::{Effect, Env, Exchange};
+use crate::layout::Epoch;
 use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
 use queue::Queue;
@@ -111,6 +112,15 @@ pub struct Session {
 #[derive(Clone, Copy, Debug)]
 struct Watching {
     expires_at_ms: Option<i64>,
+    /// The layout that said where the keys lie.
+    epoch: Epoch,
+}
+
+impl Watching {
+    /// Whether something happened to a watched key that the server can't have noticed.
+    fn is_broken(self, env: &Env<'_>) -> bool {
+        self.epoch != env.layout.epoch() || self.expires_at_ms.is_some_and(|at| at < env.now_ms)
+    }
 }
 
 impl Session {
@@ -169,9 +179,11 @@ impl Session {
         match effect {
             Effect::None => {}
             Effect::Database(database) => self.database = database,
-            Effect::Watching { expires_at_ms } => {
-                let earlier = self.watching.and_then(|watching| watching.expires_at_ms);
-                self.watching = Some(Watching { expires_at_ms: earlier.into_iter().chain(expires_at_ms).min() });
+            Effect::Watching { expires_at_ms, epoch } => {
+                let earlier = self.watching;
+                let expires = earlier.and_then(|watching| watching.expires_at_ms).into_iter().chain(expires_at_ms);
+                let epoch = earlier.map_or(epoch, |watching| watching.epoch);
+                self.watching = Some(Watching { expires_at_ms: expires.min(), epoch });
             }
             Effect::Unwatched => self.watching = None,
             Effect::Reset => self.reset(),
