@@ -240,7 +240,7 @@ impl State {
             Step::Wait => Progress::Kept,
             Step::More(replies) => Progress::More(replies),
             Step::Done(effect) => {
-                self.own_was_reset |= effect == Effect::Reset;
+                self.own_was_reset |= matches!(effect, Effect::Reset);
                 self.session.apply(effect);
                 self.complete(index);
                 Progress::Kept
