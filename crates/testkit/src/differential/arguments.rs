@@ -62,6 +62,9 @@ pub(super) enum Slot {
     Milliseconds,
     UnixSeconds,
     UnixMilliseconds,
+    /// Milliseconds, relative or not, whose sum with the time does not overflow: RESTORE does not check
+    /// (Redis 7.0 to 8.0), and then the key is gone or not as the server's sweep happens to run.
+    RestoreMilliseconds,
     Pattern,
     Payload,
     Type,
@@ -86,6 +89,7 @@ impl Slot {
             "milliseconds" => Self::Milliseconds,
             "unix-seconds" => Self::UnixSeconds,
             "unix-milliseconds" => Self::UnixMilliseconds,
+            "restore-milliseconds" => Self::RestoreMilliseconds,
             "pattern" => Self::Pattern,
             "payload" => Self::Payload,
             "type" => Self::Type,
@@ -204,6 +208,8 @@ fn text(slot: Slot, random: &mut Random) -> String {
         Slot::Milliseconds => time(random, far_ms),
         Slot::UnixSeconds => time(random, 2_000_000_000 + centuries + far),
         Slot::UnixMilliseconds => time(random, 2_000_000_000_000 + centuries * 1000 + far_ms),
+        Slot::RestoreMilliseconds if random.chance(5) => "-1".to_owned(),
+        Slot::RestoreMilliseconds => (2_000_000_000_000 + far_ms).to_string(),
         Slot::Type => (*random.pick(&["string", "STRING", "hash", "list", "nope"])).to_owned(),
         _ => unreachable!("{slot:?} is no text"),
     }
