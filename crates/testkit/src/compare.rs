@@ -34,15 +34,16 @@ pub enum Compare {
     Skip,
 }
 
-/// Commands whose replies are not compared byte for byte: the command (with its subcommand), how they are
-/// compared, and why.
+/// Commands whose replies are not compared byte for byte: the command (with its first argument), how they are
+/// compared, and why. The first that matches counts.
 pub const KNOWN: &[(&str, Compare, &str)] = &[
     ("TTL", Compare::Seconds, "time passes between one server's answer and the other's"),
     ("PTTL", Compare::Milliseconds, "time passes between one server's answer and the other's"),
     ("EXPIRETIME", Compare::Seconds, "a relative expiry counts from when each server ran the command"),
     ("PEXPIRETIME", Compare::Milliseconds, "a relative expiry counts from when each server ran the command"),
     ("KEYS", Compare::Unordered, "the order is that of the server's hash table, whose seed is random"),
-    ("SCAN", Compare::Scan, "the order is that of the server's hash table, and cursors are its own"),
+    ("SCAN 0", Compare::Scan, "the order is that of the server's hash table, and cursors are its own"),
+    ("SCAN", Compare::Kind, "a cursor means something only to the server that gave it"),
     ("SMEMBERS", Compare::Unordered, "the order is that of the server's hash table, whose seed is random"),
     ("RANDOMKEY", Compare::Existing, "the key is random"),
     ("DBSIZE", Compare::KeyCount, "a server counts keys that have expired until something touches them"),
@@ -62,7 +63,7 @@ impl Compare {
         let is =
             |index: usize, word: &str| args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
         let known = KNOWN.iter().find(|(command, ..)| match command.split_once(' ') {
-            Some((container, subcommand)) => is(0, container) && is(1, subcommand),
+            Some((command, argument)) => is(0, command) && is(1, argument),
             None => is(0, command),
         });
         known.map_or(Self::Exact, |(_, compare, _)| *compare)

@@ -14,7 +14,7 @@
 //! | [`random`] | choices that a seed repeats |
 pub mod compare;
 pub mod conformance;
-//pub mod differential;
+pub mod differential;
 pub mod random;
 pub mod reply;
 pub mod server;

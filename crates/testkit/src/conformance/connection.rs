@@ -268,7 +268,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         "an error after good commands",
         r#"
-        x3 raw "PING\r\n*1\r\n$4\r\nPING\r\n*1\r\n!"
+        x3 raw "PING\r\n*1\r\n$4\r\nPING\r\n*1\r\n!\r\n"
         closed
     "#,
     ),

@@ -14,7 +14,7 @@ mod counters;
 mod expiry;
 mod keyspace;
 mod other_types;
-mod pool;
+pub(crate) mod pool;
 mod pubsub;
 mod run;
 mod script;
@@ -23,6 +23,7 @@ mod transactions;
 
 pub use pool::{LAYOUT, POOLS, Pool};
 pub use run::{Difference, Protocol, run, run_all};
+pub(crate) use run::{count_touched, exists};
 
 /// A conversation, from an empty server on.
 #[derive(Clone, Copy, Debug)]

@@ -64,12 +64,12 @@ fn text(key: String) -> Vec<u8> {
 }
 
 /// No template's key.
-pub fn plain(number: usize) -> Vec<u8> {
+pub(crate) fn plain(number: usize) -> Vec<u8> {
     text(format!("plain:{number}"))
 }
 
 /// Dense ids, and far ones.
-pub fn logins(number: usize) -> Vec<u8> {
+pub(crate) fn logins(number: usize) -> Vec<u8> {
     let id = match number {
         6 => 1_000_000,
         7 => u64::MAX,
@@ -79,20 +79,20 @@ pub fn logins(number: usize) -> Vec<u8> {
 }
 
 /// Spread uuids of version 4; number 0 is the nil uuid.
-pub fn session(number: usize) -> Vec<u8> {
+pub(crate) fn session(number: usize) -> Vec<u8> {
     let bits = (number as u128).wrapping_mul(0x9E37_79B9_7F4A_4C15_8BCD_1234_5678_9ABD);
     let hex = format!("{bits:032x}");
     text(format!("sess:{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
 }
 
 /// Hex text of one byte and more.
-pub fn hex(number: usize) -> Vec<u8> {
+pub(crate) fn hex(number: usize) -> Vec<u8> {
     let bytes = "00ff7f10".repeat(1 + number / 8);
     text(format!("h:{number:02x}{}", &bytes[..number / 2 * 2]))
 }
 
 /// Four parts of each post, one of them binary.
-pub fn post(number: usize) -> Vec<u8> {
+pub(crate) fn post(number: usize) -> Vec<u8> {
     let id = number / 4;
     match number % 4 {
         0 => text(format!("post:{id}:title")),
@@ -103,17 +103,17 @@ pub fn post(number: usize) -> Vec<u8> {
 }
 
 /// Names, a number among them.
-pub fn counter(number: usize) -> Vec<u8> {
+pub(crate) fn counter(number: usize) -> Vec<u8> {
     if number == 5 { text("cnt:12345".to_owned()) } else { text(format!("cnt:n{number}")) }
 }
 
 /// Paths.
-pub fn page(number: usize) -> Vec<u8> {
+pub(crate) fn page(number: usize) -> Vec<u8> {
     text(format!("page:/shop/item?id={number}"))
 }
 
 /// Keys that nearly match a template, and must stay keys of their own.
-pub fn almost(number: usize) -> Vec<u8> {
+pub(crate) fn almost(number: usize) -> Vec<u8> {
     const KEYS: [&str; 8] = [
         "user:007:logins",
         "sess:00000000-0000-4000-8000-00000000000A",
@@ -128,13 +128,13 @@ pub fn almost(number: usize) -> Vec<u8> {
 }
 
 /// One template after the other, plain keys among them.
-pub fn mixed(number: usize) -> Vec<u8> {
+pub(crate) fn mixed(number: usize) -> Vec<u8> {
     const KEYS: [fn(usize) -> Vec<u8>; 7] = [logins, counter, plain, session, post, page, hex];
     KEYS[number % KEYS.len()](number)
 }
 
 /// Folded keys and plain ones by turns.
-pub fn half_plain(number: usize) -> Vec<u8> {
+pub(crate) fn half_plain(number: usize) -> Vec<u8> {
     if number.is_multiple_of(2) { logins(number) } else { plain(number) }
 }
 

@@ -9,7 +9,7 @@
 //! ?until=:0 EXISTS <0>       asked again until the plain server answers so, then the subject the same
 //! raw "*1\r\n$4\r\nPI"       bytes as they are, without a reply; `x1 raw …` with one
 //! read                       one reply more; `b: read` for the other connection
-//! closed                     both sides have closed the connection
+//! closed                     both sides have closed the connection, or neither has
 //! ```
 //! `"…"` takes the escapes of redis-cli. Outside of it `<7>` is the pool's key 7, `<all>` and `<some>` its
 //! patterns, `<last>` the last bulk string that the side itself answered, `<a*65>` 65 letters a.
@@ -19,42 +19,42 @@ use crate::compare::Compare;
 
 /// A step of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step<'a> {
+pub(super) struct Step<'a> {
     /// The script's line, as it stands.
-    pub line: &'a str,
+    pub(super) line: &'a str,
     /// Whether it runs on the second connection.
-    pub second: bool,
+    pub(super) second: bool,
     /// How the reply is compared, where the line says.
-    pub compare: Option<Compare>,
+    pub(super) compare: Option<Compare>,
     /// The reply that ends the waiting, where the step is asked again and again.
-    pub until: Option<Vec<u8>>,
+    pub(super) until: Option<Vec<u8>>,
     /// How many replies there are.
-    pub replies: usize,
+    pub(super) replies: usize,
     /// Its replies are read with a later step's.
-    pub pipelined: bool,
+    pub(super) pipelined: bool,
     /// What is done.
-    pub action: Action<'a>,
+    pub(super) action: Action<'a>,
 }
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action<'a> {
+pub(super) enum Action<'a> {
     /// Sends a command.
     Command(Vec<Word<'a>>),
     /// Sends bytes.
     Raw(Vec<u8>),
     /// Only reads.
     Read,
-    /// Waits for the end of the connection.
+    /// Sees whether the connection has ended.
     Closed,
 }
 
 /// An argument, in parts.
-pub type Word<'a> = Vec<Part<'a>>;
+pub(super) type Word<'a> = Vec<Part<'a>>;
 
 /// A part of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub(super) enum Part<'a> {
     /// Bytes that the script says.
     Bytes(Vec<u8>),
     /// What stands between `<` and `>`.
@@ -64,7 +64,7 @@ pub enum Part<'a> {
 /// A mistake in a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} in the script's line `{line}`")]
-pub struct ScriptError {
+pub(super) struct ScriptError {
     what: String,
     line: String,
 }
@@ -73,7 +73,7 @@ pub struct ScriptError {
 ///
 /// # Errors
 /// The first line that is none of the forms above.
-pub fn parse(script: &str) -> Result<Vec<Step<'_>>, ScriptError> {
+pub(super) fn parse(script: &str) -> Result<Vec<Step<'_>>, ScriptError> {
     let lines = script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| step(line).map_err(|what| ScriptError { what, line: line.to_owned() })).collect()
 }
@@ -210,7 +210,7 @@ fn unescape(text: &str) -> Result<(Vec<u8>, usize), String> {
 ///
 /// # Errors
 /// Where a blank means nothing.
-pub fn expand(word: &Word<'_>, pool: &Pool, last: &[u8]) -> Result<Vec<u8>, String> {
+pub(super) fn expand(word: &Word<'_>, pool: &Pool, last: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for part in word {
         match part {
