@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | [`servers`] | every Redis and Valkey that this machine has |
 //! | [`server`] | one of them, started on a free port for as long as a test needs it |
+//! | [`model`] | a fake server and a naive model: folding compared without any server |
 //! | [`wire`] | a blocking connection that hands out replies byte for byte |
 //! | [`reply`] | where a reply ends, and what it says |
+pub mod model;
 pub mod reply;
 pub mod server;
 pub mod servers;
