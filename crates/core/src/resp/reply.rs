@@ -70,9 +70,10 @@ struct Head {
 impl Head {
     fn read(input: &[u8], start: usize) -> Result<Option<Self>, ReplyError> {
         let Some(&kind) = input.get(start) else { return Ok(None) };
-        let Some(line) = memchr::memchr(b'\r', &input[start..]) else {
-            return if known(kind) { Ok(None) } else { Err(ReplyError::UnknownType(kind)) };
-        };
+        if !known(kind) {
+            return Err(ReplyError::UnknownType(kind));
+        }
+        let Some(line) = memchr::memchr(b'\r', &input[start..]) else { return Ok(None) };
         let end = start + line + 2;
         if end > input.len() {
             return Ok(None);
@@ -265,6 +266,7 @@ mod tests {
     #[test]
     fn what_is_no_reply_is_an_error() {
         assert_eq!(ReplyScanner::default().scan(b"HTTP/1.1"), Err(ReplyError::UnknownType(b'H')));
+        assert_eq!(ReplyScanner::default().scan(b"H\r"), Err(ReplyError::UnknownType(b'H')));
         assert_eq!(ReplyScanner::default().scan(b"$x\r\n"), Err(ReplyError::Length));
         assert_eq!(ReplyScanner::default().scan(b"%9223372036854775807\r\n"), Ok(None));
     }
