@@ -73,11 +73,9 @@ impl Head {
         if !known(kind) {
             return Err(ReplyError::UnknownType(kind));
         }
-        let Some(line) = memchr::memchr(b'\r', &input[start..]) else { return Ok(None) };
+        let ends = |at: &usize| input.get(start + at + 1) == Some(&b'\n');
+        let Some(line) = memchr::memchr_iter(b'\r', &input[start..]).find(ends) else { return Ok(None) };
         let end = start + line + 2;
-        if end > input.len() {
-            return Ok(None);
-        }
         let text = start + 1..start + line;
         let count = || parse_integer(&input[text.clone()]).ok_or(ReplyError::Length);
         let (payload_bytes, elements) = match kind {
@@ -261,6 +259,13 @@ mod tests {
         assert_eq!(scanner.scan(&deep), Ok(None));
         let whole = [deep.as_slice(), b":1\r\n"].concat();
         assert_eq!(scanner.scan(&whole), Ok(Some(whole.len())));
+    }
+
+    #[test]
+    fn a_line_ends_at_both_its_bytes() {
+        assert_eq!(ReplyScanner::default().scan(b"+a\rb\r"), Ok(None));
+        assert_eq!(ReplyScanner::default().scan(b"+a\rb\r\n"), Ok(Some(6)));
+        assert_eq!(Reply::parse(b"+a\rb\r\n"), Ok(Reply::Simple(b"a\rb")));
     }
 
     #[test]
