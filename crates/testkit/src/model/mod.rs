@@ -78,7 +78,7 @@ fn tell(steps: &[Step], resp3: bool) -> Result<(), String> {
         world.check_places().map_err(story)?;
         let held = KEYS.iter().map(|key| world.held(key)).collect::<Result<Vec<Held>, _>>().map_err(story)?;
         let states: Vec<Vec<Held>> = candidates.iter().map(Naive::held).collect();
-        let same = candidates.into_iter().find(|naive| naive.held() == held);
+        let same = candidates.into_iter().find_map(|naive| naive.settle(&held));
         naive = same.ok_or_else(|| story(format!("the keys hold {held:?}\nand not {states:?}")))?;
     }
     Ok(())

@@ -36,6 +36,23 @@ impl Naive {
         KEYS.iter().map(|key| self.space.held(key).clone()).collect()
     }
 
+    /// Itself where the keys hold what it says, none where they don't.
+    ///
+    /// A key that expires in this very millisecond may be gone: where a plain server would copy it for the
+    /// rest of the millisecond, PEXPIREAT, which folding writes the copy with, removes it at once.
+    pub fn settle(mut self, held: &[Held]) -> Option<Self> {
+        for (key, held) in KEYS.iter().zip(held) {
+            match (self.space.held(key), held) {
+                (Held::String(entry), Held::Nothing) if entry.expires_at_ms == Some(self.space.now_ms()) => {
+                    self.space.remove(key);
+                }
+                (expected, held) if expected == held => {}
+                _ => return None,
+            }
+        }
+        Some(self)
+    }
+
     /// What it may be after a step that was answered so: none where it wouldn't answer so, two where the
     /// replies leave open which command came first.
     pub fn outcomes(&self, step: &Step, (reply, intruded): &(Vec<u8>, Option<Vec<u8>>)) -> Vec<Self> {
