@@ -11,10 +11,12 @@
 //! | [`compare`] | when their replies are the same answer |
 //! | [`conformance`] | scripted conversations of every command, run on both |
 //! | [`differential`] | random ones, shrunk where they differ |
+//! | [`model`] | a fake server and a naive model: folding compared without any server |
 //! | [`random`] | choices that a seed repeats |
 pub mod compare;
 pub mod conformance;
 pub mod differential;
+pub mod model;
 pub mod random;
 pub mod reply;
 pub mod server;
