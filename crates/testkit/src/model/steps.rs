@@ -217,7 +217,7 @@ impl<'a> Steps<'a> {
             2 => (0..len % 8).map(|_| self.byte() & 0x3f).collect(),
             3 => vec![b'a'; len],
             4 => vec![self.byte(); 3 * len],
-            5 => "1234567890123456789012345"[..len.min(25)].as_bytes().to_vec(),
+            5 => b"1234567890123456789012345"[..len.min(25)].to_vec(),
             6 => b"0.5".to_vec(),
             _ => (0..len).map(|_| self.byte()).collect(),
         }
