@@ -1,2 +1,4 @@
 //! The `keyfold` program.
+#![warn(clippy::unwrap_used)]
+
 fn main() {}

@@ -9,7 +9,7 @@ use crate::resp::write_command;
 const SOURCE: &str = include_str!("compare_and_set.lua");
 
 /// SHA-1 of [`SOURCE`] in hex, as EVALSHA names it; a test keeps the two together.
-const SHA: &[u8] = b"90037af016fe897085958caacc14714a55efc27e";
+const SHA: &[u8] = b"d6735ebf3c42e9f04e9abfc7c593d3b8c0b136f8";
 
 /// Checks and writes for the script, as they are gathered.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +54,11 @@ impl CompareAndSet {
     /// Appends the call with the script's text, for a server that answered NOSCRIPT.
     pub(crate) fn send_with_text(&self, wire: &mut Vec<u8>) {
         self.send_as(b"EVAL", SOURCE.as_bytes(), wire);
+    }
+
+    /// Appends the command that makes the server know the script; it has one reply.
+    pub(crate) fn send_load(wire: &mut Vec<u8>) {
+        write_command(wire, &[b"SCRIPT", b"LOAD", SOURCE.as_bytes()]);
     }
 
     fn send_as(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {
