@@ -140,7 +140,7 @@ impl Worker {
             client.check(tick, idle, stall);
         }
         self.lanes.check(tick, ticks(timeouts.server));
-        if tick % WARN_TICKS == 0 {
+        if tick.is_multiple_of(WARN_TICKS) {
             self.folding.borrow().warn_of_spills();
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::mem;
 
 use crate::exchange::batch::{Batch, Commands};
-use crate::exchange::foreign::OnOtherType;
+use crate::exchange::foreign::{OnOtherType, Verdict};
 use crate::exchange::load::{Key, Load, Loading};
 use crate::exchange::work::{ask_commands, read_help};
 use crate::exchange::{Effect, Env, Io, Step, Watched, store};
@@ -74,6 +74,12 @@ enum Phase {
     Watching,
     Loading,
     Asking(Batch),
+    /// The server answers the command at this index; which of the replies counts.
+    Judging {
+        batch: Batch,
+        index: usize,
+        answer_at: usize,
+    },
     Committing(Batch),
     Unwatching,
 }
@@ -162,6 +168,14 @@ impl Transaction {
                 self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
                 self.work_out(env, io)
             }
+            Phase::Judging { batch, index, answer_at } => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                let answer = batch.take().unwrap_or_default().into_iter().nth(*answer_at);
+                self.outcomes[*index] = Outcome::Answer(answer.unwrap_or_default());
+                self.work_out(env, io)
+            }
             Phase::Committing(batch) => {
                 if !batch.handle_reply(reply) {
                     return Step::Wait;
@@ -198,21 +212,27 @@ impl Transaction {
 
     /// Runs the commands that have no answer yet, in order, until one needs the server's help.
     fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        for (queued, outcome) in self.queue.iter().zip(&mut self.outcomes) {
-            if !matches!(outcome, Outcome::Open) {
+        for (index, queued) in self.queue.iter().enumerate() {
+            if !matches!(self.outcomes[index], Outcome::Open) {
                 continue;
             }
-            match run_queued(queued, &mut self.space, self.protocol) {
-                Ok(known) => *outcome = known,
-                Err(ask) => {
-                    // EXEC would end the watch, so these go without MULTI, on a scratch key of their own.
-                    let scratch = format!("{}:{:x}", String::from_utf8_lossy(string::SCRATCH), (env.nonces)());
-                    let batch = Batch::send(&ask_commands(&ask, scratch.as_bytes()), io.wire);
-                    let replies = batch.left();
-                    self.phase = Phase::Asking(batch);
-                    return Step::More(replies);
+            // EXEC would end the watch, so what the server is asked goes without MULTI, on a scratch key of its own.
+            let scratch = format!("{}:{:x}:", String::from_utf8_lossy(string::SCRATCH), (env.nonces)()).into_bytes();
+            let (commands, answer_at) = match run_queued(queued, &mut self.space, self.protocol, &scratch) {
+                Worked::Out(known) => {
+                    self.outcomes[index] = known;
+                    continue;
                 }
-            }
+                Worked::Asks(ask) => (ask_commands(&ask, &scratch), None),
+                Worked::Shows(commands, answer_at) => (commands, Some(answer_at)),
+            };
+            let batch = Batch::send(&commands, io.wire);
+            let replies = batch.left();
+            self.phase = match answer_at {
+                Some(answer_at) => Phase::Judging { batch, index, answer_at },
+                None => Phase::Asking(batch),
+            };
+            return Step::More(replies);
         }
         let keys = self.load.as_ref().map_or(&[][..], Load::keys);
         match store::plan_writes(env, keys, &self.space) {
@@ -295,20 +315,32 @@ fn initial_outcomes(queue: &[Queued]) -> Vec<Outcome> {
     queue.iter().map(|queued| if queued.folded { Outcome::Open } else { Outcome::Passed }).collect()
 }
 
+/// What came of working one command out.
+enum Worked {
+    Out(Outcome),
+    /// The server's help is needed.
+    Asks(Ask),
+    /// The server answers these, at this index.
+    Shows(Commands, usize),
+}
+
 /// Works one command out.
-fn run_queued(queued: &Queued, space: &mut Space, protocol: Protocol) -> Result<Outcome, Ask> {
+fn run_queued(queued: &Queued, space: &mut Space, protocol: Protocol, scratch: &[u8]) -> Worked {
     let mut out = Vec::new();
     let mut answer = Answer::new(&mut out, protocol);
     if let Some(foreign) = &queued.foreign {
-        match foreign.error(&queued.args, space) {
-            Some(error) => answer.error(error),
-            None => return Ok(Outcome::Passed),
+        match foreign.judge(&queued.args, space, scratch) {
+            Verdict::Refused(error) => answer.error(error),
+            Verdict::PassedOn => return Worked::Out(Outcome::Passed),
+            Verdict::OnScratch(commands, answer_at) => return Worked::Shows(commands, answer_at),
         }
     } else if let Some(run) = queued.run {
         let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
-        finish(run(&Call { args: &args }, space, &mut answer), &mut answer)?;
+        if let Err(ask) = finish(run(&Call { args: &args }, space, &mut answer), &mut answer) {
+            return Worked::Asks(ask);
+        }
     }
-    Ok(Outcome::Answer(out))
+    Worked::Out(Outcome::Answer(out))
 }
 
 /// WATCH: the physical keys, and what lies under them: that a value expires no server would notice, and a

@@ -2,7 +2,9 @@
 
 use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction, Watch};
-use crate::exchange::{Attempt, Effect, Env, Exchange, Foreign, Io, Kind, SimpleSet, Work, info, keyspace, native};
+use crate::exchange::{
+    Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, SimpleSet, Work, info, keyspace, native,
+};
 use crate::layout::{Place, STORED_KEY};
 use crate::resp::{Answer, write_command};
 use crate::session::client_command::ReplyMode;
@@ -239,8 +241,41 @@ impl Session {
             let replies = batch.left();
             return sent(Kind::SetMany(batch), replies, false);
         }
+        if name == "copy" {
+            match CopyArguments::read(args) {
+                Some(CopyArguments { database: Some(database), replace }) => {
+                    return self.begin_copy(run, database, replace, args, env, io);
+                }
+                Some(_) => {}
+                // The server says what is wrong, before it looks at any key.
+                None => {
+                    write_command(io.wire, args);
+                    return sent(Kind::PassOn, 1, false);
+                }
+            }
+        }
         let (work, replies) = Work::start(run, args, keys.iter().copied(), self.protocol, env, io.wire);
         sent(Kind::Work(Box::new(work)), replies, write)
+    }
+
+    /// COPY with a database named, which may be the client's own.
+    fn begin_copy(
+        &mut self,
+        run: Run,
+        database: u32,
+        replace: bool,
+        args: &[&[u8]],
+        env: &Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        if database == self.database {
+            let mut here = args[..3].to_vec();
+            here.extend(replace.then_some(&b"REPLACE"[..]));
+            let (work, replies) = Work::start(run, &here, [1, 2].into_iter(), self.protocol, env, io.wire);
+            return sent(Kind::Work(Box::new(work)), replies, true);
+        }
+        let (copy, replies) = Copy::start(args, self.database, database, replace, self.protocol, env, io.wire);
+        sent(Kind::Copy(Box::new(copy)), replies, true)
     }
 
     fn begin_session(&mut self, command: SessionCommand, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {

@@ -304,6 +304,9 @@ impl Session {
             ));
         }
         let creates = Access::INSERT | Access::UPDATE | Access::OW;
+        let overwrites = keys
+            .iter()
+            .any(|key| key.access.contains(Access::OW) && places.folded.iter().any(|(index, _)| *index == key.index));
         let would_create = keys
             .iter()
             .any(|key| key.access.intersects(creates) && places.folded.iter().any(|(index, _)| *index == key.index))
@@ -312,8 +315,11 @@ impl Session {
             format!("ERR keyfold: {name} would create a key of another type, but {named}, whose keys are strings; use another key")
         });
         let folded = places.folded.iter().map(|(index, _)| *index).collect();
-        let hyperloglog = command.categories.contains(Categories::HYPERLOGLOG);
-        Route::Foreign { foreign: OnOtherType { folded, hyperloglog, refusal }, blocking: blocks(command, args) }
+        if overwrites && let Some(refusal) = refusal {
+            return Route::Error(refusal);
+        }
+        let writes_hyperloglog = command.categories.contains(Categories::HYPERLOGLOG | Categories::WRITE);
+        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, blocking: blocks(command, args) }
     }
 
     /// Within MULTI.
