@@ -138,10 +138,16 @@ pub struct Command {
     pub keys: Vec<KeySpec>,
     /// Whether it has subcommands.
     pub is_container: bool,
+    index: u16,
     special: Option<special::Special>,
 }
 
 impl Command {
+    /// Its place in [`CommandTable::iter`], for tables beside the table.
+    pub fn index(&self) -> usize {
+        usize::from(self.index)
+    }
+
     /// Whether it takes so many arguments, its name and its container's counted.
     pub fn arity_ok(&self, argc: usize) -> bool {
         let least = self.arity.unsigned_abs() as usize;

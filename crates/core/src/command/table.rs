@@ -72,6 +72,16 @@ impl CommandTable {
         }
     }
 
+    /// How many commands and subcommands there are.
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether there is none; there always are.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
     /// All commands and subcommands, in the order of their names.
     pub fn iter(&self) -> std::slice::Iter<'_, Command> {
         self.commands.iter()
@@ -100,7 +110,8 @@ impl CommandTable {
         }
         let mut slots = vec![NONE; (commands.len() * 4).next_power_of_two()];
         let mask = slots.len() - 1;
-        for (index, command) in (0..NONE).zip(&commands) {
+        for (index, command) in (0..NONE).zip(&mut commands) {
+            command.index = index;
             let mut at = slot_of(command.name.as_bytes(), mask);
             while slots[at] != NONE {
                 at = (at + 1) & mask;
@@ -147,7 +158,7 @@ fn parse_line(line: &'static str) -> Result<Command, BadLine> {
     let categories = list(cell("categories")?, ',').map(|word| flag(word, Categories::from_name));
     let categories = categories.collect::<Option<Categories>>().ok_or_else(bad("categories"))?;
     let keys = list(cell("keys")?, ' ').map(parse_spec).collect::<Option<Vec<_>>>().ok_or_else(bad("keys"))?;
-    Ok(Command { name, arity, flags, categories, keys, special: special::lookup(name), is_container: false })
+    Ok(Command { name, arity, flags, categories, keys, special: special::lookup(name), is_container: false, index: 0 })
 }
 
 fn list(cell: &'static str, separator: char) -> impl Iterator<Item = &'static str> {

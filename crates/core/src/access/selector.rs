@@ -1,0 +1,150 @@
+//! What a user may do: these commands, on these keys, in these channels, together. A user has one such
+//! selector, and more where rules stand in parentheses; a request must fit one of them.
+
+use super::commands::Commands;
+use crate::command::{Access, Command, Flags, Key, Keys};
+use crate::string::glob;
+
+bitflags::bitflags! {
+    /// What may be done with the keys of a pattern.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) struct KeyAccess: u8 {
+        /// `%R~`
+        const READ = 1;
+        /// `%W~`
+        const WRITE = 1 << 1;
+    }
+}
+
+impl KeyAccess {
+    /// What a command needs. Nothing where it neither returns nor changes content, as EXISTS: then any
+    /// pattern that names the key will do.
+    fn needed(access: Access) -> Self {
+        let mut needed = Self::empty();
+        needed.set(Self::READ, access.contains(Access::ACCESS));
+        needed.set(Self::WRITE, access.intersects(Access::INSERT | Access::DELETE | Access::UPDATE));
+        needed
+    }
+}
+
+/// Keys that a rule allows.
+#[derive(Clone, Debug)]
+struct KeyPattern {
+    pattern: Vec<u8>,
+    access: KeyAccess,
+}
+
+/// What of a request is not allowed. Of several selectors the greatest counts, as in Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Denied {
+    Command,
+    Key,
+    Channel,
+}
+
+/// What a user may do, or a part of it.
+#[derive(Clone, Debug)]
+pub(super) struct Selector {
+    pub(super) commands: Commands,
+    all_keys: bool,
+    key_patterns: Vec<KeyPattern>,
+    all_channels: bool,
+    channel_patterns: Vec<Vec<u8>>,
+}
+
+impl Selector {
+    /// Nothing.
+    pub(super) fn none() -> Self {
+        Self {
+            commands: Commands::none(),
+            all_keys: false,
+            key_patterns: Vec::new(),
+            all_channels: false,
+            channel_patterns: Vec::new(),
+        }
+    }
+
+    /// Everything.
+    pub(super) fn all() -> Self {
+        Self { commands: Commands::all(), all_keys: true, all_channels: true, ..Self::none() }
+    }
+
+    pub(super) fn is_all(&self) -> bool {
+        self.commands.is_all() && self.all_keys && self.all_channels
+    }
+
+    pub(super) fn has_all_keys(&self) -> bool {
+        self.all_keys
+    }
+
+    pub(super) fn has_all_channels(&self) -> bool {
+        self.all_channels
+    }
+
+    /// Allows all keys or none.
+    pub(super) fn set_all_keys(&mut self, all: bool) {
+        self.all_keys = all;
+        self.key_patterns.clear();
+    }
+
+    /// Allows all channels or none.
+    pub(super) fn set_all_channels(&mut self, all: bool) {
+        self.all_channels = all;
+        self.channel_patterns.clear();
+    }
+
+    /// Allows more keys. What the same pattern allows already adds up.
+    pub(super) fn add_keys(&mut self, pattern: &[u8], access: KeyAccess) {
+        match self.key_patterns.iter_mut().find(|known| known.pattern == pattern) {
+            Some(known) => known.access |= access,
+            None => self.key_patterns.push(KeyPattern { pattern: pattern.to_vec(), access }),
+        }
+    }
+
+    /// Allows more channels.
+    pub(super) fn add_channels(&mut self, pattern: &[u8]) {
+        self.channel_patterns.push(pattern.to_vec());
+    }
+
+    /// Whether it allows a request, as `ACLSelectorCheckCmd` of Redis 7.0 decides.
+    pub(super) fn check(&self, command: &Command, args: &[&[u8]], keys: &Keys) -> Result<(), Denied> {
+        if !command.flags.contains(Flags::NO_AUTH) && !self.commands.allow(command, args) {
+            return Err(Denied::Command);
+        }
+        let allowed = |key: &Key| args.get(key.index).is_some_and(|name| self.allows_key(name, key.access));
+        if !self.all_keys && !keys.iter().all(allowed) {
+            return Err(Denied::Key);
+        }
+        if !self.all_channels && !self.allows_channels(command, args) {
+            return Err(Denied::Channel);
+        }
+        Ok(())
+    }
+
+    /// One pattern must allow all that is needed.
+    fn allows_key(&self, key: &[u8], access: Access) -> bool {
+        let needed = KeyAccess::needed(access);
+        let mut patterns = self.key_patterns.iter().filter(|known| known.access.contains(needed));
+        patterns.any(|known| glob::matches(&known.pattern, key))
+    }
+
+    /// Whether any key may be read, those included that no argument names.
+    pub(super) fn reads_any_key(&self) -> bool {
+        let any = |known: &KeyPattern| known.access.contains(KeyAccess::READ) && known.pattern == b"*";
+        self.all_keys || self.key_patterns.iter().any(any)
+    }
+
+    /// Channels are matched with the patterns; the patterns of PSUBSCRIBE must each be one of them.
+    /// Unsubscribing is free.
+    fn allows_channels(&self, command: &Command, args: &[&[u8]]) -> bool {
+        let matches = |channel: &&[u8]| self.channel_patterns.iter().any(|pattern| glob::matches(pattern, channel));
+        let is_one = |channel: &&[u8]| self.channel_patterns.iter().any(|pattern| pattern == channel);
+        let mut channels = args.iter().skip(1);
+        match command.name {
+            "publish" | "spublish" => channels.take(1).all(matches),
+            "subscribe" | "ssubscribe" => channels.all(matches),
+            "psubscribe" => channels.all(is_one),
+            _ => true,
+        }
+    }
+}
