@@ -71,7 +71,7 @@ mod tests {
             Pair { name: "counters".into(), plain: 72.5, folded: 10.5 },
             Pair { name: "users".into(), plain: 310.0, folded: 220.0 },
         ];
-        for width in [30, 60, 100] {
+        for width in [40, 60, 100] {
             let chart = anstream::adapter::strip_str(&render(&pairs, width, |n| format!("{n:.1}"))).to_string();
             let longest = chart.lines().map(|line| line.chars().count()).max();
             assert_eq!(longest, Some(width), "{chart}");
