@@ -49,6 +49,15 @@ impl Server {
         Ok(Self { address, connection, version })
     }
 
+    /// Whether the server is ready: one that loads its data answers INFO, and little else.
+    pub(crate) fn is_ready(&mut self) -> anyhow::Result<bool> {
+        match redis::cmd("PING").query::<String>(&mut self.connection) {
+            Ok(_) => Ok(true),
+            Err(error) if is_loading(&error) => Ok(false),
+            Err(error) => Err(explain(&error, &self.address)),
+        }
+    }
+
     /// Which server it is.
     pub(crate) fn version(&self) -> &Version {
         &self.version
@@ -127,11 +136,17 @@ fn certificates(tls: &ServerTls) -> anyhow::Result<TlsCertificates> {
     Ok(TlsCertificates { client_tls, root_cert })
 }
 
+fn is_loading(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::BusyLoading)
+}
+
 /// What went wrong, and what to do where that is known.
 fn explain(error: &RedisError, address: &ServerAddress) -> anyhow::Error {
     let text = error.to_string();
     let advice = if error.is_connection_refusal() {
         "is a server running there?"
+    } else if is_loading(error) {
+        "try again once it has"
     } else if text.contains("NOAUTH") || text.contains("WRONGPASS") || error.kind() == ErrorKind::AuthenticationFailed {
         "name the user and the password in the URL: redis://user:password@host:port"
     } else if text.contains("NOPERM") {

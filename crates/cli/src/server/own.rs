@@ -103,19 +103,22 @@ impl OwnServer {
     }
 
     fn wait_until_ready(&mut self, log: &Path) -> anyhow::Result<()> {
-        let deadline = Instant::now() + READY_WITHIN;
+        let mut deadline = Instant::now() + READY_WITHIN;
         loop {
-            let refused = match self.connect() {
-                Ok(_) => return Ok(()),
-                Err(error) => error,
+            let refused = match self.connect().and_then(|mut server| server.is_ready()) {
+                Ok(true) => return Ok(()),
+                // However much data there is, it takes as long as it takes.
+                Ok(false) => {
+                    deadline = Instant::now() + READY_WITHIN;
+                    None
+                }
+                Err(error) => Some(error),
             };
             if let Ok(ended) = self.ended.try_recv() {
                 return Err(ended.explain(log));
             }
-            // A server that loads its data answers that it does, and may take as long as it takes.
-            let loading = format!("{refused:#}").contains("LOADING");
-            if !loading && Instant::now() > deadline {
-                return Err(refused.context(tail(log)));
+            if let Some(error) = refused.filter(|_| Instant::now() > deadline) {
+                return Err(error.context(tail(log)));
             }
             thread::sleep(RETRY_AFTER);
         }

@@ -45,12 +45,16 @@ impl Keyfold {
     /// Starts it on a free port, and waits for the line that says it listens.
     pub(crate) fn serve(args: &[&str]) -> Self {
         let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
-        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
         let address = line.strip_prefix("listening on ").and_then(|address| address.trim_end().parse().ok());
-        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
+        let Some(address) = address else {
+            let mut log = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+            panic!("no address in {line:?}; {log}");
+        };
         Self { child, stdout, address }
     }
 

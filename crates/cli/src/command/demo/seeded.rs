@@ -42,9 +42,13 @@ pub(crate) fn sets(records: usize) -> Vec<(DataSet, String)> {
     };
     let layout = |keys: &str, rest: &str| format!("[[namespace]]\nkeys = \"{keys}\"\n{rest}\n");
     vec![
-        set("counters", counter, layout("user:{id:int}:logins", "bucket = { span = 128 }")),
+        set("counters", counter, layout("user:{id:int}:logins", &format!("bucket = {{ span = {ENTRIES} }}"))),
         set("sessions", session, layout("sess:{id:uuid}", &format!("bucket = {{ count = {buckets} }}"))),
-        set("users, JSON", user, layout("profile:{id:int}", "bucket = { span = 64 }\nvalue_limit = 320")),
+        set(
+            "users, JSON",
+            user,
+            layout("profile:{id:int}", &format!("bucket = {{ span = {ENTRIES} }}\nvalue_limit = 320")),
+        ),
         set("rate limits, TTL", rate, layout("rate:{ip}:{window:int}", &format!("bucket = {{ count = {buckets} }}"))),
     ]
 }
