@@ -106,10 +106,10 @@ impl Session {
             Route::Session(command) => self.begin_session(*command, args, env, io),
             Route::Queue(queued) => self.enqueue(queued.clone(), io),
             Route::Probe { refusal } => self.begin_probe(args, refusal.clone(), io),
-            Route::AbortExec(message) => {
+            Route::AbortExec { message, own } => {
                 self.queue = None;
                 let answer = format!("-{message}\r\n").into_bytes();
-                if self.watched.is_none() {
+                if !own {
                     io.answer.extend(answer);
                     return Begun::Answered;
                 }
@@ -408,13 +408,8 @@ impl Session {
         sent(Kind::Flush, 1, true)
     }
 
-    /// On a connection of its own, there. On a shared one: to the database asked for, which says whether there
-    /// is one, and back.
+    /// On a shared connection: to the database asked for, which says whether there is one, and back.
     fn begin_select(&mut self, database: u32, args: &[&[u8]], io: &mut Io<'_>) -> Begun {
-        if self.has_own_state() {
-            write_command(io.wire, &[b"SELECT", args[1]]);
-            return sent(Kind::Then(Some(Effect::Database(database))), 1, true);
-        }
         write_command(io.wire, &[b"SELECT", args[1]]);
         write_command(io.wire, &[b"SELECT", itoa::Buffer::new().format(self.database).as_bytes()]);
         sent(Kind::Select { database, answer: None }, 2, true)
