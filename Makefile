@@ -30,12 +30,16 @@ demo-all: ## fold every *.jsonl.gz of a directory (DIR=directory)
 	@scripts/ensure-server
 	cargo run --release -p keyfold -- demo $(foreach file,$(sort $(wildcard $(DIR)/*.jsonl.gz)),--data $(file))
 
-bench: ## measure memory and speed on the servers at hand
+bench: ## measure memory, speed and idle connections on the servers at hand (ARGS='memory --server valkey')
 	@scripts/ensure-server
-	cargo run --release -p keyfold-testkit --bin bench
+	cargo run --release -p keyfold-testkit --bin bench -- $(ARGS)
 
-fuzz: ## run one fuzz target (TARGET=name, FUZZ_SECONDS=60); without TARGET, list them
-	cd fuzz && $(if $(TARGET),cargo fuzz run --sanitizer none $(TARGET) -- -max_total_time=$(FUZZ_SECONDS),cargo fuzz list)
+fuzz: ## run every fuzz target for a minute (TARGET=name for one of them, FUZZ_SECONDS=60)
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked
+	cargo fuzz build --sanitizer none
+	@for target in $(or $(TARGET),$$(cargo fuzz list)); do \
+	  echo "== $$target" && cargo fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
 
 command-table: servers ## make the core's command table again from the servers at hand
 	scripts/command-table

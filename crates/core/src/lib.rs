@@ -15,7 +15,10 @@
 //! | [`session`] | one client's connection, and the way of each of its requests |
 //! | [`stats`] | what is counted of each namespace |
 //! | [`string`] | what each string command does to decoded values |
+//! | [`sweep`] | removing what has expired, and spilled values that nothing points to |
 //! | [`template`] | the shapes of families of keys |
+#![warn(clippy::unwrap_used)]
+
 pub mod access;
 pub mod command;
 pub mod exchange;
@@ -26,4 +29,5 @@ pub mod resp;
 pub mod session;
 pub mod stats;
 pub mod string;
+pub mod sweep;
 pub mod template;

@@ -18,6 +18,7 @@ pub struct NamespaceStats {
     spills: AtomicU64,
     conflicts: AtomicU64,
     has_spilled: AtomicBool,
+    warned: AtomicBool,
 }
 
 /// A namespace's counters at one moment.
@@ -62,6 +63,11 @@ impl NamespaceStats {
             spills: read(&self.spills),
             conflicts: read(&self.conflicts),
         }
+    }
+
+    /// True the first time: whoever asks may warn of what the counts show.
+    pub fn warn_once(&self) -> bool {
+        !self.warned.swap(true, Ordering::Relaxed)
     }
 
     /// Takes the counts of this namespace under an earlier layout along.

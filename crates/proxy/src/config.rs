@@ -34,6 +34,8 @@ pub struct Config {
     pub limits: Limits,
     /// Bounds on waiting.
     pub timeouts: Timeouts,
+    /// How what has expired is removed.
+    pub sweep: Sweeping,
 }
 
 impl Config {
@@ -50,6 +52,7 @@ impl Config {
             allow_open: false,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            sweep: Sweeping::default(),
         }
     }
 
@@ -130,6 +133,21 @@ impl Default for Timeouts {
             handshake: Duration::from_secs(10),
             shutdown: Duration::from_secs(10),
         }
+    }
+}
+
+/// How the sweep goes about it.
+#[derive(Clone, Debug)]
+pub struct Sweeping {
+    /// Fields looked at in a second (`--sweep-rate`); zero: none, for where another proxy does it.
+    pub fields_per_second: u32,
+    /// Rest between two walks over the keyspace.
+    pub pause: Duration,
+}
+
+impl Default for Sweeping {
+    fn default() -> Self {
+        Self { fields_per_second: 20_000, pause: Duration::from_secs(10) }
     }
 }
 

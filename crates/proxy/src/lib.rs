@@ -24,13 +24,17 @@
 //! | `worker` | one thread and what its tasks share |
 //! | `client` | a client: its requests, slots and answers |
 //! | `upstream` | connections to the server: shared, own, for errands |
+//! | `folding`, `sweep` | the layout in use; removing what has expired |
 //! | `socket`, `inbox`, `outbox`, `tls` | bytes in and out |
 //! | `clock`, `nonce`, `backoff`, `stats` | the server's time, unique numbers, waiting, counting |
+#![warn(clippy::unwrap_used)]
+
 pub mod address;
 mod backoff;
 mod client;
 mod clock;
 pub mod config;
+mod folding;
 mod inbox;
 mod listen;
 mod nonce;
@@ -39,6 +43,7 @@ mod proxy;
 mod shutdown;
 mod socket;
 mod stats;
+mod sweep;
 mod tls;
 mod upstream;
 mod worker;

@@ -5,15 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use keyfold_core::stats::Stats as NamespaceStats;
+use keyfold_core::layout::Layout;
+use keyfold_core::stats::Counts;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::address::{ListenAddress, Route};
 use crate::config::Config;
+use crate::folding::{self, Folding};
 use crate::listen::{self, Listener, Room};
 use crate::shutdown::{Phase, Signals, Stopper};
 use crate::stats::{Stats, Totals};
+use crate::sweep;
 use crate::tls::{self, TlsError};
 use crate::worker::{self, Order, Task, Worker};
 
@@ -72,7 +75,7 @@ pub struct Handle {
     room: Arc<Room>,
     stats: Vec<Arc<Stats>>,
     /// What the core counts, by namespace.
-    namespaces: Arc<NamespaceStats>,
+    folding: watch::Receiver<Arc<Folding>>,
 }
 
 /// Starts a proxy on threads of its own, and returns once it listens.
@@ -91,11 +94,15 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     }
     let config = Arc::new(config);
     let (stopper, phase) = Stopper::new();
-    let namespaces = Arc::new(NamespaceStats::new(config.layout.namespaces().len()));
+    let (folding_sender, folding) = watch::channel(Arc::new(Folding::new(Arc::clone(&config.layout))));
     let room = Room::new(config.worker_count(), config.limits.max_clients);
-    let mut handle = Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], namespaces };
+    let mut handle = Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], folding };
     for _ in 0..config.worker_count() {
         handle.spawn_worker(&config, server_tls.clone(), phase.clone())?;
+    }
+    handle.spawn(folding::keep(handle.workers.clone(), folding_sender));
+    if config.sweep.fields_per_second > 0 {
+        handle.spawn(sweep::sweep(Arc::clone(&config)));
     }
     handle.spawn_acceptor(listeners, phase)?;
     Ok(handle)
@@ -158,9 +165,15 @@ impl Handle {
         }
     }
 
-    /// What each namespace's keys went through.
-    pub fn namespaces(&self) -> &NamespaceStats {
-        &self.namespaces
+    /// The layout that is served.
+    pub fn layout(&self) -> Arc<Layout> {
+        Arc::clone(&self.folding.borrow().layout)
+    }
+
+    /// What each namespace's keys went through so far, in the order of the layout.
+    pub fn namespaces(&self) -> Vec<Counts> {
+        let folding = Arc::clone(&self.folding.borrow());
+        folding.layout.iter().map(|(index, _)| folding.namespaces.namespace(index).counts()).collect()
     }
 
     /// Runs a task in the background of the first worker, given a connection to the server of its own. It is
@@ -226,10 +239,10 @@ impl Handle {
         let (sender, orders) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::default());
         let (config, counted) = (Arc::clone(config), Arc::clone(&stats));
-        let namespaces = Arc::clone(&self.namespaces);
+        let folding = Arc::clone(&self.folding.borrow());
         let thread = std::thread::Builder::new().name(format!("keyfold-{}", self.workers.len())).spawn(move || {
             // Made on its thread, where it stays: a worker holds what can't move to another.
-            let worker = Worker::new(config, server_tls, counted, namespaces).map_err(io::Error::other)?;
+            let worker = Worker::new(config, server_tls, counted, folding).map_err(io::Error::other)?;
             worker::run(worker, orders, phase)
         })?;
         self.workers.push(sender);

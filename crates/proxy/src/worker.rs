@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::exchange::{Env, ServerInfo};
-use keyfold_core::stats::Stats as NamespaceStats;
 use slab::Slab;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
@@ -22,6 +21,7 @@ use crate::backoff::Backoff;
 use crate::client::{self, Client};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::folding::Folding;
 use crate::inbox::SCRATCH_BYTES;
 use crate::listen::{Arrival, greet};
 use crate::nonce::Nonces;
@@ -31,6 +31,9 @@ use crate::upstream::{Errand, Lanes, LinkError};
 
 /// How often connections are looked after. Timeouts are counted in these.
 const TICK: Duration = Duration::from_secs(1);
+
+/// How often it is looked for namespaces whose values spill, in ticks.
+const WARN_TICKS: u32 = 10;
 
 /// How often the server is asked for its time.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(5);
@@ -42,6 +45,10 @@ pub type Task = Box<dyn FnOnce(Errand) -> Pin<Box<dyn Future<Output = ()>>> + Se
 pub(crate) enum Order {
     Serve(Arrival),
     Run(Task),
+    /// Begin no request; say once none is under way.
+    Pause(oneshot::Sender<bool>),
+    /// Go on, perhaps by another layout.
+    Resume(Option<Arc<Folding>>),
 }
 
 /// What the tasks of one worker share.
@@ -60,7 +67,10 @@ pub(crate) struct Worker {
     /// Ticks since the start.
     pub(crate) tick: Cell<u32>,
     pub(crate) stats: Arc<Stats>,
-    namespaces: Arc<NamespaceStats>,
+    /// The layout in use.
+    pub(crate) folding: RefCell<Arc<Folding>>,
+    /// No request begins.
+    pub(crate) paused: Cell<bool>,
     server_tls: Option<Arc<ClientConfig>>,
     /// The last client has gone.
     empty: Notify,
@@ -71,7 +81,7 @@ impl Worker {
         config: Arc<Config>,
         server_tls: Option<Arc<ClientConfig>>,
         stats: Arc<Stats>,
-        namespaces: Arc<NamespaceStats>,
+        folding: Arc<Folding>,
     ) -> Result<Self, getrandom::Error> {
         Ok(Self {
             config,
@@ -84,7 +94,8 @@ impl Worker {
             stopping: Cell::new(false),
             tick: Cell::new(0),
             stats,
-            namespaces,
+            folding: RefCell::new(folding),
+            paused: Cell::new(false),
             server_tls,
             empty: Notify::new(),
         })
@@ -93,13 +104,14 @@ impl Worker {
     /// What the core takes from outside. The one place that knows what that is.
     pub(crate) fn with_env<R>(&self, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
         let server = self.server.borrow();
+        let folding = self.folding.borrow();
         let mut nonces = || self.nonces.draw();
         body(&mut Env {
             now_ms: self.clock.now_ms(),
             nonces: &mut nonces,
             server: &server,
-            layout: &self.config.layout,
-            stats: &self.namespaces,
+            layout: &folding.layout,
+            stats: &folding.namespaces,
             users: &self.config.users,
         })
     }
@@ -128,6 +140,9 @@ impl Worker {
             client.check(tick, idle, stall);
         }
         self.lanes.check(tick, ticks(timeouts.server));
+        if tick.is_multiple_of(WARN_TICKS) {
+            self.folding.borrow().warn_of_spills();
+        }
     }
 }
 
@@ -190,6 +205,8 @@ fn spawn_order(order: Order, worker: &Rc<Worker>) {
                 drop(seat);
             });
         }
+        Order::Pause(done) => drop(spawn_local(Rc::clone(worker).pause(done))),
+        Order::Resume(next) => worker.resume(next),
         Order::Run(task) => drop(spawn_local(task(Errand::new(Rc::clone(worker))))),
     }
 }

@@ -1,5 +1,7 @@
 //! What idle connections cost. Alone in its process, because it looks at the process's memory.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
 use std::fs;
 
 use keyfold_core::layout::Layout;

@@ -4,14 +4,30 @@
 //! | --- | --- |
 //! | [`servers`] | every Redis and Valkey that this machine has |
 //! | [`server`] | one of them, started on a free port for as long as a test needs it |
+//! | [`subject`] | the `keyfold` program in front of one of them |
 //! | [`wire`] | a blocking connection that hands out replies byte for byte |
 //! | [`reply`] | where a reply ends, and what it says |
+//! | [`sides`] | a plain server and a subject, asked the same |
+//! | [`compare`] | when their replies are the same answer |
+//! | [`conformance`] | scripted conversations of every command, run on both |
+//! | [`differential`] | random ones, shrunk where they differ |
+//! | [`model`] | a fake server and a naive model: folding compared without any server |
+//! | [`random`] | choices that a seed repeats |
+pub mod compare;
+pub mod conformance;
+pub mod differential;
+pub mod model;
+pub mod random;
 pub mod reply;
 pub mod server;
 pub mod servers;
+pub mod sides;
+pub mod subject;
 pub mod wire;
 
 pub use reply::{Scanner, Value};
 pub use server::Server;
 pub use servers::{Binary, Flavor, Version, found};
+pub use sides::Sides;
+pub use subject::Subject;
 pub use wire::Wire;

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -143,6 +143,11 @@ impl Server {
     /// The path of its unix socket.
     pub fn unix_socket(&self) -> &Path {
         &self.unix_socket
+    }
+
+    /// 127.0.0.1 and the port.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     /// `redis://127.0.0.1:<port>`.

@@ -9,9 +9,13 @@ local function run()
 end
 for _ = 1, tonumber(ARGV[1]) do
   local found = run()
+  local expected = ARGV[at]
   if type(found) == 'table' then found = found.ok end
-  if type(found) == 'number' then found = string.format('%.0f', found) end
-  if (found and '+' .. found or '-') ~= ARGV[at] then return 0 end
+  if type(found) == 'number' then
+    if found ~= tonumber(string.sub(expected, 2)) then return 0 end
+  elseif (found and '+' .. found or '-') ~= expected then
+    return 0
+  end
   at = at + 1
 end
 while at <= #ARGV do run() end

@@ -1,69 +1,151 @@
 //! A command of another type (a list's, a hash's …) that names a folded key, whose keys are strings.
 //!
-//! Where the key exists the answer is WRONGTYPE. Where it doesn't, a command that only reads, or that can
-//! only take away, goes to the server as it came, which has no such key either; one that would create a key
-//! of its type is refused.
+//! A key that exists is shown to the server as what it is, a string under a scratch name, so that the server
+//! itself answers: WRONGTYPE, or whatever it finds wrong first. A key that doesn't exist the server doesn't have
+//! either, so a command that only reads, or that can only take away, goes to it as it came; one that would
+//! create a key of its type is refused.
 
+use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{Effect, Env, Io, Step};
-use crate::resp::{Answer, Protocol, write_command};
-use crate::string::{Held, Space, WRONG_TYPE};
+use crate::resp::{Answer, Protocol};
+use crate::string::{Held, SCRATCH, Space};
+
+/// What such a command comes to.
+#[derive(Clone, Debug)]
+pub(crate) struct OnOtherType {
+    /// Where the folded keys are among its arguments.
+    pub(crate) folded: Vec<usize>,
+    /// It writes HyperLogLogs, which are strings of their own form.
+    pub(crate) writes_hyperloglog: bool,
+    /// The error where no key exists and the command would create one.
+    pub(crate) refusal: Option<String>,
+}
+
+/// What is to be done about one.
+#[derive(Debug)]
+pub(crate) enum Verdict<'a> {
+    /// It is refused with this error.
+    Refused(&'a str),
+    /// It goes to the server as it came.
+    PassedOn,
+    /// These commands are for the server; the reply to the one at this index is the answer.
+    OnScratch(Commands, usize),
+}
+
+const FOLDED_HYPERLOGLOG: &str =
+    "ERR keyfold: HyperLogLog commands are not supported on folded keys; keep them under other names";
+
+impl OnOtherType {
+    /// Says what is to be done, where `space` holds the folded keys. The scratch names begin with `scratch`.
+    pub(crate) fn judge(&self, args: &[Vec<u8>], space: &Space, scratch: &[u8]) -> Verdict<'_> {
+        let mut shown: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let mut scratches: Vec<(Vec<u8>, &[u8])> = Vec::new();
+        let mut names = Vec::new();
+        for index in &self.folded {
+            let Some(Held::String(entry)) = args.get(*index).map(|key| space.held(key)) else { continue };
+            if self.writes_hyperloglog && entry.value.starts_with(b"HYLL") {
+                return Verdict::Refused(FOLDED_HYPERLOGLOG);
+            }
+            names.push(*index);
+            scratches.push(([scratch, names.len().to_string().as_bytes()].concat(), &entry.value));
+        }
+        if scratches.is_empty() {
+            return self.refusal.as_deref().map_or(Verdict::PassedOn, Verdict::Refused);
+        }
+        let mut commands = Commands::default();
+        for (index, (name, value)) in names.iter().zip(&scratches) {
+            commands.push(&[b"SET", name, value]);
+            shown[*index] = name;
+        }
+        let answer_at = scratches.len();
+        commands.push(&shown);
+        for (name, _) in &scratches {
+            commands.push(&[b"DEL", name]);
+        }
+        Verdict::OnScratch(commands, answer_at)
+    }
+}
 
 /// Such a command under way.
 #[derive(Debug)]
 pub(crate) struct Foreign {
     protocol: Protocol,
-    load: Load,
     args: Vec<Vec<u8>>,
-    /// The error where no key exists and the command would create one.
-    refusal: Option<String>,
-    passed_on: bool,
+    foreign: OnOtherType,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Loading(Load),
+    /// The server answers; which of the replies counts.
+    Asking(Batch, usize),
 }
 
 impl Foreign {
     /// Reads the folded keys; with the number of replies to come.
     pub(crate) fn start(
         args: &[&[u8]],
-        folded: &[usize],
-        refusal: Option<String>,
+        foreign: &OnOtherType,
         protocol: Protocol,
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        let mut load = Load::new(env, folded.iter().map(|index| args[*index]));
+        let mut load = Load::new(env, foreign.folded.iter().map(|index| args[*index]));
         let replies = load.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
-        (Self { protocol, load, args, refusal, passed_on: false }, replies)
+        (Self { protocol, args, foreign: foreign.clone(), phase: Phase::Loading(load) }, replies)
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        if self.passed_on {
-            io.answer.extend_from_slice(reply);
+        match &mut self.phase {
+            Phase::Loading(load) => match load.handle_reply(reply, env, io.wire) {
+                Loading::Wait => Step::Wait,
+                Loading::More(replies) => Step::More(replies),
+                Loading::Failed(error) => done(io, &error),
+                Loading::Ready => self.loaded(env, io),
+            },
+            Phase::Asking(batch, answer_at) => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                match batch.take() {
+                    Ok(replies) => done(io, replies.get(*answer_at).map_or(&[], Vec::as_slice)),
+                    Err(error) => done(io, &error),
+                }
+            }
+        }
+    }
+
+    fn loaded(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let mut space = Space::new(env.now_ms);
+        if let Phase::Loading(load) = &self.phase
+            && let Err(message) = load.fill(&mut space)
+        {
+            Answer::new(io.answer, self.protocol).error(&message);
             return Step::Done(Effect::None);
         }
-        match self.load.handle_reply(reply, env, io.wire) {
-            Loading::Wait => return Step::Wait,
-            Loading::More(replies) => return Step::More(replies),
-            Loading::Failed(error) => {
-                io.answer.extend(error);
+        let (commands, answer_at) = match self.foreign.judge(&self.args, &space, SCRATCH) {
+            Verdict::Refused(error) => {
+                Answer::new(io.answer, self.protocol).error(error);
                 return Step::Done(Effect::None);
             }
-            Loading::Ready => {}
-        }
-        let mut space = Space::new(env.now_ms);
-        let filled = self.load.fill(&mut space);
-        let exists = self.load.keys().iter().any(|key| *space.held(&key.logical) != Held::Nothing);
-        let mut answer = Answer::new(io.answer, self.protocol);
-        match (filled, &self.refusal) {
-            (Err(message), _) => answer.error(&message),
-            (Ok(()), _) if exists => answer.error(WRONG_TYPE),
-            (Ok(()), Some(refusal)) => answer.error(refusal),
-            (Ok(()), None) => {
-                write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                self.passed_on = true;
-                return Step::More(1);
+            Verdict::PassedOn => {
+                let mut commands = Commands::default();
+                commands.push(&self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                (commands, 0)
             }
-        }
-        Step::Done(Effect::None)
+            Verdict::OnScratch(commands, answer_at) => (commands, answer_at),
+        };
+        let batch = Batch::send_atomic(&commands, io.wire);
+        let replies = batch.left();
+        self.phase = Phase::Asking(batch, answer_at);
+        Step::More(replies)
     }
+}
+
+fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
+    io.answer.extend_from_slice(answer);
+    Step::Done(Effect::None)
 }

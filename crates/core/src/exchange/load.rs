@@ -65,6 +65,15 @@ impl Key {
         !matches!(self.found, Found::Nothing)
     }
 
+    /// Whether the same bytes lie in its place.
+    pub(crate) fn holds_the_same(&self, other: &Self) -> bool {
+        match (&self.found, &other.found) {
+            (Found::Nothing, Found::Nothing) => true,
+            (Found::Field { stored, .. }, Found::Field { stored: other, .. }) => stored == other,
+            _ => false,
+        }
+    }
+
     /// When the bucket's value expires, where it does.
     pub(crate) fn field_expires_at_ms(&self) -> Option<i64> {
         let Found::Field { stored, .. } = &self.found else { return None };

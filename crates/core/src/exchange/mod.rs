@@ -7,17 +7,19 @@
 //! another connection's replies.
 
 use crate::access::Users;
-use crate::layout::Layout;
+use crate::layout::{Epoch, Layout};
 use crate::resp::{Answer, Protocol, Reply};
 use crate::stats::Stats;
 
 mod attempt;
 mod batch;
+mod copy;
 mod foreign;
 pub(crate) mod info;
 pub(crate) mod keyspace;
 mod load;
 pub(crate) mod native;
+pub(crate) mod probe;
 mod script;
 mod store;
 pub(crate) mod transaction;
@@ -25,8 +27,10 @@ mod work;
 
 pub(crate) use attempt::{Attempt, SimpleSet};
 pub(crate) use batch::Batch;
-pub(crate) use foreign::Foreign;
-pub(crate) use store::encode_field;
+pub(crate) use copy::{Copy, CopyArguments};
+pub(crate) use foreign::{Foreign, OnOtherType};
+pub(crate) use script::CompareAndSet;
+pub(crate) use store::{RETIRE_MS, encode_field};
 pub(crate) use work::Work;
 
 /// What the core takes from outside while it works.
@@ -85,7 +89,7 @@ pub struct Io<'a> {
 }
 
 /// How an exchange goes on after a reply.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Step {
     /// It waits for the rest of the replies to what it has written.
     Wait,
@@ -96,22 +100,45 @@ pub enum Step {
 }
 
 /// What a finished exchange changes in its client's session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Effect {
     /// Nothing.
     None,
     /// The client is on this database now.
     Database(u32),
-    /// The client watches keys on its own lane. The first that expires does so at this time; the server
-    /// can't know.
-    Watching {
-        /// In milliseconds since 1970.
-        expires_at_ms: Option<i64>,
-    },
+    /// The client watches these keys too, on its own lane.
+    Watching(Watched),
     /// The client watches nothing any more.
     Unwatched,
+    /// A command of the client's transaction was refused.
+    SpoilQueue,
     /// The client is back to where it began, by RESET.
     Reset,
+}
+
+/// What WATCH found under keys.
+#[derive(Debug)]
+pub struct Watched {
+    pub(crate) keys: Vec<load::Key>,
+    /// The layout that said where they lie.
+    pub(crate) epoch: Epoch,
+    /// The time of the WATCH.
+    pub(crate) now_ms: i64,
+}
+
+impl Watched {
+    /// Adds what another WATCH found.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+    }
+
+    /// Whether something happened to a key that the server can't have noticed: it has expired, or belongs
+    /// elsewhere by now.
+    pub(crate) fn is_broken(&self, env: &Env<'_>) -> bool {
+        let expired =
+            |key: &load::Key| key.field_expires_at_ms().is_some_and(|at| (self.now_ms..env.now_ms).contains(&at));
+        self.epoch != env.layout.epoch() || self.keys.iter().any(expired)
+    }
 }
 
 /// A conversation under way.
@@ -133,6 +160,7 @@ pub(crate) enum Kind {
     Attempt(Box<Attempt>),
     Work(Box<Work>),
     Foreign(Box<Foreign>),
+    Copy(Box<Copy>),
     List(Box<keyspace::List>),
     Size(Box<keyspace::Size>),
     Random(Box<keyspace::Random>),
@@ -145,7 +173,12 @@ pub(crate) enum Kind {
         protocol: Protocol,
     },
     /// The one reply is the answer; then this has changed.
-    Then(Effect),
+    Then(Option<Effect>),
+    Probe(Box<probe::Probe>),
+    /// A write on the connection, then WAIT, whose reply is the answer.
+    Wait {
+        written: bool,
+    },
     Transaction(Box<transaction::Transaction>),
     Watch(Box<transaction::Watch>),
     /// EXEC of a client whose watched key has expired meanwhile: UNWATCH is sent, the answer is nil.
@@ -163,6 +196,11 @@ pub(crate) enum Kind {
 }
 
 impl Exchange {
+    /// Whether the server alone answers it, by one reply, on keys that no namespace has.
+    pub fn only_passes_on(&self) -> bool {
+        matches!(self.0, Kind::PassOn)
+    }
+
     /// Takes the next reply, which is whole.
     pub fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         match &mut self.0 {
@@ -173,6 +211,7 @@ impl Exchange {
             Kind::Delete(delete) => return delete.handle_reply(reply, env, io),
             Kind::Work(work) => return work.handle_reply(reply, env, io),
             Kind::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
+            Kind::Copy(copy) => return copy.handle_reply(reply, env, io),
             Kind::List(list) => return list.handle_reply(reply, env, io),
             Kind::Size(size) => return size.handle_reply(reply, env, io),
             Kind::Random(random) => return random.handle_reply(reply, env, io),
@@ -208,9 +247,18 @@ impl Exchange {
             }
             Kind::Then(effect) => {
                 io.answer.extend_from_slice(reply);
-                if !reply.starts_with(b"-") {
-                    return Step::Done(*effect);
+                if !reply.starts_with(b"-")
+                    && let Some(effect) = effect.take()
+                {
+                    return Step::Done(effect);
                 }
+            }
+            Kind::Probe(probe) => return probe.handle_reply(reply, io),
+            Kind::Wait { written } => {
+                if !std::mem::replace(written, true) {
+                    return Step::Wait;
+                }
+                io.answer.extend_from_slice(reply);
             }
             Kind::Flush => io.answer.extend(script::without_place(reply)),
             Kind::Silent(exchange) => {

@@ -9,7 +9,7 @@ use crate::resp::write_command;
 const SOURCE: &str = include_str!("compare_and_set.lua");
 
 /// SHA-1 of [`SOURCE`] in hex, as EVALSHA names it; a test keeps the two together.
-const SHA: &[u8] = b"90037af016fe897085958caacc14714a55efc27e";
+const SHA: &[u8] = b"d6735ebf3c42e9f04e9abfc7c593d3b8c0b136f8";
 
 /// Checks and writes for the script, as they are gathered.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,13 @@ impl CompareAndSet {
         self.check_args.push(command.len().to_string().into_bytes());
         self.check_args.extend(command.iter().map(|arg| arg.to_vec()));
         self.check_args.push(expected.map_or_else(|| b"-".to_vec(), |bytes| [b"+", bytes].concat()));
+    }
+
+    /// From here on checks and writes are in this database.
+    pub(crate) fn check_select(&mut self, database: u32) {
+        self.checks += 1;
+        let database = database.to_string();
+        self.check_args.extend(["2", "SELECT", &database, "+OK"].map(|arg| arg.as_bytes().to_vec()));
     }
 
     /// Runs `command`, whose second argument is its key, once all checks hold.
@@ -54,6 +61,11 @@ impl CompareAndSet {
     /// Appends the call with the script's text, for a server that answered NOSCRIPT.
     pub(crate) fn send_with_text(&self, wire: &mut Vec<u8>) {
         self.send_as(b"EVAL", SOURCE.as_bytes(), wire);
+    }
+
+    /// Appends the command that makes the server know the script; it has one reply.
+    pub(crate) fn send_load(wire: &mut Vec<u8>) {
+        write_command(wire, &[b"SCRIPT", b"LOAD", SOURCE.as_bytes()]);
     }
 
     fn send_as(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {

@@ -11,7 +11,7 @@ use crate::string::{Entry, Held, Space};
 
 /// How long a spilled value that nothing points to any more is still readable, for a reader that was told
 /// of it just before; after that the server removes it.
-const RETIRE_MS: &[u8] = b"5000";
+pub(crate) const RETIRE_MS: &[u8] = b"5000";
 
 /// What a field is set to, and the spilled value that must be written with it.
 pub(crate) struct Stored {

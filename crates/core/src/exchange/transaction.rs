@@ -3,17 +3,18 @@
 //! What doesn't touch a folded key goes to the server as it came, within MULTI and EXEC. What does is worked
 //! out here: the physical keys are watched, read, the commands run one after another on one space, and their
 //! writes join the others in the same MULTI. Where the watch was broken by another client it is all worked
-//! out again, unless the client itself was watching: then EXEC answers nil, as it must.
+//! out again, unless a key that the client itself watches has changed: then EXEC answers nil, as it must.
 
 use std::collections::BTreeSet;
 use std::mem;
 
 use crate::exchange::batch::{Batch, Commands};
-use crate::exchange::load::{Load, Loading};
+use crate::exchange::foreign::{OnOtherType, Verdict};
+use crate::exchange::load::{Key, Load, Loading};
 use crate::exchange::work::{ask_commands, read_help};
-use crate::exchange::{Effect, Env, Io, Step, store};
+use crate::exchange::{Effect, Env, Io, Step, Watched, store};
 use crate::resp::{Answer, Protocol, write_command};
-use crate::string::{self, Call, Run, Space, finish};
+use crate::string::{self, Ask, Call, Run, Space, finish};
 
 const MAX_ATTEMPTS: u32 = 1000;
 
@@ -28,9 +29,16 @@ pub(crate) struct Queued {
     pub(crate) run: Option<Run>,
     /// Whether one of its keys is folded.
     pub(crate) folded: bool,
+    /// Set for a command of another type on folded keys.
+    pub(crate) foreign: Option<OnOtherType>,
 }
 
 impl Queued {
+    /// A command that the server answers.
+    pub(crate) fn passed(args: &[&[u8]], keys: Vec<usize>, run: Option<Run>) -> Self {
+        Self { args: args.iter().map(|arg| arg.to_vec()).collect(), keys, run, folded: false, foreign: None }
+    }
+
     fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.keys.iter().filter_map(|index| self.args.get(*index)).map(Vec::as_slice)
     }
@@ -41,14 +49,24 @@ impl Queued {
 pub(crate) struct Transaction {
     protocol: Protocol,
     queue: Vec<Queued>,
-    /// The client has keys watched on this connection.
-    watching: bool,
+    /// What the client watches on this connection.
+    watched: Option<Watched>,
     load: Option<Load>,
     space: Space,
     phase: Phase,
-    /// The answers to the commands that were worked out; none for those the server answers.
-    answers: Vec<Option<Vec<u8>>>,
+    outcomes: Vec<Outcome>,
     attempts: u32,
+}
+
+/// What is known of a command's answer.
+#[derive(Clone, Debug)]
+enum Outcome {
+    /// It is yet to be worked out.
+    Open,
+    /// It was worked out.
+    Answer(Vec<u8>),
+    /// The server gives it.
+    Passed,
 }
 
 #[derive(Debug)]
@@ -56,6 +74,12 @@ enum Phase {
     Watching,
     Loading,
     Asking(Batch),
+    /// The server answers the command at this index; which of the replies counts.
+    Judging {
+        batch: Batch,
+        index: usize,
+        answer_at: usize,
+    },
     Committing(Batch),
     Unwatching,
 }
@@ -90,16 +114,16 @@ impl Transaction {
     /// The error that answers EXEC where the queue can't be carried out; nothing was written then.
     pub(crate) fn start(
         mut queue: Vec<Queued>,
-        watching: bool,
+        watched: Option<Watched>,
         protocol: Protocol,
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> Result<(Self, u32), String> {
         settle(&mut queue)?;
-        let answers = vec![None; queue.len()];
+        let outcomes = initial_outcomes(&queue);
         let space = Space::new(env.now_ms);
         let mut exec =
-            Self { protocol, queue, watching, load: None, space, phase: Phase::Watching, answers, attempts: 0 };
+            Self { protocol, queue, watched, load: None, space, phase: Phase::Watching, outcomes, attempts: 0 };
         let replies = if exec.queue.iter().any(|queued| queued.folded) {
             exec.load =
                 Some(Load::new(env, exec.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys)).watched());
@@ -144,6 +168,14 @@ impl Transaction {
                 self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
                 self.work_out(env, io)
             }
+            Phase::Judging { batch, index, answer_at } => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                let answer = batch.take().unwrap_or_default().into_iter().nth(*answer_at);
+                self.outcomes[*index] = Outcome::Answer(answer.unwrap_or_default());
+                self.work_out(env, io)
+            }
             Phase::Committing(batch) => {
                 if !batch.handle_reply(reply) {
                     return Step::Wait;
@@ -164,8 +196,13 @@ impl Transaction {
     }
 
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        if self.watch_is_broken() {
+            let mut nil = Vec::new();
+            Answer::new(&mut nil, self.protocol).nil_array();
+            return self.give_up(nil, io);
+        }
         self.space = Space::new(env.now_ms);
-        self.answers.fill(None);
+        self.outcomes = initial_outcomes(&self.queue);
         let filled = self.load.as_ref().map_or(Ok(()), |load| load.fill(&mut self.space));
         match filled {
             Ok(()) => self.work_out(env, io),
@@ -175,21 +212,27 @@ impl Transaction {
 
     /// Runs the commands that have no answer yet, in order, until one needs the server's help.
     fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        for (queued, slot) in self.queue.iter().zip(&mut self.answers) {
-            let Some(run) = queued.run.filter(|_| queued.folded && slot.is_none()) else { continue };
-            let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
-            let mut out = Vec::new();
-            let mut answer = Answer::new(&mut out, self.protocol);
-            let flow = run(&Call { args: &args }, &mut self.space, &mut answer);
-            if let Err(ask) = finish(flow, &mut answer) {
-                // EXEC would end the watch, so these go without MULTI, on a scratch key of their own.
-                let scratch = format!("{}:{:x}", String::from_utf8_lossy(string::SCRATCH), (env.nonces)());
-                let batch = Batch::send(&ask_commands(&ask, scratch.as_bytes()), io.wire);
-                let replies = batch.left();
-                self.phase = Phase::Asking(batch);
-                return Step::More(replies);
+        for (index, queued) in self.queue.iter().enumerate() {
+            if !matches!(self.outcomes[index], Outcome::Open) {
+                continue;
             }
-            *slot = Some(out);
+            // EXEC would end the watch, so what the server is asked goes without MULTI, on a scratch key of its own.
+            let scratch = format!("{}:{:x}:", String::from_utf8_lossy(string::SCRATCH), (env.nonces)()).into_bytes();
+            let (commands, answer_at) = match run_queued(queued, &mut self.space, self.protocol, &scratch) {
+                Worked::Out(known) => {
+                    self.outcomes[index] = known;
+                    continue;
+                }
+                Worked::Asks(ask) => (ask_commands(&ask, &scratch), None),
+                Worked::Shows(commands, answer_at) => (commands, Some(answer_at)),
+            };
+            let batch = Batch::send(&commands, io.wire);
+            let replies = batch.left();
+            self.phase = match answer_at {
+                Some(answer_at) => Phase::Judging { batch, index, answer_at },
+                None => Phase::Asking(batch),
+            };
+            return Step::More(replies);
         }
         let keys = self.load.as_ref().map_or(&[][..], Load::keys);
         match store::plan_writes(env, keys, &self.space) {
@@ -200,7 +243,8 @@ impl Transaction {
 
     fn commit(&mut self, writes: &[Vec<Vec<u8>>], wire: &mut Vec<u8>) -> u32 {
         let mut commands = Commands::default();
-        let passed = self.queue.iter().filter(|queued| !queued.folded).map(|queued| &queued.args);
+        let outcomes = self.queue.iter().zip(&self.outcomes);
+        let passed = outcomes.filter(|(_, outcome)| matches!(outcome, Outcome::Passed)).map(|(queued, _)| &queued.args);
         for command in passed.chain(writes) {
             commands.push(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }
@@ -210,17 +254,35 @@ impl Transaction {
         replies
     }
 
-    /// The watch was broken: the client's own, which ends here, or ours, which begins again.
+    /// The watch was broken. Where it was ours alone, or by another key of a bucket in which the client watches
+    /// a key, it begins again.
     fn aborted(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         for place in self.load.iter().flat_map(|load| load.keys()).filter_map(|key| key.place.as_ref()) {
             env.stats.namespace(place.namespace).count_conflict();
         }
         self.attempts += 1;
-        if self.watching || self.attempts == MAX_ATTEMPTS {
-            Answer::new(io.answer, self.protocol).nil_array();
-            return Step::Done(Effect::Unwatched);
+        let folded_only =
+            self.watched.as_ref().is_none_or(|watched| watched.keys.iter().all(|key| key.bucket().is_some()));
+        if !folded_only || self.attempts == MAX_ATTEMPTS {
+            return self.answer_nil(io);
         }
+        // From now on the watched keys are read too, to see whether it was one of them.
+        let watched = self.watched.iter().flat_map(|watched| &watched.keys).map(|key| key.logical.as_slice());
+        let queued = self.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys);
+        self.load = Some(Load::new(env, queued.chain(watched)).watched());
         Step::More(self.watch(io.wire))
+    }
+
+    /// Whether a key that the client watches holds something else than it did at its WATCH.
+    fn watch_is_broken(&self) -> bool {
+        let Some((load, watched)) = self.load.as_ref().zip(self.watched.as_ref()) else { return false };
+        let now = |key: &Key| load.keys().iter().find(|known| known.logical == key.logical);
+        self.attempts > 0 && watched.keys.iter().any(|key| now(key).is_none_or(|now| !now.holds_the_same(key)))
+    }
+
+    fn answer_nil(&mut self, io: &mut Io<'_>) -> Step {
+        Answer::new(io.answer, self.protocol).nil_array();
+        Step::Done(Effect::Unwatched)
     }
 
     /// Answers with an error; the watch must not outlive it.
@@ -234,9 +296,10 @@ impl Transaction {
     fn finish(&mut self, replies: Vec<Vec<u8>>, io: &mut Io<'_>) -> Step {
         let mut replies = replies.into_iter();
         Answer::new(io.answer, self.protocol).array(self.queue.len());
-        for slot in mem::take(&mut self.answers) {
-            if let Some(answer) = slot.or_else(|| replies.next()) {
-                io.answer.extend(answer);
+        for outcome in mem::take(&mut self.outcomes) {
+            match outcome {
+                Outcome::Answer(answer) => io.answer.extend(answer),
+                Outcome::Open | Outcome::Passed => io.answer.extend(replies.next().unwrap_or_default()),
             }
         }
         Step::Done(Effect::Unwatched)
@@ -248,7 +311,40 @@ fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
     Step::Done(Effect::Unwatched)
 }
 
-/// WATCH: the physical keys, and when the values under them expire, which no server would notice.
+fn initial_outcomes(queue: &[Queued]) -> Vec<Outcome> {
+    queue.iter().map(|queued| if queued.folded { Outcome::Open } else { Outcome::Passed }).collect()
+}
+
+/// What came of working one command out.
+enum Worked {
+    Out(Outcome),
+    /// The server's help is needed.
+    Asks(Ask),
+    /// The server answers these, at this index.
+    Shows(Commands, usize),
+}
+
+/// Works one command out.
+fn run_queued(queued: &Queued, space: &mut Space, protocol: Protocol, scratch: &[u8]) -> Worked {
+    let mut out = Vec::new();
+    let mut answer = Answer::new(&mut out, protocol);
+    if let Some(foreign) = &queued.foreign {
+        match foreign.judge(&queued.args, space, scratch) {
+            Verdict::Refused(error) => answer.error(error),
+            Verdict::PassedOn => return Worked::Out(Outcome::Passed),
+            Verdict::OnScratch(commands, answer_at) => return Worked::Shows(commands, answer_at),
+        }
+    } else if let Some(run) = queued.run {
+        let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
+        if let Err(ask) = finish(run(&Call { args: &args }, space, &mut answer), &mut answer) {
+            return Worked::Asks(ask);
+        }
+    }
+    Worked::Out(Outcome::Answer(out))
+}
+
+/// WATCH: the physical keys, and what lies under them: that a value expires no server would notice, and a
+/// bucket changes more often than the key.
 #[derive(Debug)]
 pub(crate) struct Watch {
     load: Load,
@@ -279,8 +375,8 @@ impl Watch {
             Loading::More(replies) => Step::More(replies),
             Loading::Ready | Loading::Failed(_) => {
                 io.answer.extend(self.answer.take().unwrap_or_default());
-                let live = self.load.keys().iter().filter_map(|key| key.field_expires_at_ms());
-                Step::Done(Effect::Watching { expires_at_ms: live.filter(|at| *at >= env.now_ms).min() })
+                let keys = self.load.keys().to_vec();
+                Step::Done(Effect::Watching(Watched { keys, epoch: env.layout.epoch(), now_ms: env.now_ms }))
             }
         }
     }

@@ -131,12 +131,12 @@ impl Work {
     }
 }
 
-/// The commands of an ask, on this scratch key.
+/// The commands of an ask, on this scratch key; it is the first argument of each.
 pub(crate) fn ask_commands(ask: &Ask, scratch: &[u8]) -> Commands {
     let mut commands = Commands::default();
     for command in &ask.commands {
-        let args: Vec<&[u8]> =
-            command.iter().map(|arg| if arg == string::SCRATCH { scratch } else { arg.as_slice() }).collect();
+        let mut args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+        args[1] = scratch;
         commands.push(&args);
     }
     commands

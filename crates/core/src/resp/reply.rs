@@ -70,13 +70,12 @@ struct Head {
 impl Head {
     fn read(input: &[u8], start: usize) -> Result<Option<Self>, ReplyError> {
         let Some(&kind) = input.get(start) else { return Ok(None) };
-        let Some(line) = memchr::memchr(b'\r', &input[start..]) else {
-            return if known(kind) { Ok(None) } else { Err(ReplyError::UnknownType(kind)) };
-        };
-        let end = start + line + 2;
-        if end > input.len() {
-            return Ok(None);
+        if !known(kind) {
+            return Err(ReplyError::UnknownType(kind));
         }
+        let ends = |at: &usize| input.get(start + at + 1) == Some(&b'\n');
+        let Some(line) = memchr::memchr_iter(b'\r', &input[start..]).find(ends) else { return Ok(None) };
+        let end = start + line + 2;
         let text = start + 1..start + line;
         let count = || parse_integer(&input[text.clone()]).ok_or(ReplyError::Length);
         let (payload_bytes, elements) = match kind {
@@ -263,8 +262,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_ends_at_both_its_bytes() {
+        assert_eq!(ReplyScanner::default().scan(b"+a\rb\r"), Ok(None));
+        assert_eq!(ReplyScanner::default().scan(b"+a\rb\r\n"), Ok(Some(6)));
+        assert_eq!(Reply::parse(b"+a\rb\r\n"), Ok(Reply::Simple(b"a\rb")));
+    }
+
+    #[test]
     fn what_is_no_reply_is_an_error() {
         assert_eq!(ReplyScanner::default().scan(b"HTTP/1.1"), Err(ReplyError::UnknownType(b'H')));
+        assert_eq!(ReplyScanner::default().scan(b"H\r"), Err(ReplyError::UnknownType(b'H')));
         assert_eq!(ReplyScanner::default().scan(b"$x\r\n"), Err(ReplyError::Length));
         assert_eq!(ReplyScanner::default().scan(b"%9223372036854775807\r\n"), Ok(None));
     }

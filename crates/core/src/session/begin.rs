@@ -1,7 +1,10 @@
 //! Starts a request whose plan has been met.
 
+use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction, Watch};
-use crate::exchange::{Attempt, Effect, Env, Exchange, Foreign, Io, Kind, SimpleSet, Work, info, keyspace, native};
+use crate::exchange::{
+    Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, SimpleSet, Work, info, keyspace, native,
+};
 use crate::layout::{Place, STORED_KEY};
 use crate::resp::{Answer, write_command};
 use crate::session::client_command::ReplyMode;
@@ -11,6 +14,9 @@ use crate::session::{Begun, Lane, Plan, Session};
 use crate::string::Run;
 
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
+
+/// Written before WAIT, so that its connection has a write to wait for that comes after all others.
+const WAIT_KEY: &[u8] = b"keyfold:wait";
 
 /// How a request that was sent goes on.
 fn sent(kind: Kind, replies: u32, hold: bool) -> Begun {
@@ -84,8 +90,8 @@ impl Session {
                 sent(Kind::PassOn, 1, false)
             }
             Route::Many { name, run, keys, write } => self.begin_many(name, *run, keys, *write, args, env, io),
-            Route::Foreign { folded, refusal, .. } => {
-                let (foreign, replies) = Foreign::start(args, folded, refusal.clone(), protocol, env, io.wire);
+            Route::Foreign { foreign, .. } => {
+                let (foreign, replies) = Foreign::start(args, foreign, protocol, env, io.wire);
                 sent(Kind::Foreign(Box::new(foreign)), replies, true)
             }
             Route::Error(message) => {
@@ -98,7 +104,23 @@ impl Session {
                 Begun::Answered
             }
             Route::Session(command) => self.begin_session(*command, args, env, io),
-            Route::Queue { run, keys, folded } => self.enqueue(args, keys, *run, *folded, io),
+            Route::Queue(queued) => self.enqueue(queued.clone(), io),
+            Route::Probe { refusal } => self.begin_probe(args, refusal.clone(), io),
+            Route::AbortExec(message) => {
+                self.queue = None;
+                let answer = format!("-{message}\r\n").into_bytes();
+                if self.watched.is_none() {
+                    io.answer.extend(answer);
+                    return Begun::Answered;
+                }
+                write_command(io.wire, &[b"UNWATCH"]);
+                sent(Kind::Unwatch { answer }, 1, true)
+            }
+            Route::Wait => {
+                write_command(io.wire, &[b"SET", WAIT_KEY, b"", b"PX", b"1"]);
+                pass_on(args, raw, io);
+                sent(Kind::Wait { written: false }, 2, true)
+            }
             Route::Keyspace(command) => self.begin_keyspace(*command, args, raw, env, io),
             Route::Select { database } => self.begin_select(*database, args, io),
             Route::Watch => {
@@ -123,7 +145,7 @@ impl Session {
             }
             Route::Reset => {
                 pass_on(args, raw, io);
-                sent(Kind::Then(Effect::Reset), 1, true)
+                sent(Kind::Then(Some(Effect::Reset)), 1, true)
             }
         }
     }
@@ -219,8 +241,41 @@ impl Session {
             let replies = batch.left();
             return sent(Kind::SetMany(batch), replies, false);
         }
+        if name == "copy" {
+            match CopyArguments::read(args) {
+                Some(CopyArguments { database: Some(database), replace }) => {
+                    return self.begin_copy(run, database, replace, args, env, io);
+                }
+                Some(_) => {}
+                // The server says what is wrong, before it looks at any key.
+                None => {
+                    write_command(io.wire, args);
+                    return sent(Kind::PassOn, 1, false);
+                }
+            }
+        }
         let (work, replies) = Work::start(run, args, keys.iter().copied(), self.protocol, env, io.wire);
         sent(Kind::Work(Box::new(work)), replies, write)
+    }
+
+    /// COPY with a database named, which may be the client's own.
+    fn begin_copy(
+        &mut self,
+        run: Run,
+        database: u32,
+        replace: bool,
+        args: &[&[u8]],
+        env: &Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        if database == self.database {
+            let mut here = args[..3].to_vec();
+            here.extend(replace.then_some(&b"REPLACE"[..]));
+            let (work, replies) = Work::start(run, &here, [1, 2].into_iter(), self.protocol, env, io.wire);
+            return sent(Kind::Work(Box::new(work)), replies, true);
+        }
+        let (copy, replies) = Copy::start(args, self.database, database, replace, self.protocol, env, io.wire);
+        sent(Kind::Copy(Box::new(copy)), replies, true)
     }
 
     fn begin_session(&mut self, command: SessionCommand, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
@@ -233,13 +288,13 @@ impl Session {
             SessionCommand::Hello => self.hello(args, env, io.answer),
             SessionCommand::Auth => self.auth(args, env, &mut answer),
             SessionCommand::Client => self.client(args, &mut answer),
+            SessionCommand::Whoami => answer.bulk(self.user.as_ref().map_or("", |user| user.name()).as_bytes()),
             SessionCommand::Reset => {
                 answer.simple("RESET");
                 self.reset();
-                self.user = env.users.initial();
             }
             SessionCommand::Multi => {
-                self.queue = Some(Queue::default());
+                self.queue = Some(Queue::under(env.layout.epoch()));
                 answer.ok();
             }
             SessionCommand::Discard => {
@@ -256,16 +311,28 @@ impl Session {
         Begun::Answered
     }
 
-    fn enqueue(&mut self, args: &[&[u8]], keys: &[usize], run: Option<Run>, folded: bool, io: &mut Io<'_>) -> Begun {
+    fn enqueue(&mut self, queued: Queued, io: &mut Io<'_>) -> Begun {
         let mut answer = Answer::new(io.answer, self.protocol);
-        let args = args.iter().map(|arg| arg.to_vec()).collect();
-        let queued = Queued { args, keys: keys.to_vec(), run, folded };
         if self.queue.as_mut().is_some_and(|queue| queue.push(queued)) {
             answer.simple("QUEUED");
         } else {
             answer.error("ERR keyfold: the transaction is too large; split it");
         }
         Begun::Answered
+    }
+
+    /// Asks the server about a command that isn't in the table. Within MULTI it is queued meanwhile.
+    fn begin_probe(&mut self, args: &[&[u8]], refusal: Option<String>, io: &mut Io<'_>) -> Begun {
+        let when_known = match (&mut self.queue, refusal) {
+            (None, refusal) => WhenKnown::Refuse(refusal.unwrap_or_default()),
+            (Some(_), Some(refusal)) => WhenKnown::RefuseQueued(refusal),
+            (Some(queue), None) => {
+                queue.push(Queued::passed(args, Vec::new(), None));
+                WhenKnown::Queued
+            }
+        };
+        let probe = Probe::start(args, when_known, self.protocol, io.wire);
+        sent(Kind::Probe(Box::new(probe)), 1, true)
     }
 
     fn begin_exec(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
@@ -279,11 +346,17 @@ impl Session {
             let answer = b"-EXECABORT Transaction discarded because of previous errors.\r\n".to_vec();
             return unwatch(Kind::Unwatch { answer }, io);
         }
-        let expired = self.watching.and_then(|watching| watching.expires_at_ms).is_some_and(|at| at < env.now_ms);
-        if expired {
+        let watched = self.watched.take();
+        let watch_broken = watched.as_ref().is_some_and(|watched| watched.is_broken(env));
+        if watch_broken {
             return unwatch(Kind::Abort { protocol }, io);
         }
-        match Transaction::start(queue.commands, self.watching.is_some(), protocol, env, io.wire) {
+        if queue.epoch != env.layout.epoch() {
+            let answer =
+                b"-EXECABORT keyfold: the layout changed since MULTI; nothing was carried out, try again\r\n".to_vec();
+            return unwatch(Kind::Unwatch { answer }, io);
+        }
+        match Transaction::start(queue.commands, watched, protocol, env, io.wire) {
             Ok((transaction, replies)) => sent(Kind::Transaction(Box::new(transaction)), replies, true),
             Err(message) => unwatch(Kind::Unwatch { answer: format!("-{message}\r\n").into_bytes() }, io),
         }
@@ -335,8 +408,13 @@ impl Session {
         sent(Kind::Flush, 1, true)
     }
 
-    /// On a shared connection: to the database asked for, which says whether there is one, and back.
+    /// On a connection of its own, there. On a shared one: to the database asked for, which says whether there
+    /// is one, and back.
     fn begin_select(&mut self, database: u32, args: &[&[u8]], io: &mut Io<'_>) -> Begun {
+        if self.has_own_state() {
+            write_command(io.wire, &[b"SELECT", args[1]]);
+            return sent(Kind::Then(Some(Effect::Database(database))), 1, true);
+        }
         write_command(io.wire, &[b"SELECT", args[1]]);
         write_command(io.wire, &[b"SELECT", itoa::Buffer::new().format(self.database).as_bytes()]);
         sent(Kind::Select { database, answer: None }, 2, true)

@@ -18,7 +18,7 @@ mod subscriptions;
 use std::sync::Arc;
 
 use crate::access::User;
-use crate::exchange::{Effect, Env, Exchange};
+use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
 use queue::Queue;
@@ -97,20 +97,17 @@ pub struct Session {
     protocol: Protocol,
     database: u32,
     user: Option<Arc<User>>,
+    /// Who it was before it said so, and is again after RESET.
+    initial_user: Option<Arc<User>>,
     name: Vec<u8>,
     library: (Vec<u8>, Vec<u8>),
     reply_mode: ReplyMode,
     queue: Option<Queue>,
-    watching: Option<Watching>,
+    /// What is watched on the client's own lane.
+    watched: Option<Watched>,
     subscriptions: Subscriptions,
     /// The lane of the last request that had one.
     lane: Lane,
-}
-
-/// Keys are watched on the client's own lane.
-#[derive(Clone, Copy, Debug)]
-struct Watching {
-    expires_at_ms: Option<i64>,
 }
 
 impl Session {
@@ -121,11 +118,12 @@ impl Session {
             peer,
             protocol: Protocol::Resp2,
             user: env.users.initial(),
+            initial_user: env.users.initial(),
             name: Vec::new(),
             library: (Vec::new(), Vec::new()),
             reply_mode: ReplyMode::On,
             queue: None,
-            watching: None,
+            watched: None,
             subscriptions: Subscriptions::default(),
             lane: Lane::Local,
         }
@@ -161,7 +159,7 @@ impl Session {
     }
 
     fn has_own_state(&self) -> bool {
-        self.watching.is_some() || self.subscriptions.active()
+        self.watched.is_some() || self.subscriptions.active()
     }
 
     /// Applies what a finished exchange changed.
@@ -169,11 +167,12 @@ impl Session {
         match effect {
             Effect::None => {}
             Effect::Database(database) => self.database = database,
-            Effect::Watching { expires_at_ms } => {
-                let earlier = self.watching.and_then(|watching| watching.expires_at_ms);
-                self.watching = Some(Watching { expires_at_ms: earlier.into_iter().chain(expires_at_ms).min() });
-            }
-            Effect::Unwatched => self.watching = None,
+            Effect::Watching(more) => match &mut self.watched {
+                Some(watched) => watched.add(more),
+                None => self.watched = Some(more),
+            },
+            Effect::SpoilQueue => self.queue.iter_mut().for_each(|queue| queue.spoilt = true),
+            Effect::Unwatched => self.watched = None,
             Effect::Reset => self.reset(),
         }
     }
@@ -181,11 +180,11 @@ impl Session {
     fn reset(&mut self) {
         self.protocol = Protocol::Resp2;
         self.database = self.peer.database;
-        self.user = None;
+        self.user.clone_from(&self.initial_user);
         self.name.clear();
         self.reply_mode = ReplyMode::On;
         self.queue = None;
-        self.watching = None;
+        self.watched = None;
         self.subscriptions = Subscriptions::default();
     }
 
@@ -194,7 +193,7 @@ impl Session {
     /// client gets.
     pub fn server_lost(&mut self, lane: Lane, reason: &str, answer: &mut Vec<u8>) {
         if matches!(lane, Lane::Own { .. }) {
-            self.watching = None;
+            self.watched = None;
             self.subscriptions = Subscriptions::default();
         }
         Answer::new(answer, self.protocol).error(&format!("ERR keyfold: {reason}"));

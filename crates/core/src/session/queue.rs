@@ -1,6 +1,7 @@
 //! The commands that a client has queued since MULTI.
 
 use crate::exchange::transaction::Queued;
+use crate::layout::Epoch;
 
 /// A queue takes no more than this many bytes of arguments, so that no client fills the proxy's memory.
 pub(crate) const MAX_QUEUE_BYTES: usize = 256 << 20;
@@ -8,6 +9,8 @@ pub(crate) const MAX_QUEUE_BYTES: usize = 256 << 20;
 /// What was queued since MULTI.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
+    /// The layout that the commands were routed by.
+    pub(crate) epoch: Epoch,
     /// The commands, in order.
     pub(crate) commands: Vec<Queued>,
     /// One was refused: EXEC will carry out none.
@@ -16,6 +19,11 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// An empty queue under a layout.
+    pub(crate) fn under(epoch: Epoch) -> Self {
+        Self { epoch, ..Self::default() }
+    }
+
     /// Adds a command; false where the queue is full.
     pub(crate) fn push(&mut self, queued: Queued) -> bool {
         self.bytes += queued.args.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum::<usize>();

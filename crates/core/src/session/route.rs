@@ -2,8 +2,9 @@
 
 use smallvec::SmallVec;
 
-use crate::command::{Access, Command, Flags, Keys, table};
-use crate::exchange::{Env, info};
+use crate::command::{Access, Categories, Command, Flags, Keys, table};
+use crate::exchange::transaction::Queued;
+use crate::exchange::{Env, OnOtherType, info};
 use crate::layout::{Layout, Located, Place, PlaceKind};
 use crate::resp::Protocol;
 use crate::session::Session;
@@ -41,8 +42,7 @@ pub(crate) enum Route {
     },
     /// A command of another type that names folded keys.
     Foreign {
-        folded: SmallVec<[usize; 4]>,
-        refusal: Option<String>,
+        foreign: OnOtherType,
         blocking: bool,
     },
     Keyspace(KeyspaceCommand),
@@ -56,12 +56,15 @@ pub(crate) enum Route {
         own: bool,
     },
     /// Within MULTI: queued.
-    Queue {
-        run: Option<Run>,
-        keys: SmallVec<[usize; 4]>,
-        folded: bool,
+    Queue(Queued),
+    /// A command that the table doesn't know: the server says whether there is one.
+    Probe {
+        refusal: Option<String>,
     },
-    /// Within MULTI, a command that the table doesn't know: the server says whether there is one.
+    /// EXEC that can't be: the queue is dropped.
+    AbortExec(String),
+    /// WAIT and WAITAOF.
+    Wait,
     Subscribe {
         name: &'static str,
     },
@@ -78,6 +81,7 @@ pub(crate) enum SessionCommand {
     Auth,
     Reset,
     Client,
+    Whoami,
     Multi,
     Discard,
     Unwatch,
@@ -100,7 +104,7 @@ pub(crate) enum KeyspaceCommand {
 impl Route {
     /// Whether the answer needs no server.
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self, Self::Error(_) | Self::QueueError(_) | Self::Session(_) | Self::Queue { .. })
+        matches!(self, Self::Error(_) | Self::QueueError(_) | Self::Session(_) | Self::Queue(_))
     }
 
     /// Whether it may leave state on the connection, or keep it busy.
@@ -108,7 +112,7 @@ impl Route {
         match self {
             Self::PassOn { blocking, .. } | Self::Foreign { blocking, .. } => *blocking,
             Self::Exec { own } => *own,
-            Self::Watch | Self::Subscribe { .. } | Self::Monitor | Self::Reset => true,
+            Self::Watch | Self::Wait | Self::Subscribe { .. } | Self::Monitor | Self::Reset => true,
             _ => false,
         }
     }
@@ -131,11 +135,11 @@ impl Session {
             return self.route_unknown(args, env);
         };
         if !command.arity_ok(args.len()) {
-            return self.error(wrong_arity(command));
+            return self.refuse_command(command, wrong_arity(command));
         }
         let command = table().resolve(args).unwrap_or(command);
         if let Some(error) = self.refuse(command, args) {
-            return self.error(error);
+            return self.refuse_command(command, error);
         }
         if self.queue.is_some() {
             return self.route_queued(command, args, env);
@@ -151,10 +155,26 @@ impl Session {
         if self.queue.is_some() { Route::QueueError(message) } else { Route::Error(message) }
     }
 
+    /// The error of a command that may not be sent as it is. Where that is EXEC the transaction ends here.
+    fn refuse_command(&self, command: &Command, error: String) -> Route {
+        if command.name != "exec" {
+            return self.error(error);
+        }
+        let why = error.strip_prefix("ERR ").unwrap_or(&error);
+        Route::AbortExec(format!("EXECABORT Transaction discarded because of: {why}"))
+    }
+
     /// Why the client may not send this command now.
     fn refuse(&self, command: &Command, args: &[&[u8]]) -> Option<String> {
-        if self.user.is_none() && !matches!(command.name, "auth" | "hello" | "quit" | "reset") {
-            return Some("NOAUTH Authentication required.".to_owned());
+        match &self.user {
+            None if matches!(command.name, "auth" | "hello" | "quit" | "reset") => {}
+            None => return Some("NOAUTH Authentication required.".to_owned()),
+            Some(user) if user.is_unrestricted() => {}
+            Some(user) => {
+                if let Some(error) = user.refuse(command, args, &command.keys_in(args)) {
+                    return Some(error);
+                }
+            }
         }
         if self.subscriptions.monitoring() && !matches!(command.name, "quit") {
             return Some("ERR keyfold: the connection shows MONITOR's lines; use another one for commands".to_owned());
@@ -172,25 +192,28 @@ impl Session {
 
     /// A command that no server known to us has: a module's, a newer one's, or a mistake.
     fn route_unknown(&self, args: &[&[u8]], env: &Env<'_>) -> Route {
-        if self.user.is_none() {
+        let Some(user) = &self.user else {
             return Route::Error("NOAUTH Authentication required.".to_owned());
+        };
+        if let Some(error) = user.refuse_unknown(args[0]) {
+            return self.error(error);
         }
         // Which of its arguments are keys isn't known, so each might be.
         let folded = args[1..].iter().find_map(|arg| match env.layout.locate(arg) {
             Located::Placed(place) => Some((arg, place)),
             Located::Plain | Located::Reserved => None,
         });
-        if let Some((key, place)) = folded {
-            return self.error(format!(
+        let refusal = folded.map(|(key, place)| {
+            format!(
                 "ERR keyfold: '{}' is a command this version doesn't know, and '{}' may be a folded key of {}; \
                  send it to the server directly, or with keys that are not folded",
                 printable(args[0]),
                 printable(key),
                 env.layout.namespace(place.namespace).template
-            ));
-        }
-        if self.queue.is_some() {
-            return Route::Queue { run: None, keys: SmallVec::new(), folded: false };
+            )
+        });
+        if refusal.is_some() || self.queue.is_some() {
+            return Route::Probe { refusal };
         }
         Route::PassOn { blocking: false, alone: false }
     }
@@ -204,15 +227,17 @@ impl Session {
             "hello" => session(SessionCommand::Hello),
             "auth" => session(SessionCommand::Auth),
             "client" => session(SessionCommand::Client),
+            "acl" if command.name == "acl|whoami" => session(SessionCommand::Whoami),
             "multi" => session(SessionCommand::Multi),
             "reset" if self.has_own_state() => Some(Route::Reset),
             "reset" => session(SessionCommand::Reset),
             "exec" => Some(Route::Error("ERR EXEC without MULTI".to_owned())),
             "discard" => Some(Route::Error("ERR DISCARD without MULTI".to_owned())),
             "watch" => Some(Route::Watch),
-            "unwatch" if self.watching.is_some() => Some(Route::Unwatch),
+            "unwatch" if self.watched.is_some() => Some(Route::Unwatch),
             "unwatch" => session(SessionCommand::Unwatch),
-            "select" => Some(self.route_select(args)),
+            "select" => Some(route_select(args)),
+            "wait" | "waitaof" => Some(Route::Wait),
             "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe" | "punsubscribe" | "sunsubscribe" => {
                 Some(Route::Subscribe { name: command.name })
             }
@@ -227,20 +252,6 @@ impl Session {
             }
             "info" if info::wants_section(args) => Some(Route::Keyspace(KeyspaceCommand::Info)),
             name => refused_always(name, args).map(Route::Error),
-        }
-    }
-
-    fn route_select(&self, args: &[&[u8]]) -> Route {
-        if self.has_own_state() {
-            let why =
-                "ERR keyfold: SELECT while keys are watched or channels subscribed is not supported; do it before";
-            return Route::Error(why.to_owned());
-        }
-        let database = std::str::from_utf8(args[1]).ok().and_then(|text| text.parse::<u32>().ok());
-        match database {
-            Some(database) => Route::Select { database },
-            // The server says what is wrong with it; nothing is selected.
-            None => Route::PassOn { blocking: false, alone: true },
         }
     }
 
@@ -293,6 +304,9 @@ impl Session {
             ));
         }
         let creates = Access::INSERT | Access::UPDATE | Access::OW;
+        let overwrites = keys
+            .iter()
+            .any(|key| key.access.contains(Access::OW) && places.folded.iter().any(|(index, _)| *index == key.index));
         let would_create = keys
             .iter()
             .any(|key| key.access.intersects(creates) && places.folded.iter().any(|(index, _)| *index == key.index))
@@ -301,15 +315,27 @@ impl Session {
             format!("ERR keyfold: {name} would create a key of another type, but {named}, whose keys are strings; use another key")
         });
         let folded = places.folded.iter().map(|(index, _)| *index).collect();
-        Route::Foreign { folded, refusal, blocking: blocks(command, args) }
+        if overwrites && let Some(refusal) = refusal {
+            return Route::Error(refusal);
+        }
+        let writes_hyperloglog = command.categories.contains(Categories::HYPERLOGLOG | Categories::WRITE);
+        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, blocking: blocks(command, args) }
     }
 
     /// Within MULTI.
     fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
         let error = |message: &str| Route::QueueError(message.to_owned());
         match command.name.split('|').next().unwrap_or_default() {
+            name if command.is_container => {
+                // A server says so when the command is queued.
+                return Route::QueueError(format!(
+                    "ERR unknown subcommand '{}'. Try {} HELP.",
+                    printable(args.get(1).copied().unwrap_or_default()),
+                    name.to_uppercase()
+                ));
+            }
             "exec" => return self.route_exec(),
-            "discard" if self.watching.is_some() => return Route::Unwatch,
+            "discard" if self.watched.is_some() => return Route::Unwatch,
             "discard" => return Route::Session(SessionCommand::Discard),
             "quit" => return Route::Session(SessionCommand::Quit),
             "reset" if self.has_own_state() => return Route::Reset,
@@ -341,25 +367,34 @@ impl Session {
         }
         match self.route_keys(command, args, env) {
             Route::Error(message) => Route::QueueError(message),
-            Route::Foreign { folded, .. } => Route::QueueError(format!(
-                "ERR keyfold: '{}' is a folded key and holds a string; {} on it is not supported inside MULTI",
-                printable(args[folded[0]]),
-                command.name.to_uppercase()
-            )),
             route => {
-                let folded = !matches!(route, Route::PassOn { .. });
                 let keys = command.keys_in(args).iter().map(|key| key.index).collect();
-                Route::Queue { run: string_run(command), keys, folded }
+                let mut queued = Queued::passed(args, keys, string_run(command));
+                queued.folded = !matches!(route, Route::PassOn { .. });
+                if let Route::Foreign { foreign, .. } = route {
+                    queued.keys.clone_from(&foreign.folded);
+                    queued.foreign = Some(foreign);
+                }
+                Route::Queue(queued)
             }
         }
     }
 
     fn route_exec(&self) -> Route {
         match &self.queue {
-            Some(queue) if queue.spoilt && self.watching.is_none() => Route::Session(SessionCommand::ExecAbort),
-            Some(queue) => Route::Exec { own: queue.needs_own_lane() || self.watching.is_some() },
+            Some(queue) if queue.spoilt && self.watched.is_none() => Route::Session(SessionCommand::ExecAbort),
+            Some(queue) => Route::Exec { own: queue.needs_own_lane() || self.watched.is_some() },
             None => Route::Error("ERR EXEC without MULTI".to_owned()),
         }
+    }
+}
+
+fn route_select(args: &[&[u8]]) -> Route {
+    let database = std::str::from_utf8(args[1]).ok().and_then(|text| text.parse::<u32>().ok());
+    match database {
+        Some(database) => Route::Select { database },
+        // The server says what is wrong with it; nothing is selected.
+        None => Route::PassOn { blocking: false, alone: true },
     }
 }
 
@@ -410,15 +445,14 @@ fn may_bring_another_type(name: &str) -> bool {
 /// Whether a command answers WRONGTYPE to a string, so that an absent folded key and an absent plain one are
 /// the same to it.
 fn works_on_one_type(command: &Command) -> bool {
-    use crate::command::Categories;
     let typed = Categories::LIST
         | Categories::HASH
         | Categories::SET
         | Categories::SORTEDSET
         | Categories::STREAM
+        | Categories::HYPERLOGLOG
         | Categories::GEO;
-    command.categories.intersects(typed)
-        && !command.categories.intersects(Categories::HYPERLOGLOG | Categories::DANGEROUS | Categories::SCRIPTING)
+    command.categories.intersects(typed) && !command.categories.intersects(Categories::SCRIPTING)
 }
 
 fn blocks(command: &Command, args: &[&[u8]]) -> bool {
@@ -431,7 +465,6 @@ fn blocks(command: &Command, args: &[&[u8]]) -> bool {
 fn refused_always(name: &str, args: &[&[u8]]) -> Option<String> {
     let why = match name {
         "sync" | "psync" | "replconf" => "replicate from the server itself",
-        "wait" | "waitaof" => "its connection has made no writes; ask the server directly",
         "swapdb" if args[1..].contains(&&b"0"[..]) => "the layout lives in database 0",
         _ => return None,
     };

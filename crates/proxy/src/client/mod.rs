@@ -161,6 +161,16 @@ impl Client {
         self.wake();
     }
 
+    /// Whether none of its requests is under way that the layout has a part in; a command that blocks on its
+    /// own lane may go on.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let state = self.state.borrow();
+        state.slots.iter().all(|slot| match &slot.exchange {
+            None => true,
+            Some(exchange) => matches!(slot.lane, Lane::Own { .. }) && exchange.only_passes_on(),
+        })
+    }
+
     /// Has its task run, after what runs now.
     pub(crate) fn wake(&self) {
         if !self.woken.replace(true)
@@ -230,7 +240,7 @@ impl State {
             Step::Wait => Progress::Kept,
             Step::More(replies) => Progress::More(replies),
             Step::Done(effect) => {
-                self.own_was_reset |= effect == Effect::Reset;
+                self.own_was_reset |= matches!(effect, Effect::Reset);
                 self.session.apply(effect);
                 self.complete(index);
                 Progress::Kept

@@ -143,6 +143,7 @@ fn shared_lane(last: &mut Option<(Lane, Rc<Upstream>)>, lane: Lane, worker: &Rc<
 fn may_begin(state: &State, worker: &Worker) -> bool {
     let limits = &worker.config.limits;
     !state.held
+        && !worker.paused.get()
         && state.slots.len() < limits.max_in_flight
         && state.queued_bytes() <= limits.answer_high_water_bytes
         && !state.session.awaits_pushes()

@@ -24,6 +24,12 @@ impl Errand {
         Self { worker, database, link: None }
     }
 
+    /// Another one in the same worker.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self { worker: Rc::clone(&self.worker), database: self.database, link: None }
+    }
+
     /// The same in another database.
     #[must_use]
     pub fn in_database(mut self, database: u32) -> Self {

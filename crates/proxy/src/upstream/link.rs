@@ -41,6 +41,9 @@ pub enum LinkError {
     /// It sent what is no reply.
     #[error(transparent)]
     Reply(#[from] ReplyError),
+    /// Its greeting is none.
+    #[error("it does not answer HELLO as Redis and Valkey do")]
+    Stranger,
     /// It sent a reply that nothing had asked for.
     #[error("it sent a reply that nobody asked for")]
     Unasked,
@@ -104,7 +107,7 @@ impl Link {
                 self.greet_old(address).await
             }
             Reply::Error(text) => Err(refused(text)),
-            reply => Ok(ServerInfo::from_hello(reply).unwrap_or_default()),
+            reply => Ok(ServerInfo::from_hello(reply).ok_or(LinkError::Stranger)?),
         }
     }
 
@@ -146,6 +149,10 @@ async fn connect(worker: &Worker) -> Result<Socket, LinkError> {
         Route::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path).await?)),
         Route::Tcp { host, port, tls } => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            // Where nobody listens on a local port, the system may connect a socket to itself.
+            if stream.local_addr()? == stream.peer_addr()? {
+                return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+            }
             let timeout = worker.config.timeouts.server;
             set_options(&stream, (!timeout.is_zero()).then_some(timeout / 2))?;
             if !tls {

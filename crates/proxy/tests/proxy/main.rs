@@ -9,6 +9,8 @@
 //! | `own_lane` | do blocking commands, transactions and subscriptions keep to their client? |
 //! | `stopping` | is every accepted request answered? |
 //! | `transport` | TLS and unix sockets, both ways |
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+mod folding;
 mod leaving;
 mod limits;
 mod loss;

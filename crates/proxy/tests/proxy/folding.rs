@@ -1,0 +1,108 @@
+//! The layout in use: its change under load, and the sweep of what it left behind.
+
+use std::time::Duration;
+
+use keyfold_core::layout::{Layout, LayoutFile, STORED_KEY};
+
+use super::stage::{Stage, eventually, stage_with};
+
+const USERS: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
+const SESSIONS: &str = "[[namespace]]\nkeys = \"sess:{id:int}\"\nbucket = { count = 16 }\n";
+
+fn folded(text: &str) -> Stage {
+    let layout = Layout::parse_file(text).unwrap();
+    stage_with(|config| {
+        config.layout = layout.into();
+        config.sweep.pause = Duration::from_millis(50);
+    })
+}
+
+fn ask(stage: &Stage, commands: &[&[&str]]) -> Vec<String> {
+    let mut wire = stage.connect();
+    let ask = |command: &&[&str]| {
+        let args: Vec<&[u8]> = command.iter().map(|arg| arg.as_bytes()).collect();
+        wire.call(&args).unwrap().escape_ascii().to_string()
+    };
+    commands.iter().map(ask).collect()
+}
+
+#[test]
+fn a_new_namespace_is_served_without_a_restart() {
+    let stage = folded(USERS);
+    assert_eq!(ask(&stage, &[&["SET", "user:1", "a"], &["SET", "sess:1", "b"], &["DEL", "sess:1"]])[1], "+OK\\r\\n");
+    let file = LayoutFile::parse(&format!("{USERS}{SESSIONS}")).unwrap();
+    let next = Layout::merge(Some(&stage.proxy.layout()), &file).unwrap().layout;
+
+    let mut server = stage.server.connect().unwrap();
+    server.call(&[b"SET", STORED_KEY, next.to_stored().as_bytes()]).unwrap();
+    eventually("the layout is adopted", || stage.proxy.layout().epoch() == next.epoch());
+
+    assert_eq!(ask(&stage, &[&["GET", "user:1"], &["SET", "sess:1", "b"], &["GET", "sess:1"]])[2], "$1\\r\\nb\\r\\n");
+    assert_eq!(server.call(&[b"EXISTS", b"sess:1"]).unwrap(), b":0\r\n", "it lies in a bucket");
+    assert_eq!(stage.proxy.namespaces().len(), 2);
+}
+
+#[test]
+fn a_layout_under_which_keys_would_be_lost_is_not_served() {
+    let stage = folded(USERS);
+    ask(&stage, &[&["SET", "user:1", "a"]]);
+    let other = USERS.replace("64", "128");
+    let stored = Layout::parse_file(&other).unwrap().to_stored().replace("epoch = 1", "epoch = 9");
+    stage.server.connect().unwrap().call(&[b"SET", STORED_KEY, stored.as_bytes()]).unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(ask(&stage, &[&["GET", "user:1"]]), ["$1\\r\\na\\r\\n"]);
+    assert_ne!(stage.proxy.layout().epoch().0, 9);
+}
+
+#[test]
+fn a_transaction_does_not_span_two_layouts() {
+    let stage = folded(USERS);
+    let mut wire = stage.connect();
+    wire.call(&[b"MULTI"]).unwrap();
+    assert_eq!(wire.call(&[b"SET", b"sess:1", b"lost"]).unwrap(), b"+QUEUED\r\n");
+    let file = LayoutFile::parse(&format!("{USERS}{SESSIONS}")).unwrap();
+    let next = Layout::merge(Some(&stage.proxy.layout()), &file).unwrap().layout;
+    stage.server.connect().unwrap().call(&[b"SET", STORED_KEY, next.to_stored().as_bytes()]).unwrap();
+    eventually("the layout is adopted", || stage.proxy.layout().epoch() == next.epoch());
+    assert!(wire.call(&[b"EXEC"]).unwrap().starts_with(b"-EXECABORT keyfold: the layout changed"));
+    assert_eq!(wire.call(&[b"GET", b"sess:1"]).unwrap(), b"$-1\r\n");
+}
+
+#[test]
+fn what_has_expired_is_removed_and_its_spilled_value_with_it() {
+    let stage = folded(USERS);
+    let long = "x".repeat(1000);
+    let set = ask(
+        &stage,
+        &[
+            &["SET", "user:1", "short", "PX", "20"],
+            &["SET", "user:2", &long, "PX", "20"],
+            &["SET", "user:3", "stays", "PX", "1000000"],
+            &["SET", "user:4", &long],
+        ],
+    );
+    assert!(set.iter().all(|reply| reply == "+OK\\r\\n"), "{set:?}");
+    let mut server = stage.server.connect().unwrap();
+    // The bucket, the long value that stays, and the sweeper's lease.
+    eventually("expired fields are gone", || server.call(&[b"HLEN", b"~0:0"]).unwrap() == b":2\r\n");
+    eventually("its spilled value is gone", || server.call(&[b"KEYS", b"~0!*"]).unwrap().starts_with(b"*1\r\n"));
+    assert_eq!(
+        ask(&stage, &[&["GET", "user:3"], &["STRLEN", "user:4"], &["DBSIZE"]]),
+        ["$5\\r\\nstays\\r\\n", ":1000\\r\\n", ":2\\r\\n"]
+    );
+}
+
+#[test]
+fn a_spilled_value_that_was_replaced_is_retired() {
+    let stage = folded(USERS);
+    let long = "x".repeat(1000);
+    ask(&stage, &[&["SET", "user:1", &long]]);
+    // Past the proxy, as one that has never seen a long value would: the pointer is gone, the value remains.
+    let mut server = stage.server.connect().unwrap();
+    server.call(&[b"HSET", b"~0:0", b"1", b"short"]).unwrap();
+    eventually("it is given a time to live", || {
+        server.call(&[b"EVAL", b"return redis.call('PTTL', redis.call('KEYS', '~0!*')[1])", b"0"]).unwrap()
+            != b":-1\r\n"
+    });
+    assert_eq!(ask(&stage, &[&["GET", "user:1"]]), ["$5\\r\\nshort\\r\\n"]);
+}

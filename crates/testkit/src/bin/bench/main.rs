@@ -1,0 +1,63 @@
+//! `make bench`: what folding saves and costs, on every server at hand.
+//!
+//! | module | what it measures or holds |
+//! | --- | --- |
+//! | [`memory`] | bytes a record, plain and folded |
+//! | [`speed`] | requests a second: the server alone, behind nutcracker, behind keyfold |
+//! | [`idle`] | what idle connections cost the proxy, and that ten thousand work |
+//! | [`proxy`] | a keyfold proxy in a process of its own |
+//! | [`nutcracker`] | the other proxy |
+//! | [`records`] | made-up records, and real ones from files |
+//! | [`load`] | writing records, reading them back, and the server's memory |
+//! | [`report`] | tables and JSON |
+//! | [`options`] | the command line |
+
+mod idle;
+mod load;
+mod memory;
+mod nutcracker;
+mod options;
+mod proxy;
+mod records;
+mod report;
+mod speed;
+
+use anyhow::Context;
+use keyfold_testkit::{Binary, found};
+
+use options::{Options, Request};
+use report::Report;
+
+fn main() -> anyhow::Result<()> {
+    let options = match options::parse(std::env::args().skip(1))? {
+        Request::Help => {
+            print!("{}", options::USAGE);
+            return Ok(());
+        }
+        Request::Serve(upstream, layout) => return proxy::serve(&upstream, &layout),
+        Request::Measure(options) => options,
+    };
+    // Both ends of ten thousand connections, but for the proxy's, which has a process of its own.
+    rlimit::increase_nofile_limit(u64::MAX).context("raising the limit of open files")?;
+    let mut report = Report::new(options.json);
+    for binary in servers(&options)? {
+        if options.memory {
+            memory::measure(&binary, &options, &mut report)?;
+        }
+        if options.speed {
+            speed::measure(&binary, &options, &mut report)?;
+        }
+        if options.idle {
+            idle::measure(&binary, &options, &mut report)?;
+        }
+    }
+    report.finish()
+}
+
+fn servers(options: &Options) -> anyhow::Result<Vec<Binary>> {
+    let all = found();
+    let names = all.iter().map(Binary::name).collect::<Vec<_>>().join(", ");
+    let wanted: Vec<Binary> = all.into_iter().filter(|binary| options.wants_server(&binary.name())).collect();
+    anyhow::ensure!(!wanted.is_empty(), "no such server; there are: {names} (`make servers` brings more)");
+    Ok(wanted)
+}

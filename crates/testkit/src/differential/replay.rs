@@ -1,0 +1,143 @@
+//! Sends operations to both sides and compares what comes back.
+
+use std::mem;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::generate::Op;
+use crate::compare::{Compare, Queue, is_queued};
+use crate::conformance::{count_touched, exists};
+use crate::sides::{Link, Reply, Sides, encode, scan_on, shown};
+use crate::wire::WireError;
+
+/// Milliseconds that the two sides' clocks may be apart, besides the time that a pipeline took.
+const SLACK_MS: i64 = 50;
+
+/// The first operation whose replies differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mismatch {
+    /// Its index.
+    pub(super) index: usize,
+    /// What the plain server sent, escaped.
+    pub(super) plain: String,
+    /// What the subject sent.
+    pub(super) subject: String,
+}
+
+/// Plays operations from empty servers on. Returns where they differ first.
+pub(super) fn replay(
+    sides: Sides,
+    ops: &[Op],
+    keys: &[Vec<u8>],
+    timeout: Duration,
+) -> Result<Option<Mismatch>, WireError> {
+    let mut lanes = [Lane::new(sides.connect(timeout)?), Lane::new(sides.connect(timeout)?)];
+    let cleared = lanes[0].link.call(&[b"FLUSHALL".to_vec()]);
+    if let Some(mismatch) = unlike(0, &cleared).filter(|_| shown(&cleared[0]) != shown(&cleared[1])) {
+        return Ok(Some(mismatch));
+    }
+    let mut player = Player { keys, slack_ms: SLACK_MS };
+    let mut start = 0;
+    while start < ops.len() {
+        let end = batch_end(ops, start);
+        let lane = &mut lanes[usize::from(ops[start].second)];
+        if let Some(mismatch) = player.play(lane, &ops[start..end]) {
+            return Ok(Some(Mismatch { index: start + mismatch.index, ..mismatch }));
+        }
+        start = end;
+    }
+    Ok(None)
+}
+
+/// After the last operation that is sent with the one at `start`.
+fn batch_end(ops: &[Op], start: usize) -> usize {
+    let alone = |op: &Op| Compare::of(&op.args).asks_more();
+    let mut end = start + 1;
+    while end < ops.len() {
+        let (last, next) = (&ops[end - 1], &ops[end]);
+        if last.read || alone(last) || alone(next) || last.second != next.second {
+            break;
+        }
+        end += 1;
+    }
+    end
+}
+
+/// A connection of each side, and what the last commands on it mean for the next reply.
+struct Lane {
+    link: Link,
+    queue: Queue,
+    /// The key that the last command SET.
+    fresh: Option<Vec<u8>>,
+}
+
+impl Lane {
+    fn new(link: Link) -> Self {
+        Self { link, queue: Queue::default(), fresh: None }
+    }
+}
+
+struct Player<'a> {
+    keys: &'a [Vec<u8>],
+    slack_ms: i64,
+}
+
+impl Player<'_> {
+    fn play(&mut self, lane: &mut Lane, batch: &[Op]) -> Option<Mismatch> {
+        let started = Instant::now();
+        let bytes: Vec<u8> = batch.iter().flat_map(|op| encode(&op.args)).collect();
+        lane.link.send(&bytes);
+        let replies: Vec<[Reply; 2]> = batch.iter().map(|_| lane.link.replies()).collect();
+        // An expiry may have been set, and may have been read, that much earlier on one side.
+        let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX / 4);
+        self.slack_ms = self.slack_ms.max(SLACK_MS + 2 * took_ms);
+        for (index, (op, replies)) in batch.iter().zip(&replies).enumerate() {
+            if !self.agree(lane, op, replies) {
+                return unlike(index, replies);
+            }
+        }
+        let last = batch.last()?;
+        if last.wait_ms > 0 {
+            thread::sleep(Duration::from_millis(last.wait_ms));
+        }
+        None
+    }
+
+    fn agree(&self, lane: &mut Lane, op: &Op, replies: &[Reply; 2]) -> bool {
+        let [Ok(plain), Ok(subject)] = replies else { return false };
+        let mut compare = Compare::of(&op.args);
+        let fresh = mem::take(&mut lane.fresh);
+        if compare == Compare::Encoding && op.args.get(2) != fresh.as_ref() && !is_queued(plain) {
+            compare = Compare::Kind;
+        }
+        if op.args[0] == b"SET" && plain == b"+OK\r\n" {
+            lane.fresh = op.args.get(1).cloned();
+        }
+        lane.queue.agree(&op.args, compare, plain, subject, self.slack_ms)
+            && (is_queued(plain)
+                || plain.starts_with(b"-")
+                || self.ask_more(&mut lane.link, op, compare, [plain, subject]))
+    }
+
+    fn ask_more(&self, link: &mut Link, op: &Op, compare: Compare, [plain, subject]: [&[u8]; 2]) -> bool {
+        let [plain_wire, subject_wire] = link.both();
+        match compare {
+            Compare::Scan => {
+                let plain = scan_on(plain_wire, &op.args, plain);
+                let subject = scan_on(subject_wire, &op.args, subject);
+                matches!((plain, subject), (Ok(plain), Ok(subject)) if plain.is_some() && plain == subject)
+            }
+            Compare::Existing => exists(plain_wire, plain) && exists(subject_wire, subject),
+            Compare::KeyCount => {
+                let plain = count_touched(plain_wire, self.keys);
+                plain.is_some() && plain == count_touched(subject_wire, self.keys)
+            }
+            _ => true,
+        }
+    }
+}
+
+fn unlike(index: usize, replies: &[Reply; 2]) -> Option<Mismatch> {
+    let [plain, subject] = replies;
+    Some(Mismatch { index, plain: shown(plain), subject: shown(subject) })
+}

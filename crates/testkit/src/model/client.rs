@@ -1,0 +1,232 @@
+//! A client's session, driven against the fake server as the proxy drives it against a real one.
+
+use std::cell::Cell;
+
+use keyfold_core::access::Users;
+use keyfold_core::exchange::{Env, Exchange, Io, ServerInfo, Step};
+use keyfold_core::frame::{Body, Frame};
+use keyfold_core::layout::{Layout, Located, Physical, PlaceKind};
+use keyfold_core::resp::{Protocol, Read, RequestReader};
+use keyfold_core::session::{Begun, Peer, Session};
+use keyfold_core::stats::Stats;
+use keyfold_core::string::{Entry, Held};
+
+use super::fake_server::{Connection, FakeServer};
+
+/// What no limit keeps out: the pointer to a spilled value, of up to 17 bytes, and an integer that the server
+/// itself has counted up to, of up to 20 digits, which a listpack stores in 9 bytes.
+const SMALL_BYTES: usize = 20;
+
+/// The fake server, and what all sessions share.
+#[derive(Debug)]
+pub struct World<'l> {
+    server: FakeServer,
+    layout: &'l Layout,
+    info: ServerInfo,
+    stats: Stats,
+    users: Users,
+    now_ms: i64,
+    nonce: Cell<u64>,
+}
+
+impl<'l> World<'l> {
+    /// An empty server and a layout, at a time in milliseconds since 1970.
+    pub fn new(layout: &'l Layout, now_ms: i64) -> Self {
+        Self {
+            server: FakeServer::new(now_ms),
+            layout,
+            info: ServerInfo { name: "redis".to_owned(), version: "7.0.15".to_owned() },
+            stats: Stats::new(layout.namespaces().len()),
+            users: Users::open(),
+            now_ms,
+            nonce: Cell::new(0),
+        }
+    }
+
+    /// Moves the clock of the server and of the sessions.
+    pub fn advance_to(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        self.server.advance_to(now_ms);
+    }
+
+    fn with_env<R>(&self, run: impl FnOnce(&mut Env<'_>) -> R) -> R {
+        let mut nonces = || {
+            self.nonce.set(self.nonce.get() + 1);
+            self.nonce.get()
+        };
+        run(&mut Env {
+            now_ms: self.now_ms,
+            nonces: &mut nonces,
+            server: &self.info,
+            layout: self.layout,
+            stats: &self.stats,
+            users: &self.users,
+        })
+    }
+
+    /// What a logical key holds, read from the server's own data.
+    ///
+    /// # Errors
+    /// A stored value that doesn't decode, or points to nothing.
+    pub fn held(&self, key: &[u8]) -> Result<Held, String> {
+        let place = match self.layout.locate(key) {
+            Located::Placed(place) if place.kind == PlaceKind::Bucket => place,
+            Located::Placed(place) => return Ok(self.server.held(&place.physical).clone()),
+            Located::Plain | Located::Reserved => return Ok(self.server.held(key).clone()),
+        };
+        let Some(stored) = self.server.field(&place.physical, &place.field) else { return Ok(Held::Nothing) };
+        let frame = Frame::decode(stored).map_err(|error| format!("{}: {error}", key.escape_ascii()))?;
+        if frame.expired(self.now_ms) {
+            return Ok(Held::Nothing);
+        }
+        let value = match frame.body {
+            Body::Raw(bytes) => bytes.to_vec(),
+            Body::Integer(number) => number.to_string().into_bytes(),
+            Body::Coded { .. } => return Err(format!("{}: nothing writes codecs", key.escape_ascii())),
+            Body::Spill(nonce) => match self.server.held(&self.layout.spill_name(place.namespace, nonce, key)) {
+                Held::String(Entry { value, expires_at_ms: None }) => value.clone(),
+                other => return Err(format!("{} points to {other:?}", key.escape_ascii())),
+            },
+        };
+        Ok(Held::String(Entry { value, expires_at_ms: frame.expires_at_ms }))
+    }
+
+    /// That every field is some key's, and no stored value is over its namespace's limit.
+    ///
+    /// # Errors
+    /// The first that isn't.
+    pub fn check_places(&self) -> Result<(), String> {
+        for (bucket, field, stored) in self.server.fields() {
+            let shown = format!("{} {} {}", bucket.escape_ascii(), field.escape_ascii(), stored.escape_ascii());
+            let Physical::Bucket(index) = self.layout.read_physical(bucket) else {
+                return Err(format!("no bucket: {shown}"));
+            };
+            if self.layout.key_of(index, bucket, field).is_none() {
+                return Err(format!("no key: {shown}"));
+            }
+            if stored.len() > self.layout.namespace(index).value_limit.max(SMALL_BYTES) {
+                return Err(format!("over the limit: {shown}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Another client's command that comes between two physical commands.
+#[derive(Debug)]
+pub struct Intruder<'i> {
+    /// After so many of them.
+    pub after: usize,
+    /// Whose it is.
+    pub client: &'i mut Client,
+    /// The command.
+    pub command: &'i [Vec<u8>],
+    /// Its reply, once it has come.
+    pub reply: Option<Vec<u8>>,
+}
+
+/// A client: its session, and its connection to the server.
+#[derive(Debug)]
+pub struct Client {
+    session: Session,
+    connection: Connection,
+    /// Physical commands of the command under way.
+    sent: usize,
+}
+
+impl Client {
+    /// A client that has just connected.
+    pub fn new(world: &World<'_>) -> Self {
+        let session = world.with_env(|env| Session::new(Peer::default(), env));
+        Self { session, connection: Connection::default(), sent: 0 }
+    }
+
+    /// Speaks RESP3 from now on.
+    pub fn hello(&mut self, world: &mut World<'_>) {
+        self.run(world, &[b"HELLO".to_vec(), b"3".to_vec()], None);
+        self.connection.speak(Protocol::Resp3);
+    }
+
+    /// Runs one logical command to its end and returns its reply.
+    ///
+    /// # Panics
+    /// Where the exchange breaks a promise.
+    pub fn run(
+        &mut self,
+        world: &mut World<'_>,
+        command: &[Vec<u8>],
+        mut intruder: Option<&mut Intruder<'_>>,
+    ) -> Vec<u8> {
+        let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+        let (mut wire, mut answer) = (Vec::new(), Vec::new());
+        let begun = world.with_env(|env| {
+            let plan = self.session.plan(&args, env);
+            self.session.begin(&plan, &args, None, env, &mut Io { wire: &mut wire, answer: &mut answer })
+        });
+        self.sent = 0;
+        match begun {
+            Begun::Answered => assert!(wire.is_empty(), "an answered request sends nothing"),
+            Begun::Sent { exchange, replies, .. } => {
+                self.drive(world, exchange, replies, wire, &mut answer, &mut intruder);
+            }
+            Begun::Pushes | Begun::Close => panic!("no step subscribes or quits"),
+        }
+        answer
+    }
+
+    fn drive(
+        &mut self,
+        world: &mut World<'_>,
+        mut exchange: Exchange,
+        mut replies: u32,
+        mut wire: Vec<u8>,
+        answer: &mut Vec<u8>,
+        intruder: &mut Option<&mut Intruder<'_>>,
+    ) {
+        loop {
+            let came = self.carry_out(world, &std::mem::take(&mut wire), intruder);
+            assert_eq!(came.len(), replies as usize, "the exchange said how many replies there will be");
+            for (at, reply) in came.iter().enumerate() {
+                let mut io = Io { wire: &mut wire, answer };
+                let last = at + 1 == came.len();
+                match world.with_env(|env| exchange.handle_reply(reply, env, &mut io)) {
+                    Step::Wait => assert!(!last, "it waits for replies that will not come"),
+                    Step::More(more) => {
+                        assert!(last, "it goes on while replies are outstanding");
+                        replies = more;
+                    }
+                    Step::Done(effect) => {
+                        assert!(last && wire.is_empty(), "it ends while replies are outstanding");
+                        return self.session.apply(effect);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has the server run what is on the wire, and the intruder's command between where it is due.
+    fn carry_out(
+        &mut self,
+        world: &mut World<'_>,
+        wire: &[u8],
+        intruder: &mut Option<&mut Intruder<'_>>,
+    ) -> Vec<Vec<u8>> {
+        let mut replies = Vec::new();
+        let mut reader = RequestReader::default();
+        let mut rest = wire;
+        while !rest.is_empty() {
+            let Ok(Read::Request(end)) = reader.read(rest) else { panic!("no command: {}", rest.escape_ascii()) };
+            let command: Vec<Vec<u8>> = reader.args(rest).iter().map(|arg| arg.to_vec()).collect();
+            rest = &rest[end..];
+            if let Some(intruder) =
+                intruder.as_mut().filter(|intruder| intruder.after <= self.sent && intruder.reply.is_none())
+                && !self.connection.in_transaction()
+            {
+                intruder.reply = Some(intruder.client.run(world, intruder.command, None));
+            }
+            self.sent += 1;
+            replies.push(world.server.run(&mut self.connection, &command));
+        }
+        replies
+    }
+}

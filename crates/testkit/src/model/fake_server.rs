@@ -1,0 +1,261 @@
+//! A server in a few lines: hashes for buckets, and a space of strings for all else. No I/O, no threads.
+
+use std::collections::BTreeMap;
+
+use keyfold_core::resp::{Answer, Protocol, Reply};
+use keyfold_core::string::{Call, Entry, Held, Space, finish, lookup};
+
+type Args = Vec<Vec<u8>>;
+
+/// What the server holds.
+#[derive(Clone, Debug)]
+pub struct FakeServer {
+    strings: Space,
+    hashes: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// How often each key was written, for WATCH.
+    writes: BTreeMap<Vec<u8>, u64>,
+    knows_script: bool,
+}
+
+/// What the server remembers of one connection.
+#[derive(Clone, Debug, Default)]
+pub struct Connection {
+    protocol: Protocol,
+    queue: Option<Vec<Args>>,
+    watched: BTreeMap<Vec<u8>, u64>,
+}
+
+impl Connection {
+    /// Whether a transaction is open: what comes now is queued, and nothing happens before EXEC.
+    pub fn in_transaction(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Chooses the protocol, as HELLO does.
+    pub fn speak(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+}
+
+impl FakeServer {
+    /// An empty server at a time, in milliseconds since 1970.
+    pub fn new(now_ms: i64) -> Self {
+        Self { strings: Space::new(now_ms), hashes: BTreeMap::new(), writes: BTreeMap::new(), knows_script: false }
+    }
+
+    /// Moves the clock.
+    pub fn advance_to(&mut self, now_ms: i64) {
+        self.strings.set_now_ms(now_ms);
+    }
+
+    /// What lies under a key that is no hash.
+    pub fn held(&self, key: &[u8]) -> &Held {
+        self.strings.held(key)
+    }
+
+    /// A field of a hash.
+    pub fn field(&self, key: &[u8], field: &[u8]) -> Option<&[u8]> {
+        self.hashes.get(key)?.get(field).map(Vec::as_slice)
+    }
+
+    /// Every hash, field and value.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
+        self.hashes.iter().flat_map(|(key, fields)| {
+            fields.iter().map(|(field, value)| (key.as_slice(), field.as_slice(), value.as_slice()))
+        })
+    }
+
+    /// Runs one command of a connection and returns its reply.
+    pub fn run(&mut self, connection: &mut Connection, args: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut answer = Answer::new(&mut out, connection.protocol);
+        match (args[0].to_ascii_lowercase().as_slice(), &mut connection.queue) {
+            (b"multi", None) => {
+                connection.queue = Some(Vec::new());
+                answer.ok();
+            }
+            (b"exec", Some(_)) => {
+                let queue = connection.queue.take().unwrap_or_default();
+                let watched = std::mem::take(&mut connection.watched);
+                if watched.iter().any(|(key, writes)| self.writes_of(key) != *writes) {
+                    answer.nil_array();
+                } else {
+                    answer.array(queue.len());
+                    for command in queue {
+                        self.execute(&command, &mut answer);
+                    }
+                }
+            }
+            (_, Some(queue)) => {
+                queue.push(args.to_vec());
+                answer.simple("QUEUED");
+            }
+            (b"watch", None) => {
+                for key in &args[1..] {
+                    connection.watched.insert(key.clone(), self.writes_of(key));
+                }
+                answer.ok();
+            }
+            (b"unwatch", None) => {
+                connection.watched.clear();
+                answer.ok();
+            }
+            (_, None) => self.execute(args, &mut answer),
+        }
+        out
+    }
+
+    fn writes_of(&self, key: &[u8]) -> u64 {
+        self.writes.get(key).copied().unwrap_or(0)
+    }
+
+    fn touch(&mut self, key: &[u8]) {
+        *self.writes.entry(key.to_vec()).or_default() += 1;
+    }
+
+    fn execute(&mut self, args: &[Vec<u8>], answer: &mut Answer<'_>) {
+        match args[0].to_ascii_lowercase().as_slice() {
+            b"hget" | b"hmget" | b"hset" | b"hsetnx" | b"hincrby" | b"hdel" => self.hash_command(args, answer),
+            b"evalsha" if !self.knows_script => answer.error("NOSCRIPT No matching script. Please use EVAL."),
+            b"eval" | b"evalsha" => {
+                self.knows_script = true;
+                let done = self.compare_and_set(args, answer.protocol());
+                answer.integer(i64::from(done));
+            }
+            b"incrbyfloat" => self.add_float(args, answer),
+            _ => self.string_command(args, answer),
+        }
+    }
+
+    fn hash_command(&mut self, args: &[Vec<u8>], answer: &mut Answer<'_>) {
+        let key = &args[1];
+        match args[0].to_ascii_lowercase().as_slice() {
+            b"hget" => bulk_or_nil(self.field(key, &args[2]), answer),
+            b"hmget" => {
+                answer.array(args.len() - 2);
+                args[2..].iter().for_each(|field| bulk_or_nil(self.field(key, field), answer));
+            }
+            b"hset" => {
+                let pairs = args[2..].chunks_exact(2);
+                answer.integer(pairs.map(|pair| i64::from(self.set_field(key, &pair[0], &pair[1]))).sum());
+            }
+            b"hsetnx" if self.field(key, &args[2]).is_some() => answer.integer(0),
+            b"hsetnx" => answer.integer(i64::from(self.set_field(key, &args[2], &args[3]))),
+            b"hdel" => {
+                let deleted = args[2..].iter().map(|field| i64::from(self.delete_field(key, field))).sum();
+                answer.integer(deleted);
+            }
+            _ => self.increment_field(args, answer),
+        }
+    }
+
+    /// Whether the field is new.
+    fn set_field(&mut self, key: &[u8], field: &[u8], value: &[u8]) -> bool {
+        self.touch(key);
+        self.hashes.entry(key.to_vec()).or_default().insert(field.to_vec(), value.to_vec()).is_none()
+    }
+
+    fn delete_field(&mut self, key: &[u8], field: &[u8]) -> bool {
+        let Some(fields) = self.hashes.get_mut(key) else { return false };
+        let deleted = fields.remove(field).is_some();
+        if fields.is_empty() {
+            self.hashes.remove(key);
+        }
+        if deleted {
+            self.touch(key);
+        }
+        deleted
+    }
+
+    /// HINCRBY: only where the field is a number in its one decimal form.
+    fn increment_field(&mut self, args: &[Vec<u8>], answer: &mut Answer<'_>) {
+        let canonical = |text: &[u8]| {
+            let number: i64 = str::from_utf8(text).ok()?.parse().ok()?;
+            (number.to_string().as_bytes() == text).then_some(number)
+        };
+        let Some(by) = canonical(&args[3]) else { return answer.error("ERR value is not an integer or out of range") };
+        let Some(old) = self.field(&args[1], &args[2]).map_or(Some(0), canonical) else {
+            return answer.error("ERR hash value is not an integer");
+        };
+        let Some(sum) = old.checked_add(by) else {
+            return answer.error("ERR increment or decrement would overflow");
+        };
+        self.set_field(&args[1], &args[2], sum.to_string().as_bytes());
+        answer.integer(sum);
+    }
+
+    /// What `compare_and_set.lua` does.
+    fn compare_and_set(&mut self, args: &[Vec<u8>], protocol: Protocol) -> bool {
+        let (keys, rest) = split_count(&args[2..]);
+        let (checks, mut rest) = split_count(&rest[keys..]);
+        for _ in 0..checks {
+            let (len, command) = split_count(rest);
+            let (command, after) = command.split_at(len);
+            if self.read(command, protocol) != after[0] {
+                return false;
+            }
+            rest = &after[1..];
+        }
+        while !rest.is_empty() {
+            let (len, command) = split_count(rest);
+            let (command, after) = command.split_at(len);
+            self.execute(command, &mut Answer::new(&mut Vec::new(), protocol));
+            rest = after;
+        }
+        true
+    }
+
+    /// A check's reply in the script's words: `-` for absent, else `+` and the reply.
+    fn read(&mut self, command: &[Vec<u8>], protocol: Protocol) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.execute(command, &mut Answer::new(&mut out, protocol));
+        match Reply::parse(&out) {
+            Ok(Reply::Bulk(bytes) | Reply::Simple(bytes)) => [b"+", bytes].concat(),
+            Ok(Reply::Integer(number)) => format!("+{number}").into_bytes(),
+            _ => b"-".to_vec(),
+        }
+    }
+
+    /// INCRBYFLOAT in doubles; how exactly a server adds is not what is tried.
+    fn add_float(&mut self, args: &[Vec<u8>], answer: &mut Answer<'_>) {
+        let float = |text: &[u8]| str::from_utf8(text).ok()?.parse::<f64>().ok().filter(|number| number.is_finite());
+        let Ok(old) = self.strings.string(&args[1]).map(Option::<&Entry>::cloned) else {
+            return answer.error(keyfold_core::string::WRONG_TYPE);
+        };
+        let number = old.as_ref().map_or(Some(0.0), |entry| float(&entry.value));
+        let (Some(number), Some(by)) = (number, float(&args[2])) else {
+            return answer.error("ERR value is not a valid float");
+        };
+        let value = (number + by).to_string().into_bytes();
+        answer.bulk(&value);
+        self.touch(&args[1]);
+        self.strings.put(&args[1], Entry { value, expires_at_ms: old.and_then(|entry| entry.expires_at_ms) });
+    }
+
+    fn string_command(&mut self, args: &[Vec<u8>], answer: &mut Answer<'_>) {
+        let name = args[0].to_ascii_lowercase();
+        let run = lookup(&name).unwrap_or_else(|| panic!("the fake server has no {}", name.escape_ascii()));
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let before: Vec<Held> = args.iter().map(|key| self.strings.held(key).clone()).collect();
+        let asked = finish(run(&Call { args: &args }, &mut self.strings, answer), answer);
+        assert!(asked.is_ok(), "{} asks the fake server for help", name.escape_ascii());
+        for (key, before) in args.iter().zip(before) {
+            if *self.strings.held(key) != before {
+                self.touch(key);
+            }
+        }
+    }
+}
+
+/// A number, and the arguments behind it.
+fn split_count(args: &[Vec<u8>]) -> (usize, &[Vec<u8>]) {
+    let (count, rest) = args.split_first().expect("the script gets all its arguments");
+    (str::from_utf8(count).ok().and_then(|text| text.parse().ok()).expect("the script's counts are numbers"), rest)
+}
+
+fn bulk_or_nil(value: Option<&[u8]>, answer: &mut Answer<'_>) {
+    match value {
+        Some(bytes) => answer.bulk(bytes),
+        None => answer.nil(),
+    }
+}

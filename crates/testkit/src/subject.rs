@@ -1,0 +1,153 @@
+//! The `keyfold` program, started in front of a server for as long as a test needs it.
+
+use std::env;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::server::Server;
+
+/// How long it may take until it listens; generous, for loaded machines.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// What it prints once it listens; the address follows.
+const READY_LINE: &str = "listening on ";
+
+/// Why the program does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum SubjectError {
+    /// The program is not built.
+    #[error("no program at {}; build it (cargo build -p keyfold), or say by KEYFOLD_BIN where it is", .0.display())]
+    Missing(PathBuf),
+    /// No process or file to be had.
+    #[error("keyfold cannot be started: {0}")]
+    System(#[from] io::Error),
+    /// It ended, or did not say in time where it listens.
+    #[error("keyfold did not say where it listens; what it printed:\n{0}")]
+    Silent(String),
+}
+
+/// A running proxy.
+#[derive(Debug)]
+pub struct Subject {
+    child: Child,
+    address: SocketAddr,
+    dir: TempDir,
+}
+
+impl Subject {
+    /// Starts `keyfold serve` in front of a server with a layout in the file's form, and waits until it
+    /// listens. The program is the one that KEYFOLD_BIN names, or the workspace's own of this profile.
+    ///
+    /// # Errors
+    /// Where it does not come to listen.
+    pub fn start(server: &Server, layout: &str) -> Result<Self, SubjectError> {
+        let program = program();
+        if !program.is_file() {
+            return Err(SubjectError::Missing(program));
+        }
+        let dir = tempfile::Builder::new().prefix("keyfold-").tempdir()?;
+        let layout_file = dir.path().join("layout.toml");
+        fs::write(&layout_file, layout)?;
+        let mut child = Command::new(&program)
+            .args(["serve", "--listen", "127.0.0.1:0", "--upstream", &server.url(), "--layout"])
+            .arg(&layout_file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(dir.path().join("log"))?)
+            .spawn()?;
+        let address = match child.stdout.take() {
+            Some(stdout) => ready_address(stdout),
+            None => Err(String::new()),
+        };
+        match address {
+            Ok(address) => Ok(Self { child, address, dir }),
+            Err(printed) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                let log = fs::read(dir.path().join("log")).unwrap_or_default();
+                Err(SubjectError::Silent(printed + &String::from_utf8_lossy(&log)))
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The process, for tests that pause or kill it.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to stderr so far.
+    pub fn log(&self) -> String {
+        let log = fs::read(self.dir.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        // Both fail only where it has ended already, and then there is nothing left to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The address in the line that says it listens, or all that it printed until it ended or the time was up.
+fn ready_address(stdout: impl Read + Send + 'static) -> Result<SocketAddr, String> {
+    let (lines, received) = mpsc::channel();
+    // Goes on reading for as long as the program runs, so that it never waits for its reader.
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = lines.send(line);
+        }
+    });
+    let mut printed = String::new();
+    while let Ok(line) = received.recv_timeout(READY_WITHIN) {
+        let address = line.split_once(READY_LINE).and_then(|(_, address)| address.split_whitespace().next());
+        if let Some(address) = address.and_then(|address| address.parse().ok()) {
+            return Ok(address);
+        }
+        printed.push_str(&line);
+        printed.push('\n');
+    }
+    Err(printed)
+}
+
+/// KEYFOLD_BIN, or `keyfold` beside the directory that tests run from.
+fn program() -> PathBuf {
+    if let Some(program) = env::var_os("KEYFOLD_BIN") {
+        return PathBuf::from(program);
+    }
+    let mut dir = env::current_exe().unwrap_or_default();
+    dir.pop();
+    if dir.ends_with("deps") || dir.ends_with("examples") {
+        dir.pop();
+    }
+    dir.join(format!("keyfold{}", env::consts::EXE_SUFFIX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_is_found_among_others() {
+        let printed: &[u8] = b"reading layout\n12:00 INFO listening on 127.0.0.1:4711 (6 namespaces)\n";
+        assert_eq!(ready_address(printed), Ok("127.0.0.1:4711".parse().unwrap()));
+    }
+
+    #[test]
+    fn without_it_all_that_was_printed_is_told() {
+        assert_eq!(ready_address(b"no such file\n".as_slice()), Err("no such file\n".to_owned()));
+    }
+}

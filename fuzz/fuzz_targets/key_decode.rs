@@ -1,0 +1,93 @@
+//! Places: whatever bytes decode to a key, that key lies just there; and every key comes back from its place.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use keyfold_core::layout::{Layout, Located, Physical};
+use libfuzzer_sys::fuzz_target;
+
+/// Every placement, over every type of part, alone and among others.
+const LAYOUT: &str = r#"
+[[namespace]]
+keys = "a:{id:int}"
+bucket = { span = 128 }
+
+[[namespace]]
+keys = "b:{id:int(12)}:{rest}"
+bucket = { span = 100 }
+
+[[namespace]]
+keys = "c:{id:int}"
+bucket = { count = 1000 }
+
+[[namespace]]
+keys = "d:{id:uuid}"
+bucket = { count = 4096 }
+
+[[namespace]]
+keys = "e:{id:hex}:{n:int}"
+bucket = { count = 4096 }
+
+[[namespace]]
+keys = "f:{name}"
+bucket = { count = 16 }
+
+[[namespace]]
+keys = "g:{id:int}:{part}"
+bucket = { by = "id" }
+
+[[namespace]]
+keys = "h:{id:hex}:{part}:{n:int}"
+bucket = { by = "part" }
+
+[[namespace]]
+keys = "i:{id:uuid}:{path}"
+placement = "zipped"
+
+[[namespace]]
+keys = "j:{n:int}:{m:int(5)}:{x:hex}"
+placement = "zipped"
+"#;
+
+static PARSED: LazyLock<Layout> = LazyLock::new(|| Layout::parse_file(LAYOUT).expect("the layout is right"));
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&mode, data)) = data.split_first() else { return };
+    // Half of the tries begin as a key or a name of some namespace does.
+    let namespace = mode % 10;
+    key_comes_back(data);
+    key_comes_back(&[&[b'a' + namespace, b':'], data].concat());
+    let len = data.first().map_or(0, |first| usize::from(*first) % data.len());
+    let (name, field) = data.split_at(len);
+    let mark = b":;=!"[usize::from(mode / 10) % 4];
+    decodes_to_what_lies_there(name, field);
+    decodes_to_what_lies_there(&[&[b'~', b'0' + namespace, mark], name.get(1..).unwrap_or_default()].concat(), field);
+});
+
+fn key_comes_back(key: &[u8]) {
+    let Located::Placed(place) = PARSED.locate(key) else { return };
+    let back = PARSED.key_of(place.namespace, &place.physical, &place.field);
+    assert_eq!(back.as_deref(), Some(key));
+    match PARSED.read_physical(&place.physical) {
+        Physical::Bucket(namespace) => assert_eq!(namespace, place.namespace),
+        Physical::Zipped { namespace, key: read } => assert_eq!((namespace, read.as_slice()), (place.namespace, key)),
+        other => panic!("{} reads as {other:?}", place.physical.escape_ascii()),
+    }
+    let spill = PARSED.spill_name(place.namespace, key.len() as u64, key);
+    let expected = Physical::Spill { namespace: place.namespace, nonce: key.len() as u64, key };
+    assert_eq!(PARSED.read_physical(&spill), expected);
+}
+
+fn decodes_to_what_lies_there(physical: &[u8], field: &[u8]) {
+    let read = PARSED.read_physical(physical);
+    for (namespace, _) in PARSED.iter() {
+        let Some(key) = PARSED.key_of(namespace, physical, field) else { continue };
+        let Located::Placed(place) = PARSED.locate(&key) else { panic!("{} has no place", key.escape_ascii()) };
+        assert_eq!((place.physical.as_slice(), place.field.as_slice()), (physical, field));
+        assert!(
+            matches!(&read, Physical::Bucket(index) | Physical::Zipped { namespace: index, .. } if *index == namespace),
+            "{} holds a key and reads as {read:?}",
+            physical.escape_ascii()
+        );
+    }
+}
