@@ -20,6 +20,9 @@ or redis-server of its own behind it, which nobody else can reach, and stops it 
 Each address is printed as a line `listening on ADDRESS` once clients can connect. SIGTERM and SIGINT let
 every accepted request be answered; a second one ends at once.";
 
+const LISTEN_HELP: &str = "Where clients come in; may be repeated: 127.0.0.1:6379, tls://[::1]:6380, unix:/path. \
+    Port 0 takes a free one";
+
 const EXAMPLES: &str = "\
 Examples:
   keyfold serve --layout layout.toml
@@ -39,9 +42,7 @@ Exit codes:
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct ServeFlags {
-    /// Where clients come in; may be repeated: 127.0.0.1:6379, tls://[::1]:6380, unix:/path. Port 0 takes a
-    /// free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379", help = LISTEN_HELP)]
     pub(crate) listen: Vec<ListenAddress>,
 
     /// Which keys are folded, and how; what the server's own layout lacks is added to it [default: the
