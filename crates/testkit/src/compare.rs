@@ -22,7 +22,7 @@ pub enum Compare {
     Scan,
     /// Some key that exists; another on each side.
     Existing,
-    /// The number of keys, once those that have expired were touched.
+    /// The number of keys, once those that have expired were touched; the subject may count those still.
     KeyCount,
     /// Byte for byte right after the value was SET, and not otherwise.
     Encoding,
@@ -46,7 +46,11 @@ pub const KNOWN: &[(&str, Compare, &str)] = &[
     ("SCAN", Compare::Kind, "a cursor means something only to the server that gave it"),
     ("SMEMBERS", Compare::Unordered, "the order is that of the server's hash table, whose seed is random"),
     ("RANDOMKEY", Compare::Existing, "the key is random"),
-    ("DBSIZE", Compare::KeyCount, "a server counts keys that have expired until something touches them"),
+    (
+        "DBSIZE",
+        Compare::KeyCount,
+        "a server counts keys that have expired until something touches them, a bucket until it is swept",
+    ),
     ("HELLO", Compare::Hello, "each connection has an id of its own"),
     ("TIME", Compare::Kind, "time passes"),
     ("CLIENT ID", Compare::Kind, "each connection has an id of its own"),

@@ -9,6 +9,7 @@ use crate::exchange::load::{Key, Load, Loading};
 use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, failure, script, store};
 use crate::frame::Frame;
 use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::string::number::parse_integer;
 use crate::string::{Entry, Held, Space};
 
 /// COPY source destination DB database [REPLACE], taken apart.
@@ -29,7 +30,7 @@ impl CopyArguments {
             if option.eq_ignore_ascii_case(b"replace") {
                 found.replace = true;
             } else if option.eq_ignore_ascii_case(b"db") {
-                found.database = Some(std::str::from_utf8(options.next()?).ok()?.parse().ok()?);
+                found.database = Some(parse_integer(options.next()?)?.try_into().ok()?);
             } else {
                 return None;
             }
@@ -217,6 +218,7 @@ mod tests {
         assert_eq!(read("copy a b replace Db 3"), Some(CopyArguments { database: Some(3), replace: true }));
         assert_eq!(read("copy a b db"), None);
         assert_eq!(read("copy a b db -1"), None);
+        assert_eq!(read("copy a b db +1"), None);
         assert_eq!(read("copy a b x"), None);
     }
 }

@@ -172,6 +172,10 @@ pub(crate) enum Kind {
     Info {
         protocol: Protocol,
     },
+    /// SCAN with options that aren't known here: the reply counts where it is an error.
+    ErrorOnly {
+        protocol: Protocol,
+    },
     /// The one reply is the answer; then this has changed.
     Then(Option<Effect>),
     Probe(Box<probe::Probe>),
@@ -259,6 +263,10 @@ impl Exchange {
                     return Step::Wait;
                 }
                 io.answer.extend_from_slice(reply);
+            }
+            Kind::ErrorOnly { .. } if reply.starts_with(b"-") => io.answer.extend_from_slice(reply),
+            Kind::ErrorOnly { protocol } => {
+                Answer::new(io.answer, *protocol).error("ERR keyfold: SCAN takes MATCH, COUNT and TYPE here");
             }
             Kind::Flush => io.answer.extend(script::without_place(reply)),
             Kind::Silent(exchange) => {

@@ -3,6 +3,7 @@
 //! One that it doesn't know has no effect, so it may be sent: the server's own error answers it. One that it
 //! knows (a module's, a newer server's) is refused where it may name a folded key, and queued within MULTI.
 
+use crate::command::table;
 use crate::exchange::{Effect, Io, Step};
 use crate::resp::{Answer, Protocol, Reply, write_command};
 
@@ -29,7 +30,10 @@ pub(crate) enum WhenKnown {
 impl Probe {
     /// Asks the server for the command; there is one reply.
     pub(crate) fn start(args: &[&[u8]], when_known: WhenKnown, protocol: Protocol, wire: &mut Vec<u8>) -> Self {
-        write_command(wire, &[b"COMMAND", b"INFO", args[0]]);
+        // Of a command that is known it is the subcommand that isn't.
+        let is_container = table().lookup(args[0]).is_some_and(|command| command.is_container);
+        let name = args[..if is_container { 2.min(args.len()) } else { 1 }].join(&b'|');
+        write_command(wire, &[b"COMMAND", b"INFO", &name]);
         Self { protocol, args: args.iter().map(|arg| arg.to_vec()).collect(), when_known, sent: false }
     }
 

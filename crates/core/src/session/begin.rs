@@ -12,6 +12,7 @@ use crate::session::queue::Queue;
 use crate::session::route::{KeyspaceCommand, Route, SessionCommand};
 use crate::session::{Begun, Lane, Plan, Session};
 use crate::string::Run;
+use crate::string::number::parse_integer;
 
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
 
@@ -387,9 +388,10 @@ impl Session {
             }
             KeyspaceCommand::Scan => match keyspace::List::scan(args, protocol, io.wire) {
                 Ok((list, replies)) => sent(Kind::List(Box::new(list)), replies, true),
-                Err(message) => {
-                    Answer::new(io.answer, protocol).error(message);
-                    Begun::Answered
+                Err(_) => {
+                    // The server says what is wrong first. What it may show of its keys must not be seen.
+                    pass_on(args, raw, io);
+                    sent(Kind::ErrorOnly { protocol }, 1, true)
                 }
             },
         }
@@ -432,11 +434,7 @@ fn pass_on(args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) {
 fn increment(name: &str, args: &[&[u8]]) -> Option<i64> {
     let by = match args.get(2) {
         None => 1,
-        Some(text) => {
-            let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-            // Only as the server reads it: no plus sign, no leading zeros.
-            (itoa::Buffer::new().format(number).as_bytes() == *text).then_some(number)?
-        }
+        Some(text) => parse_integer(text)?,
     };
     if name.starts_with("decr") { by.checked_neg() } else { Some(by) }
 }

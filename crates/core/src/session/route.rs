@@ -339,14 +339,8 @@ impl Session {
     fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
         let error = |message: &str| Route::QueueError(message.to_owned());
         match command.name.split('|').next().unwrap_or_default() {
-            name if command.is_container => {
-                // A server says so when the command is queued.
-                return Route::QueueError(format!(
-                    "ERR unknown subcommand '{}'. Try {} HELP.",
-                    printable(args.get(1).copied().unwrap_or_default()),
-                    name.to_uppercase()
-                ));
-            }
+            // A subcommand that isn't in the table.
+            _ if command.is_container => return Route::Probe { refusal: None },
             "exec" => return self.route_exec(),
             "discard" if self.watched.is_some() => return Route::Unwatch,
             "discard" => return Route::Session(SessionCommand::Discard),
@@ -403,8 +397,7 @@ impl Session {
 }
 
 fn route_select(args: &[&[u8]]) -> Route {
-    let database = std::str::from_utf8(args[1]).ok().and_then(|text| text.parse::<u32>().ok());
-    match database {
+    match string::number::parse_integer(args[1]).and_then(|database| u32::try_from(database).ok()) {
         Some(database) => Route::Select { database },
         // The server says what is wrong with it; nothing is selected.
         None => Route::PassOn { blocking: false, alone: true },

@@ -167,8 +167,9 @@ impl Generator {
         let watched = self.random.chance(50).then(|| self.key());
         if let Some(key) = &watched {
             ops.push(Op::new(vec![b"WATCH".to_vec(), key.clone()]));
-            if self.random.chance(20) {
-                ops.push(self.command());
+            let between = self.command();
+            if self.random.chance(20) && !between.args.contains(key) {
+                ops.push(between);
             }
             if self.random.chance(40) {
                 self.interfere(ops, key);
@@ -194,8 +195,9 @@ impl Generator {
         }
         let form = self.random.pick(&self.interference).clone();
         let mut args = form.fill(&self.arguments, &mut self.random);
-        if self.random.chance(60) && args.len() > 1 && args[0] != b"RENAME" {
-            args[1] = key.to_vec();
+        // A change that is taken back goes unnoticed by a WATCH on a folded key: docs/differences.md.
+        if self.random.chance(60) || args[1..].iter().any(|arg| arg == key) {
+            args = vec![b"APPEND".to_vec(), key.to_vec(), b"x".to_vec()];
         }
         ops.push(Op { second: true, read: true, ..Op::new(args) });
     }
@@ -208,8 +210,10 @@ fn is_refused_in_transactions(args: &[Vec<u8>]) -> bool {
     let is = |word: &[u8]| args[0].eq_ignore_ascii_case(word);
     // A command on folded keys and another type's command on a key they share can't be worked out in one.
     let names = |of: &[&str]| args[1..].iter().any(|arg| of.iter().any(|start| arg.starts_with(start.as_bytes())));
-    let shares =
-        names(&["list:", "hash:", "set:", "zset:"]) && names(&["user:", "sess:", "h:", "cnt:", "post:", "page:"]);
+    let other_type = keyfold_core::string::lookup(&args[0].to_ascii_lowercase()).is_none();
+    let plain = names(&["plain:", "user:007", "sess:00000000-0000-4000-8000-00000000000A", "h:0", "h:A"]);
+    let shares = (other_type && plain)
+        || names(&["list:", "hash:", "set:", "zset:"]) && names(&["user:", "sess:", "h:", "cnt:", "post:", "page:"]);
     REFUSED.iter().any(|word| is(word))
         || shares
         || (is(b"COPY") && args.iter().any(|arg| arg.eq_ignore_ascii_case(b"DB")))

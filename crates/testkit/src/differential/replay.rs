@@ -130,7 +130,7 @@ impl Player<'_> {
             Compare::Existing => exists(plain_wire, plain) && exists(subject_wire, subject),
             Compare::KeyCount => {
                 let plain = count_touched(plain_wire, self.keys);
-                plain.is_some() && plain == count_touched(subject_wire, self.keys)
+                plain.is_some() && plain <= count_touched(subject_wire, self.keys)
             }
             _ => true,
         }

@@ -1,0 +1,48 @@
+//! The `keyfold` program in front of every server found, compared with that server without it.
+
+use keyfold_testkit::conformance::{self, LAYOUT};
+use keyfold_testkit::differential::{self, Options, Protocols};
+use keyfold_testkit::{Binary, Server, Sides, Subject, found};
+
+/// Steps of the conversations that differ, as docs/differences.md says: the case, and the step.
+const KNOWN: &[(&str, &str)] = &[
+    ("an expired key is absent to every command", "DBSIZE"),
+    ("WATCH", "EXEC"),
+    ("SELECT inside a transaction", "SELECT 1"),
+];
+
+#[test]
+fn every_conversation_is_the_plain_servers() {
+    for binary in found() {
+        let (_servers, _subject, sides) = start(&binary);
+        let (count, differences) = conformance::run_all(sides, "");
+        let shown: Vec<String> =
+            differences.iter().map(ToString::to_string).filter(|difference| !is_known(difference)).collect();
+        assert!(count > 1000 && shown.is_empty(), "{}, {} of {count}:\n{}", binary.name(), shown.len(), shown.join("\n"));
+    }
+}
+
+#[test]
+fn random_commands_get_the_plain_servers_answers() {
+    for (seed, binary) in (1..).zip(found()) {
+        let (_servers, _subject, sides) = start(&binary);
+        let options = Options { commands: 30_000, seed, protocols: Protocols::Both };
+        if let Err(failure) = differential::run(sides, &options, |_| {}) {
+            panic!("{}: {failure}", binary.name());
+        }
+    }
+}
+
+/// A plain server, and another with keyfold in front.
+fn start(binary: &Binary) -> ([Server; 2], Subject, Sides) {
+    let servers = [(); 2].map(|()| binary.start(&[]).expect("it starts"));
+    let subject = Subject::start(&servers[1], LAYOUT).expect("keyfold serves");
+    let sides = Sides { plain: servers[0].address(), subject: subject.address() };
+    (servers, subject, sides)
+}
+
+/// The head of a difference names the case, then the step.
+fn is_known(difference: &str) -> bool {
+    let head = difference.lines().next().unwrap_or_default();
+    KNOWN.iter().any(|(case, step)| head.starts_with(case) && head.contains(step))
+}
