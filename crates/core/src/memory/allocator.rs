@@ -41,10 +41,13 @@ impl Allocator {
 
     /// The bytes that an allocation of `bytes` takes.
     pub fn usable_bytes(self, bytes: u64) -> u64 {
-        let spacing = match bytes {
-            0..=SMALLEST => return SMALLEST,
-            ..=QUANTUM_UP_TO => self.quantum_bytes(),
-            _ => 1 << ((bytes - 1).ilog2() - LG_CLASSES_PER_DOUBLING),
+        if bytes <= SMALLEST {
+            return SMALLEST;
+        }
+        let spacing = if bytes <= QUANTUM_UP_TO {
+            self.quantum_bytes()
+        } else {
+            1 << ((bytes - 1).ilog2() - LG_CLASSES_PER_DOUBLING)
         };
         bytes.next_multiple_of(spacing)
     }

@@ -44,15 +44,15 @@ fn listpack_entry_bytes(element: ValueShape) -> u64 {
         ValueShape::Integer(-0x80_0000..=0x7f_ffff) => 4,
         ValueShape::Integer(-0x8000_0000..=0x7fff_ffff) => 5,
         ValueShape::Integer(_) => 9,
-        ValueShape::Bytes(len @ ..64) => 1 + len,
-        ValueShape::Bytes(len @ ..4096) => 2 + len,
+        ValueShape::Bytes(len @ ..=0x3f) => 1 + len,
+        ValueShape::Bytes(len @ ..=0xfff) => 2 + len,
         ValueShape::Bytes(len) => 5 + len,
     };
     let back_length = match encoded {
-        ..=127 => 1,
-        ..=16_383 => 2,
-        ..=2_097_151 => 3,
-        ..=268_435_455 => 4,
+        0..=127 => 1,
+        128..=16_383 => 2,
+        16_384..=2_097_151 => 3,
+        2_097_152..=268_435_455 => 4,
         _ => 5,
     };
     encoded + back_length

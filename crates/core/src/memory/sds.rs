@@ -19,10 +19,10 @@ pub(super) fn sds_bytes(len: u64) -> u64 {
 /// An sds with the shortest header for its length (`sdsReqType`, `sdsHdrSize`).
 pub(super) fn shortest_sds_bytes(len: u64) -> u64 {
     let header = match len {
-        ..0x20 => 1,
-        ..0x100 => HEADER_8,
-        ..0x1_0000 => 5,
-        ..0x1_0000_0000 => 9,
+        0..=0x1f => 1,
+        0x20..=0xff => HEADER_8,
+        0x100..=0xffff => 5,
+        0x1_0000..=0xffff_ffff => 9,
         _ => 17,
     };
     header + len + TERMINATOR
