@@ -7,7 +7,7 @@
 //! ```
 //! use keyfold_core::memory::{Allocator, BucketCost, Keyspace, Model, Server, ValueShape};
 //!
-//! let model = Model::for_server(Server::redis(7, 0)).with_allocator(Allocator::System);
+//! let model = Model::for_server(Server::redis(7, 0)).with_allocator(Allocator::SYSTEM);
 //! let mut plain = Keyspace::new(&model);
 //! let mut bucket = BucketCost::default();
 //! for id in 0..100_i64 {

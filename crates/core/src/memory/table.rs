@@ -162,20 +162,20 @@ mod tests {
     const HASHTABLE: TableShape = TableShape { head: 80, kind: TableKind::Buckets, steps_per_insert: 1 };
 
     fn growing(shape: TableShape, entries: u64) -> u64 {
-        growing_bytes(shape, Allocator::System, entries, 1)
+        growing_bytes(shape, Allocator::SYSTEM, entries, 1)
     }
 
     #[test]
     fn a_dict_has_a_bucket_for_each_entry_at_the_least() {
-        let buckets = [0, 1, 4, 5, 512, 513].map(|n| settled_bytes(TableKind::Entries, Allocator::System, n) / 8);
+        let buckets = [0, 1, 4, 5, 512, 513].map(|n| settled_bytes(TableKind::Entries, Allocator::SYSTEM, n) / 8);
         assert_eq!(buckets, [0, 4, 4, 8, 512, 1024]);
     }
 
     #[test]
     fn a_hashtable_has_seven_places_to_a_bucket() {
-        let buckets = [0, 1, 7].map(|n| settled_bytes(TableKind::Buckets, Allocator::System, n));
+        let buckets = [0, 1, 7].map(|n| settled_bytes(TableKind::Buckets, Allocator::SYSTEM, n));
         assert_eq!(buckets, [0, 64, 64]);
-        let eight = settled_bytes(TableKind::Buckets, Allocator::System, 8);
+        let eight = settled_bytes(TableKind::Buckets, Allocator::SYSTEM, 8);
         assert!((128..140).contains(&eight), "{eight}");
     }
 
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(growing(DICT, 513), (512 + 1024) * 8);
         assert_eq!(growing(DICT, 513 + 160), (512 + 1024) * 8);
         assert_eq!(growing(DICT, 513 + 163), 1024 * 8);
-        assert_eq!(growing_bytes(DICT, Allocator::System, 513, 513), 1024 * 8);
+        assert_eq!(growing_bytes(DICT, Allocator::SYSTEM, 513, 513), 1024 * 8);
     }
 
     #[test]

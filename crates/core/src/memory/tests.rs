@@ -4,7 +4,7 @@ use super::{Allocator, BucketCost, Keyspace, Limits, Model, Placed, Server, SetC
 use crate::layout::Layout;
 
 fn model(server: Server) -> Model {
-    Model::for_server(server).with_allocator(Allocator::System)
+    Model::for_server(server).with_allocator(Allocator::SYSTEM)
 }
 
 fn bytes(len: u64) -> ValueShape {

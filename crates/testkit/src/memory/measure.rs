@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use keyfold_core::frame;
 use keyfold_core::layout::{Layout, Located, PlaceKind};
-use keyfold_core::memory::{Allocator, Family, Model};
+use keyfold_core::memory::{self, Allocator, Model};
 use keyfold_core::resp::write_command;
 
 use super::case::{Case, Data, EXPIRES_AT_MS, Record};
 use crate::random::Random;
 use crate::reply::Value;
 use crate::server::{Server, StartError};
-use crate::servers::{Binary, Flavor};
+use crate::servers::{Binary, Flavor, Version};
 use crate::wire::{Wire, WireError};
 
 /// Commands sent before their replies are read.
@@ -52,6 +52,8 @@ pub struct Measured {
     pub predicted: u64,
     /// What it takes.
     pub measured: u64,
+    /// What the server allocates with.
+    pub allocator: Allocator,
 }
 
 impl Measured {
@@ -67,28 +69,37 @@ impl Measured {
 /// Where the server doesn't do as it is told.
 pub fn measure(binary: &Binary, case: &Case) -> Result<Measured, MeasureError> {
     let limits = &case.limits;
+    // By their names before 7.0, which work since.
     let (entries, value) = (limits.hash_entries.to_string(), limits.hash_value_bytes.to_string());
-    let args = ["--hash-max-listpack-entries", &entries, "--hash-max-listpack-value", &value];
+    let mut args = vec!["--hash-max-ziplist-entries", &entries, "--hash-max-ziplist-value", &value];
     // A quick timer, so that tables soon come to rest.
-    let server = binary.start(&[&args[..], &["--enable-debug-command", "yes", "--hz", "500"]].concat())?;
-    let model = model_for(&server)?.with_limits(*limits);
+    args.extend(["--hz", "500"]);
+    // Redis 6.2 knows no such setting, and needs none.
+    if binary.version().major >= 7 {
+        args.extend(["--enable-debug-command", "yes"]);
+    }
+    let server = binary.start(&args)?;
+    let allocator = allocator_of(&server)?;
+    let model = model_for(&server).with_allocator(allocator).with_limits(*limits);
     warm_up(&server)?;
     let before = weigh(&server)?;
     load(&server, case)?;
     let after = weigh(&server)?;
-    Ok(Measured { predicted: case.predict(&model), measured: after - before })
+    Ok(Measured { predicted: case.predict(&model), measured: after - before, allocator })
 }
 
-fn model_for(server: &Server) -> Result<Model, MeasureError> {
-    let family = match server.flavor() {
-        Flavor::Redis => Family::Redis,
-        Flavor::Valkey => Family::Valkey,
-    };
-    let version = keyfold_core::memory::Version { major: server.version().major, minor: server.version().minor };
+fn model_for(server: &Server) -> Model {
+    let Version { major, minor, .. } = server.version();
+    Model::for_server(match server.flavor() {
+        Flavor::Redis => memory::Server::redis(major, minor),
+        Flavor::Valkey => memory::Server::valkey(major, minor),
+    })
+}
+
+fn allocator_of(server: &Server) -> Result<Allocator, MeasureError> {
     let stats = text(&mut server.connect()?, &[b"MEMORY", b"MALLOC-STATS"])?;
-    let allocator = Allocator::from_malloc_stats(&stats)
-        .ok_or_else(|| MeasureError::Answer(format!("no jemalloc: {}", stats.lines().next().unwrap_or(""))))?;
-    Ok(Model::for_server(keyfold_core::memory::Server { family, version }).with_allocator(allocator))
+    Allocator::from_malloc_stats(&stats)
+        .ok_or_else(|| MeasureError::Answer(format!("no jemalloc: {}", stats.lines().next().unwrap_or(""))))
 }
 
 /// Runs every command that is used later once.

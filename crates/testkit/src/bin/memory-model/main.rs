@@ -20,9 +20,10 @@ const HEAD: &str = "# The memory model against servers
 Written by `make memory-model`; not by hand. `used_memory` after a case was loaded into a fresh server, less
 before, against what `crates/core/src/memory` predicts; the largest errors first. *Plain* is one key a record;
 *folded* is hashes of about 100 records, as a layout places them, values over its limit spilled.
+The last column is jemalloc's quantum in bytes, with *pages* where large allocations take whole pages.
 
-| server | set | records | predicted, bytes | measured, bytes | error, % |
-| --- | --- | ---: | ---: | ---: | ---: |
+| server | set | records | predicted, bytes | measured, bytes | error, % | jemalloc |
+| --- | --- | ---: | ---: | ---: | ---: | --- |
 ";
 
 struct Options {
@@ -108,10 +109,11 @@ fn parse_options() -> anyhow::Result<Options> {
 fn table(rows: &[Row]) -> String {
     let mut table = HEAD.to_owned();
     for Row { server, case, records, measured } in rows {
-        let Measured { predicted, measured: bytes } = measured;
+        let Measured { predicted, measured: bytes, allocator } = measured;
+        let jemalloc = format!("{}{}", allocator.quantum_bytes, if allocator.large_in_pages { ", pages" } else { "" });
         let (records, predicted, bytes) = (grouped(*records as u64), grouped(*predicted), grouped(*bytes));
         let error = measured.error_percent();
-        let _ = writeln!(table, "| {server} | {case} | {records} | {predicted} | {bytes} | {error:+.2} |");
+        let _ = writeln!(table, "| {server} | {case} | {records} | {predicted} | {bytes} | {error:+.2} | {jemalloc} |");
     }
     table
 }
