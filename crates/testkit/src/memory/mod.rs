@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`case`] | what is loaded: strings, hashes or sets, plain or placed; made up from a seed |
-//! | [`measure`] | a fresh server, loaded and weighed |
+//! | [`mod@measure`] | a fresh server, loaded and weighed |
 //! | [`real`] | real records, where they are at hand |
 
 pub mod case;
