@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help test lint check servers demo bench memory-model fuzz command-table
+.PHONY: help test lint check servers demo demo-all bench memory-model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -25,6 +25,10 @@ servers: ## bring more versions of Redis and Valkey for the tests
 demo: ## fold data before your eyes (DATA=file for your own)
 	@scripts/ensure-server
 	cargo run --release -p keyfold -- demo $(if $(DATA),--data $(DATA))
+
+demo-all: ## fold every *.jsonl.gz of a directory (DIR=directory)
+	@scripts/ensure-server
+	cargo run --release -p keyfold -- demo $(foreach file,$(sort $(wildcard $(DIR)/*.jsonl.gz)),--data $(file))
 
 bench: ## measure memory, speed and idle connections on the servers at hand (ARGS='memory --server valkey')
 	@scripts/ensure-server

@@ -1,4 +1,58 @@
 //! The `keyfold` program.
-#![warn(clippy::unwrap_used)]
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `flags` | what was typed: one file for each subcommand, and the help |
+//! | `config` | what it amounts to: files read, defaults filled in, contradictions refused |
+//! | `command` | the work: one file for each subcommand |
+//! | `server` | connections to a server, its settings, and a server of keyfold's own |
+//! | `layout` | a layout's way from a file to a server |
+//! | `print` | tables, charts, numbers, progress |
+//!
+//! Only this program uses anyhow; what fails in the libraries says by itself what was wrong.
+mod command;
+mod config;
+mod flags;
+mod layout;
+mod print;
+mod server;
 
-fn main() {}
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use flags::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    config::log::start(&cli);
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough of it.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
+            let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    let mut out = anstream::stdout();
+    match command {
+        Command::Serve(flags) => command::serve::run(config::serve::resolve(*flags)?, &mut out)?,
+        Command::Layout(flags) => command::layout::run(flags.command, &mut out)?,
+        Command::Where(flags) => command::where_key::run(flags, &mut out)?,
+        Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
+        Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
+        Command::Supervise(flags) => server::supervisor::run(&flags)?,
+    }
+    Ok(out.flush()?)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+}

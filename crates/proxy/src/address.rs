@@ -15,7 +15,7 @@ pub enum ListenAddress {
     Tcp(SocketAddr),
     /// `tls://127.0.0.1:6380`: TLS over TCP, with the certificate of [`ClientTls`](crate::config::ClientTls).
     Tls(SocketAddr),
-    /// `unix:///run/keyfold.sock`, or an absolute path: a unix socket.
+    /// `unix:///run/keyfold.sock`, `unix:/run/keyfold.sock`, or an absolute path: a unix socket.
     Unix(PathBuf),
 }
 
@@ -34,7 +34,7 @@ impl FromStr for ListenAddress {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let socket = |text: &str| text.parse().map_err(|_| AddressError::Listen(text.to_owned()));
-        if let Some(path) = text.strip_prefix("unix://") {
+        if let Some(path) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")) {
             Ok(Self::Unix(path.into()))
         } else if text.starts_with('/') {
             Ok(Self::Unix(text.into()))

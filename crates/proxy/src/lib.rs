@@ -50,6 +50,7 @@ mod worker;
 
 pub use config::Config;
 pub use proxy::{Handle, ServeError, StartError, serve, start};
+pub use shutdown::Stopper;
 pub use stats::Totals;
 pub use tls::TlsError;
 pub use upstream::{Errand, LinkError};

@@ -14,7 +14,7 @@ use crate::address::{ListenAddress, Route};
 use crate::config::Config;
 use crate::folding::{self, Folding};
 use crate::listen::{self, Listener, Room};
-use crate::shutdown::{Phase, Stopper, follow_signals};
+use crate::shutdown::{Phase, Signals, Stopper};
 use crate::stats::{Stats, Totals};
 use crate::sweep;
 use crate::tls::{self, TlsError};
@@ -115,15 +115,8 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
 /// It didn't start, or died.
 pub fn serve(config: Config) -> Result<(), ServeError> {
     let handle = start(config)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(StartError::Thread)?;
-    let stopper = handle.stopper.clone();
-    let signals = std::thread::Builder::new()
-        .name("keyfold-signals".to_owned())
-        .spawn(move || runtime.block_on(follow_signals(stopper)))
-        .map_err(StartError::Thread)?;
+    handle.follow_signals().map_err(StartError::Thread)?;
     let ended = handle.join();
-    // The signals' thread waits for a second signal that need not come; it ends with the program.
-    drop(signals);
     tracing::info!("stopped");
     ended
 }
@@ -191,10 +184,34 @@ impl Handle {
         }
     }
 
+    /// Ends the proxy by SIGTERM or SIGINT: the first lets every accepted request be answered, the second
+    /// ends at once. Whatever comes after this returns is followed; [`join`](Self::join) waits.
+    ///
+    /// # Errors
+    /// The system gives no handler or no thread.
+    pub fn follow_signals(&self) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let signals = {
+            let _inside = runtime.enter();
+            Signals::new()?
+        };
+        let stopper = self.stopper.clone();
+        // The thread waits for a second signal that need not come; it ends with the program.
+        std::thread::Builder::new()
+            .name("keyfold-signals".to_owned())
+            .spawn(move || runtime.block_on(signals.follow(stopper)))?;
+        Ok(())
+    }
+
+    /// What another thread can end the proxy by.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
     /// Begins the end: no more clients, no more requests, and every accepted one is answered, as far as the
     /// shutdown timeout allows. Returns at once; [`join`](Self::join) waits.
     pub fn stop(&self) {
-        self.stopper.advance(Phase::Draining);
+        self.stopper.stop();
     }
 
     /// Ends at once, whatever is under way.

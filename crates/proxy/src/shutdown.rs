@@ -1,6 +1,6 @@
 //! How the proxy is asked to end.
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 /// How far the end has come. It only ever moves on.
@@ -13,14 +13,19 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// Moves a proxy towards its end.
+/// Moves a proxy towards its end, from any thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Stopper(watch::Sender<Phase>);
+pub struct Stopper(watch::Sender<Phase>);
 
 impl Stopper {
     pub(crate) fn new() -> (Self, watch::Receiver<Phase>) {
         let (sender, receiver) = watch::channel(Phase::Running);
         (Self(sender), receiver)
+    }
+
+    /// Begins the end: no more clients, no more requests, and every accepted one is answered.
+    pub fn stop(&self) {
+        self.advance(Phase::Draining);
     }
 
     /// Moves on to `phase`; never back.
@@ -33,20 +38,31 @@ impl Stopper {
     }
 }
 
-/// Follows SIGTERM and SIGINT: the first drains, the second ends at once.
-pub(crate) async fn follow_signals(stopper: Stopper) -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    for phase in [Phase::Draining, Phase::Ended] {
-        let name = tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        };
-        match phase {
-            Phase::Draining => tracing::info!(signal = name, "stopping once all accepted requests are answered"),
-            _ => tracing::warn!(signal = name, "stopping at once"),
-        }
-        stopper.advance(phase);
+/// SIGTERM and SIGINT, caught from the making of this on.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Needs a runtime around it.
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    /// The first drains, the second ends at once.
+    pub(crate) async fn follow(mut self, stopper: Stopper) {
+        for phase in [Phase::Draining, Phase::Ended] {
+            let name = tokio::select! {
+                _ = self.terminate.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+            };
+            match phase {
+                Phase::Draining => tracing::info!(signal = name, "stopping once all accepted requests are answered"),
+                _ => tracing::warn!(signal = name, "stopping at once"),
+            }
+            stopper.advance(phase);
+        }
+    }
 }

@@ -13,6 +13,7 @@ use crate::stats::Stats;
 
 mod attempt;
 mod batch;
+mod copy;
 mod foreign;
 pub(crate) mod info;
 pub(crate) mod keyspace;
@@ -26,6 +27,7 @@ mod work;
 
 pub(crate) use attempt::{Attempt, SimpleSet};
 pub(crate) use batch::Batch;
+pub(crate) use copy::{Copy, CopyArguments};
 pub(crate) use foreign::{Foreign, OnOtherType};
 pub(crate) use script::CompareAndSet;
 pub(crate) use store::{RETIRE_MS, encode_field};
@@ -158,6 +160,7 @@ pub(crate) enum Kind {
     Attempt(Box<Attempt>),
     Work(Box<Work>),
     Foreign(Box<Foreign>),
+    Copy(Box<Copy>),
     List(Box<keyspace::List>),
     Size(Box<keyspace::Size>),
     Random(Box<keyspace::Random>),
@@ -208,6 +211,7 @@ impl Exchange {
             Kind::Delete(delete) => return delete.handle_reply(reply, env, io),
             Kind::Work(work) => return work.handle_reply(reply, env, io),
             Kind::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
+            Kind::Copy(copy) => return copy.handle_reply(reply, env, io),
             Kind::List(list) => return list.handle_reply(reply, env, io),
             Kind::Size(size) => return size.handle_reply(reply, env, io),
             Kind::Random(random) => return random.handle_reply(reply, env, io),

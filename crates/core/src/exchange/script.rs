@@ -30,6 +30,13 @@ impl CompareAndSet {
         self.check_args.push(expected.map_or_else(|| b"-".to_vec(), |bytes| [b"+", bytes].concat()));
     }
 
+    /// From here on checks and writes are in this database.
+    pub(crate) fn check_select(&mut self, database: u32) {
+        self.checks += 1;
+        let database = database.to_string();
+        self.check_args.extend(["2", "SELECT", &database, "+OK"].map(|arg| arg.as_bytes().to_vec()));
+    }
+
     /// Runs `command`, whose second argument is its key, once all checks hold.
     pub(crate) fn write(&mut self, command: &[&[u8]]) {
         self.name_key(command[1]);

@@ -2,7 +2,9 @@
 
 use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction, Watch};
-use crate::exchange::{Attempt, Effect, Env, Exchange, Foreign, Io, Kind, SimpleSet, Work, info, keyspace, native};
+use crate::exchange::{
+    Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, SimpleSet, Work, info, keyspace, native,
+};
 use crate::layout::{Place, STORED_KEY};
 use crate::resp::{Answer, write_command};
 use crate::session::client_command::ReplyMode;
@@ -104,10 +106,10 @@ impl Session {
             Route::Session(command) => self.begin_session(*command, args, env, io),
             Route::Queue(queued) => self.enqueue(queued.clone(), io),
             Route::Probe { refusal } => self.begin_probe(args, refusal.clone(), io),
-            Route::AbortExec(message) => {
+            Route::AbortExec { message, own } => {
                 self.queue = None;
                 let answer = format!("-{message}\r\n").into_bytes();
-                if self.watched.is_none() {
+                if !own {
                     io.answer.extend(answer);
                     return Begun::Answered;
                 }
@@ -239,8 +241,41 @@ impl Session {
             let replies = batch.left();
             return sent(Kind::SetMany(batch), replies, false);
         }
+        if name == "copy" {
+            match CopyArguments::read(args) {
+                Some(CopyArguments { database: Some(database), replace }) => {
+                    return self.begin_copy(run, database, replace, args, env, io);
+                }
+                Some(_) => {}
+                // The server says what is wrong, before it looks at any key.
+                None => {
+                    write_command(io.wire, args);
+                    return sent(Kind::PassOn, 1, false);
+                }
+            }
+        }
         let (work, replies) = Work::start(run, args, keys.iter().copied(), self.protocol, env, io.wire);
         sent(Kind::Work(Box::new(work)), replies, write)
+    }
+
+    /// COPY with a database named, which may be the client's own.
+    fn begin_copy(
+        &mut self,
+        run: Run,
+        database: u32,
+        replace: bool,
+        args: &[&[u8]],
+        env: &Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        if database == self.database {
+            let mut here = args[..3].to_vec();
+            here.extend(replace.then_some(&b"REPLACE"[..]));
+            let (work, replies) = Work::start(run, &here, [1, 2].into_iter(), self.protocol, env, io.wire);
+            return sent(Kind::Work(Box::new(work)), replies, true);
+        }
+        let (copy, replies) = Copy::start(args, self.database, database, replace, self.protocol, env, io.wire);
+        sent(Kind::Copy(Box::new(copy)), replies, true)
     }
 
     fn begin_session(&mut self, command: SessionCommand, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
@@ -373,13 +408,8 @@ impl Session {
         sent(Kind::Flush, 1, true)
     }
 
-    /// On a connection of its own, there. On a shared one: to the database asked for, which says whether there
-    /// is one, and back.
+    /// On a shared connection: to the database asked for, which says whether there is one, and back.
     fn begin_select(&mut self, database: u32, args: &[&[u8]], io: &mut Io<'_>) -> Begun {
-        if self.has_own_state() {
-            write_command(io.wire, &[b"SELECT", args[1]]);
-            return sent(Kind::Then(Some(Effect::Database(database))), 1, true);
-        }
         write_command(io.wire, &[b"SELECT", args[1]]);
         write_command(io.wire, &[b"SELECT", itoa::Buffer::new().format(self.database).as_bytes()]);
         sent(Kind::Select { database, answer: None }, 2, true)

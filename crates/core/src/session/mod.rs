@@ -151,13 +151,20 @@ impl Session {
         let (database, protocol) = (self.database, self.protocol);
         if route.is_local() {
             Lane::Local
-        } else if self.has_own_state() || route.needs_own_lane() {
+        } else if route.needs_own_lane() || self.hears_only_pushes() {
             Lane::Own { database, protocol }
         } else {
             Lane::Shared { database, protocol }
         }
     }
 
+    /// Whether the client is in the state that RESP2 has for subscribers, in which even PING is answered otherwise.
+    fn hears_only_pushes(&self) -> bool {
+        self.protocol == Protocol::Resp2 && self.subscriptions.active()
+    }
+
+    /// Whether the client's own lane holds something that would be lost with it. Only what concerns that state
+    /// travels there: any other command may need a MULTI of ours, whose EXEC would end the client's WATCH.
     fn has_own_state(&self) -> bool {
         self.watched.is_some() || self.subscriptions.active()
     }

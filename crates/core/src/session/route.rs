@@ -6,7 +6,6 @@ use crate::command::{Access, Categories, Command, Flags, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType, info};
 use crate::layout::{Layout, Located, Place, PlaceKind};
-use crate::resp::Protocol;
 use crate::session::Session;
 use crate::string::{self, Run};
 
@@ -62,7 +61,10 @@ pub(crate) enum Route {
         refusal: Option<String>,
     },
     /// EXEC that can't be: the queue is dropped.
-    AbortExec(String),
+    AbortExec {
+        message: String,
+        own: bool,
+    },
     /// WAIT and WAITAOF.
     Wait,
     Subscribe {
@@ -111,8 +113,8 @@ impl Route {
     pub(crate) fn needs_own_lane(&self) -> bool {
         match self {
             Self::PassOn { blocking, .. } | Self::Foreign { blocking, .. } => *blocking,
-            Self::Exec { own } => *own,
-            Self::Watch | Self::Wait | Self::Subscribe { .. } | Self::Monitor | Self::Reset => true,
+            Self::Exec { own } | Self::AbortExec { own, .. } => *own,
+            Self::Watch | Self::Unwatch | Self::Wait | Self::Subscribe { .. } | Self::Monitor | Self::Reset => true,
             _ => false,
         }
     }
@@ -138,6 +140,10 @@ impl Session {
             return self.refuse_command(command, wrong_arity(command));
         }
         let command = table().resolve(args).unwrap_or(command);
+        // Outside a transaction whoever runs a subcommand says so.
+        if self.queue.is_some() && !command.arity_ok(args.len()) {
+            return self.error(wrong_arity(command));
+        }
         if let Some(error) = self.refuse(command, args) {
             return self.refuse_command(command, error);
         }
@@ -161,7 +167,8 @@ impl Session {
             return self.error(error);
         }
         let why = error.strip_prefix("ERR ").unwrap_or(&error);
-        Route::AbortExec(format!("EXECABORT Transaction discarded because of: {why}"))
+        let message = format!("EXECABORT Transaction discarded because of: {why}");
+        Route::AbortExec { message, own: self.watched.is_some() }
     }
 
     /// Why the client may not send this command now.
@@ -179,7 +186,7 @@ impl Session {
         if self.subscriptions.monitoring() && !matches!(command.name, "quit") {
             return Some("ERR keyfold: the connection shows MONITOR's lines; use another one for commands".to_owned());
         }
-        let subscribed = self.protocol == Protocol::Resp2 && self.subscriptions.subscribed();
+        let subscribed = self.hears_only_pushes();
         let allowed = command.name.ends_with("subscribe") || matches!(command.name, "ping" | "quit" | "reset");
         if subscribed && !allowed {
             let name = String::from_utf8_lossy(args[0]).to_lowercase();
@@ -318,8 +325,14 @@ impl Session {
         if overwrites && let Some(refusal) = refusal {
             return Route::Error(refusal);
         }
+        let blocking = blocks(command, args);
+        if blocking && self.watched.is_some() {
+            return Route::Error(format!(
+                "ERR keyfold: {name} on a folded key is not supported while keys are watched"
+            ));
+        }
         let writes_hyperloglog = command.categories.contains(Categories::HYPERLOGLOG | Categories::WRITE);
-        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, blocking: blocks(command, args) }
+        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, blocking }
     }
 
     /// Within MULTI.

@@ -61,7 +61,7 @@ const FAMILIES: [Family; 3] = [
         goal_bytes: 11.0,
         keys: "set-allBooksBelongToUser:{id:int}",
         bucket: Bucket::Span(128),
-        sweep: &[32, 64, 256, 512],
+        sweep: &[32, 64, 96, 112, 120, 126, 256, 512],
     },
     Family {
         name: "sess:{id:uuid} → 24 letters",
@@ -77,7 +77,7 @@ const FAMILIES: [Family; 3] = [
         goal_bytes: 18.0,
         keys: "set-allBooksBelongToUser:{id:int}",
         bucket: Bucket::Span(128),
-        sweep: &[32, 64, 256, 512],
+        sweep: &[32, 64, 96, 112, 120, 126, 256, 512],
     },
 ];
 

@@ -51,6 +51,11 @@ impl Nutcracker {
         Ok(started)
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its port on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.port

@@ -12,7 +12,7 @@ Measures keyfold on every server at hand; all three where none is named.
 
   --server NAME    only this server, as in `redis 7.0.15` or `valkey`; may be repeated
   --records N      records of each family of keys (500000)
-  --rounds N       rounds of the speed measurement (3)
+  --rounds N       rounds of the speed measurement (5)
   --sweep          memory at other spans and counts too
   --data DIR       memory of real records too: each DIR/*.jsonl.gz, one [\"key\",\"value\"] a line
   --layouts DIR    their layouts, DIR/<name>.toml (examples/layouts)
@@ -95,7 +95,7 @@ pub(crate) fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Reques
         options.records = if options.quick { 20_000 } else { 500_000 };
     }
     if options.rounds == 0 {
-        options.rounds = if options.quick { 1 } else { 3 };
+        options.rounds = if options.quick { 1 } else { 5 };
     }
     Ok(Request::Measure(options))
 }

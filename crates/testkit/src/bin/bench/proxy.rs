@@ -58,6 +58,11 @@ impl Proxy {
         Ok(proxy)
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its port on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.port

@@ -26,18 +26,26 @@ struct Load {
     requests: usize,
 }
 
-/// Requests a second of one run.
+/// One run of redis-benchmark.
 #[derive(Clone, Copy)]
-struct Rates {
-    set: f64,
-    get: f64,
+struct Run {
+    requests_per_second: f64,
+    /// Of the process that was asked.
+    cpu_us_per_request: f64,
 }
 
 /// One round: each in its turn.
 struct Round {
-    server: Rates,
-    nutcracker: Option<Rates>,
-    keyfold: Rates,
+    server: Run,
+    nutcracker: Option<Run>,
+    keyfold: Run,
+}
+
+/// Who is asked: a port, and the process behind it.
+#[derive(Clone, Copy)]
+struct Target {
+    port: u16,
+    pid: u32,
 }
 
 /// Measures without pipelining and with 16 requests at a time.
@@ -51,66 +59,97 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     let nutcracker = version.is_some().then(|| Nutcracker::start(&server)).transpose()?;
     let keyfold = Proxy::start(&server, LAYOUT)?;
     let other = version.map_or("no nutcracker on PATH".to_owned(), |version| format!("nutcracker {version}"));
-    let title = format!("thousand requests a second, {CLIENTS} clients, {} rounds, {other}", options.rounds);
-    let columns = ["command", "pipeline", "server", "nutcracker", "keyfold", "keyfold/nutcracker", "median"];
-    let mut table = Table::new(title, binary.name(), &columns);
+    let title = format!(
+        "speed, thousand requests a second and CPU µs a request, {CLIENTS} clients, {} rounds, {other}",
+        options.rounds
+    );
+    let mut table = Table::new(title, binary.name(), &COLUMNS);
+    let server = Target { port: server.port(), pid: server.pid() };
+    let nutcracker = nutcracker.as_ref().map(|other| Target { port: other.port(), pid: other.pid() });
+    let keyfold = Target { port: keyfold.port(), pid: keyfold.pid() };
     let scale = if options.quick { 20 } else { 1 };
     for load in [Load { pipeline: 1, requests: 200_000 / scale }, Load { pipeline: 16, requests: 1_000_000 / scale }] {
-        let mut rounds = Vec::new();
-        // The first round of all only fills the keys.
-        for round in 0..=options.rounds {
-            let measured = Round {
-                server: benchmark(server.port(), load)?,
-                nutcracker: nutcracker.as_ref().map(|other| benchmark(other.port(), load)).transpose()?,
-                keyfold: benchmark(keyfold.port(), load)?,
-            };
-            if round > 0 {
-                rounds.push(measured);
+        // SET first: it writes the keys that GET then finds.
+        for command in ["set", "get"] {
+            let mut rounds = Vec::new();
+            for _ in 0..options.rounds {
+                rounds.push(Round {
+                    server: benchmark(server, command, load)?,
+                    nutcracker: nutcracker.map(|other| benchmark(other, command, load)).transpose()?,
+                    keyfold: benchmark(keyfold, command, load)?,
+                });
             }
+            table.row(row(command, load, &rounds));
         }
-        add_rows(&mut table, load, &rounds);
     }
     report.add(&table);
     Ok(())
 }
 
-fn add_rows(table: &mut Table, load: Load, rounds: &[Round]) {
-    type Pick = fn(&Rates) -> f64;
-    let picks: [(&str, Pick); 2] = [("GET", |rates| rates.get), ("SET", |rates| rates.set)];
-    for (command, pick) in picks {
-        let thousands = |rates: Vec<f64>| median(rates).map_or(Cell::None, |rate| Cell::Number(rate / 1000.0, 1));
-        let others = rounds.iter().filter_map(|round| round.nutcracker.as_ref());
-        let ratio = |round: &Round| Some(pick(&round.keyfold) / pick(round.nutcracker.as_ref()?));
-        let ratios: Vec<f64> = rounds.iter().filter_map(ratio).collect();
-        let shown = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(" ");
-        table.row(vec![
-            command.into(),
-            Cell::count(load.pipeline as u64),
-            thousands(rounds.iter().map(|round| pick(&round.server)).collect()),
-            thousands(others.map(pick).collect()),
-            thousands(rounds.iter().map(|round| pick(&round.keyfold)).collect()),
-            shown.into(),
-            median(ratios).map_or(Cell::None, |ratio| Cell::Number(ratio, 2)),
-        ]);
-    }
+const COLUMNS: [&str; 9] = [
+    "command",
+    "pipeline",
+    "server",
+    "nutcracker",
+    "keyfold",
+    "keyfold/nutcracker",
+    "median",
+    "nutcracker CPU",
+    "keyfold CPU",
+];
+
+fn row(command: &str, load: Load, rounds: &[Round]) -> Vec<Cell> {
+    let others: Vec<Run> = rounds.iter().filter_map(|round| round.nutcracker).collect();
+    let keyfold: Vec<Run> = rounds.iter().map(|round| round.keyfold).collect();
+    let thousands = |runs: &[Run]| cell(runs.iter().map(|run| run.requests_per_second / 1000.0).collect(), 1);
+    let cpu = |runs: &[Run]| cell(runs.iter().map(|run| run.cpu_us_per_request).collect(), 2);
+    let ratio = |(keyfold, other): (&Run, &Run)| keyfold.requests_per_second / other.requests_per_second;
+    let ratios: Vec<f64> = keyfold.iter().zip(&others).map(ratio).collect();
+    vec![
+        command.to_uppercase().into(),
+        Cell::count(load.pipeline as u64),
+        thousands(&rounds.iter().map(|round| round.server).collect::<Vec<_>>()),
+        thousands(&others),
+        thousands(&keyfold),
+        ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(" ").into(),
+        cell(ratios, 2),
+        cpu(&others),
+        cpu(&keyfold),
+    ]
 }
 
-fn benchmark(port: u16, load: Load) -> anyhow::Result<Rates> {
+fn cell(numbers: Vec<f64>, decimals: usize) -> Cell {
+    median(numbers).map_or(Cell::None, |number| Cell::Number(number, decimals))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "requests and ticks stay far below 2⁵³")]
+fn benchmark(target: Target, command: &str, load: Load) -> anyhow::Result<Run> {
     let text = |number: usize| number.to_string();
+    let before = cpu_ticks(target.pid)?;
     let output = Command::new("redis-benchmark")
-        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", "get,set", "-r", "100000", "--csv"])
+        .args(["-h", "127.0.0.1", "-p", &target.port.to_string(), "-t", command, "-r", "100000", "--csv"])
         .args(["-c", &text(CLIENTS), "-n", &text(load.requests), "-P", &text(load.pipeline)])
         .output()
         .context("starting redis-benchmark")?;
+    let ticks = cpu_ticks(target.pid)? - before;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let rate = |command: &str| {
-        let line = text.lines().find(|line| line.starts_with(&format!("\"{command}\"")));
-        let rate = line.and_then(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok());
-        rate.with_context(|| {
-            format!("redis-benchmark has no rate of {command}: {text}{}", String::from_utf8_lossy(&output.stderr))
-        })
-    };
-    Ok(Rates { set: rate("SET")?, get: rate("GET")? })
+    let line = text.lines().find(|line| line.starts_with(&format!("\"{}\"", command.to_uppercase())));
+    let rate = line.and_then(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok());
+    let requests_per_second = rate.with_context(|| {
+        format!("redis-benchmark has no rate of {command}: {text}{}", String::from_utf8_lossy(&output.stderr))
+    })?;
+    Ok(Run { requests_per_second, cpu_us_per_request: (ticks * TICK_US) as f64 / load.requests as f64 })
+}
+
+/// What Linux counts a process's time in: a hundredth of a second.
+const TICK_US: u64 = 10_000;
+
+/// The processor time that a process has taken, its threads included.
+fn cpu_ticks(pid: u32) -> anyhow::Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name in brackets may hold spaces; utime and stime are the 12th and 13th field after it.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+    fields.map(|field| field.parse::<u64>().context("the process's time")).sum()
 }
 
 fn median(mut numbers: Vec<f64>) -> Option<f64> {

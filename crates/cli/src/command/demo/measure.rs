@@ -1,0 +1,189 @@
+//! One data set, plain and folded, each on an empty server of its own.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use keyfold_core::layout::Layout;
+use keyfold_proxy::address::{ListenAddress, Route, ServerAddress};
+use keyfold_proxy::config::ServerTls;
+use keyfold_proxy::{Config, Handle};
+use std::path::Path;
+
+use super::records::{DataSet, Record};
+use crate::layout::stored;
+use crate::print::progress::Progress;
+use crate::server::{OwnServer, Server, Target, listpack};
+
+/// Commands sent at a time.
+const PIPELINE: usize = 500;
+/// `used_memory` has to be the same over so long; connections' buffers and tables that grow settle within.
+const SETTLED_AFTER: Duration = Duration::from_millis(100);
+const SETTLES_WITHIN: Duration = Duration::from_secs(10);
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) name: String,
+    pub(crate) records: usize,
+    /// Bytes over all records.
+    pub(crate) plain_bytes: i64,
+    pub(crate) folded_bytes: i64,
+    /// Settings of the server that folds, raised for the layout.
+    pub(crate) raised: Vec<String>,
+    /// The server's name and version.
+    pub(crate) server: String,
+}
+
+impl Measured {
+    pub(crate) fn plain_each(&self) -> f64 {
+        self.plain_bytes as f64 / self.records as f64
+    }
+
+    pub(crate) fn folded_each(&self) -> f64 {
+        self.folded_bytes as f64 / self.records as f64
+    }
+
+    /// How many times smaller.
+    pub(crate) fn ratio(&self) -> f64 {
+        self.plain_bytes as f64 / self.folded_bytes as f64
+    }
+}
+
+/// Measures one set, and reads every record of it back through keyfold.
+pub(crate) fn measure(set: &DataSet, layout: &Layout, program: Option<&Path>) -> anyhow::Result<Measured> {
+    let (server, plain_bytes) = measure_plain(set, program)?;
+    let (raised, folded_bytes) = measure_folded(set, layout, program)?;
+    let (name, records) = (set.name.clone(), set.records.len());
+    Ok(Measured { name, records, plain_bytes, folded_bytes, raised, server })
+}
+
+fn measure_plain(set: &DataSet, program: Option<&Path>) -> anyhow::Result<(String, i64)> {
+    let own = OwnServer::start(program, None)?;
+    let mut gauge = own.connect()?;
+    let pass = |records: &[Record]| write(&mut own.connect()?, &set.name, records, "plain");
+    pass(first(set))?;
+    let empty = emptied(&mut gauge)?;
+    pass(&set.records)?;
+    let bytes = used_memory(&mut gauge)? - empty;
+    Ok((gauge.version().to_string(), bytes))
+}
+
+fn measure_folded(set: &DataSet, layout: &Layout, program: Option<&Path>) -> anyhow::Result<(Vec<String>, i64)> {
+    let own = OwnServer::start(program, None)?;
+    let mut gauge = own.connect()?;
+    let raised = listpack::raise(&mut gauge, layout)?;
+    let pass = |records: &[Record]| {
+        let (proxy, through) = start_proxy(own.target(), layout)?;
+        let mut client = Server::connect(&through).context("keyfold does not answer")?;
+        let written = Instant::now();
+        write(&mut client, &set.name, records, "folded")?;
+        read_back(&mut client, &set.name, records, written)?;
+        drop(client);
+        proxy.stop();
+        Ok::<_, anyhow::Error>(proxy.join()?)
+    };
+    stored::replace(&mut gauge, None, layout)?;
+    pass(first(set))?;
+    let empty = emptied(&mut gauge)?;
+    stored::replace(&mut gauge, None, layout)?;
+    pass(&set.records)?;
+    Ok((raised, used_memory(&mut gauge)? - empty))
+}
+
+/// Records to warm a server up with: it keeps statistics of each command, some 20 KB, from its first call on.
+fn first(set: &DataSet) -> &[Record] {
+    &set.records[..set.records.len().min(PIPELINE)]
+}
+
+/// The `used_memory` of the server with no keys.
+fn emptied(gauge: &mut Server) -> anyhow::Result<i64> {
+    gauge.ask::<()>(redis::cmd("FLUSHALL").arg("SYNC"))?;
+    used_memory(gauge)
+}
+
+/// A proxy in this process, and the way to it.
+fn start_proxy(server: &Target, layout: &Layout) -> anyhow::Result<(Handle, Target)> {
+    let Route::Unix(beside) = &server.address.route else { bail!("keyfold's own server is not on a unix socket") };
+    let socket = beside.with_file_name("keyfold.sock");
+    let mut config = Config::new(server.address.clone(), layout.clone());
+    config.listen.push(ListenAddress::Unix(socket.clone()));
+    let handle = keyfold_proxy::start(config)?;
+    let address = ServerAddress { route: Route::Unix(socket), user: None, password: None, database: 0 };
+    Ok((handle, Target { address, tls: ServerTls::default() }))
+}
+
+fn write(client: &mut Server, name: &str, records: &[Record], what: &str) -> anyhow::Result<()> {
+    let mut progress = Progress::new(format!("{name}: writing {what}"), records.len());
+    for chunk in records.chunks(PIPELINE) {
+        let mut pipeline = redis::pipe();
+        for Record { key, value, expires_in_ms } in chunk {
+            let set = pipeline.cmd("SET").arg(key).arg(value);
+            if let Some(ms) = expires_in_ms {
+                set.arg("PX").arg(*ms);
+            }
+            set.ignore();
+        }
+        pipeline.query::<()>(client.raw()).with_context(|| format!("can't write {what} records of {name}"))?;
+        progress.advance(chunk.len());
+    }
+    Ok(())
+}
+
+/// Reads every value and every expiry, and compares.
+fn read_back(client: &mut Server, name: &str, records: &[Record], written: Instant) -> anyhow::Result<()> {
+    let mut progress = Progress::new(format!("{name}: reading back"), records.len());
+    for chunk in records.chunks(PIPELINE) {
+        let mut pipeline = redis::pipe();
+        for record in chunk {
+            pipeline.cmd("GET").arg(&record.key);
+        }
+        let values: Vec<Option<Vec<u8>>> = pipeline.query(client.raw()).context("can't read values back")?;
+        let differs = |(record, value): &(&Record, &Option<Vec<u8>>)| value.as_ref() != Some(&record.value);
+        if let Some((record, value)) = chunk.iter().zip(&values).find(differs) {
+            bail!("\"{}\" came back as {value:?}", record.key.escape_ascii());
+        }
+        check_expiries(client, chunk, written)?;
+        progress.advance(chunk.len());
+    }
+    Ok(())
+}
+
+fn check_expiries(client: &mut Server, chunk: &[Record], written: Instant) -> anyhow::Result<()> {
+    if chunk.iter().all(|record| record.expires_in_ms.is_none()) {
+        return Ok(());
+    }
+    let mut pipeline = redis::pipe();
+    for record in chunk {
+        pipeline.cmd("PTTL").arg(&record.key);
+    }
+    let left: Vec<i64> = pipeline.query(client.raw()).context("can't read expiries back")?;
+    let passed = u64::try_from(written.elapsed().as_millis())?;
+    for (record, left) in chunk.iter().zip(left) {
+        let right = match record.expires_in_ms {
+            None => left == -1,
+            // A second for the clocks of the server and of this process.
+            Some(ms) => u64::try_from(left).is_ok_and(|left| left <= ms + 1000 && left + passed + 1000 >= ms),
+        };
+        if !right {
+            bail!("the expiry of \"{}\" came back as {left} ms", record.key.escape_ascii());
+        }
+    }
+    Ok(())
+}
+
+/// The server's `used_memory`, once it no longer changes.
+fn used_memory(gauge: &mut Server) -> anyhow::Result<i64> {
+    let deadline = Instant::now() + SETTLES_WITHIN;
+    let mut before = None;
+    loop {
+        let info: String = gauge.ask(redis::cmd("INFO").arg("memory"))?;
+        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        let now: i64 = line.context("the server says no used_memory in INFO")?.trim_end().parse()?;
+        if before == Some(now) || Instant::now() > deadline {
+            return Ok(now);
+        }
+        before = Some(now);
+        thread::sleep(SETTLED_AFTER);
+    }
+}

@@ -1,0 +1,7 @@
+//! The work: one file for each subcommand.
+
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod layout;
+pub(crate) mod serve;
+pub(crate) mod where_key;

@@ -1,0 +1,98 @@
+//! `keyfold serve`: the server first, then the layout, then the proxy. Nothing is served until all is right.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, anyhow, bail};
+use keyfold_core::layout::Layout;
+use keyfold_proxy::StartError;
+
+use crate::config::serve::{Behind, Serve};
+use crate::layout::rollout;
+use crate::server::{OwnServer, Server, Target, listpack};
+
+pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (mut own, target) = match &config.server {
+        Behind::Upstream(target) => (None, target.clone()),
+        Behind::Own { program, data } => {
+            let own = OwnServer::start(program.as_deref(), data.as_deref())?;
+            let target = own.target().clone();
+            if data.is_none() {
+                tracing::warn!("keyfold's own server keeps nothing: all is gone when it stops; --data DIR keeps it");
+            }
+            (Some(own), target)
+        }
+    };
+    let layout = prepare(&config, &target, own.is_some())?;
+    let served = serve(config, &target, layout, own.as_mut(), out);
+    if let Some(own) = own {
+        own.stop();
+    }
+    served
+}
+
+/// Brings the layout to the server, and says what is not as it should be.
+fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout> {
+    let mut server = Server::connect(target)?;
+    tracing::info!(server = %server.version(), "connected");
+    let rollout = rollout::bring(&mut server, config.layout.as_ref(), config.key_check)?;
+    if rollout.layout.is_empty() {
+        tracing::warn!("no layout: every key passes through as it is; name a layout with --layout FILE");
+    } else {
+        tracing::info!("{}", rollout.summary());
+    }
+    if own {
+        for setting in listpack::raise(&mut server, &rollout.layout)? {
+            tracing::info!("set {setting} on keyfold's own server, as the layout needs it");
+        }
+    }
+    for warning in rollout::shortfalls(&mut server, &rollout.layout, &config.assumed) {
+        tracing::warn!("{warning}");
+    }
+    Ok(rollout.layout)
+}
+
+/// Serves until asked to stop, or until keyfold's own server ends.
+fn serve(
+    config: Serve,
+    target: &Target,
+    layout: Layout,
+    own: Option<&mut OwnServer>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(explain)?;
+    handle.follow_signals().context("can't follow signals")?;
+    let (stopped, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    if let Some(own) = own {
+        let (stopper, stopped, lost) = (handle.stopper(), Arc::clone(&stopped), Arc::clone(&lost));
+        own.on_end(move |ended| {
+            if !stopped.load(Ordering::SeqCst) {
+                tracing::error!("keyfold's own server is gone: {}", ended.how());
+                lost.store(true, Ordering::SeqCst);
+                stopper.stop();
+            }
+        });
+    }
+    for address in handle.addresses() {
+        writeln!(out, "listening on {address}")?;
+    }
+    out.flush()?;
+    let ended = handle.join();
+    stopped.store(true, Ordering::SeqCst);
+    tracing::info!("stopped");
+    if lost.load(Ordering::SeqCst) {
+        bail!("keyfold's own server ended while it was needed");
+    }
+    Ok(ended?)
+}
+
+/// What to do where the port is another's, which at the default port is likely.
+fn explain(error: StartError) -> anyhow::Error {
+    match &error {
+        StartError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            anyhow!("{error}; something listens there already, choose another with --listen 127.0.0.1:6380")
+        }
+        _ => error.into(),
+    }
+}

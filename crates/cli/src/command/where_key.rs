@@ -1,0 +1,192 @@
+//! `keyfold where`: a key's place, and what is stored there.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use keyfold_core::frame::{Body, Frame};
+use keyfold_core::layout::{Layout, Located, Namespace, Place, PlaceKind};
+use serde_json::{Map, Value, json};
+
+use crate::config::target;
+use crate::flags::where_key::WhereFlags;
+use crate::layout::{file, stored};
+use crate::print::number::{count, plural};
+use crate::server::Server;
+
+/// What is known of a key: names and values, in the order in which they are shown.
+#[derive(Default)]
+struct Report {
+    rows: Vec<(&'static str, String, Value)>,
+}
+
+impl Report {
+    fn add(&mut self, name: &'static str, shown: impl Into<String>, value: impl Into<Value>) {
+        self.rows.push((name, shown.into(), value.into()));
+    }
+
+    fn text(&mut self, name: &'static str, text: impl Into<String>) {
+        let text = text.into();
+        self.add(name, text.clone(), text);
+    }
+
+    fn bytes(&mut self, name: &'static str, bytes: &[u8]) {
+        let escaped = bytes.escape_ascii().to_string();
+        self.add(name, format!("\"{escaped}\""), escaped);
+    }
+
+    fn print(self, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+        if json {
+            let object: Map<_, _> = self.rows.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
+            return Ok(writeln!(out, "{:#}", Value::Object(object))?);
+        }
+        let width = self.rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+        for (name, shown, _) in &self.rows {
+            writeln!(out, "{name:width$}  {shown}")?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> {
+    let key = flags.key.as_bytes();
+    let mut report = Report::default();
+    report.bytes("key", key);
+    if let Some(path) = &flags.layout {
+        let layout = file::alone(&file::read(path)?)?;
+        locate(&layout, key, &mut report)?;
+        return report.print(flags.json, out);
+    }
+    let address = flags.upstream.context("name the server with --upstream URL")?;
+    let database = address.database;
+    let mut server = Server::connect(&target::resolve(address, flags.tls))?;
+    let layout = stored::read(&mut server)?.map_or_else(Layout::default, |stored| stored.layout);
+    server.select(database)?;
+    match locate(&layout, key, &mut report)? {
+        Some(place) => match place.kind {
+            PlaceKind::Bucket => look_in_bucket(&mut server, &layout, key, &place, &mut report)?,
+            PlaceKind::Zipped => look_at_key(&mut server, &place.physical, &mut report)?,
+        },
+        None => look_at_key(&mut server, key, &mut report)?,
+    }
+    report.print(flags.json, out)
+}
+
+/// The place by the layout alone; none where the key stays as it is.
+fn locate(layout: &Layout, key: &[u8], report: &mut Report) -> anyhow::Result<Option<Place>> {
+    match layout.locate(key) {
+        Located::Reserved => {
+            bail!("\"{}\" is one of keyfold's own names; clients can't use it", key.escape_ascii())
+        }
+        Located::Plain => {
+            report.text("namespace", "none: the key is plain, and stays as it is");
+            Ok(None)
+        }
+        Located::Placed(place) => {
+            let Namespace { id, template, placement, .. } = layout.namespace(place.namespace);
+            report.add("namespace", id.to_string(), id.0);
+            report.text("template", template.source());
+            report.text("placement", placement.line(template));
+            report.bytes("physical", &place.physical);
+            if place.kind == PlaceKind::Bucket {
+                report.bytes("field", &place.field);
+            }
+            Ok(Some(place))
+        }
+    }
+}
+
+fn look_in_bucket(
+    server: &mut Server,
+    layout: &Layout,
+    key: &[u8],
+    place: &Place,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let physical = place.physical.as_slice();
+    let stored: Option<Vec<u8>> = server.ask(redis::cmd("HGET").arg(physical).arg(place.field.as_slice()))?;
+    match &stored {
+        None => report.add("stored", "nothing: the key doesn't exist", Value::Null),
+        Some(stored) => {
+            report.add("stored bytes", count(stored.len() as u64), stored.len());
+            report.bytes("stored", stored);
+            explain_frame(server, layout, key, place, stored, report)?;
+        }
+    }
+    let entries: u64 = server.ask(redis::cmd("HLEN").arg(physical))?;
+    if entries > 0 {
+        report.add("bucket's entries", count(entries), entries);
+        report_encoding("bucket's encoding", "bucket's bytes", server, physical, report)?;
+    }
+    Ok(())
+}
+
+fn explain_frame(
+    server: &mut Server,
+    layout: &Layout,
+    key: &[u8],
+    place: &Place,
+    stored: &[u8],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let frame = Frame::decode(stored)?;
+    match frame.body {
+        Body::Raw(_) if keyfold_core::frame::is_raw(stored) => report.text("frame", "none: the value as it is"),
+        Body::Raw(value) => {
+            report.text("frame", "bytes");
+            report.bytes("value", value);
+        }
+        Body::Integer(number) => {
+            report.text("frame", "integer");
+            report.text("value", number.to_string());
+        }
+        Body::Spill(nonce) => {
+            let name = layout.spill_name(place.namespace, nonce, key);
+            let bytes: u64 = server.ask(redis::cmd("STRLEN").arg(&name))?;
+            report.text("frame", "spilled: the value is over the limit and has a key of its own");
+            report.bytes("spilled to", &name);
+            report.add("spilled bytes", count(bytes), bytes);
+        }
+        Body::Coded { slot, .. } => report.text("frame", format!("coded, by the codec in slot {slot}")),
+    }
+    if let Some(at) = frame.expires_at_ms {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let left = at.saturating_sub(i64::try_from(now).unwrap_or(i64::MAX));
+        let shown = if left >= 0 { format!("in {left} ms") } else { format!("{} ms ago", left.unsigned_abs()) };
+        report.add("expires", shown, at);
+    }
+    Ok(())
+}
+
+/// A key of its own, plain or zipped.
+fn look_at_key(server: &mut Server, key: &[u8], report: &mut Report) -> anyhow::Result<()> {
+    let kind: String = server.ask(redis::cmd("TYPE").arg(key))?;
+    if kind == "none" {
+        report.add("stored", "nothing: the key doesn't exist", Value::Null);
+        return Ok(());
+    }
+    report.text("type", kind);
+    let ttl: i64 = server.ask(redis::cmd("PTTL").arg(key))?;
+    if ttl >= 0 {
+        report.add("expires", format!("in {ttl} ms"), json!({ "in_ms": ttl }));
+    }
+    report_encoding("encoding", "bytes", server, key, report)
+}
+
+fn report_encoding(
+    encoding_name: &'static str,
+    bytes_name: &'static str,
+    server: &mut Server,
+    key: &[u8],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let encoding: String = server.ask(redis::cmd("OBJECT").arg("ENCODING").arg(key))?;
+    let warning = if encoding == "hashtable" { " (it saves nothing: over the server's listpack limits)" } else { "" };
+    report.add(encoding_name, format!("{encoding}{warning}"), encoding);
+    // Some managed servers block MEMORY; the rest is worth having without it.
+    if let Ok(Some(bytes)) = server.ask::<Option<u64>>(redis::cmd("MEMORY").arg("USAGE").arg(key)) {
+        report.add(bytes_name, plural(bytes, "byte"), bytes);
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! `keyfold serve`: flags and files to a configuration.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use keyfold_core::access::Users;
+use keyfold_core::layout::{Layout, LayoutFile};
+use keyfold_core::resp::RequestLimits;
+use keyfold_proxy::Config;
+use keyfold_proxy::config::{ClientTls, Limits, Timeouts};
+
+use super::target;
+use crate::flags::serve::{AccessFlags, LimitFlags, ServeFlags, TimeoutFlags};
+use crate::layout::file;
+use crate::layout::rollout::KeyCheck;
+use crate::server::Target;
+
+const PASSWORD_VARIABLE: &str = "KEYFOLD_PASSWORD";
+
+/// All that serving takes.
+pub(crate) struct Serve {
+    pub(crate) server: Behind,
+    pub(crate) layout: Option<LayoutFile>,
+    pub(crate) key_check: KeyCheck,
+    pub(crate) assumed: Vec<(String, u64)>,
+    pub(crate) proxy: Proxy,
+}
+
+/// The server behind the proxy.
+pub(crate) enum Behind {
+    /// One that runs already.
+    Upstream(Target),
+    /// One of keyfold's own.
+    Own { program: Option<PathBuf>, data: Option<PathBuf> },
+}
+
+/// The proxy's configuration, the server and the layout aside.
+pub(crate) struct Proxy(Config);
+
+impl Proxy {
+    /// The whole of it.
+    pub(crate) fn before(self, target: &Target, layout: Layout) -> Config {
+        let (upstream, server_tls) = (target.address.clone(), target.tls.clone());
+        Config { upstream, server_tls, layout: Arc::new(layout), ..self.0 }
+    }
+}
+
+pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
+    let layout = flags.layout.as_deref().map(file::read).transpose()?;
+    let allow_open = flags.access.allow_open;
+    let client_tls = client_tls(&flags.access);
+    let users = users(&flags.access)?;
+    let server = match flags.server.upstream {
+        Some(address) => Behind::Upstream(target::resolve(address, flags.upstream_tls)),
+        None => Behind::Own { program: flags.server.server, data: flags.server.data },
+    };
+    // The server's address is not known yet where the server is keyfold's own.
+    let nowhere = "unix:///nowhere".parse()?;
+    let config = Config {
+        listen: flags.listen,
+        threads: flags.threads,
+        client_tls,
+        users: Arc::new(users),
+        allow_open,
+        limits: limits(&flags.limits),
+        timeouts: timeouts(&flags.timeouts),
+        ..Config::new(nowhere, Layout::default())
+    };
+    let key_check = if flags.skip_key_check { KeyCheck::Skip } else { KeyCheck::Look };
+    Ok(Serve { server, layout, key_check, assumed: flags.settings.assume, proxy: Proxy(config) })
+}
+
+fn client_tls(flags: &AccessFlags) -> Option<ClientTls> {
+    let (cert, key) = flags.tls_cert.clone().zip(flags.tls_key.clone())?;
+    Some(ClientTls { cert, key, client_ca: flags.tls_client_ca.clone() })
+}
+
+/// The users' file, or else the one password, or else everyone.
+fn users(flags: &AccessFlags) -> anyhow::Result<Users> {
+    if let Some(path) = &flags.users {
+        let text = read(path, "the users")?;
+        return Users::parse(&text).with_context(|| format!("{}", path.display()));
+    }
+    let password = match &flags.password_file {
+        Some(path) => first_line(&read(path, "the password")?).to_vec(),
+        None => match env::var_os(PASSWORD_VARIABLE) {
+            Some(password) => password.into_encoded_bytes(),
+            None => return Ok(Users::open()),
+        },
+    };
+    if password.is_empty() {
+        bail!("the password is empty; write one, or leave out --password-file and {PASSWORD_VARIABLE}");
+    }
+    Ok(Users::with_password(&password))
+}
+
+fn read(path: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("can't read {what} from {}", path.display()))
+}
+
+fn first_line(text: &[u8]) -> &[u8] {
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+fn limits(flags: &LimitFlags) -> Limits {
+    Limits {
+        max_clients: flags.max_clients,
+        request: RequestLimits {
+            max_args: flags.max_arguments,
+            max_bulk_bytes: flags.max_argument_bytes.0,
+            max_request_bytes: flags.max_request_bytes.0,
+        },
+        max_in_flight: flags.max_in_flight.max(1),
+        answer_high_water_bytes: flags.answer_high_water_bytes.0,
+        max_queued_answer_bytes: flags.max_queued_answer_bytes.0,
+        server_high_water_bytes: flags.server_high_water_bytes.0,
+        idle_server_connections: flags.idle_server_connections,
+    }
+}
+
+fn timeouts(flags: &TimeoutFlags) -> Timeouts {
+    Timeouts {
+        connect: flags.connect_timeout.0,
+        server: flags.server_timeout.0,
+        idle_client: flags.idle_timeout.0,
+        write_stall: flags.write_timeout.0,
+        handshake: flags.handshake_timeout.0,
+        shutdown: flags.shutdown_timeout.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_the_first_line() {
+        assert_eq!(first_line(b"secret\r\nmore"), b"secret");
+        assert_eq!(first_line(b" s p \n"), b" s p ");
+        assert_eq!(first_line(b""), b"");
+    }
+}

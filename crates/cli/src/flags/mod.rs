@@ -1,0 +1,58 @@
+//! What was typed, and the help. Nothing here reads a file or decides anything.
+
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod layout;
+pub(crate) mod serve;
+pub(crate) mod supervise;
+pub(crate) mod units;
+pub(crate) mod upstream;
+pub(crate) mod where_key;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold demo                                      see what folding saves, on servers of its own
+  keyfold layout check layout.toml                  is the layout right, and what does it say?
+  keyfold serve --layout layout.toml                a proxy with a private server behind it
+  keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
+  keyfold where user:1000:logins --upstream redis://127.0.0.1:6379
+
+Exit codes:
+  0  done
+  1  failed; the reason is on stderr
+  2  the command line is wrong";
+
+/// Folds small Redis and Valkey keys into a fraction of their memory, behind the clients' back.
+///
+/// A plain small key costs 50 to 140 bytes of server overhead; a field of a small hash costs 2 to 4. keyfold
+/// is a proxy that keeps families of small keys in such hashes, while clients go on using them as keys.
+#[derive(Debug, Parser)]
+#[command(name = "keyfold", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// What is logged to stderr: error, warn, info, debug, trace, or a filter by module, as in
+    /// info,keyfold_proxy=debug [default: info for serve, warn otherwise]
+    #[arg(long, global = true, value_name = "FILTER", env = "KEYFOLD_LOG", hide_env_values = true)]
+    pub(crate) log: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the proxy
+    Serve(Box<serve::ServeFlags>),
+    /// Check, show and push layouts
+    Layout(layout::LayoutFlags),
+    /// Say where a key lives, and how it is stored
+    Where(where_key::WhereFlags),
+    /// Fold data before your eyes, and measure what it saves
+    Demo(demo::DemoFlags),
+    /// Write a completion script for a shell
+    Completions(completions::CompletionsFlags),
+    /// Run a server for as long as standard input is open
+    #[command(hide = true)]
+    Supervise(supervise::SuperviseFlags),
+}

@@ -1,0 +1,194 @@
+//! `keyfold serve`.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use keyfold_proxy::address::{ListenAddress, ServerAddress};
+use keyfold_proxy::config::{Limits, Timeouts};
+
+use super::units::{Bytes, Wait};
+use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+
+const ABOUT: &str = "\
+Run the proxy.
+
+Clients connect to keyfold as they would to the server. Without --upstream, keyfold starts a valkey-server
+or redis-server of its own behind it, which nobody else can reach, and stops it when it ends.
+
+Each address is printed as a line `listening on ADDRESS` once clients can connect. SIGTERM and SIGINT let
+every accepted request be answered; a second one ends at once.";
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold serve --layout layout.toml
+      on 127.0.0.1:6379, before a server of its own that keeps nothing
+  keyfold serve --layout layout.toml --data /var/lib/keyfold
+      the same, and the data is on disk
+  keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
+      before a server that runs already
+  KEYFOLD_PASSWORD=… keyfold serve --listen tls://0.0.0.0:6380 --tls-cert cert.pem --tls-key key.pem
+      for other machines
+
+Exit codes:
+  0  stopped as asked
+  1  did not start, or died; the reason is on stderr
+  2  the command line is wrong";
+
+#[derive(Args, Debug)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub(crate) struct ServeFlags {
+    /// Where clients come in; may be repeated: 127.0.0.1:6379, tls://[::1]:6380, unix:/path. Port 0 takes a
+    /// free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379")]
+    pub(crate) listen: Vec<ListenAddress>,
+
+    /// Which keys are folded, and how; what the server's own layout lacks is added to it [default: the
+    /// layout that the server has]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) layout: Option<PathBuf>,
+
+    /// Don't look whether keys of new namespaces are on the server already. Such keys become invisible
+    #[arg(long)]
+    pub(crate) skip_key_check: bool,
+
+    /// Worker threads [default: 1 on up to two cores, else half the cores, at most 4]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZero<usize>>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
+
+    #[command(flatten)]
+    pub(crate) access: AccessFlags,
+
+    #[command(flatten)]
+    pub(crate) upstream_tls: UpstreamTlsFlags,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsFlags,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitFlags,
+
+    #[command(flatten)]
+    pub(crate) timeouts: TimeoutFlags,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct ServerFlags {
+    #[arg(long, value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
+    pub(crate) upstream: Option<ServerAddress>,
+
+    /// Without --upstream: where keyfold's own server keeps its data [default: nowhere; all is gone at the
+    /// end]
+    #[arg(long, value_name = "DIR", conflicts_with = "upstream")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Without --upstream: the server to start [default: valkey-server or redis-server on PATH]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "upstream")]
+    pub(crate) server: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Access")]
+pub(crate) struct AccessFlags {
+    /// The users, as in Redis's ACL file: `user app on >secret ~session:* +@all`
+    #[arg(long, value_name = "FILE", conflicts_with = "password_file")]
+    pub(crate) users: Option<PathBuf>,
+
+    /// One password for all clients: the file's first line [or the environment's KEYFOLD_PASSWORD]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+
+    /// Listen beyond this machine even where clients need no password
+    #[arg(long)]
+    pub(crate) allow_open: bool,
+
+    /// The certificate chain that tls:// addresses show, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The key of that certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Clients on tls:// have to show a certificate that this authority signed, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitFlags {
+    /// Clients at one time
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_clients)]
+    pub(crate) max_clients: usize,
+
+    /// Bytes of one request
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(Limits::default().request.max_request_bytes))]
+    pub(crate) max_request_bytes: Bytes,
+
+    /// Bytes of one argument of a request
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(Limits::default().request.max_bulk_bytes))]
+    pub(crate) max_argument_bytes: Bytes,
+
+    /// Arguments of one request
+    #[arg(long, value_name = "N", default_value_t = Limits::default().request.max_args)]
+    pub(crate) max_arguments: usize,
+
+    /// Requests of one client under way; past it the client isn't read from
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_in_flight)]
+    pub(crate) max_in_flight: usize,
+
+    /// Answer bytes that may wait for one client before it isn't read from
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(Limits::default().answer_high_water_bytes))]
+    pub(crate) answer_high_water_bytes: Bytes,
+
+    /// Answer bytes that may wait for one client at all; past it, it is closed
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(Limits::default().max_queued_answer_bytes))]
+    pub(crate) max_queued_answer_bytes: Bytes,
+
+    /// Command bytes that may wait for one connection to the server; past it no request begins there
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(Limits::default().server_high_water_bytes))]
+    pub(crate) server_high_water_bytes: Bytes,
+
+    /// Connections that had a client to themselves and are kept for the next, in each worker
+    #[arg(long, value_name = "N", default_value_t = Limits::default().idle_server_connections)]
+    pub(crate) idle_server_connections: usize,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Timeouts (500ms, 5s, 2m, 1h; 0 is for ever)")]
+pub(crate) struct TimeoutFlags {
+    /// To connect to the server, TLS and greeting included
+    #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().connect), value_parser = above_zero)]
+    pub(crate) connect_timeout: Wait,
+
+    /// For the server to answer; commands that block are exempt
+    #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().server))]
+    pub(crate) server_timeout: Wait,
+
+    /// For a client to say something
+    #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().idle_client))]
+    pub(crate) idle_timeout: Wait,
+
+    /// For a client to take any byte of the answers that wait for it
+    #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().write_stall))]
+    pub(crate) write_timeout: Wait,
+
+    /// For a client's TLS handshake
+    #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().handshake), value_parser = above_zero)]
+    pub(crate) handshake_timeout: Wait,
+
+    /// For the requests under way to be answered at a shutdown
+    #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().shutdown))]
+    pub(crate) shutdown_timeout: Wait,
+}
+
+fn above_zero(text: &str) -> Result<Wait, String> {
+    let wait: Wait = text.parse()?;
+    if wait.0 > Duration::ZERO { Ok(wait) } else { Err("this one is above 0".to_owned()) }
+}

@@ -1,0 +1,98 @@
+//! Sizes and durations, as they are typed and shown: `64mb`, `500ms`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Bytes. The suffixes are those of a server's configuration: `kb` is 1024, as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bytes(pub(crate) usize);
+
+const SIZES: [(&str, usize); 4] = [("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1)];
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lower = text.to_ascii_lowercase();
+        let (digits, unit) =
+            SIZES.iter().find_map(|(suffix, unit)| Some((lower.strip_suffix(suffix)?, *unit))).unwrap_or((&lower, 1));
+        let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
+        bytes
+            .filter(|bytes| *bytes > 0)
+            .map(Self)
+            .ok_or_else(|| "write a number above 0 with b, kb, mb or gb".to_owned())
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |(_, unit): &&(&str, usize)| self.0 >= *unit && self.0.is_multiple_of(*unit);
+        match SIZES.iter().find(fits) {
+            Some((suffix, unit)) if *unit > 1 => write!(f, "{}{suffix}", self.0 / unit),
+            _ => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// A time to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait(pub(crate) Duration);
+
+const TIMES: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
+
+impl FromStr for Wait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "0" {
+            return Ok(Self(Duration::ZERO));
+        }
+        let (digits, unit) = TIMES
+            .iter()
+            .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))
+            .ok_or("write a number with ms, s, m or h")?;
+        let ms = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+        ms.map(|ms| Self(Duration::from_millis(ms))).ok_or_else(|| "write a number with ms, s, m or h".to_owned())
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.0.as_millis();
+        match TIMES.iter().rev().find(|(_, unit)| ms >= u128::from(*unit) && ms.is_multiple_of(u128::from(*unit))) {
+            Some((suffix, unit)) => write!(f, "{}{suffix}", ms / u128::from(*unit)),
+            None => f.write_str("0"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!("64mb".parse(), Ok(Bytes(64 << 20)));
+        assert_eq!("1KB".parse(), Ok(Bytes(1024)));
+        assert_eq!("100".parse(), Ok(Bytes(100)));
+        assert_eq!(Bytes(256 << 20).to_string(), "256mb");
+        assert_eq!(Bytes(1500).to_string(), "1500");
+        for wrong in ["", "mb", "0", "-1", "1.5gb", "99999999999999999999", "99999999999gb"] {
+            assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!("500ms".parse(), Ok(Wait(Duration::from_millis(500))));
+        assert_eq!("2m".parse(), Ok(Wait(Duration::from_secs(120))));
+        assert_eq!("0".parse(), Ok(Wait(Duration::ZERO)));
+        assert_eq!(Wait(Duration::from_secs(60)).to_string(), "1m");
+        assert_eq!(Wait(Duration::from_secs(5)).to_string(), "5s");
+        assert_eq!(Wait(Duration::ZERO).to_string(), "0");
+        for wrong in ["", "5", "s", "-1s", "1.5s"] {
+            assert!(wrong.parse::<Wait>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `keyfold where`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use keyfold_proxy::address::ServerAddress;
+
+use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold where user:1000:logins --upstream redis://127.0.0.1:6379
+      where the key is by the server's own layout, and what is stored there
+  keyfold where user:1000:logins --layout layout.toml
+      where it would be by a file; no server is asked
+
+Bytes that don't print are escaped: \\x00.
+
+Exit codes: 0 found a place (the key itself may be absent), 1 failed, 2 usage";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WhereFlags {
+    /// The key, as clients name it
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+
+    #[arg(long, value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
+          required_unless_present = "layout", help = UPSTREAM_HELP)]
+    pub(crate) upstream: Option<ServerAddress>,
+
+    /// The layout to locate the key by, instead of a server's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) layout: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,48 @@
+//! Reads a layout's file, and shows a mistake in its line.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use keyfold_core::layout::{Layout, LayoutError, LayoutFile};
+
+/// Reads and parses a file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<LayoutFile> {
+    let text = fs::read_to_string(path).with_context(|| format!("can't read the layout {}", path.display()))?;
+    LayoutFile::parse(&text).map_err(|error| anyhow!("{}", show(&path.display().to_string(), &text, &error)))
+}
+
+/// The layout that a file is by itself.
+pub(crate) fn alone(file: &LayoutFile) -> anyhow::Result<Layout> {
+    Ok(Layout::merge(None, file)?.layout)
+}
+
+/// The error with its line.
+///
+/// ```text
+/// layout.toml:2:10: `bucket`: …
+///   2 | bucket = { span = 1 }
+///     |          ^
+/// ```
+pub(crate) fn show(name: &str, text: &str, error: &LayoutError) -> String {
+    let LayoutError { line, column, problem } = error;
+    let source = text.lines().nth(line - 1).unwrap_or_default();
+    let margin = " ".repeat(line.to_string().len());
+    // What stands before the mistake, tabs kept, so that the mark is below it.
+    let before: String = source.chars().take(column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
+    format!("{name}:{line}:{column}: {problem}\n  {line} | {source}\n  {margin} | {before}^")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_is_shown_in_its_line() {
+        let text = "[[namespace]]\nkeys = \"a:{id:int}\"\nbucket = { span = 1 }\n";
+        let error = LayoutFile::parse(text).unwrap_err();
+        let shown = show("layout.toml", text, &error);
+        assert!(shown.starts_with("layout.toml:3:10: `bucket`: "), "{shown}");
+        assert!(shown.ends_with("\n  3 | bucket = { span = 1 }\n    |          ^"), "{shown}");
+    }
+}

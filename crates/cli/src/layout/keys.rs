@@ -1,0 +1,143 @@
+//! Whether the keys of new namespaces are on the server already, as plain keys.
+//!
+//! Through keyfold such a key would be looked for in its bucket, and be invisible where it is.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use keyfold_core::layout::{Layout, Located, NamespaceId};
+
+use crate::print::number::{count, plural};
+use crate::server::Server;
+
+/// Keys that the server looks at for one SCAN.
+const SCAN_COUNT: usize = 1000;
+/// Between two words on how far it is.
+const SAY_EVERY: Duration = Duration::from_secs(2);
+
+/// The keys of one new namespace that are there already.
+struct Found {
+    namespace: String,
+    keys: u64,
+    example: String,
+    database: u32,
+}
+
+/// Refuses where any database holds a key of the namespaces `added` to `layout`.
+pub(crate) fn check_absent(server: &mut Server, layout: &Layout, added: &[NamespaceId]) -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    let pattern = common_pattern(layout, added);
+    for (database, keys) in databases(server)? {
+        server.select(database)?;
+        scan(server, layout, added, &pattern, (database, keys), &mut found)?;
+    }
+    server.select(0)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let lines = found.iter().map(|Found { namespace, keys, example, database }| {
+        format!("  {namespace}: {}, such as \"{example}\" in database {database}", plural(*keys, "key"))
+    });
+    bail!(
+        "the server holds plain keys of namespaces that are new; through keyfold they would be invisible:\n{}\n\
+         Copy them away and write them again through keyfold, or rename the namespace. If nobody needs them, say \
+         --skip-key-check",
+        lines.collect::<Vec<_>>().join("\n")
+    )
+}
+
+fn scan(
+    server: &mut Server,
+    layout: &Layout,
+    added: &[NamespaceId],
+    pattern: &[u8],
+    (database, total): (u32, u64),
+    found: &mut Vec<Found>,
+) -> anyhow::Result<()> {
+    let (mut cursor, mut scanned, mut said) = (0_u64, 0, Instant::now());
+    loop {
+        let mut command = redis::cmd("SCAN");
+        command.arg(cursor).arg("COUNT").arg(SCAN_COUNT).arg("MATCH").arg(pattern);
+        let (next, keys): (u64, Vec<Vec<u8>>) = server.ask(&command)?;
+        for key in &keys {
+            let Located::Placed(place) = layout.locate(key) else { continue };
+            let namespace = layout.namespace(place.namespace);
+            if added.contains(&namespace.id) {
+                note(found, namespace.template.source(), key, database);
+            }
+        }
+        cursor = next;
+        scanned += SCAN_COUNT as u64;
+        if cursor == 0 {
+            return Ok(());
+        }
+        if said.elapsed() > SAY_EVERY {
+            said = Instant::now();
+            tracing::info!(database, "looked at about {} of {} keys", count(scanned.min(total)), count(total));
+        }
+    }
+}
+
+/// SCAN may show a key twice, so counts are "at least about"; what matters is whether there is one.
+fn note(found: &mut Vec<Found>, namespace: &str, key: &[u8], database: u32) {
+    match found.iter_mut().find(|one| one.namespace == namespace) {
+        Some(one) => one.keys += 1,
+        None => {
+            let example = key.escape_ascii().to_string();
+            found.push(Found { namespace: namespace.to_owned(), keys: 1, example, database });
+        }
+    }
+}
+
+/// The databases that hold keys, and how many.
+fn databases(server: &mut Server) -> anyhow::Result<Vec<(u32, u64)>> {
+    let info: String = server.ask(redis::cmd("INFO").arg("keyspace"))?;
+    let parse = |line: &str| {
+        let (database, fields) = line.strip_prefix("db")?.split_once(':')?;
+        let keys = fields.split(',').find_map(|field| field.strip_prefix("keys="))?;
+        Some((database.parse().ok()?, keys.trim_end().parse().ok()?))
+    };
+    Ok(info.lines().filter_map(parse).collect())
+}
+
+/// A glob that all keys of the namespaces match, so that the server sends no others.
+fn common_pattern(layout: &Layout, added: &[NamespaceId]) -> Vec<u8> {
+    let namespaces = layout.namespaces().iter().filter(|namespace| added.contains(&namespace.id));
+    let mut prefixes = namespaces.map(|namespace| namespace.template.literal_prefix());
+    let first = prefixes.next().unwrap_or_default();
+    let common = prefixes.fold(first.len(), |common, prefix| {
+        first[..common].iter().zip(prefix).take_while(|(one, other)| one == other).count()
+    });
+    let mut pattern = Vec::new();
+    for byte in &first[..common] {
+        if b"*?[]\\^-".contains(byte) {
+            pattern.push(b'\\');
+        }
+        pattern.push(*byte);
+    }
+    pattern.push(b'*');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(templates: &[&str]) -> String {
+        let file: String = templates
+            .iter()
+            .map(|keys| format!("[[namespace]]\nkeys = '{keys}'\nbucket = {{ count = 8 }}\n"))
+            .collect();
+        let layout = Layout::parse_file(&file).unwrap();
+        let ids: Vec<_> = layout.namespaces().iter().map(|namespace| namespace.id).collect();
+        String::from_utf8(common_pattern(&layout, &ids)).unwrap()
+    }
+
+    #[test]
+    fn the_pattern_is_what_all_keys_begin_with() {
+        assert_eq!(pattern(&["user:{id:int}"]), "user:*");
+        assert_eq!(pattern(&["user:{id:int}:a", "users:{id}"]), "user*");
+        assert_eq!(pattern(&["a:{id}", "b:{id}"]), "*");
+        assert_eq!(pattern(&["a[*]:{id}"]), "a\\[\\*\\]:*");
+    }
+}

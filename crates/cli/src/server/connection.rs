@@ -1,0 +1,168 @@
+//! The tools' connection to a server, and errors that say what to do.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use keyfold_proxy::address::{Route, ServerAddress};
+use keyfold_proxy::config::ServerTls;
+use redis::{
+    Client, ClientTlsConfig, Cmd, Connection, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo,
+    RedisConnectionInfo, RedisError, ServerErrorKind, TlsCertificates,
+};
+
+use super::version::Version;
+
+/// To connect.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// For one answer. A long one: SCAN and SAVE on a loaded server take a while, and a dead one is noticed.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// Where a server is, and how it is checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) address: ServerAddress,
+    pub(crate) tls: ServerTls,
+}
+
+/// A connection to a server that keyfold can stand before.
+pub(crate) struct Server {
+    address: ServerAddress,
+    connection: Connection,
+    version: Version,
+}
+
+impl Server {
+    /// Connects, and asks which server it is.
+    pub(crate) fn connect(target: &Target) -> anyhow::Result<Self> {
+        let address = target.address.clone();
+        let mut connection = open(target)?;
+        let info: String = redis::cmd("INFO")
+            .arg("server")
+            .query(&mut connection)
+            .map_err(|error| explain(&error, &address))
+            .with_context(|| format!("can't ask the server at {address} for its version"))?;
+        let version =
+            Version::parse(&info).with_context(|| format!("what answers at {address} is no Redis or Valkey"))?;
+        version.check()?;
+        Ok(Self { address, connection, version })
+    }
+
+    /// Whether the server is ready: one that loads its data answers INFO, and little else.
+    pub(crate) fn is_ready(&mut self) -> anyhow::Result<bool> {
+        match redis::cmd("PING").query::<String>(&mut self.connection) {
+            Ok(_) => Ok(true),
+            Err(error) if is_loading(&error) => Ok(false),
+            Err(error) => Err(explain(&error, &self.address)),
+        }
+    }
+
+    /// Which server it is.
+    pub(crate) fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// Where it is, without a password.
+    pub(crate) fn address(&self) -> &ServerAddress {
+        &self.address
+    }
+
+    /// Sends one command.
+    pub(crate) fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> anyhow::Result<T> {
+        command.query(&mut self.connection).map_err(|error| {
+            let name = command.args_iter().next().map_or_else(String::new, |arg| match arg {
+                redis::Arg::Simple(name) => String::from_utf8_lossy(name).into_owned(),
+                _ => String::new(),
+            });
+            explain(&error, &self.address).context(format!("{name} failed on the server at {}", self.address))
+        })
+    }
+
+    /// The connection itself, for what is more than one command.
+    pub(crate) fn raw(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// Goes on in another database.
+    pub(crate) fn select(&mut self, database: u32) -> anyhow::Result<()> {
+        self.ask(redis::cmd("SELECT").arg(database))
+    }
+}
+
+/// Opens a connection, authenticated and in the address's database.
+fn open(target: &Target) -> anyhow::Result<Connection> {
+    let address = &target.address;
+    let connection = client(target)?
+        .get_connection_with_timeout(CONNECT_WITHIN)
+        .map_err(|error| explain(&error, address))
+        .with_context(|| format!("can't connect to the server at {address}"))?;
+    connection.set_read_timeout(Some(ANSWER_WITHIN))?;
+    connection.set_write_timeout(Some(ANSWER_WITHIN))?;
+    Ok(connection)
+}
+
+fn client(target: &Target) -> anyhow::Result<Client> {
+    let address = &target.address;
+    let mut login = RedisConnectionInfo::default()
+        .set_db(i64::from(address.database))
+        .set_lib_name("keyfold", env!("CARGO_PKG_VERSION"));
+    if let Some(user) = &address.user {
+        login = login.set_username(user);
+    }
+    if let Some(password) = &address.password {
+        login = login.set_password(password);
+    }
+    let (route, tls) = match &address.route {
+        Route::Unix(path) => (ConnectionAddr::Unix(path.clone()), false),
+        Route::Tcp { host, port, tls: false } => (ConnectionAddr::Tcp(host.clone(), *port), false),
+        Route::Tcp { host, port, tls: true } => {
+            let (host, port, insecure) = (host.clone(), *port, target.tls.insecure);
+            (ConnectionAddr::TcpTls { host, port, insecure, tls_params: None }, true)
+        }
+    };
+    let info = route.into_connection_info()?.set_redis_settings(login);
+    let client = if tls { Client::build_with_tls(info, certificates(&target.tls)?) } else { Client::open(info) };
+    client.map_err(|error| explain(&error, address))
+}
+
+fn certificates(tls: &ServerTls) -> anyhow::Result<TlsCertificates> {
+    let read = |path: &Path| fs::read(path).with_context(|| format!("can't read {}", path.display()));
+    let client_tls = match &tls.identity {
+        None => None,
+        Some((cert, key)) => Some(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? }),
+    };
+    let root_cert = tls.ca.as_deref().map(read).transpose()?;
+    Ok(TlsCertificates { client_tls, root_cert })
+}
+
+fn is_loading(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::BusyLoading)
+}
+
+/// What went wrong, and what to do where that is known.
+fn explain(error: &RedisError, address: &ServerAddress) -> anyhow::Error {
+    let text = error.to_string();
+    let advice = if error.is_connection_refusal() {
+        "is a server running there?"
+    } else if is_loading(error) {
+        "try again once it has"
+    } else if text.contains("NOAUTH") || text.contains("WRONGPASS") || error.kind() == ErrorKind::AuthenticationFailed {
+        "name the user and the password in the URL: redis://user:password@host:port"
+    } else if text.contains("NOPERM") {
+        "the server's user may not do this; keyfold needs a user who may do everything (+@all ~* &*)"
+    } else if error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly) {
+        "this server is a replica; name its primary"
+    } else if error.is_timeout() {
+        "nothing answered in time; is the address right, and the server well?"
+    } else if text.contains("ertificate") && !text.contains("PEM") {
+        "name the authority that signed the server's certificate with --upstream-ca"
+    } else if matches!(&address.route, Route::Tcp { tls: true, .. }) && error.is_io_error() {
+        "does the server speak TLS at this port? redis:// is without"
+    } else if matches!(&address.route, Route::Tcp { tls: false, .. }) && error.is_connection_dropped() {
+        "if the server speaks TLS at this port, write rediss://"
+    } else {
+        return anyhow!("{text}");
+    };
+    anyhow!("{text}; {advice}")
+}

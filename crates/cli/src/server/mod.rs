@@ -1,0 +1,10 @@
+//! Connections to a server, its settings, and a server of keyfold's own.
+
+pub(crate) mod connection;
+pub(crate) mod listpack;
+pub(crate) mod own;
+pub(crate) mod supervisor;
+pub(crate) mod version;
+
+pub(crate) use connection::{Server, Target};
+pub(crate) use own::OwnServer;

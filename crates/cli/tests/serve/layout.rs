@@ -1,0 +1,116 @@
+//! A layout on its way to a server, and what is refused on it.
+
+use keyfold_testkit::{Server, found};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::keyfold::{COUNTERS, Keyfold, run, write_layout};
+
+/// Every server at hand, each with a layout's file.
+fn on_every_server(body: impl Fn(&Server, &str)) {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let dir = TempDir::new().unwrap();
+        let layout = write_layout(dir.path(), COUNTERS);
+        body(&server, layout.to_str().unwrap());
+    }
+}
+
+fn serve_refused(server: &Server, args: &[&str]) -> String {
+    let url = server.url();
+    let common = ["serve", "--listen", "127.0.0.1:0", "--upstream", &url];
+    let (code, stdout, stderr) = run(&[&common, args].concat());
+    assert_eq!((code, stdout.as_str()), (Some(1), ""), "{}: {stderr}", server.name());
+    stderr
+}
+
+#[test]
+fn a_new_namespace_whose_keys_are_there_is_refused() {
+    on_every_server(|server, layout| {
+        let mut direct = server.connect().unwrap();
+        for key in [&b"user:1"[..], b"user:2", b"user:x", b"other"] {
+            direct.call(&[b"SET", key, b"1"]).unwrap();
+        }
+        direct.call(&[b"SELECT", b"3"]).unwrap();
+        direct.call(&[b"RPUSH", b"user:3", b"1"]).unwrap();
+        let stderr = serve_refused(server, &["--layout", layout]);
+        assert!(stderr.contains("user:{id:int}: 3 keys, such as \"user:"), "{}: {stderr}", server.name());
+        assert!(stderr.contains("--skip-key-check"), "{stderr}");
+        direct.call(&[b"SELECT", b"0"]).unwrap();
+        assert_eq!(direct.call(&[b"EXISTS", b"keyfold:layout"]).unwrap(), b":0\r\n", "nothing was written");
+
+        let keyfold = Keyfold::serve(&["--upstream", &server.url(), "--layout", layout, "--skip-key-check"]);
+        assert_eq!(keyfold.connect().call(&[b"GET", b"user:1"]).unwrap(), b"$-1\r\n");
+        assert_eq!(keyfold.connect().call(&[b"GET", b"other"]).unwrap(), b"$1\r\n1\r\n");
+    });
+}
+
+#[test]
+fn a_layout_stays_on_its_server_and_what_would_move_keys_is_refused() {
+    on_every_server(|server, layout| {
+        let url = server.url();
+        let keyfold = Keyfold::serve(&["--upstream", &url, "--layout", layout]);
+        keyfold.connect().call(&[b"SET", b"user:1000", b"v"]).unwrap();
+        keyfold.end_by(Signal::TERM);
+
+        // Without a file, the stored one.
+        let keyfold = Keyfold::serve(&["--upstream", &url]);
+        assert_eq!(keyfold.connect().call(&[b"GET", b"user:1000"]).unwrap(), b"$1\r\nv\r\n");
+        drop(keyfold);
+
+        let dir = TempDir::new().unwrap();
+        let other = write_layout(dir.path(), &COUNTERS.replace("128", "64"));
+        let stderr = serve_refused(server, &["--layout", other.to_str().unwrap()]);
+        assert!(stderr.contains("in use:  bucket = { span = 128 }"), "{stderr}");
+        assert!(stderr.contains("in file: bucket = { span = 64 }"), "{stderr}");
+        let (code, _, _) = run(&["layout", "push", other.to_str().unwrap(), "--upstream", &url]);
+        assert_eq!(code, Some(1));
+    });
+}
+
+#[test]
+fn push_show_and_where() {
+    on_every_server(|server, layout| {
+        let url = server.url();
+        let (code, _, stderr) = run(&["layout", "show", &url]);
+        assert_eq!(code, Some(1));
+        assert!(stderr.contains("has no layout"), "{stderr}");
+        let (code, stdout, _) = run(&["layout", "push", layout, "--upstream", &url]);
+        assert_eq!(code, Some(0));
+        assert!(stdout.starts_with("layout epoch 1 stored on the server: 1 namespace, 1 new, 0 changed"), "{stdout}");
+        let (_, stdout, _) = run(&["layout", "push", layout, "--upstream", &url]);
+        assert!(stdout.starts_with("layout epoch 1, as the server has it"), "{stdout}");
+        let (_, stdout, _) = run(&["layout", "show", &url, "--toml"]);
+        assert!(stdout.starts_with("version = 1\nepoch = 1\n"), "{stdout}");
+
+        let keyfold = Keyfold::serve(&["--upstream", &url]);
+        let mut wire = keyfold.connect();
+        let long = vec![b'x'; 1000];
+        wire.call(&[b"SET", b"user:1000", b"5", b"PX", b"100000"]).unwrap();
+        wire.call(&[b"SET", b"user:1001", &long]).unwrap();
+        let shown = |key: &str| run(&["where", key, "--upstream", &url]).1;
+        let counter = shown("user:1000");
+        for line in ["\"~0:7\"", "\"104\"", "integer", "in 9", "bucket's entries   2", "listpack"] {
+            let line = if server.version().major < 7 { line.replace("listpack", "ziplist") } else { line.to_owned() };
+            assert!(counter.contains(&line), "{line} in {counter}");
+        }
+        assert!(shown("user:1001").contains("spilled bytes      1,000"), "{}", shown("user:1001"));
+        assert!(shown("user:1002").contains("nothing: the key doesn't exist"), "{}", shown("user:1002"));
+        assert!(shown("elsewhere").contains("the key is plain"), "{}", shown("elsewhere"));
+    });
+}
+
+#[test]
+fn settings_that_fall_short_are_said_with_the_line_that_helps() {
+    on_every_server(|server, layout| {
+        let dir = TempDir::new().unwrap();
+        let raised = write_layout(dir.path(), &format!("{COUNTERS}value_limit = 300\n"));
+        let (code, stdout, _) = run(&["layout", "push", raised.to_str().unwrap(), "--upstream", &server.url()]);
+        assert_eq!(code, Some(0), "{layout}");
+        let name = if server.version().major < 7 { "hash-max-ziplist-value" } else { "hash-max-listpack-value" };
+        assert!(stdout.contains(&format!("CONFIG SET {name} 300")), "{stdout}");
+        let assumed = ["--assume", "hash-max-listpack-value=512"];
+        let push = ["layout", "push", raised.to_str().unwrap(), "--upstream", &server.url()];
+        assert!(!run(&[&push[..], &assumed[..]].concat()).1.contains("warning"));
+    });
+}

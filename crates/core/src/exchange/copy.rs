@@ -1,0 +1,222 @@
+//! COPY to another database, of a folded key or onto one.
+//!
+//! The source is read in the client's database, the destination in the other, and both are checked once more
+//! by the script that writes. On a shared connection the other database is selected only between two commands
+//! that are sent together.
+
+use crate::exchange::batch::{Batch, Commands};
+use crate::exchange::load::{Key, Load, Loading};
+use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, failure, script, store};
+use crate::frame::Frame;
+use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::string::{Entry, Held, Space};
+
+/// COPY source destination DB database [REPLACE], taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CopyArguments {
+    /// The other database.
+    pub(crate) database: Option<u32>,
+    /// Whether the destination may exist.
+    pub(crate) replace: bool,
+}
+
+impl CopyArguments {
+    /// Reads the options; none where something is wrong with them, which the server says better.
+    pub(crate) fn read(args: &[&[u8]]) -> Option<Self> {
+        let mut found = Self { database: None, replace: false };
+        let mut options = args.get(3..)?.iter();
+        while let Some(option) = options.next() {
+            if option.eq_ignore_ascii_case(b"replace") {
+                found.replace = true;
+            } else if option.eq_ignore_ascii_case(b"db") {
+                found.database = Some(std::str::from_utf8(options.next()?).ok()?.parse().ok()?);
+            } else {
+                return None;
+            }
+        }
+        Some(found)
+    }
+}
+
+/// Such a COPY under way.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    protocol: Protocol,
+    /// The request, for the server where its database doesn't exist.
+    args: Vec<Vec<u8>>,
+    here: u32,
+    there: u32,
+    replace: bool,
+    destination: Key,
+    source: Load,
+    entry: Entry,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Source,
+    Destination(Batch),
+    Refused,
+    Writing(CompareAndSet),
+}
+
+impl Copy {
+    /// Reads the source; with the number of replies to come.
+    pub(crate) fn start(
+        args: &[&[u8]],
+        here: u32,
+        there: u32,
+        replace: bool,
+        protocol: Protocol,
+        env: &Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> (Self, u32) {
+        let mut source = Load::new(env, std::iter::once(args[1]));
+        let replies = source.send(wire);
+        let destination = Key::locate(env.layout, args[2]);
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        let (entry, phase) = (Entry::default(), Phase::Source);
+        (Self { protocol, args, here, there, replace, destination, source, entry, phase }, replies)
+    }
+
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        match &mut self.phase {
+            Phase::Source => match self.source.handle_reply(reply, env, io.wire) {
+                Loading::Wait => Step::Wait,
+                Loading::More(replies) => Step::More(replies),
+                Loading::Failed(error) => done(io, &error),
+                Loading::Ready => self.take_source(env, io),
+            },
+            Phase::Destination(batch) => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                match batch.take() {
+                    Ok(replies) => self.take_destination(&replies, env, io),
+                    Err(error) => done(io, &error),
+                }
+            }
+            Phase::Refused => done(io, reply),
+            Phase::Writing(writes) => match Reply::parse(reply) {
+                Ok(Reply::Integer(1)) => done(io, b":1\r\n"),
+                Ok(Reply::Integer(_)) => {
+                    self.phase = Phase::Source;
+                    Step::More(self.source.send(io.wire))
+                }
+                Ok(Reply::Error(error)) if error.starts_with(b"NOSCRIPT") => {
+                    writes.send_with_text(io.wire);
+                    Step::More(1)
+                }
+                _ => done(io, &script::without_place(reply)),
+            },
+        }
+    }
+
+    fn take_source(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let mut space = Space::new(env.now_ms);
+        if let Err(message) = self.source.fill(&mut space) {
+            return self.fail(io, &message);
+        }
+        match space.held(&self.args[1]) {
+            // Also where there is no such database the server is asked, which looks at that first.
+            Held::Nothing => {}
+            Held::String(entry) => self.entry = entry.clone(),
+            Held::Other(kind) => {
+                let why = format!("a {} can't be copied onto a folded key", kind.escape_ascii());
+                return self.fail(io, &failure(&self.args[2], &why));
+            }
+        }
+        let mut commands = Commands::default();
+        let (here, there) = (self.here.to_string(), self.there.to_string());
+        commands.push(&[b"SELECT", there.as_bytes()]);
+        match self.destination.bucket() {
+            Some(place) => commands.push(&[b"HGET", &place.physical, &place.field]),
+            None => commands.push(&[b"DUMP", self.destination.physical()]),
+        }
+        commands.push(&[b"SELECT", here.as_bytes()]);
+        let batch = Batch::send(&commands, io.wire);
+        let replies = batch.left();
+        self.phase = Phase::Destination(batch);
+        Step::More(replies)
+    }
+
+    fn take_destination(&mut self, replies: &[Vec<u8>], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        if replies.first().is_none_or(|selected| selected.starts_with(b"-")) {
+            write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            self.phase = Phase::Refused;
+            return Step::More(1);
+        }
+        let found = match replies.get(1).map(|raw| Reply::parse(raw)) {
+            Some(Ok(Reply::Nil)) => None,
+            Some(Ok(Reply::Bulk(stored))) => Some(stored),
+            _ => return done(io, replies.get(1).map_or(&[], Vec::as_slice)),
+        };
+        let in_bucket = self.destination.bucket().is_some();
+        let live = found
+            .is_some_and(|stored| !(in_bucket && Frame::decode(stored).is_ok_and(|frame| frame.expired(env.now_ms))));
+        let source_exists = self.source.keys().iter().any(Key::is_stored) && !self.source_expired(env);
+        if !source_exists || (live && !self.replace) {
+            return done(io, b":0\r\n");
+        }
+        let writes = self.plan_writes(found, env);
+        writes.send(io.wire);
+        self.phase = Phase::Writing(writes);
+        Step::More(1)
+    }
+
+    fn source_expired(&self, env: &Env<'_>) -> bool {
+        self.source.keys().iter().filter_map(Key::field_expires_at_ms).any(|at| at < env.now_ms)
+    }
+
+    /// The checks in both databases, and the writes in the other.
+    fn plan_writes(&self, found: Option<&[u8]>, env: &mut Env<'_>) -> CompareAndSet {
+        let mut writes = CompareAndSet::default();
+        for key in self.source.keys() {
+            key.check(&mut writes);
+        }
+        writes.check_select(self.there);
+        let physical = self.destination.physical();
+        match self.destination.bucket() {
+            Some(place) => {
+                writes.check(&[b"HGET", &place.physical, &place.field], found);
+                let stored =
+                    store::encode_field(env, place, &self.args[2], &self.entry.value, self.entry.expires_at_ms);
+                store::write_field(&mut writes, place, &stored, &self.entry.value);
+            }
+            None => {
+                writes.check(&[b"DUMP", physical], found);
+                writes.write(&[b"SET", physical, &self.entry.value]);
+                if let Some(at) = self.entry.expires_at_ms {
+                    writes.write(&[b"PEXPIREAT", physical, at.to_string().as_bytes()]);
+                }
+            }
+        }
+        writes
+    }
+
+    fn fail(&self, io: &mut Io<'_>, message: &str) -> Step {
+        Answer::new(io.answer, self.protocol).error(message);
+        Step::Done(Effect::None)
+    }
+}
+
+fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
+    io.answer.extend_from_slice(answer);
+    Step::Done(Effect::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_in_any_order() {
+        let read = |text: &str| CopyArguments::read(&text.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        assert_eq!(read("copy a b"), Some(CopyArguments { database: None, replace: false }));
+        assert_eq!(read("copy a b replace Db 3"), Some(CopyArguments { database: Some(3), replace: true }));
+        assert_eq!(read("copy a b db"), None);
+        assert_eq!(read("copy a b db -1"), None);
+        assert_eq!(read("copy a b x"), None);
+    }
+}
