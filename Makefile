@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help test lint check servers demo demo-all bench fuzz command-table
+.PHONY: help test lint check servers demo demo-all bench memory-model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -33,6 +33,10 @@ demo-all: ## fold every *.jsonl.gz of a directory (DIR=directory)
 bench: ## measure memory, speed and idle connections on the servers at hand (ARGS='memory --server valkey')
 	@scripts/ensure-server
 	cargo run --release -p keyfold-testkit --bin bench -- $(ARGS)
+
+memory-model: ## compare the memory model with the servers at hand, and write docs/memory-model.md
+	@scripts/ensure-server
+	cargo run --release -p keyfold-testkit --bin memory-model -- $(ARGS)
 
 fuzz: ## run every fuzz target for a minute (TARGET=name for one of them, FUZZ_SECONDS=60)
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked

@@ -10,6 +10,7 @@
 //! | [`exchange`] | one logical command's conversation with the server |
 //! | [`frame`] | stored values: raw, or a tag byte and what it says |
 //! | [`layout`] | the versioned set of namespaces; from keys to places and back |
+//! | [`memory`] | what keys will take in a server, before they are there |
 //! | [`placement`] | the rules that give keys their places |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`session`] | one client's connection, and the way of each of its requests |
@@ -24,6 +25,7 @@ pub mod command;
 pub mod exchange;
 pub mod frame;
 pub mod layout;
+pub mod memory;
 pub mod placement;
 pub mod resp;
 pub mod session;

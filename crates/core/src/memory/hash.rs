@@ -1,0 +1,97 @@
+//! What one hash takes, counted field by field: as a bucket that stays packed, and as the table that it
+//! becomes over the limits.
+
+use super::Model;
+use super::packed::{entry_bytes, frame_bytes};
+use super::sds::{sds_8_bytes, sds_bytes, shortest_sds_bytes};
+use super::server::{HASH_ENTRY_EMBEDS_UP_TO, OBJECT, TableKind};
+use super::shape::ValueShape;
+use super::table;
+
+/// One hash, as its fields come, each once. Holds some tens of bytes however many they are.
+///
+/// Meant is a hash written by one HSET a field, the server's default way of filling a bucket. Written by one
+/// HSET with many fields, a hash over the limits may miss an old table that is still being emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketCost {
+    fields: u64,
+    /// The entries of the list, while and if it is one.
+    packed: u64,
+    /// The last entry of the list.
+    last_entry: u64,
+    /// The entries of the table, if it becomes one.
+    unpacked: u64,
+    /// How many fields there were when it became one.
+    table_since: Option<u64>,
+}
+
+impl BucketCost {
+    /// Counts one more field.
+    pub fn add(&mut self, model: &Model, field: ValueShape, value: ValueShape) {
+        let packing = model.structures.packing;
+        let field_entry = entry_bytes(packing, field, self.last_entry);
+        self.last_entry = entry_bytes(packing, value, field_entry);
+        self.packed += field_entry + self.last_entry;
+        self.unpacked += model.hash_entry_bytes(field.len(), value.len());
+        self.fields += 1;
+        let limits = &model.limits;
+        let longest = field.len().max(value.len());
+        if self.fields > limits.hash_entries || longest > limits.hash_value_bytes {
+            self.table_since.get_or_insert(self.fields);
+        }
+    }
+
+    /// How many fields there are.
+    pub fn fields(&self) -> u64 {
+        self.fields
+    }
+
+    /// Whether it is over the limits, and so a hashtable.
+    pub fn is_table(&self) -> bool {
+        self.table_since.is_some()
+    }
+}
+
+impl Model {
+    /// A hash under a key of so many bytes, without its share of the table of keys.
+    pub fn hash_bytes(&self, key_len: u64, hash: &BucketCost, has_expiry: bool) -> u64 {
+        let content = match hash.table_since {
+            None => self.usable(frame_bytes(self.structures.packing) + hash.packed),
+            Some(since) => {
+                let shape = self.structures.hash_table;
+                let buckets = table::growing_bytes(shape, self.allocator, hash.fields, since);
+                self.usable(shape.head) + buckets + hash.unpacked
+            }
+        };
+        self.object_key_bytes(key_len, has_expiry) + content
+    }
+
+    /// One field of a hash that is a table.
+    fn hash_entry_bytes(&self, field_len: u64, value_len: u64) -> u64 {
+        match self.structures.hash_table.kind {
+            TableKind::Buckets => self.embedding_hash_entry_bytes(field_len, value_len),
+            kind @ (TableKind::Entries | TableKind::BareKeys) => {
+                table::entry_bytes(kind, self.allocator)
+                    + self.usable(sds_bytes(field_len))
+                    + self.usable(sds_bytes(value_len))
+            }
+        }
+    }
+
+    /// Field and value in one allocation where they fit, or else the field with a pointer to the value
+    /// (Valkey 8.1 `t_hash.c`, 9.0 `entry.c`, `entryReqSize`).
+    fn embedding_hash_entry_bytes(&self, field_len: u64, value_len: u64) -> u64 {
+        const POINTER: u64 = 8;
+        let together = shortest_sds_bytes(field_len) + sds_8_bytes(value_len);
+        if together <= HASH_ENTRY_EMBEDS_UP_TO {
+            self.usable(together)
+        } else {
+            self.usable(POINTER + sds_8_bytes(field_len)) + self.usable(sds_bytes(value_len))
+        }
+    }
+
+    /// The key and the object of anything but a string, without what the object points to.
+    pub(super) fn object_key_bytes(&self, key_len: u64, has_expiry: bool) -> u64 {
+        self.key_bytes(key_len, has_expiry) + self.usable_apart(OBJECT)
+    }
+}

@@ -1,0 +1,120 @@
+//! The memory model: what keys will take in a server, before they are there.
+//!
+//! It predicts `used_memory` with a set of keys less `used_memory` without them: keys, values, hashes and
+//! sets, the tables that find them, and the allocator's rounding, for each family and version of server.
+//! What servers take besides (buffers of clients, scripts, replication) is not part of it.
+//!
+//! ```
+//! use keyfold_core::memory::{Allocator, BucketCost, Keyspace, Model, Server, ValueShape};
+//!
+//! let model = Model::for_server(Server::redis(7, 0)).with_allocator(Allocator::SYSTEM);
+//! let mut plain = Keyspace::new(&model);
+//! let mut bucket = BucketCost::default();
+//! for id in 0..100_i64 {
+//!     plain.add_string(12, ValueShape::Integer(1 << 30), false);
+//!     bucket.add(&model, ValueShape::Integer(id), ValueShape::Integer(1 << 30));
+//! }
+//! assert_eq!(plain.total_bytes(), 100 * (32 + 16 + 16) + 128 * 8);
+//! assert_eq!(model.hash_bytes(4, &bucket, false), 32 + 8 + 16 + 896);
+//! ```
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `server.rs` | the sizes of each version's structures, with their sources |
+//! | `allocator.rs` | jemalloc's size classes |
+//! | `sds.rs`, `packed.rs` | strings; listpacks and ziplists, byte for byte |
+//! | `table.rs` | dicts and hashtables, also while they grow |
+//! | `key.rs`, `hash.rs`, `set.rs` | what one key takes |
+//! | `keyspace.rs`, `placed.rs` | sums over many keys: as they are, and as a layout places them |
+//!
+//! Every number was compared with servers (`docs/memory-model.md`, written by `make memory-model`).
+
+mod allocator;
+mod hash;
+mod key;
+mod keyspace;
+mod packed;
+mod placed;
+mod sds;
+mod server;
+mod set;
+mod shape;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use allocator::Allocator;
+pub use hash::BucketCost;
+pub use keyspace::Keyspace;
+pub use placed::Placed;
+pub use server::{Family, Server, Version};
+pub use set::SetCost;
+pub use shape::ValueShape;
+
+use server::Structures;
+
+/// Up to where hashes and sets stay packed: the server's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `hash-max-listpack-entries` (`hash-max-ziplist-entries` before 7.0).
+    pub hash_entries: u64,
+    /// `hash-max-listpack-value`, in bytes.
+    pub hash_value_bytes: u64,
+    /// `set-max-listpack-entries`.
+    pub set_entries: u64,
+    /// `set-max-listpack-value`, in bytes.
+    pub set_value_bytes: u64,
+    /// `set-max-intset-entries`.
+    pub intset_entries: u64,
+}
+
+/// The servers' defaults (`config.c`; the same in all of them).
+impl Default for Limits {
+    fn default() -> Self {
+        Self { hash_entries: 512, hash_value_bytes: 64, set_entries: 128, set_value_bytes: 64, intset_entries: 512 }
+    }
+}
+
+/// How one server takes memory.
+#[derive(Clone, Debug)]
+pub struct Model {
+    structures: &'static Structures,
+    allocator: Allocator,
+    limits: Limits,
+    shares_integers: bool,
+}
+
+impl Model {
+    /// The model of a server with its default settings and the allocator of official builds.
+    pub fn for_server(server: Server) -> Self {
+        Self {
+            structures: server.structures(),
+            allocator: Allocator::default(),
+            limits: Limits::default(),
+            shares_integers: true,
+        }
+    }
+
+    /// With this allocator.
+    #[must_use]
+    pub fn with_allocator(self, allocator: Allocator) -> Self {
+        Self { allocator, ..self }
+    }
+
+    /// With these limits.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Whether values from 0 to 9999 are shared, as they are unless there is a `maxmemory` with an LRU or LFU
+    /// policy (`object.c`, `MAXMEMORY_FLAG_NO_SHARED_INTEGERS`). Valkey from 8.1 on never shares them.
+    #[must_use]
+    pub fn with_shared_integers(self, shares_integers: bool) -> Self {
+        Self { shares_integers, ..self }
+    }
+
+    fn usable(&self, bytes: u64) -> u64 {
+        self.allocator.usable_bytes(bytes)
+    }
+}

@@ -1,0 +1,260 @@
+//! Which server it is, and how that one builds its keys, hashes and sets.
+//!
+//! Sizes are those of 64-bit builds.
+
+use std::fmt;
+
+/// Redis or Valkey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// Redis.
+    Redis,
+    /// Valkey.
+    Valkey,
+}
+
+/// A server's own version, not the one that Valkey names for compatibility.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Version {
+    /// 8 of 8.1.
+    pub major: u32,
+    /// 1 of 8.1.
+    pub minor: u32,
+}
+
+/// A family and a version: what the shape of memory depends on. No patch release has changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Server {
+    /// Redis or Valkey.
+    pub family: Family,
+    /// Its version.
+    pub version: Version,
+}
+
+impl Server {
+    /// A Redis of this version.
+    pub fn redis(major: u32, minor: u32) -> Self {
+        Self { family: Family::Redis, version: Version { major, minor } }
+    }
+
+    /// A Valkey of this version.
+    pub fn valkey(major: u32, minor: u32) -> Self {
+        Self { family: Family::Valkey, version: Version { major, minor } }
+    }
+
+    /// Reads the answer to `INFO server`; none where it names neither.
+    pub fn from_info(info: &str) -> Option<Self> {
+        let field = |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
+        let (family, text) = match field("valkey_version") {
+            Some(text) => (Family::Valkey, text),
+            None => (Family::Redis, field("redis_version")?),
+        };
+        let mut numbers = text.split('.').map(str::parse);
+        let version = Version { major: numbers.next()?.ok()?, minor: numbers.next()?.ok()? };
+        Some(Self { family, version })
+    }
+
+    /// Whether the model has been measured against this version. Where not, it takes the nearest older one
+    /// that it knows, or the oldest.
+    pub fn is_measured(self) -> bool {
+        [Self::redis(7, 0), Self::redis(8, 0), Self::valkey(8, 0), Self::valkey(8, 1), Self::valkey(9, 1)]
+            .contains(&self)
+    }
+
+    pub(super) fn structures(self) -> &'static Structures {
+        let Version { major, minor } = self.version;
+        match (self.family, major, minor) {
+            (Family::Redis, ..=6, _) => &REDIS_6_2,
+            (Family::Redis, 7, 0..=1) => &REDIS_7_0,
+            (Family::Redis, ..) => &REDIS_7_2,
+            (Family::Valkey, ..=7, _) => &REDIS_7_2,
+            (Family::Valkey, 8, 0) => &VALKEY_8_0,
+            (Family::Valkey, 8, _) => &VALKEY_8_1,
+            (Family::Valkey, 9, 0) => &VALKEY_9_0,
+            (Family::Valkey, ..) => &VALKEY_9_1,
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = match self.family {
+            Family::Redis => "Redis",
+            Family::Valkey => "Valkey",
+        };
+        write!(f, "{family} {}.{}", self.version.major, self.version.minor)
+    }
+}
+
+/// How a server builds what it holds.
+#[derive(Debug)]
+pub(super) struct Structures {
+    /// Where the key's own bytes are, and what the main table points to.
+    pub(super) key: KeyShape,
+    /// What small hashes are packed in.
+    pub(super) packing: Packing,
+    /// Whether small sets of other than integers are packed as well.
+    pub(super) packs_sets: bool,
+    /// The table of one large hash.
+    pub(super) hash_table: TableShape,
+    /// The table of one large set.
+    pub(super) set_table: TableShape,
+}
+
+/// Where a key's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyShape {
+    /// A dictEntry, the key as an sds of its own, the value as an object of its own.
+    Apart,
+    /// The key within the dictEntry, the value as an object of its own.
+    InEntry,
+    /// All in the object: key, expiry, and a string value where it fits.
+    InObject(ObjectShape),
+}
+
+/// How an object with its key in it is laid out (Valkey 8.1 and later, `object.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ObjectShape {
+    /// The object up to which a value is embedded, in bytes.
+    pub(super) embed_up_to: u64,
+    /// The object's own bytes where the value is embedded; else [`OBJECT`].
+    pub(super) embedding: u64,
+}
+
+/// What a small hash is packed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// `ziplist.c`, before Redis 7.0.
+    Ziplist,
+    /// `listpack.c`.
+    Listpack,
+}
+
+/// The table of one hash or set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TableShape {
+    /// The table's head, in bytes.
+    pub(super) head: u64,
+    pub(super) kind: TableKind,
+    /// How many buckets move to the grown table with each new entry.
+    pub(super) steps_per_insert: u32,
+}
+
+/// What hangs in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TableKind {
+    /// A dictEntry each.
+    Entries,
+    /// The members themselves, and an entry only where several share a bucket.
+    BareKeys,
+    /// Valkey's own hashtable: up to seven members in a bucket of 64 bytes.
+    Buckets,
+}
+
+/// `sizeof(robj)` (`server.h`; Redis 6.2 to 8.0, and Valkey where no value is embedded).
+pub(super) const OBJECT: u64 = 16;
+/// `sizeof(dictEntry)`: key, value, next (`dict.h` in Redis 6.2 and 7.0, `dict.c` later).
+pub(super) const DICT_ENTRY: u64 = 24;
+/// `sizeof(dictEntryNoValue)`: key, next (Redis 7.2 `dict.c`).
+pub(super) const DICT_ENTRY_WITHOUT_VALUE: u64 = 16;
+/// `offsetof(embeddedDictEntry, key_buf)`: value, next, a byte for the header's size (Valkey 8.0 `dict.c`).
+pub(super) const DICT_ENTRY_EMBEDDING: u64 = 17;
+/// The expiry in an object (Valkey 8.1 `object.c`, `createObjectWithKeyAndExpire`).
+pub(super) const OBJECT_EXPIRY: u64 = 8;
+/// Keys from this length on have room for an expiry, with one or without (Valkey 8.1 `object.c`,
+/// `KEY_SIZE_TO_INCLUDE_EXPIRE_THRESHOLD`).
+pub(super) const EXPIRY_ROOM_FROM_KEY: u64 = 128;
+/// Hash entries up to this size have their value in them (Valkey 8.1 `t_hash.c`, 9.0 `entry.h`,
+/// `EMBED_VALUE_MAX_ALLOC_SIZE`).
+pub(super) const HASH_ENTRY_EMBEDS_UP_TO: u64 = 128;
+
+/// `sizeof(dict)`: two `dictht` (Redis 6.2 `dict.h`).
+const DICT_6_2: u64 = 96;
+/// `sizeof(dict)` (Redis 7.0 `dict.h`).
+const DICT: u64 = 56;
+/// `sizeof(hashtable)` (Valkey 8.1 `hashtable.c`).
+const HASHTABLE_8_1: u64 = 72;
+/// `sizeof(hashtable)`, with the list of safe iterators (Valkey 9.0 `hashtable.c`).
+const HASHTABLE: u64 = 80;
+/// What a hash's table has besides: its fields with an expiry (Valkey 9.0 `t_hash.c`, `vset`).
+const VOLATILE_SET: u64 = 8;
+
+const fn dict(head: u64, kind: TableKind, steps_per_insert: u32) -> TableShape {
+    TableShape { head, kind, steps_per_insert }
+}
+
+/// A hashtable moves one bucket with the look-up before each insert (`hashtable.c`, `rehashStepOnReadIfNeeded`).
+const fn hashtable(head: u64) -> TableShape {
+    TableShape { head, kind: TableKind::Buckets, steps_per_insert: 1 }
+}
+
+/// HSET looks the field up and then adds it, and each moves a bucket (`t_hash.c`, `hashTypeSet`: `dictFind`,
+/// `dictAdd`). SADD only adds (`t_set.c`, `setTypeAdd`).
+const REDIS_6_2: Structures = Structures {
+    key: KeyShape::Apart,
+    packing: Packing::Ziplist,
+    packs_sets: false,
+    hash_table: dict(DICT_6_2, TableKind::Entries, 2),
+    set_table: dict(DICT_6_2, TableKind::Entries, 1),
+};
+
+const REDIS_7_0: Structures = Structures {
+    key: KeyShape::Apart,
+    packing: Packing::Listpack,
+    packs_sets: false,
+    hash_table: dict(DICT, TableKind::Entries, 2),
+    set_table: dict(DICT, TableKind::Entries, 1),
+};
+
+/// To 8.0. From 7.4 on fields are `mstr`s (`mstr.h`), whose headers are as long as an sds's.
+const REDIS_7_2: Structures = Structures {
+    key: KeyShape::Apart,
+    packing: Packing::Listpack,
+    packs_sets: true,
+    hash_table: dict(DICT, TableKind::Entries, 2),
+    set_table: dict(DICT, TableKind::BareKeys, 1),
+};
+
+const VALKEY_8_0: Structures = Structures {
+    key: KeyShape::InEntry,
+    packing: Packing::Listpack,
+    packs_sets: true,
+    hash_table: dict(DICT, TableKind::Entries, 1),
+    set_table: dict(DICT, TableKind::BareKeys, 1),
+};
+
+const VALKEY_8_1: Structures = Structures {
+    key: KeyShape::InObject(ObjectShape { embed_up_to: 64, embedding: OBJECT }),
+    packing: Packing::Listpack,
+    packs_sets: true,
+    hash_table: hashtable(HASHTABLE_8_1),
+    set_table: hashtable(HASHTABLE_8_1),
+};
+
+const VALKEY_9_0: Structures =
+    Structures { hash_table: hashtable(HASHTABLE + VOLATILE_SET), set_table: hashtable(HASHTABLE), ..VALKEY_8_1 };
+
+/// The pointer to the value gives way to the value (valkey#2516), up to 128 bytes (valkey#3397).
+const VALKEY_9_1: Structures =
+    Structures { key: KeyShape::InObject(ObjectShape { embed_up_to: 128, embedding: 8 }), ..VALKEY_9_0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_tells_valkey_from_redis() {
+        let valkey = "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n";
+        assert_eq!(Server::from_info(valkey), Some(Server::valkey(9, 1)));
+        assert_eq!(Server::from_info("# Server\r\nredis_version:7.0.15\r\n"), Some(Server::redis(7, 0)));
+        assert_eq!(Server::from_info("ok"), None);
+    }
+
+    #[test]
+    fn a_version_without_a_measurement_says_so() {
+        assert!(Server::redis(8, 0).is_measured());
+        assert!(!Server::redis(6, 2).is_measured());
+        assert!(!Server::valkey(10, 0).is_measured());
+        assert_eq!(Server::valkey(10, 0).to_string(), "Valkey 10.0");
+    }
+}

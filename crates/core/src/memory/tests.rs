@@ -1,0 +1,212 @@
+//! Single keys, as servers were measured to hold them. Whole sets are compared with servers in the testkit.
+
+use super::{Allocator, BucketCost, Keyspace, Limits, Model, Placed, Server, SetCost, ValueShape};
+use crate::layout::Layout;
+
+fn model(server: Server) -> Model {
+    Model::for_server(server).with_allocator(Allocator::SYSTEM)
+}
+
+fn bytes(len: u64) -> ValueShape {
+    ValueShape::Bytes(len)
+}
+
+/// Rows of key lengths, columns of values: 123456789, then text of 1, 8, 20, 44, 45, 60, 100 and 125 bytes.
+fn strings(server: Server, has_expiry: bool, key_lens: &[u64]) -> Vec<[u64; 9]> {
+    let model = model(server);
+    let values = [1, 8, 20, 44, 45, 60, 100, 125].map(ValueShape::Bytes);
+    let row = |key_len: &u64| {
+        let mut row = [model.string_bytes(*key_len, ValueShape::Integer(123_456_789), has_expiry); 9];
+        for (cell, value) in row[1..].iter_mut().zip(values) {
+            *cell = model.string_bytes(*key_len, value, has_expiry);
+        }
+        row
+    };
+    key_lens.iter().map(row).collect()
+}
+
+#[test]
+fn strings_of_redis() {
+    for server in [Server::redis(7, 0), Server::redis(8, 0)] {
+        let expected = [
+            [56, 72, 72, 88, 104, 120, 120, 168, 216],
+            [64, 80, 80, 96, 112, 128, 128, 176, 224],
+            [96, 112, 112, 128, 144, 160, 160, 208, 256],
+            [304, 320, 320, 336, 352, 368, 368, 416, 464],
+        ];
+        assert_eq!(strings(server, false, &[6, 14, 32, 250]), expected, "{server}");
+        assert_eq!(strings(server, true, &[6]), [expected[0].map(|bytes| bytes + 32)], "{server}");
+    }
+}
+
+#[test]
+fn strings_of_valkey_8_0() {
+    let expected = [
+        [48, 64, 64, 80, 96, 112, 112, 160, 208],
+        [64, 80, 80, 96, 112, 128, 128, 176, 224],
+        [80, 96, 96, 112, 128, 144, 144, 192, 240],
+        [336, 352, 352, 368, 384, 400, 400, 448, 496],
+    ];
+    assert_eq!(strings(Server::valkey(8, 0), false, &[6, 22, 30, 260]), expected);
+    assert_eq!(
+        strings(Server::valkey(8, 0), true, &[139])[0],
+        [192, 208, 208, 224, 240, 256, 256, 304, 352].map(|b| b + 16)
+    );
+}
+
+#[test]
+fn strings_of_valkey_8_1() {
+    let expected = [
+        [32, 32, 48, 64, 80, 96, 96, 144, 192],
+        [48, 48, 64, 80, 96, 112, 112, 160, 208],
+        [96, 104, 112, 128, 144, 160, 160, 208, 256],
+        [192, 200, 208, 224, 240, 256, 256, 304, 352],
+    ];
+    assert_eq!(strings(Server::valkey(8, 1), false, &[6, 22, 60, 139]), expected);
+    let expiring = [
+        [48, 48, 48, 64, 96, 112, 112, 160, 208],
+        [64, 64, 64, 96, 112, 128, 128, 176, 224],
+        [80, 88, 96, 112, 128, 144, 144, 192, 240],
+    ];
+    assert_eq!(strings(Server::valkey(8, 1), true, &[6, 22, 37]), expiring);
+}
+
+#[test]
+fn strings_of_valkey_9_1() {
+    let expected = [
+        [32, 32, 32, 48, 80, 80, 96, 128, 192],
+        [48, 48, 48, 64, 80, 80, 96, 160, 208],
+        [64, 64, 64, 80, 96, 96, 112, 176, 224],
+        [96, 96, 96, 112, 128, 128, 160, 208, 256],
+        [320, 328, 336, 352, 368, 384, 384, 432, 480],
+    ];
+    assert_eq!(strings(Server::valkey(9, 1), false, &[6, 14, 30, 60, 250]), expected);
+    let expiring = [[48, 48, 48, 64, 80, 80, 96, 160, 208], [96, 96, 96, 112, 144, 160, 160, 208, 256]];
+    assert_eq!(strings(Server::valkey(9, 1), true, &[6, 60]), expiring);
+}
+
+#[test]
+fn small_integers_are_shared_where_the_policy_lets_them() {
+    let redis = model(Server::redis(7, 0));
+    assert_eq!(redis.string_bytes(6, ValueShape::Integer(9_999), false), 40);
+    assert_eq!(redis.string_bytes(6, ValueShape::Integer(10_000), false), 56);
+    assert_eq!(redis.string_bytes(6, ValueShape::Integer(-1), false), 56);
+    assert_eq!(redis.with_shared_integers(false).string_bytes(6, ValueShape::Integer(7), false), 56);
+    assert_eq!(model(Server::valkey(9, 1)).string_bytes(6, ValueShape::Integer(7), false), 32);
+}
+
+/// The growth of a hash of 6-byte keys from one to two fields of these lengths, over the limits.
+fn second_field(server: Server, field_len: u64, value_len: u64) -> u64 {
+    let model = model(server).with_limits(Limits { hash_entries: 0, ..Limits::default() });
+    let mut hash = BucketCost::default();
+    let mut sizes = [0; 2];
+    for size in &mut sizes {
+        hash.add(&model, bytes(field_len), bytes(value_len));
+        *size = model.hash_bytes(6, &hash, false);
+    }
+    sizes[1] - sizes[0]
+}
+
+#[test]
+fn fields_of_hashtables() {
+    let lens = [(6, 0), (6, 13), (14, 77), (15, 30), (31, 100), (61, 60), (130, 0), (260, 300)];
+    for server in [Server::redis(7, 0), Server::redis(8, 0), Server::valkey(8, 0)] {
+        let measured = [48, 56, 144, 96, 192, 176, 200, 672];
+        assert_eq!(lens.map(|(field, value)| second_field(server, field, value)), measured, "{server}");
+    }
+    for server in [Server::valkey(8, 1), Server::valkey(9, 1)] {
+        let measured = [16, 32, 112, 64, 160, 144, 168, 640];
+        assert_eq!(lens.map(|(field, value)| second_field(server, field, value)), measured, "{server}");
+    }
+}
+
+#[test]
+fn one_field_over_the_limit_makes_a_table() {
+    let sizes = |server| {
+        let model = model(server);
+        let mut hash = BucketCost::default();
+        hash.add(&model, bytes(1), bytes(64));
+        assert!(!hash.is_table());
+        hash.add(&model, bytes(1), bytes(65));
+        assert!(hash.is_table());
+        let mut hash = BucketCost::default();
+        hash.add(&model, bytes(1), bytes(100));
+        hash.add(&model, bytes(1), bytes(100));
+        model.hash_bytes(6, &hash, false)
+    };
+    assert_eq!(sizes(Server::redis(7, 0)), 456);
+    assert_eq!(sizes(Server::redis(8, 0)), 456);
+    assert_eq!(sizes(Server::valkey(8, 0)), 448);
+    assert_eq!(sizes(Server::valkey(8, 1)), 400);
+    assert_eq!(sizes(Server::valkey(9, 1)), 416);
+}
+
+#[test]
+fn sets_of_one_and_two_members() {
+    let sizes = |server, members: &[ValueShape]| {
+        let model = model(server);
+        let mut set = SetCost::default();
+        members.iter().for_each(|member| set.add(&model, *member));
+        model.set_bytes(6, &set, false)
+    };
+    let servers =
+        [Server::redis(7, 0), Server::redis(8, 0), Server::valkey(8, 0), Server::valkey(8, 1), Server::valkey(9, 1)];
+    let integers = [ValueShape::Integer(5), ValueShape::Integer(70_000)];
+    assert_eq!(servers.map(|server| sizes(server, &integers)), [72, 72, 64, 48, 48]);
+    assert_eq!(servers.map(|server| sizes(server, &[bytes(100)])), [296, 264, 256, 288, 288]);
+    assert_eq!(servers.map(|server| sizes(server, &[bytes(10)])), [200, 88, 80, 64, 64]);
+}
+
+#[test]
+fn a_listpack_is_rounded_to_a_size_class() {
+    let model = model(Server::valkey(9, 1));
+    let mut hash = BucketCost::default();
+    for field in 0..512 {
+        hash.add(&model, bytes(6), bytes(10));
+        assert_eq!(hash.fields(), field + 1);
+    }
+    // 7 + 512 × (8 + 12) = 10,247.
+    assert_eq!(model.hash_bytes(5, &hash, false), 32 + 12_288);
+}
+
+#[test]
+fn the_expiry_takes_an_entry_and_a_table_of_its_own() {
+    let expiring = |server| {
+        let model = model(server);
+        let mut keyspace = Keyspace::new(&model);
+        let plain = keyspace.clone();
+        (0..1000).for_each(|_| keyspace.add_string(12, bytes(8), true));
+        assert_eq!(plain.total_bytes(), 0);
+        keyspace.table_bytes()
+    };
+    assert_eq!(expiring(Server::redis(7, 0)), 2 * 1024 * 8);
+    let valkey = expiring(Server::valkey(9, 1));
+    assert!((2 * 256 * 64..2 * 270 * 64).contains(&valkey), "{valkey}");
+}
+
+#[test]
+fn records_take_what_their_places_take() {
+    let file = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 128 }\nvalue_limit = 10\n";
+    let layout = Layout::parse_file(file).unwrap();
+    let model = model(Server::redis(7, 0));
+    let mut placed = Placed::new(&model, &layout);
+    for id in 0..128 {
+        placed.add(format!("user:{id}").as_bytes(), b"77", None);
+    }
+    placed.add(b"user:129", b"more than ten bytes", None);
+    placed.add(b"user:x", b"77", None);
+
+    let mut full = BucketCost::default();
+    (0..128).for_each(|id| full.add(&model, ValueShape::Integer(id), ValueShape::Integer(77)));
+    let mut spilling = BucketCost::default();
+    spilling.add(&model, ValueShape::Integer(1), bytes(9));
+    let mut expected = Keyspace::new(&model);
+    expected.add_hash(4, &full, false);
+    expected.add_hash(4, &spilling, false);
+    expected.add_string(3 + 11 + 1 + 8, bytes(19), false);
+    expected.add_string(6, ValueShape::Integer(77), false);
+    assert_eq!(placed.buckets().len(), 2);
+    assert_eq!(placed.spills(), 1);
+    assert_eq!(placed.keyspace().keys(), 4);
+    assert_eq!(placed.total_bytes(), expected.total_bytes());
+}

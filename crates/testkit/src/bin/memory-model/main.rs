@@ -1,0 +1,127 @@
+//! Writes `docs/memory-model.md`: the memory model against every server at hand.
+//!
+//! `memory-model [--only <words>] [--records <n>]… [--no-real]`: cases whose name or server contains the
+//! words; sizes of the made-up cases, 1,000, 50,000 and 500,000 unless said. With any of these the table
+//! goes to stdout only. Exits with 1 where a prediction is off by more than 2%.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use keyfold_testkit::memory::{Case, Measured, case, measure, real};
+use keyfold_testkit::{Binary, found};
+
+const SIZES: [usize; 3] = [1_000, 50_000, 500_000];
+const TOLERANCE_PERCENT: f64 = 2.0;
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memory-model.md");
+
+const HEAD: &str = "# The memory model against servers
+
+Written by `make memory-model`; not by hand. `used_memory` after a case was loaded into a fresh server, less
+before, against what `crates/core/src/memory` predicts; the largest errors first. *Plain* is one key a record;
+*folded* is hashes of about 100 records, as a layout places them, values over its limit spilled.
+The last column is jemalloc's quantum in bytes, with *pages* where large allocations take whole pages.
+
+| server | set | records | predicted, bytes | measured, bytes | error, % | jemalloc |
+| --- | --- | ---: | ---: | ---: | ---: | --- |
+";
+
+struct Options {
+    only: Option<String>,
+    sizes: Vec<usize>,
+    real: bool,
+}
+
+struct Row {
+    server: String,
+    case: String,
+    records: usize,
+    measured: Measured,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let options = parse_options()?;
+    let mut rows = Vec::new();
+    for size in &options.sizes {
+        for case in case::seeded(*size) {
+            measure_everywhere(&case, &options, &mut rows)?;
+        }
+    }
+    match real::directory().filter(|_| options.real) {
+        Some(directory) => {
+            for cases in real::cases(&directory, usize::MAX) {
+                for case in cases? {
+                    measure_everywhere(&case, &options, &mut rows)?;
+                }
+            }
+        }
+        None => eprintln!("real data is not measured: no directory, or told not to"),
+    }
+    rows.sort_by(|a, b| b.measured.error_percent().abs().total_cmp(&a.measured.error_percent().abs()));
+    let table = table(&rows);
+    print!("{table}");
+    if options.is_default() {
+        std::fs::write(Path::new(DOCUMENT), table)?;
+    }
+    let off = rows.iter().filter(|row| row.measured.error_percent().abs() > TOLERANCE_PERCENT).count();
+    eprintln!("{} of {} predictions are off by more than {TOLERANCE_PERCENT}%", off, rows.len());
+    Ok(ExitCode::from(u8::from(off > 0)))
+}
+
+fn measure_everywhere(case: &Case, options: &Options, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    for binary in found().iter().filter(|binary| options.wants(case, binary)) {
+        let measured = measure(binary, case)?;
+        eprintln!("{:14} {:36} {:>8} {:>7.2}%", binary.name(), case.name, case.records, measured.error_percent());
+        rows.push(Row { server: binary.name(), case: case.name.clone(), records: case.records, measured });
+    }
+    Ok(())
+}
+
+impl Options {
+    fn wants(&self, case: &Case, binary: &Binary) -> bool {
+        let has = |only: &String| case.name.contains(only.as_str()) || binary.name().contains(only.as_str());
+        self.only.as_ref().is_none_or(has)
+    }
+
+    fn is_default(&self) -> bool {
+        self.only.is_none() && self.sizes == SIZES && self.real
+    }
+}
+
+fn parse_options() -> anyhow::Result<Options> {
+    use lexopt::prelude::{Long, ValueExt as _};
+    let mut options = Options { only: None, sizes: Vec::new(), real: true };
+    let mut arguments = lexopt::Parser::from_env();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("only") => options.only = Some(arguments.value()?.string()?),
+            Long("records") => options.sizes.push(arguments.value()?.parse()?),
+            Long("no-real") => options.real = false,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if options.sizes.is_empty() {
+        options.sizes = SIZES.to_vec();
+    }
+    Ok(options)
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut table = HEAD.to_owned();
+    for Row { server, case, records, measured } in rows {
+        let Measured { predicted, measured: bytes, allocator } = measured;
+        let jemalloc = format!("{}{}", allocator.quantum_bytes, if allocator.large_in_pages { ", pages" } else { "" });
+        let (records, predicted, bytes) = (grouped(*records as u64), grouped(*predicted), grouped(*bytes));
+        let error = measured.error_percent();
+        let _ = writeln!(table, "| {server} | {case} | {records} | {predicted} | {bytes} | {error:+.2} | {jemalloc} |");
+    }
+    table
+}
+
+/// A number with its thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or("")).collect();
+    groups.join(",")
+}

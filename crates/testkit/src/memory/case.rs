@@ -1,0 +1,220 @@
+//! One set of data and the way it is held.
+
+use keyfold_core::layout::Layout;
+use keyfold_core::memory::{BucketCost, Keyspace, Limits, Model, Placed, SetCost, ValueShape};
+
+use crate::random::Random;
+
+/// When the records that expire do, in milliseconds since 1970: in 2046.
+pub const EXPIRES_AT_MS: i64 = 2_400_000_000_000;
+/// How many records a bucket is to hold.
+const PER_BUCKET: usize = 100;
+/// Members and values of the made-up sets and hashes, in letters.
+const LETTERS: usize = 24;
+
+/// A logical key and its value.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+    /// Whether it expires, at [`EXPIRES_AT_MS`].
+    pub expires: bool,
+}
+
+/// What a server is to hold.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// Strings, as keys of their own.
+    Strings(Vec<Record>),
+    /// Strings, placed by a layout.
+    Placed(Vec<Record>, Box<Layout>),
+    /// Hashes: key, and fields with their values.
+    Hashes(Vec<(Vec<u8>, Vec<Record>)>),
+    /// Sets: key and members.
+    Sets(Vec<(Vec<u8>, Vec<Vec<u8>>)>),
+}
+
+/// Data with a name, and the settings it is meant for.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it is, for the table.
+    pub name: String,
+    /// The number of strings, fields or members.
+    pub records: usize,
+    /// What is loaded.
+    pub data: Data,
+    /// The server's settings.
+    pub limits: Limits,
+}
+
+impl Case {
+    /// Strings as keys of their own.
+    pub fn plain(name: &str, records: Vec<Record>) -> Self {
+        Self::new(format!("{name}, plain"), records.len(), Data::Strings(records))
+    }
+
+    /// Strings placed by the layout in `text`, in which `COUNT` is as many buckets as hold 100 each, on a
+    /// server that takes the layout's values.
+    ///
+    /// # Panics
+    /// Where the text is no layout.
+    pub fn folded(name: &str, records: Vec<Record>, text: &str) -> Self {
+        let count = (records.len() / PER_BUCKET).max(1);
+        let layout = Layout::parse_file(&text.replace("COUNT", &count.to_string())).expect("a layout");
+        let value_limit = layout.namespaces().iter().map(|namespace| namespace.value_limit).max().unwrap_or(0);
+        let mut limits = Limits::default();
+        limits.hash_value_bytes = limits.hash_value_bytes.max(value_limit as u64);
+        let data = Data::Placed(records, Box::new(layout));
+        Self { limits, ..Self::new(format!("{name}, folded"), 0, data).counted() }
+    }
+
+    fn new(name: String, records: usize, data: Data) -> Self {
+        Self { name, records, data, limits: Limits::default() }
+    }
+
+    fn counted(mut self) -> Self {
+        self.records = match &self.data {
+            Data::Strings(records) | Data::Placed(records, _) => records.len(),
+            Data::Hashes(hashes) => hashes.iter().map(|(_, fields)| fields.len()).sum(),
+            Data::Sets(sets) => sets.iter().map(|(_, members)| members.len()).sum(),
+        };
+        self
+    }
+
+    /// What `model`, which knows the case's limits, says that it takes.
+    pub fn predict(&self, model: &Model) -> u64 {
+        match &self.data {
+            Data::Strings(records) => {
+                let mut keyspace = Keyspace::new(model);
+                for Record { key, value, expires } in records {
+                    keyspace.add_string(key.len() as u64, ValueShape::of(value), *expires);
+                }
+                keyspace.total_bytes()
+            }
+            Data::Placed(records, layout) => {
+                let mut placed = Placed::new(model, layout);
+                for Record { key, value, expires } in records {
+                    placed.add(key, value, expires.then_some(EXPIRES_AT_MS));
+                }
+                placed.total_bytes()
+            }
+            Data::Hashes(hashes) => {
+                let mut keyspace = Keyspace::new(model);
+                for (key, fields) in hashes {
+                    let mut hash = BucketCost::default();
+                    for field in fields {
+                        hash.add(model, ValueShape::of(&field.key), ValueShape::of(&field.value));
+                    }
+                    keyspace.add_hash(key.len() as u64, &hash, false);
+                }
+                keyspace.total_bytes()
+            }
+            Data::Sets(sets) => {
+                let mut keyspace = Keyspace::new(model);
+                for (key, members) in sets {
+                    let mut set = SetCost::default();
+                    members.iter().for_each(|member| set.add(model, ValueShape::of(member)));
+                    keyspace.add_set(key.len() as u64, &set, false);
+                }
+                keyspace.total_bytes()
+            }
+        }
+    }
+}
+
+/// The made-up cases, of about so many records each.
+pub fn seeded(records: usize) -> Vec<Case> {
+    let mut cases = vec![
+        Case::plain("int → int", ints(records, false)),
+        Case::folded("int → int", ints(records, false), &namespace("user:{id:int}", "bucket = { span = 128 }")),
+        Case::plain("int → int, TTL", ints(records, true)),
+        Case::folded("int → int, TTL", ints(records, true), &namespace("user:{id:int}", "bucket = { count = COUNT }")),
+        Case::plain("uuid → 24 letters", uuids(records, false)),
+        Case::folded(
+            "uuid → 24 letters",
+            uuids(records, false),
+            &namespace("sess:{id:uuid}", "bucket = { count = COUNT }"),
+        ),
+        Case::plain("uuid → 24 letters, TTL", uuids(records, true)),
+        Case::folded(
+            "uuid → 24 letters, TTL",
+            uuids(records, true),
+            &namespace("sess:{id:uuid}", "bucket = { count = COUNT }"),
+        ),
+        Case::folded("uuid → 24 letters, zipped", uuids(records, true), &namespace("sess:{id:uuid}", "")),
+        Case::folded(
+            "mixed lengths, spilling",
+            mixed(records),
+            &namespace("page:{path}", "bucket = { count = COUNT }"),
+        ),
+    ];
+    cases.extend([120, 500].map(|members| sets(records, members)));
+    cases.extend([(120, 24), (500, 24), (600, 24), (1500, 24), (100, 100)].map(|(n, len)| hashes(records, n, len)));
+    cases
+}
+
+fn namespace(keys: &str, placement: &str) -> String {
+    format!("[[namespace]]\nkeys = \"{keys}\"\n{placement}\n")
+}
+
+/// `user:1000000` and on, each a number of 31 bits.
+fn ints(records: usize, expires: bool) -> Vec<Record> {
+    let mut random = Random::new(1);
+    let record = |id| Record {
+        key: format!("user:{}", 1_000_000 + id).into_bytes(),
+        value: random.below(1 << 31).to_string().into_bytes(),
+        expires,
+    };
+    (0..records).map(record).collect()
+}
+
+/// `sess:` and a uuid, each 24 letters.
+fn uuids(records: usize, expires: bool) -> Vec<Record> {
+    let mut random = Random::new(2);
+    let record = |_| Record { key: uuid(&mut random), value: letters(&mut random, LETTERS), expires };
+    (0..records).map(record).collect()
+}
+
+/// Keys and values of many lengths, numbers among them, one in four expiring.
+fn mixed(records: usize) -> Vec<Record> {
+    let mut random = Random::new(3);
+    let record = |id: usize| {
+        let (key_len, value_len) = (random.index(60), random.index(90));
+        let key = [format!("page:{id}/").into_bytes(), letters(&mut random, key_len)].concat();
+        let value = match random.below(3) {
+            0 => random.below(20_000).to_string().into_bytes(),
+            _ => letters(&mut random, value_len),
+        };
+        Record { key, value, expires: random.chance(25) }
+    };
+    (0..records).map(record).collect()
+}
+
+/// Sets of 24 letters a member.
+fn sets(records: usize, members: usize) -> Case {
+    let mut random = Random::new(4);
+    let set = |id| (format!("set:{id}").into_bytes(), (0..members).map(|_| letters(&mut random, LETTERS)).collect());
+    let sets = (0..(records / members).max(1)).map(set).collect();
+    Case::new(format!("sets of {members}"), 0, Data::Sets(sets)).counted()
+}
+
+/// Hashes with fields of 14 letters.
+fn hashes(records: usize, fields: usize, value_len: usize) -> Case {
+    let mut random = Random::new(5);
+    let mut field = || Record { key: letters(&mut random, 14), value: letters(&mut random, value_len), expires: false };
+    let hash = |id| (format!("hash:{id}").into_bytes(), (0..fields).map(|_| field()).collect());
+    let hashes = (0..(records / fields).max(1)).map(hash).collect();
+    Case::new(format!("hashes of {fields}, values of {value_len}"), 0, Data::Hashes(hashes)).counted()
+}
+
+fn letters(random: &mut Random, len: usize) -> Vec<u8> {
+    (0..len).map(|_| *random.pick(b"abcdefghijklmnopqrstuvwxyz")).collect()
+}
+
+fn uuid(random: &mut Random) -> Vec<u8> {
+    let (high, low) = (random.bits() & !0xf000 | 0x4000, random.bits() >> 2 | 1 << 63);
+    let (a, b, c, d, e) = (high >> 32, high >> 16 & 0xffff, high & 0xffff, low >> 48, low & 0xffff_ffff_ffff);
+    format!("sess:{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}").into_bytes()
+}

@@ -1,0 +1,15 @@
+//! The core's memory model against real servers: the same case, predicted and measured.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`case`] | what is loaded: strings, hashes or sets, plain or placed; made up from a seed |
+//! | [`mod@measure`] | a fresh server, loaded and weighed |
+//! | [`real`] | real records, where they are at hand |
+
+pub mod case;
+pub mod measure;
+#[cfg(feature = "bench")]
+pub mod real;
+
+pub use case::{Case, Data, Record};
+pub use measure::{MeasureError, Measured, measure};
