@@ -18,7 +18,13 @@ fn every_conversation_is_the_plain_servers() {
         let (count, differences) = conformance::run_all(sides, "");
         let shown: Vec<String> =
             differences.iter().map(ToString::to_string).filter(|difference| !is_known(difference)).collect();
-        assert!(count > 1000 && shown.is_empty(), "{}, {} of {count}:\n{}", binary.name(), shown.len(), shown.join("\n"));
+        assert!(
+            count > 1000 && shown.is_empty(),
+            "{}, {} of {count}:\n{}",
+            binary.name(),
+            shown.len(),
+            shown.join("\n")
+        );
     }
 }
 

@@ -3,5 +3,6 @@
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod layout;
+mod reload;
 pub(crate) mod serve;
 pub(crate) mod where_key;

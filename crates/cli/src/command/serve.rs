@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::StartError;
 
+use crate::command::reload;
 use crate::config::serve::{Behind, Serve};
 use crate::layout::rollout;
 use crate::server::{OwnServer, Server, Target, listpack};
@@ -61,8 +62,10 @@ fn serve(
     own: Option<&mut OwnServer>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let (layout_file, key_check) = (config.layout_file.clone(), config.key_check);
     let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(explain)?;
     handle.follow_signals().context("can't follow signals")?;
+    reload::follow(layout_file, target.clone(), key_check)?;
     let (stopped, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     if let Some(own) = own {
         let (stopper, stopped, lost) = (handle.stopper(), Arc::clone(&stopped), Arc::clone(&lost));

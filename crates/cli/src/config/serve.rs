@@ -10,7 +10,7 @@ use keyfold_core::access::Users;
 use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_core::resp::RequestLimits;
 use keyfold_proxy::Config;
-use keyfold_proxy::config::{ClientTls, Limits, Timeouts};
+use keyfold_proxy::config::{ClientTls, Limits, Sweeping, Timeouts};
 
 use super::target;
 use crate::flags::serve::{AccessFlags, LimitFlags, ServeFlags, TimeoutFlags};
@@ -24,6 +24,8 @@ const PASSWORD_VARIABLE: &str = "KEYFOLD_PASSWORD";
 pub(crate) struct Serve {
     pub(crate) server: Behind,
     pub(crate) layout: Option<LayoutFile>,
+    /// Where it was read from.
+    pub(crate) layout_file: Option<PathBuf>,
     pub(crate) key_check: KeyCheck,
     pub(crate) assumed: Vec<(String, u64)>,
     pub(crate) proxy: Proxy,
@@ -67,10 +69,18 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
         allow_open,
         limits: limits(&flags.limits),
         timeouts: timeouts(&flags.timeouts),
+        sweep: Sweeping { fields_per_second: flags.sweep_rate, ..Sweeping::default() },
         ..Config::new(nowhere, Layout::default())
     };
     let key_check = if flags.skip_key_check { KeyCheck::Skip } else { KeyCheck::Look };
-    Ok(Serve { server, layout, key_check, assumed: flags.settings.assume, proxy: Proxy(config) })
+    Ok(Serve {
+        server,
+        layout,
+        layout_file: flags.layout,
+        key_check,
+        assumed: flags.settings.assume,
+        proxy: Proxy(config),
+    })
 }
 
 fn client_tls(flags: &AccessFlags) -> Option<ClientTls> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use keyfold_proxy::address::{ListenAddress, ServerAddress};
-use keyfold_proxy::config::{Limits, Timeouts};
+use keyfold_proxy::config::{Limits, Sweeping, Timeouts};
 
 use super::units::{Bytes, Wait};
 use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
@@ -49,6 +49,10 @@ pub(crate) struct ServeFlags {
     /// layout that the server has]
     #[arg(long, value_name = "FILE")]
     pub(crate) layout: Option<PathBuf>,
+
+    /// Fields of buckets looked at in a second to remove what has expired; 0 where another keyfold does it
+    #[arg(long, value_name = "N", default_value_t = Sweeping::default().fields_per_second)]
+    pub(crate) sweep_rate: u32,
 
     /// Don't look whether keys of new namespaces are on the server already. Such keys become invisible
     #[arg(long)]

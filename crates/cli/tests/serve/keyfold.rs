@@ -67,9 +67,13 @@ impl Keyfold {
         self.child.wait().unwrap()
     }
 
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Sends a signal, and waits for the end.
     pub(crate) fn end_by(mut self, signal: Signal) -> ExitStatus {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.signal(signal);
         let status = self.child.wait().unwrap();
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();

@@ -1,5 +1,7 @@
 //! A layout on its way to a server, and what is refused on it.
 
+use std::time::{Duration, Instant};
+
 use keyfold_testkit::{Server, found};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -112,5 +114,27 @@ fn settings_that_fall_short_are_said_with_the_line_that_helps() {
         let assumed = ["--assume", "hash-max-listpack-value=512"];
         let push = ["layout", "push", raised.to_str().unwrap(), "--upstream", &server.url()];
         assert!(!run(&[&push[..], &assumed[..]].concat()).1.contains("warning"));
+    });
+}
+
+#[test]
+fn a_changed_file_is_taken_up_on_sighup() {
+    on_every_server(|server, layout| {
+        let keyfold = Keyfold::serve(&["--upstream", &server.url(), "--layout", layout]);
+        let mut client = keyfold.connect();
+        client.call(&[b"SET", b"user:1", b"v"]).unwrap();
+        let more = format!("{COUNTERS}\n[[namespace]]\nkeys = \"cart:{{id:int}}\"\nbucket = {{ span = 64 }}\n");
+        std::fs::write(layout, more).unwrap();
+        keyfold.signal(Signal::HUP);
+
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut served = Vec::new();
+        while !served.windows(b"keyfold_namespaces:2".len()).any(|part| part == b"keyfold_namespaces:2") {
+            assert!(Instant::now() < deadline, "{}: the layout is taken up", server.name());
+            served = client.call(&[b"INFO", b"keyfold"]).unwrap();
+        }
+        client.call(&[b"SET", b"cart:1", b"c"]).unwrap();
+        assert_eq!(server.connect().unwrap().call(&[b"EXISTS", b"cart:1"]).unwrap(), b":0\r\n", "it is folded");
+        assert_eq!(client.call(&[b"MGET", b"user:1", b"cart:1"]).unwrap(), b"*2\r\n$1\r\nv\r\n$1\r\nc\r\n");
     });
 }
