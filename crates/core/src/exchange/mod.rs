@@ -9,6 +9,7 @@
 use crate::access::Users;
 use crate::layout::{Epoch, Layout};
 use crate::resp::{Answer, Protocol, Reply};
+use crate::session::answer_hello;
 use crate::stats::Stats;
 
 mod attempt;
@@ -172,6 +173,10 @@ pub(crate) enum Kind {
     Info {
         protocol: Protocol,
     },
+    /// HELLO: the server's answer, with the client's own id.
+    Hello {
+        id: u64,
+    },
     /// SCAN with options that aren't known here: the reply counts where it is an error.
     ErrorOnly {
         protocol: Protocol,
@@ -264,6 +269,7 @@ impl Exchange {
                 }
                 io.answer.extend_from_slice(reply);
             }
+            Kind::Hello { id } => answer_hello(reply, *id, io.answer),
             Kind::ErrorOnly { .. } if reply.starts_with(b"-") => io.answer.extend_from_slice(reply),
             Kind::ErrorOnly { protocol } => {
                 Answer::new(io.answer, *protocol).error("ERR keyfold: SCAN takes MATCH, COUNT and TYPE here");

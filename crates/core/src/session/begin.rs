@@ -117,6 +117,7 @@ impl Session {
                 write_command(io.wire, &[b"UNWATCH"]);
                 sent(Kind::Unwatch { answer }, 1, true)
             }
+            Route::Hello { .. } => self.hello(args, env, io),
             Route::Wait => {
                 write_command(io.wire, &[b"SET", WAIT_KEY, b"", b"PX", b"1"]);
                 pass_on(args, raw, io);
@@ -286,7 +287,6 @@ impl Session {
                 answer.ok();
                 return Begun::Close;
             }
-            SessionCommand::Hello => self.hello(args, env, io.answer),
             SessionCommand::Auth => self.auth(args, env, &mut answer),
             SessionCommand::Client => self.client(args, &mut answer),
             SessionCommand::Whoami => answer.bulk(self.user.as_ref().map_or("", |user| user.name()).as_bytes()),

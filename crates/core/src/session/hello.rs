@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::access::User;
-use crate::exchange::Env;
-use crate::resp::{Answer, Protocol};
-use crate::session::Session;
+use crate::exchange::{Env, Exchange, Io, Kind};
+use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::session::{Begun, Session};
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
@@ -43,13 +43,26 @@ impl Session {
         }
     }
 
-    /// HELLO [protocol [AUTH user password] [SETNAME name]]
-    pub(crate) fn hello(&mut self, args: &[&[u8]], env: &Env<'_>, out: &mut Vec<u8>) {
+    /// The protocol that HELLO [protocol [AUTH user password] [SETNAME name]] asks for.
+    ///
+    /// # Errors
+    /// The error that answers it.
+    pub(crate) fn check_hello(&self, args: &[&[u8]], env: &Env<'_>) -> Result<Protocol, String> {
+        let hello = self.read_hello(args, env)?;
+        if hello.protocol != self.protocol && self.has_own_state() {
+            let why = "ERR keyfold: the protocol can't change while keys are watched or channels subscribed";
+            return Err(why.to_owned());
+        }
+        Ok(hello.protocol)
+    }
+
+    /// HELLO that was checked: the client is who it says, and speaks the protocol from here on. The server
+    /// answers with what it is.
+    pub(crate) fn hello(&mut self, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
         match self.read_hello(args, env) {
-            Err(message) => Answer::new(out, self.protocol).error(&message),
-            Ok(hello) if hello.protocol != self.protocol && self.has_own_state() => {
-                let why = "ERR keyfold: the protocol can't change while keys are watched or channels subscribed";
-                Answer::new(out, self.protocol).error(why);
+            Err(message) => {
+                Answer::new(io.answer, self.protocol).error(&message);
+                Begun::Answered
             }
             Ok(hello) => {
                 self.protocol = hello.protocol;
@@ -57,7 +70,9 @@ impl Session {
                 if let Some(name) = hello.name {
                     self.name = name;
                 }
-                self.write_hello(env, &mut Answer::new(out, self.protocol));
+                let number: &[u8] = if self.protocol == Protocol::Resp3 { b"3" } else { b"2" };
+                write_command(io.wire, &[b"HELLO", number]);
+                Begun::Sent { exchange: Exchange(Kind::Hello { id: self.peer.id }), replies: 1, hold: true }
             }
         }
     }
@@ -92,23 +107,23 @@ impl Session {
         }
         Ok(hello)
     }
+}
 
-    fn write_hello(&self, env: &Env<'_>, answer: &mut Answer<'_>) {
-        answer.map(7);
-        answer.bulk(b"server");
-        answer.bulk(env.server.name.as_bytes());
-        answer.bulk(b"version");
-        answer.bulk(env.server.version.as_bytes());
-        answer.bulk(b"proto");
-        answer.integer(if self.protocol == Protocol::Resp3 { 3 } else { 2 });
-        answer.bulk(b"id");
-        answer.integer(i64::try_from(self.peer.id).unwrap_or(i64::MAX));
-        answer.bulk(b"mode");
-        answer.bulk(b"standalone");
-        answer.bulk(b"role");
-        answer.bulk(b"master");
-        answer.bulk(b"modules");
-        answer.array(0);
+/// A server's answer to HELLO, with the id of the client's own connection.
+pub(crate) fn answer_hello(reply: &[u8], id: u64, out: &mut Vec<u8>) {
+    let Ok(Reply::Array(mut fields) | Reply::Map(mut fields)) = Reply::parse(reply) else {
+        out.extend_from_slice(reply);
+        return;
+    };
+    let head = reply.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    out.extend_from_slice(&reply[..head]);
+    while let (Some(name), Some(value)) = (fields.next_raw(), fields.next_raw()) {
+        out.extend_from_slice(name);
+        if Reply::parse(name) == Ok(Reply::Bulk(b"id")) {
+            out.extend_from_slice(format!(":{id}\r\n").as_bytes());
+        } else {
+            out.extend_from_slice(value);
+        }
     }
 }
 
@@ -118,5 +133,20 @@ pub(crate) fn valid_name(name: &[u8]) -> Result<&[u8], &'static str> {
         Ok(name)
     } else {
         Err("ERR Client names cannot contain spaces, newlines or special characters.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_answer_shows_the_clients_id() {
+        let mut out = Vec::new();
+        answer_hello(b"%2\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:123\r\n", 7, &mut out);
+        assert_eq!(out, b"%2\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:7\r\n");
+        out.clear();
+        answer_hello(b"-ERR no\r\n", 7, &mut out);
+        assert_eq!(out, b"-ERR no\r\n");
     }
 }

@@ -21,6 +21,7 @@ use crate::access::User;
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
+pub(crate) use hello::answer_hello;
 use queue::Queue;
 use route::Route;
 use subscriptions::Subscriptions;
@@ -149,7 +150,9 @@ impl Session {
 
     fn lane_of(&self, route: &Route) -> Lane {
         let (database, protocol) = (self.database, self.protocol);
-        if route.is_local() {
+        if let Route::Hello { protocol } = route {
+            Lane::Shared { database, protocol: *protocol }
+        } else if route.is_local() {
             Lane::Local
         } else if route.needs_own_lane() || self.hears_only_pushes() {
             Lane::Own { database, protocol }

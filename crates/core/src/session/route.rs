@@ -6,6 +6,7 @@ use crate::command::{Access, Categories, Command, Flags, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType, info};
 use crate::layout::{Layout, Located, Place, PlaceKind};
+use crate::resp::Protocol;
 use crate::session::Session;
 use crate::string::{self, Run};
 
@@ -65,6 +66,10 @@ pub(crate) enum Route {
         message: String,
         own: bool,
     },
+    /// HELLO, once it is known to be right.
+    Hello {
+        protocol: Protocol,
+    },
     /// WAIT and WAITAOF.
     Wait,
     Subscribe {
@@ -79,7 +84,6 @@ pub(crate) enum Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionCommand {
     Quit,
-    Hello,
     Auth,
     Reset,
     Client,
@@ -123,8 +127,8 @@ impl Route {
     pub(crate) fn alone(&self) -> bool {
         match self {
             Self::PassOn { blocking, alone } => *blocking || *alone,
-            Self::Session(command) => matches!(command, SessionCommand::Reset | SessionCommand::Hello),
-            Self::Keyspace(KeyspaceCommand::Flush) | Self::Select { .. } => true,
+            Self::Session(command) => *command == SessionCommand::Reset,
+            Self::Keyspace(KeyspaceCommand::Flush) | Self::Hello { .. } | Self::Select { .. } => true,
             _ => self.needs_own_lane(),
         }
     }
@@ -150,7 +154,7 @@ impl Session {
         if self.queue.is_some() {
             return self.route_queued(command, args, env);
         }
-        if let Some(route) = self.route_session(command, args) {
+        if let Some(route) = self.route_session(command, args, env) {
             return route;
         }
         self.route_keys(command, args, env)
@@ -226,12 +230,15 @@ impl Session {
     }
 
     /// Commands on the connection and on the keyspace.
-    fn route_session(&self, command: &'static Command, args: &[&[u8]]) -> Option<Route> {
+    fn route_session(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Option<Route> {
         let session = |command| Some(Route::Session(command));
         match command.name.split('|').next().unwrap_or_default() {
             "get" | "set" => None,
             "quit" => session(SessionCommand::Quit),
-            "hello" => session(SessionCommand::Hello),
+            "hello" => Some(match self.check_hello(args, env) {
+                Ok(protocol) => Route::Hello { protocol },
+                Err(message) => Route::Error(message),
+            }),
             "auth" => session(SessionCommand::Auth),
             "client" => session(SessionCommand::Client),
             "acl" if command.name == "acl|whoami" => session(SessionCommand::Whoami),
