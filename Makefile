@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help test lint check servers demo demo-all bench memory-model fuzz command-table
+.PHONY: help test clients lint check servers demo demo-all bench memory-model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -10,6 +10,10 @@ help: ## list the targets
 test: ## every test, against every server at hand
 	@scripts/ensure-server
 	cargo test --workspace
+
+clients: ## sessions of redis-py, ioredis, go-redis and redis-rs through keyfold
+	@scripts/ensure-server
+	scripts/with-keyfold scripts/clients
 
 lint: ## format, lints and docs, warnings as errors
 	cargo fmt --all --check

@@ -9,7 +9,16 @@ const KNOWN: &[(&str, &str)] = &[
     ("an expired key is absent to every command", "DBSIZE"),
     ("WATCH", "EXEC"),
     ("SELECT inside a transaction", "SELECT 1"),
+    // What servers after Redis 7.0 say otherwise.
+    ("SET with NX, XX and GET", "IFEQ"),
+    ("BITCOUNT", "BITCOUNT <0> 0"),
+    ("OBJECT", "OBJECT ENCODING"),
+    ("MULTI, EXEC and DISCARD out of place", "MULTI"),
+    ("text after a quote", "x1 raw"),
 ];
+
+/// The version that folded keys are answered like; later ones complain of some arguments in another order.
+const LIKE: &str = "redis 7.0";
 
 #[test]
 fn every_conversation_is_the_plain_servers() {
@@ -30,9 +39,9 @@ fn every_conversation_is_the_plain_servers() {
 
 #[test]
 fn random_commands_get_the_plain_servers_answers() {
-    for (seed, binary) in (1..).zip(found()) {
+    for (seed, binary) in (1..).zip(found()).filter(|(_, binary)| binary.name().starts_with(LIKE)) {
         let (_servers, _subject, sides) = start(&binary);
-        let options = Options { commands: 30_000, seed, protocols: Protocols::Both };
+        let options = Options { commands: 100_000, seed, protocols: Protocols::Both };
         if let Err(failure) = differential::run(sides, &options, |_| {}) {
             panic!("{}: {failure}", binary.name());
         }
