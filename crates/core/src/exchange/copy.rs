@@ -6,7 +6,7 @@
 
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Key, Load, Loading};
-use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, failure, script, store};
+use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, done, failure, script, store};
 use crate::frame::Frame;
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::number::parse_integer;
@@ -200,11 +200,6 @@ impl Copy {
         Answer::new(io.answer, self.protocol).error(message);
         Step::Done(Effect::None)
     }
-}
-
-fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
-    io.answer.extend_from_slice(answer);
-    Step::Done(Effect::None)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::{Effect, Env, Io, Step};
+use crate::exchange::{Effect, Env, Io, Step, done};
 use crate::resp::{Answer, Protocol};
 use crate::string::{Held, SCRATCH, Space};
 
@@ -143,9 +143,4 @@ impl Foreign {
         self.phase = Phase::Asking(batch, answer_at);
         Step::More(replies)
     }
-}
-
-fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
-    io.answer.extend_from_slice(answer);
-    Step::Done(Effect::None)
 }

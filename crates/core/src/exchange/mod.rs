@@ -294,6 +294,12 @@ impl Exchange {
     }
 }
 
+/// Ends an exchange with this answer.
+fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
+    io.answer.extend_from_slice(answer);
+    Step::Done(Effect::None)
+}
+
 /// The error of a key that can't be read or written as it should, code first.
 pub(crate) fn failure(key: &[u8], why: &str) -> String {
     format!("ERR keyfold: key '{}': {why}", key.escape_ascii())

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::Key;
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Effect, Env, Io, SimpleSet, Step, failure, store};
+use crate::exchange::{Effect, Env, Io, SimpleSet, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
 use crate::layout::{Layout, Located, Namespace, Place};
 use crate::resp::{Answer, Protocol, Reply, write_command};
@@ -277,9 +277,4 @@ fn retire(env: &Env<'_>, commands: &mut Commands, key: &Key, old: Option<Reply<'
             commands.push(&write.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }
     }
-}
-
-fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
-    io.answer.extend_from_slice(answer);
-    Step::Done(Effect::None)
 }

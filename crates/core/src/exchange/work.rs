@@ -6,7 +6,7 @@ use std::mem;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Effect, Env, Io, Step, script, store};
+use crate::exchange::{Effect, Env, Io, Step, done, script, store};
 use crate::resp::{Answer, Protocol, Reply};
 use crate::string::{self, Ask, Call, Run, Space, finish};
 
@@ -150,11 +150,6 @@ pub(crate) fn read_help(raw: &[u8]) -> string::Reply {
         Ok(Reply::Error(message)) => string::Reply::Error(String::from_utf8_lossy(message).into_owned()),
         _ => string::Reply::Nil,
     }
-}
-
-fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
-    io.answer.extend_from_slice(answer);
-    Step::Done(Effect::None)
 }
 
 fn fail(io: &mut Io<'_>, protocol: Protocol, message: &str) -> Step {
