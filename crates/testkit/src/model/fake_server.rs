@@ -123,6 +123,7 @@ impl FakeServer {
                 answer.integer(i64::from(done));
             }
             b"incrbyfloat" => self.add_float(args, answer),
+            b"hello" => answer.map(0),
             _ => self.string_command(args, answer),
         }
     }
