@@ -26,6 +26,7 @@ pub mod exchange;
 pub mod frame;
 pub mod layout;
 pub mod memory;
+pub mod mover;
 pub mod placement;
 pub mod resp;
 pub mod session;

@@ -10,7 +10,7 @@
 
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
 use crate::frame::{Body, Frame};
-use crate::layout::{Located, NamespaceIndex, Physical, PlaceKind};
+use crate::layout::{Layout, NamespaceIndex, Physical, Place, PlaceKind, spill_name};
 use crate::resp::{Reply, write_command};
 
 /// Physical names asked for in one step of SCAN.
@@ -130,10 +130,9 @@ impl Sweep {
                 Physical::Spill { namespace, nonce, key } => {
                     env.stats.namespace(namespace).note_spilled();
                     // A spilled value belongs where its key lies; one whose key lies elsewhere isn't ours to judge.
-                    if let Located::Placed(place) = env.layout.locate(key)
-                        && place.namespace == namespace
-                        && place.kind == PlaceKind::Bucket
-                    {
+                    let beside =
+                        |place: &Place| Some(place.id) == Layout::id_in(name) && place.kind == PlaceKind::Bucket;
+                    if let Some(place) = env.layout.places(key).find(beside) {
                         let (physical, field) = (place.physical.to_vec(), place.field.to_vec());
                         self.suspects.push(Suspect::Spill { nonce, name: name.to_vec(), physical, field });
                     }
@@ -157,8 +156,9 @@ impl Sweep {
             removal.write(&[b"HDEL", bucket, field]);
             if let Body::Spill(nonce) = frame.body
                 && let Some(key) = env.layout.key_of(namespace, bucket, field)
+                && let Some(id) = Layout::id_in(bucket)
             {
-                removal.write(&[b"UNLINK", &env.layout.spill_name(namespace, nonce, &key)]);
+                removal.write(&[b"UNLINK", &spill_name(id, nonce, &key)]);
             }
             let mut command = Vec::new();
             removal.send(&mut command);

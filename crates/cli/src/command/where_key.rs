@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, Located, Namespace, Place, PlaceKind};
+use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, PlaceKind, spill_name};
 use serde_json::{Map, Value, json};
 
 use crate::config::target;
@@ -55,7 +55,7 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
     report.bytes("key", key);
     if let Some(path) = &flags.layout {
         let layout = file::alone(&file::read(path)?)?;
-        locate(&layout, key, &mut report)?;
+        explain_place(&layout, key, layout.locate(key), &mut report)?;
         return report.print(flags.json, out);
     }
     let address = flags.upstream.context("name the server with --upstream URL")?;
@@ -63,9 +63,13 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
     let mut server = Server::connect(&target::resolve(address, flags.tls))?;
     let layout = stored::read(&mut server)?.map_or_else(Layout::default, |stored| stored.layout);
     server.select(database)?;
-    match locate(&layout, key, &mut report)? {
+    let place = match layout.locate(key) {
+        Located::Moving(moving) => look_for(&mut server, &layout, key, *moving, &mut report)?,
+        settled => explain_place(&layout, key, settled, &mut report)?,
+    };
+    match place {
         Some(place) => match place.kind {
-            PlaceKind::Bucket => look_in_bucket(&mut server, &layout, key, &place, &mut report)?,
+            PlaceKind::Bucket => look_in_bucket(&mut server, key, &place, &mut report)?,
             PlaceKind::Zipped => look_at_key(&mut server, &place.physical, &mut report)?,
         },
         None => look_at_key(&mut server, key, &mut report)?,
@@ -74,8 +78,9 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
 }
 
 /// The place by the layout alone; none where the key stays as it is.
-fn locate(layout: &Layout, key: &[u8], report: &mut Report) -> anyhow::Result<Option<Place>> {
-    match layout.locate(key) {
+fn explain_place(layout: &Layout, key: &[u8], located: Located, report: &mut Report) -> anyhow::Result<Option<Place>> {
+    match located {
+        Located::Moving(moving) => Ok(moving.new),
         Located::Reserved => {
             bail!("\"{}\" is one of keyfold's own names; clients can't use it", key.escape_ascii())
         }
@@ -97,13 +102,41 @@ fn locate(layout: &Layout, key: &[u8], report: &mut Report) -> anyhow::Result<Op
     }
 }
 
-fn look_in_bucket(
+/// Which of the two places of a key that is being moved it lies in; the new one where it is in neither.
+fn look_for(
     server: &mut Server,
     layout: &Layout,
     key: &[u8],
-    place: &Place,
+    moving: Moving,
     report: &mut Report,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Place>> {
+    let Namespace { id, template, placement, former, .. } = layout.namespace(moving.namespace);
+    report.add("namespace", id.to_string(), id.0);
+    report.text("template", template.source());
+    if let Some(former) = former {
+        report.text("moving from", former.placement.line(template));
+    }
+    report.text("moving to", placement.line(template));
+    let is_there = |server: &mut Server, place: Option<&Place>| match place {
+        Some(place) if place.kind == PlaceKind::Bucket => {
+            server.ask::<bool>(redis::cmd("HEXISTS").arg(place.physical.as_slice()).arg(place.field.as_slice()))
+        }
+        Some(place) => server.ask(redis::cmd("EXISTS").arg(place.physical.as_slice())),
+        None => server.ask(redis::cmd("EXISTS").arg(key)),
+    };
+    let in_old = !is_there(server, moving.new.as_ref())? && is_there(server, moving.old.as_ref())?;
+    report.text("lies in", if in_old { "the old place" } else { "the new place" });
+    let place = if in_old { moving.old } else { moving.new };
+    if let Some(place) = &place {
+        report.bytes("physical", &place.physical);
+        if place.kind == PlaceKind::Bucket {
+            report.bytes("field", &place.field);
+        }
+    }
+    Ok(place)
+}
+
+fn look_in_bucket(server: &mut Server, key: &[u8], place: &Place, report: &mut Report) -> anyhow::Result<()> {
     let physical = place.physical.as_slice();
     let stored: Option<Vec<u8>> = server.ask(redis::cmd("HGET").arg(physical).arg(place.field.as_slice()))?;
     match &stored {
@@ -111,7 +144,7 @@ fn look_in_bucket(
         Some(stored) => {
             report.add("stored bytes", count(stored.len() as u64), stored.len());
             report.bytes("stored", stored);
-            explain_frame(server, layout, key, place, stored, report)?;
+            explain_frame(server, key, place, stored, report)?;
         }
     }
     let entries: u64 = server.ask(redis::cmd("HLEN").arg(physical))?;
@@ -124,7 +157,6 @@ fn look_in_bucket(
 
 fn explain_frame(
     server: &mut Server,
-    layout: &Layout,
     key: &[u8],
     place: &Place,
     stored: &[u8],
@@ -142,7 +174,7 @@ fn explain_frame(
             report.text("value", number.to_string());
         }
         Body::Spill(nonce) => {
-            let name = layout.spill_name(place.namespace, nonce, key);
+            let name = spill_name(place.id, nonce, key);
             let bytes: u64 = server.ask(redis::cmd("STRLEN").arg(&name))?;
             report.text("frame", "spilled: the value is over the limit and has a key of its own");
             report.bytes("spilled to", &name);

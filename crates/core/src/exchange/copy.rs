@@ -76,6 +76,7 @@ impl Copy {
         let mut source = Load::new(env, std::iter::once(args[1]));
         let replies = source.send(wire);
         let destination = Key::locate(env.layout, args[2]);
+        debug_assert!(!destination.is_moving(), "refused where it is planned");
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let (entry, phase) = (Entry::default(), Phase::Source);
         (Self { protocol, args, here, there, replace, destination, source, entry, phase }, replies)

@@ -50,6 +50,12 @@ impl OnOtherType {
             names.push(*index);
             scratches.push(([scratch, names.len().to_string().as_bytes()].concat(), &entry.value));
         }
+        let of_another_type =
+            |index: &usize| args.get(*index).is_some_and(|key| matches!(space.held(key), Held::Other(_)));
+        if scratches.is_empty() && self.folded.iter().any(of_another_type) {
+            // While keys are moved, one of another type stays where it was.
+            return Verdict::PassedOn;
+        }
         if scratches.is_empty() {
             return self.refusal.as_deref().map_or(Verdict::PassedOn, Verdict::Refused);
         }

@@ -2,26 +2,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
-use crate::layout::{Layout, Located, Place, PlaceKind};
+use crate::layout::{Layout, Located, Place, PlaceKind, spill_name};
 use crate::resp::Reply;
 use crate::string::{Entry, Held, Space};
 
-/// One key: where it lies, and what was found there.
+/// One key: the spots where it may lie, and what was found there.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     /// What the application calls it.
     pub(crate) logical: Vec<u8>,
-    /// Its place; none for a plain key.
+    /// Where it may lie: one spot, or two while its namespace is moved. It is written to the first.
+    spots: SmallVec<[Spot; 1]>,
+}
+
+/// One place in the server where a key may lie.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    /// Its place by the layout; none for a key of its own under its own name.
     pub(crate) place: Option<Place>,
     found: Found,
 }
 
-/// What lay in a key's place.
-#[derive(Clone, Debug, Default)]
+/// What lay in a spot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Found {
     #[default]
     Nothing,
@@ -31,27 +40,22 @@ enum Found {
     Native { kind: Vec<u8>, value: Option<Vec<u8>>, expires_at_ms: Option<i64>, expiry_is_exact: bool },
 }
 
-impl Key {
-    /// A key and its place by the layout.
-    pub(crate) fn locate(layout: &Layout, logical: &[u8]) -> Self {
-        let place = match layout.locate(logical) {
-            Located::Placed(place) => Some(place),
-            Located::Plain | Located::Reserved => None,
-        };
-        Self { logical: logical.to_vec(), place, found: Found::Nothing }
+impl Spot {
+    fn at(place: Option<Place>) -> Self {
+        Self { place, found: Found::Nothing }
     }
 
-    /// The physical key that holds it.
-    pub(crate) fn physical(&self) -> &[u8] {
-        self.place.as_ref().map_or(&self.logical, |place| &place.physical)
+    /// The physical key that holds it; `logical` where it is its own.
+    pub(crate) fn physical<'k>(&'k self, logical: &'k [u8]) -> &'k [u8] {
+        self.place.as_ref().map_or(logical, |place| &place.physical)
     }
 
-    /// Its bucket's place, where it lies in one.
+    /// Its bucket's place, where it is in one.
     pub(crate) fn bucket(&self) -> Option<&Place> {
         self.place.as_ref().filter(|place| place.kind == PlaceKind::Bucket)
     }
 
-    /// The nonce of its spilled value, where it has one.
+    /// The nonce of the spilled value, where there is one.
     pub(crate) fn spill(&self) -> Option<u64> {
         let Found::Field { stored, .. } = &self.found else { return None };
         match Frame::decode(stored).ok()?.body {
@@ -60,48 +64,33 @@ impl Key {
         }
     }
 
-    /// Whether something lies in its place, an expired value included.
+    /// Whether something lies there, an expired value included.
     pub(crate) fn is_stored(&self) -> bool {
-        !matches!(self.found, Found::Nothing)
-    }
-
-    /// Whether the same bytes lie in its place.
-    pub(crate) fn holds_the_same(&self, other: &Self) -> bool {
-        match (&self.found, &other.found) {
-            (Found::Nothing, Found::Nothing) => true,
-            (Found::Field { stored, .. }, Found::Field { stored: other, .. }) => stored == other,
-            _ => false,
-        }
-    }
-
-    /// When the bucket's value expires, where it does.
-    pub(crate) fn field_expires_at_ms(&self) -> Option<i64> {
-        let Found::Field { stored, .. } = &self.found else { return None };
-        Frame::decode(stored).ok()?.expires_at_ms
+        self.found != Found::Nothing
     }
 
     /// Adds the checks that what was found is still there.
-    pub(crate) fn check(&self, writes: &mut CompareAndSet) {
+    fn check(&self, logical: &[u8], writes: &mut CompareAndSet) {
+        let physical = self.physical(logical);
         match (&self.found, self.bucket()) {
             (Found::Field { stored, .. }, Some(place)) => {
                 writes.check(&[b"HGET", &place.physical, &place.field], Some(stored));
             }
             (_, Some(place)) => writes.check(&[b"HGET", &place.physical, &place.field], None),
             (Found::Native { kind, value, expires_at_ms, expiry_is_exact }, None) => {
-                writes.check(&[b"TYPE", self.physical()], Some(kind));
-                let Some(value) = value else { return };
-                writes.check(&[b"GET", self.physical()], Some(value));
+                let Some(value) = value else { return writes.check(&[b"TYPE", physical], Some(kind)) };
+                writes.check(&[b"GET", physical], Some(value));
                 if *expiry_is_exact {
                     let at = expires_at_ms.unwrap_or(-1).to_string();
-                    writes.check(&[b"PEXPIRETIME", self.physical()], Some(at.as_bytes()));
+                    writes.check(&[b"PEXPIRETIME", physical], Some(at.as_bytes()));
                 }
             }
-            (_, None) => writes.check(&[b"TYPE", self.physical()], Some(b"none")),
+            (_, None) => writes.check(&[b"EXISTS", physical], Some(b"0")),
         }
     }
 
-    /// What it holds, for a space.
-    fn held(&self) -> Result<Held, String> {
+    /// What lies there, for a space.
+    fn held(&self, logical: &[u8]) -> Result<Held, String> {
         match &self.found {
             Found::Nothing => Ok(Held::Nothing),
             Found::Native { kind, value, expires_at_ms, .. } => Ok(match value {
@@ -109,18 +98,109 @@ impl Key {
                 None => Held::Other(kind.clone()),
             }),
             Found::Field { stored, spilled } => {
-                let frame = Frame::decode(stored).map_err(|error| failure(&self.logical, &error.to_string()))?;
+                let frame = Frame::decode(stored).map_err(|error| failure(logical, &error.to_string()))?;
                 let value = match frame.body {
                     Body::Raw(bytes) => bytes.to_vec(),
                     Body::Integer(number) => number.to_string().into_bytes(),
+                    // The server has evicted it, or lost it: the key is gone with it.
+                    Body::Spill(_) if spilled.is_none() => return Ok(Held::Nothing),
                     Body::Spill(_) => spilled.clone().unwrap_or_default(),
                     Body::Coded { slot, .. } => {
-                        return Err(failure(&self.logical, &format!("its codec, slot {slot}, is not in the layout")));
+                        return Err(failure(logical, &format!("its codec, slot {slot}, is not in the layout")));
                     }
                 };
                 Ok(Held::String(Entry { value, expires_at_ms: frame.expires_at_ms }))
             }
         }
+    }
+}
+
+impl Key {
+    /// A key and its spots by the layout.
+    pub(crate) fn locate(layout: &Layout, logical: &[u8]) -> Self {
+        let spots = match layout.locate(logical) {
+            Located::Placed(place) => smallvec![Spot::at(Some(place))],
+            Located::Plain | Located::Reserved => smallvec![Spot::at(None)],
+            Located::Moving(moving) => smallvec![Spot::at(moving.new), Spot::at(moving.old)],
+        };
+        Self { logical: logical.to_vec(), spots }
+    }
+
+    /// The spots where it may lie, the one where it is written first.
+    pub(crate) fn spots(&self) -> &[Spot] {
+        &self.spots
+    }
+
+    /// Its place, where that isn't its own name.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.spots.iter().find_map(|spot| spot.place.as_ref())
+    }
+
+    /// Whether it may lie in one of two places, and must be looked for in both.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.spots.len() > 1
+    }
+
+    /// The physical key that it is written to.
+    pub(crate) fn physical(&self) -> &[u8] {
+        self.spots[0].physical(&self.logical)
+    }
+
+    /// Every physical key that may hold it.
+    pub(crate) fn physicals(&self) -> impl Iterator<Item = &[u8]> {
+        self.spots.iter().map(|spot| spot.physical(&self.logical))
+    }
+
+    /// Its bucket's place, where it is written to one.
+    pub(crate) fn bucket(&self) -> Option<&Place> {
+        self.spots[0].bucket()
+    }
+
+    /// Whether each place where it may lie is in a bucket.
+    pub(crate) fn is_in_buckets(&self) -> bool {
+        self.spots.iter().all(|spot| spot.bucket().is_some())
+    }
+
+    /// Whether it is stored anywhere, an expired value included.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.spots.iter().any(Spot::is_stored)
+    }
+
+    /// Whether it is the same value, wherever it lies.
+    pub(crate) fn holds_the_same(&self, other: &Self) -> bool {
+        let fields = |key: &Self| key.spots.iter().all(|spot| !matches!(spot.found, Found::Native { .. }));
+        if fields(self) && fields(other) && !self.is_moving() && !other.is_moving() {
+            return match (&self.spots[0].found, &other.spots[0].found) {
+                (Found::Field { stored, .. }, Found::Field { stored: other, .. }) => stored == other,
+                (one, other) => one == other,
+            };
+        }
+        match (self.held(), other.held()) {
+            (Ok(Held::Other(_)), _) | (Err(_), _) => false,
+            (Ok(one), Ok(other)) => one == other,
+            (_, Err(_)) => false,
+        }
+    }
+
+    /// When the bucket's value expires, where it does.
+    pub(crate) fn field_expires_at_ms(&self) -> Option<i64> {
+        self.spots.iter().find_map(|spot| {
+            let Found::Field { stored, .. } = &spot.found else { return None };
+            Frame::decode(stored).ok()?.expires_at_ms
+        })
+    }
+
+    /// Adds the checks that what was found is still there.
+    pub(crate) fn check(&self, writes: &mut CompareAndSet) {
+        for spot in &self.spots {
+            spot.check(&self.logical, writes);
+        }
+    }
+
+    /// What it holds, for a space: what lies in the first of its spots that holds anything.
+    pub(crate) fn held(&self) -> Result<Held, String> {
+        let spot = self.spots.iter().find(|spot| spot.is_stored());
+        spot.map_or(Ok(Held::Nothing), |spot| spot.held(&self.logical))
     }
 }
 
@@ -137,15 +217,20 @@ pub(crate) enum Loading {
     Failed(Vec<u8>),
 }
 
+/// A key of a load, and one of its spots.
+type SpotIndex = (usize, usize);
+
 /// The reading of a set of keys.
 #[derive(Debug)]
 pub(crate) struct Load {
     keys: Vec<Key>,
     batch: Option<Batch>,
-    /// The bucket of each HMGET, as indices into `keys`; a native key alone.
-    groups: Vec<Vec<usize>>,
-    /// The keys whose spilled values are being read.
-    spills: Vec<usize>,
+    /// The bucket of each HMGET, as the spots in it; a native key alone.
+    groups: Vec<Vec<SpotIndex>>,
+    /// The spots whose spilled values are being read.
+    spills: Vec<SpotIndex>,
+    /// Pointers that were read and pointed to nothing.
+    dangling: BTreeSet<u64>,
     /// Within a WATCH, EXEC would end it; there the watch keeps what is read together.
     watched: bool,
     has_pexpiretime: bool,
@@ -158,7 +243,15 @@ impl Load {
         let keys: Vec<Key> = logical.filter(|key| seen.insert(*key)).map(|key| Key::locate(env.layout, key)).collect();
         let groups = group_by_bucket(&keys);
         let has_pexpiretime = env.server.major() >= 7;
-        Self { keys, batch: None, groups, spills: Vec::new(), watched: false, has_pexpiretime }
+        Self {
+            keys,
+            batch: None,
+            groups,
+            spills: Vec::new(),
+            dangling: BTreeSet::new(),
+            watched: false,
+            has_pexpiretime,
+        }
     }
 
     /// The same, on a connection that watches the keys.
@@ -176,17 +269,18 @@ impl Load {
     pub(crate) fn send(&mut self, wire: &mut Vec<u8>) -> u32 {
         let mut commands = Commands::default();
         for group in &self.groups {
-            let first = &self.keys[group[0]];
+            let (key, spot) = group[0];
+            let first = &self.keys[key].spots[spot];
             match first.bucket() {
                 Some(place) if group.len() == 1 => commands.push(&[b"HGET", &place.physical, &place.field]),
                 Some(place) => {
-                    let fields = group.iter().filter_map(|index| self.keys[*index].bucket());
+                    let fields = group.iter().filter_map(|(key, spot)| self.keys[*key].spots[*spot].bucket());
                     let mut args: Vec<&[u8]> = vec![b"HMGET", &place.physical];
                     args.extend(fields.map(|place| place.field.as_slice()));
                     commands.push(&args);
                 }
                 None => {
-                    let physical = first.physical();
+                    let physical = first.physical(&self.keys[key].logical);
                     commands.push(&[b"TYPE", physical]);
                     commands.push(&[b"GET", physical]);
                     commands.push(&[if self.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" }, physical]);
@@ -220,16 +314,18 @@ impl Load {
         if let Err(error) = self.take_found(&replies, env.now_ms) {
             return Loading::Failed(error);
         }
-        self.read_spills(env, wire)
+        self.read_spills(wire)
     }
 
     fn take_found(&mut self, replies: &[Vec<u8>], now_ms: i64) -> Result<(), Vec<u8>> {
         let mut replies = replies.iter();
         let mut next = || replies.next().map_or(&b"-ERR keyfold: a reply is missing\r\n"[..], Vec::as_slice);
         for group in &self.groups {
-            if self.keys[group[0]].bucket().is_none() {
+            let (key, spot) = group[0];
+            let first = &mut self.keys[key].spots[spot];
+            if first.bucket().is_none() {
                 let found = read_native([next(), next(), next()], self.has_pexpiretime, now_ms)?;
-                self.keys[group[0]].found = found;
+                first.found = found;
                 continue;
             }
             let raw = next();
@@ -238,8 +334,8 @@ impl Load {
                 Ok(Reply::Array(elements)) => elements.collect(),
                 Ok(field) => vec![field],
             };
-            for (index, field) in group.iter().zip(fields) {
-                self.keys[*index].found = field
+            for ((key, spot), field) in group.iter().zip(fields) {
+                self.keys[*key].spots[*spot].found = field
                     .bytes()
                     .map_or(Found::Nothing, |bytes| Found::Field { stored: bytes.to_vec(), spilled: None });
             }
@@ -248,12 +344,14 @@ impl Load {
     }
 
     /// Reads the spilled values that were pointed to, where there are any.
-    fn read_spills(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> Loading {
+    fn read_spills(&mut self, wire: &mut Vec<u8>) -> Loading {
         let mut commands = Commands::default();
         for (index, key) in self.keys.iter().enumerate() {
-            if let (Some(nonce), Some(place)) = (key.spill(), &key.place) {
-                commands.push(&[b"GET", &env.layout.spill_name(place.namespace, nonce, &key.logical)]);
-                self.spills.push(index);
+            for (at, spot) in key.spots.iter().enumerate() {
+                if let (Some(nonce), Some(place)) = (spot.spill(), &spot.place) {
+                    commands.push(&[b"GET", &spill_name(place.id, nonce, &key.logical)]);
+                    self.spills.push((index, at));
+                }
             }
         }
         if commands.count() == 0 {
@@ -267,15 +365,21 @@ impl Load {
     }
 
     fn take_spills(&mut self, replies: &[Vec<u8>], wire: &mut Vec<u8>) -> Loading {
-        for (index, raw) in self.spills.iter().zip(replies) {
+        for (index, raw) in self.spills.clone().iter().zip(replies) {
+            let (key, spot) = index;
             match Reply::parse(raw) {
                 Ok(Reply::Bulk(bytes)) => {
-                    if let Found::Field { spilled, .. } = &mut self.keys[*index].found {
+                    if let Found::Field { spilled, .. } = &mut self.keys[*key].spots[*spot].found {
                         *spilled = Some(bytes.to_vec());
                     }
                 }
-                // Replaced since the pointer was read: everything once more.
-                Ok(Reply::Nil) => return Loading::More(self.send(wire)),
+                // Replaced since the pointer was read: everything once more. A pointer that is still there then
+                // points to nothing.
+                Ok(Reply::Nil) => {
+                    if self.keys[*key].spots[*spot].spill().is_some_and(|nonce| self.dangling.insert(nonce)) {
+                        return Loading::More(self.send(wire));
+                    }
+                }
                 _ => return Loading::Failed(raw.clone()),
             }
         }
@@ -294,15 +398,17 @@ impl Load {
     }
 }
 
-fn group_by_bucket(keys: &[Key]) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
+fn group_by_bucket(keys: &[Key]) -> Vec<Vec<SpotIndex>> {
+    let mut groups: Vec<Vec<SpotIndex>> = Vec::new();
     let mut known = BTreeMap::new();
     for (index, key) in keys.iter().enumerate() {
-        let group = *known.entry(key.physical()).or_insert(groups.len());
-        if group == groups.len() {
-            groups.push(Vec::new());
+        for (spot, physical) in key.physicals().enumerate() {
+            let group = *known.entry(physical).or_insert(groups.len());
+            if group == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[group].push((index, spot));
         }
-        groups[group].push(index);
     }
     groups
 }

@@ -18,11 +18,11 @@ mod copy;
 mod foreign;
 pub(crate) mod info;
 pub(crate) mod keyspace;
-mod load;
+pub(crate) mod load;
 pub(crate) mod native;
 pub(crate) mod probe;
 mod script;
-mod store;
+pub(crate) mod store;
 pub(crate) mod transaction;
 mod work;
 
@@ -216,7 +216,7 @@ impl Exchange {
             Kind::Get(get) => return get.handle_reply(reply, env, io),
             Kind::PassOn => io.answer.extend_from_slice(reply),
             Kind::Set => io.answer.extend_from_slice(if reply.starts_with(b"-") { reply } else { b"+OK\r\n" }),
-            Kind::Overwrite(overwrite) => return overwrite.handle_reply(reply, env, io),
+            Kind::Overwrite(overwrite) => return overwrite.handle_reply(reply, io),
             Kind::Delete(delete) => return delete.handle_reply(reply, env, io),
             Kind::Work(work) => return work.handle_reply(reply, env, io),
             Kind::Foreign(foreign) => return foreign.handle_reply(reply, env, io),

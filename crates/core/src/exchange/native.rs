@@ -16,7 +16,7 @@ use crate::exchange::load::Key;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, SimpleSet, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
-use crate::layout::{Layout, Located, Namespace, Place};
+use crate::layout::{Layout, Located, Namespace, Place, spill_name};
 use crate::resp::{Answer, Protocol, Reply, write_command};
 
 /// A key's bytes, on the spot where they are few.
@@ -29,13 +29,15 @@ pub(crate) struct Get {
     protocol: Protocol,
     /// The pointer was read; the reply is the spilled value.
     spilled: bool,
+    /// The pointer that was read last.
+    nonce: Option<u64>,
 }
 
 impl Get {
     /// Sends HGET; it has one reply.
     pub(crate) fn start(key: &[u8], place: &Place, protocol: Protocol, wire: &mut Vec<u8>) -> Self {
         write_command(wire, &[b"HGET", &place.physical, &place.field]);
-        Self { key: key.into(), protocol, spilled: false }
+        Self { key: key.into(), protocol, spilled: false, nonce: None }
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
@@ -60,11 +62,14 @@ impl Get {
                 Body::Coded { slot, .. } => {
                     answer.error(&failure(&self.key, &format!("its codec, slot {slot}, is not in the layout")));
                 }
+                // It points to nothing, and still does: the server has evicted the value, or lost it.
+                Body::Spill(nonce) if self.nonce == Some(nonce) => answer.nil(),
                 Body::Spill(nonce) => {
+                    self.nonce = Some(nonce);
                     let Located::Placed(place) = env.layout.locate(&self.key) else {
                         return self.begin_again(env.layout, io);
                     };
-                    write_command(io.wire, &[b"GET", &env.layout.spill_name(place.namespace, nonce, &self.key)]);
+                    write_command(io.wire, &[b"GET", &spill_name(place.id, nonce, &self.key)]);
                     self.spilled = true;
                     return Step::More(1);
                 }
@@ -78,7 +83,8 @@ impl Get {
         self.spilled = false;
         match layout.locate(&self.key) {
             Located::Placed(place) => write_command(io.wire, &[b"HGET", &place.physical, &place.field]),
-            Located::Plain | Located::Reserved => write_command(io.wire, &[b"GET", &self.key]),
+            // A namespace that began to move meanwhile has no such exchange under way: its epoch waited for it.
+            Located::Plain | Located::Reserved | Located::Moving(_) => write_command(io.wire, &[b"GET", &self.key]),
         }
         Step::More(1)
     }
@@ -124,7 +130,7 @@ impl Overwrite {
         (Self { key, batch, retiring: false }, replies)
     }
 
-    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], io: &mut Io<'_>) -> Step {
         if !self.batch.handle_reply(reply) {
             return Step::Wait;
         }
@@ -133,7 +139,7 @@ impl Overwrite {
             Ok(replies) if !self.retiring => {
                 let old = replies.first().map_or(&[][..], Vec::as_slice);
                 let mut commands = Commands::default();
-                retire(env, &mut commands, &self.key, Reply::parse(old).ok());
+                retire(&mut commands, &self.key, Reply::parse(old).ok());
                 if commands.count() > 0 {
                     self.retiring = true;
                     self.batch = Batch::send(&commands, io.wire);
@@ -259,7 +265,7 @@ impl Delete {
                 let Some(stored) = field.bytes() else { continue };
                 let live = Frame::decode(stored).is_ok_and(|frame| !frame.expired(env.now_ms));
                 self.deleted += i64::from(live);
-                retire(env, &mut commands, key, Some(field));
+                retire(&mut commands, key, Some(field));
             }
         }
         Ok(commands)
@@ -267,12 +273,12 @@ impl Delete {
 }
 
 /// Retires the spilled value that an old stored value points to, where it does.
-fn retire(env: &Env<'_>, commands: &mut Commands, key: &Key, old: Option<Reply<'_>>) {
+fn retire(commands: &mut Commands, key: &Key, old: Option<Reply<'_>>) {
     if let (Some(place), Some(Reply::Bulk(stored))) = (key.bucket(), old)
         && let Ok(Frame { body: Body::Spill(nonce), .. }) = Frame::decode(stored)
     {
         let mut writes = CompareAndSet::default();
-        store::retire_spill(env, &mut writes, place, nonce, &key.logical);
+        store::retire_spill(&mut writes, place, nonce, &key.logical);
         for write in writes.into_writes() {
             commands.push(&write.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }

@@ -1,15 +1,24 @@
-//! The one script: *if these reads still answer as they did, run these writes*.
+//! The one script: *if these reads still answer as they did, run these writes*; and the same for many groups
+//! of reads and writes at once, for a mover.
 //!
 //! Everything that reads before it writes is worked out in the core and written by this script, which knows
 //! nothing of folding. It is sent by its hash; a server that has forgotten it (a restart, SCRIPT FLUSH)
 //! answers NOSCRIPT and gets its text.
+
+use std::collections::BTreeSet;
 
 use crate::resp::write_command;
 
 const SOURCE: &str = include_str!("compare_and_set.lua");
 
 /// SHA-1 of [`SOURCE`] in hex, as EVALSHA names it; a test keeps the two together.
-const SHA: &[u8] = b"d6735ebf3c42e9f04e9abfc7c593d3b8c0b136f8";
+const SHA: &[u8] = b"f3088a54e078f515adea4cf83a32815f51e07402";
+
+/// The same for many groups of checks and writes, each by itself.
+const EACH_SOURCE: &str = include_str!("compare_and_set_each.lua");
+
+/// SHA-1 of [`EACH_SOURCE`].
+const EACH_SHA: &[u8] = b"87b46c1d73779118bbe6950df7592b359d038c7a";
 
 /// Checks and writes for the script, as they are gathered.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +90,29 @@ impl CompareAndSet {
         write_command(wire, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
 
+    /// Appends one call for all of `groups`, each of which is carried out or left alone by itself. It has one
+    /// reply: the numbers, from 1, of those that were left alone because a check failed.
+    pub(crate) fn send_each(groups: &[Self], wire: &mut Vec<u8>) {
+        let number = |number: usize| number.to_string().into_bytes();
+        let keys = groups.iter().flat_map(|group| &group.keys).collect::<BTreeSet<_>>();
+        let mut args = vec![b"EVALSHA".to_vec(), EACH_SHA.to_vec(), number(keys.len())];
+        args.extend(keys.into_iter().cloned());
+        for group in groups {
+            args.extend([number(group.checks), number(group.writes.len())]);
+            args.extend(group.check_args.iter().cloned());
+            for write in &group.writes {
+                args.push(number(write.len()));
+                args.extend(write.iter().cloned());
+            }
+        }
+        write_command(wire, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+
+    /// Appends the command that makes the server know the script of [`Self::send_each`]; it has one reply.
+    pub(crate) fn send_load_each(wire: &mut Vec<u8>) {
+        write_command(wire, &[b"SCRIPT", b"LOAD", EACH_SOURCE.as_bytes()]);
+    }
+
     fn name_key(&mut self, key: &[u8]) {
         if self.keys.last().is_none_or(|last| last != key) {
             self.keys.push(key.to_vec());
@@ -109,10 +141,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_the_texts() {
+    fn the_hashes_are_the_texts() {
         use sha1::Digest;
-        let hash = sha1::Sha1::digest(SOURCE).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        assert_eq!(hash.as_bytes(), SHA);
+        for (source, sha) in [(SOURCE, SHA), (EACH_SOURCE, EACH_SHA)] {
+            let hash = sha1::Sha1::digest(source).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            assert_eq!(hash.as_bytes(), sha);
+        }
     }
 
     #[test]

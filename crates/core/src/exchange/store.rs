@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::exchange::load::Key;
+use crate::exchange::load::{Key, Spot};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame;
-use crate::layout::{Namespace, Place};
+use crate::layout::{Namespace, Place, spill_name};
 use crate::string::{Entry, Held, Space};
 
 /// How long a spilled value that nothing points to any more is still readable, for a reader that was told
@@ -42,7 +42,7 @@ pub(crate) fn encode_field(
     env.stats.namespace(place.namespace).count_spill();
     let nonce = (env.nonces)();
     frame::encode_spill(nonce, expires_at_ms, &mut field);
-    Stored { field, spill_name: Some(env.layout.spill_name(place.namespace, nonce, key)) }
+    Stored { field, spill_name: Some(spill_name(place.id, nonce, key)) }
 }
 
 /// Whether a value that is longer than the limit might be stored in less; only an integer in a frame is.
@@ -59,8 +59,8 @@ pub(crate) fn write_field(writes: &mut CompareAndSet, place: &Place, stored: &St
 }
 
 /// Retires the spilled value with this nonce.
-pub(crate) fn retire_spill(env: &Env<'_>, writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
-    writes.write(&[b"PEXPIRE", &env.layout.spill_name(place.namespace, nonce, key), RETIRE_MS]);
+pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
+    writes.write(&[b"PEXPIRE", &spill_name(place.id, nonce, key), RETIRE_MS]);
 }
 
 /// Everything that the space's changes come to, with the checks that no key it was worked out from has
@@ -85,41 +85,56 @@ pub(crate) fn plan_writes(env: &mut Env<'_>, keys: &[Key], space: &Space) -> Res
     Ok(writes)
 }
 
-fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Key, held: &Held) -> Result<(), String> {
-    let Some(place) = key.bucket() else {
-        return plan_native_write(env, writes, key, held);
-    };
-    if let Some(nonce) = key.spill() {
-        retire_spill(env, writes, place, nonce, &key.logical);
-    }
-    match held {
-        Held::Nothing if key.is_stored() => writes.write(&[b"HDEL", &place.physical, &place.field]),
-        Held::Nothing => {}
-        Held::String(entry) => {
+/// Gives a key what it holds now: in the first of its spots, and nothing of it stays in another.
+///
+/// # Errors
+/// The error reply, where another type would come to lie under a folded key.
+pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Key, held: &Held) -> Result<(), String> {
+    let (here, elsewhere) = key.spots().split_first().ok_or_else(|| failure(&key.logical, "it has no place"))?;
+    match (held, here.bucket()) {
+        (Held::Nothing, _) => plan_removal(writes, key, here),
+        (Held::String(entry), Some(place)) => {
+            retire(writes, key, here);
             let stored = encode_field(env, place, &key.logical, &entry.value, entry.expires_at_ms);
             write_field(writes, place, &stored, &entry.value);
         }
-        Held::Other(kind) => return Err(other_type(env, place, &key.logical, kind)),
-    }
-    Ok(())
-}
-
-fn plan_native_write(env: &Env<'_>, writes: &mut CompareAndSet, key: &Key, held: &Held) -> Result<(), String> {
-    match (held, &key.place) {
-        (Held::Nothing, _) => writes.write(&[b"UNLINK", key.physical()]),
-        (Held::String(Entry { value, expires_at_ms }), _) => {
+        (Held::String(Entry { value, expires_at_ms }), None) => {
             writes.write(&[b"SET", key.physical(), value]);
             if let Some(at) = expires_at_ms {
                 writes.write(&[b"PEXPIREAT", key.physical(), at.to_string().as_bytes()]);
             }
         }
-        (Held::Other(kind), Some(place)) => return Err(other_type(env, place, &key.logical, kind)),
-        (Held::Other(kind), None) => {
-            let kind = kind.escape_ascii();
-            return Err(failure(&key.logical, &format!("a {kind} can't be written together with folded keys")));
+        (Held::Other(kind), _) => {
+            let Some(place) = key.place() else {
+                let kind = kind.escape_ascii();
+                return Err(failure(&key.logical, &format!("a {kind} can't be written together with folded keys")));
+            };
+            return Err(other_type(env, place, &key.logical, kind));
         }
     }
+    for spot in elsewhere {
+        plan_removal(writes, key, spot);
+    }
     Ok(())
+}
+
+/// Takes away what lies in a spot, the spilled value included.
+fn plan_removal(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
+    if !spot.is_stored() {
+        return;
+    }
+    retire(writes, key, spot);
+    match spot.bucket() {
+        Some(place) => writes.write(&[b"HDEL", &place.physical, &place.field]),
+        None => writes.write(&[b"UNLINK", spot.physical(&key.logical)]),
+    }
+}
+
+/// Retires the spilled value that a spot's stored value points to, where it does.
+fn retire(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
+    if let (Some(place), Some(nonce)) = (spot.bucket(), spot.spill()) {
+        retire_spill(writes, place, nonce, &key.logical);
+    }
 }
 
 /// The error of a command that would put another type under a folded key.

@@ -135,7 +135,7 @@ impl Transaction {
     }
 
     fn watch(&mut self, wire: &mut Vec<u8>) -> u32 {
-        let keys = self.load.iter().flat_map(|load| load.keys()).map(|key| key.physical()).collect::<BTreeSet<_>>();
+        let keys = self.load.iter().flat_map(|load| load.keys()).flat_map(Key::physicals).collect::<BTreeSet<_>>();
         let mut args: Vec<&[u8]> = vec![b"WATCH"];
         args.extend(keys);
         write_command(wire, &args);
@@ -257,12 +257,11 @@ impl Transaction {
     /// The watch was broken. Where it was ours alone, or by another key of a bucket in which the client watches
     /// a key, it begins again.
     fn aborted(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        for place in self.load.iter().flat_map(|load| load.keys()).filter_map(|key| key.place.as_ref()) {
+        for place in self.load.iter().flat_map(|load| load.keys()).filter_map(Key::place) {
             env.stats.namespace(place.namespace).count_conflict();
         }
         self.attempts += 1;
-        let folded_only =
-            self.watched.as_ref().is_none_or(|watched| watched.keys.iter().all(|key| key.bucket().is_some()));
+        let folded_only = self.watched.as_ref().is_none_or(|watched| watched.keys.iter().all(Key::is_in_buckets));
         if !folded_only || self.attempts == MAX_ATTEMPTS {
             return self.answer_nil(io);
         }
@@ -355,7 +354,7 @@ impl Watch {
     /// Sends WATCH; it has one reply.
     pub(crate) fn start(keys: &[&[u8]], env: &Env<'_>, wire: &mut Vec<u8>) -> Self {
         let load = Load::new(env, keys.iter().copied()).watched();
-        let physical = load.keys().iter().map(|key| key.physical()).collect::<BTreeSet<_>>();
+        let physical = load.keys().iter().flat_map(Key::physicals).collect::<BTreeSet<_>>();
         let mut args: Vec<&[u8]> = vec![b"WATCH"];
         args.extend(physical);
         write_command(wire, &args);

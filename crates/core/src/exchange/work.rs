@@ -117,7 +117,7 @@ impl Work {
 
     fn begin_again(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         for key in self.load.keys() {
-            if let Some(place) = &key.place {
+            if let Some(place) = key.place() {
                 env.stats.namespace(place.namespace).count_conflict();
             }
         }

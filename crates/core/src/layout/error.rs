@@ -120,6 +120,9 @@ pub enum Problem {
         /// The version given.
         given: i64,
     },
+    /// A file that says where keys lay before.
+    #[error("`from`: only the server's own layout has it, while keys are moved; leave it out")]
+    FromInFile,
     /// A stored namespace without an id, or with one not given yet.
     #[error("`id`: a stored namespace has an id below `next_id`; restore the layout as keyfold wrote it")]
     StoredId,

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::error::{LayoutError, Problem};
 use super::overlap::{self, Clash};
-use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Namespace, NamespaceId};
+use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace, NamespaceId};
 use crate::placement::{By, Count, Placement, PlacementError, Span};
 use crate::template::Template;
 
@@ -45,7 +45,7 @@ impl FileNamespace {
     /// The namespace, once it has its id.
     pub(super) fn with_id(&self, id: NamespaceId) -> Namespace {
         let Self { id: _, template, placement, value_limit, field_limit, codec } = self.clone();
-        Namespace { id, template, placement, value_limit, field_limit, codec }
+        Namespace { id, template, placement, value_limit, field_limit, codec, former: None }
     }
 }
 
@@ -59,7 +59,11 @@ impl LayoutFile {
             namespace: Vec<Entry>,
         }
         let file: File = parse_toml(text)?;
-        read_namespaces(text, file.namespace, MAX_WRITTEN_ID).map(|namespaces| Self { namespaces })
+        if let Some(from) = file.namespace.iter().find_map(|entry| entry.from.as_ref()) {
+            return Err(LayoutError::at(text, from.span().start, Problem::FromInFile));
+        }
+        let namespaces = read_namespaces(text, file.namespace, MAX_WRITTEN_ID)?;
+        Ok(Self { namespaces: namespaces.into_iter().map(|(namespace, _)| namespace).collect() })
     }
 }
 
@@ -74,6 +78,17 @@ pub(super) struct Entry {
     value_limit: Option<Spanned<i64>>,
     field_limit: Option<Spanned<i64>>,
     codec: Option<Spanned<String>>,
+    from: Option<Spanned<From>>,
+}
+
+/// Where the keys of a namespace lay before, in the stored form.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct From {
+    id: Spanned<i64>,
+    bucket: Option<Spanned<Bucket>>,
+    placement: Option<Spanned<String>>,
+    field_limit: Option<Spanned<i64>>,
 }
 
 #[derive(Deserialize)]
@@ -93,21 +108,29 @@ pub(super) fn parse_toml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, Lay
     })
 }
 
-/// Reads every entry, and then what they are to each other.
-pub(super) fn read_namespaces(text: &str, entries: Vec<Entry>, max_id: u32) -> Result<Vec<FileNamespace>, LayoutError> {
+/// Reads every entry, with where its keys lay before, and then what they are to each other.
+pub(super) fn read_namespaces(
+    text: &str,
+    entries: Vec<Entry>,
+    max_id: u32,
+) -> Result<Vec<(FileNamespace, Option<Former>)>, LayoutError> {
     let reader = Reader { text, max_id };
     let spans: Vec<_> = entries.iter().map(|entry| entry.keys.span()).collect();
-    let mut namespaces: Vec<FileNamespace> = Vec::with_capacity(entries.len());
-    for entry in entries {
+    let mut namespaces: Vec<(FileNamespace, Option<Former>)> = Vec::with_capacity(entries.len());
+    for mut entry in entries {
         let id = entry.id.as_ref().map(Spanned::span);
+        let from = entry.from.take();
         let namespace = reader.namespace(entry)?;
-        let same_id = |other: &&FileNamespace| other.id == namespace.id;
-        if let (Some(span), Some(NamespaceId(id)), Some(other)) = (id, namespace.id, namespaces.iter().find(same_id)) {
+        let same_id = |(other, _): &&(FileNamespace, Option<Former>)| other.id == namespace.id;
+        if let (Some(span), Some(NamespaceId(id)), Some((other, _))) =
+            (id, namespace.id, namespaces.iter().find(same_id))
+        {
             return Err(reader.error(&span, Problem::SameId { id, other: other.template.to_string() }));
         }
-        namespaces.push(namespace);
+        let former = from.map(|from| reader.former(&namespace.template, from.into_inner())).transpose()?;
+        namespaces.push((namespace, former));
     }
-    let templates: Vec<_> = namespaces.iter().map(|namespace| &namespace.template).collect();
+    let templates: Vec<_> = namespaces.iter().map(|(namespace, _)| &namespace.template).collect();
     match overlap::first_clash(&templates) {
         Some(clash) => Err(reader.clash(&templates, &spans, clash)),
         None => Ok(namespaces),
@@ -141,6 +164,14 @@ impl Reader<'_> {
             field_limit: self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT)?,
             codec: None,
             template,
+        })
+    }
+
+    fn former(&self, template: &Template, from: From) -> Result<Former, LayoutError> {
+        Ok(Former {
+            id: self.id(&from.id)?,
+            placement: self.placement(template, from.bucket, from.placement)?,
+            field_limit: self.limit("field_limit", from.field_limit, DEFAULT_FIELD_LIMIT)?,
         })
     }
 

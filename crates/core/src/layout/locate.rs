@@ -8,7 +8,7 @@ use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Mark, Nam
 use crate::placement::{Field, Placement};
 use crate::template::{Part, Parts};
 
-use super::{Layout, NamespaceId, NamespaceIndex};
+use super::{Layout, Namespace, NamespaceId, NamespaceIndex};
 
 /// What the keys begin with that clients may not use.
 pub(super) const RESERVED_PREFIXES: [&[u8]; 2] = [&[DATA_PREFIX], ADMINISTRATION_PREFIX];
@@ -18,6 +18,8 @@ pub(super) const RESERVED_PREFIXES: [&[u8]; 2] = [&[DATA_PREFIX], ADMINISTRATION
 pub struct Place {
     /// The namespace it belongs to.
     pub namespace: NamespaceIndex,
+    /// The number in the physical name: the namespace's, or its former one.
+    pub id: NamespaceId,
     /// A field of a bucket, or a key of its own.
     pub kind: PlaceKind,
     /// The physical key.
@@ -44,6 +46,19 @@ pub enum Located {
     Reserved,
     /// It lives elsewhere.
     Placed(Place),
+    /// Its namespace is being moved: it lives in one of two places.
+    Moving(Box<Moving>),
+}
+
+/// The two places of a key while its namespace is moved. It is in one of them, never in both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moving {
+    /// The namespace it belongs to.
+    pub namespace: NamespaceIndex,
+    /// Where it is written; none for a key of its own under its own name.
+    pub new: Option<Place>,
+    /// Where it may still lie; none for a key of its own under its own name.
+    pub old: Option<Place>,
 }
 
 /// What a key that the server holds is.
@@ -94,21 +109,14 @@ impl Layout {
     }
 
     fn place(&self, index: NamespaceIndex, parts: &[Part<'_>]) -> Located {
-        let namespace = &self.namespaces[index.0];
-        let kind = match namespace.placement {
-            Placement::Plain => return Located::Plain,
-            Placement::Zipped => PlaceKind::Zipped,
-            Placement::Span(_) | Placement::Count(_) | Placement::By(_) => PlaceKind::Bucket,
-        };
-        // Written where it is returned: a place is some 150 bytes, and moving it costs as much as finding it.
-        let mut located = Located::Placed(Place { namespace: index, kind, physical: Name::new(), field: Field::new() });
-        if let Located::Placed(Place { physical, field, .. }) = &mut located
-            && namespace.placement.locate(namespace.id.0, parts, physical, field)
-            && field.len() <= namespace.field_limit
-        {
+        let Namespace { id, placement, field_limit, former, .. } = &self.namespaces[index.0];
+        let located = place_by(index, *id, placement, *field_limit, parts);
+        let Some(former) = former else { return located };
+        let old = place_by(index, former.id, &former.placement, former.field_limit, parts);
+        if located == old {
             return located;
         }
-        Located::Plain
+        Located::Moving(Box::new(Moving { namespace: index, new: located.place(), old: old.place() }))
     }
 
     /// What the server's key `physical` is.
@@ -124,11 +132,11 @@ impl Layout {
 
     fn read_name<'p>(&self, physical: &'p [u8]) -> Option<Physical<'p>> {
         let (id, mark, rest) = name::decode_head(physical)?;
-        let index = self.find(NamespaceId(id))?;
+        let (index, placement) = self.find_rules(NamespaceId(id))?;
         let namespace = &self.namespaces[index.0];
         match mark {
             Mark::Bucket | Mark::WholeBucket => {
-                namespace.placement.names_bucket(&namespace.template, mark, rest).then_some(Physical::Bucket(index))
+                placement.names_bucket(&namespace.template, mark, rest).then_some(Physical::Bucket(index))
             }
             Mark::Zipped => self.key_of(index, physical, b"").map(|key| Physical::Zipped { namespace: index, key }),
             Mark::Spill => {
@@ -140,30 +148,91 @@ impl Layout {
     /// The logical key at `field` of the bucket `physical`, or of the zipped name where `field` is empty;
     /// none where no key of this namespace lies there.
     pub fn key_of(&self, namespace: NamespaceIndex, physical: &[u8], field: &[u8]) -> Option<Vec<u8>> {
-        let rules = self.namespaces.get(namespace.0)?;
-        let (_, mark, bucket) = name::decode_head(physical)?;
-        let parts = rules.placement.decode(&rules.template, mark, bucket, field)?;
-        let key = rules.template.render(&parts);
-        match self.locate(&key) {
-            Located::Placed(place)
-                if place.namespace == namespace
-                    && place.physical.as_slice() == physical
-                    && place.field.as_slice() == field =>
-            {
-                Some(key)
-            }
-            _ => None,
-        }
+        let (id, mark, bucket) = name::decode_head(physical)?;
+        let (index, placement) = self.find_rules(NamespaceId(id)).filter(|(index, _)| *index == namespace)?;
+        let template = &self.namespaces[index.0].template;
+        let parts = placement.decode(template, mark, bucket, field)?;
+        let key = template.render(&parts);
+        let lies_there = |place: &Place| {
+            place.namespace == namespace && place.physical.as_slice() == physical && place.field.as_slice() == field
+        };
+        let found = match self.locate(&key) {
+            Located::Placed(place) => lies_there(&place),
+            Located::Moving(moving) => moving.new.iter().chain(&moving.old).any(lies_there),
+            Located::Plain | Located::Reserved => false,
+        };
+        found.then_some(key)
     }
 
-    /// The name of the key that holds the value of `key` spilled under `nonce`.
-    pub fn spill_name(&self, namespace: NamespaceIndex, nonce: u64, key: &[u8]) -> Vec<u8> {
-        let mut name = Name::new();
-        name::encode_head(self.namespaces[namespace.0].id.0, Mark::Spill, &mut name);
-        name::encode_base62(nonce, &mut name);
-        name.push(b':');
-        name.extend_from_slice(key);
-        name.into_vec()
+    /// The namespace that has this number, or had it before it began to move, and the rule that goes with it.
+    fn find_rules(&self, id: NamespaceId) -> Option<(NamespaceIndex, &Placement)> {
+        self.iter().find_map(|(index, namespace)| {
+            if namespace.id == id {
+                return Some((index, &namespace.placement));
+            }
+            let former = namespace.former.as_ref().filter(|former| former.id == id)?;
+            Some((index, &former.placement))
+        })
+    }
+
+    /// The number of the namespace that a physical name holds, where it is one.
+    pub fn id_in(physical: &[u8]) -> Option<NamespaceId> {
+        name::decode_head(physical).map(|(id, _, _)| NamespaceId(id))
+    }
+
+    /// Every place that `key` may lie in, the one where it is written first; none for a plain key.
+    pub fn places(&self, key: &[u8]) -> impl Iterator<Item = Place> + use<> {
+        let (new, old) = match self.locate(key) {
+            Located::Placed(place) => (Some(place), None),
+            Located::Moving(moving) => (moving.new, moving.old),
+            Located::Plain | Located::Reserved => (None, None),
+        };
+        new.into_iter().chain(old)
+    }
+}
+
+/// The name of the key that holds the value of `key` spilled under `nonce`, beside buckets with this number.
+pub fn spill_name(id: NamespaceId, nonce: u64, key: &[u8]) -> Vec<u8> {
+    let mut name = Name::new();
+    name::encode_head(id.0, Mark::Spill, &mut name);
+    name::encode_base62(nonce, &mut name);
+    name.push(b':');
+    name.extend_from_slice(key);
+    name.into_vec()
+}
+
+/// Where one rule places the key with these parts.
+fn place_by(
+    namespace: NamespaceIndex,
+    id: NamespaceId,
+    placement: &Placement,
+    field_limit: usize,
+    parts: &[Part<'_>],
+) -> Located {
+    let kind = match placement {
+        Placement::Plain => return Located::Plain,
+        Placement::Zipped => PlaceKind::Zipped,
+        Placement::Span(_) | Placement::Count(_) | Placement::By(_) => PlaceKind::Bucket,
+    };
+    // Written where it is returned: a place is some 150 bytes, and moving it costs as much as finding it.
+    let mut located = Located::Placed(Place { namespace, id, kind, physical: Name::new(), field: Field::new() });
+    if let Located::Placed(Place { physical, field, .. }) = &mut located
+        && placement.locate(id.0, parts, physical, field)
+        && field.len() <= field_limit
+    {
+        return located;
+    }
+    Located::Plain
+}
+
+impl Located {
+    /// Where the key is written; none for a key of its own under its own name.
+    pub fn place(self) -> Option<Place> {
+        match self {
+            Self::Placed(place) => Some(place),
+            Self::Moving(moving) => moving.new,
+            Self::Plain | Self::Reserved => None,
+        }
     }
 }
 

@@ -58,9 +58,10 @@ impl fmt::Display for LayoutConflict {
     }
 }
 
-const PLACES: &str = "folded keys would be looked for in other places; write it as in use, or move the data first";
-const MISSING: &str = "its folded keys would be lost from sight; keep the namespace, or unfold it first";
-const TAKEN: &str = "folded keys would be looked for in other places; unfold the wider namespace first";
+const PLACES: &str =
+    "folded keys would be looked for in other places; write it as in use, or move them with `keyfold fold`";
+const MISSING: &str = "its folded keys would be lost from sight; keep the namespace, or `keyfold unfold` it first";
+pub(super) const TAKEN: &str = "folded keys would be looked for in other places; unfold the wider namespace first";
 const OTHER_ID: &str = "an id is given once; write the one in use, or leave it out";
 const USED_ID: &str = "ids are never given twice; leave it out to have the next one given";
 
@@ -90,7 +91,7 @@ impl Layout {
     }
 }
 
-fn in_file<'f>(file: &'f LayoutFile, namespace: &Namespace) -> Option<&'f FileNamespace> {
+pub(super) fn in_file<'f>(file: &'f LayoutFile, namespace: &Namespace) -> Option<&'f FileNamespace> {
     file.namespaces.iter().find(|wanted| wanted.template.same_shape(&namespace.template))
 }
 
@@ -125,7 +126,7 @@ fn conflicts(stored: &Layout, file: &LayoutFile) -> Vec<Conflict> {
 }
 
 /// A new namespace with an id from the past.
-fn used_id(stored: &Layout, wanted: &FileNamespace) -> Option<Conflict> {
+pub(super) fn used_id(stored: &Layout, wanted: &FileNamespace) -> Option<Conflict> {
     let id = wanted.id.filter(|id| *id < stored.next_id)?;
     Some(Conflict {
         keys: wanted.template.to_string(),
@@ -136,7 +137,7 @@ fn used_id(stored: &Layout, wanted: &FileNamespace) -> Option<Conflict> {
 }
 
 /// A new namespace that, as the more specific, would have keys which lie in the places of another.
-fn taken_keys(stored: &Layout, wanted: &FileNamespace) -> Option<Conflict> {
+pub(super) fn taken_keys(stored: &Layout, wanted: &FileNamespace) -> Option<Conflict> {
     let automaton = Automaton::of(&wanted.template);
     stored.namespaces.iter().filter(|old| old.placement != Placement::Plain).find_map(|old| {
         let theirs = Automaton::of(&old.template);
@@ -163,7 +164,8 @@ fn join(stored: &Layout, file: &LayoutFile) -> Merged {
     let (mut added, mut changed, mut unchanged) = (Vec::new(), Vec::new(), Vec::new());
     let mut namespaces = Vec::new();
     for old in &stored.namespaces {
-        let new = in_file(file, old).map_or_else(|| old.clone(), |wanted| wanted.with_id(old.id));
+        let new = in_file(file, old)
+            .map_or_else(|| old.clone(), |wanted| Namespace { former: old.former.clone(), ..wanted.with_id(old.id) });
         if new == *old { &mut unchanged } else { &mut changed }.push(old.id);
         namespaces.push(new);
     }

@@ -22,6 +22,15 @@
 //! placement = "plain"                # instead of bucket: "plain" stays as it is; "zipped", the default,
 //! ```                                # is a key of its own with a short name
 //!
+//! While a namespace is moved, the stored form also says where its keys lay before:
+//!
+//! ```toml
+//! [namespace.from]                   # only in the stored form: reads look here too, writes take it away
+//! id          = 0
+//! placement   = "plain"
+//! field_limit = 64
+//! ```
+//!
 //! The order of namespaces never matters: where the keys of one template all match another too, the more
 //! specific one has them, and templates that overlap in any other way are refused.
 
@@ -29,6 +38,7 @@ mod error;
 mod file;
 mod locate;
 mod merge;
+mod moving;
 mod overlap;
 mod stored;
 #[cfg(test)]
@@ -37,8 +47,9 @@ mod warning;
 
 pub use error::{LayoutError, Problem};
 pub use file::{FileNamespace, LayoutFile};
-pub use locate::{Located, Physical, Place, PlaceKind};
+pub use locate::{Located, Moving, Physical, Place, PlaceKind, spill_name};
 pub use merge::{Conflict, LayoutConflict, Merged};
+pub use moving::{Former, Move};
 pub use warning::{Concern, Warning};
 
 use std::fmt;
@@ -93,6 +104,8 @@ pub struct Namespace {
     pub field_limit: usize,
     /// How values are compressed; none where they aren't.
     pub codec: Option<String>,
+    /// Where its keys lay before, while they are moved.
+    pub former: Option<Former>,
 }
 
 /// A versioned set of namespaces.

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::error::{LayoutError, Problem};
 use super::file::{Entry, parse_toml, read_namespaces};
-use super::{Epoch, Layout, NamespaceId};
+use super::{Epoch, Layout, Namespace, NamespaceId};
 
 /// The version of the stored form.
 const VERSION: i64 = 1;
@@ -27,6 +27,15 @@ impl Layout {
                 namespace.field_limit,
                 namespace.codec.as_deref().unwrap_or("none"),
             );
+            if let Some(former) = &namespace.former {
+                let _ = write!(
+                    text,
+                    "[namespace.from]\nid = {}\n{}\nfield_limit = {}\n",
+                    former.id,
+                    former.placement.line(&namespace.template),
+                    former.field_limit,
+                );
+            }
         }
         text
     }
@@ -55,9 +64,9 @@ impl Layout {
         let stored: Stored = parse_toml(text)?;
         let next_id = NamespaceId(*stored.next_id.get_ref());
         let namespaces = read_namespaces(text, stored.namespace, u32::MAX)?;
-        let namespaces = namespaces.iter().map(|namespace| {
-            let id = namespace.id.filter(|id| *id < next_id);
-            id.map(|id| namespace.with_id(id))
+        let namespaces = namespaces.into_iter().map(|(namespace, former)| {
+            let id = namespace.id.filter(|id| *id < next_id && former.as_ref().is_none_or(|from| from.id < next_id));
+            id.map(|id| Namespace { former, ..namespace.with_id(id) })
                 .ok_or_else(|| LayoutError::at(text, stored.next_id.span().start, Problem::StoredId))
         });
         Ok(Self::new(Epoch(stored.epoch), next_id, namespaces.collect::<Result<_, _>>()?))

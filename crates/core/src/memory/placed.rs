@@ -7,7 +7,7 @@ use super::hash::BucketCost;
 use super::keyspace::Keyspace;
 use super::shape::ValueShape;
 use crate::frame;
-use crate::layout::{Layout, Located, Place, PlaceKind};
+use crate::layout::{Layout, Place, PlaceKind, spill_name};
 use crate::placement::name::Name;
 
 /// Any nonce: nearly all are as long in base62 as this one.
@@ -34,12 +34,12 @@ impl<'m> Placed<'m> {
 
     /// Counts a record, each key once. A key that clients may not use is counted as if it stayed plain.
     pub fn add(&mut self, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
-        match self.layout.locate(key) {
-            Located::Placed(place) if place.kind == PlaceKind::Bucket => {
+        match self.layout.locate(key).place() {
+            Some(place) if place.kind == PlaceKind::Bucket => {
                 self.add_field(place, key, value, expires_at_ms);
             }
-            Located::Placed(place) => self.add_string(&place.physical, value, expires_at_ms.is_some()),
-            Located::Plain | Located::Reserved => self.add_string(key, value, expires_at_ms.is_some()),
+            Some(place) => self.add_string(&place.physical, value, expires_at_ms.is_some()),
+            None => self.add_string(key, value, expires_at_ms.is_some()),
         }
     }
 
@@ -53,7 +53,7 @@ impl<'m> Placed<'m> {
         if stored.len() > self.layout.namespace(place.namespace).value_limit {
             stored.clear();
             frame::encode_spill(NONCE, expires_at_ms, &mut stored);
-            self.add_string(&self.layout.spill_name(place.namespace, NONCE, key), value, false);
+            self.add_string(&spill_name(place.id, NONCE, key), value, false);
             self.spills += 1;
         }
         let bucket = self.buckets.entry(place.physical).or_default();

@@ -91,6 +91,10 @@ impl Session {
                 sent(Kind::PassOn, 1, false)
             }
             Route::Many { name, run, keys, write } => self.begin_many(name, *run, keys, *write, args, env, io),
+            Route::Moving { run, keys, write } => {
+                let (work, replies) = Work::start(*run, args, keys.iter().copied(), protocol, env, io.wire);
+                sent(Kind::Work(Box::new(work)), replies, *write)
+            }
             Route::Foreign { foreign, .. } => {
                 let (foreign, replies) = Foreign::start(args, foreign, protocol, env, io.wire);
                 sent(Kind::Foreign(Box::new(foreign)), replies, true)
@@ -352,12 +356,15 @@ impl Session {
         if watch_broken {
             return unwatch(Kind::Abort { protocol }, io);
         }
-        if queue.epoch != env.layout.epoch() {
-            let answer =
-                b"-EXECABORT keyfold: the layout changed since MULTI; nothing was carried out, try again\r\n".to_vec();
-            return unwatch(Kind::Unwatch { answer }, io);
-        }
-        match Transaction::start(queue.commands, watched, protocol, env, io.wire) {
+        let commands = match queue.epoch == env.layout.epoch() {
+            true => Ok(queue.commands),
+            false => self.requeue(queue.commands, env),
+        };
+        let begun = match commands {
+            Ok(commands) => Transaction::start(commands, watched, protocol, env, io.wire),
+            Err(message) => Err(format!("EXECABORT Transaction discarded because of: {message}")),
+        };
+        match begun {
             Ok((transaction, replies)) => sent(Kind::Transaction(Box::new(transaction)), replies, true),
             Err(message) => unwatch(Kind::Unwatch { answer: format!("-{message}\r\n").into_bytes() }, io),
         }

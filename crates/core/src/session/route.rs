@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::command::{Access, Categories, Command, Flags, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType, info};
-use crate::layout::{Layout, Located, Place, PlaceKind};
+use crate::layout::{Layout, Located, NamespaceIndex, Place, PlaceKind};
 use crate::resp::Protocol;
 use crate::session::Session;
 use crate::string::{self, Run};
@@ -36,6 +36,12 @@ pub(crate) enum Route {
     /// A string command on several keys, or on one that has to be looked at together with its type.
     Many {
         name: &'static str,
+        run: Run,
+        keys: SmallVec<[usize; 4]>,
+        write: bool,
+    },
+    /// The same where one of the keys lies in one of two places.
+    Moving {
         run: Run,
         keys: SmallVec<[usize; 4]>,
         write: bool,
@@ -211,16 +217,17 @@ impl Session {
         }
         // Which of its arguments are keys isn't known, so each might be.
         let folded = args[1..].iter().find_map(|arg| match env.layout.locate(arg) {
-            Located::Placed(place) => Some((arg, place)),
+            Located::Placed(place) => Some((arg, place.namespace)),
+            Located::Moving(moving) => Some((arg, moving.namespace)),
             Located::Plain | Located::Reserved => None,
         });
-        let refusal = folded.map(|(key, place)| {
+        let refusal = folded.map(|(key, namespace)| {
             format!(
                 "ERR keyfold: '{}' is a command this version doesn't know, and '{}' may be a folded key of {}; \
                  send it to the server directly, or with keys that are not folded",
                 printable(args[0]),
                 printable(key),
-                env.layout.namespace(place.namespace).template
+                env.layout.namespace(namespace).template
             )
         });
         if refusal.is_some() || self.queue.is_some() {
@@ -279,7 +286,7 @@ impl Session {
         if let Some(error) = open_keys(command, &keys, args, env.layout) {
             return Route::Error(error);
         }
-        if places.folded.is_empty() {
+        if places.folded.is_empty() && places.moving.is_empty() {
             return Route::PassOn { blocking: blocks(command, args), alone: false };
         }
         let write = command.flags.contains(Flags::WRITE);
@@ -287,6 +294,9 @@ impl Session {
         let Some(run) = string_run(command) else {
             return self.route_foreign(command, args, &keys, &places, env);
         };
+        if !places.moving.is_empty() {
+            return route_moving(command, run, args, &keys, write);
+        }
         let only_native = places.folded.iter().all(|(_, place)| place.kind == PlaceKind::Zipped);
         if only_native && !may_bring_another_type(command.name) {
             return Route::Rewrite(places.folded);
@@ -308,9 +318,12 @@ impl Session {
         places: &Places,
         env: &Env<'_>,
     ) -> Route {
-        let (index, place) = &places.folded[0];
-        let namespace = &env.layout.namespace(place.namespace).template;
-        let named = format!("'{}' belongs to the namespace {namespace}", printable(args[*index]));
+        let folded: Vec<usize> = places.indices().collect();
+        let Some((index, namespace)) = places.first() else {
+            return Route::PassOn { blocking: blocks(command, args), alone: false };
+        };
+        let namespace = &env.layout.namespace(namespace).template;
+        let named = format!("'{}' belongs to the namespace {namespace}", printable(args[index]));
         let name = command.name.replace('|', " ").to_uppercase();
         if !works_on_one_type(command) {
             return Route::Error(format!(
@@ -318,17 +331,12 @@ impl Session {
             ));
         }
         let creates = Access::INSERT | Access::UPDATE | Access::OW;
-        let overwrites = keys
-            .iter()
-            .any(|key| key.access.contains(Access::OW) && places.folded.iter().any(|(index, _)| *index == key.index));
-        let would_create = keys
-            .iter()
-            .any(|key| key.access.intersects(creates) && places.folded.iter().any(|(index, _)| *index == key.index))
+        let overwrites = keys.iter().any(|key| key.access.contains(Access::OW) && folded.contains(&key.index));
+        let would_create = keys.iter().any(|key| key.access.intersects(creates) && folded.contains(&key.index))
             && !NEVER_CREATE.contains(&command.name);
         let refusal = would_create.then(|| {
             format!("ERR keyfold: {name} would create a key of another type, but {named}, whose keys are strings; use another key")
         });
-        let folded = places.folded.iter().map(|(index, _)| *index).collect();
         if overwrites && let Some(refusal) = refusal {
             return Route::Error(refusal);
         }
@@ -348,7 +356,7 @@ impl Session {
         match command.name.split('|').next().unwrap_or_default() {
             // A subcommand that isn't in the table.
             _ if command.is_container => return Route::Probe { refusal: None },
-            "exec" => return self.route_exec(),
+            "exec" => return self.route_exec(env),
             "discard" if self.watched.is_some() => return Route::Unwatch,
             "discard" => return Route::Session(SessionCommand::Discard),
             "quit" => return Route::Session(SessionCommand::Quit),
@@ -379,25 +387,50 @@ impl Session {
                 }
             }
         }
-        match self.route_keys(command, args, env) {
-            Route::Error(message) => Route::QueueError(message),
-            route => {
-                let keys = command.keys_in(args).iter().map(|key| key.index).collect();
-                let mut queued = Queued::passed(args, keys, string_run(command));
-                queued.folded = !matches!(route, Route::PassOn { .. });
-                if let Route::Foreign { foreign, .. } = route {
-                    queued.keys.clone_from(&foreign.folded);
-                    queued.foreign = Some(foreign);
-                }
-                Route::Queue(queued)
-            }
+        match self.settle_queued(command, args, env) {
+            Err(message) => Route::QueueError(message),
+            Ok(queued) => Route::Queue(queued),
         }
     }
 
-    fn route_exec(&self) -> Route {
+    /// What a queued command with keys comes to under the layout of `env`.
+    fn settle_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Result<Queued, String> {
+        let route = match self.route_keys(command, args, env) {
+            Route::Error(message) => return Err(message),
+            route => route,
+        };
+        let keys = command.keys_in(args).iter().map(|key| key.index).collect();
+        let mut queued = Queued::passed(args, keys, string_run(command));
+        queued.folded = !matches!(route, Route::PassOn { .. });
+        if let Route::Foreign { foreign, .. } = route {
+            queued.keys.clone_from(&foreign.folded);
+            queued.foreign = Some(foreign);
+        }
+        Ok(queued)
+    }
+
+    /// The same queue under the layout of `env`, where it was gathered under another.
+    ///
+    /// # Errors
+    /// The error of a command that can't be carried out any more.
+    pub(crate) fn requeue(&self, queue: Vec<Queued>, env: &Env<'_>) -> Result<Vec<Queued>, String> {
+        let again = |queued: Queued| {
+            let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
+            match table().resolve(&args) {
+                Some(command) => self.settle_queued(command, &args, env),
+                None => Ok(queued.clone()),
+            }
+        };
+        queue.into_iter().map(again).collect()
+    }
+
+    fn route_exec(&self, env: &Env<'_>) -> Route {
         match &self.queue {
             Some(queue) if queue.spoilt && self.watched.is_none() => Route::Session(SessionCommand::ExecAbort),
-            Some(queue) => Route::Exec { own: queue.needs_own_lane() || self.watched.is_some() },
+            Some(queue) => {
+                let is_old = queue.epoch != env.layout.epoch();
+                Route::Exec { own: queue.needs_own_lane() || is_old || self.watched.is_some() }
+            }
             None => Route::Error("ERR EXEC without MULTI".to_owned()),
         }
     }
@@ -414,14 +447,17 @@ fn route_select(args: &[&[u8]]) -> Route {
 /// The keys of a request that don't lie where they are named.
 struct Places {
     folded: SmallVec<[(usize, Place); 1]>,
+    /// Those that lie in one of two places.
+    moving: SmallVec<[(usize, NamespaceIndex); 1]>,
 }
 
 impl Places {
     fn locate(layout: &Layout, keys: &Keys, args: &[&[u8]]) -> Result<Self, String> {
-        let mut folded = SmallVec::new();
+        let (mut folded, mut moving) = (SmallVec::new(), SmallVec::new());
         for key in keys {
             match layout.locate(args[key.index]) {
                 Located::Plain => {}
+                Located::Moving(found) => moving.push((key.index, found.namespace)),
                 Located::Placed(place) => folded.push((key.index, place)),
                 Located::Reserved => {
                     return Err(format!(
@@ -431,15 +467,38 @@ impl Places {
                 }
             }
         }
-        Ok(Self { folded })
+        Ok(Self { folded, moving })
+    }
+
+    fn all(&self) -> impl Iterator<Item = (usize, NamespaceIndex)> {
+        self.folded.iter().map(|(index, place)| (*index, place.namespace)).chain(self.moving.iter().copied())
+    }
+
+    fn first(&self) -> Option<(usize, NamespaceIndex)> {
+        self.all().min()
+    }
+
+    fn indices(&self) -> impl Iterator<Item = usize> {
+        self.all().map(|(index, _)| index)
     }
 
     fn count(&self, env: &Env<'_>, write: bool) {
-        for (_, place) in &self.folded {
-            let stats = env.stats.namespace(place.namespace);
+        for (_, namespace) in self.all() {
+            let stats = env.stats.namespace(namespace);
             if write { stats.count_write() } else { stats.count_read() }
         }
     }
+}
+
+/// A string command of whose keys one lies in one of two places: it is worked out, whatever it is.
+fn route_moving(command: &Command, run: Run, args: &[&[u8]], keys: &Keys, write: bool) -> Route {
+    if command.name == "copy" && args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(b"db")) {
+        let key = printable(args[1]);
+        return Route::Error(format!(
+            "ERR keyfold: COPY to another database waits until the keys of '{key}' or its copy have been moved; try again later"
+        ));
+    }
+    Route::Moving { run, keys: keys.iter().map(|key| key.index).collect(), write }
 }
 
 /// Commands of another type that only change what is there.

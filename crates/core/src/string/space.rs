@@ -145,6 +145,12 @@ impl Space {
         }
     }
 
+    /// The keys that hold anything now, in the order of their bytes.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let living = |slot: &Slot| *self.living(&slot.held) != Held::Nothing;
+        self.slots.iter().filter(move |(_, slot)| living(slot)).map(|(key, _)| key.as_slice())
+    }
+
     /// Whether there is anything under `key`, of any type.
     pub fn exists(&self, key: &[u8]) -> bool {
         *self.held(key) != Held::Nothing

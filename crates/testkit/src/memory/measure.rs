@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use keyfold_core::frame;
-use keyfold_core::layout::{Layout, Located, PlaceKind};
+use keyfold_core::layout::{Layout, PlaceKind, spill_name};
 use keyfold_core::memory::{self, Allocator, Model};
 use keyfold_core::resp::write_command;
 
@@ -196,10 +196,10 @@ impl Pipeline {
     /// Writes a record where the layout places it.
     fn place(&mut self, record: &Record, layout: &Layout, nonce: u64) -> Result<(), MeasureError> {
         let Record { key, value, expires } = record;
-        let place = match layout.locate(key) {
-            Located::Placed(place) if place.kind == PlaceKind::Bucket => place,
-            Located::Placed(place) => return self.set(&place.physical, value, *expires),
-            Located::Plain | Located::Reserved => return self.set(key, value, *expires),
+        let place = match layout.locate(key).place() {
+            Some(place) if place.kind == PlaceKind::Bucket => place,
+            Some(place) => return self.set(&place.physical, value, *expires),
+            None => return self.set(key, value, *expires),
         };
         let expires_at_ms = expires.then_some(EXPIRES_AT_MS);
         let mut stored = Vec::new();
@@ -207,7 +207,7 @@ impl Pipeline {
         if stored.len() > layout.namespace(place.namespace).value_limit {
             stored.clear();
             frame::encode_spill(nonce, expires_at_ms, &mut stored);
-            self.set(&layout.spill_name(place.namespace, nonce, key), value, false)?;
+            self.set(&spill_name(place.id, nonce, key), value, false)?;
         }
         self.send(&[b"HSET", &place.physical, &place.field, &stored])
     }

@@ -5,7 +5,8 @@ use std::cell::Cell;
 use keyfold_core::access::Users;
 use keyfold_core::exchange::{Env, Exchange, Io, ServerInfo, Step};
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, Located, Physical, PlaceKind};
+use keyfold_core::layout::{Layout, Located, Physical, Place, PlaceKind, spill_name};
+use keyfold_core::mover::Mover;
 use keyfold_core::resp::{Protocol, Read, RequestReader};
 use keyfold_core::session::{Begun, Peer, Session};
 use keyfold_core::stats::Stats;
@@ -22,6 +23,8 @@ const SMALL_BYTES: usize = 20;
 pub struct World<'l> {
     server: FakeServer,
     layout: &'l Layout,
+    /// Moves keys between the clients' physical commands.
+    mover: Option<(Mover, Connection)>,
     info: ServerInfo,
     stats: Stats,
     users: Users,
@@ -35,6 +38,7 @@ impl<'l> World<'l> {
         Self {
             server: FakeServer::new(now_ms),
             layout,
+            mover: None,
             info: ServerInfo { name: "redis".to_owned(), version: "7.0.15".to_owned() },
             stats: Stats::new(layout.namespaces().len()),
             users: Users::open(),
@@ -69,10 +73,24 @@ impl<'l> World<'l> {
     /// # Errors
     /// A stored value that doesn't decode, or points to nothing.
     pub fn held(&self, key: &[u8]) -> Result<Held, String> {
-        let place = match self.layout.locate(key) {
-            Located::Placed(place) if place.kind == PlaceKind::Bucket => place,
-            Located::Placed(place) => return Ok(self.server.held(&place.physical).clone()),
-            Located::Plain | Located::Reserved => return Ok(self.server.held(key).clone()),
+        let spots = match self.layout.locate(key) {
+            Located::Placed(place) => vec![Some(place)],
+            Located::Plain | Located::Reserved => vec![None],
+            Located::Moving(moving) => vec![moving.new, moving.old],
+        };
+        let held = spots.iter().map(|place| self.held_at(key, place.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let mut held = held.into_iter().filter(|held| *held != Held::Nothing);
+        match (held.next(), held.next()) {
+            (Some(one), Some(other)) => Err(format!("{} is in two places: {one:?}, {other:?}", key.escape_ascii())),
+            (one, _) => Ok(one.unwrap_or(Held::Nothing)),
+        }
+    }
+
+    fn held_at(&self, key: &[u8], place: Option<&Place>) -> Result<Held, String> {
+        let place = match place {
+            Some(place) if place.kind == PlaceKind::Bucket => place,
+            Some(place) => return Ok(self.server.held(&place.physical).clone()),
+            None => return Ok(self.server.held(key).clone()),
         };
         let Some(stored) = self.server.field(&place.physical, &place.field) else { return Ok(Held::Nothing) };
         let frame = Frame::decode(stored).map_err(|error| format!("{}: {error}", key.escape_ascii()))?;
@@ -83,12 +101,53 @@ impl<'l> World<'l> {
             Body::Raw(bytes) => bytes.to_vec(),
             Body::Integer(number) => number.to_string().into_bytes(),
             Body::Coded { .. } => return Err(format!("{}: nothing writes codecs", key.escape_ascii())),
-            Body::Spill(nonce) => match self.server.held(&self.layout.spill_name(place.namespace, nonce, key)) {
+            Body::Spill(nonce) => match self.server.held(&spill_name(place.id, nonce, key)) {
                 Held::String(Entry { value, expires_at_ms: None }) => value.clone(),
                 other => return Err(format!("{} points to {other:?}", key.escape_ascii())),
             },
         };
         Ok(Held::String(Entry { value, expires_at_ms: frame.expires_at_ms }))
+    }
+
+    /// Serves another layout from now on, with a mover at work where its namespaces move.
+    pub fn serve(&mut self, layout: &'l Layout) {
+        self.layout = layout;
+        self.stats = Stats::new(layout.namespaces().len());
+        self.mover = layout.moving().next().map(|_| (Mover::new(b"*"), Connection::default()));
+    }
+
+    /// Lets the mover make one round trip; false once its walk is over.
+    ///
+    /// # Panics
+    /// Where the server refuses it, or a key can't be moved.
+    pub fn move_some(&mut self) -> bool {
+        let Some((mut mover, mut connection)) = self.mover.take() else { return false };
+        let mut wire = Vec::new();
+        let Some(count) = self.with_env(|env| mover.next(env, &mut wire)) else {
+            assert_eq!(mover.moved().left, vec![], "every key can be moved");
+            return false;
+        };
+        let replies: Vec<Vec<u8>> =
+            commands_in(&wire).iter().map(|command| self.server.run(&mut connection, command)).collect();
+        assert_eq!(replies.len(), count, "the mover said how many replies there will be");
+        self.with_env(|env| mover.handle_replies(&replies, env)).expect("the server refuses nothing");
+        self.mover = Some((mover, connection));
+        true
+    }
+
+    /// Moves what is still in old places, until there is nothing.
+    pub fn finish_move(&mut self) {
+        while self.move_some() {}
+        loop {
+            self.mover = Some((Mover::new(b"*"), Connection::default()));
+            let mut found = 0;
+            while self.move_some() {
+                found = self.mover.as_ref().map_or(found, |(mover, _)| mover.moved().found);
+            }
+            if found == 0 {
+                return;
+            }
+        }
     }
 
     /// That every field is some key's, and no stored value is over its namespace's limit.
@@ -212,12 +271,10 @@ impl Client {
         intruder: &mut Option<&mut Intruder<'_>>,
     ) -> Vec<Vec<u8>> {
         let mut replies = Vec::new();
-        let mut reader = RequestReader::default();
-        let mut rest = wire;
-        while !rest.is_empty() {
-            let Ok(Read::Request(end)) = reader.read(rest) else { panic!("no command: {}", rest.escape_ascii()) };
-            let command: Vec<Vec<u8>> = reader.args(rest).iter().map(|arg| arg.to_vec()).collect();
-            rest = &rest[end..];
+        for command in commands_in(wire) {
+            if !self.connection.in_transaction() {
+                world.move_some();
+            }
             if let Some(intruder) =
                 intruder.as_mut().filter(|intruder| intruder.after <= self.sent && intruder.reply.is_none())
                 && !self.connection.in_transaction()
@@ -229,4 +286,17 @@ impl Client {
         }
         replies
     }
+}
+
+/// The commands on a wire.
+fn commands_in(wire: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let mut reader = RequestReader::default();
+    let mut commands = Vec::new();
+    let mut rest = wire;
+    while !rest.is_empty() {
+        let Ok(Read::Request(end)) = reader.read(rest) else { panic!("no command: {}", rest.escape_ascii()) };
+        commands.push(reader.args(rest).iter().map(|arg| arg.to_vec()).collect());
+        rest = &rest[end..];
+    }
+    commands
 }

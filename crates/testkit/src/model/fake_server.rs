@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use keyfold_core::resp::{Answer, Protocol, Reply};
 use keyfold_core::string::{Call, Entry, Held, Space, finish, lookup};
+use sha1::Digest as _;
 
 type Args = Vec<Vec<u8>>;
 
@@ -15,6 +16,8 @@ pub struct FakeServer {
     /// How often each key was written, for WATCH.
     writes: BTreeMap<Vec<u8>, u64>,
     knows_script: bool,
+    /// The hash of the script that was loaded: the one for many groups, which alone is.
+    loaded: Option<Vec<u8>>,
 }
 
 /// What the server remembers of one connection.
@@ -40,7 +43,13 @@ impl Connection {
 impl FakeServer {
     /// An empty server at a time, in milliseconds since 1970.
     pub fn new(now_ms: i64) -> Self {
-        Self { strings: Space::new(now_ms), hashes: BTreeMap::new(), writes: BTreeMap::new(), knows_script: false }
+        Self {
+            strings: Space::new(now_ms),
+            hashes: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            knows_script: false,
+            loaded: None,
+        }
     }
 
     /// Moves the clock.
@@ -115,7 +124,16 @@ impl FakeServer {
 
     fn execute(&mut self, args: &[Vec<u8>], answer: &mut Answer<'_>) {
         match args[0].to_ascii_lowercase().as_slice() {
-            b"hget" | b"hmget" | b"hset" | b"hsetnx" | b"hincrby" | b"hdel" => self.hash_command(args, answer),
+            b"hget" | b"hmget" | b"hset" | b"hsetnx" | b"hincrby" | b"hdel" | b"hkeys" => {
+                self.hash_command(args, answer);
+            }
+            b"scan" => self.scan(answer),
+            b"script" => {
+                let sha = sha1::Sha1::digest(&args[2]).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                answer.bulk(sha.as_bytes());
+                self.loaded = Some(sha.into_bytes());
+            }
+            b"evalsha" if self.loaded.as_ref() == Some(&args[1]) => self.compare_and_set_each(args, answer),
             b"evalsha" if !self.knows_script => answer.error("NOSCRIPT No matching script. Please use EVAL."),
             b"eval" | b"evalsha" => {
                 self.knows_script = true;
@@ -142,6 +160,11 @@ impl FakeServer {
             }
             b"hsetnx" if self.field(key, &args[2]).is_some() => answer.integer(0),
             b"hsetnx" => answer.integer(i64::from(self.set_field(key, &args[2], &args[3]))),
+            b"hkeys" => {
+                let fields: Vec<&Vec<u8>> = self.hashes.get(key).into_iter().flat_map(BTreeMap::keys).collect();
+                answer.array(fields.len());
+                fields.into_iter().for_each(|field| answer.bulk(field));
+            }
             b"hdel" => {
                 let deleted = args[2..].iter().map(|field| i64::from(self.delete_field(key, field))).sum();
                 answer.integer(deleted);
@@ -183,6 +206,49 @@ impl FakeServer {
         };
         self.set_field(&args[1], &args[2], sum.to_string().as_bytes());
         answer.integer(sum);
+    }
+
+    /// SCAN, all at once.
+    fn scan(&self, answer: &mut Answer<'_>) {
+        let names: Vec<&[u8]> = self.hashes.keys().map(Vec::as_slice).chain(self.strings.keys()).collect();
+        answer.array(2);
+        answer.bulk(b"0");
+        answer.array(names.len());
+        names.into_iter().for_each(|name| answer.bulk(name));
+    }
+
+    /// What `compare_and_set_each.lua` does.
+    fn compare_and_set_each(&mut self, args: &[Vec<u8>], answer: &mut Answer<'_>) {
+        let (keys, rest) = split_count(&args[2..]);
+        let mut rest = &rest[keys..];
+        let mut changed = Vec::new();
+        let mut group = 0;
+        while !rest.is_empty() {
+            group += 1;
+            let (checks, after) = split_count(rest);
+            let (writes, after) = split_count(after);
+            rest = after;
+            let mut holds = true;
+            for _ in 0..checks {
+                let (len, command) = split_count(rest);
+                let (command, after) = command.split_at(len);
+                holds = holds && self.read(command, answer.protocol()) == after[0];
+                rest = &after[1..];
+            }
+            for _ in 0..writes {
+                let (len, command) = split_count(rest);
+                let (command, after) = command.split_at(len);
+                if holds {
+                    self.execute(command, &mut Answer::new(&mut Vec::new(), answer.protocol()));
+                }
+                rest = after;
+            }
+            if !holds {
+                changed.push(group);
+            }
+        }
+        answer.array(changed.len());
+        changed.into_iter().for_each(|group| answer.integer(group));
     }
 
     /// What `compare_and_set.lua` does.

@@ -19,9 +19,9 @@ mod steps;
 pub use client::{Client, Intruder, World};
 pub use fake_server::{Connection, FakeServer};
 pub use naive::{Naive, NaiveClient};
-pub use steps::{KEYS, LAYOUT, Step, Steps};
+pub use steps::{KEYS, LAYOUT, OTHER_LAYOUT, Step, Steps};
 
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_core::string::Held;
 
 /// When the story begins, in milliseconds since 1970.
@@ -32,19 +32,62 @@ const START_MS: i64 = 1_700_000_000_000;
 /// # Errors
 /// The shortest story found of what differs, or of what the fake server holds that no place decodes to.
 pub fn check(bytes: &[u8]) -> Result<(), String> {
+    let (first, bytes) = bytes.split_first().unwrap_or((&0, &[]));
     let mut drawn = Steps::new(bytes, START_MS);
     let resp3 = drawn.speaks_resp3();
+    let journey = Journey::drawn(*first)?;
     let steps: Vec<Step> = std::iter::from_fn(|| drawn.next_step()).collect();
-    tell(&steps, resp3).map_err(|why| shorten(steps, resp3, why))
+    tell(&steps, &journey, resp3).map_err(|why| shorten(steps, &journey, resp3, why))
+}
+
+/// What becomes of the layout while the story is told.
+#[derive(Debug)]
+struct Journey {
+    name: &'static str,
+    before: Layout,
+    moving: Layout,
+    after: Layout,
+    /// The shares of the steps, of 16, that come before the move begins and before it ends.
+    begins: usize,
+    ends: usize,
+}
+
+impl Journey {
+    fn drawn(byte: u8) -> Result<Self, String> {
+        let file = |text| LayoutFile::parse(text).map_err(|error| error.to_string());
+        let (plain, folded) = (Layout::default(), Layout::parse_file(LAYOUT).map_err(|error| error.to_string())?);
+        let ids: Vec<_> = folded.namespaces().iter().map(|namespace| namespace.id).collect();
+        let (name, before, planned) = match byte % 4 {
+            0 => ("settled", folded.clone(), folded.plan_fold(&file(LAYOUT)?)),
+            1 => ("folded", plain.clone(), plain.plan_fold(&file(LAYOUT)?)),
+            2 => ("unfolded", folded.clone(), folded.plan_unfold(&ids)),
+            _ => ("folded otherwise", folded.clone(), folded.plan_fold(&file(OTHER_LAYOUT)?)),
+        };
+        let planned = planned.map_err(|conflict| conflict.to_string())?;
+        let after = planned.layout.settled(&planned.moving);
+        let (begins, ends) = (usize::from(byte >> 2 & 7), 8 + usize::from(byte >> 5));
+        Ok(Self { name, before, moving: planned.layout, after, begins, ends })
+    }
+
+    /// The layout that is served from this step on, where it changes there.
+    fn turn(&self, at: usize, steps: usize) -> Option<&Layout> {
+        if at == self.begins * steps / 16 {
+            Some(&self.moving)
+        } else if at == self.ends * steps / 16 {
+            Some(&self.after)
+        } else {
+            None
+        }
+    }
 }
 
 /// Leaves out what the difference doesn't need.
-fn shorten(mut steps: Vec<Step>, resp3: bool, mut why: String) -> String {
+fn shorten(mut steps: Vec<Step>, journey: &Journey, resp3: bool, mut why: String) -> String {
     let mut at = steps.len();
     while at > 0 {
         at -= 1;
         let left_out = steps.remove(at);
-        match tell(&steps, resp3) {
+        match tell(&steps, journey, resp3) {
             Err(shorter) => why = shorter,
             Ok(()) => steps.insert(at, left_out),
         }
@@ -52,9 +95,8 @@ fn shorten(mut steps: Vec<Step>, resp3: bool, mut why: String) -> String {
     why
 }
 
-fn tell(steps: &[Step], resp3: bool) -> Result<(), String> {
-    let layout = Layout::parse_file(LAYOUT).map_err(|error| error.to_string())?;
-    let mut world = World::new(&layout, START_MS);
+fn tell(steps: &[Step], journey: &Journey, resp3: bool) -> Result<(), String> {
+    let mut world = World::new(&journey.before, START_MS);
     let mut clients = [Client::new(&world), Client::new(&world)];
     // What a plain server would hold by now.
     let mut naive = Naive::new(START_MS);
@@ -63,12 +105,21 @@ fn tell(steps: &[Step], resp3: bool) -> Result<(), String> {
         naive.speak_resp3();
     }
     for (at, step) in steps.iter().enumerate() {
+        if let Some(layout) = journey.turn(at, steps.len()) {
+            world.finish_move();
+            world.serve(layout);
+        }
         world.advance_to(step.now_ms);
         let seen = run(&mut world, &mut clients, step);
         let story = |why: String| {
-            let steps: Vec<String> = steps[..=at].iter().map(Step::to_string).collect();
+            let told: Vec<String> = steps[..=at].iter().map(Step::to_string).collect();
             let (reply, intruded) = (seen.0.escape_ascii(), seen.1.as_deref().unwrap_or_default().escape_ascii());
-            format!("{why}\n{}\nlast replies: {reply} {intruded}", steps.join("\n"))
+            format!(
+                "{why}\n{} in {} steps:\n{}\nlast replies: {reply} {intruded}",
+                journey.name,
+                steps.len(),
+                told.join("\n")
+            )
         };
         let candidates = naive.outcomes(step, &seen);
         if candidates.is_empty() {

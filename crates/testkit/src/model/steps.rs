@@ -22,6 +22,26 @@ bucket = { by = "id" }
 keys = "z:{path}"
 "#;
 
+/// The same templates, otherwise placed.
+pub const OTHER_LAYOUT: &str = r#"
+[[namespace]]
+keys = "s:{id:int}"
+bucket = { count = 3 }
+value_limit = 16
+
+[[namespace]]
+keys = "c:{id:hex}"
+placement = "zipped"
+
+[[namespace]]
+keys = "b:{id:int}:{part}"
+bucket = { count = 5 }
+
+[[namespace]]
+keys = "z:{path}"
+placement = "plain"
+"#;
+
 /// The keys that commands name: in buckets of each kind, zipped, plain, and two that stay plain because
 /// they are not what their template has.
 pub const KEYS: [&[u8]; 12] = [

@@ -1,0 +1,31 @@
+-- keyfold: for each group, run its writes if its reads still answer as they did. Answers the numbers of the
+-- groups, from 1, that were left alone because one of them did not.
+-- ARGV: each group: the number of its checks and of its writes; then checks and writes as in compare_and_set.lua.
+local at = 1
+local function run(call)
+  local count = tonumber(ARGV[at])
+  at = at + count + 1
+  return call(unpack(ARGV, at - count, at - 1))
+end
+local function skip() at = at + tonumber(ARGV[at]) + 1 end
+local function holds(found, expected)
+  if type(found) == 'table' then found = found.ok end
+  if type(found) == 'number' then return found == tonumber(string.sub(expected, 2)) end
+  return (found and '+' .. found or '-') == expected
+end
+local changed, group = {}, 0
+while at <= #ARGV do
+  group = group + 1
+  local checks, writes = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  at = at + 2
+  local unchanged = true
+  for _ = 1, checks do
+    if unchanged then unchanged = holds(run(redis.pcall), ARGV[at]) else skip() end
+    at = at + 1
+  end
+  if not unchanged then changed[#changed + 1] = group end
+  for _ = 1, writes do
+    if unchanged then run(redis.call) else skip() end
+  end
+end
+return changed

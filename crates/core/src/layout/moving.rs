@@ -1,0 +1,220 @@
+//! A namespace between two placements: how a move begins, turns round and ends.
+//!
+//! ```text
+//! settled as A ──▶ moving, from A to B ──▶ settled as B
+//!                        │    ▲
+//!                        ▼    │
+//!                  moving, from B to A
+//! ```
+//! Each arrow is an epoch of its own. *Plain* is a placement too: a namespace that is folded for the first time
+//! moves from plain, and one that is unfolded moves to it. While it moves, every key lies in one of two places;
+//! so turning round only says which of them is the new one.
+
+use super::merge::{Conflict, LayoutConflict, in_file, taken_keys, used_id};
+use super::{Epoch, FileNamespace, Layout, LayoutFile, Namespace, NamespaceId};
+use crate::placement::Placement;
+use crate::template::{Automaton, Relation, Template};
+
+/// Where the keys of a namespace lay before, while they are moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// The number in the physical names there; of no use where they are plain.
+    pub id: NamespaceId,
+    /// The rule that gave them their places.
+    pub placement: Placement,
+    /// Field bytes over which a key stayed plain.
+    pub field_limit: usize,
+}
+
+/// A move that can begin, or go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The layout to move under: the next epoch where anything differs, and otherwise the one in use.
+    pub layout: Layout,
+    /// The namespaces that move under it, by their ids there.
+    pub moving: Vec<NamespaceId>,
+}
+
+const BUSY: &str = "its keys are being moved to another placement; finish that with `keyfold fold`, or take it back with `keyfold unfold`";
+
+impl Namespace {
+    /// Whether its keys lie in two places at present.
+    pub fn is_moving(&self) -> bool {
+        self.former.is_some()
+    }
+
+    fn as_former(&self) -> Former {
+        Former { id: self.id, placement: self.placement.clone(), field_limit: self.field_limit }
+    }
+
+    /// Whether its keys lie, or will lie, where `wanted` says.
+    fn leads_to(&self, wanted: &FileNamespace) -> bool {
+        self.placement == wanted.placement
+            && (self.field_limit == wanted.field_limit || self.placement == Placement::Plain)
+    }
+
+    /// The other way round: what was new is old.
+    fn turned(&self, former: &Former) -> Self {
+        let Former { id, placement, field_limit } = former.clone();
+        Self { id, placement, field_limit, former: Some(self.as_former()), ..self.clone() }
+    }
+}
+
+impl Former {
+    fn leads_to(&self, wanted: &FileNamespace) -> bool {
+        self.placement == wanted.placement
+            && (self.field_limit == wanted.field_limit || self.placement == Placement::Plain)
+    }
+}
+
+impl Layout {
+    /// The move that brings the namespaces of `file` where the file says. Namespaces that the file doesn't name
+    /// stay as they are; a move that has begun goes on, or turns round.
+    ///
+    /// # Errors
+    /// What can't be, as in [`Layout::merge`]; a namespace that is on its way to somewhere else.
+    pub fn plan_fold(&self, file: &LayoutFile) -> Result<Move, LayoutConflict> {
+        let mut plan = Planner::new(self);
+        for wanted in &file.namespaces {
+            plan.bring(wanted);
+        }
+        plan.finish(self)
+    }
+
+    /// The move that makes the keys of these namespaces plain again.
+    ///
+    /// # Errors
+    /// A namespace that is on its way between two folded placements.
+    pub fn plan_unfold(&self, ids: &[NamespaceId]) -> Result<Move, LayoutConflict> {
+        let mut plan = Planner::new(self);
+        for namespace in self.namespaces.iter().filter(|namespace| ids.contains(&namespace.id)) {
+            let wanted = FileNamespace {
+                id: None,
+                template: namespace.template.clone(),
+                placement: Placement::Plain,
+                value_limit: namespace.value_limit,
+                field_limit: namespace.field_limit,
+                codec: namespace.codec.clone(),
+            };
+            plan.bring(&wanted);
+        }
+        plan.finish(self)
+    }
+
+    /// The layout once the namespaces with these ids have moved: they are settled. One that is plain is left out,
+    /// unless it keeps its keys from a wider one.
+    #[must_use]
+    pub fn settled(&self, ids: &[NamespaceId]) -> Self {
+        let mut namespaces = self.namespaces.clone();
+        for namespace in namespaces.iter_mut().filter(|namespace| ids.contains(&namespace.id)) {
+            namespace.former = None;
+        }
+        let all: Vec<Template> = namespaces.iter().map(|namespace| namespace.template.clone()).collect();
+        namespaces.retain(|namespace| {
+            let unfolded = ids.contains(&namespace.id) && namespace.placement == Placement::Plain;
+            !unfolded || all.iter().any(|wider| is_within(&namespace.template, wider))
+        });
+        Self::new(self.epoch.next(), self.next_id, namespaces)
+    }
+
+    /// The namespaces that are moving.
+    pub fn moving(&self) -> impl Iterator<Item = &Namespace> {
+        self.namespaces.iter().filter(|namespace| namespace.is_moving())
+    }
+}
+
+fn is_within(template: &Template, wider: &Template) -> bool {
+    !template.same_shape(wider) && Automaton::of(template).relation(&Automaton::of(wider)) == Relation::Within
+}
+
+impl Epoch {
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// Namespaces as they come to be, and what stands against it.
+struct Planner<'l> {
+    before: &'l Layout,
+    namespaces: Vec<Namespace>,
+    next_id: NamespaceId,
+    moving: Vec<NamespaceId>,
+    conflicts: Vec<Conflict>,
+}
+
+impl<'l> Planner<'l> {
+    fn new(before: &'l Layout) -> Self {
+        let (namespaces, next_id) = (before.namespaces.clone(), before.next_id);
+        Self { before, namespaces, next_id, moving: Vec::new(), conflicts: Vec::new() }
+    }
+
+    fn give_id(&mut self, wanted: Option<NamespaceId>) -> NamespaceId {
+        let id = wanted.unwrap_or(self.next_id);
+        self.next_id = self.next_id.max(NamespaceId(id.0.saturating_add(1)));
+        id
+    }
+
+    fn bring(&mut self, wanted: &FileNamespace) {
+        let known = self.namespaces.iter().position(|namespace| namespace.template.same_shape(&wanted.template));
+        match known {
+            Some(index) => self.change(index, wanted),
+            None => self.add(wanted),
+        }
+    }
+
+    /// A namespace that the layout doesn't have: its keys are plain.
+    fn add(&mut self, wanted: &FileNamespace) {
+        let refused = [used_id(self.before, wanted), taken_keys(self.before, wanted)];
+        if refused.iter().any(Option::is_some) {
+            return self.conflicts.extend(refused.into_iter().flatten());
+        }
+        let id = self.give_id(wanted.id);
+        let mut namespace = wanted.with_id(id);
+        if wanted.placement != Placement::Plain {
+            namespace.former = Some(Former { id, placement: Placement::Plain, field_limit: wanted.field_limit });
+            self.moving.push(id);
+        }
+        self.namespaces.push(namespace);
+    }
+
+    fn change(&mut self, index: usize, wanted: &FileNamespace) {
+        let known = self.namespaces[index].clone();
+        let kept = |id: NamespaceId, former: Option<Former>| Namespace { former, ..wanted.with_id(id) };
+        let changed = match &known.former {
+            former if known.leads_to(wanted) => kept(known.id, former.clone()),
+            Some(former) if former.leads_to(wanted) => known.turned(former),
+            Some(former) => {
+                let route =
+                    format!("{} to {}", former.placement.line(&known.template), known.placement.line(&known.template));
+                return self.conflicts.push(Conflict {
+                    keys: known.template.to_string(),
+                    in_use: format!("moving from {route}"),
+                    in_file: wanted.placement.line(&wanted.template),
+                    advice: BUSY,
+                });
+            }
+            None => kept(self.give_id(None), Some(known.as_former())),
+        };
+        if changed.is_moving() {
+            self.moving.push(changed.id);
+        }
+        self.namespaces[index] = changed;
+    }
+
+    fn finish(self, before: &Layout) -> Result<Move, LayoutConflict> {
+        if !self.conflicts.is_empty() {
+            return Err(LayoutConflict { epoch: before.epoch, conflicts: self.conflicts });
+        }
+        let epoch = if self.namespaces == before.namespaces { before.epoch } else { before.epoch.next() };
+        Ok(Move { layout: Layout::new(epoch, self.next_id, self.namespaces), moving: self.moving })
+    }
+}
+
+impl Namespace {
+    /// The file's namespace that has the same keys.
+    pub fn in_file<'f>(&self, file: &'f LayoutFile) -> Option<&'f FileNamespace> {
+        in_file(file, self)
+    }
+}

@@ -1,0 +1,311 @@
+//! The mover: brings every key of the namespaces that are moving from its old place to its new one.
+//!
+//! It walks one database by SCAN, a batch at a time; whoever drives it sends each batch, feeds the replies and
+//! rests in between. Each key is moved by one atomic step of the server: *if the old place still holds this and
+//! the new one nothing, write the new and take the old away*. Clients write in the same way, so that a key is in
+//! exactly one of its places at any moment, whoever comes first. It may stop anywhere, run twice, or run on two
+//! machines at once.
+//!
+//! ```text
+//! SCAN ─▶ names ─┬─▶ keys of their own ──────┐
+//!                └─▶ buckets ─▶ HGETALL ─▶ fields ─▶ both places read ─▶ compare and set ─▶ moved
+//!                                                    ▲                     │ changed meanwhile
+//!                                                    └─────────────────────┘
+//! ```
+
+use std::mem;
+
+use crate::exchange::load::{Key, Load, Loading};
+use crate::exchange::{CompareAndSet, Env, store};
+use crate::layout::{Layout, Located, NamespaceIndex, Physical};
+use crate::resp::{Reply, write_command};
+use crate::string::{Entry, Held};
+
+/// Keys read in one batch.
+const KEYS_AT_ONCE: usize = 512;
+
+/// Buckets opened in one batch.
+const BUCKETS_AT_ONCE: usize = 8;
+
+/// Keys moved by one call of the script: a server answers nobody else while it runs.
+const KEYS_A_CALL: usize = 32;
+
+/// Keys that stay are listed up to so many; the rest is counted.
+const LISTED: usize = 1000;
+
+/// What a walk has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Keys found in their old places.
+    pub found: u64,
+    /// Keys brought to their new ones.
+    pub moved: u64,
+    /// Expired values taken away.
+    pub expired: u64,
+    /// Keys that stay in their old places, with the reason: the first thousand.
+    pub left: Vec<(Vec<u8>, Left)>,
+    /// How many stay.
+    pub left_count: u64,
+}
+
+/// Why a key stays in its old place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It is no string, but of this type. It stays reachable as long as the namespace is moving.
+    OtherType(String),
+    /// The new place holds a value too: somebody wrote past keyfold. The new one counts.
+    InBoth,
+    /// What is stored can't be read.
+    Damaged(String),
+}
+
+/// What the replies to the batch that was sent last are.
+#[derive(Debug)]
+enum Sent {
+    Nothing,
+    Names,
+    Buckets(Vec<(NamespaceIndex, Vec<u8>)>),
+    Keys(Load),
+    /// Calls of the script, each with the keys it moves; before them the reply that loads it.
+    Moves(Vec<Vec<Vec<u8>>>),
+}
+
+/// A walk over one database.
+#[derive(Debug)]
+pub struct Mover {
+    pattern: Vec<u8>,
+    /// Where SCAN goes on; none once it is around.
+    cursor: Option<Vec<u8>>,
+    buckets: Vec<(NamespaceIndex, Vec<u8>)>,
+    keys: Vec<Vec<u8>>,
+    /// Keys that are ready to be moved.
+    groups: Vec<(Vec<u8>, CompareAndSet)>,
+    sent: Sent,
+    /// Commands that the load goes on with.
+    more: Option<(Vec<u8>, u32)>,
+    moved: Moved,
+}
+
+impl Mover {
+    /// A walk from the start. `pattern` is a glob that all physical names concerned match.
+    pub fn new(pattern: &[u8]) -> Self {
+        Self {
+            pattern: pattern.to_vec(),
+            cursor: Some(b"0".to_vec()),
+            buckets: Vec::new(),
+            keys: Vec::new(),
+            groups: Vec::new(),
+            sent: Sent::Nothing,
+            more: None,
+            moved: Moved::default(),
+        }
+    }
+
+    /// What it has done so far.
+    pub fn moved(&self) -> &Moved {
+        &self.moved
+    }
+
+    /// Writes the next batch of commands; how many replies they have, none at the end of the walk.
+    pub fn next(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> Option<usize> {
+        if let Some((commands, replies)) = self.more.take() {
+            wire.extend(commands);
+            return Some(replies as usize);
+        }
+        if !self.groups.is_empty() {
+            return Some(self.send_moves(wire));
+        }
+        if !self.keys.is_empty() {
+            let keys = self.keys.split_off(self.keys.len().saturating_sub(KEYS_AT_ONCE));
+            // What is read need not be of one moment: the script checks all of it once more.
+            let mut load = Load::new(env, keys.iter().map(Vec::as_slice)).watched();
+            let replies = load.send(wire);
+            self.sent = Sent::Keys(load);
+            return Some(replies as usize);
+        }
+        if !self.buckets.is_empty() {
+            let buckets = self.buckets.split_off(self.buckets.len().saturating_sub(BUCKETS_AT_ONCE));
+            buckets.iter().for_each(|(_, name)| write_command(wire, &[b"HKEYS", name]));
+            let replies = buckets.len();
+            self.sent = Sent::Buckets(buckets);
+            return Some(replies);
+        }
+        let cursor = self.cursor.as_ref()?;
+        let count = KEYS_AT_ONCE.to_string();
+        write_command(wire, &[b"SCAN", cursor, b"MATCH", &self.pattern, b"COUNT", count.as_bytes()]);
+        self.sent = Sent::Names;
+        Some(1)
+    }
+
+    fn send_moves(&mut self, wire: &mut Vec<u8>) -> usize {
+        CompareAndSet::send_load_each(wire);
+        let mut calls = Vec::new();
+        let mut groups = mem::take(&mut self.groups).into_iter().peekable();
+        while groups.peek().is_some() {
+            let (keys, moves): (Vec<_>, Vec<_>) = groups.by_ref().take(KEYS_A_CALL).unzip();
+            CompareAndSet::send_each(&moves, wire);
+            calls.push(keys);
+        }
+        let replies = calls.len() + 1;
+        self.sent = Sent::Moves(calls);
+        replies
+    }
+
+    /// Takes the replies to the last batch, in RESP2.
+    ///
+    /// # Errors
+    /// What the server said instead, such as that it is out of memory. What had been read is lost to this walk;
+    /// nothing is lost to the server, and another walk finds it.
+    pub fn handle_replies(&mut self, replies: &[Vec<u8>], env: &mut Env<'_>) -> Result<(), String> {
+        match mem::replace(&mut self.sent, Sent::Nothing) {
+            Sent::Nothing => Ok(()),
+            Sent::Names => replies.iter().try_for_each(|raw| self.take_names(raw, env)),
+            Sent::Buckets(buckets) => buckets
+                .iter()
+                .zip(replies)
+                .try_for_each(|((namespace, name), raw)| self.take_fields(*namespace, name, raw, env)),
+            Sent::Keys(load) => self.take_keys(load, replies, env),
+            Sent::Moves(calls) => {
+                let (loaded, replies) = replies.split_first().ok_or("no reply to SCRIPT LOAD")?;
+                refuse_error(loaded)?;
+                calls.into_iter().zip(replies).try_for_each(|(keys, raw)| self.take_moves(keys, raw))
+            }
+        }
+    }
+
+    fn take_names(&mut self, raw: &[u8], env: &Env<'_>) -> Result<(), String> {
+        let Reply::Array(mut parts) = parse(raw)? else { return Err("SCAN gave no list".to_owned()) };
+        let cursor = parts.next().and_then(Reply::bytes).unwrap_or(b"0");
+        self.cursor = (cursor != b"0").then(|| cursor.to_vec());
+        let Some(Reply::Array(names)) = parts.next() else { return Ok(()) };
+        for name in names.filter_map(Reply::bytes) {
+            match env.layout.read_physical(name) {
+                Physical::Plain => {
+                    if let Located::Moving(moving) = env.layout.locate(name)
+                        && moving.old.is_none()
+                    {
+                        self.keys.push(name.to_vec());
+                    }
+                }
+                Physical::Zipped { namespace, key } if is_old(env.layout, namespace, name) => self.keys.push(key),
+                Physical::Bucket(namespace) if is_old(env.layout, namespace, name) => {
+                    self.buckets.push((namespace, name.to_vec()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn take_fields(
+        &mut self,
+        namespace: NamespaceIndex,
+        bucket: &[u8],
+        raw: &[u8],
+        env: &Env<'_>,
+    ) -> Result<(), String> {
+        let Reply::Array(fields) = parse(raw)? else { return Err("HKEYS gave no list".to_owned()) };
+        for field in fields.filter_map(Reply::bytes) {
+            match env.layout.key_of(namespace, bucket, field) {
+                Some(key) => self.keys.push(key),
+                None => {
+                    let field = field.escape_ascii();
+                    self.leave(bucket, Left::Damaged(format!("its field '{field}' is the place of no key")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_keys(&mut self, mut load: Load, replies: &[Vec<u8>], env: &mut Env<'_>) -> Result<(), String> {
+        let mut wire = Vec::new();
+        for reply in replies {
+            match load.handle_reply(reply, env, &mut wire) {
+                Loading::Wait => {}
+                Loading::More(count) => self.more = Some((mem::take(&mut wire), count)),
+                Loading::Failed(error) => {
+                    refuse_error(&error)?;
+                    return Err(String::from_utf8_lossy(&error).into_owned());
+                }
+                Loading::Ready => load.keys().iter().try_for_each(|key| self.plan(key, env))?,
+            }
+        }
+        if self.more.is_some() {
+            self.sent = Sent::Keys(load);
+        }
+        Ok(())
+    }
+
+    /// Says what is to be done about one key, both of whose places have been read.
+    fn plan(&mut self, key: &Key, env: &mut Env<'_>) -> Result<(), String> {
+        let [new, old] = key.spots() else { return Ok(()) };
+        if !old.is_stored() {
+            // A client was quicker, or the key is gone.
+            return Ok(());
+        }
+        self.moved.found += 1;
+        if new.is_stored() {
+            self.leave(&key.logical, Left::InBoth);
+            return Ok(());
+        }
+        let held = match key.held() {
+            Ok(Held::Other(kind)) => {
+                self.leave(&key.logical, Left::OtherType(String::from_utf8_lossy(&kind).into_owned()));
+                return Ok(());
+            }
+            Ok(Held::String(Entry { expires_at_ms: Some(at), .. })) if at < env.now_ms => Held::Nothing,
+            Ok(held) => held,
+            Err(why) => {
+                self.leave(&key.logical, Left::Damaged(why));
+                return Ok(());
+            }
+        };
+        if held == Held::Nothing {
+            self.moved.expired += 1;
+        }
+        let mut writes = CompareAndSet::default();
+        store::plan_write(env, &mut writes, key, &held)?;
+        key.check(&mut writes);
+        self.groups.push((key.logical.clone(), writes));
+        Ok(())
+    }
+
+    fn take_moves(&mut self, keys: Vec<Vec<u8>>, raw: &[u8]) -> Result<(), String> {
+        let Reply::Array(changed) = parse(raw)? else { return Err("the script gave no list".to_owned()) };
+        let changed: Vec<usize> = changed
+            .filter_map(|number| match number {
+                Reply::Integer(number) => usize::try_from(number - 1).ok(),
+                _ => None,
+            })
+            .collect();
+        self.moved.moved += (keys.len() - changed.len().min(keys.len())) as u64;
+        self.moved.found -= changed.len() as u64;
+        self.keys.extend(keys.into_iter().enumerate().filter(|(at, _)| changed.contains(at)).map(|(_, key)| key));
+        Ok(())
+    }
+
+    fn leave(&mut self, key: &[u8], why: Left) {
+        self.moved.left_count += 1;
+        if self.moved.left.len() < LISTED {
+            self.moved.left.push((key.to_vec(), why));
+        }
+    }
+}
+
+/// Whether a physical name is of the old places of its namespace.
+fn is_old(layout: &Layout, namespace: NamespaceIndex, physical: &[u8]) -> bool {
+    let former = layout.namespace(namespace).former.as_ref();
+    former.is_some_and(|former| Some(former.id) == Layout::id_in(physical))
+}
+
+fn parse(raw: &[u8]) -> Result<Reply<'_>, String> {
+    refuse_error(raw)?;
+    Reply::parse(raw).map_err(|error| error.to_string())
+}
+
+fn refuse_error(raw: &[u8]) -> Result<(), String> {
+    match Reply::parse(raw) {
+        Ok(Reply::Error(text)) => Err(String::from_utf8_lossy(text).into_owned()),
+        _ => Ok(()),
+    }
+}
