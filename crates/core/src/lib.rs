@@ -21,6 +21,7 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod access;
+pub mod change;
 pub mod command;
 pub mod exchange;
 pub mod frame;

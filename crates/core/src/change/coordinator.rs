@@ -1,0 +1,254 @@
+//! A coordinator: it replaces the layout at a moment when nobody serves the one before.
+
+use super::member::read_time;
+use super::words::{Announcement, Attempt, LeaseView, Phase, Stance, parse};
+use super::{ANNOUNCED_MS, CHANGE_KEY, HOLD_MS, LEASES_KEY};
+use crate::exchange::CompareAndSet;
+use crate::layout::{Epoch, STORED_KEY};
+use crate::resp::{Reply, write_command};
+
+/// So many announcements, of both kinds, are made before it gives up.
+const MAX_ATTEMPTS: u32 = 16;
+
+/// How long members have to say that they are ready, in milliseconds: more than a lease, so that one that is gone
+/// has been evicted by then.
+const READY_MS: i64 = 15_000;
+
+/// What a coordinator is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// Ask again in so many milliseconds.
+    Wait(u64),
+    /// Send [`Coordinator::announce`].
+    Announce(Announcement),
+    /// Send [`Coordinator::evict`], and where it is carried out have the server close the connections that are
+    /// named for this member; then ask again.
+    Evict(LeaseView),
+    /// Send [`Coordinator::activate`].
+    Activate,
+    /// The new layout is in force.
+    Done,
+    /// It can't be.
+    GiveUp(Obstacle),
+}
+
+/// Why a change can't be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    /// Another coordinator is at work.
+    #[error("another change of the layout is under way (`GET keyfold:change`); try again when it is over")]
+    Busy,
+    /// Somebody else replaced the layout.
+    #[error(
+        "the server's layout was changed by somebody else meanwhile; look at it with `keyfold layout show`, then try again"
+    )]
+    Changed,
+    /// Members don't say that they are ready.
+    #[error("these keyfold processes don't answer: {}; stop them, or wait until their leases end, and try again", .0.join(", "))]
+    NotReady(Vec<String>),
+    /// Members never stood still together.
+    #[error("these keyfold processes could not stop for a moment, as requests under way took too long: {}; try again when they are less busy", .0.join(", "))]
+    NotHeld(Vec<String>),
+}
+
+/// A change under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Coordinator {
+    change: u64,
+    from: Epoch,
+    to: Epoch,
+    /// The try under way.
+    attempt: u32,
+    since_ms: i64,
+    began_ms: Option<i64>,
+    seen: Seen,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Seen {
+    now_ms: i64,
+    leases: Vec<LeaseView>,
+    announcement: Option<Vec<u8>>,
+    layout: Option<Vec<u8>>,
+    epoch: Epoch,
+}
+
+impl Coordinator {
+    /// A change from the epoch in force to the next. `change` is a number that is never drawn twice.
+    pub fn new(change: u64, from: Epoch, to: Epoch) -> Self {
+        Self { change, from, to, attempt: 0, since_ms: 0, began_ms: None, seen: Seen::default() }
+    }
+
+    /// Asks the server what there is to see; how many replies that has.
+    pub fn ask(&self, wire: &mut Vec<u8>) -> usize {
+        write_command(wire, &[b"MULTI"]);
+        write_command(wire, &[b"TIME"]);
+        write_command(wire, &[b"HGETALL", LEASES_KEY]);
+        write_command(wire, &[b"GET", CHANGE_KEY]);
+        write_command(wire, &[b"GET", STORED_KEY]);
+        write_command(wire, &[b"EXEC"]);
+        6
+    }
+
+    /// Takes the replies to [`Self::ask`], in RESP2. `epoch_of` reads a layout's epoch out of its text.
+    ///
+    /// # Errors
+    /// What the server said instead.
+    pub fn see(&mut self, replies: &[Vec<u8>], epoch_of: impl FnOnce(Option<&[u8]>) -> Epoch) -> Result<(), String> {
+        if let Some(error) = replies.iter().find(|raw| raw.starts_with(b"-")) {
+            return Err(String::from_utf8_lossy(error).trim_end().to_owned());
+        }
+        let Some(Ok(Reply::Array(mut parts))) = replies.last().map(|raw| Reply::parse(raw)) else {
+            return Err("no answer to EXEC".to_owned());
+        };
+        let now_ms = parts.next().and_then(read_time).ok_or("no time")?;
+        let mut leases = Vec::new();
+        if let Some(Reply::Array(mut pairs)) = parts.next() {
+            while let (Some(Reply::Bulk(member)), Some(Reply::Bulk(text))) = (pairs.next(), pairs.next()) {
+                leases.push(LeaseView { member: member.to_vec(), lease: parse(text), text: text.to_vec() });
+            }
+        }
+        let mut bytes = || parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
+        let (announcement, layout) = (bytes(), bytes());
+        let epoch = epoch_of(layout.as_deref());
+        self.look(now_ms, leases, announcement, epoch);
+        self.seen.layout = layout;
+        Ok(())
+    }
+
+    /// The same from what is known already, for who has it otherwise.
+    pub fn look(&mut self, now_ms: i64, leases: Vec<LeaseView>, announcement: Option<Vec<u8>>, epoch: Epoch) {
+        self.began_ms.get_or_insert(now_ms);
+        self.seen = Seen { now_ms, leases, announcement, layout: self.seen.layout.take(), epoch };
+    }
+
+    /// What is to be done about what it saw.
+    pub fn decide(&self) -> Course {
+        let Seen { now_ms, leases, announcement, epoch, .. } = &self.seen;
+        if *epoch == self.to {
+            return Course::Done;
+        }
+        if *epoch != self.from {
+            return Course::GiveUp(Obstacle::Changed);
+        }
+        let announced: Option<Announcement> = announcement.as_deref().and_then(parse);
+        if announcement.is_some() && announced.is_none_or(|announced| announced.attempt.change != self.change) {
+            return self.unless_late(Obstacle::Busy);
+        }
+        let ended = |view: &&LeaseView| view.lease.as_ref().is_none_or(|lease| lease.until_ms < *now_ms);
+        if let Some(view) = leases.iter().find(ended) {
+            return Course::Evict(view.clone());
+        }
+        let Some(announced) = announced.filter(|announced| announced.attempt.number == self.attempt) else {
+            return self.next_phase(Phase::Prepare);
+        };
+        let lagging = self.lagging(&announced);
+        match announced.phase {
+            Phase::Prepare if lagging.is_empty() => self.next_phase(Phase::Hold),
+            Phase::Prepare => self.unless_late(Obstacle::NotReady(lagging)),
+            Phase::Hold if lagging.is_empty() => Course::Activate,
+            Phase::Hold if now_ms - self.since_ms < HOLD_MS => Course::Wait(1),
+            Phase::Hold if self.attempt < MAX_ATTEMPTS => self.next_phase(Phase::Prepare),
+            Phase::Hold => Course::GiveUp(Obstacle::NotHeld(lagging)),
+        }
+    }
+
+    /// The members that haven't done yet what is announced.
+    fn lagging(&self, announced: &Announcement) -> Vec<String> {
+        let done = |view: &LeaseView| {
+            view.lease.as_ref().is_some_and(|lease| {
+                lease.epoch == self.from
+                    && match announced.phase {
+                        Phase::Prepare => lease.stance == Stance::Ready(announced.attempt),
+                        Phase::Hold => lease.stance == Stance::Held(announced.attempt),
+                    }
+            })
+        };
+        let lagging = self.seen.leases.iter().filter(|view| !done(view));
+        lagging
+            .map(|view| match &view.lease {
+                Some(lease) if !lease.who.is_empty() => lease.who.clone(),
+                _ => view.member.escape_ascii().to_string(),
+            })
+            .collect()
+    }
+
+    fn unless_late(&self, obstacle: Obstacle) -> Course {
+        let late = self.seen.now_ms - self.began_ms.unwrap_or(self.seen.now_ms) > READY_MS;
+        if late { Course::GiveUp(obstacle) } else { Course::Wait(3) }
+    }
+
+    fn next_phase(&self, phase: Phase) -> Course {
+        let attempt = Attempt { change: self.change, number: self.attempt + 1 };
+        Course::Announce(Announcement { attempt, phase, to: self.to })
+    }
+
+    /// Appends the atomic step that announces; it has one reply, see [`Self::announced`].
+    pub fn announce(&self, announcement: &Announcement, wire: &mut Vec<u8>) {
+        let mut step = CompareAndSet::default();
+        step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
+        let text = announcement.to_string();
+        step.write(&[b"SET", CHANGE_KEY, text.as_bytes(), b"PX", ANNOUNCED_MS.to_string().as_bytes()]);
+        step.send_with_text(wire);
+    }
+
+    /// The step came back; true where it was carried out.
+    ///
+    /// # Errors
+    /// What the server said instead.
+    pub fn announced(&mut self, announcement: &Announcement, reply: &[u8]) -> Result<bool, String> {
+        let carried_out = carried_out(reply)?;
+        if carried_out {
+            self.has_announced(announcement);
+        }
+        Ok(carried_out)
+    }
+
+    /// The announcement is made.
+    pub fn has_announced(&mut self, announcement: &Announcement) {
+        self.attempt = announcement.attempt.number;
+        self.since_ms = self.seen.now_ms;
+    }
+
+    /// Appends the atomic step that removes a member's lease; it has one reply, 1 where it was carried out.
+    pub fn evict(&self, view: &LeaseView, wire: &mut Vec<u8>) {
+        let mut step = CompareAndSet::default();
+        step.check(&[b"HGET", LEASES_KEY, &view.member], Some(&view.text));
+        step.write(&[b"HDEL", LEASES_KEY, &view.member]);
+        step.send_with_text(wire);
+    }
+
+    /// Appends the atomic step that puts the new layout in force: only while every lease there is says, word for
+    /// word, what was seen. It has one reply, 1 where it was carried out.
+    pub fn activate(&self, layout: &[u8], wire: &mut Vec<u8>) {
+        let mut step = CompareAndSet::default();
+        step.check(&[b"GET", STORED_KEY], self.seen.layout.as_deref());
+        step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
+        step.check(&[b"HLEN", LEASES_KEY], Some(self.seen.leases.len().to_string().as_bytes()));
+        for view in &self.seen.leases {
+            step.check(&[b"HGET", LEASES_KEY, &view.member], Some(&view.text));
+        }
+        step.write(&[b"SET", STORED_KEY, layout]);
+        step.write(&[b"DEL", CHANGE_KEY]);
+        step.send_with_text(wire);
+    }
+
+    /// Appends the atomic step that takes the announcement back, for a coordinator that gives up; one reply.
+    pub fn withdraw(&self, wire: &mut Vec<u8>) {
+        let mut step = CompareAndSet::default();
+        step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
+        step.write(&[b"DEL", CHANGE_KEY]);
+        step.send_with_text(wire);
+    }
+}
+
+/// Whether an atomic step was carried out.
+///
+/// # Errors
+/// What the server said instead.
+pub(super) fn carried_out(reply: &[u8]) -> Result<bool, String> {
+    match Reply::parse(reply) {
+        Ok(Reply::Integer(done)) => Ok(done == 1),
+        _ => Err(String::from_utf8_lossy(reply).trim_end().to_owned()),
+    }
+}

@@ -1,0 +1,234 @@
+//! A member: a proxy, or a tool that writes, in the eyes of a layout's change.
+//!
+//! | it | and sees | then it |
+//! | --- | --- | --- |
+//! | serves | its lease gone, or another epoch in force | stops |
+//! | serves | *hold* | stops, and gives up where what is under way takes too long |
+//! | serves | *prepare* | writes *ready* |
+//! | serves | nothing | renews *using* from time to time |
+//! | has stopped | no lease, or another epoch in force | writes *using* it, and serves it |
+//! | has stopped | *hold*, and has patience | writes *held* |
+//! | has stopped | anything else | writes *using* the epoch before, and serves it |
+//!
+//! Every write is atomic with a check that the lease and the layout are still what it has seen.
+
+use super::words::{Announcement, Attempt, Lease, Phase, Stance, parse};
+use super::{CHANGE_KEY, LEASE_MS, LEASES_KEY, PATIENCE_MS};
+use crate::exchange::CompareAndSet;
+use crate::layout::{Epoch, STORED_KEY};
+use crate::resp::{Reply, write_command};
+
+/// How often the server is asked while nothing happens, in milliseconds.
+const CALM_MS: u64 = 1_000;
+/// How often while a change is announced: this is most of the pause that clients see.
+const BUSY_MS: u64 = 3;
+
+/// What a member is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Nothing, until it asks again.
+    Rest,
+    /// Begin no request any more, and say by [`Member::stopped`] when none is under way, or by
+    /// [`Member::go_on`] that they take too long.
+    Stop,
+    /// Send [`Member::write`], and say what came of it.
+    Write(Lease),
+}
+
+/// A member.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    id: Vec<u8>,
+    who: String,
+    /// The epoch it serves; none while it has stopped.
+    serving: Option<Epoch>,
+    /// Since when it has stopped, by the server's clock.
+    stopped_ms: i64,
+    /// The try that it doesn't hold its clients back for any more.
+    withdrawn: Option<Attempt>,
+    /// What it saw last.
+    seen: Seen,
+}
+
+/// What a member sees in the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Seen {
+    now_ms: i64,
+    lease: Option<Vec<u8>>,
+    announcement: Option<Announcement>,
+    layout: Option<Vec<u8>>,
+    /// The epoch of that layout; 0 where there is none.
+    epoch: Epoch,
+}
+
+impl Member {
+    /// A member that serves nothing yet. `id` is its own for ever; `who` says to people who it is.
+    pub fn new(id: &[u8], who: &str) -> Self {
+        let who = who.split_whitespace().collect();
+        Self { id: id.to_vec(), who, serving: None, stopped_ms: 0, withdrawn: None, seen: Seen::default() }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &[u8] {
+        &self.id
+    }
+
+    /// The epoch it serves; none while it has stopped.
+    pub fn serving(&self) -> Option<Epoch> {
+        self.serving
+    }
+
+    /// The text of the layout that was in force when it looked last.
+    pub fn layout_text(&self) -> Option<&[u8]> {
+        self.seen.layout.as_deref()
+    }
+
+    /// In how many milliseconds it should ask again.
+    pub fn rest_ms(&self) -> u64 {
+        if self.serving.is_none() || self.seen.announcement.is_some() { BUSY_MS } else { CALM_MS }
+    }
+
+    /// Asks the server what there is to see; how many replies that has.
+    pub fn ask(&self, wire: &mut Vec<u8>) -> usize {
+        write_command(wire, &[b"MULTI"]);
+        write_command(wire, &[b"TIME"]);
+        write_command(wire, &[b"HGET", LEASES_KEY, &self.id]);
+        write_command(wire, &[b"GET", CHANGE_KEY]);
+        write_command(wire, &[b"GET", STORED_KEY]);
+        write_command(wire, &[b"EXEC"]);
+        6
+    }
+
+    /// Takes the replies to [`Self::ask`], in RESP2. `epoch_of` reads a layout's epoch out of its text: the one
+    /// that counts, where the text can't be served.
+    ///
+    /// # Errors
+    /// What the server said instead.
+    pub fn see(&mut self, replies: &[Vec<u8>], epoch_of: impl FnOnce(Option<&[u8]>) -> Epoch) -> Result<(), String> {
+        let error = replies.iter().find(|raw| raw.starts_with(b"-"));
+        if let Some(error) = error {
+            return Err(String::from_utf8_lossy(error).trim_end().to_owned());
+        }
+        let Some(Ok(Reply::Array(mut parts))) = replies.last().map(|raw| Reply::parse(raw)) else {
+            return Err("no answer to EXEC".to_owned());
+        };
+        let now_ms = parts.next().and_then(read_time).ok_or("no time")?;
+        let mut bytes = || parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
+        let (lease, announcement, layout) = (bytes(), bytes(), bytes());
+        let announcement = announcement.and_then(|text| parse(&text));
+        let epoch = epoch_of(layout.as_deref());
+        self.look(now_ms, lease, announcement, epoch);
+        self.seen.layout = layout;
+        Ok(())
+    }
+
+    /// The same from what is known already, for who has it otherwise.
+    pub fn look(&mut self, now_ms: i64, lease: Option<Vec<u8>>, announcement: Option<Announcement>, epoch: Epoch) {
+        self.seen = Seen { now_ms, lease, announcement, layout: self.seen.layout.take(), epoch };
+    }
+
+    /// What is to be done about what it saw.
+    pub fn decide(&self) -> Act {
+        let lease: Option<Lease> = self.seen.lease.as_deref().and_then(parse);
+        let announced = self.seen.announcement.filter(|announcement| self.withdrawn != Some(announcement.attempt));
+        let hold = announced.filter(|announcement| announcement.phase == Phase::Hold);
+        let Some(serving) = self.serving else { return self.decide_stopped(lease.as_ref(), hold) };
+        match lease {
+            None => Act::Stop,
+            Some(_) if self.seen.epoch != serving || hold.is_some() => Act::Stop,
+            Some(lease) => {
+                let stance = announced.map_or(Stance::Using, |announcement| Stance::Ready(announcement.attempt));
+                self.write_unless_written(&lease, serving, stance)
+            }
+        }
+    }
+
+    fn decide_stopped(&self, lease: Option<&Lease>, hold: Option<Announcement>) -> Act {
+        match (lease, hold) {
+            (Some(lease), Some(hold)) if lease.epoch == self.seen.epoch && self.has_patience() => {
+                self.write_unless_written(lease, lease.epoch, Stance::Held(hold.attempt))
+            }
+            _ => Act::Write(self.renewed(self.seen.epoch, Stance::Using)),
+        }
+    }
+
+    /// A lease that says so already is left alone while it is young: a coordinator counts on its very words.
+    fn write_unless_written(&self, lease: &Lease, epoch: Epoch, stance: Stance) -> Act {
+        let young = lease.until_ms - self.seen.now_ms > LEASE_MS * 3 / 4;
+        if young && lease.epoch == epoch && lease.stance == stance {
+            return Act::Rest;
+        }
+        Act::Write(self.renewed(epoch, stance))
+    }
+
+    /// The try that it is asked to stop for.
+    fn asked_to_stop(&self) -> Option<Attempt> {
+        let announced = self.seen.announcement.filter(|announcement| announcement.phase == Phase::Hold);
+        announced.map(|announcement| announcement.attempt)
+    }
+
+    fn has_patience(&self) -> bool {
+        self.seen.now_ms - self.stopped_ms < PATIENCE_MS
+    }
+
+    fn renewed(&self, epoch: Epoch, stance: Stance) -> Lease {
+        Lease { epoch, stance, until_ms: self.seen.now_ms + LEASE_MS, who: self.who.clone() }
+    }
+
+    /// It begins no request any more, and none is under way.
+    pub fn stopped(&mut self) {
+        self.serving = None;
+        self.stopped_ms = self.seen.now_ms;
+    }
+
+    /// It goes on: what was under way when it was to stop takes too long. It has not said that it had stopped.
+    pub fn go_on(&mut self) {
+        self.withdrawn = self.asked_to_stop();
+    }
+
+    /// Appends the atomic step that writes the lease; it has one reply, see [`Self::written`].
+    pub fn write(&self, lease: &Lease, wire: &mut Vec<u8>) {
+        let mut step = CompareAndSet::default();
+        step.check(&[b"HGET", LEASES_KEY, &self.id], self.seen.lease.as_deref());
+        step.check(&[b"GET", STORED_KEY], self.seen.layout.as_deref());
+        step.write(&[b"HSET", LEASES_KEY, &self.id, lease.to_string().as_bytes()]);
+        step.send_with_text(wire);
+    }
+
+    /// The step came back: true where it was carried out, and it serves from now on what the lease says.
+    ///
+    /// # Errors
+    /// What the server said instead.
+    pub fn written(&mut self, lease: &Lease, reply: &[u8]) -> Result<bool, String> {
+        match Reply::parse(reply) {
+            Ok(Reply::Integer(1)) => {
+                self.wrote(lease);
+                Ok(true)
+            }
+            Ok(Reply::Integer(_)) => Ok(false),
+            _ => Err(String::from_utf8_lossy(reply).trim_end().to_owned()),
+        }
+    }
+
+    /// The lease is written.
+    pub fn wrote(&mut self, lease: &Lease) {
+        self.seen.lease = Some(lease.to_string().into_bytes());
+        if self.serving.is_none() && lease.stance == Stance::Using {
+            self.serving = Some(lease.epoch);
+            self.withdrawn = self.asked_to_stop();
+        }
+    }
+
+    /// Appends the command that gives the lease back, for a member that ends; it has one reply.
+    pub fn leave(&self, wire: &mut Vec<u8>) {
+        write_command(wire, &[b"HDEL", LEASES_KEY, &self.id]);
+    }
+}
+
+/// The reply to TIME, in milliseconds since 1970.
+pub(super) fn read_time(reply: Reply<'_>) -> Option<i64> {
+    let Reply::Array(mut parts) = reply else { return None };
+    let mut number = || std::str::from_utf8(parts.next()?.bytes()?).ok()?.parse::<i64>().ok();
+    let (seconds, micros) = (number()?, number()?);
+    seconds.checked_mul(1000)?.checked_add(micros / 1000)
+}
