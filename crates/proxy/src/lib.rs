@@ -37,6 +37,7 @@ pub mod config;
 mod folding;
 mod inbox;
 mod listen;
+mod membership;
 mod nonce;
 mod outbox;
 mod proxy;

@@ -12,8 +12,9 @@ use tokio_rustls::rustls::ClientConfig;
 
 use crate::address::{ListenAddress, Route};
 use crate::config::Config;
-use crate::folding::{self, Folding};
+use crate::folding::Folding;
 use crate::listen::{self, Listener, Room};
+use crate::membership::{self, Membership};
 use crate::shutdown::{Phase, Signals, Stopper};
 use crate::stats::{Stats, Totals};
 use crate::sweep;
@@ -94,13 +95,15 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     }
     let config = Arc::new(config);
     let (stopper, phase) = Stopper::new();
+    let membership = Arc::new(Membership::new(config.worker_count())?);
     let (folding_sender, folding) = watch::channel(Arc::new(Folding::new(Arc::clone(&config.layout))));
     let room = Room::new(config.worker_count(), config.limits.max_clients);
     let mut handle = Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], folding };
     for _ in 0..config.worker_count() {
-        handle.spawn_worker(&config, server_tls.clone(), phase.clone())?;
+        handle.spawn_worker(&config, server_tls.clone(), phase.clone(), &membership)?;
     }
-    handle.spawn(folding::keep(handle.workers.clone(), folding_sender));
+    let who = format!("pid:{},listen:{}", std::process::id(), shown(&handle.addresses));
+    handle.spawn(membership::keep(membership, who, handle.workers.clone(), folding_sender));
     if config.sweep.fields_per_second > 0 {
         handle.spawn(sweep::sweep(Arc::clone(&config)));
     }
@@ -119,6 +122,11 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
     let ended = handle.join();
     tracing::info!("stopped");
     ended
+}
+
+/// The addresses in a word, for a lease.
+fn shown(addresses: &[ListenAddress]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn bind_all(config: &Config) -> Result<(Vec<Listener>, Vec<ListenAddress>), StartError> {
@@ -235,14 +243,16 @@ impl Handle {
         config: &Arc<Config>,
         server_tls: Option<Arc<ClientConfig>>,
         phase: watch::Receiver<Phase>,
+        membership: &Arc<Membership>,
     ) -> Result<(), StartError> {
+        let membership = Arc::clone(membership);
         let (sender, orders) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::default());
         let (config, counted) = (Arc::clone(config), Arc::clone(&stats));
         let folding = Arc::clone(&self.folding.borrow());
         let thread = std::thread::Builder::new().name(format!("keyfold-{}", self.workers.len())).spawn(move || {
             // Made on its thread, where it stays: a worker holds what can't move to another.
-            let worker = Worker::new(config, server_tls, counted, folding).map_err(io::Error::other)?;
+            let worker = Worker::new(config, server_tls, counted, folding, membership).map_err(io::Error::other)?;
             worker::run(worker, orders, phase)
         })?;
         self.workers.push(sender);

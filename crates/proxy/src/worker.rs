@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::folding::Folding;
 use crate::inbox::SCRATCH_BYTES;
 use crate::listen::{Arrival, greet};
+use crate::membership::Membership;
 use crate::nonce::Nonces;
 use crate::shutdown::Phase;
 use crate::stats::Stats;
@@ -71,6 +72,10 @@ pub(crate) struct Worker {
     pub(crate) folding: RefCell<Arc<Folding>>,
     /// No request begins.
     pub(crate) paused: Cell<bool>,
+    /// What allows requests to begin at all.
+    pub(crate) membership: Arc<Membership>,
+    /// Clients that have gone while requests of theirs were under way.
+    pub(crate) leaving: RefCell<Vec<Rc<Client>>>,
     server_tls: Option<Arc<ClientConfig>>,
     /// The last client has gone.
     empty: Notify,
@@ -82,6 +87,7 @@ impl Worker {
         server_tls: Option<Arc<ClientConfig>>,
         stats: Arc<Stats>,
         folding: Arc<Folding>,
+        membership: Arc<Membership>,
     ) -> Result<Self, getrandom::Error> {
         Ok(Self {
             config,
@@ -96,6 +102,8 @@ impl Worker {
             stats,
             folding: RefCell::new(folding),
             paused: Cell::new(false),
+            membership,
+            leaving: RefCell::default(),
             server_tls,
             empty: Notify::new(),
         })
@@ -124,7 +132,9 @@ impl Worker {
 
     pub(crate) fn forget_client(&self, key: usize) {
         let mut clients = self.clients.borrow_mut();
-        clients.try_remove(key);
+        if let Some(client) = clients.try_remove(key).filter(|client| !client.is_quiet()) {
+            self.leaving.borrow_mut().push(client);
+        }
         if clients.is_empty() {
             self.empty.notify_one();
         }
@@ -139,6 +149,7 @@ impl Worker {
         for (_, client) in self.clients.borrow().iter() {
             client.check(tick, idle, stall);
         }
+        self.leaving.borrow_mut().retain(|client| !client.is_quiet());
         self.lanes.check(tick, ticks(timeouts.server));
         if tick.is_multiple_of(WARN_TICKS) {
             self.folding.borrow().warn_of_spills();
@@ -191,6 +202,7 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
         spawn_order(order, &worker);
     }
     drain(&worker, &mut phase).await;
+    worker.membership.leave(&worker).await;
 }
 
 fn spawn_order(order: Order, worker: &Rc<Worker>) {

@@ -218,11 +218,6 @@ impl Member {
             self.withdrawn = self.asked_to_stop();
         }
     }
-
-    /// Appends the command that gives the lease back, for a member that ends; it has one reply.
-    pub fn leave(&self, wire: &mut Vec<u8>) {
-        write_command(wire, &[b"HDEL", LEASES_KEY, &self.id]);
-    }
 }
 
 /// The reply to TIME, in milliseconds since 1970.

@@ -1,9 +1,8 @@
--- keyfold: FLUSHDB or FLUSHALL that leaves keyfold's own keys. KEYS: those, in database 0. ARGV: the command.
-local kept = {}
+-- keyfold: FLUSHDB or FLUSHALL that leaves keyfold's own keys. KEYS: the layout and the leases, in database 0.
+-- ARGV: the command.
 redis.call('SELECT', '0')
-for index, key in ipairs(KEYS) do kept[index] = redis.call('GET', key) end
+local layout, leases = redis.call('GET', KEYS[1]), redis.call('HGETALL', KEYS[2])
 redis.call(unpack(ARGV))
-for index, key in ipairs(KEYS) do
-  if kept[index] then redis.call('SET', key, kept[index]) end
-end
+if layout then redis.call('SET', KEYS[1], layout) end
+if #leases > 0 then redis.call('HSET', KEYS[2], unpack(leases)) end
 return redis.status_reply('OK')

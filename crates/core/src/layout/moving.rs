@@ -117,6 +117,27 @@ impl Layout {
         Self::new(self.epoch.next(), self.next_id, namespaces)
     }
 
+    /// Whether every key that may lie somewhere under `before` is looked for there under this layout too, so that
+    /// clients may go from the one to the other.
+    ///
+    /// # Errors
+    /// What would be lost from sight.
+    pub fn follows(&self, before: &Self) -> Result<(), String> {
+        for old in before.namespaces.iter().filter(|old| old.placement != Placement::Plain) {
+            let template = &old.template;
+            let Some(new) = self.namespaces.iter().find(|new| new.template.same_shape(template)) else {
+                return Err(format!("keys of {template} are folded, and the namespace is gone"));
+            };
+            let here = (new.id, &new.placement, new.field_limit);
+            let there = new.former.as_ref().map(|former| (former.id, &former.placement, former.field_limit));
+            let rule = (old.id, &old.placement, old.field_limit);
+            if here != rule && there != Some(rule) {
+                return Err(format!("keys of {template} that are folded now would lie elsewhere"));
+            }
+        }
+        Ok(())
+    }
+
     /// The namespaces that are moving.
     pub fn moving(&self) -> impl Iterator<Item = &Namespace> {
         self.namespaces.iter().filter(|namespace| namespace.is_moving())

@@ -1,5 +1,6 @@
 //! Starts a request whose plan has been met.
 
+use crate::change::LEASES_KEY;
 use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction, Watch};
 use crate::exchange::{
@@ -127,7 +128,7 @@ impl Session {
                 pass_on(args, raw, io);
                 sent(Kind::Wait { written: false }, 2, true)
             }
-            Route::Keyspace(command) => self.begin_keyspace(*command, args, raw, env, io),
+            Route::Keyspace(command) => self.begin_keyspace(*command, args, raw, io),
             Route::Select { database } => self.begin_select(*database, args, io),
             Route::Watch => {
                 let watch = Watch::start(&args[1..], env, io.wire);
@@ -375,7 +376,6 @@ impl Session {
         command: KeyspaceCommand,
         args: &[&[u8]],
         raw: Option<&[u8]>,
-        env: &Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
         let protocol = self.protocol;
@@ -384,7 +384,7 @@ impl Session {
                 pass_on(args, raw, io);
                 sent(Kind::Info { protocol }, 1, false)
             }
-            KeyspaceCommand::Flush => self.begin_flush(args, raw, env, io),
+            KeyspaceCommand::Flush => self.begin_flush(args, raw, io),
             KeyspaceCommand::Size => sent(Kind::Size(Box::new(keyspace::Size::start(io.wire))), 1, true),
             KeyspaceCommand::Random => {
                 sent(Kind::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true)
@@ -404,13 +404,13 @@ impl Session {
         }
     }
 
-    /// FLUSHDB and FLUSHALL leave the layout, which lies in database 0.
-    fn begin_flush(&mut self, args: &[&[u8]], raw: Option<&[u8]>, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
+    /// FLUSHDB and FLUSHALL leave the layout and the leases, which lie in database 0.
+    fn begin_flush(&mut self, args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) -> Begun {
         let reaches_layout = self.database == 0 || args[0].eq_ignore_ascii_case(b"flushall");
-        if !reaches_layout || env.layout.is_empty() {
+        if !reaches_layout {
             pass_on(args, raw, io);
         } else {
-            let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"1", STORED_KEY];
+            let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"2", STORED_KEY, LEASES_KEY];
             call.extend(args);
             write_command(io.wire, &call);
         }

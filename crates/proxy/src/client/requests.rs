@@ -110,6 +110,7 @@ impl Requests {
             Lane::Own { .. } => own_lane(&mut state, plan.lane, &self.client, &self.worker),
         };
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
+            Status::Ready if !self.worker.membership.is_leased() => self.wait_for_lease(&mut state, plan.lane),
             Status::Ready => {
                 upstream.follow(plan.lane);
                 begin_there(&mut state, &plan, &args, raw, env, &upstream, &self.client)
@@ -123,6 +124,16 @@ impl Requests {
                 self.client.wake();
                 Start::Wait
             }
+        }
+    }
+}
+
+impl Requests {
+    /// Nothing may begin without a lease. All clients are woken when there is one.
+    fn wait_for_lease(&self, state: &mut State, lane: Lane) -> Start {
+        match self.worker.membership.trouble() {
+            Some(trouble) => begin_lost(state, lane, &trouble),
+            None => Start::Wait,
         }
     }
 }

@@ -14,9 +14,6 @@ use crate::address::{Route, ServerAddress};
 use crate::socket::{Socket, set_options};
 use crate::worker::Worker;
 
-/// The name that every connection here gives itself, for CLIENT LIST.
-const CLIENT_NAME: &[u8] = b"keyfold";
-
 /// Why there is no connection to the server, or none any more. Reads on after "the server is away: ".
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
@@ -53,6 +50,8 @@ pub enum LinkError {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) socket: Socket,
+    /// The server's number for it; none of a server that doesn't tell.
+    pub(crate) number: Option<i64>,
     input: Vec<u8>,
 }
 
@@ -62,8 +61,8 @@ impl Link {
     pub(crate) async fn open(worker: &Worker, database: u32, protocol: Protocol) -> Result<Self, LinkError> {
         let limit = worker.config.timeouts.connect;
         let attempt = async {
-            let mut link = Self { socket: connect(worker).await?, input: Vec::new() };
-            let server = link.greet(&worker.config.upstream, protocol).await?;
+            let mut link = Self { socket: connect(worker).await?, number: None, input: Vec::new() };
+            let server = link.greet(worker, protocol).await?;
             link.prepare(worker, database).await?;
             worker.server.replace(server);
             Ok(link)
@@ -94,20 +93,24 @@ impl Link {
     }
 
     /// HELLO, or for servers before 6.0 AUTH and INFO.
-    async fn greet(&mut self, address: &ServerAddress, protocol: Protocol) -> Result<ServerInfo, LinkError> {
+    async fn greet(&mut self, worker: &Worker, protocol: Protocol) -> Result<ServerInfo, LinkError> {
+        let (address, name) = (&worker.config.upstream, worker.membership.connection_name());
         let user = address.user.as_deref().unwrap_or("default");
         let mut hello: Vec<&[u8]> = vec![b"HELLO", if protocol == Protocol::Resp3 { b"3" } else { b"2" }];
         if let Some(password) = &address.password {
             hello.extend([&b"AUTH"[..], user.as_bytes(), password.as_bytes()]);
         }
-        hello.extend([&b"SETNAME"[..], CLIENT_NAME]);
+        hello.extend([&b"SETNAME"[..], name.as_bytes()]);
         let reply = self.ask_one(&hello).await?;
         match Reply::parse(&reply)? {
             Reply::Error(text) if protocol == Protocol::Resp2 && is_unknown_command(text) => {
                 self.greet_old(address).await
             }
             Reply::Error(text) => Err(refused(text)),
-            reply => Ok(ServerInfo::from_hello(reply).ok_or(LinkError::Stranger)?),
+            reply => {
+                self.number = connection_number(&reply);
+                Ok(ServerInfo::from_hello(reply).ok_or(LinkError::Stranger)?)
+            }
         }
     }
 
@@ -126,6 +129,12 @@ impl Link {
     }
 
     async fn prepare(&mut self, worker: &Worker, database: u32) -> Result<(), LinkError> {
+        // The name comes first and this after it: whoever takes the lease away, and then closes the connections of
+        // that name, either closes this one or has taken the lease before.
+        let (command, answered) = worker.membership.question();
+        if let Some(reply) = self.ask(&command, 1).await?.first() {
+            answered.with(reply);
+        }
         if database != 0 {
             accepted(&self.ask_one(&[b"SELECT", database.to_string().as_bytes()]).await?)?;
         }
@@ -163,6 +172,18 @@ async fn connect(worker: &Worker) -> Result<Socket, LinkError> {
             Ok(Socket::Tls(Box::new(TlsStream::Client(stream))))
         }
     }
+}
+
+/// The connection's number in a reply to HELLO, a map in RESP3 and a flat array in RESP2.
+fn connection_number(hello: &Reply<'_>) -> Option<i64> {
+    let (Reply::Array(pairs) | Reply::Map(pairs)) = hello else { return None };
+    let mut pairs = *pairs;
+    while let (Some(key), Some(value)) = (pairs.next(), pairs.next()) {
+        if let (Some(b"id"), Reply::Integer(number)) = (key.bytes(), value) {
+            return Some(number);
+        }
+    }
+    None
 }
 
 /// The system's errors without their numbers, which mean nothing to a client.

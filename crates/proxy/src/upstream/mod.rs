@@ -49,6 +49,8 @@ pub(crate) struct Upstream {
     task: OnceCell<Waker>,
     /// The task has been woken and hasn't run yet.
     woken: Cell<bool>,
+    /// The server's number for the connection that it has now.
+    number: Cell<Option<i64>>,
 }
 
 /// What goes out and what is awaited.
@@ -105,7 +107,13 @@ impl Upstream {
             wanted: true,
             heard: tick,
         };
-        Self { lane: Cell::new(lane), queue: RefCell::new(queue), task: OnceCell::new(), woken: Cell::new(false) }
+        Self {
+            lane: Cell::new(lane),
+            queue: RefCell::new(queue),
+            task: OnceCell::new(),
+            woken: Cell::new(false),
+            number: Cell::new(None),
+        }
     }
 
     /// Whether a request may begin here now; where it has to wait, the client is woken when it may go on.
@@ -239,6 +247,7 @@ impl Upstream {
     async fn drive(&self, link: Link, worker: &Rc<Worker>) -> LinkError {
         let mut guard = LoseOnDrop { upstream: self, worker, armed: true };
         self.set_ready(worker.tick.get());
+        self.number.set(link.number);
         let mut socket = link.socket;
         let mut inbox = Inbox::default();
         let why = future::poll_fn(|cx| {
@@ -357,6 +366,9 @@ impl Upstream {
             queue.wake_waiting();
             (std::mem::take(&mut queue.pending), queue.owner.take())
         };
+        if let Some(number) = self.number.take().filter(|_| pending.iter().any(|entry| entry.client.is_some())) {
+            worker.membership.note_lost(number);
+        }
         let server = &worker.config.upstream;
         let reason = format!(
             "the connection to the server at {server} was lost ({why}); this command may or may not have been carried out"

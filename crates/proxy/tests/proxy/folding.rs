@@ -55,17 +55,18 @@ fn a_layout_under_which_keys_would_be_lost_is_not_served() {
 }
 
 #[test]
-fn a_transaction_does_not_span_two_layouts() {
+fn a_transaction_is_carried_out_by_the_layout_of_its_exec() {
     let stage = folded(USERS);
     let mut wire = stage.connect();
     wire.call(&[b"MULTI"]).unwrap();
-    assert_eq!(wire.call(&[b"SET", b"sess:1", b"lost"]).unwrap(), b"+QUEUED\r\n");
+    assert_eq!(wire.call(&[b"SET", b"sess:1", b"kept"]).unwrap(), b"+QUEUED\r\n");
     let file = LayoutFile::parse(&format!("{USERS}{SESSIONS}")).unwrap();
     let next = Layout::merge(Some(&stage.proxy.layout()), &file).unwrap().layout;
     stage.server.connect().unwrap().call(&[b"SET", STORED_KEY, next.to_stored().as_bytes()]).unwrap();
     eventually("the layout is adopted", || stage.proxy.layout().epoch() == next.epoch());
-    assert!(wire.call(&[b"EXEC"]).unwrap().starts_with(b"-EXECABORT keyfold: the layout changed"));
-    assert_eq!(wire.call(&[b"GET", b"sess:1"]).unwrap(), b"$-1\r\n");
+    assert_eq!(wire.call(&[b"EXEC"]).unwrap(), b"*1\r\n+OK\r\n");
+    assert_eq!(wire.call(&[b"GET", b"sess:1"]).unwrap(), b"$4\r\nkept\r\n");
+    assert_eq!(stage.server.connect().unwrap().call(&[b"EXISTS", b"sess:1"]).unwrap(), b":0\r\n");
 }
 
 #[test]
