@@ -38,7 +38,7 @@ pub(crate) struct ExportFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_ops: Option<u32>,
 
-    /// Don't remember which keys were written, at some 40 bytes each (a bucket is one): a key may come twice
+    /// Don't remember which keys were written, at some 50 bytes each (a bucket is one): a key may come twice
     /// where the server's table grows or shrinks meanwhile
     #[arg(long)]
     pub(crate) allow_repeats: bool,

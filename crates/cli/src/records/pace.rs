@@ -19,6 +19,11 @@ impl Pace {
         Self { per_second, due: Instant::now() }
     }
 
+    /// How many commands may go at once, so that no wait is long: a tenth of a second's.
+    pub(crate) fn burst(&self) -> u32 {
+        self.per_second.map_or(u32::MAX, |per_second| (per_second / 10).max(1))
+    }
+
     /// So many commands were sent: waits until the next may be.
     pub(crate) fn sent(&mut self, commands: u32) {
         let Some(per_second) = self.per_second else { return };

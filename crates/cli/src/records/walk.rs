@@ -6,7 +6,7 @@
 //! their answers stay within [`ANSWER_BYTES`], whatever the sizes of values are.
 //!
 //! SCAN shows a key that is there all the time at least once, and some twice while the server's table grows or
-//! shrinks. The walk remembers a fingerprint of each physical name, some 20 to 40 bytes, and passes over what it
+//! shrinks. The walk remembers a fingerprint of each physical name, some 20 to 60 bytes, and passes over what it
 //! has seen, unless told to be forgetful.
 
 use std::collections::{HashSet, VecDeque};
@@ -169,6 +169,7 @@ impl Walk<'_, '_> {
         }
         let (mut wire, mut commands) = (Vec::new(), 0);
         while self.sent.len() < room
+            && commands < self.pace.burst()
             && let Some(ask) = self.next_ask()
         {
             let replies = ask.write(self.manner.wants, self.has_pexpiretime, &mut wire);

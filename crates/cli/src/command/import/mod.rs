@@ -50,7 +50,8 @@ pub(crate) fn run(config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCo
         report: Report::new(config.list, &layout),
     };
     let done = work.import(&mut reader, &mut watcher, &interrupt);
-    let report = work.report;
+    let mut report = work.report;
+    report.sort();
     if let Err(error) = done {
         let state = report.state();
         return Err(error.context(format!("the import stopped: {state}; run it again to go on")));
@@ -79,9 +80,10 @@ struct Keys {
 impl Work<'_> {
     fn import(&mut self, reader: &mut Reader, watcher: &mut Watcher, interrupt: &Interrupt) -> anyhow::Result<()> {
         let mut pace = Pace::new(self.config.max_ops);
+        let keys_at_once = usize::try_from(pace.burst()).map_or(KEYS_AT_ONCE, |burst| burst.min(KEYS_AT_ONCE));
         let mut progress = Progress::new("imported, bytes of the dump", file_bytes(&self.config.file));
         loop {
-            while self.under_way.digests.len() < KEYS_AT_ONCE && self.under_way.bytes < BYTES_AT_ONCE {
+            while self.under_way.digests.len() < keys_at_once && self.under_way.bytes < BYTES_AT_ONCE {
                 let Some((line, mut record)) = reader.next()? else {
                     self.wait_for_all(reader)?;
                     return watcher.look();
@@ -95,7 +97,7 @@ impl Work<'_> {
                 bail!("interrupted");
             }
             watcher.look_now_and_then()?;
-            while self.under_way.digests.len() > KEYS_AT_ONCE / 2 || self.under_way.bytes > BYTES_AT_ONCE / 2 {
+            while self.under_way.digests.len() > keys_at_once / 2 || self.under_way.bytes > BYTES_AT_ONCE / 2 {
                 self.settle_one(reader)?;
             }
             pace.sent(self.logical.take_commands());

@@ -66,6 +66,11 @@ impl Report {
         }
     }
 
+    /// Brings what is listed into the order of the dump: answers that need no server come first.
+    pub(super) fn sort(&mut self) {
+        self.listed.sort_by_key(|(line, ..)| *line);
+    }
+
     /// How far it came, in a few words.
     pub(super) fn state(&self) -> String {
         format!("{} written, {} there already", plural(self.written, "key"), count(self.same + self.conflicts))
