@@ -7,6 +7,7 @@
 //! | `command` | the work: one file for each subcommand |
 //! | `server` | connections to a server, its settings, and a server of keyfold's own |
 //! | `layout` | a layout's way from a file to a server |
+//! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
 //! | `print` | tables, charts, numbers, progress |
 //!
 //! Only this program uses anyhow; what fails in the libraries says by itself what was wrong.
@@ -15,6 +16,7 @@ mod config;
 mod flags;
 mod layout;
 mod print;
+mod records;
 mod server;
 
 use std::io::{self, Write};
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     config::log::start(&cli);
     match run(cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // Whoever read the output has seen enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -38,17 +40,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
+    let mut code = ExitCode::SUCCESS;
     match command {
         Command::Serve(flags) => command::serve::run(config::serve::resolve(*flags)?, &mut out)?,
         Command::Layout(flags) => command::layout::run(flags.command, &mut out)?,
         Command::Where(flags) => command::where_key::run(flags, &mut out)?,
+        Command::Export(flags) => code = command::export::run(&config::export::resolve(*flags))?,
+        Command::Import(flags) => code = command::import::run(&config::import::resolve(*flags), &mut out)?,
+        Command::Verify(flags) => code = command::verify::run(&config::verify::resolve(*flags)?, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
         Command::Supervise(flags) => server::supervisor::run(&flags)?,
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    Ok(code)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

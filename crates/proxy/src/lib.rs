@@ -50,6 +50,7 @@ mod upstream;
 mod worker;
 
 pub use config::Config;
+pub use nonce::Nonces;
 pub use proxy::{Handle, ServeError, StartError, serve, start};
 pub use shutdown::Stopper;
 pub use stats::Totals;

@@ -8,9 +8,9 @@
 
 use std::cell::Cell;
 
-/// A worker's source of nonces.
+/// A worker's source of nonces, or a tool's that writes beside proxies.
 #[derive(Debug)]
-pub(crate) struct Nonces {
+pub struct Nonces {
     next: Cell<u64>,
 }
 
@@ -19,12 +19,12 @@ impl Nonces {
     ///
     /// # Errors
     /// The system has no randomness to give.
-    pub(crate) fn new() -> Result<Self, getrandom::Error> {
+    pub fn new() -> Result<Self, getrandom::Error> {
         Ok(Self { next: Cell::new(getrandom::u64()?) })
     }
 
     /// A number that this source never gives again.
-    pub(crate) fn draw(&self) -> u64 {
+    pub fn draw(&self) -> u64 {
         let count = self.next.get().wrapping_add(1);
         self.next.set(count);
         mix(count)

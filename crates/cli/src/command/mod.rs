@@ -2,7 +2,11 @@
 
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod export;
+pub(crate) mod import;
+mod interrupt;
 pub(crate) mod layout;
 mod reload;
 pub(crate) mod serve;
+pub(crate) mod verify;
 pub(crate) mod where_key;

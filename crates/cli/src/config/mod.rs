@@ -1,6 +1,10 @@
 //! What the flags amount to: files are read, defaults filled in, contradictions refused.
 
+pub(crate) mod databases;
 pub(crate) mod demo;
+pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod serve;
 pub(crate) mod target;
+pub(crate) mod verify;

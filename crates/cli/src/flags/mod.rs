@@ -1,12 +1,16 @@
 //! What was typed, and the help. Nothing here reads a file or decides anything.
 
 pub(crate) mod completions;
+pub(crate) mod databases;
 pub(crate) mod demo;
+pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod layout;
 pub(crate) mod serve;
 pub(crate) mod supervise;
 pub(crate) mod units;
 pub(crate) mod upstream;
+pub(crate) mod verify;
 pub(crate) mod where_key;
 
 use clap::{Parser, Subcommand};
@@ -18,11 +22,15 @@ Examples:
   keyfold serve --layout layout.toml                a proxy with a private server behind it
   keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
   keyfold where user:1000:logins --upstream redis://127.0.0.1:6379
+  keyfold export redis://127.0.0.1:6379 --out dump.jsonl.gz
+  keyfold verify redis://127.0.0.1:6379 --against dump.jsonl.gz
 
 Exit codes:
   0  done
   1  failed; the reason is on stderr
-  2  the command line is wrong";
+  2  the command line is wrong
+  3  done, but not all is well; the help of export, import and verify says what
+  4  different; see the help of verify";
 
 /// Folds small Redis and Valkey keys into a fraction of their memory, behind the clients' back.
 ///
@@ -48,6 +56,12 @@ pub(crate) enum Command {
     Layout(layout::LayoutFlags),
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),
+    /// Write every key, folded or not, to a file
+    Export(Box<export::ExportFlags>),
+    /// Write a file's keys to a server, folded by its layout
+    Import(Box<import::ImportFlags>),
+    /// Look whether every key lies in its place, and is what a file says
+    Verify(Box<verify::VerifyFlags>),
     /// Fold data before your eyes, and measure what it saves
     Demo(demo::DemoFlags),
     /// Write a completion script for a shell

@@ -9,7 +9,7 @@ use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
 use redis::{
     Client, ClientTlsConfig, Cmd, Connection, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo,
-    RedisConnectionInfo, RedisError, ServerErrorKind, TlsCertificates,
+    RedisConnectionInfo, RedisError, ServerError, ServerErrorKind, TlsCertificates, Value,
 };
 
 use super::version::Version;
@@ -82,6 +82,25 @@ impl Server {
     /// The connection itself, for what is more than one command.
     pub(crate) fn raw(&mut self) -> &mut Connection {
         &mut self.connection
+    }
+
+    /// Sends commands that are written already; [`Self::receive`] reads their replies.
+    pub(crate) fn send(&mut self, commands: &[u8]) -> anyhow::Result<()> {
+        self.connection.send_packed_command(commands).map_err(|error| self.lost(&error))
+    }
+
+    /// The next reply, an error of the server included.
+    pub(crate) fn receive(&mut self) -> anyhow::Result<Value> {
+        self.connection.recv_response().map_err(|error| self.lost(&error))
+    }
+
+    /// The error of a command that the server refused, with what to do about it.
+    pub(crate) fn refused(&self, error: &ServerError) -> anyhow::Error {
+        explain(&error.clone().into(), &self.address)
+    }
+
+    fn lost(&self, error: &RedisError) -> anyhow::Error {
+        explain(error, &self.address).context(format!("lost the server at {}", self.address))
     }
 
     /// Goes on in another database.

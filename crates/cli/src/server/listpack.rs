@@ -80,6 +80,11 @@ pub(crate) fn shortfalls(server: &mut Server, layout: &Layout, assumed: &[(Strin
     needs(layout).into_iter().filter_map(check).collect()
 }
 
+/// The server's hash-max-listpack-entries and -value, where it tells.
+pub(crate) fn limits(server: &mut Server) -> (Option<u64>, Option<u64>) {
+    (read(server, ENTRIES).1, read(server, VALUE).1)
+}
+
 /// The setting's name on this server, and its value where the server tells.
 fn read(server: &mut Server, setting: &str) -> (String, Option<u64>) {
     for name in [setting.to_owned(), setting.replace("listpack", "ziplist")] {

@@ -3,6 +3,7 @@
 pub(crate) mod connection;
 pub(crate) mod listpack;
 pub(crate) mod own;
+pub(crate) mod reply;
 pub(crate) mod supervisor;
 pub(crate) mod version;
 

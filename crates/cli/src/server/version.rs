@@ -33,6 +33,16 @@ impl Version {
         Ok(Self { flavor, number: number.to_owned(), redis: version, mode: (*mode).to_owned() })
     }
 
+    /// The version of Redis that it is compatible with: `7.2`.
+    pub(crate) fn redis_number(&self) -> String {
+        format!("{}.{}", self.redis.0, self.redis.1)
+    }
+
+    /// Whether it knows PEXPIRETIME, which says when a key expires to the millisecond.
+    pub(crate) fn has_pexpiretime(&self) -> bool {
+        self.redis >= (7, 0)
+    }
+
     /// Refuses a server that keyfold can't stand before.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let (major, minor) = MINIMUM;

@@ -107,20 +107,22 @@ fn read_options(options: &[&[u8]], now_ms: i64) -> Option<(bool, Option<i64>)> {
     let mut expires_at_ms = None;
     let mut options = options.iter();
     while let Some(option) = options.next() {
-        let unit = if option.eq_ignore_ascii_case(b"nx") {
+        if option.eq_ignore_ascii_case(b"nx") {
             if_absent = true;
             continue;
-        } else if option.eq_ignore_ascii_case(b"ex") {
-            1000
-        } else if option.eq_ignore_ascii_case(b"px") {
-            1
-        } else {
-            return None;
-        };
+        }
         if expires_at_ms.is_some() {
             return None;
         }
-        expires_at_ms = Some(read_expiry(options.next()?, unit, now_ms)?);
+        expires_at_ms = Some(if option.eq_ignore_ascii_case(b"ex") {
+            read_expiry(options.next()?, 1000, now_ms)?
+        } else if option.eq_ignore_ascii_case(b"px") {
+            read_expiry(options.next()?, 1, now_ms)?
+        } else if option.eq_ignore_ascii_case(b"pxat") {
+            read_time(options.next()?, now_ms)?
+        } else {
+            return None;
+        });
     }
     Some((if_absent, expires_at_ms))
 }
@@ -132,6 +134,14 @@ fn read_expiry(text: &[u8], unit_ms: i64, now_ms: i64) -> Option<i64> {
     }
     let count: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     Some(now_ms + count * unit_ms)
+}
+
+/// A time to come, in milliseconds since 1970: plain digits, within ten thousand years.
+fn read_time(text: &[u8], now_ms: i64) -> Option<i64> {
+    if text.len() > 15 || text.first() == Some(&b'0') || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok().filter(|at| *at > now_ms)
 }
 
 #[cfg(test)]
@@ -154,6 +164,10 @@ mod tests {
             read("set k v nx Px 5").map(|set| (set.expires_at_ms, set.if_absent)),
             Some((Some(1_000_005), true))
         );
+        assert_eq!(
+            read("set k v PXAT 1000001 nx").map(|set| (set.expires_at_ms, set.if_absent)),
+            Some((Some(1_000_001), true))
+        );
         assert_eq!(read("setex k 2 v").map(|set| set.expires_at_ms), Some(Some(1_002_000)));
         assert_eq!(read("setnx k v").map(|set| set.when_set), Some(&b":1\r\n"[..]));
     }
@@ -165,6 +179,10 @@ mod tests {
             "set k v ex",
             "set k v ex 0",
             "set k v ex 1 px 1",
+            "set k v px 1 pxat 2000000",
+            "set k v pxat 1000000",
+            "set k v pxat -5",
+            "set k v pxat 1000000000000000",
             "set k v get",
             "setex k -1 v",
             "setex k 1x v",

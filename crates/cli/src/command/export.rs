@@ -1,0 +1,112 @@
+//! `keyfold export`: every logical key as a line.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use keyfold_core::layout::Layout;
+
+use super::interrupt::Interrupt;
+use crate::config::export::Export;
+use crate::layout::{keys, stored};
+use crate::print::number::plural;
+use crate::print::progress::Progress;
+use crate::records::ask::Wants;
+use crate::records::dump::Writer;
+use crate::records::finding::Tally;
+use crate::records::pace::Pace;
+use crate::records::walk::{Manner, Sight, walk};
+use crate::server::Server;
+
+/// Values are missing that no client could read either.
+const LEFT_OUT: u8 = 3;
+/// Findings that are named.
+const LISTED: usize = 20;
+
+pub(crate) fn run(config: &Export) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::listen()?;
+    let mut server = Server::connect(&config.target)?;
+    let before = stored::read(&mut server)?.map(|stored| stored.layout);
+    let layout = before.clone().unwrap_or_default();
+    let mut writer = Writer::create(config.out.as_deref())?;
+    let mut written = Written { records: 0, findings: Tally::new(LISTED) };
+    let around = write_all(config, &mut server, &layout, before.is_some(), &interrupt, &mut writer, &mut written)?;
+    let place = config.out.as_ref().map_or_else(|| "standard output".to_owned(), |out| out.display().to_string());
+    if !around {
+        bail!(
+            "interrupted after {}; {}",
+            plural(written.records, "key"),
+            match config.out {
+                Some(_) => format!("{place} is as it was"),
+                None => "the dump is not whole".to_owned(),
+            }
+        );
+    }
+    if stored::read(&mut server)?.map(|stored| stored.layout) != before {
+        bail!("the server's layout changed meanwhile, and keys may have been missed; run the export again");
+    }
+    writer.finish()?;
+    written.report(&place)
+}
+
+struct Written {
+    records: u64,
+    findings: Tally,
+}
+
+fn write_all(
+    config: &Export,
+    server: &mut Server,
+    layout: &Layout,
+    folded: bool,
+    interrupt: &Interrupt,
+    writer: &mut Writer,
+    written: &mut Written,
+) -> anyhow::Result<bool> {
+    let manner = Manner {
+        layout,
+        folded,
+        wants: Wants { dumps: true, ..Wants::default() },
+        forgetful: config.allow_repeats,
+        listpack_limits: (None, None),
+        stopped: &|| interrupt.wanted(),
+    };
+    let mut pace = Pace::new(config.max_ops);
+    let databases: Vec<_> =
+        keys::databases(server)?.into_iter().filter(|(database, _)| config.databases.contains(*database)).collect();
+    let total: u64 = databases.iter().map(|(_, keys)| keys).sum();
+    let mut progress = Progress::new("exported, keys of the server", usize::try_from(total).unwrap_or(usize::MAX));
+    for (database, _) in databases {
+        let around = walk(server, database, &manner, &mut pace, &mut |sight| {
+            match sight {
+                Sight::Record(record, _) => {
+                    written.records += 1;
+                    writer.write(record)?;
+                }
+                Sight::Finding(finding) => written.findings.add(finding),
+                Sight::Name => progress.advance(1),
+                Sight::Bucket(..) | Sight::Expired(_) => {}
+            }
+            Ok(())
+        })?;
+        if !around {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl Written {
+    /// Says what came of it, on stderr: standard output may be the dump.
+    fn report(&self, place: &str) -> anyhow::Result<ExitCode> {
+        let mut err = anstream::stderr();
+        writeln!(err, "{} written to {place}", plural(self.records, "key"))?;
+        let left_out = self.findings.left_out();
+        if left_out == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+        writeln!(err, "{} left out:\n{}", plural(left_out, "value"), self.findings)?;
+        writeln!(err, "keyfold verify looks closer")?;
+        Ok(ExitCode::from(LEFT_OUT))
+    }
+}

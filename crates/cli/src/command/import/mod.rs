@@ -1,0 +1,187 @@
+//! `keyfold import`: a dump's keys to where the server's layout places them.
+//!
+//! The core's own SET and RESTORE write each key, as they do for clients of the proxy, so that an import may run
+//! beside proxies: absent keys by HSETNX or compare-and-set, spilled values together with what points to them.
+
+mod report;
+mod task;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use keyfold_core::layout::Layout;
+
+use self::report::Report;
+use self::task::{Fate, Item, Task};
+use super::interrupt::Interrupt;
+use crate::config::import::{Import, Mode};
+use crate::layout::stored;
+use crate::print::progress::Progress;
+use crate::records::digest;
+use crate::records::dump::Reader;
+use crate::records::logical::Logical;
+use crate::records::pace::Pace;
+use crate::server::Server;
+
+/// Keys under way at most, and bytes of their values.
+const KEYS_AT_ONCE: usize = 512;
+const BYTES_AT_ONCE: usize = 16 << 20;
+/// How often the server's layout is looked at: what is written must lie where clients look.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::listen()?;
+    let mut server = Server::connect(&config.target)?;
+    let mut watcher = Watcher::start(Server::connect(&config.target)?)?;
+    let layout = watcher.layout.clone().unwrap_or_default();
+    let mut reader = Reader::open(&config.file)?;
+    let mut work = Work {
+        config,
+        layout: &layout,
+        has_pexpiretime: server.version().has_pexpiretime(),
+        logical: Logical::new(&mut server, &layout)?,
+        database: 0,
+        under_way: Keys::default(),
+        report: Report::new(config.list, &layout),
+    };
+    let done = work.import(&mut reader, &mut watcher, &interrupt);
+    let mut report = work.report;
+    report.sort();
+    if let Err(error) = done {
+        let state = report.state();
+        return Err(error.context(format!("the import stopped: {state}; run it again to go on")));
+    }
+    report.print(config, out)
+}
+
+/// An import under way.
+struct Work<'a> {
+    config: &'a Import,
+    layout: &'a Layout,
+    has_pexpiretime: bool,
+    logical: Logical<'a, Task>,
+    database: u32,
+    under_way: Keys,
+    report: Report,
+}
+
+/// The keys under way: no two commands on one key may be.
+#[derive(Default)]
+struct Keys {
+    digests: HashSet<u128>,
+    bytes: usize,
+}
+
+impl Work<'_> {
+    fn import(&mut self, reader: &mut Reader, watcher: &mut Watcher, interrupt: &Interrupt) -> anyhow::Result<()> {
+        let mut pace = Pace::new(self.config.max_ops);
+        let keys_at_once = usize::try_from(pace.burst()).map_or(KEYS_AT_ONCE, |burst| burst.min(KEYS_AT_ONCE));
+        let mut progress = Progress::new("imported, bytes of the dump", file_bytes(&self.config.file));
+        loop {
+            while self.under_way.digests.len() < keys_at_once && self.under_way.bytes < BYTES_AT_ONCE {
+                let Some((line, mut record)) = reader.next()? else {
+                    self.wait_for_all(reader)?;
+                    return watcher.look();
+                };
+                record.database = self.config.database.unwrap_or(record.database);
+                progress.advance(reader.take_bytes());
+                self.begin(Item { line, record }, reader)?;
+            }
+            if interrupt.wanted() {
+                self.wait_for_all(reader)?;
+                bail!("interrupted");
+            }
+            watcher.look_now_and_then()?;
+            while self.under_way.digests.len() > keys_at_once / 2 || self.under_way.bytes > BYTES_AT_ONCE / 2 {
+                self.settle_one(reader)?;
+            }
+            pace.sent(self.logical.take_commands());
+        }
+    }
+
+    /// Begins a record, unless there is nothing to write.
+    fn begin(&mut self, item: Item, reader: &Reader) -> anyhow::Result<()> {
+        self.report.records += 1;
+        if item.record.expires_at_ms.is_some_and(|at| at <= self.logical.now_ms()) {
+            self.report.expired += 1;
+            return Ok(());
+        }
+        if item.record.database != self.database {
+            self.wait_for_all(reader)?;
+            self.database = item.record.database;
+            self.logical.select(self.database).with_context(|| reader.at(item.line))?;
+        }
+        let digest = digest::key(item.record.database, &item.record.key);
+        if self.under_way.digests.contains(&digest) {
+            self.wait_for_all(reader)?;
+        }
+        self.under_way.digests.insert(digest);
+        self.under_way.bytes += item.bytes();
+        let task = if self.config.mode == Mode::DryRun { Task::Exists(item) } else { Task::Write(item) };
+        self.ask(task)
+    }
+
+    fn ask(&mut self, task: Task) -> anyhow::Result<()> {
+        // The arguments borrow the task, which moves.
+        let command = task.command(self.config.mode == Mode::Replace, self.has_pexpiretime);
+        let args: Vec<Vec<u8>> = command.into_iter().map(Cow::into_owned).collect();
+        self.logical.begin(&args.iter().map(Vec::as_slice).collect::<Vec<_>>(), task)
+    }
+
+    fn wait_for_all(&mut self, reader: &Reader) -> anyhow::Result<()> {
+        while self.logical.under_way() > 0 {
+            self.settle_one(reader)?;
+        }
+        Ok(())
+    }
+
+    /// Takes one answer, and asks on where it doesn't settle the key.
+    fn settle_one(&mut self, reader: &Reader) -> anyhow::Result<()> {
+        let Some((task, answer)) = self.logical.answer()? else { return Ok(()) };
+        let place = reader.at(task.item().line);
+        let fate = task.take(&answer, self.logical.now_ms(), self.has_pexpiretime).context(place)?;
+        let (item, outcome) = match fate {
+            Fate::Ask(task) => return self.ask(task),
+            Fate::Settled(item, outcome) => (item, outcome),
+        };
+        self.under_way.digests.remove(&digest::key(item.record.database, &item.record.key));
+        self.under_way.bytes -= item.bytes();
+        self.report.add(&item, outcome, self.layout);
+        Ok(())
+    }
+}
+
+/// Looks whether the server's layout is still the one that keys are placed by.
+struct Watcher {
+    server: Server,
+    layout: Option<Layout>,
+    looked: Instant,
+}
+
+impl Watcher {
+    fn start(mut server: Server) -> anyhow::Result<Self> {
+        let layout = stored::read(&mut server)?.map(|stored| stored.layout);
+        Ok(Self { server, layout, looked: Instant::now() })
+    }
+
+    fn look_now_and_then(&mut self) -> anyhow::Result<()> {
+        if self.looked.elapsed() < LOOK_EVERY { Ok(()) } else { self.look() }
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        self.looked = Instant::now();
+        if stored::read(&mut self.server)?.map(|stored| stored.layout) != self.layout {
+            bail!("the server's layout changed meanwhile; what was just written may lie where clients don't look");
+        }
+        Ok(())
+    }
+}
+
+fn file_bytes(path: &Path) -> usize {
+    std::fs::metadata(path).map_or(0, |metadata| usize::try_from(metadata.len()).unwrap_or(usize::MAX))
+}

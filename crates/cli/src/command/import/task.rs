@@ -1,0 +1,250 @@
+//! One key's way through an import: which command comes next, and what its answer means.
+//!
+//! ```text
+//! Write ──there already──▶ Value or Elements ──the same──▶ Expiry ──the same──▶ as it was
+//!   │                          │ differs                      │ differs
+//!   ▼ written                  ▼ conflict                     ▼ conflict
+//! ```
+
+use std::borrow::Cow;
+
+use anyhow::bail;
+use keyfold_core::resp::Reply;
+
+use crate::records::{Content, Other, Record, content};
+
+/// How far an expiry may be off where the server says only what is left.
+const PTTL_TOLERANCE_MS: u64 = 1000;
+
+/// Errors after which no other key fares better.
+const FATAL: [&str; 10] =
+    ["OOM", "READONLY", "NOPERM", "NOAUTH", "MISCONF", "LOADING", "NOREPLICAS", "MASTERDOWN", "BUSY", "CLUSTERDOWN"];
+
+/// A record and where it comes from.
+pub(super) struct Item {
+    pub(super) line: u64,
+    pub(super) record: Record,
+}
+
+impl Item {
+    /// What it takes in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let content = match &self.record.content {
+            Content::String(value) => value.len(),
+            Content::Other(other) => other.dump.len(),
+        };
+        self.record.key.len() + content
+    }
+}
+
+/// What is asked of the server for one key.
+pub(super) enum Task {
+    /// In a dry run: is it there?
+    Exists(Item),
+    /// Write it, if absent or in any case.
+    Write(Item),
+    /// It is there: with this value?
+    Value(Item),
+    /// It is there: with these elements?
+    Elements(Item),
+    /// It is there with this value: until when?
+    Expiry(Item),
+}
+
+/// What became of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Written,
+    /// It was there, the same.
+    Same,
+    /// It is there and holds something else.
+    Conflict(&'static str),
+    /// The server, or the core, refuses it.
+    Refused(String),
+}
+
+/// How a task goes on.
+pub(super) enum Fate {
+    Ask(Task),
+    Settled(Item, Outcome),
+}
+
+impl Task {
+    pub(super) fn item(&self) -> &Item {
+        match self {
+            Self::Exists(item) | Self::Write(item) | Self::Value(item) | Self::Elements(item) | Self::Expiry(item) => {
+                item
+            }
+        }
+    }
+
+    /// The logical command.
+    pub(super) fn command(&self, replace: bool, has_pexpiretime: bool) -> Vec<Cow<'_, [u8]>> {
+        let record = &self.item().record;
+        let key = record.key.as_slice();
+        let command =
+            |args: &[&'static [u8]]| -> Vec<Cow<'_, [u8]>> { args.iter().map(|arg| Cow::Borrowed(*arg)).collect() };
+        let mut args = match self {
+            Self::Exists(_) => command(&[b"EXISTS"]),
+            Self::Value(_) => command(&[b"GET"]),
+            Self::Expiry(_) if has_pexpiretime => command(&[b"PEXPIRETIME"]),
+            Self::Expiry(_) => command(&[b"PTTL"]),
+            Self::Elements(_) => {
+                let words = content::read_command(record.content.kind(), key).unwrap_or_else(|| vec![b"DUMP", key]);
+                return words.into_iter().map(Cow::Borrowed).collect();
+            }
+            Self::Write(_) => return write(record, replace),
+        };
+        args.push(Cow::Borrowed(key));
+        args
+    }
+
+    /// Takes the answer.
+    ///
+    /// # Errors
+    /// What makes it useless to go on.
+    pub(super) fn take(self, answer: &[u8], now_ms: i64, has_pexpiretime: bool) -> anyhow::Result<Fate> {
+        let reply = Reply::parse(answer)?;
+        if let Reply::Error(error) = reply {
+            return self.take_error(error);
+        }
+        Ok(match self {
+            Self::Exists(item) => {
+                let there = reply == Reply::Integer(1);
+                let outcome = if there { Outcome::Conflict("exists") } else { Outcome::Written };
+                Fate::Settled(item, outcome)
+            }
+            Self::Write(item) if reply == Reply::Nil => Fate::Ask(Self::Value(item)),
+            Self::Write(item) => Fate::Settled(item, Outcome::Written),
+            // Deleted or expired since: written now, if nothing else comes between.
+            Self::Value(item) if reply == Reply::Nil => Fate::Ask(Self::Write(item)),
+            Self::Value(item) => match (&item.record.content, reply) {
+                (Content::String(value), Reply::Bulk(there)) if value == there => Fate::Ask(Self::Expiry(item)),
+                _ => Fate::Settled(item, Outcome::Conflict("has another value")),
+            },
+            Self::Elements(item) if same_elements(&item.record.content, answer) => Fate::Ask(Self::Expiry(item)),
+            Self::Elements(item) => Fate::Settled(item, Outcome::Conflict("has other elements")),
+            Self::Expiry(item) => {
+                let at = match reply {
+                    Reply::Integer(at) if at >= 0 => Some(if has_pexpiretime { at } else { now_ms + at }),
+                    _ => None,
+                };
+                let tolerance_ms = if has_pexpiretime { 0 } else { PTTL_TOLERANCE_MS };
+                let same = crate::records::compare::same_expiry(item.record.expires_at_ms, at, tolerance_ms);
+                Fate::Settled(item, if same { Outcome::Same } else { Outcome::Conflict("has another expiry") })
+            }
+        })
+    }
+
+    fn take_error(self, error: &[u8]) -> anyhow::Result<Fate> {
+        let text = String::from_utf8_lossy(error).into_owned();
+        let code = text.split(' ').next().unwrap_or_default();
+        if FATAL.contains(&code) {
+            bail!("the server refused \"{}\": {text}", self.item().record.key.escape_ascii());
+        }
+        Ok(match (self, code) {
+            (Self::Write(item), "BUSYKEY") => Fate::Ask(Self::Elements(item)),
+            (Self::Value(item) | Self::Elements(item), "WRONGTYPE") => {
+                Fate::Settled(item, Outcome::Conflict("has another type"))
+            }
+            (task, _) => Fate::Settled(task.into_item(), Outcome::Refused(text)),
+        })
+    }
+
+    fn into_item(self) -> Item {
+        match self {
+            Self::Exists(item) | Self::Write(item) | Self::Value(item) | Self::Elements(item) | Self::Expiry(item) => {
+                item
+            }
+        }
+    }
+}
+
+fn write(record: &Record, replace: bool) -> Vec<Cow<'_, [u8]>> {
+    let word = |word: &'static [u8]| Cow::Borrowed(word);
+    let at = record.expires_at_ms.map(|at| Cow::Owned(at.to_string().into_bytes()));
+    match &record.content {
+        Content::String(value) => {
+            let mut args = vec![word(b"SET"), Cow::Borrowed(record.key.as_slice()), Cow::Borrowed(value.as_slice())];
+            if let Some(at) = at {
+                args.extend([word(b"PXAT"), at]);
+            }
+            args.extend((!replace).then(|| word(b"NX")));
+            args
+        }
+        Content::Other(Other { dump, .. }) => {
+            let until = [at.clone().unwrap_or(word(b"0")), Cow::Borrowed(dump.as_slice())];
+            let mut args = vec![word(b"RESTORE"), Cow::Borrowed(record.key.as_slice())];
+            args.extend(until);
+            args.extend(at.is_some().then(|| word(b"ABSTTL")));
+            args.extend(replace.then(|| word(b"REPLACE")));
+            args
+        }
+    }
+}
+
+fn same_elements(content: &Content, answer: &[u8]) -> bool {
+    let Content::Other(Other { kind, dump, digest }) = content else { return false };
+    let Some(digest) = digest else {
+        return Reply::parse(answer).is_ok_and(|reply| reply.bytes() == Some(dump));
+    };
+    redis::parse_redis_value(answer).is_ok_and(|elements| content::digest(kind, &elements) == Some(*digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(value: &str, expires_at_ms: Option<i64>) -> Item {
+        let content = Content::String(value.into());
+        Item { line: 1, record: Record { database: 0, key: b"k".to_vec(), content, expires_at_ms } }
+    }
+
+    fn command(task: &Task, replace: bool) -> String {
+        let words: Vec<_> = task.command(replace, true).iter().map(|arg| arg.escape_ascii().to_string()).collect();
+        words.join(" ")
+    }
+
+    fn outcome(task: Task, answer: &[u8]) -> Option<Outcome> {
+        match task.take(answer, 0, true).unwrap() {
+            Fate::Settled(_, outcome) => Some(outcome),
+            Fate::Ask(_) => None,
+        }
+    }
+
+    #[test]
+    fn commands() {
+        assert_eq!(command(&Task::Write(item("v", None)), false), "SET k v NX");
+        assert_eq!(command(&Task::Write(item("v", Some(5))), true), "SET k v PXAT 5");
+        assert_eq!(command(&Task::Expiry(item("v", None)), false), "PEXPIRETIME k");
+        let other = Other { kind: "list".to_owned(), dump: b"d".to_vec(), digest: Some(1) };
+        let record = |expires_at_ms| Record {
+            database: 0,
+            key: b"k".to_vec(),
+            content: Content::Other(other.clone()),
+            expires_at_ms,
+        };
+        let task = |at| Task::Write(Item { line: 1, record: record(at) });
+        assert_eq!(command(&task(None), false), "RESTORE k 0 d");
+        assert_eq!(command(&task(Some(7)), true), "RESTORE k 7 d ABSTTL REPLACE");
+        assert_eq!(command(&Task::Elements(Item { line: 1, record: record(None) }), false), "LRANGE k 0 -1");
+    }
+
+    #[test]
+    fn what_is_there_already_is_compared() {
+        assert_eq!(outcome(Task::Write(item("v", None)), b"+OK\r\n"), Some(Outcome::Written));
+        assert_eq!(outcome(Task::Write(item("v", None)), b"$-1\r\n"), None);
+        assert_eq!(outcome(Task::Value(item("v", None)), b"$1\r\nv\r\n"), None);
+        assert_eq!(outcome(Task::Value(item("v", None)), b"$1\r\nw\r\n"), Some(Outcome::Conflict("has another value")));
+        assert_eq!(outcome(Task::Expiry(item("v", None)), b":-1\r\n"), Some(Outcome::Same));
+        assert_eq!(outcome(Task::Expiry(item("v", Some(5))), b":5\r\n"), Some(Outcome::Same));
+        assert_eq!(outcome(Task::Expiry(item("v", Some(5))), b":6\r\n"), Some(Outcome::Conflict("has another expiry")));
+    }
+
+    #[test]
+    fn a_full_server_ends_the_import() {
+        assert!(Task::Write(item("v", None)).take(b"-OOM command not allowed\r\n", 0, true).is_err());
+        let refused = outcome(Task::Write(item("v", None)), b"-ERR keyfold: no\r\n");
+        assert_eq!(refused, Some(Outcome::Refused("ERR keyfold: no".to_owned())));
+    }
+}

@@ -1,0 +1,26 @@
+//! Ctrl-C, for work that has something to put away first.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Whether the user wants the work to end. The first signal says so; the second ends the program at once.
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let wanted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the first signal finds the flag unset.
+            flag::register_conditional_default(signal, Arc::clone(&wanted))?;
+            flag::register(signal, Arc::clone(&wanted))?;
+        }
+        Ok(Self(wanted))
+    }
+
+    pub(crate) fn wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

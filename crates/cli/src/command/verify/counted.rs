@@ -1,0 +1,91 @@
+//! What each namespace holds.
+
+use keyfold_core::layout::Layout;
+use serde_json::{Value, json};
+
+use crate::print::number::{count, tenths};
+use crate::print::table::{Align, render};
+use crate::records::walk::{Home, Sight};
+
+/// Counts of a keyspace.
+pub(crate) struct Counted {
+    /// Keys under their own names.
+    plain: u64,
+    namespaces: Vec<Namespace>,
+}
+
+#[derive(Clone, Default)]
+struct Namespace {
+    keys: u64,
+    spilled: u64,
+    buckets: u64,
+    fields: u64,
+    largest: u64,
+    expired: u64,
+}
+
+impl Counted {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self { plain: 0, namespaces: vec![Namespace::default(); layout.namespaces().len()] }
+    }
+
+    pub(crate) fn add(&mut self, sight: &Sight<'_>) {
+        let namespaces = &mut self.namespaces;
+        match sight {
+            Sight::Record(_, Home::Plain) => self.plain += 1,
+            Sight::Record(_, Home::Zipped(index) | Home::Bucket(index)) => namespaces[index.0].keys += 1,
+            Sight::Record(_, Home::Spilled(index)) => {
+                namespaces[index.0].keys += 1;
+                namespaces[index.0].spilled += 1;
+            }
+            Sight::Bucket(index, fields) => {
+                let namespace = &mut namespaces[index.0];
+                namespace.buckets += 1;
+                namespace.fields += *fields as u64;
+                namespace.largest = namespace.largest.max(*fields as u64);
+            }
+            Sight::Expired(index) => namespaces[index.0].expired += 1,
+            Sight::Finding(_) | Sight::Name => {}
+        }
+    }
+
+    pub(crate) fn json(&self, layout: &Layout) -> Value {
+        let namespaces: Vec<_> = layout
+            .iter()
+            .map(|(index, rules)| {
+                let Namespace { keys, spilled, buckets, fields, largest, expired } = &self.namespaces[index.0];
+                json!({
+                    "id": rules.id.0, "template": rules.template.source(), "keys": keys, "spilled": spilled,
+                    "buckets": buckets, "fields": fields, "largest_bucket": largest, "expired": expired,
+                })
+            })
+            .collect();
+        json!({ "plain": self.plain, "namespaces": namespaces })
+    }
+
+    pub(crate) fn table(&self, layout: &Layout) -> String {
+        use Align::{Left, Right};
+        let heads = [
+            ("keys of", Left),
+            ("keys", Right),
+            ("buckets", Right),
+            ("mean", Right),
+            ("largest", Right),
+            ("spilled", Right),
+            ("expired", Right),
+        ];
+        let mut rows: Vec<Vec<String>> = layout
+            .iter()
+            .map(|(index, rules)| {
+                let Namespace { keys, spilled, buckets, fields, largest, expired } = &self.namespaces[index.0];
+                let mean = if *buckets == 0 { "–".to_owned() } else { tenths(*fields as f64 / *buckets as f64) };
+                let counts = [*largest, *spilled, *expired].map(count);
+                let head = [rules.template.to_string(), count(*keys), count(*buckets), mean];
+                head.into_iter().chain(counts).collect()
+            })
+            .collect();
+        let blank = || "–".to_owned();
+        rows.push(vec!["no namespace".to_owned(), count(self.plain), blank(), blank(), blank(), blank(), blank()]);
+        render(&heads, rows)
+    }
+}

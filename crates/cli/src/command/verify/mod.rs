@@ -1,0 +1,264 @@
+//! `keyfold verify`: whether everything lies where it should, and is what a dump says.
+
+mod counted;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use keyfold_core::layout::Layout;
+use serde_json::json;
+
+use self::counted::Counted;
+use super::interrupt::Interrupt;
+use crate::config::verify::Verify;
+use crate::layout::{keys, stored};
+use crate::print::number::{count, plural};
+use crate::print::progress::Progress;
+use crate::records::ask::Wants;
+use crate::records::compare::{Close, Differences, Sums, same_expiry};
+use crate::records::digest;
+use crate::records::dump::Reader;
+use crate::records::finding::Tally;
+use crate::records::pace::Pace;
+use crate::records::walk::{Manner, ServerTime, Sight, walk};
+use crate::server::{Server, listpack};
+
+const FINDINGS: u8 = 3;
+const DIFFERENT: u8 = 4;
+
+/// What a verification goes by.
+struct Subject<'a> {
+    config: &'a Verify,
+    layout: Layout,
+    folded: bool,
+    listpack_limits: (Option<u64>, Option<u64>),
+    interrupt: Interrupt,
+    time: ServerTime,
+}
+
+/// What it found.
+struct Verdict {
+    counted: Counted,
+    findings: Tally,
+    /// None without a dump.
+    compared: Option<Compared>,
+}
+
+struct Compared {
+    dump_records: u64,
+    /// Records of the dump that had expired before it was read.
+    expired: u64,
+    differences: Differences,
+}
+
+pub(crate) fn run(config: &Verify, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::listen()?;
+    let mut server = Server::connect(&config.target)?;
+    let before = stored::read(&mut server)?.map(|stored| stored.layout);
+    let folded = before.is_some();
+    let layout = before.clone().unwrap_or_default();
+    let listpack_limits = if config.encodings { listpack::limits(&mut server) } else { (None, None) };
+    let time = ServerTime::ask(&mut server)?;
+    let subject = Subject { config, layout, folded, listpack_limits, interrupt, time };
+    let verdict = subject.verify(&mut server)?;
+    if stored::read(&mut server)?.map(|stored| stored.layout) != before {
+        bail!("the server's layout changed meanwhile; verify again");
+    }
+    verdict.print(&subject, &server, out)?;
+    Ok(verdict.code())
+}
+
+impl Subject<'_> {
+    fn verify(&self, server: &mut Server) -> anyhow::Result<Verdict> {
+        let mut counted = Counted::new(&self.layout);
+        let mut findings = Tally::new(self.config.list);
+        let Some(path) = &self.config.against else {
+            self.walk(server, true, &mut |sight| {
+                counted.add(&sight);
+                if let Sight::Finding(finding) = sight {
+                    findings.add(finding);
+                }
+                Ok(())
+            })?;
+            return Ok(Verdict { counted, findings, compared: None });
+        };
+        let dump = self.sum_up(path)?;
+        let mut sums = Sums::new();
+        self.walk(server, true, &mut |sight| {
+            counted.add(&sight);
+            match sight {
+                Sight::Finding(finding) => findings.add(finding),
+                Sight::Record(record, _) => {
+                    // Within the tolerance, the dump's expiry stands for the server's.
+                    let known = dump.expiries.get(&digest::key(record.database, &record.key)).copied();
+                    let close = same_expiry(known, record.expires_at_ms, self.config.ttl_tolerance_ms);
+                    sums.add(record, if known.is_some() && close { known } else { record.expires_at_ms });
+                }
+                Sight::Bucket(..) | Sight::Expired(_) | Sight::Name => {}
+            }
+            Ok(())
+        })?;
+        let differences = match dump.sums.differing(&sums) {
+            None => Differences { complete: true, ..Differences::default() },
+            Some(parts) => self.look_closely(server, path, parts)?,
+        };
+        let compared = Compared { dump_records: dump.sums.records(), expired: dump.expired, differences };
+        Ok(Verdict { counted, findings, compared: Some(compared) })
+    }
+
+    /// The dump's side, in constant memory but for the expiries that a tolerance needs.
+    fn sum_up(&self, path: &Path) -> anyhow::Result<Dump> {
+        let mut dump = Dump { sums: Sums::new(), expiries: HashMap::new(), expired: 0 };
+        let now_ms = self.time.now_ms();
+        self.read(path, &mut |record| {
+            if record.expires_at_ms.is_some_and(|at| at < now_ms) {
+                dump.expired += 1;
+                return;
+            }
+            dump.sums.add(&record, record.expires_at_ms);
+            if let Some(at) = record.expires_at_ms.filter(|_| self.config.ttl_tolerance_ms > 0) {
+                dump.expiries.insert(digest::key(record.database, &record.key), at);
+            }
+        })?;
+        Ok(dump)
+    }
+
+    /// The second time round, for the parts that differ.
+    fn look_closely(&self, server: &mut Server, path: &Path, parts: (Vec<bool>, bool)) -> anyhow::Result<Differences> {
+        let mut close = Close::new(parts, self.config.ttl_tolerance_ms, self.config.list);
+        self.read(path, &mut |record| close.expect(record))?;
+        self.walk(server, false, &mut |sight| {
+            if let Sight::Record(record, _) = sight {
+                close.meet(record);
+            }
+            Ok(())
+        })?;
+        Ok(close.finish(self.time.now_ms()))
+    }
+
+    fn read(&self, path: &Path, take: &mut dyn FnMut(crate::records::Record)) -> anyhow::Result<()> {
+        let mut reader = Reader::open(path)?;
+        while let Some((_, record)) = reader.next()? {
+            if self.interrupt.wanted() {
+                bail!("interrupted");
+            }
+            if self.config.databases.contains(record.database) {
+                take(record);
+            }
+        }
+        Ok(())
+    }
+
+    fn walk(
+        &self,
+        server: &mut Server,
+        findings: bool,
+        visit: &mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let manner = Manner {
+            layout: &self.layout,
+            folded: self.folded,
+            wants: Wants { dumps: false, owners: findings, encodings: findings && self.config.encodings },
+            forgetful: false,
+            listpack_limits: self.listpack_limits,
+            stopped: &|| self.interrupt.wanted(),
+        };
+        let mut pace = Pace::new(self.config.max_ops);
+        let databases = keys::databases(server)?;
+        let databases: Vec<_> =
+            databases.into_iter().filter(|(database, _)| self.config.databases.contains(*database)).collect();
+        let total: u64 = databases.iter().map(|(_, keys)| keys).sum();
+        let mut progress = Progress::new("verified, keys of the server", usize::try_from(total).unwrap_or(usize::MAX));
+        for (database, _) in databases {
+            let around = walk(server, database, &manner, &mut pace, &mut |sight| {
+                if matches!(sight, Sight::Name) {
+                    progress.advance(1);
+                }
+                visit(sight)
+            })?;
+            if !around {
+                bail!("interrupted");
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Dump {
+    sums: Sums,
+    expiries: HashMap<u128, i64>,
+    expired: u64,
+}
+
+impl Verdict {
+    fn code(&self) -> ExitCode {
+        match &self.compared {
+            Some(compared) if compared.differences.count() > 0 => ExitCode::from(DIFFERENT),
+            _ if self.findings.count() > 0 => ExitCode::from(FINDINGS),
+            _ => ExitCode::SUCCESS,
+        }
+    }
+
+    fn print(&self, subject: &Subject<'_>, server: &Server, out: &mut dyn Write) -> anyhow::Result<()> {
+        let layout = &subject.layout;
+        if subject.config.json {
+            let compared = self.compared.as_ref().map(|compared| {
+                json!({
+                    "dump_records": compared.dump_records,
+                    "dump_expired": compared.expired,
+                    "differences": compared.differences.json(),
+                })
+            });
+            let report = json!({
+                "server": server.version().to_string(),
+                "epoch": layout.epoch().0,
+                "counts": self.counted.json(layout),
+                "findings": self.findings.json(),
+                "compared": compared,
+            });
+            return Ok(writeln!(out, "{report:#}")?);
+        }
+        writeln!(out, "{} ({})\n\n{}\n", server.address(), server.version(), self.counted.table(layout))?;
+        match self.findings.count() {
+            0 => writeln!(out, "every key lies in its place, once")?,
+            found => writeln!(out, "{}:\n{}", plural(found, "finding"), self.findings)?,
+        }
+        self.compared.as_ref().map_or(Ok(()), |compared| compared.print(out))
+    }
+}
+
+impl Compared {
+    fn print(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if self.expired > 0 {
+            writeln!(out, "{} of the dump expired before now", plural(self.expired, "key"))?;
+        }
+        let differences = &self.differences;
+        if differences.count() == 0 {
+            writeln!(out, "the dump and the server are equal: {}", plural(self.dump_records, "key"))?;
+            return Ok(());
+        }
+        let Differences { missing, extra, value, expiry, .. } = differences;
+        let least = if differences.complete { "" } else { "at least " };
+        writeln!(
+            out,
+            "the dump and the server differ in {least}{}: {} missing, {} extra, {} with another value, {} with another \
+             expiry",
+            plural(differences.count(), "key"),
+            count(*missing),
+            count(*extra),
+            count(*value),
+            count(*expiry)
+        )?;
+        for difference in &differences.listed {
+            writeln!(out, "  {difference}")?;
+        }
+        let more = differences.count() - differences.listed.len() as u64;
+        if more > 0 {
+            writeln!(out, "  … and {} more (--list)", count(more))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! What `keyfold export` is to do.
+
+use std::path::PathBuf;
+
+use super::{databases, target};
+use crate::flags::databases::Databases;
+use crate::flags::export::ExportFlags;
+use crate::server::Target;
+
+pub(crate) struct Export {
+    pub(crate) target: Target,
+    /// None for standard output.
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) databases: Databases,
+    pub(crate) max_ops: Option<u32>,
+    pub(crate) allow_repeats: bool,
+}
+
+pub(crate) fn resolve(flags: ExportFlags) -> Export {
+    let ExportFlags { upstream, out, database, max_ops, allow_repeats, tls } = flags;
+    Export {
+        databases: databases::resolve(database, &upstream),
+        target: target::resolve(upstream, tls),
+        out: Some(out).filter(|out| out.as_os_str() != "-"),
+        max_ops,
+        allow_repeats,
+    }
+}

@@ -1,0 +1,37 @@
+//! What `keyfold verify` is to do.
+
+use std::path::PathBuf;
+
+use super::{databases, target};
+use crate::flags::databases::Databases;
+use crate::flags::verify::VerifyFlags;
+use crate::server::Target;
+
+pub(crate) struct Verify {
+    pub(crate) target: Target,
+    pub(crate) against: Option<PathBuf>,
+    pub(crate) ttl_tolerance_ms: u64,
+    pub(crate) databases: Databases,
+    pub(crate) encodings: bool,
+    pub(crate) max_ops: Option<u32>,
+    pub(crate) list: usize,
+    pub(crate) json: bool,
+}
+
+pub(crate) fn resolve(flags: VerifyFlags) -> anyhow::Result<Verify> {
+    let VerifyFlags { upstream, against, ttl_tolerance_ms, database, skip_encodings, max_ops, list, json, tls } = flags;
+    anyhow::ensure!(
+        against.as_ref().is_none_or(|path| path.as_os_str() != "-"),
+        "--against reads the dump twice where it differs; write it to a file first"
+    );
+    Ok(Verify {
+        databases: databases::resolve(database, &upstream),
+        target: target::resolve(upstream, tls),
+        against,
+        ttl_tolerance_ms,
+        encodings: !skip_encodings,
+        max_ops,
+        list,
+        json,
+    })
+}

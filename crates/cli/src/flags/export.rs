@@ -1,0 +1,48 @@
+//! `keyfold export`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use keyfold_proxy::address::ServerAddress;
+
+use super::databases::Databases;
+use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold export redis://127.0.0.1:6379 --out dump.jsonl.gz
+  keyfold export redis://127.0.0.1:6379 --database 0 | jq -r .key
+  keyfold export redis://127.0.0.1:6379 --out dump.jsonl --max-ops 5000     beside clients, gently
+
+One line of JSON for each key as clients know it, folded or not; nothing of keyfold's own. The server is read
+while clients write: each key is right at one moment, the whole is no snapshot. See docs/backup.md.
+
+Exit codes: 0 whole, 1 failed or interrupted, and nothing lies at FILE that did not before, 2 usage,
+  3 written, but for values that no client could read either; they are listed";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ExportFlags {
+    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
+    pub(crate) upstream: ServerAddress,
+
+    /// Where to: - is standard output, and a name that ends in .gz is packed. It is there once it is whole
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub(crate) out: PathBuf,
+
+    /// A database's number, or all [default: the URL's where it names one above 0, else all]
+    #[arg(long, value_name = "N")]
+    pub(crate) database: Option<Databases>,
+
+    /// Commands a second that the server gets at most; a bucket is one or two, a plain key one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_ops: Option<u32>,
+
+    /// Don't remember which keys were written, at some 50 bytes each (a bucket is one): a key may come twice
+    /// where the server's table grows or shrinks meanwhile
+    #[arg(long)]
+    pub(crate) allow_repeats: bool,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
+}

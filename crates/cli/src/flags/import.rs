@@ -1,0 +1,58 @@
+//! `keyfold import`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use keyfold_proxy::address::ServerAddress;
+
+use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold import redis://127.0.0.1:6379 dump.jsonl.gz --dry-run
+  keyfold import redis://127.0.0.1:6379 dump.jsonl.gz
+  keyfold import redis://127.0.0.1:6379 dump.jsonl --replace
+
+Keys go where the server's own layout places them, and stay plain where it has none. Keys that are there already
+with the same value and expiry are passed over, so that an import that was broken off is simply run again.
+
+Exit codes: 0 all is there, 1 failed or interrupted; what was written before stays, 2 usage,
+  3 some keys were not written; they are listed";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ImportFlags {
+    #[arg(value_name = "URL", help = UPSTREAM_HELP)]
+    pub(crate) upstream: ServerAddress,
+
+    /// The dump, as keyfold export wrote it; - is standard input, and a name that ends in .gz is packed
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Overwrite keys that hold something else
+    #[arg(long)]
+    pub(crate) replace: bool,
+
+    /// Read the whole dump, say what would be written and which keys are there already, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Put all keys into this database, whatever the dump says
+    #[arg(long, value_name = "N")]
+    pub(crate) database: Option<u32>,
+
+    /// Commands a second that the server gets at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_ops: Option<u32>,
+
+    /// How many of the keys that were not written are listed
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) list: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
+}

@@ -1,0 +1,58 @@
+//! `keyfold verify`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use keyfold_proxy::address::ServerAddress;
+
+use super::databases::Databases;
+use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold verify redis://127.0.0.1:6379
+  keyfold verify redis://127.0.0.1:6379 --against dump.jsonl.gz
+  keyfold verify redis://127.0.0.1:6379 --json | jq .findings
+
+Looks at everything and changes nothing. See docs/backup.md for what each finding means.
+
+Exit codes: 0 all is as it should be, 1 failed or interrupted, 2 usage, 3 there are findings,
+  4 the dump and the server differ (there may be findings too)";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct VerifyFlags {
+    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
+    pub(crate) upstream: ServerAddress,
+
+    /// A dump that keyfold export wrote: its keys, values and expiries have to be those of the server
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+
+    /// How far expiries may differ. Above 0, verify remembers every expiry of the dump, some 50 bytes each
+    #[arg(long, value_name = "MS", default_value_t = 0, requires = "against")]
+    pub(crate) ttl_tolerance_ms: u64,
+
+    /// A database's number, or all [default: the URL's where it names one above 0, else all]
+    #[arg(long, value_name = "N")]
+    pub(crate) database: Option<Databases>,
+
+    /// Don't ask how buckets are encoded: for servers that refuse OBJECT, or as one command less a bucket
+    #[arg(long)]
+    pub(crate) skip_encodings: bool,
+
+    /// Commands a second that the server gets at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_ops: Option<u32>,
+
+    /// How many findings, and how many keys that differ, are listed
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) list: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
+}

@@ -1,0 +1,152 @@
+//! What a walk asks the server: each question's commands, and how many replies they have.
+
+use keyfold_core::layout::NamespaceIndex;
+use keyfold_core::resp::write_command;
+
+use super::content;
+
+/// Keys that one SCAN looks at.
+const NAMES_AT_ONCE: &[u8] = b"1000";
+
+/// What is of interest beside the records.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wants {
+    /// What RESTORE takes, for other types than strings.
+    pub(crate) dumps: bool,
+    /// Whether each spilled value has a field that points to it.
+    pub(crate) owners: bool,
+    /// How buckets are encoded.
+    pub(crate) encodings: bool,
+}
+
+/// A key of its own, plain or zipped.
+#[derive(Clone, Debug)]
+pub(crate) struct Own {
+    pub(crate) physical: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+    /// None where it is plain.
+    pub(crate) namespace: Option<NamespaceIndex>,
+}
+
+/// A field of a bucket, and the key that lies there.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub(crate) namespace: NamespaceIndex,
+    pub(crate) bucket: Vec<u8>,
+    pub(crate) field: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+}
+
+/// A question.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// Names from this cursor on.
+    Names { cursor: Vec<u8> },
+    /// Values and expiries of keys that are probably strings, at one moment.
+    Strings(Vec<Own>),
+    /// The type of a key that is no string.
+    Kind(Own),
+    /// All of a key of this type, at one moment.
+    Other { own: Own, kind: String },
+    /// A bucket's fields.
+    Bucket { namespace: NamespaceIndex, name: Vec<u8> },
+    /// The spilled value that a field pointed to, when it held `stored`.
+    Spill { field: Field, stored: Vec<u8>, name: Vec<u8>, expires_at_ms: Option<i64> },
+    /// The field once more: the spilled value was gone when it held `stored`.
+    Again { field: Field, stored: Vec<u8> },
+    /// Whether the spilled value `name` has a field that points to it, and whether it is to go anyway.
+    Owner { field: Field, nonce: u64, name: Vec<u8> },
+    /// Whether a plain key's place holds something too.
+    Twin { key: Vec<u8>, physical: Vec<u8>, field: Option<Vec<u8>> },
+}
+
+impl Ask {
+    /// Appends the commands; how many replies they have.
+    pub(crate) fn write(&self, wants: Wants, has_pexpiretime: bool, wire: &mut Vec<u8>) -> u32 {
+        let mut commands = Commands { wire, count: 0 };
+        match self {
+            Self::Names { cursor } => commands.add(&[b"SCAN", cursor, b"COUNT", NAMES_AT_ONCE]),
+            Self::Strings(keys) => commands.atomic(has_pexpiretime, |commands| {
+                let names: Vec<&[u8]> = keys.iter().map(|own| own.physical.as_slice()).collect();
+                commands.add(&[&[&b"MGET"[..]], names.as_slice()].concat());
+                names.iter().for_each(|name| commands.expiry(has_pexpiretime, name));
+            }),
+            Self::Kind(own) => commands.add(&[b"TYPE", &own.physical]),
+            Self::Other { own, kind } => commands.atomic(has_pexpiretime, |commands| {
+                let name = own.physical.as_slice();
+                commands.add(&[b"TYPE", name]);
+                commands.expiry(has_pexpiretime, name);
+                let elements = content::read_command(kind, name);
+                // Without elements to compare, DUMP's bytes are all there is.
+                if wants.dumps || elements.is_none() {
+                    commands.add(&[b"DUMP", name]);
+                } else {
+                    commands.add(&[b"ECHO", b""]);
+                }
+                if let Some(elements) = elements {
+                    commands.add(&elements);
+                }
+            }),
+            Self::Bucket { name, .. } => {
+                commands.add(&[b"HGETALL", name]);
+                if wants.encodings {
+                    commands.add(&[b"OBJECT", b"ENCODING", name]);
+                }
+            }
+            Self::Spill { name, .. } => commands.add(&[b"GET", name]),
+            Self::Again { field, .. } => commands.add(&[b"HGET", &field.bucket, &field.field]),
+            Self::Owner { field, name, .. } => {
+                commands.add(&[b"HGET", &field.bucket, &field.field]);
+                commands.add(&[b"PTTL", name]);
+            }
+            Self::Twin { physical, field: Some(field), .. } => commands.add(&[b"HEXISTS", physical, field]),
+            Self::Twin { physical, field: None, .. } => commands.add(&[b"EXISTS", physical]),
+        }
+        commands.count
+    }
+
+    /// Whether the replies are those of MULTI, of commands queued, and of EXEC.
+    pub(crate) fn is_atomic(&self) -> bool {
+        matches!(self, Self::Strings(_) | Self::Other { .. })
+    }
+
+    /// The command that the server refused, where it refused one.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Names { .. } => "SCAN",
+            Self::Strings(_) => "MULTI with MGET and PEXPIRETIME",
+            Self::Kind(_) => "TYPE",
+            Self::Other { .. } => "MULTI with DUMP",
+            Self::Bucket { .. } => "HGETALL",
+            Self::Spill { .. } => "GET",
+            Self::Again { .. } | Self::Owner { .. } => "HGET",
+            Self::Twin { .. } => "HEXISTS",
+        }
+    }
+}
+
+struct Commands<'w> {
+    wire: &'w mut Vec<u8>,
+    count: u32,
+}
+
+impl Commands<'_> {
+    fn add(&mut self, args: &[&[u8]]) {
+        write_command(self.wire, args);
+        self.count += 1;
+    }
+
+    /// Commands at one moment. Before 7.0, whose PTTL says only what is left, that moment's time comes first.
+    fn atomic(&mut self, has_pexpiretime: bool, commands: impl FnOnce(&mut Self)) {
+        self.add(&[b"MULTI"]);
+        if !has_pexpiretime {
+            self.add(&[b"TIME"]);
+        }
+        commands(self);
+        self.add(&[b"EXEC"]);
+    }
+
+    fn expiry(&mut self, has_pexpiretime: bool, name: &[u8]) {
+        self.add(&[if has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" }, name]);
+    }
+}

@@ -1,0 +1,277 @@
+//! A server and a dump, compared: first in constant memory, then key by key where they differ.
+//!
+//! Every record goes, by its key's fingerprint, to one of 65,536 parts. A part is the sum of its records'
+//! fingerprints and their number, whatever their order. Parts that are equal on both sides hold equal records;
+//! where some differ, both sides are read a second time, and the records of these parts alone are held against
+//! each other. If they are too many for memory, as many parts as fit are, and the counts are the least there is.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::{Record, digest};
+
+/// Parts of a digest.
+const PARTS: usize = 1 << 16;
+/// Records that are held against each other in one go: some 200 MB, keys of middling length.
+const RECORDS_AT_ONCE: u64 = 1_000_000;
+
+/// All records of one side.
+pub(crate) struct Sums {
+    parts: Vec<(u128, u64)>,
+}
+
+impl Sums {
+    pub(crate) fn new() -> Self {
+        Self { parts: vec![(0, 0); PARTS] }
+    }
+
+    /// Adds a record with this expiry.
+    pub(crate) fn add(&mut self, record: &Record, expires_at_ms: Option<i64>) {
+        let (sum, records) = &mut self.parts[part_of(record)];
+        *sum = sum.wrapping_add(digest::record(record, expires_at_ms));
+        *records += 1;
+    }
+
+    /// How many records there are.
+    pub(crate) fn records(&self) -> u64 {
+        self.parts.iter().map(|(_, records)| records).sum()
+    }
+
+    /// The parts that differ, as many as can be looked at, and whether these are all; none where all are equal.
+    pub(crate) fn differing(&self, other: &Self) -> Option<(Vec<bool>, bool)> {
+        let (mut chosen, mut records, mut complete) = (vec![false; PARTS], 0, true);
+        for (index, (one, other)) in self.parts.iter().zip(&other.parts).enumerate() {
+            if one == other {
+                continue;
+            }
+            if records > 0 && records + one.1 + other.1 > RECORDS_AT_ONCE {
+                complete = false;
+                continue;
+            }
+            records += one.1 + other.1;
+            chosen[index] = true;
+        }
+        chosen.contains(&true).then_some((chosen, complete))
+    }
+}
+
+fn part_of(record: &Record) -> usize {
+    // The highest 16 bits of 128.
+    usize::try_from(digest::key(record.database, &record.key) >> 112).unwrap_or(0)
+}
+
+/// Whether two expiries are the same, give or take.
+pub(crate) fn same_expiry(one: Option<i64>, other: Option<i64>, tolerance_ms: u64) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.abs_diff(other) <= tolerance_ms,
+        _ => false,
+    }
+}
+
+/// How one key differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// In the dump, and not on the server.
+    Missing,
+    /// On the server, and not in the dump.
+    Extra,
+    Value,
+    Expiry {
+        dump: Option<i64>,
+        server: Option<i64>,
+    },
+}
+
+/// One key that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) database: u32,
+    pub(crate) key: Vec<u8>,
+    pub(crate) how: How,
+}
+
+/// The keys that differ, counted and in part listed.
+#[derive(Debug, Default)]
+pub(crate) struct Differences {
+    pub(crate) missing: u64,
+    pub(crate) extra: u64,
+    pub(crate) value: u64,
+    pub(crate) expiry: u64,
+    pub(crate) listed: Vec<Difference>,
+    /// Whether every part that differs was looked at.
+    pub(crate) complete: bool,
+}
+
+impl Differences {
+    pub(crate) fn count(&self) -> u64 {
+        self.missing + self.extra + self.value + self.expiry
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let listed: Vec<_> = self.listed.iter().map(Difference::json).collect();
+        let Self { missing, extra, value, expiry, complete, .. } = self;
+        json!({
+            "missing": missing, "extra": extra, "value": value, "expiry": expiry,
+            "complete": complete, "listed": listed,
+        })
+    }
+}
+
+/// The second look: the dump's records of some parts, waiting for the server's.
+pub(crate) struct Close {
+    parts: Vec<bool>,
+    waiting: HashMap<(u32, Vec<u8>), (u128, Option<i64>)>,
+    tolerance_ms: u64,
+    list: usize,
+    found: Differences,
+}
+
+impl Close {
+    /// A look at `parts`, with at most `list` keys named.
+    pub(crate) fn new((parts, complete): (Vec<bool>, bool), tolerance_ms: u64, list: usize) -> Self {
+        let found = Differences { complete, ..Differences::default() };
+        Self { parts, waiting: HashMap::new(), tolerance_ms, list, found }
+    }
+
+    /// Takes a record of the dump. Of two with one key the later counts, as it does for an import.
+    pub(crate) fn expect(&mut self, record: Record) {
+        if self.parts[part_of(&record)] {
+            let held = (digest::content(&record.content), record.expires_at_ms);
+            self.waiting.insert((record.database, record.key), held);
+        }
+    }
+
+    /// Takes a record of the server.
+    pub(crate) fn meet(&mut self, record: &Record) {
+        if !self.parts[part_of(record)] {
+            return;
+        }
+        let key = (record.database, record.key.clone());
+        let (dump, server) = match self.waiting.remove(&key) {
+            None => return self.note(key, How::Extra),
+            Some((content, _)) if content != digest::content(&record.content) => return self.note(key, How::Value),
+            Some((_, expires_at_ms)) => (expires_at_ms, record.expires_at_ms),
+        };
+        if !same_expiry(dump, server, self.tolerance_ms) {
+            self.note(key, How::Expiry { dump, server });
+        }
+    }
+
+    /// What differs, the server having been walked over. What has expired by `now_ms` is not missed.
+    pub(crate) fn finish(mut self, now_ms: i64) -> Differences {
+        let mut missing: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
+        missing.retain(|(_, (_, expires_at_ms))| expires_at_ms.is_none_or(|at| at >= now_ms));
+        missing.sort_unstable();
+        for (key, _) in missing {
+            self.note(key, How::Missing);
+        }
+        self.found
+    }
+
+    fn note(&mut self, (database, key): (u32, Vec<u8>), how: How) {
+        match how {
+            How::Missing => self.found.missing += 1,
+            How::Extra => self.found.extra += 1,
+            How::Value => self.found.value += 1,
+            How::Expiry { .. } => self.found.expiry += 1,
+        }
+        if self.found.listed.len() < self.list {
+            self.found.listed.push(Difference { database, key, how });
+        }
+    }
+}
+
+impl Difference {
+    fn json(&self) -> Value {
+        let key = self.key.escape_ascii().to_string();
+        let how = match self.how {
+            How::Missing => "missing",
+            How::Extra => "extra",
+            How::Value => "value",
+            How::Expiry { dump, server } => {
+                return json!({
+                    "db": self.database, "key": key, "how": "expiry",
+                    "dump_expires_at_ms": dump, "server_expires_at_ms": server,
+                });
+            }
+        };
+        json!({ "db": self.database, "key": key, "how": how })
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |at: Option<i64>| at.map_or_else(|| "never".to_owned(), |at| format!("at {at} ms"));
+        match self.how {
+            How::Missing => write!(f, "missing: ")?,
+            How::Extra => write!(f, "extra:   ")?,
+            How::Value => write!(f, "value:   ")?,
+            How::Expiry { .. } => write!(f, "expiry:  ")?,
+        }
+        if self.database != 0 {
+            write!(f, "db {} ", self.database)?;
+        }
+        write!(f, "\"{}\"", self.key.escape_ascii())?;
+        match self.how {
+            How::Missing => write!(f, " is not on the server"),
+            How::Extra => write!(f, " is not in the dump"),
+            How::Value => write!(f, " has another value"),
+            How::Expiry { dump, server } => {
+                write!(f, " expires {} in the dump, {} on the server", at(dump), at(server))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Content;
+
+    fn record(key: &str, value: &str, expires_at_ms: Option<i64>) -> Record {
+        Record { database: 0, key: key.into(), content: Content::String(value.into()), expires_at_ms }
+    }
+
+    fn sums(records: &[Record]) -> Sums {
+        let mut sums = Sums::new();
+        records.iter().for_each(|record| sums.add(record, record.expires_at_ms));
+        sums
+    }
+
+    fn close(dump: &[Record], server: &[Record], tolerance_ms: u64) -> Differences {
+        let mut close = Close::new(sums(dump).differing(&sums(server)).unwrap(), tolerance_ms, 10);
+        dump.iter().cloned().for_each(|record| close.expect(record));
+        server.iter().for_each(|record| close.meet(record));
+        close.finish(1000)
+    }
+
+    #[test]
+    fn the_order_does_not_count() {
+        let [a, b] = [record("a", "1", None), record("b", "2", Some(5))];
+        assert_eq!(sums(&[a.clone(), b.clone()]).differing(&sums(&[b.clone(), a.clone()])), None);
+        assert!(sums(&[a.clone(), b.clone()]).differing(&sums(std::slice::from_ref(&a))).is_some());
+        assert!(sums(&[a.clone(), a.clone()]).differing(&sums(&[a])).is_some());
+    }
+
+    #[test]
+    fn each_way_to_differ_is_told() {
+        let same = record("same", "v", Some(5000));
+        let dump = [record("gone", "v", None), record("x", "1", None), record("t", "v", Some(5000)), same.clone()];
+        let server = [record("x", "2", None), record("t", "v", Some(5011)), record("more", "v", None), same];
+        let found = close(&dump, &server, 10);
+        assert_eq!((found.missing, found.extra, found.value, found.expiry), (1, 1, 1, 1));
+        assert!(found.complete);
+        let shown: Vec<_> = found.listed.iter().map(ToString::to_string).collect();
+        assert!(shown.contains(&"missing: \"gone\" is not on the server".to_owned()), "{shown:?}");
+        assert_eq!(close(&dump, &server, 11).expiry, 0);
+    }
+
+    #[test]
+    fn what_has_expired_since_is_not_missed() {
+        assert_eq!(close(&[record("a", "v", Some(999))], &[], 0).count(), 0);
+        assert_eq!(close(&[record("a", "v", Some(1000))], &[], 0).count(), 1);
+    }
+}

@@ -1,0 +1,63 @@
+//! Where a key may lie, and which key lies somewhere: all that the walk knows of placements.
+
+use keyfold_core::layout::{Layout, Located, NamespaceIndex, Place, PlaceKind};
+
+/// Somewhere a value lies on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spot<'a> {
+    /// A key of its own under the logical key's name.
+    Plain,
+    /// A key of its own under a short name.
+    Zipped { physical: &'a [u8] },
+    /// A field of a bucket.
+    Field { bucket: &'a [u8], field: &'a [u8] },
+}
+
+/// Whether clients look for `key` there. A key has exactly one such spot.
+pub(crate) fn is_allowed(layout: &Layout, key: &[u8], spot: Spot<'_>) -> bool {
+    match (layout.locate(key), spot) {
+        (Located::Plain, Spot::Plain) => true,
+        (Located::Placed(place), Spot::Zipped { physical }) => {
+            place.kind == PlaceKind::Zipped && place.physical.as_slice() == physical
+        }
+        (Located::Placed(place), Spot::Field { bucket, field }) => {
+            place.kind == PlaceKind::Bucket && place.physical.as_slice() == bucket && place.field.as_slice() == field
+        }
+        _ => false,
+    }
+}
+
+/// The place that the layout gives to `key`; none where it stays as it is.
+pub(crate) fn place_of(layout: &Layout, key: &[u8]) -> Option<Place> {
+    match layout.locate(key) {
+        Located::Placed(place) => Some(place),
+        Located::Plain | Located::Reserved => None,
+    }
+}
+
+/// The key whose value lies at a bucket's field; none where no key belongs there.
+pub(crate) fn key_at(layout: &Layout, namespace: NamespaceIndex, bucket: &[u8], field: &[u8]) -> Option<Vec<u8>> {
+    let key = layout.key_of(namespace, bucket, field)?;
+    is_allowed(layout, &key, Spot::Field { bucket, field }).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_one_spot() {
+        let layout = Layout::parse_file(
+            "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 128 }\n[[namespace]]\nkeys = 'page:{path}'\n",
+        );
+        let layout = layout.unwrap();
+        let zipped = place_of(&layout, b"page:a").unwrap().physical;
+        assert!(is_allowed(&layout, b"page:a", Spot::Zipped { physical: &zipped }));
+        assert!(!is_allowed(&layout, b"page:a", Spot::Plain));
+        assert!(is_allowed(&layout, b"user:129", Spot::Field { bucket: b"~0:1", field: b"1" }));
+        assert!(!is_allowed(&layout, b"user:129", Spot::Field { bucket: b"~0:0", field: b"1" }));
+        assert!(is_allowed(&layout, b"user:x", Spot::Plain));
+        assert_eq!(key_at(&layout, NamespaceIndex(0), b"~0:1", b"1"), Some(b"user:129".to_vec()));
+        assert_eq!(key_at(&layout, NamespaceIndex(0), b"~0:1", b"128"), None);
+    }
+}

@@ -1,0 +1,503 @@
+//! From all that a server holds to logical records and findings.
+//!
+//! One walk goes over one database by SCAN, asks for what each name holds, and shows what comes to a visitor. It
+//! changes nothing, and runs beside clients: each bucket, and each group of keys of their own, is seen at one
+//! moment; the whole is no snapshot. Many questions are under way at once on one connection, few enough that
+//! their answers stay within [`ANSWER_BYTES`], whatever the sizes of values are.
+//!
+//! SCAN shows a key that is there all the time at least once, and some twice while the server's table grows or
+//! shrinks. The walk remembers a fingerprint of each physical name, some 20 to 60 bytes, and passes over what it
+//! has seen, unless told to be forgetful.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{anyhow, bail};
+use keyfold_core::frame::{Body, Frame};
+use keyfold_core::layout::{Layout, NamespaceIndex, Physical, PlaceKind};
+use redis::Value;
+
+use super::ask::{Ask, Field, Own, Wants};
+use super::finding::{Finding, Kind};
+use super::pace::Pace;
+use super::place::{self, Spot};
+use super::{Content, Other, Record, content, digest};
+use crate::server::Server;
+
+/// Questions under way at most.
+const ASKS_AT_ONCE: usize = 64;
+/// Keys of their own in one question.
+const STRINGS_AT_ONCE: usize = 32;
+/// What the answers under way may come to, by the mean of those before.
+const ANSWER_BYTES: usize = 4 << 20;
+
+/// What a walk shows.
+pub(crate) enum Sight<'a> {
+    /// A key that lives, and where it lies.
+    Record(&'a Record, Home),
+    Finding(Finding),
+    /// A bucket with so many fields.
+    Bucket(NamespaceIndex, usize),
+    /// A field whose value has expired, and that the sweep has not removed yet.
+    Expired(NamespaceIndex),
+    /// A physical name that was not seen before.
+    Name,
+}
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    Plain,
+    Zipped(NamespaceIndex),
+    Bucket(NamespaceIndex),
+    Spilled(NamespaceIndex),
+}
+
+/// How a walk goes.
+pub(crate) struct Manner<'a> {
+    pub(crate) layout: &'a Layout,
+    /// Whether the server has a layout at all: without one reserved names are anyone's.
+    pub(crate) folded: bool,
+    pub(crate) wants: Wants,
+    /// Don't remember names: constant memory, and some records twice.
+    pub(crate) forgetful: bool,
+    /// hash-max-listpack-entries and -value of the server, where they are known.
+    pub(crate) listpack_limits: (Option<u64>, Option<u64>),
+    /// Asked between answers: true ends the walk.
+    pub(crate) stopped: &'a dyn Fn() -> bool,
+}
+
+/// The server's time, by its TIME once and the monotonic clock since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerTime {
+    asked: Instant,
+    at_ms: i64,
+}
+
+impl ServerTime {
+    pub(crate) fn ask(server: &mut Server) -> anyhow::Result<Self> {
+        let asked = Instant::now();
+        // Some managed servers refuse TIME; then this machine's clock has to do.
+        let at_ms = match server.ask::<(i64, i64)>(&redis::cmd("TIME")) {
+            Ok((seconds, micros)) => seconds * 1000 + micros / 1000,
+            Err(_) => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+            }
+        };
+        Ok(Self { asked, at_ms })
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.at_ms + i64::try_from(self.asked.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+/// Where SCAN is.
+enum Cursor {
+    At(Vec<u8>),
+    Asked,
+    Around,
+}
+
+struct Walk<'a, 'v> {
+    server: &'a mut Server,
+    manner: &'a Manner<'a>,
+    pace: &'a mut Pace,
+    visit: &'v mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>,
+    database: u32,
+    time: ServerTime,
+    has_pexpiretime: bool,
+    cursor: Cursor,
+    waiting: VecDeque<Ask>,
+    sent: VecDeque<(Ask, u32)>,
+    seen: HashSet<u128>,
+    /// Of an answer, over the last ones.
+    mean_bytes: usize,
+}
+
+/// Walks over one database, and shows what it finds. True where it came around, false where it was stopped.
+pub(crate) fn walk(
+    server: &mut Server,
+    database: u32,
+    manner: &Manner<'_>,
+    pace: &mut Pace,
+    visit: &mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<bool> {
+    server.select(database)?;
+    let time = ServerTime::ask(server)?;
+    let has_pexpiretime = server.version().has_pexpiretime();
+    let walk = Walk {
+        server,
+        manner,
+        pace,
+        visit,
+        database,
+        time,
+        has_pexpiretime,
+        cursor: Cursor::At(b"0".to_vec()),
+        waiting: VecDeque::new(),
+        sent: VecDeque::new(),
+        seen: HashSet::new(),
+        mean_bytes: 0,
+    };
+    walk.run()
+}
+
+impl Walk<'_, '_> {
+    fn run(mut self) -> anyhow::Result<bool> {
+        loop {
+            self.send()?;
+            let Some((ask, replies)) = self.sent.pop_front() else { return Ok(true) };
+            let mut answer = Vec::with_capacity(replies as usize);
+            for _ in 0..replies {
+                answer.push(self.server.receive()?);
+            }
+            let answer = self.check(&ask, answer)?;
+            self.take(ask, answer)?;
+            if (self.manner.stopped)() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Sends more questions, once half of those under way are answered.
+    fn send(&mut self) -> anyhow::Result<()> {
+        let room = (ANSWER_BYTES / self.mean_bytes.max(1)).clamp(1, ASKS_AT_ONCE);
+        if self.sent.len() > room / 2 {
+            return Ok(());
+        }
+        let (mut wire, mut commands) = (Vec::new(), 0);
+        while self.sent.len() < room
+            && commands < self.pace.burst()
+            && let Some(ask) = self.next_ask()
+        {
+            let replies = ask.write(self.manner.wants, self.has_pexpiretime, &mut wire);
+            commands += replies;
+            self.sent.push_back((ask, replies));
+        }
+        if !wire.is_empty() {
+            self.pace.sent(commands);
+            self.server.send(&wire)?;
+        }
+        Ok(())
+    }
+
+    /// The next question; more names before those that are known run out.
+    fn next_ask(&mut self) -> Option<Ask> {
+        if self.waiting.len() < ASKS_AT_ONCE
+            && let Cursor::At(_) = self.cursor
+            && let Cursor::At(cursor) = std::mem::replace(&mut self.cursor, Cursor::Asked)
+        {
+            return Some(Ask::Names { cursor });
+        }
+        self.waiting.pop_front()
+    }
+
+    /// The replies that count; the server's refusal as an error.
+    fn check(&self, ask: &Ask, replies: Vec<Value>) -> anyhow::Result<Vec<Value>> {
+        let refused = |value: &Value| match value {
+            Value::ServerError(error) if error.code() != "WRONGTYPE" => Some(error.clone()),
+            _ => None,
+        };
+        if let Some(error) = replies.iter().find_map(refused) {
+            return Err(self.server.refused(&error).context(format!("{} was refused", ask.name())));
+        }
+        if !ask.is_atomic() {
+            return Ok(replies);
+        }
+        match replies.into_iter().next_back() {
+            Some(Value::Array(replies)) => match replies.iter().find_map(refused) {
+                Some(error) => Err(self.server.refused(&error).context(format!("{} was refused", ask.name()))),
+                None => Ok(replies),
+            },
+            _ => bail!("the server at {} answered EXEC with nothing", self.server.address()),
+        }
+    }
+
+    fn take(&mut self, ask: Ask, answer: Vec<Value>) -> anyhow::Result<()> {
+        let mut answer = answer.into_iter();
+        let mut next = || answer.next().unwrap_or_default();
+        match ask {
+            Ask::Names { .. } => self.take_names(next()),
+            Ask::Strings(keys) => self.take_strings(keys, answer.collect()),
+            Ask::Kind(own) => match next() {
+                Value::SimpleString(kind) if kind == "none" => Ok(()),
+                Value::SimpleString(kind) if kind == "string" => {
+                    self.waiting.push_back(Ask::Strings(vec![own]));
+                    Ok(())
+                }
+                Value::SimpleString(kind) => {
+                    self.waiting.push_back(Ask::Other { own, kind });
+                    Ok(())
+                }
+                other => Err(strange("TYPE", &other)),
+            },
+            Ask::Other { own, kind } => self.take_other(own, kind, answer.collect()),
+            Ask::Bucket { namespace, name } => self.take_bucket(namespace, &name, next(), &next()),
+            Ask::Spill { field, stored, expires_at_ms, .. } => match next() {
+                Value::BulkString(value) => {
+                    self.weigh(value.len());
+                    let home = Home::Spilled(field.namespace);
+                    self.show(field.key, Content::String(value), expires_at_ms, home)
+                }
+                _ => {
+                    self.waiting.push_back(Ask::Again { field, stored });
+                    Ok(())
+                }
+            },
+            // The value may have been replaced, and the old one removed, since the pointer was read.
+            Ask::Again { field, stored } => match next() {
+                Value::BulkString(now) if now == stored => self.find_in(field, Kind::MissingSpill, String::new()),
+                Value::BulkString(now) => self.take_field(field, now),
+                _ => Ok(()),
+            },
+            Ask::Owner { field, nonce, name } => self.take_owner(field, nonce, name, &next(), &next()),
+            Ask::Twin { key, .. } => {
+                let kind = if next() == Value::Int(1) { Kind::Twin } else { Kind::HiddenKey };
+                self.find(kind, key.clone(), None, Some(key), String::new())
+            }
+        }
+    }
+
+    fn take_names(&mut self, reply: Value) -> anyhow::Result<()> {
+        let (cursor, names): (Vec<u8>, Vec<Vec<u8>>) =
+            redis::from_redis_value(reply).map_err(|error| anyhow!("SCAN's answer can't be read: {error}"))?;
+        self.cursor = if cursor == b"0" { Cursor::Around } else { Cursor::At(cursor) };
+        let mut strings = Vec::new();
+        for name in names {
+            if self.manner.forgetful || self.seen.insert(digest::name(&name)) {
+                (self.visit)(Sight::Name)?;
+                strings.extend(self.take_name(name)?);
+            }
+        }
+        while !strings.is_empty() {
+            let rest = strings.split_off(strings.len().min(STRINGS_AT_ONCE));
+            self.waiting.push_back(Ask::Strings(std::mem::replace(&mut strings, rest)));
+        }
+        Ok(())
+    }
+
+    /// What a name of the server is to be asked; a key of its own, where it is one.
+    fn take_name(&mut self, name: Vec<u8>) -> anyhow::Result<Option<Own>> {
+        let layout = self.manner.layout;
+        let ask = match layout.read_physical(&name) {
+            Physical::Administration => return Ok(None),
+            Physical::Plain if place::is_allowed(layout, &name, Spot::Plain) => return Ok(Some(plain(name))),
+            Physical::Plain => {
+                let Some(place) = place::place_of(layout, &name) else { return Ok(Some(plain(name))) };
+                let field = (place.kind == PlaceKind::Bucket).then(|| place.field.to_vec());
+                Ask::Twin { key: name, physical: place.physical.to_vec(), field }
+            }
+            Physical::Bucket(namespace) => Ask::Bucket { namespace, name },
+            Physical::Zipped { namespace, key }
+                if place::is_allowed(layout, &key, Spot::Zipped { physical: &name }) =>
+            {
+                return Ok(Some(Own { physical: name, key, namespace: Some(namespace) }));
+            }
+            Physical::Spill { namespace, nonce, key } => {
+                if !self.manner.wants.owners {
+                    return Ok(None);
+                }
+                let place = place::place_of(layout, key)
+                    .filter(|place| place.namespace == namespace && place.kind == PlaceKind::Bucket);
+                let key = key.to_vec();
+                let Some(place) = place else {
+                    self.find(Kind::StraySpill, name, None, Some(key), String::new())?;
+                    return Ok(None);
+                };
+                let (bucket, field) = (place.physical.to_vec(), place.field.to_vec());
+                Ask::Owner { field: Field { namespace, bucket, field, key }, nonce, name }
+            }
+            Physical::Unknown if !self.manner.folded => return Ok(Some(plain(name))),
+            Physical::Zipped { .. } | Physical::Unknown => {
+                self.find(Kind::UnknownName, name, None, None, String::new())?;
+                return Ok(None);
+            }
+        };
+        self.waiting.push_back(ask);
+        Ok(None)
+    }
+
+    fn take_strings(&mut self, keys: Vec<Own>, replies: Vec<Value>) -> anyhow::Result<()> {
+        let mut replies = replies.into_iter();
+        let now_ms = self.moment(&mut replies);
+        let Some(Value::Array(values)) = replies.next() else { bail!("MGET's answer is no list") };
+        let mut bytes = 0;
+        for ((own, value), expiry) in keys.into_iter().zip(values).zip(replies) {
+            match (value, expiry) {
+                (Value::BulkString(value), expiry) => {
+                    bytes += value.len();
+                    let home = own.namespace.map_or(Home::Plain, Home::Zipped);
+                    self.show(own.key, Content::String(value), expires_at(&expiry, now_ms), home)?;
+                }
+                // Gone meanwhile.
+                (_, Value::Int(-2)) => {}
+                _ => self.waiting.push_back(Ask::Kind(own)),
+            }
+        }
+        self.weigh(bytes);
+        Ok(())
+    }
+
+    fn take_other(&mut self, own: Own, kind: String, replies: Vec<Value>) -> anyhow::Result<()> {
+        let mut replies = replies.into_iter();
+        let now_ms = self.moment(&mut replies);
+        let mut next = || replies.next().unwrap_or_default();
+        if next() != Value::SimpleString(kind.clone()) {
+            self.waiting.push_back(Ask::Kind(own));
+            return Ok(());
+        }
+        let expires_at_ms = expires_at(&next(), now_ms);
+        let Value::BulkString(dump) = next() else { bail!("DUMP of \"{}\" gave nothing", own.key.escape_ascii()) };
+        let digest = content::digest(&kind, &next());
+        self.weigh(dump.len());
+        let home = own.namespace.map_or(Home::Plain, Home::Zipped);
+        self.show(own.key, Content::Other(Other { kind, dump, digest }), expires_at_ms, home)
+    }
+
+    /// The time of a question's moment, where it was asked for.
+    fn moment(&self, replies: &mut impl Iterator<Item = Value>) -> i64 {
+        if self.has_pexpiretime {
+            return 0;
+        }
+        let time = replies.next().and_then(|time| redis::from_redis_value::<(i64, i64)>(time).ok());
+        time.map_or_else(|| self.time.now_ms(), |(seconds, micros)| seconds * 1000 + micros / 1000)
+    }
+
+    fn take_bucket(
+        &mut self,
+        namespace: NamespaceIndex,
+        name: &[u8],
+        fields: Value,
+        encoding: &Value,
+    ) -> anyhow::Result<()> {
+        let Value::Array(fields) = fields else {
+            return self.find(Kind::NotABucket, name.to_vec(), None, None, String::new());
+        };
+        if fields.is_empty() {
+            return Ok(());
+        }
+        (self.visit)(Sight::Bucket(namespace, fields.len() / 2))?;
+        if matches!(encoding, Value::BulkString(name) if name == b"hashtable") {
+            self.find(Kind::Hashtable, name.to_vec(), None, None, self.explain_hashtable(&fields))?;
+        }
+        let (mut fields, mut bytes) = (fields.into_iter(), 0);
+        while let (Some(Value::BulkString(field)), Some(Value::BulkString(stored))) = (fields.next(), fields.next()) {
+            bytes += field.len() + stored.len();
+            match place::key_at(self.manner.layout, namespace, name, &field) {
+                Some(key) => self.take_field(Field { namespace, bucket: name.to_vec(), field, key }, stored)?,
+                None => self.find(Kind::StrangeField, name.to_vec(), Some(field), None, String::new())?,
+            }
+        }
+        self.weigh(bytes);
+        Ok(())
+    }
+
+    fn take_field(&mut self, field: Field, stored: Vec<u8>) -> anyhow::Result<()> {
+        let frame = match Frame::decode(&stored) {
+            Ok(frame) => frame,
+            Err(error) => return self.find_in(field, Kind::DamagedValue, error.to_string()),
+        };
+        if frame.expired(self.time.now_ms()) {
+            return (self.visit)(Sight::Expired(field.namespace));
+        }
+        let expires_at_ms = frame.expires_at_ms;
+        let home = Home::Bucket(field.namespace);
+        match frame.body {
+            Body::Raw(_) if keyfold_core::frame::is_raw(&stored) => {
+                self.show(field.key, Content::String(stored), expires_at_ms, home)
+            }
+            Body::Raw(value) => self.show(field.key, Content::String(value.to_vec()), expires_at_ms, home),
+            Body::Integer(number) => {
+                self.show(field.key, Content::String(number.to_string().into_bytes()), expires_at_ms, home)
+            }
+            Body::Spill(nonce) => {
+                let name = self.manner.layout.spill_name(field.namespace, nonce, &field.key);
+                self.waiting.push_back(Ask::Spill { field, stored, name, expires_at_ms });
+                Ok(())
+            }
+            Body::Coded { slot, .. } => self.find_in(field, Kind::UnknownCodec, format!("slot {slot}")),
+        }
+    }
+
+    fn take_owner(
+        &mut self,
+        field: Field,
+        nonce: u64,
+        name: Vec<u8>,
+        stored: &Value,
+        left: &Value,
+    ) -> anyhow::Result<()> {
+        let points_here = match stored {
+            Value::BulkString(stored) => Frame::decode(stored).is_ok_and(|frame| frame.body == Body::Spill(nonce)),
+            _ => false,
+        };
+        // A replaced one stays for some seconds, with a TTL.
+        if points_here || *left != Value::Int(-1) {
+            return Ok(());
+        }
+        self.find(Kind::OrphanedSpill, name, None, Some(field.key), String::new())
+    }
+
+    /// Which setting of the server a bucket is over, where that still shows.
+    fn explain_hashtable(&self, fields: &[Value]) -> String {
+        let (entries_limit, value_limit) = self.manner.listpack_limits;
+        let entries = fields.len() as u64 / 2;
+        if let Some(limit) = entries_limit.filter(|limit| entries > *limit) {
+            return format!("{entries} entries, over hash-max-listpack-entries {limit}");
+        }
+        let long = |value: &&Value| matches!(value, Value::BulkString(bytes) if value_limit.is_some_and(|limit| bytes.len() as u64 > limit));
+        match (fields.iter().find(long), value_limit) {
+            (Some(Value::BulkString(bytes)), Some(limit)) => {
+                let (len, shown) = (bytes.len(), bytes[..bytes.len().min(32)].escape_ascii());
+                format!("\"{shown}…\" has {len} bytes, over hash-max-listpack-value {limit}")
+            }
+            (None, Some(_)) => format!("{entries} entries, nothing in it is over a limit now"),
+            _ => format!("{entries} entries"),
+        }
+    }
+
+    fn show(&mut self, key: Vec<u8>, content: Content, expires_at_ms: Option<i64>, home: Home) -> anyhow::Result<()> {
+        let record = Record { database: self.database, key, content, expires_at_ms };
+        (self.visit)(Sight::Record(&record, home))
+    }
+
+    fn find_in(&mut self, field: Field, kind: Kind, detail: String) -> anyhow::Result<()> {
+        self.find(kind, field.bucket, Some(field.field), Some(field.key), detail)
+    }
+
+    fn find(
+        &mut self,
+        kind: Kind,
+        physical: Vec<u8>,
+        field: Option<Vec<u8>>,
+        key: Option<Vec<u8>>,
+        detail: String,
+    ) -> anyhow::Result<()> {
+        let database = self.database;
+        (self.visit)(Sight::Finding(Finding { kind, database, physical, field, key, detail }))
+    }
+
+    /// Notes what an answer came to, for the number of questions that may be under way.
+    fn weigh(&mut self, bytes: usize) {
+        // A large one counts at once, small ones slowly.
+        self.mean_bytes = bytes.max((self.mean_bytes * 15 + bytes) / 16);
+    }
+}
+
+fn plain(name: Vec<u8>) -> Own {
+    Own { key: name.clone(), physical: name, namespace: None }
+}
+
+/// The time that PEXPIRETIME said, or that PTTL said at `now_ms`.
+fn expires_at(reply: &Value, now_ms: i64) -> Option<i64> {
+    match reply {
+        Value::Int(at) if *at >= 0 => Some(now_ms + at),
+        _ => None,
+    }
+}
+
+fn strange(command: &str, reply: &Value) -> anyhow::Error {
+    anyhow!("{command} answered {reply:?}")
+}
