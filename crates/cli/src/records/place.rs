@@ -13,26 +13,32 @@ pub(crate) enum Spot<'a> {
     Field { bucket: &'a [u8], field: &'a [u8] },
 }
 
-/// Whether clients look for `key` there. A key has exactly one such spot.
+/// Whether clients look for `key` there. A key has exactly one such spot; two while its namespace is moved.
 pub(crate) fn is_allowed(layout: &Layout, key: &[u8], spot: Spot<'_>) -> bool {
-    match (layout.locate(key), spot) {
-        (Located::Plain, Spot::Plain) => true,
-        (Located::Placed(place), Spot::Zipped { physical }) => {
+    match layout.locate(key) {
+        Located::Reserved => false,
+        Located::Plain => is_there(None, spot),
+        Located::Placed(place) => is_there(Some(&place), spot),
+        Located::Moving(moving) => is_there(moving.new.as_ref(), spot) || is_there(moving.old.as_ref(), spot),
+    }
+}
+
+fn is_there(place: Option<&Place>, spot: Spot<'_>) -> bool {
+    match (place, spot) {
+        (None, Spot::Plain) => true,
+        (Some(place), Spot::Zipped { physical }) => {
             place.kind == PlaceKind::Zipped && place.physical.as_slice() == physical
         }
-        (Located::Placed(place), Spot::Field { bucket, field }) => {
+        (Some(place), Spot::Field { bucket, field }) => {
             place.kind == PlaceKind::Bucket && place.physical.as_slice() == bucket && place.field.as_slice() == field
         }
         _ => false,
     }
 }
 
-/// The place that the layout gives to `key`; none where it stays as it is.
+/// The place where `key` is written; none where that is its own name.
 pub(crate) fn place_of(layout: &Layout, key: &[u8]) -> Option<Place> {
-    match layout.locate(key) {
-        Located::Placed(place) => Some(place),
-        Located::Plain | Located::Reserved => None,
-    }
+    layout.locate(key).place()
 }
 
 /// The key whose value lies at a bucket's field; none where no key belongs there.

@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, bail};
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, NamespaceIndex, Physical, PlaceKind};
+use keyfold_core::layout::{Layout, NamespaceIndex, Physical, PlaceKind, spill_name};
 use redis::Value;
 
 use super::ask::{Ask, Field, Own, Wants};
@@ -299,8 +299,8 @@ impl Walk<'_, '_> {
                 if !self.manner.wants.owners {
                     return Ok(None);
                 }
-                let place = place::place_of(layout, key)
-                    .filter(|place| place.namespace == namespace && place.kind == PlaceKind::Bucket);
+                let id = Layout::id_in(&name);
+                let place = layout.places(key).find(|place| Some(place.id) == id && place.kind == PlaceKind::Bucket);
                 let key = key.to_vec();
                 let Some(place) = place else {
                     self.find(Kind::StraySpill, name, None, Some(key), String::new())?;
@@ -413,7 +413,8 @@ impl Walk<'_, '_> {
                 self.show(field.key, Content::String(number.to_string().into_bytes()), expires_at_ms, home)
             }
             Body::Spill(nonce) => {
-                let name = self.manner.layout.spill_name(field.namespace, nonce, &field.key);
+                let id = Layout::id_in(&field.bucket).unwrap_or(self.manner.layout.namespace(field.namespace).id);
+                let name = spill_name(id, nonce, &field.key);
                 self.waiting.push_back(Ask::Spill { field, stored, name, expires_at_ms });
                 Ok(())
             }

@@ -43,6 +43,7 @@ impl Report {
                 self.written += 1;
                 let index = match layout.locate(&item.record.key) {
                     Located::Placed(place) => place.namespace.0,
+                    Located::Moving(moving) => moving.namespace.0,
                     Located::Plain | Located::Reserved => self.namespaces.len() - 1,
                 };
                 self.namespaces[index].1 += 1;
