@@ -7,6 +7,7 @@
 //! | `command` | the work: one file for each subcommand |
 //! | `server` | connections to a server, its settings, and a server of keyfold's own |
 //! | `layout` | a layout's way from a file to a server |
+//! | `moving` | a namespace's move over a live server |
 //! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
 //! | `print` | tables, charts, numbers, progress |
 //!
@@ -15,6 +16,7 @@ mod command;
 mod config;
 mod flags;
 mod layout;
+mod moving;
 mod print;
 mod records;
 mod server;
@@ -47,6 +49,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(flags) => command::serve::run(config::serve::resolve(*flags)?, &mut out)?,
         Command::Layout(flags) => command::layout::run(flags.command, &mut out)?,
         Command::Where(flags) => command::where_key::run(flags, &mut out)?,
+        Command::Fold(flags) => code = command::fold::run(&config::fold::resolve_fold(*flags)?, &mut out)?,
+        Command::Unfold(flags) => code = command::fold::run(&config::fold::resolve_unfold(*flags), &mut out)?,
         Command::Export(flags) => code = command::export::run(&config::export::resolve(*flags))?,
         Command::Import(flags) => code = command::import::run(&config::import::resolve(*flags), &mut out)?,
         Command::Verify(flags) => code = command::verify::run(&config::verify::resolve(*flags)?, &mut out)?,

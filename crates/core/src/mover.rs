@@ -21,8 +21,11 @@ use crate::layout::{Layout, Located, NamespaceIndex, Physical};
 use crate::resp::{Reply, write_command};
 use crate::string::{Entry, Held};
 
-/// Keys read in one batch.
+/// Keys read in one batch, at the most.
 const KEYS_AT_ONCE: usize = 512;
+
+/// Bytes that the replies to one batch may come to, by those to the batch before.
+const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// Buckets opened in one batch.
 const BUCKETS_AT_ONCE: usize = 8;
@@ -78,6 +81,8 @@ pub struct Mover {
     cursor: Option<Vec<u8>>,
     buckets: Vec<(NamespaceIndex, Vec<u8>)>,
     keys: Vec<Vec<u8>>,
+    /// How many keys the next batch has.
+    keys_at_once: usize,
     /// Keys that are ready to be moved.
     groups: Vec<(Vec<u8>, CompareAndSet)>,
     sent: Sent,
@@ -94,6 +99,7 @@ impl Mover {
             cursor: Some(b"0".to_vec()),
             buckets: Vec::new(),
             keys: Vec::new(),
+            keys_at_once: KEYS_AT_ONCE / 8,
             groups: Vec::new(),
             sent: Sent::Nothing,
             more: None,
@@ -116,7 +122,7 @@ impl Mover {
             return Some(self.send_moves(wire));
         }
         if !self.keys.is_empty() {
-            let keys = self.keys.split_off(self.keys.len().saturating_sub(KEYS_AT_ONCE));
+            let keys = self.keys.split_off(self.keys.len().saturating_sub(self.keys_at_once));
             // What is read need not be of one moment: the script checks all of it once more.
             let mut load = Load::new(env, keys.iter().map(Vec::as_slice)).watched();
             let replies = load.send(wire);
@@ -219,6 +225,9 @@ impl Mover {
 
     fn take_keys(&mut self, mut load: Load, replies: &[Vec<u8>], env: &mut Env<'_>) -> Result<(), String> {
         let mut wire = Vec::new();
+        let bytes: usize = replies.iter().map(Vec::len).sum();
+        let bytes_a_key = bytes.div_ceil(load.keys().len().max(1)).max(1);
+        self.keys_at_once = (BYTES_AT_ONCE / bytes_a_key).clamp(1, KEYS_AT_ONCE);
         for reply in replies {
             match load.handle_reply(reply, env, &mut wire) {
                 Loading::Wait => {}

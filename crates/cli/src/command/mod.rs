@@ -3,8 +3,9 @@
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod fold;
 pub(crate) mod import;
-mod interrupt;
+pub(crate) mod interrupt;
 pub(crate) mod layout;
 mod reload;
 pub(crate) mod serve;

@@ -3,6 +3,7 @@
 pub(crate) mod databases;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod serve;

@@ -4,6 +4,7 @@ pub(crate) mod completions;
 pub(crate) mod databases;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod layout;
 pub(crate) mod serve;
@@ -22,6 +23,7 @@ Examples:
   keyfold serve --layout layout.toml                a proxy with a private server behind it
   keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
   keyfold where user:1000:logins --upstream redis://127.0.0.1:6379
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --dry-run
   keyfold export redis://127.0.0.1:6379 --out dump.jsonl.gz
   keyfold verify redis://127.0.0.1:6379 --against dump.jsonl.gz
 
@@ -29,7 +31,7 @@ Exit codes:
   0  done
   1  failed; the reason is on stderr
   2  the command line is wrong
-  3  done, but not all is well; the help of export, import and verify says what
+  3  done, but not all is well; the help of fold, export, import and verify says what
   4  different; see the help of verify";
 
 /// Folds small Redis and Valkey keys into a fraction of their memory, behind the clients' back.
@@ -56,6 +58,10 @@ pub(crate) enum Command {
     Layout(layout::LayoutFlags),
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),
+    /// Move live keys to where a layout says, while clients go on
+    Fold(Box<fold::FoldFlags>),
+    /// Move live keys back under their own names, while clients go on
+    Unfold(Box<fold::UnfoldFlags>),
     /// Write every key, folded or not, to a file
     Export(Box<export::ExportFlags>),
     /// Write a file's keys to a server, folded by its layout

@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use keyfold_core::layout::{Layout, Located, NamespaceId};
+use keyfold_core::layout::{Layout, Located, Namespace, NamespaceId};
+use keyfold_core::placement::Placement;
 
 use crate::print::number::{count, plural};
 use crate::server::Server;
@@ -40,8 +41,7 @@ pub(crate) fn check_absent(server: &mut Server, layout: &Layout, added: &[Namesp
     });
     bail!(
         "the server holds plain keys of namespaces that are new; through keyfold they would be invisible:\n{}\n\
-         Copy them away and write them again through keyfold, or rename the namespace. If nobody needs them, say \
-         --skip-key-check",
+         Move them there with `keyfold fold`, while clients go on. If nobody needs them, say --skip-key-check",
         lines.collect::<Vec<_>>().join("\n")
     )
 }
@@ -98,6 +98,18 @@ pub(crate) fn databases(server: &mut Server) -> anyhow::Result<Vec<(u32, u64)>> 
         Some((database.parse().ok()?, keys.trim_end().parse().ok()?))
     };
     Ok(info.lines().filter_map(parse).collect())
+}
+
+/// A glob that all physical names match whose keys are to be moved.
+pub(crate) fn pattern_of_moves(layout: &Layout) -> Vec<u8> {
+    let is_plain =
+        |namespace: &&Namespace| namespace.former.as_ref().is_some_and(|former| former.placement == Placement::Plain);
+    let (plain, folded): (Vec<_>, Vec<_>) = layout.moving().partition(is_plain);
+    match (plain.is_empty(), folded.is_empty()) {
+        (_, true) => common_pattern(layout, &plain.iter().map(|namespace| namespace.id).collect::<Vec<_>>()),
+        (true, _) => b"~*".to_vec(),
+        _ => b"*".to_vec(),
+    }
 }
 
 /// A glob that all keys of the namespaces match, so that the server sends no others.

@@ -7,6 +7,7 @@
 //! ```
 //! Until the last step nothing is changed, and nothing is served before it.
 
+pub(crate) mod activate;
 pub(crate) mod file;
 pub(crate) mod keys;
 pub(crate) mod rollout;

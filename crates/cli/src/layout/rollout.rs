@@ -4,6 +4,7 @@ use anyhow::Context;
 use keyfold_core::layout::{Layout, LayoutFile, Namespace, NamespaceId};
 use keyfold_core::placement::Placement;
 
+use super::activate::activate;
 use super::{keys, stored};
 use crate::print::number::{count, plural};
 use crate::server::{Server, listpack};
@@ -47,7 +48,7 @@ pub(crate) fn bring(server: &mut Server, file: Option<&LayoutFile>, check: KeyCh
     }
     let written = before.as_ref().is_none_or(|stored| stored.layout != merged.layout);
     if written {
-        stored::replace(server, before.as_ref(), &merged.layout)?;
+        activate(server, before.as_ref(), &merged.layout)?;
     }
     Ok(Rollout { layout: merged.layout, added: merged.added, changed: merged.changed, written })
 }

@@ -1,6 +1,6 @@
-//! The server's own copy of the layout: read, and written only over what was read.
+//! The server's own copy of the layout.
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use keyfold_core::layout::{Layout, STORED_KEY};
 
 use super::file;
@@ -23,26 +23,4 @@ pub(crate) fn read(server: &mut Server) -> anyhow::Result<Option<Stored>> {
         .map_err(|error| anyhow!("{}", file::show(&name, &text, &error)))
         .context("the server's own layout can't be read")?;
     Ok(Some(Stored { text, layout }))
-}
-
-/// Puts `layout` in the place of `before`, and only of that.
-///
-/// # Errors
-/// Where the server holds something else by now: it is left as it is.
-pub(crate) fn replace(server: &mut Server, before: Option<&Stored>, layout: &Layout) -> anyhow::Result<()> {
-    server.select(0)?;
-    server.ask::<()>(redis::cmd("WATCH").arg(STORED_KEY))?;
-    let now: Option<String> = server.ask(redis::cmd("GET").arg(STORED_KEY))?;
-    let mut written: Option<()> = None;
-    if now.as_deref() == before.map(|stored| stored.text.as_str()) {
-        let mut transaction = redis::pipe();
-        transaction.atomic().set(STORED_KEY, layout.to_stored()).ignore();
-        written = transaction.query(server.raw()).context("the server didn't take the layout")?;
-    } else {
-        server.ask::<()>(&redis::cmd("UNWATCH"))?;
-    }
-    if written.is_none() {
-        bail!("another keyfold changed the server's layout in this moment; nothing was written, try again");
-    }
-    Ok(())
 }

@@ -13,6 +13,8 @@ pub(crate) struct Progress {
     what: String,
     total: usize,
     done: usize,
+    /// What else is to be said.
+    note: String,
     started: Instant,
     drawn: Option<Instant>,
     terminal: bool,
@@ -21,7 +23,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(what: impl Into<String>, total: usize) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { what: what.into(), total, done: 0, started: Instant::now(), drawn: None, terminal }
+        Self { what: what.into(), total, done: 0, note: String::new(), started: Instant::now(), drawn: None, terminal }
     }
 
     /// So many more are done.
@@ -34,12 +36,17 @@ impl Progress {
         }
     }
 
+    /// What is said behind the rate from now on.
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
+        self.note = note.into();
+    }
+
     fn line(&self) -> String {
         let seconds = self.started.elapsed().as_secs_f64().max(0.001);
         let rate = self.done as f64 / seconds;
         let left = self.total.saturating_sub(self.done) as f64 / rate.max(1.0);
         let (done, total) = (count(self.done as u64), count(self.total as u64));
-        format!("{}: {done} of {total}, {rate:.0} a second, {left:.0} s left", self.what)
+        format!("{}: {done} of {total}, {rate:.0} a second, {left:.0} s left{}", self.what, self.note)
     }
 }
 

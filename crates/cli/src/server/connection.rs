@@ -94,6 +94,25 @@ impl Server {
         self.connection.recv_response().map_err(|error| self.lost(&error))
     }
 
+    /// Sends commands that are written already, and reads so many replies, as they came.
+    pub(crate) fn exchange(&mut self, commands: &[u8], replies: usize) -> anyhow::Result<Vec<Vec<u8>>> {
+        self.send(commands)?;
+        (0..replies)
+            .map(|_| {
+                let mut reply = Vec::new();
+                super::reply::encode(&self.receive()?, &mut reply);
+                Ok(reply)
+            })
+            .collect()
+    }
+
+    /// The server's `used_memory`, in bytes.
+    pub(crate) fn used_memory(&mut self) -> anyhow::Result<u64> {
+        let info: String = self.ask(redis::cmd("INFO").arg("memory"))?;
+        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        line.context("the server says no used_memory in INFO")?.trim_end().parse().context("used_memory is no number")
+    }
+
     /// The error of a command that the server refused, with what to do about it.
     pub(crate) fn refused(&self, error: &ServerError) -> anyhow::Error {
         explain(&error.clone().into(), &self.address)

@@ -7,6 +7,18 @@ use super::set::SetCost;
 use super::shape::ValueShape;
 use super::table;
 
+impl Model {
+    /// What the table of so many keys takes, and the table of those that expire, settled.
+    pub fn table_bytes(&self, keys: u64, expiring: u64) -> u64 {
+        let kind = match self.structures.key {
+            KeyShape::Apart | KeyShape::InEntry => TableKind::Entries,
+            KeyShape::InObject(_) => TableKind::Buckets,
+        };
+        let table = |entries| table::settled_bytes(kind, self.allocator, entries);
+        table(keys) + table(expiring)
+    }
+}
+
 /// What a set of keys takes in an otherwise empty server: `used_memory` with them less without them.
 #[derive(Clone, Debug)]
 pub struct Keyspace<'m> {
@@ -44,6 +56,16 @@ impl<'m> Keyspace<'m> {
         self.content_bytes += bytes;
     }
 
+    /// How the server takes memory.
+    pub fn model(&self) -> &'m Model {
+        self.model
+    }
+
+    /// How many keys have an expiry.
+    pub fn expiring(&self) -> u64 {
+        self.expiring
+    }
+
     /// How many keys there are.
     pub fn keys(&self) -> u64 {
         self.keys
@@ -56,12 +78,7 @@ impl<'m> Keyspace<'m> {
 
     /// The table of keys and the table of expiries, settled.
     pub fn table_bytes(&self) -> u64 {
-        let kind = match self.model.structures.key {
-            KeyShape::Apart | KeyShape::InEntry => TableKind::Entries,
-            KeyShape::InObject(_) => TableKind::Buckets,
-        };
-        let table = |entries| table::settled_bytes(kind, self.model.allocator, entries);
-        table(self.keys) + table(self.expiring)
+        self.model.table_bytes(self.keys, self.expiring)
     }
 
     /// All of it.

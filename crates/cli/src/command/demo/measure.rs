@@ -11,7 +11,7 @@ use keyfold_proxy::{Config, Handle};
 use std::path::Path;
 
 use super::records::{DataSet, Record};
-use crate::layout::stored;
+use crate::layout::activate::activate;
 use crate::print::progress::Progress;
 use crate::server::{OwnServer, Server, Target, listpack};
 
@@ -87,10 +87,10 @@ fn measure_folded(set: &DataSet, layout: &Layout, program: Option<&Path>) -> any
         proxy.stop();
         Ok::<_, anyhow::Error>(proxy.join()?)
     };
-    stored::replace(&mut gauge, None, layout)?;
+    activate(&mut gauge, None, layout)?;
     pass(first(set))?;
     let empty = emptied(&mut gauge)?;
-    stored::replace(&mut gauge, None, layout)?;
+    activate(&mut gauge, None, layout)?;
     pass(&set.records)?;
     Ok((raised, used_memory(&mut gauge)? - empty))
 }

@@ -1,0 +1,315 @@
+//! `keyfold fold` and `keyfold unfold`: looks, says what will happen, and moves keys while clients go on.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use keyfold_core::layout::{Layout, Move, NamespaceId, STORED_KEY};
+use keyfold_core::mover::Left;
+use keyfold_core::placement::Placement;
+use serde_json::{Value, json};
+
+use super::interrupt::Interrupt;
+use crate::config::fold::{Direction, Fold, check_names};
+use crate::layout::activate::activate;
+use crate::layout::stored::{self, Stored};
+use crate::moving::checks::{self, Checks};
+use crate::moving::drive::{self, Driven};
+use crate::moving::survey::{self, Survey};
+use crate::print::number::{count, plural, tenths};
+use crate::print::table::{self, Align};
+use crate::records::pace::Pace;
+use crate::server::{Server, listpack};
+
+/// Some keys stay in their old places.
+const LEFT: u8 = 3;
+
+/// Keys of keyfold's own that are of no use once nothing is folded.
+const OWN_KEYS: [&[u8]; 3] = [STORED_KEY, b"keyfold:sweep", b"keyfold:wait"];
+
+pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::listen()?;
+    let mut server = Server::connect(&config.target)?;
+    let before = stored::read(&mut server)?;
+    let planned = plan(config, before.as_ref())?;
+    if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {
+        writeln!(out, "{}", nothing_to_do(config))?;
+        clean(config, &mut server, &planned.layout, out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut pace = Pace::new(config.max_ops);
+    let survey = survey::survey(&mut server, &planned.layout, &mut pace, &interrupt)?;
+    if let Direction::Fold { raise_limits: true, .. } = &config.direction
+        && !config.dry_run
+    {
+        for setting in listpack::raise(&mut server, &planned.layout)? {
+            writeln!(out, "set {setting} on the server; write it into its configuration too")?;
+        }
+    }
+    let checks = checks::check(&mut server, &planned.layout, &survey, &config.assumed)?;
+    if !config.json {
+        show_plan(&planned, &survey, &checks, out)?;
+    }
+    if config.dry_run {
+        if config.json {
+            writeln!(out, "{:#}", plan_json(&planned, &survey, &checks))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(obstacle) = checks.obstacles.first() {
+        bail!("nothing was changed: {obstacle}");
+    }
+    if !config.yes && !agreed(out)? {
+        writeln!(out, "nothing was changed")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let done = carry_out(config, &mut server, before, &planned, &survey, &mut pace, &interrupt)?;
+    report(config, &planned, &survey, &done, out)?;
+    if done.driven.left.left_count == 0 && done.stragglers == 0 {
+        clean(config, &mut server, &done.layout, out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(ExitCode::from(LEFT))
+}
+
+/// What has been done.
+struct Done {
+    driven: Driven,
+    /// The layout in force at the end.
+    layout: Layout,
+    settled: bool,
+    /// Keys that somebody wrote to old places after the last walk over them, past keyfold.
+    stragglers: u64,
+    used_bytes: u64,
+}
+
+fn plan(config: &Fold, before: Option<&Stored>) -> anyhow::Result<Move> {
+    let empty = Layout::default();
+    let layout = before.map_or(&empty, |stored| &stored.layout);
+    match &config.direction {
+        Direction::Fold { file, .. } => Ok(layout.plan_fold(file)?),
+        Direction::Unfold { .. } => {
+            let all: Vec<String> =
+                layout.namespaces().iter().map(|namespace| namespace.template.source().to_owned()).collect();
+            check_names(&config.namespaces, &all, "the server's layout")?;
+            let meant =
+                |source: &str| config.namespaces.is_empty() || config.namespaces.iter().any(|name| name == source);
+            let ids: Vec<NamespaceId> = layout
+                .namespaces()
+                .iter()
+                .filter(|namespace| meant(namespace.template.source()))
+                .map(|namespace| namespace.id)
+                .collect();
+            Ok(layout.plan_unfold(&ids)?)
+        }
+    }
+}
+
+fn differs(before: Option<&Stored>, layout: &Layout) -> bool {
+    before.is_none_or(|stored| stored.layout != *layout) && !layout.is_empty()
+}
+
+fn nothing_to_do(config: &Fold) -> &'static str {
+    match config.direction {
+        Direction::Fold { .. } => "everything lies where the layout says",
+        Direction::Unfold { .. } => "nothing is folded",
+    }
+}
+
+/// From the first change of the layout to the last.
+fn carry_out(
+    config: &Fold,
+    server: &mut Server,
+    before: Option<Stored>,
+    planned: &Move,
+    survey: &Survey,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Done> {
+    if differs(before.as_ref(), &planned.layout) {
+        activate(server, before.as_ref(), &planned.layout)?;
+    }
+    let _ = config;
+    let driven = drive::drive(server, &planned.layout, survey.keys(), pace, interrupt)?;
+    let mut done = Done {
+        driven,
+        layout: planned.layout.clone(),
+        settled: planned.moving.is_empty(),
+        stragglers: 0,
+        used_bytes: 0,
+    };
+    if done.driven.left.left_count == 0 && !planned.moving.is_empty() {
+        let settled = planned.layout.settled(&planned.moving);
+        let moving = Stored { text: planned.layout.to_stored(), layout: planned.layout.clone() };
+        activate(server, Some(&moving), &settled)?;
+        // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
+        let late = survey::survey(server, &planned.layout, pace, interrupt)?;
+        done.stragglers = late.keys();
+        (done.layout, done.settled) = (settled, true);
+    }
+    done.used_bytes = server.used_memory()?;
+    Ok(done)
+}
+
+/// Removes what keyfold keeps on the server, where nothing is folded any more and the user wants it.
+fn clean(config: &Fold, server: &mut Server, layout: &Layout, out: &mut dyn Write) -> anyhow::Result<()> {
+    if !matches!(config.direction, Direction::Unfold { clean: true }) || config.dry_run {
+        return Ok(());
+    }
+    if layout.namespaces().iter().any(|namespace| namespace.placement != Placement::Plain || namespace.is_moving()) {
+        bail!("keys are still folded, so the layout stays; unfold them too, without --namespace");
+    }
+    server.select(0)?;
+    for key in OWN_KEYS {
+        server.ask::<()>(redis::cmd("DEL").arg(key))?;
+    }
+    Ok(writeln!(out, "removed the layout from the server")?)
+}
+
+fn agreed(out: &mut dyn Write) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        bail!("nothing was changed: say --yes to go on without being asked");
+    }
+    write!(out, "\nGo on? [y/N] ")?;
+    out.flush()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).context("can't read the answer")?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut dyn Write) -> anyhow::Result<()> {
+    use Align::{Left, Right};
+    let rows = moving(planned).map(|(index, namespace, from)| {
+        let keys = survey.families.get(&index).map_or(0, |family| family.keys);
+        vec![
+            namespace.template.to_string(),
+            count(keys),
+            from.line(&namespace.template),
+            namespace.placement.line(&namespace.template),
+        ]
+    });
+    let heads = [("keys", Left), ("count", Right), ("from", Left), ("to", Left)];
+    writeln!(out, "{}\n", table::render(&heads, rows))?;
+    writeln!(
+        out,
+        "memory: {} MiB now, {} MiB after{}",
+        mebibytes(survey.used_bytes),
+        mebibytes(survey.after_bytes),
+        saving(survey.used_bytes, survey.after_bytes)
+    )?;
+    for warning in &checks.warnings {
+        writeln!(out, "warning: {warning}")?;
+    }
+    for obstacle in &checks.obstacles {
+        writeln!(out, "obstacle: {obstacle}")?;
+    }
+    Ok(())
+}
+
+fn moving(planned: &Move) -> impl Iterator<Item = (usize, &keyfold_core::layout::Namespace, &Placement)> {
+    planned.layout.iter().filter_map(|(index, namespace)| {
+        namespace.former.as_ref().map(|former| (index.0, namespace, &former.placement))
+    })
+}
+
+fn saving(before: u64, after: u64) -> String {
+    if after >= before {
+        return String::new();
+    }
+    let percent = (before - after) as f64 * 100.0 / before.max(1) as f64;
+    format!(", {} % less", tenths(percent))
+}
+
+fn mebibytes(bytes: u64) -> String {
+    tenths(bytes as f64 / f64::from(1 << 20))
+}
+
+fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Value {
+    let namespaces: Vec<Value> = moving(planned)
+        .map(|(index, namespace, from)| {
+            let family = survey.families.get(&index);
+            json!({
+                "keys": namespace.template.source(),
+                "count": family.map_or(0, |family| family.keys),
+                "other_types": family.map_or(0, |family| family.other_keys),
+                "from": from.line(&namespace.template),
+                "to": namespace.placement.line(&namespace.template),
+            })
+        })
+        .collect();
+    json!({
+        "namespaces": namespaces,
+        "memory": { "before_bytes": survey.used_bytes, "predicted_bytes": survey.after_bytes },
+        "warnings": checks.warnings,
+        "obstacles": checks.obstacles,
+    })
+}
+
+fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Driven { moved, expired, left, peak_bytes, took } = &done.driven;
+    if config.json {
+        let mut report = plan_json(planned, survey, &Checks::default());
+        report["moved"] = json!(moved);
+        report["expired"] = json!(expired);
+        report["left"] = json!(left.left_count);
+        report["stragglers"] = json!(done.stragglers);
+        report["settled"] = json!(done.settled);
+        report["epoch"] = json!(done.layout.epoch().0);
+        report["seconds"] = json!(took.as_secs_f64());
+        report["memory"]["after_bytes"] = json!(done.used_bytes);
+        report["memory"]["peak_bytes"] = json!(peak_bytes);
+        return Ok(writeln!(out, "{report:#}")?);
+    }
+    let rate = *moved as f64 / took.as_secs_f64().max(0.001);
+    writeln!(
+        out,
+        "\nmoved {} in {:.1} s, {} a second; layout epoch {} is in force",
+        plural(*moved, "key"),
+        took.as_secs_f64(),
+        count(rate as u64),
+        done.layout.epoch()
+    )?;
+    writeln!(
+        out,
+        "memory: {} MiB before, {} MiB at the most, {} MiB now ({} MiB predicted){}",
+        mebibytes(survey.used_bytes),
+        mebibytes(*peak_bytes),
+        mebibytes(done.used_bytes),
+        mebibytes(survey.after_bytes),
+        saving(survey.used_bytes, done.used_bytes)
+    )?;
+    if left.left_count > 0 {
+        writeln!(
+            out,
+            "\n{} in old places, where clients of keyfold still reach them; the namespaces stay between their \
+             placements. Mend this and run the same command again:",
+            if left.left_count == 1 {
+                "1 key stays".to_owned()
+            } else {
+                format!("{} keys stay", count(left.left_count))
+            }
+        )?;
+        for (key, why) in left.left.iter().take(config.list) {
+            writeln!(out, "  \"{}\": {}", key.escape_ascii(), explain(why))?;
+        }
+    }
+    if done.stragglers > 0 {
+        writeln!(
+            out,
+            "\n{} written to old places past keyfold while the move ended; they are not lost, but clients of keyfold \
+             don't see them. Point those clients to keyfold, and run the same command again",
+            if done.stragglers == 1 { "1 key was".to_owned() } else { format!("{} keys were", count(done.stragglers)) }
+        )?;
+    }
+    Ok(())
+}
+
+fn explain(why: &Left) -> String {
+    match why {
+        Left::OtherType(kind) => format!("it is a {kind}; rename or remove it"),
+        Left::InBoth => {
+            "somebody wrote it past keyfold; clients see the value in the new place. Remove the other one".to_owned()
+        }
+        Left::Damaged(why) => format!("{why}; see keyfold verify"),
+    }
+}

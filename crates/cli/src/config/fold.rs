@@ -1,0 +1,68 @@
+//! What `keyfold fold` and `keyfold unfold` are to do.
+
+use keyfold_core::layout::LayoutFile;
+
+use super::target;
+use crate::flags::fold::{FoldFlags, MoveFlags, UnfoldFlags};
+use crate::layout::file;
+use crate::server::Target;
+
+/// Where keys are to go.
+pub(crate) enum Direction {
+    /// Where this file says.
+    Fold { file: LayoutFile, raise_limits: bool },
+    /// Back under their own names.
+    Unfold { clean: bool },
+}
+
+pub(crate) struct Fold {
+    pub(crate) target: Target,
+    pub(crate) direction: Direction,
+    /// The namespaces that are meant, by their templates; all where none is named.
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) dry_run: bool,
+    pub(crate) yes: bool,
+    pub(crate) max_ops: Option<u32>,
+    pub(crate) list: usize,
+    pub(crate) json: bool,
+    pub(crate) assumed: Vec<(String, u64)>,
+}
+
+pub(crate) fn resolve_fold(flags: FoldFlags) -> anyhow::Result<Fold> {
+    let FoldFlags { moving, layout, raise_limits } = flags;
+    let mut file = file::read(&layout)?;
+    let all: Vec<String> = file.namespaces.iter().map(|namespace| namespace.template.source().to_owned()).collect();
+    check_names(&moving.namespace, &all, &format!("the layout {}", layout.display()))?;
+    if !moving.namespace.is_empty() {
+        file.namespaces.retain(|namespace| moving.namespace.iter().any(|name| name == namespace.template.source()));
+    }
+    Ok(resolve(moving, Direction::Fold { file, raise_limits }))
+}
+
+pub(crate) fn resolve_unfold(flags: UnfoldFlags) -> Fold {
+    let UnfoldFlags { moving, clean } = flags;
+    resolve(moving, Direction::Unfold { clean })
+}
+
+fn resolve(flags: MoveFlags, direction: Direction) -> Fold {
+    let MoveFlags { upstream, namespace, dry_run, yes, max_ops, list, json, settings, tls } = flags;
+    Fold {
+        target: target::resolve(upstream, tls),
+        direction,
+        namespaces: namespace,
+        dry_run,
+        yes,
+        max_ops,
+        list,
+        json,
+        assumed: settings.assume,
+    }
+}
+
+/// Refuses a name that no namespace has.
+pub(crate) fn check_names(named: &[String], all: &[String], place: &str) -> anyhow::Result<()> {
+    match named.iter().find(|name| !all.contains(name)) {
+        None => Ok(()),
+        Some(name) => anyhow::bail!("{place} has no namespace `{name}`; it has: {}", all.join(", ")),
+    }
+}

@@ -1,0 +1,93 @@
+//! `keyfold fold` and `keyfold unfold`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use keyfold_proxy::address::ServerAddress;
+
+use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+
+const FOLD_EXAMPLES: &str = "\
+Examples:
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --dry-run     what would happen, and what it saves
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --namespace 'user:{id:int}' --max-ops 20000 --yes
+
+Keys move while clients of keyfold go on reading and writing them. Ctrl-C stops at any point, and so does a crash:
+every key stays reachable, and the same command goes on where it was. Other buckets than before, or another span,
+are folds too: change the layout's file, and fold again. What is folded comes back with keyfold unfold.
+
+Exit codes: 0 all is moved, 1 failed or interrupted, 2 usage,
+  3 moved, except for keys that stay where they were; they are listed";
+
+const UNFOLD_EXAMPLES: &str = "\
+Examples:
+  keyfold unfold redis://127.0.0.1:6379
+  keyfold unfold redis://127.0.0.1:6379 --namespace 'user:{id:int}' --yes
+  keyfold unfold redis://127.0.0.1:6379 --clean --yes      and leave nothing of keyfold's on the server
+
+Exit codes: 0 all is plain, 1 failed or interrupted, 2 usage,
+  3 moved, except for keys that stay where they were; they are listed";
+
+/// What both have.
+#[derive(Args, Debug)]
+pub(crate) struct MoveFlags {
+    #[arg(value_name = "URL", help = UPSTREAM_HELP)]
+    pub(crate) upstream: ServerAddress,
+
+    /// Only the namespace with these keys, as the layout writes them; may be given several times
+    #[arg(long, value_name = "KEYS")]
+    pub(crate) namespace: Vec<String>,
+
+    /// Say what would happen, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+
+    /// Commands a second that the server gets at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_ops: Option<u32>,
+
+    /// How many of the keys that stay are listed
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) list: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsFlags,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = FOLD_EXAMPLES)]
+pub(crate) struct FoldFlags {
+    #[command(flatten)]
+    pub(crate) moving: MoveFlags,
+
+    /// The layout to fold by
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) layout: PathBuf,
+
+    /// Raise hash-max-listpack-entries and -value on the server where the layout needs more (CONFIG SET)
+    #[arg(long)]
+    pub(crate) raise_limits: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = UNFOLD_EXAMPLES)]
+pub(crate) struct UnfoldFlags {
+    #[command(flatten)]
+    pub(crate) moving: MoveFlags,
+
+    /// Remove the layout too, and whatever else keyfold keeps on the server, once nothing is folded
+    #[arg(long)]
+    pub(crate) clean: bool,
+}

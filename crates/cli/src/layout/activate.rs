@@ -1,0 +1,107 @@
+//! Puts a layout in force while proxies serve: drives the core's coordinator.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use keyfold_core::change::{Coordinator, Course, LeaseView};
+use keyfold_core::layout::{Epoch, Layout};
+use keyfold_proxy::Nonces;
+
+use super::stored::Stored;
+use crate::server::Server;
+
+/// Replaces the layout that was read, `before`, by `layout`, at a moment when no proxy serves either.
+///
+/// # Errors
+/// Another change is under way, the layout was changed meanwhile, or proxies don't answer: nothing is changed.
+pub(crate) fn activate(server: &mut Server, before: Option<&Stored>, layout: &Layout) -> anyhow::Result<()> {
+    server.select(0)?;
+    let from = before.map_or(Epoch(0), |stored| stored.layout.epoch());
+    let change = Nonces::new().context("the system has no randomness to give")?.draw();
+    let mut coordinator = Coordinator::new(change, from, layout.epoch());
+    let known = before.map(|stored| stored.text.as_bytes());
+    let result = change_layout(server, &mut coordinator, known, layout);
+    if result.is_err() {
+        let mut wire = Vec::new();
+        coordinator.withdraw(&mut wire);
+        let _ = server.exchange(&wire, 1);
+    }
+    result
+}
+
+fn change_layout(
+    server: &mut Server,
+    coordinator: &mut Coordinator,
+    before: Option<&[u8]>,
+    layout: &Layout,
+) -> anyhow::Result<()> {
+    let text = layout.to_stored();
+    let from = epoch_of(before);
+    // Under the same epoch somebody may have written something else.
+    let epoch = |found: Option<&[u8]>| match found {
+        found if found == before => from,
+        Some(found) if found == text.as_bytes() => layout.epoch(),
+        _ => Epoch(u64::MAX),
+    };
+    loop {
+        let mut wire = Vec::new();
+        let count = coordinator.ask(&mut wire);
+        let replies = server.exchange(&wire, count)?;
+        coordinator.see(&replies, epoch).map_err(|error| refused(server, &error))?;
+        wire.clear();
+        match coordinator.decide() {
+            Course::Wait(ms) => thread::sleep(Duration::from_millis(ms)),
+            Course::Announce(announcement) => {
+                coordinator.announce(&announcement, &mut wire);
+                let reply = one(server, &wire)?;
+                coordinator.announced(&announcement, &reply).map_err(|error| refused(server, &error))?;
+            }
+            Course::Evict(view) => evict(server, coordinator, &view)?,
+            Course::Activate => {
+                coordinator.activate(text.as_bytes(), &mut wire);
+                let reply = one(server, &wire)?;
+                if reply.starts_with(b"-") {
+                    return Err(refused(server, &String::from_utf8_lossy(&reply)));
+                }
+            }
+            Course::Done => return Ok(()),
+            Course::GiveUp(obstacle) => bail!("the layout is as it was: {obstacle}"),
+        }
+    }
+}
+
+fn epoch_of(text: Option<&[u8]>) -> Epoch {
+    let parse = |text: &[u8]| Layout::from_stored(std::str::from_utf8(text).ok()?).ok();
+    text.and_then(parse).map_or(Epoch(0), |layout| layout.epoch())
+}
+
+/// Takes the lease of a proxy that wasn't heard of for too long, and has the server close its connections: nothing
+/// that it sent before can be carried out after that.
+fn evict(server: &mut Server, coordinator: &Coordinator, view: &LeaseView) -> anyhow::Result<()> {
+    let mut wire = Vec::new();
+    coordinator.evict(view, &mut wire);
+    if one(server, &wire)? != b":1\r\n" {
+        return Ok(());
+    }
+    let who = view.lease.as_ref().map_or_else(|| view.member.escape_ascii().to_string(), |lease| lease.who.clone());
+    tracing::warn!(%who, "a keyfold process was not heard of for the time of its lease; closing its connections");
+    let name = format!("name=keyfold:{}", view.member.escape_ascii());
+    let clients: String = server
+        .ask(redis::cmd("CLIENT").arg("LIST"))
+        .context("without CLIENT LIST and CLIENT KILL a process that hangs can't be shut out")?;
+    for line in clients.lines().filter(|line| line.split(' ').any(|word| word == name)) {
+        if let Some(id) = line.split(' ').find_map(|word| word.strip_prefix("id=")) {
+            let _: i64 = server.ask(redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id))?;
+        }
+    }
+    Ok(())
+}
+
+fn one(server: &mut Server, wire: &[u8]) -> anyhow::Result<Vec<u8>> {
+    server.exchange(wire, 1)?.pop().context("the server gave no reply")
+}
+
+fn refused(server: &Server, error: &str) -> anyhow::Error {
+    anyhow!("the server at {} refuses a change of the layout: {}", server.address(), error.trim())
+}

@@ -1,0 +1,145 @@
+//! Drives the core's mover over all databases, until a walk finds nothing more to move.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use keyfold_core::access::Users;
+use keyfold_core::exchange::{Env, ServerInfo};
+use keyfold_core::layout::Layout;
+use keyfold_core::mover::{Moved, Mover};
+use keyfold_core::stats::Stats;
+use keyfold_proxy::Nonces;
+
+use crate::command::interrupt::Interrupt;
+use crate::layout::keys;
+use crate::print::number::tenths;
+use crate::print::progress::Progress;
+use crate::records::pace::Pace;
+use crate::records::walk::ServerTime;
+use crate::server::Server;
+
+/// How often the server is asked for its memory.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What a move has done.
+#[derive(Debug, Default)]
+pub(crate) struct Driven {
+    pub(crate) moved: u64,
+    pub(crate) expired: u64,
+    /// What stays in old places, by the last walk.
+    pub(crate) left: Moved,
+    /// The most that `used_memory` was.
+    pub(crate) peak_bytes: u64,
+    pub(crate) took: Duration,
+}
+
+/// Moves all keys of the namespaces that move under `layout`, which is in force.
+pub(crate) fn drive(
+    server: &mut Server,
+    layout: &Layout,
+    keys: u64,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Driven> {
+    let mut driver = Driver {
+        server,
+        layout,
+        stats: Stats::new(layout.namespaces().len()),
+        users: Users::open(),
+        nonces: Nonces::new().context("the system has no randomness to give")?,
+        pace,
+        interrupt,
+        progress: Progress::new("moved keys", usize::try_from(keys).unwrap_or(usize::MAX)),
+        looked: Instant::now(),
+        done: Driven::default(),
+    };
+    let started = Instant::now();
+    while driver.pass()? {}
+    driver.server.select(0)?;
+    Ok(Driven { took: started.elapsed(), ..driver.done })
+}
+
+struct Driver<'a> {
+    server: &'a mut Server,
+    layout: &'a Layout,
+    stats: Stats,
+    users: Users,
+    nonces: Nonces,
+    pace: &'a mut Pace,
+    interrupt: &'a Interrupt,
+    progress: Progress,
+    looked: Instant,
+    done: Driven,
+}
+
+impl Driver<'_> {
+    /// One walk over all databases; whether it found something to move.
+    fn pass(&mut self) -> anyhow::Result<bool> {
+        let pattern = keys::pattern_of_moves(self.layout);
+        let mut walked = Moved::default();
+        for (database, _) in keys::databases(self.server)? {
+            self.server.select(database)?;
+            let moved = self.walk(Mover::new(&pattern))?;
+            walked.moved += moved.moved;
+            walked.left.extend(moved.left);
+            walked.left_count += moved.left_count;
+            self.done.expired += moved.expired;
+        }
+        let found = walked.moved > 0;
+        self.done.moved += walked.moved;
+        self.done.left = walked;
+        Ok(found)
+    }
+
+    fn walk(&mut self, mut mover: Mover) -> anyhow::Result<Moved> {
+        let info = ServerInfo {
+            name: self.server.version().flavor.to_ascii_lowercase(),
+            version: self.server.version().redis_number(),
+        };
+        let time = ServerTime::ask(self.server)?;
+        let mut wire = Vec::new();
+        let mut shown = 0;
+        loop {
+            if self.interrupt.wanted() {
+                bail!(
+                    "interrupted; what has been moved stays moved, and all keys are reachable. Run it again to go on"
+                );
+            }
+            let mut draw = || self.nonces.draw();
+            let mut env = Env {
+                now_ms: time.now_ms(),
+                nonces: &mut draw,
+                server: &info,
+                layout: self.layout,
+                stats: &self.stats,
+                users: &self.users,
+            };
+            wire.clear();
+            let Some(count) = mover.next(&env, &mut wire) else { return Ok(mover.moved().clone()) };
+            let replies = self.server.exchange(&wire, count)?;
+            mover.handle_replies(&replies, &mut env).map_err(|error| {
+                anyhow::anyhow!(
+                    "the server refuses to go on: {}; what has been moved stays moved, and all keys are reachable. \
+                     Mend it and run the same command again",
+                    error.trim_end()
+                )
+            })?;
+            let moved = mover.moved().moved;
+            self.progress.advance(usize::try_from(moved - shown).unwrap_or(0));
+            self.pace.sent(u32::try_from(count as u64 + 6 * (moved - shown)).unwrap_or(u32::MAX));
+            shown = moved;
+            self.look()?;
+        }
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        if self.looked.elapsed() < LOOK_EVERY && self.done.peak_bytes > 0 {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let used = self.server.used_memory()?;
+        self.done.peak_bytes = self.done.peak_bytes.max(used);
+        self.progress.note(format!(", memory {} MiB", tenths(used as f64 / f64::from(1 << 20))));
+        Ok(())
+    }
+}

@@ -1,0 +1,367 @@
+//! What is there to be moved, and what the server will hold after it: before anything is changed.
+//!
+//! Every name is looked at. Values are read of a sample that holds whole buckets: those whose name, old or new,
+//! falls under a threshold. So what buckets will take is known byte for byte for the sample, and scales.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use keyfold_core::frame::Frame;
+use keyfold_core::layout::{Layout, Located, Moving, NamespaceIndex, Physical, Place, PlaceKind};
+use keyfold_core::memory::{self, Allocator, BucketCost, Keyspace, Model, Placed, ValueShape};
+use keyfold_core::resp::{Reply, write_command};
+
+use crate::command::interrupt::Interrupt;
+use crate::print::progress::Progress;
+use crate::records::digest;
+use crate::records::pace::Pace;
+use crate::server::Server;
+
+/// Keys of which values are read, about.
+const SAMPLE: u64 = 200_000;
+/// Keys asked for in one round trip.
+const AT_ONCE: usize = 500;
+/// Values longer than this are not read whole: what they take follows from their length.
+const READ_UP_TO_BYTES: u64 = 4096;
+
+/// One moving namespace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Family {
+    /// Keys in their old places; in buckets, fields that have expired are among them.
+    pub(crate) keys: u64,
+    /// Keys of other types that stay, the first of them.
+    pub(crate) others: Vec<(Vec<u8>, String)>,
+    pub(crate) other_keys: u64,
+}
+
+/// What a survey found.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) families: BTreeMap<usize, Family>,
+    /// `used_memory` when it began.
+    pub(crate) used_bytes: u64,
+    /// What it will be, by the memory model.
+    pub(crate) after_bytes: u64,
+}
+
+impl Survey {
+    /// Keys to be moved.
+    pub(crate) fn keys(&self) -> u64 {
+        self.families.values().map(|family| family.keys).sum()
+    }
+}
+
+/// Looks at all databases.
+pub(crate) fn survey(
+    server: &mut Server,
+    layout: &Layout,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Survey> {
+    let model = model_of(server)?;
+    let used_bytes = server.used_memory()?;
+    let databases = crate::layout::keys::databases(server)?;
+    let all: u64 = databases.iter().map(|(_, keys)| keys).sum();
+    let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
+    let mut families = BTreeMap::new();
+    let mut change = Change::default();
+    for &(database, keys) in &databases {
+        server.select(database)?;
+        let mut walk = Walk {
+            server,
+            layout,
+            pace,
+            share: (SAMPLE as f64 / all.max(1) as f64).min(1.0),
+            before: Keyspace::new(&model),
+            old_buckets: 0,
+            old_fields: 0,
+            after: Placed::new(&model, layout),
+            sampled_keys: 0,
+            all_keys: 0,
+            all_buckets: 0,
+            families: &mut families,
+        };
+        walk.run(interrupt, &mut progress)?;
+        change.add(&model, keys, walk.weighed());
+    }
+    server.select(0)?;
+    let after_bytes = used_bytes.saturating_add_signed(change.bytes);
+    Ok(Survey { families, used_bytes, after_bytes })
+}
+
+/// The memory model of this server, its settings included.
+pub(crate) fn model_of(server: &mut Server) -> anyhow::Result<Model> {
+    let info: String = server.ask(redis::cmd("INFO").arg("server"))?;
+    let kind = memory::Server::from_info(&info).context("the server doesn't say which it is")?;
+    let mut model = Model::for_server(kind);
+    let stats: Option<String> = server.ask(redis::cmd("MEMORY").arg("MALLOC-STATS")).ok();
+    if let Some(allocator) = stats.as_deref().and_then(Allocator::from_malloc_stats) {
+        model = model.with_allocator(allocator);
+    }
+    let (entries, value) = crate::server::listpack::limits(server);
+    let mut limits = memory::Limits::default();
+    limits.hash_entries = entries.unwrap_or(limits.hash_entries);
+    limits.hash_value_bytes = value.unwrap_or(limits.hash_value_bytes);
+    Ok(model.with_limits(limits))
+}
+
+/// What the move adds to `used_memory`.
+#[derive(Default)]
+struct Change {
+    bytes: i64,
+}
+
+/// What one database's sample comes to.
+struct Weighed {
+    /// Bytes of the keys in their old places and in their new ones, tables aside, all keys of the move counted.
+    old_bytes: f64,
+    new_bytes: f64,
+    /// Physical keys that go, and that come.
+    gone: u64,
+    come: u64,
+    /// How many of them the server keeps an expiry of.
+    expiring_gone: u64,
+    expiring_come: u64,
+}
+
+impl Change {
+    fn add(&mut self, model: &Model, keys: u64, weighed: Weighed) {
+        let table = |keys: u64, expiring: u64| model.table_bytes(keys, expiring).cast_signed();
+        let after = (keys + weighed.come).saturating_sub(weighed.gone);
+        let (before_table, after_table) = (table(keys, weighed.expiring_gone), table(after, weighed.expiring_come));
+        // A table is made smaller once a tenth of it is in use or less; else it stays as large as it was.
+        let shrinks = after.saturating_mul(10) <= keys.next_power_of_two();
+        let tables = if after > keys || shrinks { after_table - before_table } else { 0 };
+        #[expect(clippy::cast_possible_truncation, reason = "bytes of a server, far below 2^53")]
+        let content = (weighed.new_bytes - weighed.old_bytes) as i64;
+        self.bytes += content + tables;
+    }
+}
+
+struct Walk<'a, 'm> {
+    server: &'a mut Server,
+    layout: &'m Layout,
+    pace: &'a mut Pace,
+    /// The share of buckets that is sampled.
+    share: f64,
+    /// Sampled keys of their own, in their old places.
+    before: Keyspace<'m>,
+    /// Sampled buckets in the old places.
+    old_buckets: u64,
+    old_fields: u64,
+    /// Sampled keys in their new places.
+    after: Placed<'m>,
+    sampled_keys: u64,
+    all_keys: u64,
+    all_buckets: u64,
+    families: &'a mut BTreeMap<usize, Family>,
+}
+
+impl Walk<'_, '_> {
+    fn run(&mut self, interrupt: &Interrupt, progress: &mut Progress) -> anyhow::Result<()> {
+        let pattern = crate::layout::keys::pattern_of_moves(self.layout);
+        let mut cursor: Vec<u8> = b"0".to_vec();
+        loop {
+            anyhow::ensure!(!interrupt.wanted(), "interrupted; nothing was changed");
+            let mut wire = Vec::new();
+            write_command(&mut wire, &[b"SCAN", &cursor, b"MATCH", &pattern, b"COUNT", b"1000"]);
+            let reply = self.server.exchange(&wire, 1)?.pop().unwrap_or_default();
+            let Ok(Reply::Array(mut parts)) = Reply::parse(&reply) else {
+                anyhow::bail!("SCAN was refused: {}", String::from_utf8_lossy(&reply).trim_end());
+            };
+            cursor = parts.next().and_then(Reply::bytes).unwrap_or(b"0").to_vec();
+            if let Some(Reply::Array(names)) = parts.next() {
+                let names: Vec<&[u8]> = names.filter_map(Reply::bytes).collect();
+                self.take_names(&names)?;
+            }
+            self.pace.sent(1);
+            progress.advance(1000);
+            if cursor == b"0" {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_names(&mut self, names: &[&[u8]]) -> anyhow::Result<()> {
+        let (mut own, mut buckets) = (Vec::new(), Vec::new());
+        for name in names {
+            match self.layout.read_physical(name) {
+                Physical::Plain => {
+                    if let Located::Moving(moving) = self.layout.locate(name)
+                        && moving.old.is_none()
+                    {
+                        own.push((name.to_vec(), name.to_vec(), *moving));
+                    }
+                }
+                Physical::Zipped { key, .. } => {
+                    if let Located::Moving(moving) = self.layout.locate(&key)
+                        && moving.old.as_ref().is_some_and(|place| place.physical.as_slice() == *name)
+                    {
+                        own.push((name.to_vec(), key, *moving));
+                    }
+                }
+                Physical::Bucket(namespace) if is_old(self.layout, namespace, name) => {
+                    buckets.push((namespace, name.to_vec()));
+                }
+                _ => {}
+            }
+        }
+        for own in own.chunks(AT_ONCE) {
+            self.take_own(own)?;
+        }
+        for buckets in buckets.chunks(AT_ONCE / 10) {
+            self.take_buckets(buckets)?;
+        }
+        Ok(())
+    }
+
+    /// Keys of their own: the type of each, the values of the sampled.
+    fn take_own(&mut self, keys: &[(Vec<u8>, Vec<u8>, Moving)]) -> anyhow::Result<()> {
+        let mut wire = Vec::new();
+        let (mut replies, mut sampled) = (0, Vec::new());
+        for (at, (physical, key, moving)) in keys.iter().enumerate() {
+            write_command(&mut wire, &[b"TYPE", physical]);
+            replies += 1;
+            let is_sampled = self.is_sampled(sampled_by(key, moving.new.as_ref()));
+            sampled.push(is_sampled);
+            if is_sampled {
+                write_command(&mut wire, &[b"PTTL", physical]);
+                write_command(&mut wire, &[b"STRLEN", physical]);
+                write_command(&mut wire, &[b"GETRANGE", physical, b"0", READ_UP_TO_BYTES.to_string().as_bytes()]);
+                replies += 3;
+            }
+            debug_assert_eq!(sampled.len(), at + 1);
+        }
+        let replies = self.server.exchange(&wire, replies)?;
+        self.pace.sent(u32::try_from(replies.len()).unwrap_or(u32::MAX));
+        let mut replies = replies.into_iter();
+        for ((_, key, moving), sampled) in keys.iter().zip(sampled) {
+            let kind = replies.next().unwrap_or_default();
+            let family = self.families.entry(moving.namespace.0).or_default();
+            let kind = String::from_utf8_lossy(&kind).trim_start_matches('+').trim_end().to_owned();
+            let values: Vec<Vec<u8>> = replies.by_ref().take(if sampled { 3 } else { 0 }).collect();
+            match kind.as_str() {
+                "none" => continue,
+                "string" => family.keys += 1,
+                _ => {
+                    family.other_keys += 1;
+                    if family.others.len() < 20 {
+                        family.others.push((key.clone(), kind));
+                    }
+                    continue;
+                }
+            }
+            self.all_keys += 1;
+            if let [ttl, len, value] = values.as_slice() {
+                self.weigh_own(key, moving.old.as_ref(), ttl, len, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn weigh_own(&mut self, key: &[u8], old: Option<&Place>, ttl: &[u8], len: &[u8], value: &[u8]) {
+        let integer = |raw: &[u8]| match Reply::parse(raw) {
+            Ok(Reply::Integer(number)) => number,
+            _ => -1,
+        };
+        let Ok(Reply::Bulk(read)) = Reply::parse(value) else { return };
+        let len = usize::try_from(integer(len)).unwrap_or(0);
+        // What is behind the part that was read doesn't matter to what it takes: no integer is as long.
+        let mut value = read[..read.len().min(len)].to_vec();
+        value.resize(len, b'x');
+        let ttl = integer(ttl);
+        let physical = old.map_or(key.len(), |place| place.physical.len());
+        self.before.add_string(physical as u64, ValueShape::of(&value), ttl >= 0);
+        // Any time to come takes as many bytes.
+        self.after.add(key, &value, (ttl >= 0).then_some(SOME_TIME_MS));
+        self.sampled_keys += 1;
+    }
+
+    /// Old buckets: how many fields each has, and of the sampled what they hold.
+    fn take_buckets(&mut self, buckets: &[(NamespaceIndex, Vec<u8>)]) -> anyhow::Result<()> {
+        let mut wire = Vec::new();
+        for (_, name) in buckets {
+            let sampled = self.is_sampled(digest::name(name));
+            write_command(&mut wire, &[if sampled { b"HGETALL" } else { b"HLEN" }, name]);
+        }
+        let replies = self.server.exchange(&wire, buckets.len())?;
+        self.pace.sent(u32::try_from(replies.len()).unwrap_or(u32::MAX));
+        for ((namespace, name), raw) in buckets.iter().zip(&replies) {
+            let fields = match Reply::parse(raw) {
+                Ok(Reply::Integer(fields)) => fields.unsigned_abs(),
+                Ok(Reply::Array(fields)) => self.weigh_bucket(*namespace, name, fields),
+                _ => continue,
+            };
+            self.all_buckets += 1;
+            self.all_keys += fields;
+            self.families.entry(namespace.0).or_default().keys += fields;
+        }
+        Ok(())
+    }
+
+    fn weigh_bucket<'r>(
+        &mut self,
+        namespace: NamespaceIndex,
+        name: &[u8],
+        mut fields: impl Iterator<Item = Reply<'r>>,
+    ) -> u64 {
+        let mut bucket = BucketCost::default();
+        while let (Some(Reply::Bulk(field)), Some(Reply::Bulk(stored))) = (fields.next(), fields.next()) {
+            bucket.add(self.before.model(), ValueShape::of(field), ValueShape::of(stored));
+            let Some(key) = self.layout.key_of(namespace, name, field) else { continue };
+            let Ok(frame) = Frame::decode(stored) else { continue };
+            let expires_at_ms = frame.expires_at_ms.map(|_| SOME_TIME_MS);
+            let value = match frame.body {
+                keyfold_core::frame::Body::Raw(value) => value.to_vec(),
+                keyfold_core::frame::Body::Integer(number) => number.to_string().into_bytes(),
+                // The spilled value itself stays outside of buckets on both sides.
+                _ => Vec::new(),
+            };
+            self.after.add(&key, &value, expires_at_ms);
+            self.sampled_keys += 1;
+        }
+        let len = bucket.fields();
+        self.before.add_hash(name.len() as u64, &bucket, false);
+        self.old_buckets += 1;
+        self.old_fields += len;
+        len
+    }
+
+    fn is_sampled(&self, digest: u128) -> bool {
+        #[expect(clippy::cast_possible_truncation, reason = "any 32 bits of a digest do")]
+        let point = f64::from(digest as u32) / f64::from(u32::MAX);
+        point <= self.share
+    }
+
+    /// What the sample comes to, for all keys of the walk.
+    fn weighed(&self) -> Weighed {
+        let after = self.after.keyspace();
+        let scale = if self.sampled_keys == 0 { 0.0 } else { self.all_keys as f64 / self.sampled_keys as f64 };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of keys, positive")]
+        let scaled = |count: u64| (count as f64 * scale).round() as u64;
+        Weighed {
+            old_bytes: self.before.content_bytes() as f64 * scale,
+            new_bytes: after.content_bytes() as f64 * scale,
+            gone: if self.all_buckets > 0 { self.all_buckets } else { self.all_keys },
+            come: scaled(after.keys()),
+            expiring_gone: scaled(self.before.expiring()),
+            expiring_come: scaled(after.expiring()),
+        }
+    }
+}
+
+/// A time whose bytes in a frame are as many as of any other: 2033.
+const SOME_TIME_MS: i64 = 2_000_000_000_000;
+
+/// What decides whether a key is in the sample: the bucket that it goes to, or itself.
+fn sampled_by(key: &[u8], new: Option<&Place>) -> u128 {
+    match new {
+        Some(place) if place.kind == PlaceKind::Bucket => digest::name(&place.physical),
+        _ => digest::name(key),
+    }
+}
+
+fn is_old(layout: &Layout, namespace: NamespaceIndex, physical: &[u8]) -> bool {
+    let former = layout.namespace(namespace).former.as_ref();
+    former.is_some_and(|former| Some(former.id) == Layout::id_in(physical))
+}
