@@ -10,7 +10,7 @@
 //! has seen, unless told to be forgetful.
 
 use std::collections::{HashSet, VecDeque};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, bail};
 use keyfold_core::frame::{Body, Frame};
@@ -30,6 +30,12 @@ const ASKS_AT_ONCE: usize = 64;
 const STRINGS_AT_ONCE: usize = 32;
 /// What the answers under way may come to, by the mean of those before.
 const ANSWER_BYTES: usize = 4 << 20;
+
+/// A client that replaces a spilled value gives the old one its TTL a round trip later. So one that seems an orphan
+/// is looked at again after this.
+const RETIRED_WITHIN: Duration = Duration::from_secs(2);
+/// Seeming orphans that are remembered for that; there are few, or something is wrong.
+const SUSPECTS: usize = 10_000;
 
 /// What a walk shows.
 pub(crate) enum Sight<'a> {
@@ -111,6 +117,8 @@ struct Walk<'a, 'v> {
     cursor: Cursor,
     waiting: VecDeque<Ask>,
     sent: VecDeque<(Ask, u32)>,
+    /// Spilled values that nothing pointed to, each with its key's field and its nonce.
+    suspects: Vec<(Field, u64, Vec<u8>)>,
     seen: HashSet<u128>,
     /// Of an answer, over the last ones.
     mean_bytes: usize,
@@ -138,6 +146,7 @@ pub(crate) fn walk(
         cursor: Cursor::At(b"0".to_vec()),
         waiting: VecDeque::new(),
         sent: VecDeque::new(),
+        suspects: Vec::new(),
         seen: HashSet::new(),
         mean_bytes: 0,
     };
@@ -148,7 +157,13 @@ impl Walk<'_, '_> {
     fn run(mut self) -> anyhow::Result<bool> {
         loop {
             self.send()?;
-            let Some((ask, replies)) = self.sent.pop_front() else { return Ok(true) };
+            let Some((ask, replies)) = self.sent.pop_front() else {
+                if self.suspects.is_empty() {
+                    return Ok(true);
+                }
+                self.suspect_again();
+                continue;
+            };
             let mut answer = Vec::with_capacity(replies as usize);
             for _ in 0..replies {
                 answer.push(self.server.receive()?);
@@ -159,6 +174,13 @@ impl Walk<'_, '_> {
                 return Ok(false);
             }
         }
+    }
+
+    /// Asks for those that seemed orphans once more, some time later.
+    fn suspect_again(&mut self) {
+        std::thread::sleep(RETIRED_WITHIN);
+        let suspects = std::mem::take(&mut self.suspects).into_iter();
+        self.waiting.extend(suspects.map(|(field, nonce, name)| Ask::Owner { field, nonce, name, again: true }));
     }
 
     /// Sends more questions, once half of those under way are answered.
@@ -252,7 +274,7 @@ impl Walk<'_, '_> {
                 Value::BulkString(now) => self.take_field(field, now),
                 _ => Ok(()),
             },
-            Ask::Owner { field, nonce, name } => self.take_owner(field, nonce, name, &next(), &next()),
+            Ask::Owner { field, nonce, name, again } => self.take_owner(field, nonce, name, again, [&next(), &next()]),
             Ask::Twin { key, .. } => {
                 let kind = if next() == Value::Int(1) { Kind::Twin } else { Kind::HiddenKey };
                 self.find(kind, key.clone(), None, Some(key), String::new())
@@ -307,7 +329,7 @@ impl Walk<'_, '_> {
                     return Ok(None);
                 };
                 let (bucket, field) = (place.physical.to_vec(), place.field.to_vec());
-                Ask::Owner { field: Field { namespace, bucket, field, key }, nonce, name }
+                Ask::Owner { field: Field { namespace, bucket, field, key }, nonce, name, again: false }
             }
             Physical::Unknown if !self.manner.folded => return Ok(Some(plain(name))),
             Physical::Zipped { .. } | Physical::Unknown => {
@@ -426,8 +448,8 @@ impl Walk<'_, '_> {
         field: Field,
         nonce: u64,
         name: Vec<u8>,
-        stored: &Value,
-        left: &Value,
+        again: bool,
+        [stored, left]: [&Value; 2],
     ) -> anyhow::Result<()> {
         let points_here = match stored {
             Value::BulkString(stored) => Frame::decode(stored).is_ok_and(|frame| frame.body == Body::Spill(nonce)),
@@ -435,6 +457,10 @@ impl Walk<'_, '_> {
         };
         // A replaced one stays for some seconds, with a TTL.
         if points_here || *left != Value::Int(-1) {
+            return Ok(());
+        }
+        if !again && self.suspects.len() < SUSPECTS {
+            self.suspects.push((field, nonce, name));
             return Ok(());
         }
         self.find(Kind::OrphanedSpill, name, None, Some(field.key), String::new())
