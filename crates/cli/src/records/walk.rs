@@ -10,7 +10,7 @@
 //! has seen, unless told to be forgetful.
 
 use std::collections::{HashSet, VecDeque};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use keyfold_core::frame::{Body, Frame};
@@ -21,8 +21,8 @@ use super::ask::{Ask, Field, Own, Wants};
 use super::finding::{Finding, Kind};
 use super::pace::Pace;
 use super::place::{self, Spot};
-use super::{Content, Other, Record, content, digest};
-use crate::server::Server;
+use super::{Content, Other, Record, content, digest, hashtable};
+use crate::server::{Server, ServerTime};
 
 /// Questions under way at most.
 const ASKS_AT_ONCE: usize = 64;
@@ -71,32 +71,6 @@ pub(crate) struct Manner<'a> {
     pub(crate) listpack_limits: (Option<u64>, Option<u64>),
     /// Asked between answers: true ends the walk.
     pub(crate) stopped: &'a dyn Fn() -> bool,
-}
-
-/// The server's time, by its TIME once and the monotonic clock since.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ServerTime {
-    asked: Instant,
-    at_ms: i64,
-}
-
-impl ServerTime {
-    pub(crate) fn ask(server: &mut Server) -> anyhow::Result<Self> {
-        let asked = Instant::now();
-        // Some managed servers refuse TIME; then this machine's clock has to do.
-        let at_ms = match server.ask::<(i64, i64)>(&redis::cmd("TIME")) {
-            Ok((seconds, micros)) => seconds * 1000 + micros / 1000,
-            Err(_) => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-            }
-        };
-        Ok(Self { asked, at_ms })
-    }
-
-    pub(crate) fn now_ms(&self) -> i64 {
-        self.at_ms + i64::try_from(self.asked.elapsed().as_millis()).unwrap_or(i64::MAX)
-    }
 }
 
 /// Where SCAN is.
@@ -402,7 +376,13 @@ impl Walk<'_, '_> {
         }
         (self.visit)(Sight::Bucket(namespace, fields.len() / 2))?;
         if matches!(encoding, Value::BulkString(name) if name == b"hashtable") {
-            self.find(Kind::Hashtable, name.to_vec(), None, None, self.explain_hashtable(&fields))?;
+            self.find(
+                Kind::Hashtable,
+                name.to_vec(),
+                None,
+                None,
+                hashtable::explain(&fields, self.manner.listpack_limits),
+            )?;
         }
         let (mut fields, mut bytes) = (fields.into_iter(), 0);
         while let (Some(Value::BulkString(field)), Some(Value::BulkString(stored))) = (fields.next(), fields.next()) {
@@ -464,24 +444,6 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         self.find(Kind::OrphanedSpill, name, None, Some(field.key), String::new())
-    }
-
-    /// Which setting of the server a bucket is over, where that still shows.
-    fn explain_hashtable(&self, fields: &[Value]) -> String {
-        let (entries_limit, value_limit) = self.manner.listpack_limits;
-        let entries = fields.len() as u64 / 2;
-        if let Some(limit) = entries_limit.filter(|limit| entries > *limit) {
-            return format!("{entries} entries, over hash-max-listpack-entries {limit}");
-        }
-        let long = |value: &&Value| matches!(value, Value::BulkString(bytes) if value_limit.is_some_and(|limit| bytes.len() as u64 > limit));
-        match (fields.iter().find(long), value_limit) {
-            (Some(Value::BulkString(bytes)), Some(limit)) => {
-                let (len, shown) = (bytes.len(), bytes[..bytes.len().min(32)].escape_ascii());
-                format!("\"{shown}…\" has {len} bytes, over hash-max-listpack-value {limit}")
-            }
-            (None, Some(_)) => format!("{entries} entries, nothing in it is over a limit now"),
-            _ => format!("{entries} entries"),
-        }
     }
 
     fn show(&mut self, key: Vec<u8>, content: Content, expires_at_ms: Option<i64>, home: Home) -> anyhow::Result<()> {
