@@ -55,7 +55,7 @@ pub(crate) enum Ask {
     /// The field once more: the spilled value was gone when it held `stored`.
     Again { field: Field, stored: Vec<u8> },
     /// Whether the spilled value `name` has a field that points to it, and whether it is to go anyway.
-    Owner { field: Field, nonce: u64, name: Vec<u8> },
+    Owner { field: Field, nonce: u64, name: Vec<u8>, again: bool },
     /// Whether a plain key's place holds something too.
     Twin { key: Vec<u8>, physical: Vec<u8>, field: Option<Vec<u8>> },
 }

@@ -114,8 +114,9 @@ impl<R: Read> Read for Counted<R> {
 impl Reader {
     /// Opens a dump.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        let name = path.display().to_string();
-        let raw: Box<dyn Read> = if path.as_os_str() == "-" {
+        let is_stdin = path.as_os_str() == "-";
+        let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
+        let raw: Box<dyn Read> = if is_stdin {
             Box::new(io::stdin())
         } else {
             Box::new(File::open(path).with_context(|| format!("can't read {name}"))?)

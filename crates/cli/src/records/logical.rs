@@ -13,8 +13,7 @@ use keyfold_core::session::{Begun, Peer, Session};
 use keyfold_core::stats::Stats;
 use keyfold_proxy::Nonces;
 
-use super::walk::ServerTime;
-use crate::server::{Server, reply};
+use crate::server::{Server, ServerTime, reply};
 
 /// Commands gathered before they are sent.
 const WIRE_BYTES: usize = 64 * 1024;

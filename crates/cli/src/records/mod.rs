@@ -7,6 +7,7 @@
 //! | `place` | where a key may lie, and which key lies somewhere |
 //! | `content` | lists, hashes and other types: how each is read whole |
 //! | `finding` | what is not as it should be |
+//! | `hashtable` | why a bucket is one |
 //! | `jsonl` | one record as one line |
 //! | `dump` | files of such lines, packed or not |
 //! | `digest` | fingerprints of keys and contents |
@@ -19,6 +20,7 @@ pub(crate) mod content;
 pub(crate) mod digest;
 pub(crate) mod dump;
 pub(crate) mod finding;
+pub(crate) mod hashtable;
 pub(crate) mod jsonl;
 pub(crate) mod logical;
 pub(crate) mod pace;

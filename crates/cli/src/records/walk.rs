@@ -10,7 +10,7 @@
 //! has seen, unless told to be forgetful.
 
 use std::collections::{HashSet, VecDeque};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use keyfold_core::frame::{Body, Frame};
@@ -21,8 +21,8 @@ use super::ask::{Ask, Field, Own, Wants};
 use super::finding::{Finding, Kind};
 use super::pace::Pace;
 use super::place::{self, Spot};
-use super::{Content, Other, Record, content, digest};
-use crate::server::Server;
+use super::{Content, Other, Record, content, digest, hashtable};
+use crate::server::{Server, ServerTime};
 
 /// Questions under way at most.
 const ASKS_AT_ONCE: usize = 64;
@@ -30,6 +30,12 @@ const ASKS_AT_ONCE: usize = 64;
 const STRINGS_AT_ONCE: usize = 32;
 /// What the answers under way may come to, by the mean of those before.
 const ANSWER_BYTES: usize = 4 << 20;
+
+/// A client that replaces a spilled value gives the old one its TTL a round trip later. So one that seems an orphan
+/// is looked at again after this.
+const RETIRED_WITHIN: Duration = Duration::from_secs(2);
+/// Seeming orphans that are remembered for that; there are few, or something is wrong.
+const SUSPECTS: usize = 10_000;
 
 /// What a walk shows.
 pub(crate) enum Sight<'a> {
@@ -67,32 +73,6 @@ pub(crate) struct Manner<'a> {
     pub(crate) stopped: &'a dyn Fn() -> bool,
 }
 
-/// The server's time, by its TIME once and the monotonic clock since.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ServerTime {
-    asked: Instant,
-    at_ms: i64,
-}
-
-impl ServerTime {
-    pub(crate) fn ask(server: &mut Server) -> anyhow::Result<Self> {
-        let asked = Instant::now();
-        // Some managed servers refuse TIME; then this machine's clock has to do.
-        let at_ms = match server.ask::<(i64, i64)>(&redis::cmd("TIME")) {
-            Ok((seconds, micros)) => seconds * 1000 + micros / 1000,
-            Err(_) => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-            }
-        };
-        Ok(Self { asked, at_ms })
-    }
-
-    pub(crate) fn now_ms(&self) -> i64 {
-        self.at_ms + i64::try_from(self.asked.elapsed().as_millis()).unwrap_or(i64::MAX)
-    }
-}
-
 /// Where SCAN is.
 enum Cursor {
     At(Vec<u8>),
@@ -111,6 +91,8 @@ struct Walk<'a, 'v> {
     cursor: Cursor,
     waiting: VecDeque<Ask>,
     sent: VecDeque<(Ask, u32)>,
+    /// Spilled values that nothing pointed to, each with its key's field and its nonce.
+    suspects: Vec<(Field, u64, Vec<u8>)>,
     seen: HashSet<u128>,
     /// Of an answer, over the last ones.
     mean_bytes: usize,
@@ -138,6 +120,7 @@ pub(crate) fn walk(
         cursor: Cursor::At(b"0".to_vec()),
         waiting: VecDeque::new(),
         sent: VecDeque::new(),
+        suspects: Vec::new(),
         seen: HashSet::new(),
         mean_bytes: 0,
     };
@@ -148,7 +131,13 @@ impl Walk<'_, '_> {
     fn run(mut self) -> anyhow::Result<bool> {
         loop {
             self.send()?;
-            let Some((ask, replies)) = self.sent.pop_front() else { return Ok(true) };
+            let Some((ask, replies)) = self.sent.pop_front() else {
+                if self.suspects.is_empty() {
+                    return Ok(true);
+                }
+                self.suspect_again();
+                continue;
+            };
             let mut answer = Vec::with_capacity(replies as usize);
             for _ in 0..replies {
                 answer.push(self.server.receive()?);
@@ -159,6 +148,13 @@ impl Walk<'_, '_> {
                 return Ok(false);
             }
         }
+    }
+
+    /// Asks for those that seemed orphans once more, some time later.
+    fn suspect_again(&mut self) {
+        std::thread::sleep(RETIRED_WITHIN);
+        let suspects = std::mem::take(&mut self.suspects).into_iter();
+        self.waiting.extend(suspects.map(|(field, nonce, name)| Ask::Owner { field, nonce, name, again: true }));
     }
 
     /// Sends more questions, once half of those under way are answered.
@@ -252,7 +248,7 @@ impl Walk<'_, '_> {
                 Value::BulkString(now) => self.take_field(field, now),
                 _ => Ok(()),
             },
-            Ask::Owner { field, nonce, name } => self.take_owner(field, nonce, name, &next(), &next()),
+            Ask::Owner { field, nonce, name, again } => self.take_owner(field, nonce, name, again, [&next(), &next()]),
             Ask::Twin { key, .. } => {
                 let kind = if next() == Value::Int(1) { Kind::Twin } else { Kind::HiddenKey };
                 self.find(kind, key.clone(), None, Some(key), String::new())
@@ -307,7 +303,7 @@ impl Walk<'_, '_> {
                     return Ok(None);
                 };
                 let (bucket, field) = (place.physical.to_vec(), place.field.to_vec());
-                Ask::Owner { field: Field { namespace, bucket, field, key }, nonce, name }
+                Ask::Owner { field: Field { namespace, bucket, field, key }, nonce, name, again: false }
             }
             Physical::Unknown if !self.manner.folded => return Ok(Some(plain(name))),
             Physical::Zipped { .. } | Physical::Unknown => {
@@ -380,7 +376,13 @@ impl Walk<'_, '_> {
         }
         (self.visit)(Sight::Bucket(namespace, fields.len() / 2))?;
         if matches!(encoding, Value::BulkString(name) if name == b"hashtable") {
-            self.find(Kind::Hashtable, name.to_vec(), None, None, self.explain_hashtable(&fields))?;
+            self.find(
+                Kind::Hashtable,
+                name.to_vec(),
+                None,
+                None,
+                hashtable::explain(&fields, self.manner.listpack_limits),
+            )?;
         }
         let (mut fields, mut bytes) = (fields.into_iter(), 0);
         while let (Some(Value::BulkString(field)), Some(Value::BulkString(stored))) = (fields.next(), fields.next()) {
@@ -427,8 +429,8 @@ impl Walk<'_, '_> {
         field: Field,
         nonce: u64,
         name: Vec<u8>,
-        stored: &Value,
-        left: &Value,
+        again: bool,
+        [stored, left]: [&Value; 2],
     ) -> anyhow::Result<()> {
         let points_here = match stored {
             Value::BulkString(stored) => Frame::decode(stored).is_ok_and(|frame| frame.body == Body::Spill(nonce)),
@@ -438,25 +440,11 @@ impl Walk<'_, '_> {
         if points_here || *left != Value::Int(-1) {
             return Ok(());
         }
+        if !again && self.suspects.len() < SUSPECTS {
+            self.suspects.push((field, nonce, name));
+            return Ok(());
+        }
         self.find(Kind::OrphanedSpill, name, None, Some(field.key), String::new())
-    }
-
-    /// Which setting of the server a bucket is over, where that still shows.
-    fn explain_hashtable(&self, fields: &[Value]) -> String {
-        let (entries_limit, value_limit) = self.manner.listpack_limits;
-        let entries = fields.len() as u64 / 2;
-        if let Some(limit) = entries_limit.filter(|limit| entries > *limit) {
-            return format!("{entries} entries, over hash-max-listpack-entries {limit}");
-        }
-        let long = |value: &&Value| matches!(value, Value::BulkString(bytes) if value_limit.is_some_and(|limit| bytes.len() as u64 > limit));
-        match (fields.iter().find(long), value_limit) {
-            (Some(Value::BulkString(bytes)), Some(limit)) => {
-                let (len, shown) = (bytes.len(), bytes[..bytes.len().min(32)].escape_ascii());
-                format!("\"{shown}…\" has {len} bytes, over hash-max-listpack-value {limit}")
-            }
-            (None, Some(_)) => format!("{entries} entries, nothing in it is over a limit now"),
-            _ => format!("{entries} entries"),
-        }
     }
 
     fn show(&mut self, key: Vec<u8>, content: Content, expires_at_ms: Option<i64>, home: Home) -> anyhow::Result<()> {

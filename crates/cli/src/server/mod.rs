@@ -5,7 +5,9 @@ pub(crate) mod listpack;
 pub(crate) mod own;
 pub(crate) mod reply;
 pub(crate) mod supervisor;
+pub(crate) mod time;
 pub(crate) mod version;
 
 pub(crate) use connection::{Server, Target};
 pub(crate) use own::OwnServer;
+pub(crate) use time::ServerTime;

@@ -23,8 +23,8 @@ use crate::records::digest;
 use crate::records::dump::Reader;
 use crate::records::finding::Tally;
 use crate::records::pace::Pace;
-use crate::records::walk::{Manner, ServerTime, Sight, walk};
-use crate::server::{Server, listpack};
+use crate::records::walk::{Manner, Sight, walk};
+use crate::server::{Server, ServerTime, listpack};
 
 const FINDINGS: u8 = 3;
 const DIFFERENT: u8 = 4;
