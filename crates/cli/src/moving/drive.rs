@@ -15,8 +15,8 @@ use crate::layout::keys;
 use crate::print::number::tenths;
 use crate::print::progress::Progress;
 use crate::records::pace::Pace;
-use crate::records::walk::ServerTime;
 use crate::server::Server;
+use crate::server::time::ServerTime;
 
 /// How often the server is asked for its memory.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
