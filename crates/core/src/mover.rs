@@ -8,9 +8,9 @@
 //!
 //! ```text
 //! SCAN ─▶ names ─┬─▶ keys of their own ──────┐
-//!                └─▶ buckets ─▶ HGETALL ─▶ fields ─▶ both places read ─▶ compare and set ─▶ moved
-//!                                                    ▲                     │ changed meanwhile
-//!                                                    └─────────────────────┘
+//!                └─▶ buckets ─▶ HKEYS ─▶ fields ─▶ old places read ──▶ compare and set ─▶ moved
+//!                                                                              ▲     │ changed meanwhile
+//!                                                         both places read ────┴─◀───┘
 //! ```
 
 use std::mem;
@@ -81,6 +81,8 @@ pub struct Mover {
     cursor: Option<Vec<u8>>,
     buckets: Vec<(NamespaceIndex, Vec<u8>)>,
     keys: Vec<Vec<u8>>,
+    /// Keys that are looked at once more, in both places.
+    again: Vec<Vec<u8>>,
     /// How many keys the next batch has.
     keys_at_once: usize,
     /// Keys that are ready to be moved.
@@ -99,6 +101,7 @@ impl Mover {
             cursor: Some(b"0".to_vec()),
             buckets: Vec::new(),
             keys: Vec::new(),
+            again: Vec::new(),
             keys_at_once: KEYS_AT_ONCE / 8,
             groups: Vec::new(),
             sent: Sent::Nothing,
@@ -123,11 +126,11 @@ impl Mover {
         }
         if !self.keys.is_empty() {
             let keys = self.keys.split_off(self.keys.len().saturating_sub(self.keys_at_once));
-            // What is read need not be of one moment: the script checks all of it once more.
-            let mut load = Load::new(env, keys.iter().map(Vec::as_slice)).watched();
-            let replies = load.send(wire);
-            self.sent = Sent::Keys(load);
-            return Some(replies as usize);
+            return Some(self.send_load(Load::of_old_places(env, keys.iter().map(Vec::as_slice)), wire));
+        }
+        if !self.again.is_empty() {
+            let keys = self.again.split_off(self.again.len().saturating_sub(self.keys_at_once));
+            return Some(self.send_load(Load::new(env, keys.iter().map(Vec::as_slice)).watched(), wire));
         }
         if !self.buckets.is_empty() {
             let buckets = self.buckets.split_off(self.buckets.len().saturating_sub(BUCKETS_AT_ONCE));
@@ -141,6 +144,13 @@ impl Mover {
         write_command(wire, &[b"SCAN", cursor, b"MATCH", &self.pattern, b"COUNT", count.as_bytes()]);
         self.sent = Sent::Names;
         Some(1)
+    }
+
+    /// What is read need not be of one moment: the script checks all of it once more.
+    fn send_load(&mut self, mut load: Load, wire: &mut Vec<u8>) -> usize {
+        let replies = load.send(wire);
+        self.sent = Sent::Keys(load);
+        replies as usize
     }
 
     fn send_moves(&mut self, wire: &mut Vec<u8>) -> usize {
@@ -252,12 +262,17 @@ impl Mover {
             // A client was quicker, or the key is gone.
             return Ok(());
         }
+        let held = key.held();
+        if matches!(&held, Ok(Held::Other(kind)) if kind.is_empty()) {
+            self.again.push(key.logical.clone());
+            return Ok(());
+        }
         self.moved.found += 1;
         if new.is_stored() {
             self.leave(&key.logical, Left::InBoth);
             return Ok(());
         }
-        let held = match key.held() {
+        let held = match held {
             Ok(Held::Other(kind)) => {
                 self.leave(&key.logical, Left::OtherType(String::from_utf8_lossy(&kind).into_owned()));
                 return Ok(());
@@ -289,7 +304,7 @@ impl Mover {
             .collect();
         self.moved.moved += (keys.len() - changed.len().min(keys.len())) as u64;
         self.moved.found -= changed.len() as u64;
-        self.keys.extend(keys.into_iter().enumerate().filter(|(at, _)| changed.contains(at)).map(|(_, key)| key));
+        self.again.extend(keys.into_iter().enumerate().filter(|(at, _)| changed.contains(at)).map(|(_, key)| key));
         Ok(())
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let done = carry_out(config, &mut server, before, &planned, &survey, &mut pace, &interrupt)?;
+    let done = carry_out(&mut server, before.as_ref(), &planned, &survey, &mut pace, &interrupt)?;
     report(config, &planned, &survey, &done, out)?;
     if done.driven.left.left_count == 0 && done.stragglers == 0 {
         clean(config, &mut server, &done.layout, out)?;
@@ -118,18 +118,16 @@ fn nothing_to_do(config: &Fold) -> &'static str {
 
 /// From the first change of the layout to the last.
 fn carry_out(
-    config: &Fold,
     server: &mut Server,
-    before: Option<Stored>,
+    before: Option<&Stored>,
     planned: &Move,
     survey: &Survey,
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Done> {
-    if differs(before.as_ref(), &planned.layout) {
-        activate(server, before.as_ref(), &planned.layout)?;
+    if differs(before, &planned.layout) {
+        activate(server, before, &planned.layout)?;
     }
-    let _ = config;
     let driven = drive::drive(server, &planned.layout, survey.keys(), pace, interrupt)?;
     let mut done = Done {
         driven,
@@ -260,13 +258,13 @@ fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut
         report["memory"]["peak_bytes"] = json!(peak_bytes);
         return Ok(writeln!(out, "{report:#}")?);
     }
-    let rate = *moved as f64 / took.as_secs_f64().max(0.001);
+    let rate = u128::from(*moved) * 1_000_000 / took.as_micros().max(1);
     writeln!(
         out,
         "\nmoved {} in {:.1} s, {} a second; layout epoch {} is in force",
         plural(*moved, "key"),
         took.as_secs_f64(),
-        count(rate as u64),
+        count(u64::try_from(rate).unwrap_or(u64::MAX)),
         done.layout.epoch()
     )?;
     writeln!(

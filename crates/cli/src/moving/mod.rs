@@ -8,4 +8,5 @@
 
 pub(crate) mod checks;
 pub(crate) mod drive;
+mod overhead;
 pub(crate) mod survey;

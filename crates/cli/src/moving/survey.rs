@@ -11,6 +11,7 @@ use keyfold_core::layout::{Layout, Located, Moving, NamespaceIndex, Physical, Pl
 use keyfold_core::memory::{self, Allocator, BucketCost, Keyspace, Model, Placed, ValueShape};
 use keyfold_core::resp::{Reply, write_command};
 
+use super::overhead::first_uses_bytes;
 use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::records::digest;
@@ -38,7 +39,7 @@ pub(crate) struct Family {
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) families: BTreeMap<usize, Family>,
-    /// `used_memory` when it began.
+    /// `used_memory` when it ended.
     pub(crate) used_bytes: u64,
     /// What it will be, by the memory model.
     pub(crate) after_bytes: u64,
@@ -59,7 +60,6 @@ pub(crate) fn survey(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
     let model = model_of(server)?;
-    let used_bytes = server.used_memory()?;
     let databases = crate::layout::keys::databases(server)?;
     let all: u64 = databases.iter().map(|(_, keys)| keys).sum();
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
@@ -82,10 +82,11 @@ pub(crate) fn survey(
             families: &mut families,
         };
         walk.run(interrupt, &mut progress)?;
-        change.add(&model, keys, walk.weighed());
+        change.add(&model, keys, &walk.weighed());
     }
     server.select(0)?;
-    let after_bytes = used_bytes.saturating_add_signed(change.bytes);
+    let used_bytes = server.used_memory()?;
+    let after_bytes = used_bytes.saturating_add_signed(change.bytes) + first_uses_bytes(server)?;
     Ok(Survey { families, used_bytes, after_bytes })
 }
 
@@ -125,7 +126,7 @@ struct Weighed {
 }
 
 impl Change {
-    fn add(&mut self, model: &Model, keys: u64, weighed: Weighed) {
+    fn add(&mut self, model: &Model, keys: u64, weighed: &Weighed) {
         let table = |keys: u64, expiring: u64| model.table_bytes(keys, expiring).cast_signed();
         let after = (keys + weighed.come).saturating_sub(weighed.gone);
         let (before_table, after_table) = (table(keys, weighed.expiring_gone), table(after, weighed.expiring_come));

@@ -233,6 +233,8 @@ pub(crate) struct Load {
     dangling: BTreeSet<u64>,
     /// Within a WATCH, EXEC would end it; there the watch keeps what is read together.
     watched: bool,
+    /// TYPE isn't asked.
+    taken_for_strings: bool,
     has_pexpiretime: bool,
 }
 
@@ -250,6 +252,7 @@ impl Load {
             spills: Vec::new(),
             dangling: BTreeSet::new(),
             watched: false,
+            taken_for_strings: false,
             has_pexpiretime,
         }
     }
@@ -258,6 +261,19 @@ impl Load {
     pub(crate) fn watched(mut self) -> Self {
         self.watched = true;
         self
+    }
+
+    /// A load of the places that keys which are moving had before. What is in their new places isn't read, and
+    /// taken for nothing: whoever writes by it checks that. The type of a key of its own isn't asked; one that is no
+    /// string is of a type without a name.
+    pub(crate) fn of_old_places<'a>(env: &Env<'_>, logical: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut load = Self::new(env, logical).watched();
+        for group in &mut load.groups {
+            group.retain(|(_, spot)| *spot > 0);
+        }
+        load.groups.retain(|group| !group.is_empty());
+        load.taken_for_strings = true;
+        load
     }
 
     /// The keys, in the order they were first named.
@@ -281,7 +297,9 @@ impl Load {
                 }
                 None => {
                     let physical = first.physical(&self.keys[key].logical);
-                    commands.push(&[b"TYPE", physical]);
+                    if !self.taken_for_strings {
+                        commands.push(&[b"TYPE", physical]);
+                    }
                     commands.push(&[b"GET", physical]);
                     commands.push(&[if self.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" }, physical]);
                 }
@@ -324,7 +342,8 @@ impl Load {
             let (key, spot) = group[0];
             let first = &mut self.keys[key].spots[spot];
             if first.bucket().is_none() {
-                let found = read_native([next(), next(), next()], self.has_pexpiretime, now_ms)?;
+                let kind = if self.taken_for_strings { UNASKED_TYPE } else { next() };
+                let found = read_native([kind, next(), next()], self.has_pexpiretime, now_ms)?;
                 first.found = found;
                 continue;
             }
@@ -398,6 +417,9 @@ impl Load {
     }
 }
 
+/// Stands in for the reply to TYPE where it wasn't asked.
+const UNASKED_TYPE: &[u8] = b"+\r\n";
+
 fn group_by_bucket(keys: &[Key]) -> Vec<Vec<SpotIndex>> {
     let mut groups: Vec<Vec<SpotIndex>> = Vec::new();
     let mut known = BTreeMap::new();
@@ -421,6 +443,8 @@ fn read_native(replies: [&[u8]; 3], expiry_is_exact: bool, now_ms: i64) -> Resul
     }
     let value = match Reply::parse(value) {
         Ok(Reply::Bulk(bytes)) => Some(bytes.to_vec()),
+        Ok(Reply::Nil) if name.is_empty() => return Ok(Found::Nothing),
+        Ok(Reply::Error(error)) if name.is_empty() && !error.starts_with(b"WRONGTYPE") => return Err(value.to_vec()),
         _ => None,
     };
     let expires_at_ms = match Reply::parse(expiry) {

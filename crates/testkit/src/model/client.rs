@@ -116,6 +116,11 @@ impl<'l> World<'l> {
         self.mover = layout.moving().next().map(|_| (Mover::new(b"*"), Connection::default()));
     }
 
+    /// Whether keys lie in two places at present.
+    pub fn is_moving(&self) -> bool {
+        self.layout.moving().next().is_some()
+    }
+
     /// Lets the mover make one round trip; false once its walk is over.
     ///
     /// # Panics

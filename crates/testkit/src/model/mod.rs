@@ -121,7 +121,10 @@ fn tell(steps: &[Step], journey: &Journey, resp3: bool) -> Result<(), String> {
                 told.join("\n")
             )
         };
-        let candidates = naive.outcomes(step, &seen);
+        let mut candidates = naive.outcomes(step, &seen, false);
+        if world.is_moving() {
+            candidates.extend(naive.outcomes(step, &seen, true));
+        }
         if candidates.is_empty() {
             let expected = naive.clone().answer(step);
             return Err(story(format!("a plain server answers: {}", expected.escape_ascii())));

@@ -54,8 +54,9 @@ impl Naive {
     }
 
     /// What it may be after a step that was answered so: none where it wouldn't answer so, two where the
-    /// replies leave open which command came first.
-    pub fn outcomes(&self, step: &Step, (reply, intruded): &(Vec<u8>, Option<Vec<u8>>)) -> Vec<Self> {
+    /// replies leave open which command came first. While keys are moved, one that expires in this very
+    /// millisecond may be gone `early`.
+    pub fn outcomes(&self, step: &Step, (reply, intruded): &(Vec<u8>, Option<Vec<u8>>), early: bool) -> Vec<Self> {
         let own = (step.client, &step.command, reply);
         let other = step.intruder.as_ref().zip(intruded.as_ref());
         let other = other.map(|((_, command), reply)| (1 - step.client, command, reply));
@@ -67,11 +68,26 @@ impl Naive {
         for order in orders {
             let mut after = self.clone();
             after.space.set_now_ms(step.now_ms);
-            if order.into_iter().all(|(client, command, reply)| after.run(client, command) == *reply) {
+            let mut answers_so = |client, command: &[Vec<u8>], reply: &[u8]| {
+                if early {
+                    after.end_the_moment();
+                }
+                after.run(client, command) == reply
+            };
+            if order.into_iter().all(|(client, command, reply)| answers_so(client, command, reply)) {
                 outcomes.push(after);
             }
         }
         outcomes
+    }
+
+    /// Removes the keys that expire in this very millisecond.
+    fn end_the_moment(&mut self) {
+        for key in KEYS {
+            if matches!(self.space.held(key), Held::String(entry) if entry.expires_at_ms == Some(self.space.now_ms())) {
+                self.space.remove(key);
+            }
+        }
     }
 
     /// The reply to a step's command alone.
