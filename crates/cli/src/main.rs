@@ -26,29 +26,33 @@ use flags::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     config::log::start(&cli);
+    let failed = command::failure_code(&cli.command);
     match run(cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // Whoever read the output has seen enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
             let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
-            ExitCode::FAILURE
+            failed
         }
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
+    let mut code = ExitCode::SUCCESS;
     match command {
         Command::Serve(flags) => command::serve::run(config::serve::resolve(*flags)?, &mut out)?,
         Command::Layout(flags) => command::layout::run(flags.command, &mut out)?,
         Command::Where(flags) => command::where_key::run(flags, &mut out)?,
+        Command::Doctor(flags) => code = command::doctor::run(flags, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
         Command::Supervise(flags) => server::supervisor::run(&flags)?,
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    Ok(code)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

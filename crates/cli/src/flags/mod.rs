@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod layout;
 pub(crate) mod serve;
 pub(crate) mod supervise;
@@ -18,11 +19,13 @@ Examples:
   keyfold serve --layout layout.toml                a proxy with a private server behind it
   keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
   keyfold where user:1000:logins --upstream redis://127.0.0.1:6379
+  keyfold doctor redis://127.0.0.1:6379             why is memory not what it should be?
 
 Exit codes:
   0  done
   1  failed; the reason is on stderr
-  2  the command line is wrong";
+  2  the command line is wrong
+doctor has its own: see its help";
 
 /// Folds small Redis and Valkey keys into a fraction of their memory, behind the clients' back.
 ///
@@ -48,6 +51,8 @@ pub(crate) enum Command {
     Layout(layout::LayoutFlags),
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),
+    /// Say why memory is not what it should be, and mend it
+    Doctor(doctor::DoctorFlags),
     /// Fold data before your eyes, and measure what it saves
     Demo(demo::DemoFlags),
     /// Write a completion script for a shell

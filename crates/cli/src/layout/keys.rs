@@ -90,7 +90,7 @@ fn note(found: &mut Vec<Found>, namespace: &str, key: &[u8], database: u32) {
 }
 
 /// The databases that hold keys, and how many.
-fn databases(server: &mut Server) -> anyhow::Result<Vec<(u32, u64)>> {
+pub(crate) fn databases(server: &mut Server) -> anyhow::Result<Vec<(u32, u64)>> {
     let info: String = server.ask(redis::cmd("INFO").arg("keyspace"))?;
     let parse = |line: &str| {
         let (database, fields) = line.strip_prefix("db")?.split_once(':')?;

@@ -15,8 +15,8 @@ struct Case {
 
 impl Case {
     fn new() -> Self {
-        let mut seen = Observation::default();
-        seen.names = ServerNames { url: "redis://here:1".into(), redis_cli: "redis-cli -h here -p 1".into() };
+        let names = ServerNames { url: "redis://here:1".into(), redis_cli: "redis-cli -h here -p 1".into() };
+        let mut seen = Observation { names, ..Observation::default() };
         seen.settings.hash_entries.origin = Origin::Server;
         seen.settings.hash_value_bytes.origin = Origin::Server;
         let model = Model::for_server(Server::redis(7, 0)).with_allocator(Allocator::SYSTEM);

@@ -1,0 +1,65 @@
+//! `keyfold doctor`.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::Args;
+use keyfold_proxy::address::ServerAddress;
+
+use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+
+const ABOUT: &str = "\
+Say why memory is not what it should be.
+
+Looks at the server's settings, at every hash and how it is encoded, at what keyfold left behind, and at what
+the process holds beyond its data. Each finding says what is wrong and where, what it costs, the very line that
+mends it, and whether buckets that are there have to be written anew. Nothing is written without --rewrite.";
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold doctor redis://127.0.0.1:6379
+  keyfold doctor redis://127.0.0.1:6379 --config-file /etc/redis/redis.conf
+      is that file in effect?
+  keyfold doctor rediss://user:password@managed.example:6379 --assume hash-max-listpack-entries=512 --max-ops 2000
+      where CONFIG is blocked, and without disturbing anybody
+  keyfold doctor redis://127.0.0.1:6379 --rewrite
+      write hashtables that needn't be any anew, while clients go on
+
+Exit codes:
+  0  nothing found (there may be notes)
+  1  problems found
+  2  could not look, or not at everything; or the command line is wrong";
+
+#[derive(Args, Debug)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub(crate) struct DoctorFlags {
+    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
+          default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
+    pub(crate) upstream: ServerAddress,
+
+    /// Look into this database only; may be repeated [default: all that hold keys]
+    #[arg(long, value_name = "N")]
+    pub(crate) database: Vec<u32>,
+
+    /// Ask the server for no more than so much a second: one key, or ten fields or names, count as one
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<NonZero<u32>>,
+
+    /// The configuration file that should be in effect: its limits are compared with the server's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config_file: Option<PathBuf>,
+
+    /// Write hashtables anew that are within the limits, one at a time, while clients go on
+    #[arg(long)]
+    pub(crate) rewrite: bool,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsFlags,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
