@@ -8,11 +8,12 @@ use keyfold_proxy::address::ServerAddress;
 
 use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
 
-const ABOUT: &str = "\
+/// What `keyfold doctor --help` begins with.
+pub(crate) const ABOUT: &str = "\
 Say why memory is not what it should be.
 
-Looks at the server's settings, at every hash and how it is encoded, at what keyfold left behind, and at what
-the process holds beyond its data. Each finding says what is wrong and where, what it costs, the very line that
+Looks at the server's settings, at every hash and how it is encoded, at what keyfold left behind, and at what \
+the process holds beyond its data. Each finding says what is wrong and where, what it costs, the very line that \
 mends it, and whether buckets that are there have to be written anew. Nothing is written without --rewrite.";
 
 const EXAMPLES: &str = "\
@@ -20,8 +21,10 @@ Examples:
   keyfold doctor redis://127.0.0.1:6379
   keyfold doctor redis://127.0.0.1:6379 --config-file /etc/redis/redis.conf
       is that file in effect?
-  keyfold doctor rediss://user:password@managed.example:6379 --assume hash-max-listpack-entries=512 --max-ops 2000
-      where CONFIG is blocked, and without disturbing anybody
+  keyfold doctor rediss://user:password@managed.example:6379 --assume hash-max-listpack-entries=512
+      where CONFIG is blocked
+  keyfold doctor redis://127.0.0.1:6379 --max-ops 2000
+      without disturbing anybody
   keyfold doctor redis://127.0.0.1:6379 --rewrite
       write hashtables that needn't be any anew, while clients go on
 
@@ -31,17 +34,17 @@ Exit codes:
   2  could not look, or not at everything; or the command line is wrong";
 
 #[derive(Args, Debug)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorFlags {
     #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
           default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
     pub(crate) upstream: ServerAddress,
 
-    /// Look into this database only; may be repeated [default: all that hold keys]
+    /// Look into this database only; may be repeated [default: the URL's, or all that hold keys]
     #[arg(long, value_name = "N")]
     pub(crate) database: Vec<u32>,
 
-    /// Ask the server for no more than so much a second: one key, or ten fields or names, count as one
+    /// Ask the server for no more than so much a second: each command, ten names and fifty fields count as one
     #[arg(long, value_name = "N")]
     pub(crate) max_ops: Option<NonZero<u32>>,
 
@@ -53,13 +56,13 @@ pub(crate) struct DoctorFlags {
     #[arg(long)]
     pub(crate) rewrite: bool,
 
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,
 
     #[command(flatten)]
     pub(crate) tls: UpstreamTlsFlags,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }

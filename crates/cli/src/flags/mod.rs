@@ -52,6 +52,7 @@ pub(crate) enum Command {
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),
     /// Say why memory is not what it should be, and mend it
+    #[command(long_about = doctor::ABOUT)]
     Doctor(doctor::DoctorFlags),
     /// Fold data before your eyes, and measure what it saves
     Demo(demo::DemoFlags),

@@ -4,7 +4,7 @@
 use keyfold_testkit::{Server, found};
 use serde_json::Value;
 
-use crate::stage::{apply, contents, data_bytes, doctor, numbers, on_every_server, write_hash};
+use crate::stage::{apply, contents, data_bytes, doctor, doctor_text, numbers, on_every_server, write_hash};
 
 /// 50,000 keys.
 const HASHES: usize = 50;
@@ -46,6 +46,13 @@ fn the_cause_is_named_and_what_is_printed_mends_it() {
         assert!(finding["what"].as_str().unwrap().contains("50 hashes are hashtables: up to 1,000 entries"));
         assert!(finding["why"].to_string().contains("was never loaded"), "{finding:#?}");
         assert_eq!(finding["rewrite"], "after");
+
+        let (_, text) = doctor_text(&server.url(), &[]);
+        for line in
+            ["1. hashes mediabucket:*", "   costs    ", "   mend     raise", "   or       no setting, but 100 entries"]
+        {
+            assert!(text.contains(line), "{line} in {text}");
+        }
 
         apply(server, finding, 0);
         doctor(&server.url(), &[]).assert_well();

@@ -33,6 +33,8 @@ fn a_long_field_is_named_and_mended() {
         let sick = doctor(&server.url(), &[]);
         let example = &sick.finding("long-field")["examples"][0];
         assert_eq!((&example["database"], &example["key"]), (&3.into(), &"\\xff\\x00hash".into()));
+        assert_eq!(doctor(&format!("{}/3", server.url()), &[]).problems(), ["long-field"]);
+        doctor(&server.url(), &["--database", "1"]).assert_well();
         apply(server, sick.finding("long-field"), 0);
         doctor(&server.url(), &[]).assert_well();
     });

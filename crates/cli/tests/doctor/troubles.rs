@@ -65,9 +65,16 @@ fn a_user_who_may_not_look() {
         let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
         let refused = doctor(&url, &[]);
         assert_eq!((refused.code, &refused.report["complete"]), (Some(2), &false.into()), "{refused:#?}");
-        assert!(refused.stderr.contains("OBJECT ENCODING is refused"), "{}", refused.stderr);
+        let reason = refused.report["broken_off"].as_str().unwrap();
+        assert!(reason.contains("OBJECT ENCODING"), "{reason}");
 
-        wire.call(&[b"ACL", b"SETUSER", b"u", b"+object", b"-restore"]).unwrap();
+        write_hash(&mut wire, b"b:1", numbers(700));
+        wire.call(&[b"ACL", b"SETUSER", b"u", b"resetkeys", b"~b:*", b"+object"]).unwrap();
+        let partly = doctor(&url, &[]);
+        assert_eq!((partly.code, partly.problems()), (Some(1), vec!["too-many-entries"]));
+        assert!(partly.report["broken_off"].as_str().unwrap().starts_with("1 of the hashes"), "{partly:#?}");
+
+        wire.call(&[b"ACL", b"SETUSER", b"u", b"~*", b"-restore"]).unwrap();
         wire.call(&[b"CONFIG", b"SET", b"hash-max-ziplist-entries", b"600"]).unwrap();
         let refused = doctor(&url, &["--rewrite"]);
         assert_eq!(refused.code, Some(2));

@@ -28,6 +28,7 @@ use keyfold_survey::diagnosis::{Finding, Observation, Severity, diagnose};
 
 use crate::config::target;
 use crate::flags::doctor::DoctorFlags;
+use crate::print::number::count;
 use crate::server::Server;
 use patient::Patient;
 use rewrite::Rewriter;
@@ -50,16 +51,24 @@ struct Report {
 
 pub(crate) fn run(flags: DoctorFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
+    let mut only = flags.database;
+    if only.is_empty() && flags.upstream.database > 0 {
+        only.push(flags.upstream.database);
+    }
     let expected = flags.config_file.as_deref().map(settings::read_expected).transpose()?;
     let server = Server::connect(&target::resolve(flags.upstream.clone(), flags.tls))?;
     let name = server.version().to_string();
     let mut patient = Patient::new(server, flags.max_ops)?;
     let mut seen = settings::observe(&mut patient, &flags.settings.assume, expected)?;
     let mut rewriter = flags.rewrite.then(Rewriter::default);
-    let walked = walk::walk(&mut patient, &flags.database, &mut seen, rewriter.as_mut());
+    let walked = walk::walk(&mut patient, &only, &mut seen, rewriter.as_mut());
     let (broken_off, error) = match walked {
         Ok(walk::Walked::Whole) => (None, None),
         Ok(walk::Walked::Stopped) => (Some("stopped".to_owned()), None),
+        Ok(walk::Walked::Denied(denied)) => {
+            let (hashes, reason) = (count(denied.hashes), denied.reason);
+            (Some(format!("{hashes} of the hashes can't be looked at with OBJECT ENCODING: {reason}")), None)
+        }
         Err(error) => (Some(format!("{error:#}")), Some(error)),
     };
     let findings = diagnose(&seen);

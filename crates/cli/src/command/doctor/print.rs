@@ -102,11 +102,11 @@ pub(super) fn family_name(name: &FamilyName, seen: &Observation) -> String {
 
 fn rewritten(rewriter: &Rewriter, out: &mut dyn Write) -> anyhow::Result<()> {
     let Rewriter { packed, saved_bytes, busy, too_large, still_tables, longest_pause, .. } = rewriter;
-    let pause = tenths(longest_pause.as_secs_f64() * 1000.0);
+    let pause_ms = longest_pause.as_secs_f64() * 1000.0;
     let hashes = if *packed == 1 { "hash" } else { "hashes" };
     write!(out, "{} {hashes} written anew", count(*packed))?;
     if *packed > 0 {
-        write!(out, ", saving {}, each within {pause} ms", plural(*saved_bytes, "byte"))?;
+        write!(out, ", saving {}, each within {pause_ms:.2} ms", plural(*saved_bytes, "byte"))?;
     }
     for (left, why) in [
         (busy, "written to all the time"),

@@ -43,7 +43,7 @@ pub(super) fn observe(
         ..Observation::default()
     };
     seen.leftovers.now_ms = now_ms(server)?;
-    seen.leftovers.sweeping = server.ask(redis::cmd("EXISTS").arg(LEASE_KEY))?;
+    seen.leftovers.sweeping = is_held(server)?;
     Ok(seen)
 }
 
@@ -117,6 +117,13 @@ fn layout(server: &mut Server) -> anyhow::Result<LayoutState> {
         // Who may not read it can't use keyfold either; the hashes can be looked at all the same.
         _ => LayoutState::Absent,
     })
+}
+
+/// Whether somebody holds the lease; not, as far as one may see, where one may not.
+fn is_held(server: &mut Server) -> anyhow::Result<bool> {
+    let mut commands = redis::pipe();
+    commands.cmd("EXISTS").arg(LEASE_KEY);
+    Ok(server.ask_all(&commands)?.pop() == Some(Value::Int(1)))
 }
 
 /// The server's clock, in milliseconds since 1970.

@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 
-use anyhow::bail;
 use keyfold_core::layout::{Layout, Physical};
 use keyfold_core::memory::{Allocator, Model, Server as ModelServer};
 use keyfold_survey::diagnosis::{Encoding, FamilyName, Models, Observation, Seen};
@@ -19,6 +18,8 @@ use crate::print::progress::Progress;
 /// Names that the server looks at for one SCAN, and what that counts as.
 const SCAN_COUNT: u64 = 500;
 const SCAN_OPS: u64 = SCAN_COUNT / 10;
+/// So many fields read count as one.
+const FIELDS_OF_AN_OP: u64 = 50;
 /// Hashes asked about at once.
 const HASHES_AT_ONCE: usize = 100;
 /// Bytes of hashes read at once, as far as one can know before.
@@ -32,10 +33,20 @@ const BYTES_OF_ONE: u64 = 1 << 20;
 const STEP_BYTES: u64 = 256 << 10;
 
 /// Whether all was looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Walked {
     Whole,
     Stopped,
+    /// All but so many hashes, which the server's user may not look at.
+    Denied(Denied),
+}
+
+/// Hashes that may not be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Denied {
+    pub(super) hashes: u64,
+    /// What the server says.
+    pub(super) reason: String,
 }
 
 /// One hash, as it was asked about.
@@ -55,6 +66,7 @@ struct Walk<'a> {
     models: Models,
     rewriter: Option<&'a mut Rewriter>,
     database: u32,
+    denied: Denied,
     /// Whether this server makes tables of hashes with expiring fields.
     expiry_unpacks: bool,
 }
@@ -71,7 +83,8 @@ pub(super) fn walk(
     let version = patient.server.version();
     let expiry_unpacks = version.flavor == "Valkey" && !version.number.starts_with("8.");
     let databases = databases(&mut patient.server)?;
-    let mut walk = Walk { patient, seen, layout, models, rewriter, database: 0, expiry_unpacks };
+    let mut walk =
+        Walk { patient, seen, layout, models, rewriter, database: 0, denied: Denied::default(), expiry_unpacks };
     for (database, keys) in databases {
         if !only.is_empty() && !only.contains(&database) {
             continue;
@@ -86,7 +99,7 @@ pub(super) fn walk(
             return Ok(Walked::Stopped);
         }
     }
-    Ok(Walked::Whole)
+    Ok(if walk.denied.hashes > 0 { Walked::Denied(walk.denied) } else { Walked::Whole })
 }
 
 fn models(patient: &mut Patient, seen: &Observation) -> anyhow::Result<Models> {
@@ -166,7 +179,9 @@ impl Walk<'_> {
             if let Some(Value::ServerError(error)) = &encoding
                 && error.code() == "NOPERM"
             {
-                bail!("OBJECT ENCODING is refused: {}", error.details().unwrap_or_default());
+                self.denied.hashes += 1;
+                self.denied.reason = error.details().unwrap_or_default().to_owned();
+                continue;
             }
             let encoding = match encoding.and_then(bytes).as_deref() {
                 Some(b"hashtable") => Encoding::Table,
@@ -231,7 +246,7 @@ impl Walk<'_> {
             _ => None,
         };
         reading.take(items, &self.models, folded, &mut self.seen.leftovers);
-        self.patient.spend(items.len() as u64 / 20);
+        self.patient.spend(items.len() as u64 / (2 * FIELDS_OF_AN_OP));
     }
 
     /// Counts a hash that was read, and writes it anew where that is wanted and helps.
