@@ -37,9 +37,8 @@ fn the_cause_is_named_and_what_is_printed_mends_it() {
     on_every_server(&[], |server| {
         let name = server.name();
         keep_no_latencies(server);
-        let mut wire = server.connect().unwrap();
         load(server, 1000);
-        let (used, before) = (data_bytes(server), contents(&mut wire));
+        let (used, before) = (data_bytes(server), contents(&mut server.connect().unwrap()));
         let sick = doctor(&server.url(), &[]);
         assert_eq!((sick.code, sick.problems()), (Some(1), vec!["too-many-entries"]), "{name}: {sick:#?}");
         let finding = sick.finding("too-many-entries");
@@ -56,7 +55,7 @@ fn the_cause_is_named_and_what_is_printed_mends_it() {
 
         apply(server, finding, 0);
         doctor(&server.url(), &[]).assert_well();
-        assert!(contents(&mut wire) == before, "{name}: the data is as it was");
+        assert!(contents(&mut server.connect().unwrap()) == before, "{name}: the data is as it was");
         let saved = used - data_bytes(server);
         assert_near(number(&finding["mends"][0]["saves_bytes"]), saved, 3, saved, &name);
     });
@@ -77,6 +76,7 @@ fn the_right_bucket_saves_what_was_said() {
         let empty = data_bytes(&right);
         load(&right, 100);
         let measured = data_bytes(&right) - empty;
+        // Said of the fields that are there; those of smaller buckets are shorter.
         assert_near(number(&buckets["after_bytes"]), measured, 5, measured, &binary.name());
         doctor(&right.url(), &[]).assert_well();
     }

@@ -70,7 +70,7 @@ impl Families {
         if self.joined.contains(&coarse) {
             return FamilyName::Pattern(coarse);
         }
-        if self.siblings.len() >= PATTERNS && !self.siblings.contains_key(&coarse) {
+        if self.joined.len() + self.siblings.len() >= PATTERNS && !self.siblings.contains_key(&coarse) {
             return self.within_bounds(name);
         }
         let siblings = self.siblings.entry(coarse.clone()).or_default();
@@ -82,18 +82,25 @@ impl Families {
     }
 
     fn within_bounds(&mut self, name: FamilyName) -> FamilyName {
-        if self.families.len() < PATTERNS { name } else { FamilyName::Pattern(b"*".to_vec()) }
+        if self.families.len() < PATTERNS || self.families.contains_key(&name) {
+            name
+        } else {
+            FamilyName::Pattern(b"*".to_vec())
+        }
     }
 
     /// Makes one family of all that differ in their last word only.
     fn join(&mut self, coarse: Vec<u8>) -> FamilyName {
-        let name = FamilyName::Pattern(coarse.clone());
-        for sibling in self.siblings.remove(&coarse).unwrap_or_default() {
+        let siblings = self.siblings.remove(&coarse).unwrap_or_default();
+        let mut joined = Family::default();
+        for sibling in siblings {
             if let Some(family) = self.families.remove(&FamilyName::Pattern(sibling)) {
-                self.families.entry(name.clone()).or_default().merge(&family);
+                joined.merge(&family);
             }
         }
-        self.joined.insert(coarse);
+        self.joined.insert(coarse.clone());
+        let name = self.within_bounds(FamilyName::Pattern(coarse));
+        self.families.entry(name.clone()).or_default().merge(&joined);
         name
     }
 }
@@ -140,14 +147,20 @@ mod tests {
 
     #[test]
     fn there_are_never_too_many() {
-        let mut families = Families::default();
-        for i in 0..5000_u32 {
-            // Letters only, and two words that vary.
-            let word: String = i.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
-            add(&mut families, &format!("{word}:{word}:{word}"));
+        // Letters only, and words that vary.
+        let word = |i: u32| -> String { i.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect() };
+        let names: [&dyn Fn(u32) -> String; 3] = [
+            &|i| format!("{}:{}:{}", word(i), word(i), word(i)),
+            &|i| format!("{}:{}", word(i % 1000), word(i)),
+            &|i| format!("a:{}", word(i)),
+        ];
+        for name in names {
+            let mut families = Families::default();
+            (0..20_000).for_each(|i| add(&mut families, &name(i)));
+            let shown = shown(&families);
+            assert!(shown.len() <= PATTERNS + 1, "{}", shown.len());
+            assert!(families.joined.len() + families.siblings.len() <= PATTERNS + 1);
+            assert_eq!(shown.iter().map(|(_, hashes)| hashes).sum::<u64>(), 20_000);
         }
-        let shown = shown(&families);
-        assert!(shown.len() <= PATTERNS + 1, "{}", shown.len());
-        assert_eq!(shown.iter().map(|(_, hashes)| hashes).sum::<u64>(), 5000);
     }
 }

@@ -13,6 +13,8 @@ use super::{entries, grouped, hashes, namespace_of, place_of, plural, rewrite_co
 const WORTH_PERCENT: u64 = 5;
 /// Families told of one by one for each cause, the costliest first.
 const FAMILIES: usize = 8;
+/// Less than one part in so many of what is to be saved is told with others.
+const SMALL_SHARE: u64 = 100;
 /// Up to here a listpack is searched in a few microseconds; beyond, no setting is a good idea.
 const ENTRIES_UP_TO: u64 = 1024;
 /// The same for one field or value.
@@ -27,7 +29,11 @@ pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
             .filter(|(name, _, tally)| is_worth_telling(name, tally))
             .collect();
         found.sort_by_key(|(.., tally)| std::cmp::Reverse(saves_bytes(tally)));
-        let rest = found.split_off(found.len().min(FAMILIES));
+        let least = found.iter().map(|(.., tally)| saves_bytes(tally)).sum::<u64>() / SMALL_SHARE;
+        let mut told = found.iter().take(FAMILIES).take_while(|(.., tally)| saves_bytes(tally) >= least).count();
+        // "One more family" tells less than the family.
+        told += usize::from(told + 1 == found.len());
+        let rest = found.split_off(told);
         findings.extend(found.into_iter().map(|(name, family, tally)| tell(seen, name, family, tally, cause)));
         if !rest.is_empty() {
             let all = rest.iter().fold(Family::default(), |mut all, (_, family, _)| {
