@@ -26,7 +26,6 @@ use flags::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     config::log::start(&cli);
-    let failed = command::failure_code(&cli.command);
     match run(cli.command) {
         Ok(code) => code,
         // Whoever read the output has seen enough of it.
@@ -34,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
             let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
-            failed
+            ExitCode::FAILURE
         }
     }
 }

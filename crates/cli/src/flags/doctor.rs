@@ -30,8 +30,9 @@ Examples:
 
 Exit codes:
   0  nothing found (there may be notes)
-  1  problems found
-  2  could not look, or not at everything; or the command line is wrong";
+  1  failed, or stopped before everything was looked at; what was seen is printed
+  2  the command line is wrong
+  3  problems found";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]

@@ -25,7 +25,7 @@ Exit codes:
   0  done
   1  failed; the reason is on stderr
   2  the command line is wrong
-doctor has its own: see its help";
+  3  done, but not all is well; the help of doctor says what";
 
 /// Folds small Redis and Valkey keys into a fraction of their memory, behind the clients' back.
 ///

@@ -70,7 +70,7 @@ fn no_acknowledged_write_is_lost() {
             let (mut rewritten, mut conflicts) = (0, 0);
             for _ in 0..RUNS {
                 let run = doctor(&server.url(), &["--rewrite"]);
-                assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
+                assert!(matches!(run.code, Some(0 | 3)), "{run:#?}");
                 rewritten += run.report["rewritten"]["hashes"].as_u64().unwrap();
                 conflicts += run.report["rewritten"]["conflicts"].as_u64().unwrap();
             }
@@ -105,7 +105,7 @@ fn a_hash_that_expires_meanwhile_does_not_come_back() {
             wire.call(&[b"PEXPIRE", &key, format!("{}", 1 + hash * 3).as_bytes()]).unwrap();
         }
         let run = doctor(&server.url(), &["--rewrite"]);
-        assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
+        assert!(matches!(run.code, Some(0 | 3)), "{run:#?}");
         // What outlived the run still has its expiry, and nothing has gained eternity.
         for hash in 0..200_u64 {
             let key = format!("bucket:{hash}").into_bytes();

@@ -59,7 +59,7 @@ fn a_file_that_was_never_loaded() {
         let path = dir.path().join("redis.conf");
         std::fs::write(&path, "hash-max-ziplist-entries 1000\n").unwrap();
         let sick = doctor(&server.url(), &["--config-file", path.to_str().unwrap()]);
-        assert_eq!((sick.code, sick.problems()), (Some(1), vec!["config-file-not-in-effect"]));
+        assert_eq!((sick.code, sick.problems()), (Some(3), vec!["config-file-not-in-effect"]));
         let finding = sick.finding("config-file-not-in-effect");
         assert!(finding["what"].as_str().unwrap().contains("was never loaded"), "{finding:#?}");
         assert!(

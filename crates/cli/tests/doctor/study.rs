@@ -40,7 +40,7 @@ fn the_cause_is_named_and_what_is_printed_mends_it() {
         load(server, 1000);
         let (used, before) = (data_bytes(server), contents(&mut server.connect().unwrap()));
         let sick = doctor(&server.url(), &[]);
-        assert_eq!((sick.code, sick.problems()), (Some(1), vec!["too-many-entries"]), "{name}: {sick:#?}");
+        assert_eq!((sick.code, sick.problems()), (Some(3), vec!["too-many-entries"]), "{name}: {sick:#?}");
         let finding = sick.finding("too-many-entries");
         assert!(finding["what"].as_str().unwrap().contains("50 hashes are hashtables: up to 1,000 entries"));
         assert!(finding["why"].to_string().contains("was never loaded"), "{finding:#?}");

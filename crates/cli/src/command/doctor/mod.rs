@@ -33,10 +33,8 @@ use crate::server::Server;
 use patient::Patient;
 use rewrite::Rewriter;
 
-/// What a doctor that couldn't look exits with: not what one that found something does.
-pub(crate) fn failed() -> ExitCode {
-    ExitCode::from(2)
-}
+/// What a doctor that found problems exits with; 1 says that it couldn't look at everything.
+const FOUND: u8 = 3;
 
 /// What came of it.
 struct Report {
@@ -88,10 +86,10 @@ pub(crate) fn run(flags: DoctorFlags, out: &mut dyn Write) -> anyhow::Result<Exi
 impl Report {
     fn exit_code(&self) -> ExitCode {
         let has_problem = self.findings.iter().any(|finding| finding.severity == Severity::Problem);
-        match (has_problem, &self.broken_off) {
-            (true, _) => ExitCode::FAILURE,
-            (false, Some(_)) => failed(),
-            (false, None) => ExitCode::SUCCESS,
+        match (&self.broken_off, has_problem) {
+            (Some(_), _) => ExitCode::FAILURE,
+            (None, true) => ExitCode::from(FOUND),
+            (None, false) => ExitCode::SUCCESS,
         }
     }
 }
