@@ -57,6 +57,30 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 20] = [
+        Self::TooManyEntries,
+        Self::LongField,
+        Self::LongValue,
+        Self::FieldExpiry,
+        Self::StillTable,
+        Self::LimitBelowLayout,
+        Self::LimitUnknown,
+        Self::ConfigFileNotInEffect,
+        Self::NoConfigFile,
+        Self::SparseBuckets,
+        Self::FullBuckets,
+        Self::ExpiredNotSwept,
+        Self::OrphanedSpills,
+        Self::DamagedValues,
+        Self::StrayFields,
+        Self::UnknownNames,
+        Self::DamagedLayout,
+        Self::BucketsEvicted,
+        Self::Fragmentation,
+        Self::Swapped,
+    ];
+
     /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {

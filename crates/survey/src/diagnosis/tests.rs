@@ -314,3 +314,11 @@ fn memory_beyond_the_data() {
     case.seen.memory.rss_bytes = 20 << 20;
     assert_eq!(case.only().kind, Kind::Swapped);
 }
+
+#[test]
+fn every_kind_is_described() {
+    let document = include_str!("../../../../docs/doctor.md");
+    for kind in Kind::ALL {
+        assert!(document.contains(&format!("`{}`", kind.name())), "{}", kind.name());
+    }
+}
