@@ -124,8 +124,8 @@ fn never_loaded(seen: &Observation, cause: Cause) -> Option<String> {
     let loaded = seen.config_file.loaded.as_deref()?;
     (is_default && loaded.is_empty()).then(|| {
         format!(
-            "{} is at its default, and the server runs without a configuration file: one that was meant to raise it \
-             was never loaded",
+            "{} is at its default, and the server runs without a configuration file: if one was meant to raise \
+             it, it was never loaded",
             seen.settings.name_of(limit)
         )
     })
