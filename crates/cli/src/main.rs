@@ -54,6 +54,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Export(flags) => code = command::export::run(&config::export::resolve(*flags))?,
         Command::Import(flags) => code = command::import::run(&config::import::resolve(*flags), &mut out)?,
         Command::Verify(flags) => code = command::verify::run(&config::verify::resolve(*flags)?, &mut out)?,
+        Command::Doctor(flags) => code = command::doctor::run(flags, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
         Command::Supervise(flags) => server::supervisor::run(&flags)?,

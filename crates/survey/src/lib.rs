@@ -2,3 +2,5 @@
 //!
 //! Like the core, a survey does no I/O: keys and what servers say of them come in as arguments, from a walk
 //! over a live server, a file or a generator.
+
+pub mod diagnosis;

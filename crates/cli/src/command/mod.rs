@@ -1,7 +1,8 @@
-//! The work: one file for each subcommand.
+//! The work: one file or folder for each subcommand.
 
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fold;
 pub(crate) mod import;

@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod databases;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fold;
 pub(crate) mod import;
@@ -26,12 +27,13 @@ Examples:
   keyfold fold redis://127.0.0.1:6379 --layout layout.toml --dry-run
   keyfold export redis://127.0.0.1:6379 --out dump.jsonl.gz
   keyfold verify redis://127.0.0.1:6379 --against dump.jsonl.gz
+  keyfold doctor redis://127.0.0.1:6379             why is memory not what it should be?
 
 Exit codes:
   0  done
   1  failed; the reason is on stderr
   2  the command line is wrong
-  3  done, but not all is well; the help of fold, export, import and verify says what
+  3  done, but not all is well; the help of the command says what
   4  different; see the help of verify";
 
 /// Folds small Redis and Valkey keys into a fraction of their memory, behind the clients' back.
@@ -68,6 +70,9 @@ pub(crate) enum Command {
     Import(Box<import::ImportFlags>),
     /// Look whether every key lies in its place, and is what a file says
     Verify(Box<verify::VerifyFlags>),
+    /// Say why memory is not what it should be, and mend it
+    #[command(long_about = doctor::ABOUT)]
+    Doctor(doctor::DoctorFlags),
     /// Fold data before your eyes, and measure what it saves
     Demo(demo::DemoFlags),
     /// Write a completion script for a shell

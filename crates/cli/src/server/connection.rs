@@ -8,8 +8,8 @@ use anyhow::{Context, anyhow};
 use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
 use redis::{
-    Client, ClientTlsConfig, Cmd, Connection, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo,
-    RedisConnectionInfo, RedisError, ServerError, ServerErrorKind, TlsCertificates, Value,
+    Client, ClientTlsConfig, Cmd, Connection, ConnectionAddr, ConnectionLike, ErrorKind, FromRedisValue,
+    IntoConnectionInfo, RedisConnectionInfo, RedisError, ServerError, ServerErrorKind, TlsCertificates, Value,
 };
 
 use super::version::Version;
@@ -77,6 +77,13 @@ impl Server {
             });
             explain(&error, &self.address).context(format!("{name} failed on the server at {}", self.address))
         })
+    }
+
+    /// Sends several commands at once. What the server refuses comes back as an error in its place.
+    pub(crate) fn ask_all(&mut self, commands: &redis::Pipeline) -> anyhow::Result<Vec<redis::Value>> {
+        let packed = commands.get_packed_pipeline();
+        let replies = self.connection.req_packed_commands(&packed, 0, commands.len());
+        replies.map_err(|error| explain(&error, &self.address))
     }
 
     /// The connection itself, for what is more than one command.

@@ -1,0 +1,95 @@
+//! `keyfold doctor`: why memory is not what it should be.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `settings.rs` | asks for what isn't in the keyspace: settings, memory, the layout |
+//! | `patient.rs` | the connection: paced, and stopped by Ctrl-C |
+//! | `walk.rs` | walks the hashes, a batch at a time |
+//! | `bucket.rs` | reads one hash field by field, as a bucket of keyfold's where it is one |
+//! | `names.rs` | walks keyfold's own names: spilled values, and what no layout knows |
+//! | `rewrite.rs` | writes hashtables anew |
+//! | `print.rs`, `json.rs` | says what was found |
+
+mod bucket;
+mod json;
+mod names;
+mod patient;
+mod print;
+mod rewrite;
+mod settings;
+mod walk;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use keyfold_survey::diagnosis::{Finding, Observation, Severity, diagnose};
+
+use crate::config::target;
+use crate::flags::doctor::DoctorFlags;
+use crate::print::number::count;
+use crate::server::Server;
+use patient::Patient;
+use rewrite::Rewriter;
+
+/// What a doctor that found problems exits with; 1 says that it couldn't look at everything.
+const FOUND: u8 = 3;
+
+/// What came of it.
+struct Report {
+    server: String,
+    seen: Observation,
+    findings: Vec<Finding>,
+    rewritten: Option<Rewriter>,
+    /// Why not everything was looked at.
+    broken_off: Option<String>,
+    took: Duration,
+}
+
+pub(crate) fn run(flags: DoctorFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let mut only = flags.database;
+    if only.is_empty() && flags.upstream.database > 0 {
+        only.push(flags.upstream.database);
+    }
+    let expected = flags.config_file.as_deref().map(settings::read_expected).transpose()?;
+    let server = Server::connect(&target::resolve(flags.upstream.clone(), flags.tls))?;
+    let name = server.version().to_string();
+    let mut patient = Patient::new(server, flags.max_ops)?;
+    let mut seen = settings::observe(&mut patient, &flags.settings.assume, expected)?;
+    let mut rewriter = flags.rewrite.then(Rewriter::default);
+    let walked = walk::walk(&mut patient, &only, &mut seen, rewriter.as_mut());
+    let (broken_off, error) = match walked {
+        Ok(walk::Walked::Whole) => (None, None),
+        Ok(walk::Walked::Stopped) => (Some("stopped".to_owned()), None),
+        Ok(walk::Walked::Denied(denied)) => {
+            let (hashes, reason) = (count(denied.hashes), denied.reason);
+            (Some(format!("{hashes} of the hashes can't be looked at with OBJECT ENCODING: {reason}")), None)
+        }
+        Err(error) => (Some(format!("{error:#}")), Some(error)),
+    };
+    let findings = diagnose(&seen);
+    let report = Report { server: name, seen, findings, rewritten: rewriter, broken_off, took: started.elapsed() };
+    if flags.json {
+        json::print(&report, out)?;
+    } else {
+        print::print(&report, out)?;
+    }
+    if let Some(error) = error {
+        out.flush()?;
+        return Err(error).context("not everything was looked at");
+    }
+    Ok(report.exit_code())
+}
+
+impl Report {
+    fn exit_code(&self) -> ExitCode {
+        let has_problem = self.findings.iter().any(|finding| finding.severity == Severity::Problem);
+        match (&self.broken_off, has_problem) {
+            (Some(_), _) => ExitCode::FAILURE,
+            (None, true) => ExitCode::from(FOUND),
+            (None, false) => ExitCode::SUCCESS,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The server that is looked at: its connection, at a pace that doesn't disturb it, until somebody stops it.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use redis::{Pipeline, Value};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::server::Server;
+
+/// A pause is cut into naps of this length, so that a signal ends it.
+const NAP: Duration = Duration::from_millis(50);
+/// Slower work is not made up for later by a burst longer than this.
+const BURST: Duration = Duration::from_millis(100);
+/// What a second signal ends the program with: 128 and the signal, as shells say it.
+const KILLED: i32 = 130;
+
+pub(super) struct Patient {
+    pub(super) server: Server,
+    stop: Arc<AtomicBool>,
+    max_ops: Option<NonZero<u32>>,
+    /// When the next request is due.
+    due: Instant,
+}
+
+impl Patient {
+    /// Takes signals from now on: the first stops the walk, the second the program.
+    pub(super) fn new(server: Server, max_ops: Option<NonZero<u32>>) -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, KILLED, Arc::clone(&stop))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+                .context("can't take signals")?;
+        }
+        let mut patient = Self { server, stop, max_ops, due: Instant::now() };
+        // Looking at a key isn't using it (Redis 7.2 and later); who doesn't know the command goes without.
+        let mut commands = redis::pipe();
+        commands.cmd("CLIENT").arg("NO-TOUCH").arg("ON");
+        patient.server.ask_all(&commands)?;
+        Ok(patient)
+    }
+
+    /// Whether somebody wants it to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Sends several commands at once, each counting as one.
+    pub(super) fn ask_all(&mut self, commands: &Pipeline) -> anyhow::Result<Vec<Value>> {
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.spend(commands.len() as u64);
+        self.server.ask_all(commands)
+    }
+
+    /// Counts work as done, and waits until more is due.
+    pub(super) fn spend(&mut self, ops: u64) {
+        let Some(max_ops) = self.max_ops else { return };
+        let now = Instant::now();
+        self.due = self.due.max(now.checked_sub(BURST).unwrap_or(now));
+        self.due += Duration::from_secs_f64(ops as f64 / f64::from(max_ops.get()));
+        while let Some(left) = self.due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            if self.is_stopped() {
+                return;
+            }
+            thread::sleep(left.min(NAP));
+        }
+    }
+}
+
+/// The bytes of a reply; none where it is anything else.
+pub(super) fn bytes(reply: Value) -> Option<Vec<u8>> {
+    match reply {
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) => Some(text.into_bytes()),
+        _ => None,
+    }
+}
+
+/// The integer that a reply is.
+pub(super) fn integer(reply: &Value) -> Option<i64> {
+    match reply {
+        Value::Int(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// A step of SCAN or HSCAN: where it goes on, and what it brought.
+pub(super) fn scan_step(reply: Value) -> Option<(u64, Vec<Vec<u8>>)> {
+    let Value::Array(parts) = reply else { return None };
+    let mut parts = parts.into_iter();
+    let cursor = std::str::from_utf8(&bytes(parts.next()?)?).ok()?.parse().ok()?;
+    let Some(Value::Array(items)) = parts.next() else { return None };
+    Some((cursor, items.into_iter().filter_map(bytes).collect()))
+}

@@ -1,0 +1,189 @@
+//! Writes hashtables anew that needn't be any, while clients go on.
+//!
+//! ```text
+//! WATCH key ▶ TYPE, OBJECT, PEXPIRETIME, DUMP ▶ MULTI, RESTORE key … REPLACE, EXEC ▶ OBJECT ENCODING
+//! ```
+//! RESTORE loads a hash as a listpack where the limits allow that. EXEC does nothing if anybody wrote to the
+//! key since WATCH, and then all is begun again: no write is lost, and no reader ever sees the key absent.
+//! The key's expiry is kept to the millisecond, and so is the age that eviction goes by.
+
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use redis::{Pipeline, Value};
+
+use super::patient::{Patient, bytes, integer};
+
+/// A key that is written to all the time is left alone after so many tries.
+const TRIES: u32 = 20;
+/// Larger ones would hold the server up for more than a few milliseconds.
+const UP_TO_BYTES: u64 = 1 << 20;
+
+/// A hashtable within the limits.
+pub(super) struct Candidate<'k> {
+    pub(super) key: &'k [u8],
+    pub(super) bytes: Option<u64>,
+}
+
+/// What came of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is a listpack now.
+    Packed,
+    /// It is a table as before.
+    Left,
+}
+
+/// What came of all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rewriter {
+    pub(super) packed: u64,
+    pub(super) saved_bytes: u64,
+    /// Written to all the time.
+    pub(super) busy: u64,
+    /// Too large to be moved without holding the server up.
+    pub(super) too_large: u64,
+    /// Tables after all: the server's limits are lower than it was said.
+    pub(super) still_tables: u64,
+    /// Tries that somebody's write made void.
+    pub(super) conflicts: u64,
+    /// The longest that one EXEC took, the way there and back included.
+    pub(super) longest_pause: Duration,
+}
+
+/// A key as it was read, and where it goes again.
+struct Copied {
+    payload: Vec<u8>,
+    /// Milliseconds since 1970; none where it stays for ever.
+    expires_at_ms: Option<i64>,
+    idle_seconds: Option<i64>,
+    frequency: Option<i64>,
+}
+
+impl Rewriter {
+    /// Writes one anew.
+    pub(super) fn rewrite(&mut self, patient: &mut Patient, candidate: &Candidate<'_>) -> anyhow::Result<Outcome> {
+        if candidate.bytes.is_some_and(|bytes| bytes > UP_TO_BYTES) {
+            self.too_large += 1;
+            return Ok(Outcome::Left);
+        }
+        for _ in 0..TRIES {
+            let Some(copied) = copy(patient, candidate.key)? else {
+                patient.server.ask::<()>(&redis::cmd("UNWATCH"))?;
+                return Ok(Outcome::Left);
+            };
+            let began = Instant::now();
+            let written = put(patient, candidate.key, &copied)?;
+            self.longest_pause = self.longest_pause.max(began.elapsed());
+            if written {
+                return self.verify(patient, candidate.key);
+            }
+            self.conflicts += 1;
+        }
+        self.busy += 1;
+        Ok(Outcome::Left)
+    }
+
+    /// So many bytes are saved by the one that was packed last.
+    pub(super) fn note_saving(&mut self, bytes: u64) {
+        self.saved_bytes += bytes;
+    }
+
+    fn verify(&mut self, patient: &mut Patient, key: &[u8]) -> anyhow::Result<Outcome> {
+        let mut commands = redis::pipe();
+        commands.cmd("OBJECT").arg("ENCODING").arg(key);
+        let encoding = patient.ask_all(&commands)?.pop().and_then(bytes);
+        if encoding.is_some_and(|encoding| encoding == b"hashtable") {
+            self.still_tables += 1;
+            return Ok(Outcome::Left);
+        }
+        self.packed += 1;
+        Ok(Outcome::Packed)
+    }
+}
+
+/// Watches the key and reads it; none where it is no hashtable any more.
+fn copy(patient: &mut Patient, key: &[u8]) -> anyhow::Result<Option<Copied>> {
+    let knows_expiry_time = !patient.server.version().number.starts_with("6.");
+    let mut commands = redis::pipe();
+    commands.cmd("WATCH").arg(key);
+    commands.cmd("TYPE").arg(key);
+    commands.cmd("OBJECT").arg("ENCODING").arg(key);
+    commands.cmd("OBJECT").arg("IDLETIME").arg(key);
+    commands.cmd("OBJECT").arg("FREQ").arg(key);
+    // Before 7.0 there is no PEXPIRETIME; the time and what is left of it are the next best.
+    if knows_expiry_time {
+        commands.cmd("PEXPIRETIME").arg(key);
+    } else {
+        commands.cmd("PTTL").arg(key);
+    }
+    commands.cmd("TIME");
+    commands.cmd("DUMP").arg(key);
+    let replies = patient.ask_all(&commands)?;
+    let Ok([watched, kind, encoding, idle, frequency, expiry, time, payload]) = <[Value; 8]>::try_from(replies) else {
+        return Err(anyhow!("the server answered less than it was asked"));
+    };
+    for reply in [&watched, &expiry, &payload] {
+        refuse_error(reply)?;
+    }
+    let is_table = bytes(kind).is_some_and(|kind| kind == b"hash")
+        && bytes(encoding).is_some_and(|encoding| encoding == b"hashtable");
+    let (Some(payload), true) = (bytes(payload), is_table) else { return Ok(None) };
+    let expires_at_ms = match integer(&expiry) {
+        Some(-1) => None,
+        Some(at) if at >= 0 && knows_expiry_time => Some(at),
+        Some(left) if left >= 0 => Some(clock_ms(time)? + left),
+        _ => return Ok(None),
+    };
+    Ok(Some(Copied { payload, expires_at_ms, idle_seconds: integer(&idle), frequency: integer(&frequency) }))
+}
+
+fn clock_ms(time: Value) -> anyhow::Result<i64> {
+    let (seconds, micros): (i64, i64) = redis::from_redis_value(time)?;
+    Ok(seconds * 1000 + micros / 1000)
+}
+
+/// Puts the key back in place of itself, unless somebody wrote to it.
+fn put(patient: &mut Patient, key: &[u8], copied: &Copied) -> anyhow::Result<bool> {
+    let mut transaction = Pipeline::new();
+    transaction.cmd("MULTI");
+    transaction.cmd("RESTORE").arg(key).arg(copied.expires_at_ms.unwrap_or(0)).arg(&copied.payload).arg("REPLACE");
+    if copied.expires_at_ms.is_some() {
+        transaction.arg("ABSTTL");
+    }
+    // Which of the two a server counts depends on its policy; it answers an error to the other.
+    if let Some(seconds) = copied.idle_seconds {
+        transaction.arg("IDLETIME").arg(seconds);
+    } else if let Some(frequency) = copied.frequency {
+        transaction.arg("FREQ").arg(frequency);
+    }
+    transaction.cmd("EXEC");
+    // Whatever the pace: the sooner after WATCH, the fewer writes come in between.
+    let replies = patient.server.ask_all(&transaction)?;
+    patient.spend(transaction.len() as u64);
+    let Ok([_, queued, executed]) = <[Value; 3]>::try_from(replies) else {
+        return Err(anyhow!("the server answered less than it was asked"));
+    };
+    refuse_error(&queued)?;
+    match executed {
+        Value::Nil => Ok(false),
+        Value::Array(results) => {
+            results.iter().try_for_each(refuse_error)?;
+            Ok(true)
+        }
+        other => {
+            refuse_error(&other)?;
+            Err(anyhow!("EXEC answered what it never does"))
+        }
+    }
+}
+
+fn refuse_error(reply: &Value) -> anyhow::Result<()> {
+    match reply {
+        Value::ServerError(error) => {
+            let details = error.details().unwrap_or_default();
+            Err(anyhow!("a hash can't be written anew: {} {details}; it is as it was", error.code()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,133 @@
+//! What isn't in the keyspace: the server's settings, its memory, the file it read, the layout it holds.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use keyfold_core::layout::{Layout, STORED_KEY};
+use keyfold_proxy::address::{Route, ServerAddress};
+use keyfold_survey::diagnosis::{
+    ConfigFile, Expected, LayoutState, Limit, MemoryFacts, Observation, Origin, ServerNames, Setting, Settings,
+};
+use redis::Value;
+
+use super::patient::{Patient, bytes};
+use crate::layout::file;
+use crate::server::Server;
+
+/// Who holds it sweeps.
+const LEASE_KEY: &str = "keyfold:sweep";
+
+/// Reads the configuration file that should be in effect.
+pub(super) fn read_expected(path: &Path) -> anyhow::Result<Expected> {
+    let text = fs::read(path).with_context(|| format!("can't read the configuration file {}", path.display()))?;
+    Ok(Expected::parse(&path.display().to_string(), &String::from_utf8_lossy(&text)))
+}
+
+/// An observation of everything but the keys.
+pub(super) fn observe(
+    patient: &mut Patient,
+    assumed: &[(String, u64)],
+    expected: Option<Expected>,
+) -> anyhow::Result<Observation> {
+    let server = &mut patient.server;
+    let memory: String = server.ask(redis::cmd("INFO").arg("memory"))?;
+    let about: String = server.ask(redis::cmd("INFO").arg("server"))?;
+    let loaded = field(&about, "config_file").map(str::to_owned);
+    let mut seen = Observation {
+        names: names(server.address()),
+        settings: settings(server, assumed, &memory)?,
+        memory: MemoryFacts::from_info(&memory),
+        config_file: ConfigFile { loaded, expected },
+        layout: layout(server)?,
+        ..Observation::default()
+    };
+    seen.leftovers.now_ms = now_ms(server)?;
+    seen.leftovers.sweeping = is_held(server)?;
+    Ok(seen)
+}
+
+fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+fn names(address: &ServerAddress) -> ServerNames {
+    let redis_cli = match &address.route {
+        Route::Tcp { host, port, tls } => {
+            format!("redis-cli -h {host} -p {port}{}", if *tls { " --tls" } else { "" })
+        }
+        Route::Unix(path) => format!("redis-cli -s {}", path.display()),
+    };
+    ServerNames { url: address.to_string(), redis_cli }
+}
+
+fn settings(server: &mut Server, assumed: &[(String, u64)], memory: &str) -> anyhow::Result<Settings> {
+    let mut settings = Settings {
+        maxmemory_bytes: field(memory, "maxmemory").and_then(|bytes| bytes.parse().ok()).unwrap_or(0),
+        maxmemory_policy: field(memory, "maxmemory_policy").unwrap_or("noeviction").to_owned(),
+        old_names: server.version().flavor == "Redis" && server.version().number.starts_with("6."),
+        ..Settings::default()
+    };
+    for limit in [Limit::Entries, Limit::ValueBytes] {
+        let assumed = assumed.iter().rev().find(|(name, _)| name == limit.name());
+        let setting = match assumed {
+            Some((_, value)) => Some(Setting { value: *value, origin: Origin::Assumed }),
+            None => ask_limit(server, settings.name_of(limit))?,
+        };
+        let slot = match limit {
+            Limit::Entries => &mut settings.hash_entries,
+            Limit::ValueBytes => &mut settings.hash_value_bytes,
+        };
+        *slot = setting.unwrap_or(*slot);
+    }
+    Ok(settings)
+}
+
+/// None where CONFIG is blocked.
+fn ask_limit(server: &mut Server, name: &str) -> anyhow::Result<Option<Setting>> {
+    let mut commands = redis::pipe();
+    commands.cmd("CONFIG").arg("GET").arg(name);
+    let reply = server.ask_all(&commands)?.pop();
+    let value = match reply {
+        Some(Value::Array(pair)) => pair.into_iter().nth(1).and_then(bytes),
+        Some(Value::Map(pairs)) => pairs.into_iter().next().and_then(|(_, value)| bytes(value)),
+        _ => None,
+    };
+    let value = value.and_then(|value| std::str::from_utf8(&value).ok()?.parse().ok());
+    Ok(value.map(|value| Setting { value, origin: Origin::Server }))
+}
+
+/// The server's layout; one that doesn't read is no reason to stop.
+fn layout(server: &mut Server) -> anyhow::Result<LayoutState> {
+    server.select(0)?;
+    let mut commands = redis::pipe();
+    commands.cmd("GET").arg(STORED_KEY);
+    let name = String::from_utf8_lossy(STORED_KEY);
+    Ok(match server.ask_all(&commands)?.pop() {
+        Some(Value::BulkString(text)) => match String::from_utf8(text) {
+            Err(_) => LayoutState::Damaged("it is not text".to_owned()),
+            Ok(text) => match Layout::from_stored(&text) {
+                Ok(layout) => LayoutState::Known(layout),
+                Err(error) => LayoutState::Damaged(file::show(&name, &text, &error)),
+            },
+        },
+        Some(Value::ServerError(error)) if error.code() == "WRONGTYPE" => {
+            LayoutState::Damaged("it is not a string".to_owned())
+        }
+        // Who may not read it can't use keyfold either; the hashes can be looked at all the same.
+        _ => LayoutState::Absent,
+    })
+}
+
+/// Whether somebody holds the lease; not, as far as one may see, where one may not.
+fn is_held(server: &mut Server) -> anyhow::Result<bool> {
+    let mut commands = redis::pipe();
+    commands.cmd("EXISTS").arg(LEASE_KEY);
+    Ok(server.ask_all(&commands)?.pop() == Some(Value::Int(1)))
+}
+
+/// The server's clock, in milliseconds since 1970.
+fn now_ms(server: &mut Server) -> anyhow::Result<i64> {
+    let (seconds, micros): (i64, i64) = server.ask(&redis::cmd("TIME"))?;
+    Ok(seconds * 1000 + micros / 1000)
+}

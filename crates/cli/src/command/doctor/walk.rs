@@ -1,0 +1,307 @@
+//! Walks the hashes of a server, a batch at a time: how each is held, what it takes, and what is in it where
+//! that matters.
+
+use std::collections::HashSet;
+
+use keyfold_core::layout::{Layout, Physical};
+use keyfold_core::memory::{Allocator, Model, Server as ModelServer};
+use keyfold_survey::diagnosis::{Encoding, FamilyName, Models, Observation, Seen};
+use redis::Value;
+
+use super::bucket::{Folded, Reading};
+use super::names;
+use super::patient::{Patient, bytes, integer, scan_step};
+use super::rewrite::{Candidate, Outcome, Rewriter};
+use crate::layout::keys::databases;
+use crate::print::progress::Progress;
+
+/// Names that the server looks at for one SCAN, and what that counts as.
+const SCAN_COUNT: u64 = 500;
+const SCAN_OPS: u64 = SCAN_COUNT / 10;
+/// So many fields read count as one.
+const FIELDS_OF_AN_OP: u64 = 50;
+/// Hashes asked about at once.
+const HASHES_AT_ONCE: usize = 100;
+/// Bytes of hashes read at once, as far as one can know before.
+const READ_AT_ONCE_BYTES: u64 = 4 << 20;
+/// A hash whose size nobody tells is taken for this.
+const UNKNOWN_BYTES: u64 = 64 << 10;
+/// More of a hash is not read: the rest will be like it.
+const FIELDS_OF_ONE: u64 = 10_000;
+const BYTES_OF_ONE: u64 = 1 << 20;
+/// Bytes that one step of HSCAN over a table should bring.
+const STEP_BYTES: u64 = 256 << 10;
+
+/// Whether all was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Walked {
+    Whole,
+    Stopped,
+    /// All but so many hashes, which the server's user may not look at.
+    Denied(Denied),
+}
+
+/// Hashes that may not be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Denied {
+    pub(super) hashes: u64,
+    /// What the server says.
+    pub(super) reason: String,
+}
+
+/// One hash, as it was asked about.
+struct Hash {
+    key: Vec<u8>,
+    family: FamilyName,
+    encoding: Encoding,
+    entries: u64,
+    bytes: Option<u64>,
+}
+
+/// The walk, and all that it needs along the way.
+struct Walk<'a> {
+    patient: &'a mut Patient,
+    seen: &'a mut Observation,
+    layout: Option<Layout>,
+    models: Models,
+    rewriter: Option<&'a mut Rewriter>,
+    database: u32,
+    denied: Denied,
+    /// Whether this server makes tables of hashes with expiring fields.
+    expiry_unpacks: bool,
+}
+
+/// Walks all databases, or those named.
+pub(super) fn walk(
+    patient: &mut Patient,
+    only: &[u32],
+    seen: &mut Observation,
+    rewriter: Option<&mut Rewriter>,
+) -> anyhow::Result<Walked> {
+    let layout = seen.layout.known().cloned();
+    let models = models(patient, seen)?;
+    let version = patient.server.version();
+    let expiry_unpacks = version.flavor == "Valkey" && !version.number.starts_with("8.");
+    let databases = databases(&mut patient.server)?;
+    let mut walk =
+        Walk { patient, seen, layout, models, rewriter, database: 0, denied: Denied::default(), expiry_unpacks };
+    for (database, keys) in databases {
+        if !only.is_empty() && !only.contains(&database) {
+            continue;
+        }
+        walk.database = database;
+        walk.patient.server.select(database)?;
+        if walk.hashes(keys)? == Walked::Stopped {
+            return Ok(Walked::Stopped);
+        }
+        let layout = walk.layout.as_ref();
+        if names::walk(walk.patient, layout, database, keys, &mut walk.seen.leftovers)? == Walked::Stopped {
+            return Ok(Walked::Stopped);
+        }
+    }
+    Ok(if walk.denied.hashes > 0 { Walked::Denied(walk.denied) } else { Walked::Whole })
+}
+
+fn models(patient: &mut Patient, seen: &Observation) -> anyhow::Result<Models> {
+    let about: String = patient.server.ask(redis::cmd("INFO").arg("server"))?;
+    let server = ModelServer::from_info(&about).unwrap_or_else(|| ModelServer::redis(7, 0));
+    let mut commands = redis::pipe();
+    commands.cmd("MEMORY").arg("MALLOC-STATS");
+    let stats = patient.ask_all(&commands)?.pop().and_then(|reply| match reply {
+        Value::VerbatimString { text, .. } => Some(text),
+        reply => bytes(reply).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+    });
+    let allocator = stats.and_then(|stats| Allocator::from_malloc_stats(&stats)).unwrap_or_default();
+    let model = Model::for_server(server).with_allocator(allocator);
+    Ok(Models::new(&model, seen.settings.hash_value_bytes.value))
+}
+
+impl Walk<'_> {
+    fn hashes(&mut self, keys: u64) -> anyhow::Result<Walked> {
+        let what = format!("hashes of database {}", self.database);
+        let mut progress = Progress::new(what, usize::try_from(keys).unwrap_or(usize::MAX));
+        let mut cursor = 0;
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("hash");
+            let (next, names): (u64, Vec<Vec<u8>>) = self.patient.server.ask(&scan)?;
+            self.patient.spend(SCAN_OPS);
+            // A step may bring a name twice; steps apart are as the server has it.
+            let mut known = HashSet::new();
+            let names: Vec<_> = names.into_iter().filter(|name| known.insert(name.clone())).collect();
+            for names in names.chunks(HASHES_AT_ONCE) {
+                if self.patient.is_stopped() {
+                    return Ok(Walked::Stopped);
+                }
+                self.batch(names)?;
+            }
+            progress.advance(usize::try_from(SCAN_COUNT)?);
+            cursor = next;
+            if cursor == 0 {
+                return Ok(Walked::Whole);
+            }
+            if self.patient.is_stopped() {
+                return Ok(Walked::Stopped);
+            }
+        }
+    }
+
+    fn batch(&mut self, names: &[Vec<u8>]) -> anyhow::Result<()> {
+        let hashes = self.ask_about(names)?;
+        let (mut reading, mut bytes) = (Vec::new(), 0);
+        for hash in hashes {
+            if !self.is_worth_reading(&hash) {
+                self.count(&hash, None, false);
+                continue;
+            }
+            bytes += hash.bytes.unwrap_or(UNKNOWN_BYTES).min(BYTES_OF_ONE);
+            reading.push(hash);
+            if bytes >= READ_AT_ONCE_BYTES {
+                self.read(&std::mem::take(&mut reading))?;
+                bytes = 0;
+            }
+        }
+        self.read(&reading)
+    }
+
+    /// Those that are hashes still, and how they are held.
+    fn ask_about(&mut self, names: &[Vec<u8>]) -> anyhow::Result<Vec<Hash>> {
+        let mut commands = redis::pipe();
+        for name in names {
+            commands.cmd("OBJECT").arg("ENCODING").arg(name);
+            commands.cmd("HLEN").arg(name);
+            commands.cmd("MEMORY").arg("USAGE").arg(name);
+        }
+        let mut replies = self.patient.ask_all(&commands)?.into_iter();
+        let mut hashes = Vec::with_capacity(names.len());
+        for name in names {
+            let (encoding, entries, memory) = (replies.next(), replies.next(), replies.next());
+            if let Some(Value::ServerError(error)) = &encoding
+                && error.code() == "NOPERM"
+            {
+                self.denied.hashes += 1;
+                self.denied.reason = error.details().unwrap_or_default().to_owned();
+                continue;
+            }
+            let encoding = match encoding.and_then(bytes).as_deref() {
+                Some(b"hashtable") => Encoding::Table,
+                Some(_) => Encoding::Packed,
+                None => continue,
+            };
+            let number = |reply: Option<Value>| reply.and_then(|reply| u64::try_from(integer(&reply)?).ok());
+            let Some(entries) = number(entries).filter(|entries| *entries > 0) else { continue };
+            let family = self.family_of(name);
+            hashes.push(Hash { key: name.clone(), family, encoding, entries, bytes: number(memory) });
+        }
+        Ok(hashes)
+    }
+
+    fn family_of(&self, key: &[u8]) -> FamilyName {
+        match self.layout.as_ref().map(|layout| layout.read_physical(key)) {
+            Some(Physical::Bucket(namespace)) => FamilyName::Namespace(namespace),
+            _ => self.seen.families.name_of(key),
+        }
+    }
+
+    /// Tables, for what made them so; keyfold's buckets, for what is stored in them; a few of all others.
+    fn is_worth_reading(&self, hash: &Hash) -> bool {
+        hash.encoding == Encoding::Table
+            || matches!(hash.family, FamilyName::Namespace(_))
+            || self.seen.families.wants_contents(&hash.family)
+    }
+
+    fn read(&mut self, hashes: &[Hash]) -> anyhow::Result<()> {
+        let mut commands = redis::pipe();
+        for hash in hashes {
+            commands.cmd("HSCAN").arg(&hash.key).arg(0).arg("COUNT").arg(step_fields(hash));
+        }
+        let replies = self.patient.ask_all(&commands)?;
+        for (hash, reply) in hashes.iter().zip(replies) {
+            if let Some((cursor, items)) = scan_step(reply) {
+                let reading = self.read_on(hash, cursor, &items)?;
+                self.judge(hash, &reading)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a hash from its first step on, as far as is needed.
+    fn read_on<'h>(&mut self, hash: &'h Hash, cursor: u64, items: &[Vec<u8>]) -> anyhow::Result<Reading<'h>> {
+        let mut reading = Reading::new(self.database, &hash.key);
+        self.take(&mut reading, hash, items);
+        let mut cursor = cursor;
+        while cursor != 0 && reading.contents.fields < FIELDS_OF_ONE && reading.contents.bytes < BYTES_OF_ONE {
+            let mut step = redis::pipe();
+            step.cmd("HSCAN").arg(&hash.key).arg(cursor).arg("COUNT").arg(step_fields(hash));
+            let Some((next, items)) = self.patient.ask_all(&step)?.pop().and_then(scan_step) else { break };
+            self.take(&mut reading, hash, &items);
+            cursor = next;
+        }
+        Ok(reading)
+    }
+
+    fn take(&mut self, reading: &mut Reading<'_>, hash: &Hash, items: &[Vec<u8>]) {
+        let folded = match (&hash.family, &self.layout) {
+            (FamilyName::Namespace(namespace), Some(layout)) => Some(Folded { layout, namespace: *namespace }),
+            _ => None,
+        };
+        reading.take(items, &self.models, folded, &mut self.seen.leftovers);
+        self.patient.spend(items.len() as u64 / (2 * FIELDS_OF_AN_OP));
+    }
+
+    /// Counts a hash that was read, and writes it anew where that is wanted and helps.
+    fn judge(&mut self, hash: &Hash, reading: &Reading<'_>) -> anyhow::Result<()> {
+        let contents = &reading.contents;
+        let needless =
+            hash.encoding == Encoding::Table && self.seen.settings.would_pack(hash.entries, contents.longest_bytes());
+        let expiring = needless && self.expiry_unpacks && self.has_expiring_fields(&hash.key)?;
+        if needless
+            && !expiring
+            && let Some(rewriter) = self.rewriter.as_deref_mut()
+        {
+            let candidate = Candidate { key: &hash.key, bytes: hash.bytes };
+            if rewriter.rewrite(self.patient, &candidate)? == Outcome::Packed {
+                let packed = contents.packed_bytes(&self.models, hash.key.len() as u64, hash.entries);
+                let table = contents.table_bytes(&self.models, hash.key.len() as u64, hash.entries);
+                rewriter.note_saving(table.saturating_sub(packed));
+                let packed =
+                    Hash { encoding: Encoding::Packed, key: hash.key.clone(), family: hash.family.clone(), ..*hash };
+                self.count(&packed, Some(reading), false);
+                return Ok(());
+            }
+        }
+        self.count(hash, Some(reading), expiring);
+        Ok(())
+    }
+
+    fn has_expiring_fields(&mut self, key: &[u8]) -> anyhow::Result<bool> {
+        let mut commands = redis::pipe();
+        commands.cmd("HKEYS").arg(key);
+        let Some(Value::Array(fields)) = self.patient.ask_all(&commands)?.pop() else { return Ok(false) };
+        let fields: Vec<_> = fields.into_iter().filter_map(bytes).collect();
+        let mut commands = redis::pipe();
+        commands.cmd("HTTL").arg(key).arg("FIELDS").arg(fields.len()).arg(fields);
+        let Some(Value::Array(left)) = self.patient.ask_all(&commands)?.pop() else { return Ok(false) };
+        Ok(left.iter().filter_map(integer).any(|seconds| seconds >= 0))
+    }
+
+    fn count(&mut self, hash: &Hash, reading: Option<&Reading<'_>>, expiring_fields: bool) {
+        let seen = Seen {
+            database: self.database,
+            key: &hash.key,
+            encoding: hash.encoding,
+            entries: hash.entries,
+            bytes: hash.bytes,
+            contents: reading.map(|reading| &reading.contents),
+            expiring_fields,
+        };
+        let Observation { families, settings, .. } = &mut *self.seen;
+        families.add(hash.family.clone(), &seen, settings, &self.models);
+    }
+}
+
+/// How many fields a step of HSCAN should bring. A listpack comes whole, whatever one asks for.
+fn step_fields(hash: &Hash) -> u64 {
+    let each = (hash.bytes.unwrap_or(0) / hash.entries.max(1)).max(1);
+    (STEP_BYTES / each).clamp(10, 1000)
+}

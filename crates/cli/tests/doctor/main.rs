@@ -1,0 +1,10 @@
+//! `keyfold doctor` as a process, before real servers: every finding, and that what it prints mends it.
+#![expect(clippy::unwrap_used, reason = "a test that fails says where by panicking")]
+
+mod leftovers;
+mod rewrite;
+mod settings;
+mod stage;
+mod study;
+mod tables;
+mod troubles;

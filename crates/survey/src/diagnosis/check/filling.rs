@@ -1,0 +1,89 @@
+//! How full buckets are: too few entries save little, and one too many unpacks the bucket.
+
+use keyfold_core::placement::Placement;
+
+use super::super::family::Family;
+use super::super::finding::{Finding, Kind, Rewrite};
+use super::super::mend::Mend;
+use super::super::{AIM_ENTRIES, FamilyName, Observation};
+use super::{grouped, namespace_of, place_of};
+
+/// Fewer buckets than this tell nothing: a namespace begins empty.
+const BUCKETS: u64 = 64;
+/// Below this mean a namespace's buckets are sparse.
+const SPARSE: f64 = 32.0;
+/// The same for hashes that somebody folded by hand, which may be meant as they are.
+const SPARSE_BY_HAND: f64 = 16.0;
+/// What saves less, in percent, isn't worth a word.
+const WORTH_PERCENT: u64 = 10;
+/// Over this share of the limit, in percent, one bucket in a hundred will soon be over it.
+const NEARLY_FULL_PERCENT: u64 = 80;
+
+pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
+    for (name, family) in seen.families.iter().filter(|(_, family)| family.fill.hashes() >= BUCKETS) {
+        findings.extend(sparse(seen, name, family));
+        findings.extend(nearly_full(seen, name, family));
+    }
+}
+
+fn sparse(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Finding> {
+    let namespace = namespace_of(name, seen);
+    let is_sparse = match namespace {
+        Some(_) => family.fill.mean() < SPARSE,
+        None => family.has_integer_fields() && family.fill.mean() < SPARSE_BY_HAND,
+    };
+    let after = family.bucketed_bytes().filter(|_| is_sparse)?;
+    let now = family.bytes();
+    let saves = now.saturating_sub(after);
+    if saves.saturating_mul(100) < now.saturating_mul(WORTH_PERCENT) {
+        return None;
+    }
+    let fill = &family.fill;
+    let what = format!("{} buckets hold {:.1} entries on average", grouped(fill.hashes()), fill.mean());
+    let mut finding = Finding::problem(Kind::SparseBuckets, place_of(name, seen), what);
+    finding.why.push(distribution(family));
+    finding.cost_bytes = Some(saves);
+    let count = fill.entries().div_ceil(AIM_ENTRIES).max(2);
+    let line = format!("bucket = {{ count = {count} }}");
+    let mend = match namespace {
+        Some(_) => Mend::advice("in a new namespace, with fewer buckets, whatever the holes in the ids")
+            .with_line("layout", line),
+        None => Mend::advice(format!("put about {AIM_ENTRIES} entries in a hash, spread by a hash of the id")),
+    };
+    finding.mends.push(mend.saving(now, after));
+    finding.rewrite = Rewrite::After;
+    Some(finding)
+}
+
+fn nearly_full(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Finding> {
+    let namespace = namespace_of(name, seen)?;
+    let limit = seen.settings.hash_entries.value;
+    let has_end = matches!(&namespace.placement, Placement::Span(span) if span.span() <= limit);
+    let nearly = family.fill.percentile(99) * 100 >= limit * NEARLY_FULL_PERCENT;
+    (nearly && !has_end && family.table_hashes() == 0).then(|| {
+        let what = format!(
+            "the fullest of {} buckets hold {} entries, and {} make a hashtable",
+            grouped(family.fill.hashes()),
+            grouped(family.fill.most()),
+            grouped(limit + 1)
+        );
+        let mut finding = Finding::note(Kind::FullBuckets, place_of(name, seen), what);
+        finding.why.push(distribution(family));
+        let count = family.fill.entries().div_ceil(AIM_ENTRIES).max(2);
+        let line = format!("bucket = {{ count = {count} }}");
+        finding.mends.push(Mend::advice("in a new namespace, with more buckets").with_line("layout", line));
+        finding
+    })
+}
+
+fn distribution(family: &Family) -> String {
+    let fill = &family.fill;
+    let share = |percent| grouped(fill.percentile(percent));
+    format!(
+        "entries: {} at least, {} in half of them at most, {} in 99 of 100, {} at most",
+        grouped(fill.fewest()),
+        share(50),
+        share(99),
+        grouped(fill.most())
+    )
+}

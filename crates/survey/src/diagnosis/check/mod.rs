@@ -1,0 +1,72 @@
+//! One file for each kind of finding.
+
+pub(super) mod eviction;
+pub(super) mod filling;
+pub(super) mod fragmentation;
+pub(super) mod layout;
+pub(super) mod leftovers;
+pub(super) mod settings;
+pub(super) mod tables;
+
+use keyfold_core::layout::Namespace;
+use keyfold_core::placement::Placement;
+
+use super::{FamilyName, Observation};
+
+/// How a family is named to a person.
+fn place_of(name: &FamilyName, seen: &Observation) -> String {
+    match (name, namespace_of(name, seen)) {
+        (_, Some(namespace)) => {
+            format!("namespace {} {}", namespace.template.source(), namespace.placement.line(&namespace.template))
+        }
+        (FamilyName::Pattern(pattern), None) => format!("hashes {}", pattern.escape_ascii()),
+        (FamilyName::Namespace(_), None) => "a namespace".to_owned(),
+    }
+}
+
+/// The namespace whose buckets a family is.
+fn namespace_of<'s>(name: &FamilyName, seen: &'s Observation) -> Option<&'s Namespace> {
+    let FamilyName::Namespace(index) = name else { return None };
+    seen.layout.known().map(|layout| layout.namespace(*index))
+}
+
+/// The namespaces whose keys lie in buckets.
+fn folding(seen: &Observation) -> impl Iterator<Item = &Namespace> {
+    let namespaces = seen.layout.known().map(|layout| layout.namespaces()).unwrap_or_default();
+    namespaces
+        .iter()
+        .filter(|namespace| matches!(namespace.placement, Placement::Span(_) | Placement::Count(_) | Placement::By(_)))
+}
+
+/// The command that writes tables anew.
+fn rewrite_command(seen: &Observation) -> String {
+    format!("keyfold doctor {} --rewrite", seen.names.url)
+}
+
+/// `1,234,567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// `1 hash`, `1,000 hashes`.
+fn hashes(number: u64) -> String {
+    format!("{} {}", grouped(number), if number == 1 { "hash" } else { "hashes" })
+}
+
+/// `1 entry`, `1,000 entries`.
+fn entries(number: u64) -> String {
+    format!("{} {}", grouped(number), if number == 1 { "entry" } else { "entries" })
+}
+
+/// `1 field`, `1,000 fields`.
+fn plural(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+}

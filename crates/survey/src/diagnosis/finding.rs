@@ -1,0 +1,195 @@
+//! What is found: what is wrong, where, what it costs, and what mends it.
+
+use super::mend::Mend;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It costs memory or puts data at risk.
+    Problem,
+    /// Worth knowing, and perhaps as it should be.
+    Note,
+}
+
+/// What is wrong, in a word that scripts may rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Hashes over `hash-max-listpack-entries`.
+    TooManyEntries,
+    /// Hashes with a field over `hash-max-listpack-value`.
+    LongField,
+    /// Hashes with a value over `hash-max-listpack-value`.
+    LongValue,
+    /// Hashes that are tables because of the server's own field expiry.
+    FieldExpiry,
+    /// Hashes that are tables, and needn't be any more.
+    StillTable,
+    /// A limit that is below what the layout needs.
+    LimitBelowLayout,
+    /// Nobody says what a limit is.
+    LimitUnknown,
+    /// A configuration file that says something else than the server.
+    ConfigFileNotInEffect,
+    /// No configuration file was loaded.
+    NoConfigFile,
+    /// Buckets with few entries.
+    SparseBuckets,
+    /// Buckets that are nearly full.
+    FullBuckets,
+    /// Expired values that no sweep removed.
+    ExpiredNotSwept,
+    /// Spilled values that nothing points to.
+    OrphanedSpills,
+    /// Stored values that don't read.
+    DamagedValues,
+    /// Fields that are no key's place.
+    StrayFields,
+    /// Names of keyfold's that no layout knows.
+    UnknownNames,
+    /// A layout that doesn't read.
+    DamagedLayout,
+    /// A policy under which whole buckets are evicted.
+    BucketsEvicted,
+    /// Memory that the allocator has and the data doesn't.
+    Fragmentation,
+    /// Memory that the system took away.
+    Swapped,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 20] = [
+        Self::TooManyEntries,
+        Self::LongField,
+        Self::LongValue,
+        Self::FieldExpiry,
+        Self::StillTable,
+        Self::LimitBelowLayout,
+        Self::LimitUnknown,
+        Self::ConfigFileNotInEffect,
+        Self::NoConfigFile,
+        Self::SparseBuckets,
+        Self::FullBuckets,
+        Self::ExpiredNotSwept,
+        Self::OrphanedSpills,
+        Self::DamagedValues,
+        Self::StrayFields,
+        Self::UnknownNames,
+        Self::DamagedLayout,
+        Self::BucketsEvicted,
+        Self::Fragmentation,
+        Self::Swapped,
+    ];
+
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TooManyEntries => "too-many-entries",
+            Self::LongField => "long-field",
+            Self::LongValue => "long-value",
+            Self::FieldExpiry => "field-expiry",
+            Self::StillTable => "still-table",
+            Self::LimitBelowLayout => "limit-below-layout",
+            Self::LimitUnknown => "limit-unknown",
+            Self::ConfigFileNotInEffect => "config-file-not-in-effect",
+            Self::NoConfigFile => "no-config-file",
+            Self::SparseBuckets => "sparse-buckets",
+            Self::FullBuckets => "full-buckets",
+            Self::ExpiredNotSwept => "expired-not-swept",
+            Self::OrphanedSpills => "orphaned-spills",
+            Self::DamagedValues => "damaged-values",
+            Self::StrayFields => "stray-fields",
+            Self::UnknownNames => "unknown-names",
+            Self::DamagedLayout => "damaged-layout",
+            Self::BucketsEvicted => "buckets-evicted",
+            Self::Fragmentation => "fragmentation",
+            Self::Swapped => "swapped",
+        }
+    }
+}
+
+/// Whether buckets that are there already have to be written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rewrite {
+    /// No.
+    No,
+    /// Yes, once the mend is in effect.
+    After,
+    /// Yes, and nothing else is needed.
+    Now,
+}
+
+/// One of those concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// The database.
+    pub database: u32,
+    /// The server's key.
+    pub key: Vec<u8>,
+    /// What it takes.
+    pub bytes: u64,
+    /// Its entries, where it is a hash.
+    pub entries: Option<u64>,
+    /// The field concerned.
+    pub field: Option<Vec<u8>>,
+    /// What is too long, `"field"` or `"value"`, and how long it is.
+    pub long: Option<(&'static str, u64)>,
+}
+
+impl Example {
+    /// A key and what it takes.
+    pub fn new(database: u32, key: &[u8], bytes: u64) -> Self {
+        Self { database, key: key.to_vec(), bytes, entries: None, field: None, long: None }
+    }
+
+    /// A field of it.
+    #[must_use]
+    pub fn with_field(self, field: &[u8]) -> Self {
+        Self { field: Some(field.to_vec()), ..self }
+    }
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of thing.
+    pub kind: Kind,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where: a family of hashes, a namespace, a setting, a key.
+    pub place: String,
+    /// What is wrong, in a sentence.
+    pub what: String,
+    /// How it came about, and what follows.
+    pub why: Vec<String>,
+    /// What it costs; none where memory isn't what it costs.
+    pub cost_bytes: Option<u64>,
+    /// Some of those concerned, the costliest first.
+    pub examples: Vec<Example>,
+    /// What mends it; any one of them does.
+    pub mends: Vec<Mend>,
+    /// Whether what is there has to be written anew.
+    pub rewrite: Rewrite,
+}
+
+impl Finding {
+    /// A problem that nothing mends yet.
+    pub(super) fn problem(kind: Kind, place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self {
+            kind,
+            severity: Severity::Problem,
+            place: place.into(),
+            what: what.into(),
+            why: Vec::new(),
+            cost_bytes: None,
+            examples: Vec::new(),
+            mends: Vec::new(),
+            rewrite: Rewrite::No,
+        }
+    }
+
+    /// A note.
+    pub(super) fn note(kind: Kind, place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { severity: Severity::Note, ..Self::problem(kind, place, what) }
+    }
+}
