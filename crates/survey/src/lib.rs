@@ -2,3 +2,12 @@
 //!
 //! Like the core, a survey does no I/O: keys and what servers say of them come in as arguments, from a walk
 //! over a live server, a file or a generator.
+//!
+//! | room | what it holds |
+//! | --- | --- |
+//! | `sample.rs` | a sample of keys by blocks of neighbours, within a bound of memory |
+//! | `population.rs` | what a placement must know of a family's keys |
+#![forbid(unsafe_code)]
+
+pub mod population;
+pub mod sample;
