@@ -5,9 +5,11 @@
 //!
 //! | room | what it holds |
 //! | --- | --- |
+//! | `observation.rs` | what a walk learns of one key |
 //! | `sample.rs` | a sample of keys by blocks of neighbours, within a bound of memory |
 //! | `population.rs` | what a placement must know of a family's keys |
 #![forbid(unsafe_code)]
 
+pub mod observation;
 pub mod population;
 pub mod sample;
