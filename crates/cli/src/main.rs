@@ -7,6 +7,7 @@
 //! | `command` | the work: one file for each subcommand |
 //! | `server` | connections to a server, its settings, and a server of keyfold's own |
 //! | `layout` | a layout's way from a file to a server |
+//! | `scan` | the walk over a live server's keys |
 //! | `print` | tables, charts, numbers, progress |
 //!
 //! Only this program uses anyhow; what fails in the libraries says by itself what was wrong.
@@ -15,6 +16,7 @@ mod config;
 mod flags;
 mod layout;
 mod print;
+mod scan;
 mod server;
 
 use std::io::{self, Write};

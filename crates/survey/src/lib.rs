@@ -5,11 +5,13 @@
 //!
 //! | room | what it holds |
 //! | --- | --- |
+//! | `observation.rs` | what a walk learns of one key |
 //! | `sample.rs` | a sample of keys by blocks of neighbours, within a bound of memory |
 //! | `choose` | whether to fold a family, and how: every way weighed on its own keys |
 //! | `population.rs` | what a placement must know of a family's keys |
 #![forbid(unsafe_code)]
 
 pub mod choose;
+pub mod observation;
 pub mod population;
 pub mod sample;
