@@ -46,6 +46,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(flags) => command::serve::run(config::serve::resolve(*flags)?, &mut out)?,
         Command::Layout(flags) => command::layout::run(flags.command, &mut out)?,
         Command::Where(flags) => command::where_key::run(flags, &mut out)?,
+        Command::Plan(flags) => command::plan::run(&config::plan::resolve(flags)?, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
         Command::Supervise(flags) => server::supervisor::run(&flags)?,

@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod layout;
+pub(crate) mod plan;
 mod reload;
 pub(crate) mod serve;
 pub(crate) mod where_key;

@@ -2,5 +2,6 @@
 
 pub(crate) mod demo;
 pub(crate) mod log;
+pub(crate) mod plan;
 pub(crate) mod serve;
 pub(crate) mod target;

@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod layout;
+pub(crate) mod plan;
 pub(crate) mod serve;
 pub(crate) mod supervise;
 pub(crate) mod units;
@@ -14,6 +15,7 @@ use clap::{Parser, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   keyfold demo                                      see what folding saves, on servers of its own
+  keyfold plan redis://127.0.0.1:6379 --out layout.toml
   keyfold layout check layout.toml                  is the layout right, and what does it say?
   keyfold serve --layout layout.toml                a proxy with a private server behind it
   keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Layout(layout::LayoutFlags),
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),
+    /// Make the layout that saves the most of what a server holds, and say why
+    Plan(plan::PlanFlags),
     /// Fold data before your eyes, and measure what it saves
     Demo(demo::DemoFlags),
     /// Write a completion script for a shell

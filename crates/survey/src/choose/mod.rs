@@ -37,6 +37,8 @@ pub use report::{Alternative, Setting};
 pub use weigh::{Footprint, Rule};
 
 use keyfold_core::memory::{Limits, Model, Server};
+use keyfold_core::placement::{Count, Placement};
+use keyfold_core::template::Template;
 
 use crate::population::Population;
 use candidates::{Kind, Search, Way};
@@ -133,6 +135,18 @@ impl Choice {
     }
 }
 
+impl Rule {
+    /// The rule for a share of the family: as many entries to a bucket, where there is a number of buckets.
+    #[must_use]
+    pub fn for_share(&self, template: &Template, share: f64) -> Self {
+        let Placement::Count(count) = &self.placement else { return self.clone() };
+        #[expect(clippy::cast_possible_truncation, reason = "at most the count, which the layout took")]
+        let fewer = (count.count() as f64 * share).round().max(2.0) as i64;
+        let placement = Count::new(template, fewer).map_or_else(|_| self.placement.clone(), Placement::Count);
+        Self { placement, ..self.clone() }
+    }
+}
+
 fn saving(now: u64, after: u64) -> f64 {
     if now == 0 { 0.0 } else { 1.0 - after as f64 / now as f64 }
 }
@@ -159,6 +173,38 @@ pub fn choose(population: &Population<'_>, aims: &Aims) -> Choice {
     }
     let search = Search { scales: &scales, model: &model, limits: lengths, growth };
     Decision { aims, base: &base, search: &search }.decide(choice)
+}
+
+/// What a family takes as it is, and by a rule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// As plain keys.
+    pub now: Footprint,
+    /// By the rule, on a server whose settings suffice for it.
+    pub after: Footprint,
+    /// Microseconds for the read of an average key, as plain keys.
+    pub read_us_now: f64,
+    /// By the rule.
+    pub read_us_after: f64,
+}
+
+/// Predicts what a rule makes of a family, without choosing.
+pub fn predict(population: &Population<'_>, rule: &Rule, aims: &Aims) -> Prediction {
+    let members = members::members(population);
+    let times = ReadTimes::of(aims.server);
+    let scales = Scales { population, members: &members, times: &times };
+    let lengths = limits::LengthLimits { value: rule.value_limit, field: rule.field_limit };
+    let model = limits::sufficient(&aims.model, aims.limits, lengths);
+    let (now, read_us_now) = scales.weigh_plain(&model);
+    let (after, read_us_after) = match rule.placement {
+        Placement::Plain => (now, read_us_now),
+        Placement::Zipped => scales.weigh_zipped(&model),
+        Placement::Span(_) | Placement::Count(_) | Placement::By(_) => {
+            let weighed = scales.weigh(&model, rule);
+            (weighed.footprint, weighed.read_us)
+        }
+    };
+    Prediction { now, after, read_us_now, read_us_after }
 }
 
 /// From the best of each kind to the choice.
@@ -188,7 +234,7 @@ impl Decision<'_, '_> {
             self.fold(&mut choice, way);
         } else if zips {
             choice.verdict = Verdict::Zip;
-            choice.rule.placement = keyfold_core::placement::Placement::Zipped;
+            choice.rule.placement = Placement::Zipped;
             choice.after = zipped;
             choice.bytes_after = zipped.total_bytes(self.base);
             choice.read_us_after = zipped_us;
