@@ -44,6 +44,13 @@ impl<'m> Keyspace<'m> {
         self.content_bytes += bytes;
     }
 
+    /// Counts so many keys that were costed elsewhere, all in one.
+    pub fn add_many(&mut self, keys: u64, expiring: u64, bytes: u64) {
+        self.keys += keys;
+        self.expiring += expiring;
+        self.content_bytes += bytes;
+    }
+
     /// How many keys there are.
     pub fn keys(&self) -> u64 {
         self.keys
