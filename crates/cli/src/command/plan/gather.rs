@@ -1,16 +1,20 @@
-//! The families of a server's keys, each with a sample of them: by the templates that were given.
+//! The families of a server's keys, each with a sample of them: found from the keys, or those of the templates that
+//! were given.
 
 use std::ops::ControlFlow;
 
 use anyhow::bail;
+use keyfold_core::memory::Model;
+use keyfold_core::placement::name::{ADMINISTRATION_PREFIX, DATA_PREFIX};
 use keyfold_core::template::{Part, Parts, Template};
 use keyfold_survey::observation::{Content, Kind, Observation};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::sample::{Block, BlockSample};
+use keyfold_survey::survey::{self, FamilyFindings};
 
 use crate::config::plan::PlanConfig;
 use crate::print::progress::Progress;
-use crate::scan::{self, End, Walked};
+use crate::scan::{self, Denied, End, Walked};
 use crate::server::Server;
 
 /// What the sample of one family may take: some 80,000 keys, enough for hundreds of full buckets.
@@ -46,25 +50,25 @@ pub(crate) struct Survey {
 }
 
 /// Walks over the server.
-pub(crate) fn gather(server: &mut Server, config: &PlanConfig) -> anyhow::Result<Survey> {
+pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) -> anyhow::Result<Survey> {
     let databases = scan::databases(server)?;
     let total: u64 = databases.iter().map(|database| database.keys).sum();
     if total == 0 {
         bail!("the server at {} holds no keys: there is nothing to plan for", server.address());
     }
-    let mut families: Vec<_> = config.templates.iter().cloned().map(Growing::new).collect();
-    let mut progress = Progress::new("looking at keys", usize::try_from(total)?);
+    let mut gathering = Gathering::new(&config.templates, model);
+    let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
+    let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
     let walked = config.walk.run(server, &databases, &mut |page| {
         progress.advance(page.keys.len());
-        page.keys.iter().for_each(|key| offer(&mut families, key));
+        page.keys.iter().for_each(|key| gathering.observe(page.database, key));
         ControlFlow::Continue(())
     });
     drop(progress);
     let Walked { end, keys: seen, denied, .. } = walked;
-    let mut notes: Vec<_> = denied
-        .iter()
-        .map(|(command, _)| format!("{command} was refused: {}", scan::Denied::consequence(command)))
-        .collect();
+    let mut notes: Vec<_> =
+        denied.iter().map(|(command, _)| format!("{command} was refused: {}", Denied::consequence(command))).collect();
+    let ended = matches!(end, End::Complete);
     match end {
         End::Complete => {}
         End::Stopped => notes.push("stopped early: what is said is of the keys seen until then".to_owned()),
@@ -76,11 +80,68 @@ pub(crate) fn gather(server: &mut Server, config: &PlanConfig) -> anyhow::Result
     if databases.len() > 1 {
         notes.push("several databases hold keys; each has buckets of its own, so fills are less than said".to_owned());
     }
-    let share = (seen as f64 / total as f64).min(1.0);
-    // Some keys come and go while one looks.
-    let share = if share > 0.99 && config.walk.sample.is_none() { 1.0 } else { share };
-    let families = families.into_iter().filter_map(|family| family.finish(share)).collect();
+    // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
+    let total = if ended && config.walk.sample.is_none() { seen } else { total.max(seen) };
+    let families = gathering.finish(seen, total, &mut notes);
     Ok(Survey { families, seen, total, notes })
+}
+
+/// Families as they are found, or those that were asked for.
+enum Gathering {
+    Found(Box<survey::Survey>),
+    Asked(Vec<Growing>),
+}
+
+impl Gathering {
+    fn new(templates: &[Template], model: &Model) -> Self {
+        if templates.is_empty() {
+            Self::Found(Box::new(survey::Survey::new(model.clone())))
+        } else {
+            Self::Asked(templates.iter().cloned().map(Growing::new).collect())
+        }
+    }
+
+    fn observe(&mut self, database: u32, observation: &Observation) {
+        match self {
+            Self::Found(survey) => survey.observe(database, observation),
+            Self::Asked(families) => offer(families, observation),
+        }
+    }
+
+    fn finish(self, seen: u64, total: u64, notes: &mut Vec<String>) -> Vec<Gathered> {
+        match self {
+            Self::Found(survey) => {
+                let families = survey.finish(total).families;
+                let others: f64 = families.iter().map(|family| family.keys.value - strings(family)).sum();
+                if others >= 0.5 {
+                    notes.push(format!("{others:.0} keys of other types than string stay as they are"));
+                }
+                families.into_iter().filter_map(found).collect()
+            }
+            Self::Asked(families) => {
+                let share = seen as f64 / total as f64;
+                families.into_iter().filter_map(|family| family.finish(share)).collect()
+            }
+        }
+    }
+}
+
+/// How many of a family's keys are strings.
+fn strings(family: &FamilyFindings) -> f64 {
+    let stored = &family.summary.stored;
+    let strings: u64 = stored.iter().filter(|((kind, _), _)| *kind == Kind::String).map(|(_, keys)| keys).sum();
+    family.keys.value * strings as f64 / family.summary.keys.max(1) as f64
+}
+
+/// A family that a layout could place; none for single keys, other types, and keyfold's own keys.
+fn found(family: FamilyFindings) -> Option<Gathered> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
+    let keys = strings(&family).round() as u64;
+    let FamilyFindings { template, sample, blocks, kept, within, .. } = family;
+    let template = template.filter(|_| keys > 0 && !sample.is_empty())?;
+    let prefix = template.literal_prefix();
+    let own = prefix.first() == Some(&DATA_PREFIX) || prefix.starts_with(ADMINISTRATION_PREFIX);
+    (!own).then_some(Gathered { template, keys, sample, blocks, kept, within })
 }
 
 fn offer(families: &mut [Growing], observation: &Observation) {

@@ -22,7 +22,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
     let mut server = Server::connect(&config.target)?;
     let stored = stored::read(&mut server)?.map(|stored| stored.layout);
     let facts = memory::ask(&mut server, &config.assume)?;
-    let mut survey = gather::gather(&mut server, config)?;
+    let mut survey = gather::gather(&mut server, config, &facts.model)?;
     let aims = Aims {
         growth: config.growth,
         min_saving: config.min_saving,
@@ -40,11 +40,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
         None => None,
     };
     let report = Report { server: server.version(), config, survey: &survey, plan: &plan, aims: &aims, proof: &proof };
-    if config.json {
-        report.json(out)?
-    } else {
-        report.text(out)?
-    }
+    report.write(out)?;
     match proof.filter(|proof| !proof.holds()) {
         Some(proof) => {
             bail!("measured on {} and predicted differ by more than {} %", proof.server, prove::TOLERANCE_PERCENT)

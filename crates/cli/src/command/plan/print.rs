@@ -24,7 +24,11 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    pub(super) fn text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if self.config.json { self.json(out) } else { self.text(out) }
+    }
+
+    fn text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let Self { server, survey, plan, .. } = self;
         writeln!(out, "{server}: {} of {} seen; a key, on average\n", count(survey.seen), plural(survey.total, "key"))?;
         let heads = [
@@ -73,7 +77,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    pub(super) fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let (now, after) = self.plan.total_bytes(&self.aims.model);
         let report = json!({
             "server": self.server.to_string(),
