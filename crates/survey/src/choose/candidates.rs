@@ -16,8 +16,12 @@ use super::weigh::{Rule, Scales, Weighed};
 const COUNT_MEANS: [u64; 14] = [50, 54, 60, 66, 72, 80, 88, 96, 104, 112, 128, 160, 192, 256];
 /// Spans are tried at these distances first, and then one by one beside the best.
 const SPAN_STEP: u64 = 8;
-/// So many of the best are looked at closely.
-const CLOSER_LOOKS: usize = 2;
+/// Shorter spans would be too empty as soon as some keys are deleted.
+const LEAST_SPAN: u64 = 48;
+/// Spans are tried one by one beside so many of the best.
+const PEAKS: usize = 2;
+/// So many of the best are weighed again, with all keys of the sample.
+const CLOSE_LOOKS: usize = 6;
 
 /// A kind of folding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +76,10 @@ impl Way {
 
 /// Weighs ways of one family on one server.
 pub(super) struct Search<'a, 'p> {
+    /// With all keys of the sample.
     pub(super) scales: &'a Scales<'a, 'p>,
+    /// With fewer of them, to look around with.
+    pub(super) quick: &'a Scales<'a, 'p>,
     pub(super) model: &'a Model,
     pub(super) limits: LengthLimits,
     pub(super) growth: f64,
@@ -85,14 +92,22 @@ impl Search<'_, '_> {
 
     /// One way; none where the layout has no such placement or the sample can't show it.
     pub(super) fn way(&self, kind: &Kind, size: u64) -> Option<Way> {
+        self.way_on(self.scales, kind, size)
+    }
+
+    /// The same from fewer keys, where these can show it.
+    fn quick_way(&self, kind: &Kind, size: u64) -> Option<Way> {
+        self.way_on(self.quick, kind, size).or_else(|| self.way(kind, size))
+    }
+
+    fn way_on(&self, scales: &Scales<'_, '_>, kind: &Kind, size: u64) -> Option<Way> {
         let rule = self.limits.rule(kind.placement(self.template(), size)?);
-        if !self.scales.shows(&rule.placement) {
+        if !scales.shows(&rule.placement) {
             return None;
         }
-        let weighed = self.scales.weigh(self.model, &rule);
+        let weighed = scales.weigh(self.model, &rule);
         let one_part = self.template().placeholders().len() == 1;
-        let population = self.scales.population;
-        let estimated = (self.scales.members.len() as u64) < population.keys;
+        let estimated = (scales.members.len() as u64) < scales.population.keys;
         let fit = judge::check(&rule, &weighed.fill, self.growth, one_part, estimated);
         Some(Way { rule, weighed, fit })
     }
@@ -102,25 +117,32 @@ impl Search<'_, '_> {
         let mut ways = match kind {
             Kind::Span(_) => self.spans(kind),
             Kind::Count => self.counts(),
-            Kind::By(_) => self.way(kind, 0).into_iter().collect(),
+            Kind::By(_) => self.quick_way(kind, 0).into_iter().collect(),
         };
-        if ways.iter().any(|way| way.fit.is_ok()) {
-            ways.retain(|way| way.fit.is_ok());
-            return ways.into_iter().min_by(|one, other| one.rank().total_cmp(&other.rank()));
-        }
-        let within = |way: &Way| way.weighed.fill.share_within(MOST_ENTRIES);
-        ways.into_iter().max_by(|one, other| within(one).total_cmp(&within(other)))
+        // What can be taken first, the best of it first; then by how near it comes.
+        ways.sort_by(|one, other| {
+            let scant = |way: &Way| 1.0 - way.weighed.fill.share_within(MOST_ENTRIES);
+            let key = |way: &Way| if way.fit.is_ok() { (0.0, way.rank()) } else { (1.0, scant(way)) };
+            key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        let mut sure = ways.iter().take(CLOSE_LOOKS).filter_map(|way| self.way(kind, size(way)));
+        let first = sure.next()?;
+        if first.fit.is_ok() { Some(first) } else { Some(sure.find(|way| way.fit.is_ok()).unwrap_or(first)) }
     }
 
     fn spans(&self, kind: &Kind) -> Vec<Way> {
-        let coarse = (32..=MOST_ENTRIES).step_by(8).filter(|span| *span <= 256 || span.is_multiple_of(32));
-        let mut ways: Vec<_> = coarse.filter_map(|span| self.way(kind, span)).collect();
+        let coarse = (LEAST_SPAN..=MOST_ENTRIES).step_by(8).filter(|span| *span <= 256 || span.is_multiple_of(32));
+        let mut ways: Vec<_> = coarse.filter_map(|span| self.quick_way(kind, span)).collect();
         let mut fitting: Vec<_> =
             ways.iter().filter(|way| way.fit.is_ok()).map(|way| (way.rank(), size(way))).collect();
         fitting.sort_by(|one, other| one.0.total_cmp(&other.0));
-        for (_, span) in fitting.into_iter().take(CLOSER_LOOKS) {
+        for (_, span) in fitting.into_iter().take(PEAKS) {
             let beside = (span.saturating_sub(SPAN_STEP) + 1..span).chain(span + 1..span + SPAN_STEP);
-            ways.extend(beside.filter(|span| *span <= MOST_ENTRIES).filter_map(|span| self.way(kind, span)));
+            ways.extend(
+                beside
+                    .filter(|span| (LEAST_SPAN..=MOST_ENTRIES).contains(span))
+                    .filter_map(|span| self.quick_way(kind, span)),
+            );
         }
         ways
     }
@@ -129,7 +151,7 @@ impl Search<'_, '_> {
         let keys = self.scales.population.keys;
         let mut counts: Vec<_> = COUNT_MEANS.iter().map(|mean| round(keys / mean)).filter(|count| *count > 1).collect();
         counts.dedup();
-        counts.into_iter().filter_map(|count| self.way(&Kind::Count, count)).collect()
+        counts.into_iter().filter_map(|count| self.quick_way(&Kind::Count, count)).collect()
     }
 
     /// The way of a kind whose buckets hold about so many entries, on the mean.

@@ -18,7 +18,7 @@ const STEP: u64 = 32;
 /// Shares of values that may stay below the limit.
 const SHARES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 /// A longer limit has to save this much of what the keys take now.
-const WORTH: f64 = 0.01;
+const WORTH: f64 = 0.005;
 
 /// Both limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,20 @@
 //! The sampled keys of a family, taken apart once for all the placements that are weighed.
 
+use std::collections::BTreeMap;
+
 use keyfold_core::frame;
 use keyfold_core::memory::ValueShape;
-use keyfold_core::template::{Parts, Template};
+use keyfold_core::template::{Part, Parts, Template};
+use xxhash_rust::xxh3::xxh3_64;
 
-use crate::population::{Population, SampledKey};
+use crate::population::{Blocks, Population, SampledKey};
+use crate::sample::BLOCK_IDS;
 
 /// When keys that expire do: a time that a stored value's short form holds, as nearly all are.
 const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
 
 /// One sampled key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Member<'p> {
     pub(super) key: &'p [u8],
     pub(super) parts: Parts<'p>,
@@ -23,6 +27,45 @@ pub(super) struct Member<'p> {
 /// The keys of the sample that match the family's template.
 pub(super) fn members<'p>(population: &Population<'p>) -> Vec<Member<'p>> {
     population.sample.iter().filter_map(|sampled| member(population.template, sampled)).collect()
+}
+
+/// At most so many keys are enough to look around with: some hundred buckets.
+const QUICK_KEYS: usize = 12_000;
+
+/// A part of the sample, block by block as the sample is, for a quick look; none where it is small already.
+pub(super) fn fewer<'p>(
+    population: &Population<'p>,
+    members: &[Member<'p>],
+) -> Option<(Population<'p>, Vec<Member<'p>>)> {
+    let share = QUICK_KEYS as f64 / members.len().max(1) as f64;
+    if share > 0.75 {
+        return None;
+    }
+    let block = |member: &Member<'_>| match (population.blocks, member.parts.as_slice()) {
+        (Blocks::Ids(part), parts) => match parts.get(part) {
+            Some(Part::Int(id)) => id / BLOCK_IDS,
+            _ => xxh3_64(member.key),
+        },
+        (Blocks::Parts(part), parts) => parts.get(part).map_or(0, |part| xxh3_64(format!("{part:?}").as_bytes())),
+        (Blocks::Keys, _) => xxh3_64(member.key),
+    };
+    let mut blocks: BTreeMap<u64, usize> = BTreeMap::new();
+    members.iter().for_each(|member| *blocks.entry(order(block(member))).or_default() += 1);
+    let all = blocks.len();
+    let (mut taken, mut last, mut keys) = (0, 0, 0);
+    for (block, count) in blocks {
+        (taken, last, keys) = (taken + 1, block, keys + count);
+        if keys >= QUICK_KEYS {
+            break;
+        }
+    }
+    let fewer: Vec<_> = members.iter().filter(|member| order(block(member)) <= last).cloned().collect();
+    Some((Population { kept: population.kept * f64::from(taken) / all as f64, ..*population }, fewer))
+}
+
+/// Blocks in an order that has nothing to do with their ids.
+fn order(block: u64) -> u64 {
+    xxh3_64(&block.to_le_bytes())
 }
 
 fn member<'p>(template: &Template, sampled: &'p SampledKey) -> Option<Member<'p>> {

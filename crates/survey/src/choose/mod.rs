@@ -165,13 +165,16 @@ pub fn choose(population: &Population<'_>, aims: &Aims) -> Choice {
     }
     let reference = Kind::Count.placement(population.template, (population.keys / LIMITS_AT_ENTRIES).max(2));
     let Some(reference) = reference else { return choice };
-    let lengths = limits::choose(&scales, &base, aims.limits, &reference, now.smooth_bytes());
+    let fewer = members::fewer(population, &members);
+    let fewer = fewer.as_ref().map(|(population, members)| Scales { population, members, times: &times });
+    let quick = fewer.as_ref().unwrap_or(&scales);
+    let lengths = limits::choose(quick, &base, aims.limits, &reference, now.smooth_bytes());
     let model = limits::sufficient(&base, aims.limits, lengths);
     let growth = aims.growth.clamp(1.0, judge::MOST_GROWTH);
     if growth < aims.growth {
         choice.notes.push(report::less_growth(growth));
     }
-    let search = Search { scales: &scales, model: &model, limits: lengths, growth };
+    let search = Search { scales: &scales, quick, model: &model, limits: lengths, growth };
     Decision { aims, base: &base, search: &search }.decide(choice)
 }
 

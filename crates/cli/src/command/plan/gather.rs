@@ -17,8 +17,8 @@ use crate::print::progress::Progress;
 use crate::scan::{self, Denied, End, Walked};
 use crate::server::Server;
 
-/// What the sample of one family may take: some 80,000 keys, enough for hundreds of full buckets.
-const SAMPLE_BYTES: usize = 8 << 20;
+/// What the sample of one family may take: some 40,000 keys, enough for hundreds of full buckets.
+const SAMPLE_BYTES: usize = 4 << 20;
 
 /// A family of keys, as far as it was seen.
 pub(crate) struct Gathered {
