@@ -11,10 +11,16 @@
 //! | `summary` | what is counted of one family while its keys go by |
 //! | `survey.rs` | the whole: keys go in, families with what they take come out |
 //! | `population.rs` | what a placement must know of a family's keys |
+//! | `choose` | whether to fold a family, and how: every way weighed on its own keys |
+//! | `plan` | the choices for all families as one layout, with the reasons |
+//! | `advice.rs` | what to do with each family that was found, and what it saves |
 #![forbid(unsafe_code)]
 
+pub mod advice;
+pub mod choose;
 pub mod family;
 pub mod observation;
+pub mod plan;
 pub mod population;
 pub mod sample;
 pub mod summary;
