@@ -7,6 +7,7 @@
 //! | `command` | the work: one file for each subcommand |
 //! | `server` | connections to a server, its settings, and a server of keyfold's own |
 //! | `layout` | a layout's way from a file to a server |
+//! | `page` | one HTML page that stands by itself, with tables and charts |
 //! | `scan` | the walk over a live server's keys |
 //! | `print` | tables, charts, numbers, progress |
 //!
@@ -15,6 +16,7 @@ mod command;
 mod config;
 mod flags;
 mod layout;
+mod page;
 mod print;
 mod scan;
 mod server;
@@ -46,6 +48,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(flags) => command::serve::run(config::serve::resolve(*flags)?, &mut out)?,
         Command::Layout(flags) => command::layout::run(flags.command, &mut out)?,
         Command::Where(flags) => command::where_key::run(flags, &mut out)?,
+        Command::Analyze(flags) => command::analyze::run(&config::analyze::resolve(*flags)?, &mut out)?,
         Command::Plan(flags) => command::plan::run(&config::plan::resolve(flags)?, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,

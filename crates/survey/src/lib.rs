@@ -13,8 +13,10 @@
 //! | `population.rs` | what a placement must know of a family's keys |
 //! | `choose` | whether to fold a family, and how: every way weighed on its own keys |
 //! | `plan` | the choices for all families as one layout, with the reasons |
+//! | `advice.rs` | what to do with each family that was found, and what it saves |
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod choose;
 pub mod family;
 pub mod observation;

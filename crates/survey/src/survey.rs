@@ -155,7 +155,7 @@ impl Tables {
     fn of(model: &Model, databases: &BTreeMap<u32, Database>, scale: f64) -> Self {
         let table_bytes = |entries| {
             let mut keyspace = Keyspace::new(model);
-            keyspace.add_many(entries, 0, 0);
+            keyspace.add_all(entries, 0, 0);
             if entries == 0 { 0 } else { keyspace.table_bytes() }
         };
         let (mut key_bytes, mut expiring_bytes, mut totals) = (0, 0, (0, 0));

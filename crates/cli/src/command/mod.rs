@@ -1,5 +1,6 @@
 //! The work: one file for each subcommand.
 
+pub(crate) mod analyze;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod layout;

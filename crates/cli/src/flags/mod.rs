@@ -1,5 +1,6 @@
 //! What was typed, and the help. Nothing here reads a file or decides anything.
 
+pub(crate) mod analyze;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod layout;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   keyfold demo                                      see what folding saves, on servers of its own
+  keyfold analyze redis://127.0.0.1:6379            what takes the memory, and what to do
   keyfold plan redis://127.0.0.1:6379 --out layout.toml
   keyfold layout check layout.toml                  is the layout right, and what does it say?
   keyfold serve --layout layout.toml                a proxy with a private server behind it
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Layout(layout::LayoutFlags),
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),
+    /// Say which keys take the memory, and what folding them would save
+    Analyze(Box<analyze::AnalyzeFlags>),
     /// Make the layout that saves the most of what a server holds, and say why
     Plan(plan::PlanFlags),
     /// Fold data before your eyes, and measure what it saves

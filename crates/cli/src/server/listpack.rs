@@ -11,10 +11,8 @@ use keyfold_core::placement::Placement;
 
 use super::Server;
 
-/// Bytes up to which a field or value keeps its bucket small.
-pub(crate) const VALUE: &str = "hash-max-listpack-value";
-/// Entries up to which a bucket stays small.
-pub(crate) const ENTRIES: &str = "hash-max-listpack-entries";
+const VALUE: &str = "hash-max-listpack-value";
+const ENTRIES: &str = "hash-max-listpack-entries";
 
 /// What a layout needs of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,22 +70,14 @@ fn folds(namespace: &Namespace) -> bool {
 /// where it isn't.
 pub(crate) fn shortfalls(server: &mut Server, layout: &Layout, assumed: &[(String, u64)]) -> Vec<Shortfall> {
     let check = |need: Need| {
-        let (name, has) = assume_or_read(server, need.setting, assumed);
+        let assumed = assumed.iter().rev().find(|(name, _)| name == need.setting);
+        let (name, has) = match assumed {
+            Some((name, value)) => (name.clone(), Some(*value)),
+            None => read(server, need.setting),
+        };
         has.is_none_or(|has| has < need.least).then_some(Shortfall { need, name, has })
     };
     needs(layout).into_iter().filter_map(check).collect()
-}
-
-/// What a setting is, where the server tells it or it is assumed.
-pub(crate) fn setting(server: &mut Server, name: &str, assumed: &[(String, u64)]) -> Option<u64> {
-    assume_or_read(server, name, assumed).1
-}
-
-fn assume_or_read(server: &mut Server, setting: &str, assumed: &[(String, u64)]) -> (String, Option<u64>) {
-    match assumed.iter().rev().find(|(name, _)| name == setting) {
-        Some((name, value)) => (name.clone(), Some(*value)),
-        None => read(server, setting),
-    }
 }
 
 /// The setting's name on this server, and its value where the server tells.

@@ -1,59 +1,148 @@
-//! How a server takes memory: its version, its allocator and its settings, as the memory model wants them.
+//! How a server takes memory, and how much it has taken.
 
-use anyhow::Context;
-use keyfold_core::memory::{self, Allocator, Limits, Model};
+use std::collections::HashMap;
 
-use super::{Server, listpack};
+use keyfold_core::memory::{Allocator, Limits, Model};
 
-/// What a prediction for a server needs to know of it.
-#[derive(Clone, Debug)]
-pub(crate) struct MemoryFacts {
-    pub(crate) server: memory::Server,
-    /// With the server's allocator and settings.
-    pub(crate) model: Model,
+use super::Server;
+
+/// What a model is of, and from whom that is known.
+pub(crate) struct ServerModel {
+    pub(crate) server: keyfold_core::memory::Server,
     pub(crate) limits: Limits,
-    /// What the server didn't tell, and what was taken instead.
-    pub(crate) taken: Vec<String>,
+    pub(crate) model: Model,
+    /// What the server did not tell, and what was taken instead.
+    pub(crate) guesses: Vec<String>,
 }
 
-/// Asks the server. `assumed` stands in for settings where CONFIG is blocked, and wins where it isn't.
-pub(crate) fn ask(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::Result<MemoryFacts> {
-    let mut taken = Vec::new();
+/// What the server says of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Measured {
+    /// `used_memory`.
+    pub(crate) used_bytes: u64,
+    /// Of that, what keys take: without what the server had when it started, and what clients, scripts, replication
+    /// and the append-only file take by its own account.
+    pub(crate) keys_bytes: u64,
+}
+
+/// What INFO memory counts in `used_memory` and keys have no part in.
+const NOT_KEYS: [&str; 10] = [
+    "used_memory_startup",
+    "mem_clients_normal",
+    "mem_clients_slaves",
+    "mem_replication_backlog",
+    "mem_total_replication_buffers",
+    "mem_aof_buffer",
+    "mem_cluster_links",
+    "used_memory_scripts",
+    "used_memory_functions",
+    "mem_overhead_db_hashtable_rehashing",
+];
+
+/// Asks the server all that its model depends on; `assumed` settings win.
+pub(crate) fn model(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::Result<ServerModel> {
     let info: String = server.ask(redis::cmd("INFO").arg("server"))?;
-    let which = memory::Server::from_info(&info).context("the server doesn't say which version it is")?;
-    if !which.is_measured() {
-        taken.push(format!("the memory model was not measured against {which}; that of the nearest version is taken"));
-    }
-    let stats: anyhow::Result<String> = server.ask(redis::cmd("MEMORY").arg("MALLOC-STATS"));
-    let allocator = stats.ok().and_then(|stats| Allocator::from_malloc_stats(&stats)).unwrap_or_else(|| {
-        taken.push("the server doesn't tell its allocator; the jemalloc of official builds is taken".to_owned());
-        Allocator::default()
+    let mut guesses = Vec::new();
+    let which = keyfold_core::memory::Server::from_info(&info).unwrap_or_else(|| {
+        guesses.push("the server's version can't be read; taken as Redis 7.0".to_owned());
+        keyfold_core::memory::Server::redis(7, 0)
     });
-    let default = Limits::default();
-    let mut setting = |name: &str, default: u64| {
-        listpack::setting(server, name, assumed).unwrap_or_else(|| {
-            taken.push(format!("the server doesn't tell its {name}; the default, {default}, is taken (--assume)"));
-            default
-        })
-    };
-    let limits = Limits {
-        hash_entries: setting(listpack::ENTRIES, default.hash_entries),
-        hash_value_bytes: setting(listpack::VALUE, default.hash_value_bytes),
-        ..default
-    };
-    let model = Model::for_server(which)
-        .with_allocator(allocator)
-        .with_limits(limits)
-        .with_shared_integers(!evicts_by_use(server)?);
-    Ok(MemoryFacts { server: which, model, limits, taken })
+    if !which.is_measured() {
+        guesses
+            .push(format!("the memory model was never measured against {which}; that of the nearest version is used"));
+    }
+    let stats = server.ask::<String>(redis::cmd("MEMORY").arg("MALLOC-STATS")).ok();
+    let allocator = stats.as_deref().and_then(Allocator::from_malloc_stats).unwrap_or_else(|| {
+        guesses.push(
+            "the server doesn't tell its allocator (MEMORY MALLOC-STATS); taken as the bundled jemalloc".to_owned(),
+        );
+        Allocator::BUNDLED
+    });
+    let limits = limits(server, assumed, &mut guesses);
+    let memory = fields(server)?;
+    let policy = memory.get("maxmemory_policy").map_or("noeviction", String::as_str);
+    let evicts_by_use = number(&memory, "maxmemory") > 0 && (policy.contains("lru") || policy.contains("lfu"));
+    let model =
+        Model::for_server(which).with_allocator(allocator).with_limits(limits).with_shared_integers(!evicts_by_use);
+    Ok(ServerModel { server: which, limits, model, guesses })
 }
 
-/// Whether the server evicts by LRU or LFU: then it doesn't share small integers.
-fn evicts_by_use(server: &mut Server) -> anyhow::Result<bool> {
+fn limits(server: &mut Server, assumed: &[(String, u64)], guesses: &mut Vec<String>) -> Limits {
+    let mut limits = Limits::default();
+    let settings: [(&str, &mut u64); 5] = [
+        ("hash-max-listpack-entries", &mut limits.hash_entries),
+        ("hash-max-listpack-value", &mut limits.hash_value_bytes),
+        ("set-max-listpack-entries", &mut limits.set_entries),
+        ("set-max-listpack-value", &mut limits.set_value_bytes),
+        ("set-max-intset-entries", &mut limits.intset_entries),
+    ];
+    let mut untold = Vec::new();
+    for (name, limit) in settings {
+        if let Some((_, value)) = assumed.iter().rev().find(|(assumed, _)| assumed == name) {
+            *limit = *value;
+        } else if let Some(value) = setting(server, name) {
+            *limit = value;
+        } else if name.starts_with("hash") {
+            untold.push(format!("{name} = {limit}"));
+        }
+    }
+    if !untold.is_empty() {
+        guesses.push(format!(
+            "the server doesn't tell its settings; taken as {}; say --assume otherwise",
+            untold.join(", ")
+        ));
+    }
+    limits
+}
+
+/// A setting under the name it has since Redis 7.0, or the one before.
+fn setting(server: &mut Server, name: &str) -> Option<u64> {
+    [name.to_owned(), name.replace("listpack", "ziplist")].iter().find_map(|name| {
+        let pair: Vec<String> = server.ask(redis::cmd("CONFIG").arg("GET").arg(name)).ok()?;
+        pair.get(1)?.parse().ok()
+    })
+}
+
+/// Asks what the server has taken.
+pub(crate) fn measured(server: &mut Server) -> anyhow::Result<Measured> {
+    let fields = fields(server)?;
+    Ok(measure(&fields))
+}
+
+fn measure(fields: &HashMap<String, String>) -> Measured {
+    let used_bytes = number(fields, "used_memory");
+    let mut apart: u64 = NOT_KEYS.iter().map(|name| number(fields, name)).sum();
+    // The backlog is part of the replication buffers where there are both.
+    if fields.contains_key("mem_total_replication_buffers") {
+        apart -= number(fields, "mem_replication_backlog").min(number(fields, "mem_total_replication_buffers"));
+    }
+    Measured { used_bytes, keys_bytes: used_bytes.saturating_sub(apart) }
+}
+
+fn fields(server: &mut Server) -> anyhow::Result<HashMap<String, String>> {
     let info: String = server.ask(redis::cmd("INFO").arg("memory"))?;
-    let field =
-        |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_end);
-    let limited = field("maxmemory").is_some_and(|bytes| bytes != "0");
-    let policy = field("maxmemory_policy").unwrap_or("noeviction");
-    Ok(limited && (policy.ends_with("lru") || policy.ends_with("lfu")))
+    Ok(parse(&info))
+}
+
+fn parse(info: &str) -> HashMap<String, String> {
+    let pair = |line: &str| line.trim_end().split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    info.lines().filter_map(pair).collect()
+}
+
+fn number(fields: &HashMap<String, String>, name: &str) -> u64 {
+    fields.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keys_take_is_without_the_rest() {
+        let info = "# Memory\r\nused_memory:5000000\r\nused_memory_startup:900000\r\nmem_clients_normal:20000\r\n\
+                    mem_replication_backlog:1000\r\nmem_total_replication_buffers:1500\r\n";
+        let measured = measure(&parse(info));
+        assert_eq!(measured, Measured { used_bytes: 5_000_000, keys_bytes: 4_078_500 });
+        assert_eq!(measure(&parse("")).keys_bytes, 0);
+    }
 }

@@ -44,11 +44,12 @@ impl<'m> Keyspace<'m> {
         self.content_bytes += bytes;
     }
 
-    /// Counts so many keys that were costed elsewhere, all in one.
-    pub fn add_many(&mut self, keys: u64, expiring: u64, bytes: u64) {
+    /// Counts keys that were summed up elsewhere: how many, how many of them expire, and what they take, their
+    /// share of the tables not included.
+    pub fn add_all(&mut self, keys: u64, expiring: u64, content_bytes: u64) {
         self.keys += keys;
         self.expiring += expiring;
-        self.content_bytes += bytes;
+        self.content_bytes += content_bytes;
     }
 
     /// How many keys there are.

@@ -47,7 +47,7 @@ impl Footprint {
     /// Counts the keys among others.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts and sizes below 2^53")]
     pub fn add_to(&self, keyspace: &mut Keyspace<'_>) {
-        keyspace.add_many(self.keys.round() as u64, self.expiring.round() as u64, self.content_bytes.round() as u64);
+        keyspace.add_all(self.keys.round() as u64, self.expiring.round() as u64, self.content_bytes.round() as u64);
     }
 
     /// Bytes to compare ways by: with a share of the table of keys that has no steps in it.

@@ -130,6 +130,7 @@ impl<L: Tally> Alternatives<L> {
     fn unify(mut self) -> Vec<Path<L>> {
         self.hex();
         self.padded();
+        self.same();
         if self.paths.len() > 1 {
             self.singles();
             self.words();
@@ -155,6 +156,18 @@ impl<L: Tally> Alternatives<L> {
             target.absorb(path, self.at, kind);
         }
         self.paths.push(target);
+    }
+
+    /// What has become the same.
+    fn same(&mut self) {
+        let mut merged: Vec<Path<L>> = Vec::new();
+        for path in std::mem::take(&mut self.paths) {
+            match merged.iter_mut().find(|one| one.steps[self.at].kind == path.steps[self.at].kind) {
+                Some(one) => merge_same(one, path),
+                None => merged.push(path),
+            }
+        }
+        self.paths = merged;
     }
 
     fn hex(&mut self) {

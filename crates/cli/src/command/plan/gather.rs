@@ -2,6 +2,8 @@
 //! were given.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::bail;
 use keyfold_core::memory::Model;
@@ -11,6 +13,7 @@ use keyfold_survey::observation::{Content, Kind, Observation};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::sample::{Block, BlockSample};
 use keyfold_survey::survey::{self, FamilyFindings};
+use signal_hook::consts::SIGINT;
 
 use crate::config::plan::PlanConfig;
 use crate::print::progress::Progress;
@@ -59,10 +62,11 @@ pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) ->
     let mut gathering = Gathering::new(&config.templates, model);
     let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
     let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
+    let stopped = stopped_by_signal();
     let walked = config.walk.run(server, &databases, &mut |page| {
         progress.advance(page.keys.len());
         page.keys.iter().for_each(|key| gathering.observe(page.database, key));
-        ControlFlow::Continue(())
+        if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     drop(progress);
     let Walked { end, keys: seen, denied, .. } = walked;
@@ -84,6 +88,15 @@ pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) ->
     let total = if ended && config.walk.sample.is_none() { seen } else { total.max(seen) };
     let families = gathering.finish(seen, total, &mut notes);
     Ok(Survey { families, seen, total, notes })
+}
+
+/// Ctrl-C ends the walk, and what was seen is planned for; a second one ends the program.
+fn stopped_by_signal() -> Arc<AtomicBool> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    // Where a handler can't be set, Ctrl-C ends the program at once.
+    let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stopped));
+    let _ = signal_hook::flag::register(SIGINT, Arc::clone(&stopped));
+    stopped
 }
 
 /// Families as they are found, or those that were asked for.

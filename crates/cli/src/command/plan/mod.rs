@@ -21,7 +21,7 @@ use print::Report;
 pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut server = Server::connect(&config.target)?;
     let stored = stored::read(&mut server)?.map(|stored| stored.layout);
-    let facts = memory::ask(&mut server, &config.assume)?;
+    let facts = memory::model(&mut server, &config.assume)?;
     let mut survey = gather::gather(&mut server, config, &facts.model)?;
     let aims = Aims {
         growth: config.growth,
@@ -29,7 +29,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
         ..Aims::new(facts.model.clone(), facts.server, facts.limits)
     };
     let plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
-    survey.notes.splice(0..0, facts.taken.iter().cloned());
+    survey.notes.splice(0..0, facts.guesses.iter().cloned());
     let heading = heading(&server, &survey, config);
     if let Some(path) = &config.out {
         plan.layout().map_err(|problem| anyhow!("the layout that was planned is refused: {problem}"))?;

@@ -203,13 +203,13 @@ fn measure(
     program: Option<&Path>,
     keys: &[&SampledKey],
     layout: Option<&Layout>,
-) -> anyhow::Result<(f64, f64, String, memory::MemoryFacts)> {
+) -> anyhow::Result<(f64, f64, String, memory::ServerModel)> {
     let own = OwnServer::start(program, None).context("can't start a server to prove the plan on; see --server")?;
     let mut server = own.connect()?;
     if let Some(layout) = layout {
         listpack::raise(&mut server, layout)?;
     }
-    let facts = memory::ask(&mut server, &[])?;
+    let facts = memory::model(&mut server, &[])?;
     let what = if layout.is_some() { "proving the plan" } else { "proving what is there" };
     // Every command allocates at its first call.
     let warm = &keys[..keys.len().min(PIPELINE)];
