@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   keyfold demo                                      see what folding saves, on servers of its own
   keyfold analyze redis://127.0.0.1:6379            what takes the memory, and what to do
-  keyfold plan redis://127.0.0.1:6379 --out layout.toml
+  keyfold plan redis://127.0.0.1:6379 --out layout.toml   the layout that saves the most, with the reasons
   keyfold layout check layout.toml                  is the layout right, and what does it say?
   keyfold serve --layout layout.toml                a proxy with a private server behind it
   keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379

@@ -189,7 +189,8 @@ pub(super) fn settings(aims: &Aims, search: &Search<'_, '_>, way: &Way) -> Vec<S
 }
 
 pub(super) fn notes(way: &Way) -> Vec<String> {
-    let share = |share: f64| format!("{:.2} %", share * 100.0);
+    let share =
+        |share: f64| if share < 0.0001 { "Less than 0.01 %".to_owned() } else { format!("{:.2} %", share * 100.0) };
     let mut notes = Vec::new();
     if way.weighed.spilled_share > 0.0 {
         let limit = way.rule.value_limit;

@@ -8,7 +8,7 @@
 mod tests;
 mod text;
 
-use keyfold_core::layout::{Layout, LayoutFile};
+use keyfold_core::layout::{Layout, LayoutFile, Problem};
 use keyfold_core::memory::{Keyspace, Model};
 use keyfold_core::template::{Automaton, Relation, Template};
 
@@ -85,7 +85,7 @@ impl Plan {
         if let Some(family) = more {
             text::namespace(&mut text, family);
         }
-        let file = LayoutFile::parse(&text).map_err(|error| error.problem.to_string())?;
+        let file = LayoutFile::parse(&text).map_err(|error| explain(error.problem))?;
         Layout::merge(self.stored.as_ref(), &file).map_err(|conflict| conflict.to_string())?;
         Ok(())
     }
@@ -126,6 +126,18 @@ impl Plan {
             footprint.add_to(&mut after);
         }
         (now.total_bytes(), after.total_bytes())
+    }
+}
+
+/// What is wrong with a family's namespace beside the others, without the line of a file that nobody has seen.
+fn explain(problem: Problem) -> String {
+    match problem {
+        Problem::Crossing { other, example, .. } => {
+            let example = example.escape_ascii();
+            format!("a key such as `{example}` is one of `{other}` too, and neither template is the more specific")
+        }
+        Problem::SameKeys { other, .. } => format!("`{other}` has the same keys"),
+        problem => problem.to_string(),
     }
 }
 

@@ -87,6 +87,10 @@ pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) ->
     // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
     let total = if ended && config.walk.sample.is_none() { seen } else { total.max(seen) };
     let families = gathering.finish(seen, total, &mut notes);
+    if families.is_empty() && !config.templates.is_empty() {
+        let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
+        bail!("the server at {} holds no keys of {}", server.address(), templates.join(", "));
+    }
     Ok(Survey { families, seen, total, notes })
 }
 

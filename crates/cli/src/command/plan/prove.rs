@@ -210,21 +210,25 @@ fn measure(
         listpack::raise(&mut server, layout)?;
     }
     let facts = memory::model(&mut server, &[])?;
+    let name = server.version().to_string();
     let what = if layout.is_some() { "proving the plan" } else { "proving what is there" };
     // Every command allocates at its first call.
     let warm = &keys[..keys.len().min(PIPELINE)];
     write(&mut server, warm, layout, &mut Progress::new(what, 0))?;
     read(&mut server, warm, layout)?;
+    server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
     server.ask::<()>(redis::cmd("FLUSHALL").arg("SYNC"))?;
-    let empty = used_memory(&mut server)?;
+    drop(server);
+    let empty = used_memory(&own)?;
+    let mut server = own.connect()?;
     write(&mut server, keys, layout, &mut Progress::new(what, keys.len()))?;
     // The first reading moves tables that have grown, the second is timed.
     read(&mut server, keys, layout)?;
     server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
     read(&mut server, keys, layout)?;
     let us = read_us(&mut server)? / keys.len() as f64;
-    let bytes = used_memory(&mut server)? - empty;
-    Ok((bytes, us, server.version().to_string(), facts))
+    drop(server);
+    Ok((used_memory(&own)? - empty, us, name, facts))
 }
 
 /// Where a key lies.
@@ -333,14 +337,12 @@ fn read_us(server: &mut Server) -> anyhow::Result<f64> {
     Ok(info.lines().filter_map(usec).sum())
 }
 
-/// The server's `used_memory`, once it no longer changes.
-fn used_memory(server: &mut Server) -> anyhow::Result<f64> {
+/// The server's `used_memory`, once it no longer changes; asked over new connections, whose buffers are alike.
+fn used_memory(own: &OwnServer) -> anyhow::Result<f64> {
     let deadline = Instant::now() + SETTLES_WITHIN;
     let mut before = None;
     loop {
-        let info: String = server.ask(redis::cmd("INFO").arg("memory"))?;
-        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        let now: f64 = line.context("the server says no used_memory in INFO")?.trim_end().parse()?;
+        let now = memory::measured(&mut own.connect()?)?.used_bytes as f64;
         if before == Some(now) || Instant::now() > deadline {
             return Ok(now);
         }
