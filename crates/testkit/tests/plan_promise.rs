@@ -7,6 +7,7 @@ use keyfold_survey::observation::Observation;
 use keyfold_survey::plan::{Family, Part, Plan};
 use keyfold_survey::survey::Survey;
 use keyfold_testkit::memory::{Case, Data, Record, case, measure, real};
+use keyfold_testkit::random::Random;
 use keyfold_testkit::{Binary, Flavor, found};
 
 /// What is promised of a plan.
@@ -88,6 +89,40 @@ fn check_all(cases: &[Case]) {
     let plain = || cases.iter().filter(|case| matches!(case.data, Data::Strings(_)));
     let off: Vec<_> = servers().iter().flat_map(|binary| plain().flat_map(move |case| check(binary, case))).collect();
     assert!(off.is_empty(), "{}", off.join("\n"));
+}
+
+/// Ten families in one keyspace, of kinds and sizes that the seed chooses.
+fn mix(seed: u64) -> Case {
+    let mut random = Random::new(seed);
+    let names = ["user", "cart", "session", "token", "page", "rate", "score", "seen", "job", "lock"];
+    let mut records = Vec::new();
+    for name in names {
+        let (kind, shape, expires) = (random.below(6), random.below(4), random.chance(30));
+        let (keys, step, longest) = (1000 + random.below(4000), 1 + random.below(40), 8 + random.below(120));
+        for i in 0..keys {
+            let id = match kind {
+                0 => (1_000_000 + i).to_string(),
+                1 => (i * step + random.below(step)).to_string(),
+                2 => (i / 50 * 1000 + i % 50).to_string(),
+                3 => format!("{:016x}", random.bits()),
+                4 => format!("{:08}", i * 3),
+                _ => format!("{i}-{:x}/x", random.below(1 << 30)),
+            };
+            let value = match shape {
+                0 => random.below(1 << 31).to_string().into_bytes(),
+                1 => random.below(20_000).to_string().into_bytes(),
+                2 => vec![b'v'; 24],
+                _ => vec![b'v'; random.index(usize::try_from(longest).unwrap())],
+            };
+            records.push(Record { key: format!("{name}:{id}").into_bytes(), value, expires });
+        }
+    }
+    Case::plain(&format!("mix {seed}"), records)
+}
+
+#[test]
+fn mixes_of_ten_families() {
+    check_all(&[1, 2, 3].map(mix));
 }
 
 #[test]

@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   keyfold demo                                      see what folding saves, on servers of its own
   keyfold analyze redis://127.0.0.1:6379            what takes the memory, and what to do
-  keyfold plan redis://127.0.0.1:6379 --out layout.toml   the layout that saves the most, with the reasons
+  keyfold plan redis://127.0.0.1:6379 --out layout.toml
   keyfold layout check layout.toml                  is the layout right, and what does it say?
   keyfold serve --layout layout.toml                a proxy with a private server behind it
   keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
@@ -55,6 +55,7 @@ pub(crate) enum Command {
     /// Say which keys take the memory, and what folding them would save
     Analyze(Box<analyze::AnalyzeFlags>),
     /// Make the layout that saves the most of what a server holds, and say why
+    #[command(long_about = plan::ABOUT)]
     Plan(plan::PlanFlags),
     /// Fold data before your eyes, and measure what it saves
     Demo(demo::DemoFlags),

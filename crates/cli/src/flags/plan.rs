@@ -8,7 +8,8 @@ use keyfold_proxy::address::ServerAddress;
 
 use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
 
-const ABOUT: &str = "\
+/// What stands above the options.
+pub(crate) const ABOUT: &str = "\
 Make the layout that saves the most of what a server holds, and say why.
 
 Walks over the server's keys without writing to it, finds their families, weighs every way of placing each
@@ -29,14 +30,11 @@ Exit codes:
   2  usage";
 
 #[derive(Args, Debug)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct PlanFlags {
     #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
           default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
     pub(crate) upstream: ServerAddress,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 
     /// Write the layout here [default: a table only]
     #[arg(long, value_name = "FILE")]
@@ -79,12 +77,15 @@ pub(crate) struct PlanFlags {
     #[arg(long, value_name = "PROGRAM", requires = "prove")]
     pub(crate) server: Option<PathBuf>,
 
-    #[command(flatten)]
-    pub(crate) settings: SettingsFlags,
-
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsFlags,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
 }
 
 /// `4x` or `4`.

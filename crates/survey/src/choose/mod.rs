@@ -48,6 +48,8 @@ use weigh::Scales;
 const LEAST_KEYS: u64 = 2 * LEAST_ENTRIES;
 /// Entries to a bucket that the curve is drawn at.
 const CURVE_ENTRIES: [u64; 10] = [8, 16, 32, 48, 64, 96, 128, 192, 256, 512];
+/// What a span is without holes: a bucket of ids and integers fills a size class of 1,024 bytes.
+const USUAL_SPAN: u64 = 126;
 /// What the length limits are found with.
 const LIMITS_AT_ENTRIES: u64 = 80;
 
@@ -279,6 +281,13 @@ impl Decision<'_, '_> {
         ways.map(|way| self.point(&way)).collect()
     }
 
+    /// The span that one would take if ids had no holes, where they have.
+    fn holes(&self, choice: &Choice, kind: &Kind) -> Option<Alternative> {
+        let span = matches!(kind, Kind::Span(_)).then_some(USUAL_SPAN)?;
+        let way = self.search.way(kind, span).filter(|way| way.fit.is_err())?;
+        Some(report::other(choice, self.aims, self.search.scales.population.template, &way, self.point(&way)))
+    }
+
     /// The ways that were not chosen, and why.
     fn weigh_up(
         &self,
@@ -299,7 +308,10 @@ impl Decision<'_, '_> {
             match way {
                 None => others.extend(report::unseen(kind, template)),
                 Some(_) if folds.is_some_and(|(chosen, _)| chosen == kind) => {}
-                Some(way) => others.push(report::other(choice, self.aims, template, way, self.point(way))),
+                Some(way) => {
+                    others.push(report::other(choice, self.aims, template, way, self.point(way)));
+                    others.extend(self.holes(choice, kind));
+                }
             }
         }
         if let Some((kind, way)) = folds {
