@@ -12,9 +12,9 @@ use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
 pub(crate) const ABOUT: &str = "\
 Make the layout that saves the most of what a server holds, and say why.
 
-Walks over the server's keys without writing to it, finds their families, weighs every way of placing each
-family on the keys that were seen, and writes a layout with the reasons: what was weighed and not taken, what
-it costs in bytes and in the server's time, which settings of the server it relies on. A layout that the
+Walks over the server's keys without writing to it, finds their families, weighs every way of placing each \
+family on the keys that were seen, and writes a layout with the reasons: what was weighed and not taken, what \
+it costs in bytes and in the server's time, which settings of the server it relies on. A layout that the \
 server has already is kept as it is, and added to.";
 
 const EXAMPLES: &str = "\
