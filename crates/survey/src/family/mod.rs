@@ -17,7 +17,7 @@ mod resolve;
 mod segment;
 mod trie;
 
-use keyfold_core::template::{Template, Type};
+use keyfold_core::template::Template;
 
 use crate::population::Blocks;
 use crate::sample::Block;
@@ -102,10 +102,11 @@ impl<L> Family<L> {
         let Some(position) = hole.and_then(|hole| self.holes.iter().position(|mine| *mine == hole)) else {
             return Blocks::Keys;
         };
-        match self.template.as_ref().map(|template| template.placeholders()[position].kind) {
-            Some(Type::Int | Type::Padded(_)) => Blocks::Ids(position),
+        match self.template.as_ref().map(Template::placeholders) {
+            Some(placeholders) if placeholders[position].kind.is_int() => Blocks::Ids(position),
+            // Its only part is all of the key.
+            Some([_]) | None => Blocks::Keys,
             Some(_) => Blocks::Parts(position),
-            None => Blocks::Keys,
         }
     }
 }

@@ -369,7 +369,7 @@ fn is_deeper<L>(shallow: &Path<L>, deep: &Path<L>) -> bool {
     begins_alike && goes_on && (is_slash || shallow.count.saturating_mul(RARE_SHALLOW) >= deep.count)
 }
 
-/// A path with a word or a type where a far more frequent one has text is a part of that.
+/// A path with a word or a type where a far more frequent one has text is a part of that. The frequent first, so that a path finds the most frequent one that covers it.
 fn absorb_special<L: Tally>(mut all: Vec<Path<L>>) -> Vec<Path<L>> {
     if all.len() > MAX_COMPARED {
         return all;
@@ -396,7 +396,10 @@ fn absorb_special<L: Tally>(mut all: Vec<Path<L>>) -> Vec<Path<L>> {
     result
 }
 
-fn covers<L>(general: &Path<L>, path: &Path<L>) -> bool {
+fn covers<L: Tally>(general: &Path<L>, path: &Path<L>) -> bool {
+    if is_word_of(general, path) {
+        return true;
+    }
     if general.count / RARE_WORD <= path.count || general.steps.len() > path.steps.len() {
         return false;
     }
@@ -412,6 +415,20 @@ fn covers<L>(general: &Path<L>, path: &Path<L>) -> bool {
     last.kind == StepKind::Text
         && begin.iter().zip(&path.steps).all(step_covers)
         && path.steps[at..].iter().all(is_plain)
+}
+
+/// Whether a path is one of those that became the text of `general`, only more frequent: it has words where that has
+/// text, two texts at least in all, and holds alike.
+fn is_word_of<L: Tally>(general: &Path<L>, path: &Path<L>) -> bool {
+    let mut words = 0;
+    let same = general.steps.len() == path.steps.len()
+        && general.steps.iter().zip(&path.steps).all(|(one, other)| {
+            let is_word = one.kind == StepKind::Text && matches!(other.kind, StepKind::Word(_));
+            words += usize::from(is_word);
+            one.delimiter == other.delimiter && (is_word || one.kind == other.kind)
+        });
+    let texts = general.steps.iter().filter(|step| step.kind == StepKind::Text).count();
+    same && texts > words && path.count <= general.count / 2 && general.tally.resembles(&path.tally)
 }
 
 /// Placeholders that only ever had one value are literals.

@@ -53,7 +53,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     }
     let ServerModel { server: which, limits, model, guesses } = memory::model(&mut server, &analyze.assumed)?;
     let stored = stored::read(&mut server).ok().flatten().map(|stored| stored.layout);
-    let measured = memory::measured(&mut server)?;
+    let measured_before = memory::measured(&mut server)?;
     let (name, address) = (server.version().to_string(), server.address().to_string());
     let chosen = choose_databases(databases(&mut server)?, analyze.databases.as_deref());
     let total: u64 = chosen.iter().map(|database| database.keys).sum();
@@ -61,6 +61,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     let started = Instant::now();
     let (survey, walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &stopped);
     let took = started.elapsed();
+    let measured = measured_after(analyze, &walked).unwrap_or(measured_before);
     let aims = Aims { growth: analyze.growth, ..Aims::new(model, which, limits) };
     let is_whole = matches!(walked.end, End::Complete) && analyze.walk.sample.is_none();
     let seen = survey.seen();
@@ -77,6 +78,15 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
             .context(format!("the walk ended early; what was seen until then, {}, is reported", plural(seen, "key")))),
         End::Complete | End::Stopped => Ok(()),
     }
+}
+
+/// Once more after the walk, on a connection of its own: a table that was growing has mostly settled by then, and the
+/// walk's own buffers are gone. The server may be gone, too.
+fn measured_after(analyze: &Analyze, walked: &Walked) -> Option<Measured> {
+    if matches!(walked.end, End::Lost(_)) {
+        return None;
+    }
+    memory::measured(&mut Server::connect(&analyze.target).ok()?).ok()
 }
 
 fn choose_databases(all: Vec<Database>, wanted: Option<&[u32]>) -> Vec<Database> {
