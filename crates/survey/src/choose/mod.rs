@@ -45,7 +45,7 @@ use candidates::{Kind, Search, Way};
 use weigh::Scales;
 
 /// Families of fewer keys are not worth a namespace: they would fill one or two buckets.
-const LEAST_KEYS: u64 = 2 * LEAST_ENTRIES;
+pub const LEAST_KEYS: u64 = 2 * LEAST_ENTRIES;
 /// Entries to a bucket that the curve is drawn at.
 const CURVE_ENTRIES: [u64; 10] = [8, 16, 32, 48, 64, 96, 128, 192, 256, 512];
 /// What a span is without holes: a bucket of ids and integers fills a size class of 1,024 bytes.

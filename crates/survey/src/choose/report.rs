@@ -69,7 +69,7 @@ pub(super) fn left(model: &Model, now: Footprint, read_us: f64) -> Choice {
 }
 
 pub(super) fn few(keys: u64) -> String {
-    format!("{keys} keys would not fill two buckets")
+    format!("{keys} {} would not fill two buckets", if keys == 1 { "key" } else { "keys" })
 }
 
 pub(super) fn less_growth(growth: f64) -> String {
@@ -161,7 +161,7 @@ fn compare(choice: &Choice, bytes: u64, read_us: f64) -> String {
         (1.0.., 1.0..) => format!("{more:.0} % more bytes, and reads take {slower:.0} % longer"),
         (1.0.., _) => format!("{more:.0} % more bytes"),
         (_, 1.0..) => format!("{:.0} % fewer bytes, but reads take {slower:.0} % longer", (-more).max(0.0)),
-        _ => "no better, and harder to grow".to_owned(),
+        _ => "no better".to_owned(),
     }
 }
 

@@ -12,9 +12,12 @@ use keyfold_core::layout::{Layout, LayoutFile, Problem};
 use keyfold_core::memory::{Keyspace, Model};
 use keyfold_core::template::{Automaton, Relation, Template};
 
-use crate::choose::{Choice, Verdict};
+use crate::choose::{Choice, LEAST_KEYS, Verdict};
 
 pub use text::Heading;
+
+/// Families of few keys that take less are not spoken of one by one.
+const MINOR_BYTES: u64 = 1 << 20;
 
 /// A family with what is to be done with it.
 #[derive(Clone, Debug)]
@@ -36,6 +39,8 @@ pub enum Part {
     KeptPlain,
     /// It is left as it is.
     Left,
+    /// It is too small for a namespace, and its keys go with those of this wider template.
+    GoesWith(String),
     /// It would be folded, but can't be beside others; this is why.
     Dropped(String),
 }
@@ -90,20 +95,35 @@ impl Plan {
         Ok(())
     }
 
-    /// Gives `plain` namespaces to families whose keys another one would have.
+    /// Gives `plain` namespaces to families whose keys another one would have, unless they are too small to matter.
     fn keep_plain(&mut self) {
         for index in 0..self.families.len() {
             let (family, part) = &self.families[index];
-            let covered = |template: &Template| matches!(relation(template, &family.template), Relation::Around);
-            let others = self.families.iter().filter(|(_, part)| *part == Part::Namespace);
-            let left = matches!(part, Part::Left);
-            if left && others.into_iter().any(|(other, _)| covered(&other.template)) {
-                self.families[index].1 = Part::KeptPlain;
-                if self.check(None).is_err() {
-                    self.families[index].1 = Part::Left;
-                }
+            let covers = |other: &&(Family, Part)| {
+                other.1 == Part::Namespace && matches!(relation(&other.0.template, &family.template), Relation::Around)
+            };
+            let Some((wider, _)) = self.families.iter().find(covers).filter(|_| *part == Part::Left) else { continue };
+            if family.keys < LEAST_KEYS {
+                self.families[index].1 = Part::GoesWith(wider.template.to_string());
+                continue;
+            }
+            self.families[index].1 = Part::KeptPlain;
+            if self.check(None).is_err() {
+                self.families[index].1 = Part::Left;
             }
         }
+    }
+
+    /// The families that are worth a word, and how many others there are, with their keys: few ones, which take
+    /// little.
+    pub fn notable(&self) -> (impl Iterator<Item = &(Family, Part)>, u64, u64) {
+        let is_minor = |(family, part): &&(Family, Part)| {
+            let left = matches!(part, Part::Left | Part::GoesWith(_));
+            left && family.keys < LEAST_KEYS && family.choice.bytes_now < MINOR_BYTES
+        };
+        let minor = || self.families.iter().filter(is_minor);
+        let (families, keys) = (minor().count() as u64, minor().map(|(family, _)| family.keys).sum());
+        (self.families.iter().filter(move |one| !is_minor(one)), families, keys)
     }
 
     /// The file, with what it says of itself.

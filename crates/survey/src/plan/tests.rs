@@ -66,6 +66,20 @@ fn a_wider_family_leaves_the_keys_of_others_alone() {
 }
 
 #[test]
+fn a_few_keys_go_with_the_wider_template() {
+    let families = vec![
+        family("{word}", 30_000, |i| format!("word{i}"), INT),
+        family("doc:{id:int}", 20, |i| format!("doc:{i}"), INT),
+    ];
+    let plan = Plan::new(families, None);
+    assert_eq!(parts(&plan)[1], ("doc:{id:int}", &Part::GoesWith("{word}".to_owned())));
+    let (notable, minor, keys) = plan.notable();
+    assert_eq!((notable.count(), minor, keys), (1, 1, 20));
+    let text = plan.to_toml(&Heading::default());
+    assert!(text.contains("# 20 keys of 1 other template, too few each") && !text.contains("doc:"), "{text}");
+}
+
+#[test]
 fn of_two_that_cross_the_one_that_saves_more_stays() {
     let families = vec![
         family("{kind}:x", 5000, |i| format!("a{i}:x"), INT),

@@ -28,7 +28,7 @@ pub(super) fn namespaces(plan: &Plan) -> String {
         match part {
             Part::Namespace => namespace(&mut text, family),
             Part::KeptPlain => plain_namespace(&mut text, family),
-            Part::Left | Part::Dropped(_) => {}
+            Part::Left | Part::GoesWith(_) | Part::Dropped(_) => {}
         }
     }
     text
@@ -51,12 +51,18 @@ pub(super) fn file(plan: &Plan, heading: &Heading) -> String {
         describe(&mut text, family, part);
         namespace(&mut text, family);
     }
-    for (family, part) in plan.families.iter().filter(|(_, part)| *part != Part::Namespace) {
+    let (notable, minor, minor_keys) = plan.notable();
+    for (family, part) in notable.filter(|(_, part)| *part != Part::Namespace) {
         text.push('\n');
         describe(&mut text, family, part);
         if *part == Part::KeptPlain {
             plain_namespace(&mut text, family);
         }
+    }
+    if minor > 0 {
+        let (keys, templates) = (count(minor_keys, "key"), count(minor, "other template"));
+        text.push('\n');
+        comment(&mut text, &format!("{keys} of {templates}, too few each for a namespace."));
     }
     text
 }
@@ -134,6 +140,7 @@ fn describe(text: &mut String, family: &Family, part: &Part) {
         (Part::Dropped(why), _) => {
             comment(text, &format!("Not folded, though it would save {}: {why}.", percent(choice)));
         }
+        (Part::GoesWith(wider), _) => comment(text, &format!("Too few for a namespace: they go with `{wider}`.")),
         (_, Verdict::Leave(why)) => comment(text, &format!("Left as it is: {why}.")),
         (_, Verdict::Fold | Verdict::Zip) => {
             let reads = format!("{:.2} µs a read instead of {:.2}", choice.read_us_after, choice.read_us_now);

@@ -41,14 +41,19 @@ impl Report<'_> {
             ("after", Align::Right),
             ("advice", Align::Left),
         ];
-        writeln!(out, "{}\n", render(&heads, plan.families.iter().map(|(family, part)| row(family, part))))?;
+        let (notable, minor, minor_keys) = plan.notable();
+        writeln!(out, "{}\n", render(&heads, notable.map(|(family, part)| row(family, part))))?;
         let (now, after) = plan.total_bytes(&self.aims.model);
         let ratio = now as f64 / after.max(1) as f64;
         writeln!(out, "all of it: {} bytes now, {} as planned, {ratio:.2}×", count(now), count(after))?;
-        for (family, part) in &plan.families {
+        for (family, part) in plan.notable().0 {
             if let Some(why) = why_not(family, part) {
                 writeln!(out, "{}: {why}", family.template)?;
             }
+        }
+        if minor > 0 {
+            let (keys, templates) = (plural(minor_keys, "key"), plural(minor, "other template"));
+            writeln!(out, "{keys} of {templates}: too few each for a namespace")?;
         }
         self.settings(out)?;
         for note in &survey.notes {
@@ -108,11 +113,12 @@ fn row(family: &Family, part: &Part) -> Vec<String> {
 }
 
 /// Why a family has no namespace that folds it.
-fn why_not<'a>(family: &'a Family, part: &'a Part) -> Option<&'a str> {
+fn why_not(family: &Family, part: &Part) -> Option<String> {
     match (part, &family.choice.verdict) {
         (Part::Namespace, _) => None,
-        (Part::Dropped(why), _) => Some(why),
-        (_, Verdict::Leave(why)) => Some(why),
+        (Part::Dropped(why), _) => Some(why.clone()),
+        (Part::GoesWith(wider), _) => Some(format!("too few for a namespace: they go with `{wider}`")),
+        (_, Verdict::Leave(why)) => Some(why.clone()),
         (_, Verdict::Fold | Verdict::Zip) => None,
     }
 }
