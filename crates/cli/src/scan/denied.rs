@@ -7,6 +7,9 @@ pub(crate) struct Ask {
     pub(crate) sample_every: u64,
 }
 
+/// Stands for a command where only some keys may not be read.
+pub(super) const KEYS: &str = "some keys";
+
 /// Commands that the server refused, each with its own words, once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Denied {
@@ -18,6 +21,10 @@ impl Denied {
         if !self.contains(command) {
             self.refused.push((command, error.to_owned()));
         }
+    }
+
+    pub(super) fn forget(&mut self, command: &str) {
+        self.refused.retain(|(refused, _)| *refused != command);
     }
 
     /// Whether this command was refused.
@@ -33,6 +40,7 @@ impl Denied {
     /// What the report misses without this command.
     pub(crate) fn consequence(command: &str) -> &'static str {
         match command {
+            KEYS => "of such keys nothing is known but their names",
             "OBJECT" => "encodings are unknown; types are asked for instead",
             "TYPE" => "the types of hashes, sets and lists are unknown where their encoding doesn't tell",
             "PTTL" => "which keys expire is unknown, and taken as none",

@@ -5,7 +5,7 @@ use keyfold_survey::observation::{Content, Encoding, Kind, Observation, Sampled}
 use redis::Value;
 
 use super::batch::Batch;
-use super::denied::{Ask, Denied};
+use super::denied::{Ask, Denied, KEYS};
 
 /// How much of a long value is looked at.
 const VALUE_PART: &[u8] = b"255";
@@ -15,6 +15,25 @@ const ELEMENTS: &[u8] = b"32";
 const ELEMENTS_KEPT: usize = 64;
 /// Small hashes answer HSCAN with everything they hold: above this they are not asked.
 const SAMPLED_UP_TO_BYTES: u64 = 256 * 1024;
+
+/// Each command that is asked of keys, on one that isn't there.
+const PROBES: [(&str, &[&str]); 14] = [
+    ("OBJECT", &["ENCODING", PROBED]),
+    ("TYPE", &[PROBED]),
+    ("PTTL", &[PROBED]),
+    ("GET", &[PROBED]),
+    ("STRLEN", &[PROBED]),
+    ("GETRANGE", &[PROBED, "0", "0"]),
+    ("MEMORY", &["USAGE", PROBED]),
+    ("HLEN", &[PROBED]),
+    ("SCARD", &[PROBED]),
+    ("LLEN", &[PROBED]),
+    ("ZCARD", &[PROBED]),
+    ("XLEN", &[PROBED]),
+    ("HSCAN", &[PROBED, "0"]),
+    ("SSCAN", &[PROBED, "0"]),
+];
+const PROBED: &str = "keyfold:probe";
 
 /// What may be asked, and which keys' values are looked at.
 pub(super) struct Facts {
@@ -76,13 +95,41 @@ impl Facts {
             None => anyhow::bail!("the server gave fewer answers than commands"),
             Some(Value::ServerError(error)) => {
                 let text = error.to_string();
-                if !text.contains("WRONGTYPE") && !text.contains("no such key") {
+                if is_about_keys(&text) {
+                    self.denied.note(KEYS, &text);
+                } else if !text.contains("WRONGTYPE") && !text.contains("no such key") {
                     self.denied.note(command, &text);
                 }
                 Ok(None)
             }
             Some(answer) => Ok(Some(answer)),
         }
+    }
+}
+
+/// What the user may do on some keys only, he may do.
+fn is_about_keys(error: &str) -> bool {
+    let error = error.to_ascii_lowercase();
+    error.contains("noperm") && error.contains("access") && error.contains("key")
+}
+
+// Before the first page, so that none is lost to what may not be asked.
+impl Facts {
+    pub(super) fn push_probes(batch: &mut Batch) {
+        for (command, args) in PROBES {
+            let command = command.as_bytes();
+            let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+            batch.push(&[&[command], args.as_slice()].concat());
+        }
+    }
+
+    pub(super) fn take_probes(&mut self, answers: &mut impl Iterator<Item = Value>) -> anyhow::Result<()> {
+        for (command, _) in PROBES {
+            self.answer(command, answers)?;
+        }
+        // The key that was tried is none of the user's.
+        self.denied.forget(KEYS);
+        Ok(())
     }
 }
 

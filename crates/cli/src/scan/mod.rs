@@ -124,6 +124,10 @@ impl<'w> Walker<'w> {
         databases: &[Database],
         on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> anyhow::Result<ControlFlow<()>> {
+        let mut batch = Batch::default();
+        Facts::push_probes(&mut batch);
+        let mut answers = self.send(server, &mut batch)?;
+        self.facts.take_probes(&mut answers)?;
         let total: u64 = databases.iter().map(|database| database.keys).sum();
         for database in databases {
             let wanted = self.walk.sample.map(|sample| {
@@ -222,7 +226,7 @@ fn scanned(mut answers: impl Iterator<Item = redis::Value>) -> anyhow::Result<Sc
     let (cursor, keys): (Vec<u8>, Vec<Vec<u8>>) = match answers.next() {
         Some(redis::Value::ServerError(error)) => {
             let error = redis::RedisError::from(error);
-            let advice = if error.to_string().contains("NOPERM") {
+            let advice = if error.to_string().to_ascii_uppercase().contains("NOPERM") {
                 "; without SCAN there is nothing to walk over: give the user +scan and ~*"
             } else {
                 ""

@@ -130,7 +130,13 @@ fn what_a_user_may_not_ask_is_named_and_done_without() {
     let denied: Vec<_> =
         report["walk"]["denied"].as_array().unwrap().iter().map(|one| one["command"].as_str().unwrap()).collect();
     assert!(denied.contains(&"OBJECT") && denied.contains(&"MEMORY"), "{denied:?}");
-    assert_eq!(family(&report, "user:{id:int}:logins")["count"], 12_000.0);
+    let users = family(&report, "user:{id:int}:logins");
+    assert_eq!((&users["count"], &users["advice"]), (&12_000.0.into(), &"fold".into()));
+    admin.call(&[b"ACL", b"SETUSER", b"part", b"on", b">secret", b"~user:*", b"+@all"]).unwrap();
+    let report = json(&[&server.url().replace("redis://", "redis://part:secret@")]);
+    let users = family(&report, "user:{id:int}:logins");
+    assert_eq!(users["advice"], "fold", "{users:#}");
+    assert_eq!(report["walk"]["denied"][0]["command"], "some keys");
     let (code, _, stderr) = run(&[&server.url().replace("redis://", "redis://reader:wrong@")]);
     assert!(code == Some(1) && stderr.contains("user"), "{stderr}");
 }

@@ -73,7 +73,7 @@ pub(super) fn few(keys: u64) -> String {
 }
 
 pub(super) fn less_growth(growth: f64) -> String {
-    format!("room for {growth} times the keys only: with room for more, buckets would have too few entries today")
+    format!("Room for {growth} times the keys only: with more, buckets would have too few entries today")
 }
 
 /// Why nothing is done.

@@ -19,6 +19,8 @@ use crate::sample::BlockSample;
 pub(crate) const SAMPLE_BYTES: usize = 3 << 20;
 /// With so many keys it is settled what a family's blocks are made of.
 const SETTLES_AT: usize = 32;
+/// Longer keys are counted, and never kept: no bucket would take their fields.
+const LONGEST_SAMPLED_KEY: usize = 2048;
 /// Examples kept, and how much of each.
 const EXAMPLES: usize = 4;
 const EXAMPLE_BYTES: usize = 80;
@@ -106,6 +108,9 @@ impl Summary {
             self.usage = (self.usage.0 + usage, self.usage.1 + bytes);
         }
         let key = &observation.key;
+        if key.len() > LONGEST_SAMPLED_KEY {
+            return;
+        }
         self.sample.offer(split.block(self.blocks, key), key, shape, observation.has_expiry);
         if !self.is_settled && self.sample.len() >= SETTLES_AT {
             self.is_settled = true;

@@ -57,7 +57,7 @@ fn decide(gathered: &Gathered, aims: &Aims) -> Family {
 /// What the file says of where it came from.
 fn heading(server: &Server, survey: &Survey, config: &PlanConfig) -> Heading {
     let mut lines = vec![format!(
-        "Planned by keyfold {} for {} from {} of {}, with room for {} times as many.",
+        "Planned by keyfold {} for {} from {} of {}; room to grow was asked for {} times as many.",
         env!("CARGO_PKG_VERSION"),
         server.version(),
         count(survey.seen),
