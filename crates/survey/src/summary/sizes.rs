@@ -116,9 +116,9 @@ mod tests {
         for size in 0..100_000 {
             all.add(size);
             if size % 2 == 0 {
-                even.add(size)
+                even.add(size);
             } else {
-                odd.add(size)
+                odd.add(size);
             };
         }
         odd.merge(even);
