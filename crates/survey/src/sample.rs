@@ -104,9 +104,12 @@ impl BlockSample {
 
     /// Takes in another sample of the same family, whose blocks are made of the same.
     pub fn merge(&mut self, other: Self) {
-        self.zeros = self.zeros.max(other.zeros);
-        self.zeros_within = self.zeros_within.max(other.zeros_within);
-        self.sift();
+        // A small sample is merged into a large one again and again, and seldom asks for more than that.
+        if other.zeros > self.zeros || other.zeros_within > self.zeros_within {
+            self.zeros = self.zeros.max(other.zeros);
+            self.zeros_within = self.zeros_within.max(other.zeros_within);
+            self.sift();
+        }
         for kept in other.kept {
             if self.wants(kept.block, &kept.sampled.key) {
                 self.push(kept);

@@ -29,6 +29,8 @@ const MANY_WORDS: usize = 16;
 const MANY_WORDS_BETWEEN: usize = 3;
 /// What is rarer than one in so many beside text is text, too.
 const RARE_WORD: u64 = 20;
+/// The same for a word that is one of two parts or more that vary.
+const RARE_PART: u64 = 8;
 /// The same for numbers and the like.
 const RARE_TYPE: u64 = 50;
 /// A shorter text that is rarer than one in so many beside the deeper one doesn't stand for it.
@@ -418,7 +420,7 @@ fn covers<L: Tally>(general: &Path<L>, path: &Path<L>) -> bool {
 }
 
 /// Whether a path is one of those that became the text of `general`, only more frequent: it has words where that has
-/// text, two texts at least in all, and holds alike.
+/// text, two texts at least in all, and is rare or holds alike.
 fn is_word_of<L: Tally>(general: &Path<L>, path: &Path<L>) -> bool {
     let mut words = 0;
     let same = general.steps.len() == path.steps.len()
@@ -428,7 +430,9 @@ fn is_word_of<L: Tally>(general: &Path<L>, path: &Path<L>) -> bool {
             one.delimiter == other.delimiter && (is_word || one.kind == other.kind)
         });
     let texts = general.steps.iter().filter(|step| step.kind == StepKind::Text).count();
-    same && texts > words && path.count <= general.count / 2 && general.tally.resembles(&path.tally)
+    let is_part = path.count <= general.count / RARE_PART
+        || path.count <= general.count / 2 && general.tally.resembles(&path.tally);
+    same && texts > words && is_part
 }
 
 /// Placeholders that only ever had one value are literals.

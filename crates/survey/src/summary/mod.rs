@@ -25,7 +25,7 @@ const LONGEST_SAMPLED_KEY: usize = 2048;
 const EXAMPLES: usize = 4;
 const EXAMPLE_BYTES: usize = 80;
 /// Sizes within this factor of each other are alike.
-const ALIKE: f64 = 2.5;
+const ALIKE: f64 = 3.0;
 
 /// A key that shows what a family is like.
 #[derive(Clone, Debug, PartialEq, Eq)]
