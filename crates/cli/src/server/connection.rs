@@ -86,6 +86,11 @@ impl Server {
         replies.map_err(|error| explain(&error, &self.address))
     }
 
+    /// What went wrong on the connection itself, and what to do where that is known.
+    pub(crate) fn explain(&self, error: &RedisError) -> anyhow::Error {
+        explain(error, &self.address)
+    }
+
     /// The connection itself, for what is more than one command.
     pub(crate) fn raw(&mut self) -> &mut Connection {
         &mut self.connection
