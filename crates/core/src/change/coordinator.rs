@@ -21,8 +21,9 @@ pub enum Course {
     Wait(u64),
     /// Send [`Coordinator::announce`].
     Announce(Announcement),
-    /// Send [`Coordinator::evict`], and where it is carried out have the server close the connections that are
-    /// named for this member; then ask again.
+    /// Send [`Coordinator::evict`]; where it is carried out have the server close every connection that is named
+    /// for this member; once it has, send [`Coordinator::remove`]; then ask again. A coordinator that dies in
+    /// between leaves a mark, for which the next one does all of it once more.
     Evict(LeaseView),
     /// Send [`Coordinator::activate`].
     Activate,
@@ -210,10 +211,20 @@ impl Coordinator {
         self.since_ms = self.seen.now_ms;
     }
 
-    /// Appends the atomic step that removes a member's lease; it has one reply, 1 where it was carried out.
+    /// Appends the atomic step that puts a mark in the place of a member's lease: from here on the member may
+    /// use no new connection. It has one reply, 1 where it was carried out.
     pub fn evict(&self, view: &LeaseView, wire: &mut Vec<u8>) {
         let mut step = CompareAndSet::default();
         step.check(&[b"HGET", LEASES_KEY, &view.member], Some(&view.text));
+        step.write(&[b"HSET", LEASES_KEY, &view.member, &view.mark()]);
+        step.send_with_text(wire);
+    }
+
+    /// Appends the atomic step that removes the mark, and with it the member, whose connections are closed by now.
+    /// It has one reply, 1 where it was carried out: otherwise the member has come back meanwhile.
+    pub fn remove(&self, view: &LeaseView, wire: &mut Vec<u8>) {
+        let mut step = CompareAndSet::default();
+        step.check(&[b"HGET", LEASES_KEY, &view.member], Some(&view.mark()));
         step.write(&[b"HDEL", LEASES_KEY, &view.member]);
         step.send_with_text(wire);
     }

@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use crate::layout::Epoch;
 
+/// How a lease's text begins while its member is being evicted.
+const EVICTED: &[u8] = b"evicted ";
+
 /// One try of one change to have all members stop at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt {
@@ -47,6 +50,14 @@ pub struct LeaseView {
     pub lease: Option<Lease>,
     /// The lease's bytes.
     pub text: Vec<u8>,
+}
+
+impl LeaseView {
+    /// What is written in a lease's place while its member is being evicted. No lease reads like that, and no two
+    /// leases of a member leave the same: each ends at another time.
+    pub(super) fn mark(&self) -> Vec<u8> {
+        if self.text.starts_with(EVICTED) { self.text.clone() } else { [EVICTED, &self.text].concat() }
+    }
 }
 
 /// What a coordinator wants of the members.
