@@ -21,9 +21,9 @@ pub enum Course {
     Wait(u64),
     /// Send [`Coordinator::announce`].
     Announce(Announcement),
-    /// Send [`Coordinator::evict`]; where it is carried out have the server close every connection that is named
-    /// for this member; once it has, send [`Coordinator::remove`]; then ask again. A coordinator that dies in
-    /// between leaves a mark, for which the next one does all of it once more.
+    /// Send [`Coordinator::evict`], and where it is carried out have the server close the connections that are
+    /// named for this member; only once they are closed, ask again. That comes twice for a member: its lease is
+    /// replaced by a mark first, and the mark is removed when its connections are known to be closed.
     Evict(LeaseView),
     /// Send [`Coordinator::activate`].
     Activate,
@@ -106,7 +106,7 @@ impl Coordinator {
         let mut leases = Vec::new();
         if let Some(Reply::Array(mut pairs)) = parts.next() {
             while let (Some(Reply::Bulk(member)), Some(Reply::Bulk(text))) = (pairs.next(), pairs.next()) {
-                leases.push(LeaseView { member: member.to_vec(), lease: parse(text), text: text.to_vec() });
+                leases.push(LeaseView::read(member, text));
             }
         }
         let mut bytes = || parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
@@ -211,21 +211,19 @@ impl Coordinator {
         self.since_ms = self.seen.now_ms;
     }
 
-    /// Appends the atomic step that puts a mark in the place of a member's lease: from here on the member may
-    /// use no new connection. It has one reply, 1 where it was carried out.
+    /// Appends the next atomic step of a member's eviction; it has one reply, 1 where it was carried out.
+    ///
+    /// The lease becomes a mark, so that a coordinator that dies before the member's connections are closed leaves
+    /// behind that they may not be; the next one begins with them again. Only a mark of its own is removed: before
+    /// it asked and saw that, it has had the connections closed.
     pub fn evict(&self, view: &LeaseView, wire: &mut Vec<u8>) {
+        let (field, mark_field) = (view.field(), view.mark_field());
         let mut step = CompareAndSet::default();
-        step.check(&[b"HGET", LEASES_KEY, &view.member], Some(&view.text));
-        step.write(&[b"HSET", LEASES_KEY, &view.member, &view.mark()]);
-        step.send_with_text(wire);
-    }
-
-    /// Appends the atomic step that removes the mark, and with it the member, whose connections are closed by now.
-    /// It has one reply, 1 where it was carried out: otherwise the member has come back meanwhile.
-    pub fn remove(&self, view: &LeaseView, wire: &mut Vec<u8>) {
-        let mut step = CompareAndSet::default();
-        step.check(&[b"HGET", LEASES_KEY, &view.member], Some(&view.mark()));
-        step.write(&[b"HDEL", LEASES_KEY, &view.member]);
+        step.check(&[b"HGET", LEASES_KEY, &field], Some(&view.text));
+        step.write(&[b"HDEL", LEASES_KEY, &field]);
+        if view.evicted_by != Some(self.change) {
+            step.write(&[b"HSET", LEASES_KEY, &mark_field, &view.mark(self.change)]);
+        }
         step.send_with_text(wire);
     }
 
@@ -237,7 +235,7 @@ impl Coordinator {
         step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
         step.check(&[b"HLEN", LEASES_KEY], Some(self.seen.leases.len().to_string().as_bytes()));
         for view in &self.seen.leases {
-            step.check(&[b"HGET", LEASES_KEY, &view.member], Some(&view.text));
+            step.check(&[b"HGET", LEASES_KEY, &view.field()], Some(&view.text));
         }
         step.write(&[b"SET", STORED_KEY, layout]);
         step.write(&[b"DEL", CHANGE_KEY]);

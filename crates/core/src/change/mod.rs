@@ -15,7 +15,7 @@
 //!           (asks every second) (every few ms) (begins no request)
 //! ```
 //!
-//! What holds, whoever dies, hangs or comes late (`crates/core/tests/move_model.rs` tries every order of steps):
+//! What holds, whoever dies, hangs or comes late (`crates/core/tests/move_model` tries every order of steps):
 //!
 //! - **No two epochs are served at once.** The layout is replaced by one atomic step that also checks that every
 //!   lease says *held*, by the very words that the coordinator has read. A member goes on by the old epoch only

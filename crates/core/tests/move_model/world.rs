@@ -42,20 +42,14 @@ pub(crate) struct Process {
     pub(crate) alive: bool,
 }
 
-/// How far an eviction is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Evicting {
-    Marked(LeaseView),
-    Killed(LeaseView),
-}
-
 /// A coordinator's process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Change {
     pub(crate) coordinator: Coordinator,
     /// It has asked since it did something.
     pub(crate) fresh: bool,
-    pub(crate) evicting: Option<Evicting>,
+    /// The member whose connections the server is to close.
+    pub(crate) evicting: Option<LeaseView>,
 }
 
 /// What is left of the bounds.
@@ -263,10 +257,9 @@ impl World {
         }
     }
 
-    /// What a member sees that names a connection and then asks for its lease: a mark is none.
+    /// What a member sees that names a connection and then asks for its lease.
     fn lease_is_there(&self, index: usize) -> bool {
-        let lease = self.server.leases.get(self.processes[index].member.id());
-        lease.is_some_and(|text| !text.starts_with(b"evicted "))
+        self.server.leases.contains_key(self.processes[index].member.id())
     }
 
     fn change_actions(&self, bounds: &Bounds, actions: &mut Vec<Action>) {
@@ -493,8 +486,7 @@ impl World {
         let Change { coordinator, evicting, .. } = self.change.as_ref()?;
         let mut wire = Vec::new();
         match (evicting, coordinator.decide()) {
-            (Some(Evicting::Marked(_)), _) => {}
-            (Some(Evicting::Killed(view)), _) => coordinator.remove(view, &mut wire),
+            (Some(_), _) => {}
             (None, Course::Announce(announcement)) => coordinator.announce(&announcement, &mut wire),
             (None, Course::Evict(view)) => coordinator.evict(&view, &mut wire),
             (None, Course::Activate) => coordinator.activate(&layout_text(self.server.epoch + 1), &mut wire),
@@ -511,18 +503,17 @@ impl World {
         let blind = fault == Some(Fault::BlindChange) && course == Course::Activate;
         let done = step.is_some_and(|wire| self.server.compare_and_set(&wire, blind));
         change.evicting = match (change.evicting.take(), course) {
-            (Some(Evicting::Marked(view)), _) => {
+            (Some(view), _) => {
                 if fault != Some(Fault::NoFence) {
                     self.close_connections(&view, fault);
                 }
-                Some(Evicting::Killed(view)).filter(|_| fault != Some(Fault::LateFence))
+                None
             }
-            (Some(Evicting::Killed(_)), _) => None,
             (None, Course::Evict(view)) if done => {
                 if fault == Some(Fault::LateFence) {
-                    self.server.leases.remove(&view.member);
+                    self.server.leases.retain(|_, text| !text.ends_with(&view.text));
                 }
-                Some(Evicting::Marked(view))
+                Some(view)
             }
             (None, Course::Announce(announcement)) => {
                 let reply: &[u8] = if done { b":1\r\n" } else { b":0\r\n" };
