@@ -132,9 +132,10 @@ impl Step {
             Self::MoverRead => match seen {
                 [_, None] => After::Moved,
                 [Some(_), Some(_)] => After::Left,
+                // What has expired when it is written has expired where it comes to lie.
                 [None, found] => After::Next(Self::MoverWrite(Plan {
                     seen,
-                    alive_until: alive_until(seen, now),
+                    alive_until: None,
                     after: alive(found, now),
                     answer: Answer::Did(true),
                 })),
@@ -144,7 +145,7 @@ impl Step {
                 if !blind && !plan.holds(seen, now, fault) {
                     return After::Next(Self::MoverRead);
                 }
-                places[new] = plan.after;
+                places[new] = if route.new == Place::Plain { alive(plan.after, now) } else { plan.after };
                 if let Some(old) = old {
                     places[old] = None;
                 }
