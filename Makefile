@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help test clients lint check servers demo demo-all bench memory-model fuzz command-table
+.PHONY: help test clients lint check servers demo demo-all bench memory-model model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -41,6 +41,9 @@ bench: ## measure memory, speed and idle connections on the servers at hand (ARG
 memory-model: ## compare the memory model with the servers at hand, and write docs/memory-model.md
 	@scripts/ensure-server
 	cargo run --release -p keyfold-testkit --bin memory-model -- $(ARGS)
+
+model: ## check the protocol of a move within wider bounds than the tests do
+	cargo test --release -p keyfold-core --test move_model -- --ignored --nocapture
 
 fuzz: ## run every fuzz target for a minute (TARGET=name for one of them, FUZZ_SECONDS=60)
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked

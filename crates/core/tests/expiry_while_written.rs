@@ -14,8 +14,7 @@ const NOW_MS: i64 = 1_763_000_000_000;
 fn run(server: &mut FakeServer, layout: &Layout, command: &str, then_ms: i64) -> Vec<u8> {
     let (stats, users) = (Stats::new(layout.namespaces().len()), Users::open());
     let info = ServerInfo { name: "redis".to_owned(), version: "7.0.15".to_owned() };
-    let mut env =
-        Env { now_ms: NOW_MS, nonces: &mut || 1, server: &info, layout, stats: &stats, users: &users };
+    let mut env = Env { now_ms: NOW_MS, nonces: &mut || 1, server: &info, layout, stats: &stats, users: &users };
     let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
     let (mut wire, mut answer) = (Vec::new(), Vec::new());
     let mut session = Session::new(Peer::default(), &env);

@@ -31,8 +31,7 @@ const fn moving(old: Place, new: Place) -> Route {
 /// Plain keys begin to be folded.
 pub(crate) const BEGIN: &[Route] = &[settled(Place::Plain), moving(Place::Plain, Place::Bucket)];
 /// Plain keys are folded.
-pub(crate) const FOLD: &[Route] =
-    &[settled(Place::Plain), moving(Place::Plain, Place::Bucket), settled(Place::Bucket)];
+pub(crate) const FOLD: &[Route] = &[settled(Place::Plain), moving(Place::Plain, Place::Bucket), settled(Place::Bucket)];
 /// Folded keys become plain.
 pub(crate) const UNFOLD: &[Route] =
     &[settled(Place::Bucket), moving(Place::Bucket, Place::Plain), settled(Place::Plain)];

@@ -4,9 +4,12 @@
 //! Members and coordinators are the core's own, down to the bytes of their atomic steps. What is tried, and what
 //! is broken on purpose to see that the model would notice, is in `bounds.rs`.
 
+mod acts;
 mod bounds;
 mod history;
 mod keys;
+mod properties;
+mod runs;
 mod server;
 mod world;
 
@@ -41,6 +44,3 @@ impl Model for Moving {
         properties::all(&self.0)
     }
 }
-
-mod properties;
-mod runs;

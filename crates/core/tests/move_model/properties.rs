@@ -14,7 +14,9 @@ pub(crate) const ONE_EPOCH: &str = "what is under way goes by the layout in forc
 pub(crate) const NONE_LATE: &str = "who can reach the server serves the layout in force";
 pub(crate) const SETTLED: &str = "what is settled is in its place";
 
-const ALWAYS: [(&str, fn(&Moving, &World) -> bool); 6] = [
+type Condition = fn(&Moving, &World) -> bool;
+
+const ALWAYS: [(&str, Condition); 6] = [
     (LINEARIZABLE, |_, world| world.history.is_linearizable()),
     (KEPT, |_, world| {
         let held = world.places.iter().find_map(|held| *held);
@@ -34,13 +36,13 @@ const ALWAYS: [(&str, fn(&Moving, &World) -> bool); 6] = [
 ];
 
 fn is_over(model: &Moving, world: &World) -> bool {
-    world.server.epoch as usize == model.0.route.len()
+    usize::try_from(world.server.epoch) == Ok(model.0.route.len())
 }
 
 /// All properties that can be seen within these bounds.
 pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Moving>> {
     let mut all: Vec<_> = ALWAYS.iter().map(|(name, condition)| Property::always(name, *condition)).collect();
-    let mut reach = |name, condition: fn(&Moving, &World) -> bool| all.push(Property::sometimes(name, condition));
+    let mut reach = |name, condition: Condition| all.push(Property::sometimes(name, condition));
     reach("the move ends, and everybody serves its end", |model, world| {
         let count = world.processes.len();
         is_over(model, world) && (0..count).all(|index| world.serves(index) == Some(world.server.epoch))
