@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help test clients lint check servers demo demo-all bench memory-model analyze-stream fuzz command-table
+.PHONY: help test clients lint check servers demo demo-all bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -44,6 +44,8 @@ memory-model: ## compare the memory model with the servers at hand, and write do
 
 analyze-stream: ## survey 100 million generated keys, and hold the resident size below 200 MB
 	cargo test --release -p keyfold-survey --test stream -- --ignored --nocapture
+model: ## check the protocol of a move within wider bounds than the tests do
+	cargo test --release -p keyfold-core --test move_model -- --ignored --nocapture
 
 fuzz: ## run every fuzz target for a minute (TARGET=name for one of them, FUZZ_SECONDS=60)
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked

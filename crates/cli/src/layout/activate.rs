@@ -85,7 +85,9 @@ fn evict(server: &mut Server, coordinator: &Coordinator, view: &LeaseView) -> an
         return Ok(());
     }
     let who = view.lease.as_ref().map_or_else(|| view.member.escape_ascii().to_string(), |lease| lease.who.clone());
-    tracing::warn!(%who, "a keyfold process was not heard of for the time of its lease; closing its connections");
+    if view.evicted_by.is_none() {
+        tracing::warn!(%who, "a keyfold process was not heard of for the time of its lease; closing its connections");
+    }
     let name = format!("name=keyfold:{}", view.member.escape_ascii());
     let clients: String = server
         .ask(redis::cmd("CLIENT").arg("LIST"))
