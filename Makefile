@@ -32,7 +32,7 @@ demo: ## fold data before your eyes (DATA=file for your own)
 
 demo-all: ## fold every *.jsonl.gz of a directory (DIR=directory)
 	@scripts/ensure-server
-	cargo run --release -p keyfold -- demo $(foreach file,$(sort $(wildcard $(DIR)/*.jsonl.gz)),--data $(file))
+	cargo run --release -p keyfold -- demo --measure $(foreach file,$(sort $(wildcard $(DIR)/*.jsonl.gz)),--data $(file))
 
 bench: ## measure memory, speed and idle connections on the servers at hand (ARGS='memory --server valkey')
 	@scripts/ensure-server
@@ -44,6 +44,7 @@ memory-model: ## compare the memory model with the servers at hand, and write do
 
 analyze-stream: ## survey 100 million generated keys, and hold the resident size below 200 MB
 	cargo test --release -p keyfold-survey --test stream -- --ignored --nocapture
+
 model: ## check the protocol of a move within wider bounds than the tests do
 	cargo test --release -p keyfold-core --test move_model -- --ignored --nocapture
 

@@ -49,6 +49,11 @@ impl Page {
         self.body.push(html! { p { (text) } });
     }
 
+    /// Text as a terminal shows it.
+    pub(crate) fn preformatted(&mut self, text: &str) {
+        self.body.push(html! { div.scroll { pre { (text.trim_end()) } } });
+    }
+
     /// Names with their values, for the few numbers that matter most.
     pub(crate) fn figures(&mut self, figures: &[(&str, String)]) {
         self.body.push(html! {
