@@ -1,8 +1,8 @@
 //! A layout's change while clients go on: leases, the barrier, and who may serve what.
 //!
-//! Every proxy is a *member*: it holds a lease in the server that says which epoch it serves. A *coordinator*
-//! changes the layout. It announces the change, waits until all members have stopped, and only then replaces the
-//! layout; the members go on by the new one. Clients wait for some milliseconds.
+//! Every proxy is a *member*, and so is whoever runs a mover: it holds a lease in the server that says which epoch
+//! it serves. A *coordinator* changes the layout. It announces the change, waits until all members have stopped,
+//! and only then replaces the layout; the members go on by the new one. Clients wait for some milliseconds.
 //!
 //! ```text
 //! keyfold:leases  (hash)     member ─▶ "{epoch} using|ready|held {change} {attempt} {until_ms} {who}"

@@ -106,8 +106,12 @@ impl World {
 
     /// A member that waits for what is under way has stopped once nothing is.
     fn stop_if_idle(&mut self, index: usize, fault: Option<Fault>) {
-        let forgets = fault == Some(Fault::ForgottenConnections);
-        let busy = self.flights.iter().any(|flight| flight.member == index && !(forgets && flight.orphan));
+        let counts = |flight: &Flight| match fault {
+            Some(Fault::ForgottenConnections) => !flight.orphan,
+            Some(Fault::FreeMover) => flight.who != Who::Mover,
+            _ => true,
+        };
+        let busy = self.flights.iter().any(|flight| flight.member == index && counts(flight));
         let process = &mut self.processes[index];
         if process.alive && process.holding && !busy {
             process.member.stopped();

@@ -63,6 +63,8 @@ pub(crate) enum Fault {
     BlindChange,
     /// The mover doesn't look whether the old place still holds what it read.
     BlindMover,
+    /// The mover holds no lease: nobody waits for its steps when the layout is replaced.
+    FreeMover,
     /// DEL removes what is in the new place only.
     HalfDelete,
     /// A value that has expired since it was read is written back.
