@@ -19,6 +19,7 @@ use crate::moving::survey::{self, Survey};
 use crate::print::number::{count, plural, tenths};
 use crate::print::table::{self, Align};
 use crate::records::pace::Pace;
+use crate::server::connection::WRITER;
 use crate::server::{Server, listpack};
 
 /// Some keys stay in their old places.
@@ -30,6 +31,7 @@ const OWN_KEYS: [&[u8]; 3] = [STORED_KEY, b"keyfold:sweep", b"keyfold:wait"];
 pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     let mut server = Server::connect(&config.target)?;
+    server.set_name(WRITER);
     let before = stored::read(&mut server)?;
     let planned = plan(config, before.as_ref())?;
     if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {

@@ -201,7 +201,7 @@ impl Walk<'_, '_> {
                         own.push((name.to_vec(), key, *moving));
                     }
                 }
-                Physical::Bucket(namespace) if is_old(self.layout, namespace, name) => {
+                Physical::Bucket(namespace) if self.layout.is_former_place(namespace, name) => {
                     buckets.push((namespace, name.to_vec()));
                 }
                 _ => {}
@@ -360,9 +360,4 @@ fn sampled_by(key: &[u8], new: Option<&Place>) -> u128 {
         Some(place) if place.kind == PlaceKind::Bucket => digest::name(&place.physical),
         _ => digest::name(key),
     }
-}
-
-fn is_old(layout: &Layout, namespace: NamespaceIndex, physical: &[u8]) -> bool {
-    let former = layout.namespace(namespace).former.as_ref();
-    former.is_some_and(|former| Some(former.id) == Layout::id_in(physical))
 }

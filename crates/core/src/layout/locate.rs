@@ -145,6 +145,12 @@ impl Layout {
         }
     }
 
+    /// Whether a physical name of `namespace` is one of the places that its keys had before, while it is moved.
+    pub fn is_former_place(&self, namespace: NamespaceIndex, physical: &[u8]) -> bool {
+        let former = self.namespace(namespace).former.as_ref();
+        former.is_some_and(|former| former.placement != Placement::Plain && Some(former.id) == Self::id_in(physical))
+    }
+
     /// The logical key at `field` of the bucket `physical`, or of the zipped name where `field` is empty;
     /// none where no key of this namespace lies there.
     pub fn key_of(&self, namespace: NamespaceIndex, physical: &[u8], field: &[u8]) -> Option<Vec<u8>> {
