@@ -59,7 +59,7 @@ pub(crate) fn survey(
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
-    let model = model_of(server)?;
+    let model = model_of(server, layout)?;
     let databases = crate::layout::keys::databases(server)?;
     let all: u64 = databases.iter().map(|(_, keys)| keys).sum();
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
@@ -90,8 +90,9 @@ pub(crate) fn survey(
     Ok(Survey { families, used_bytes, after_bytes })
 }
 
-/// The memory model of this server, its settings included.
-pub(crate) fn model_of(server: &mut Server) -> anyhow::Result<Model> {
+/// The memory model of this server, its settings included. They are taken to be what the layout needs, at the
+/// least: without that nothing is moved.
+fn model_of(server: &mut Server, layout: &Layout) -> anyhow::Result<Model> {
     let info: String = server.ask(redis::cmd("INFO").arg("server"))?;
     let kind = memory::Server::from_info(&info).context("the server doesn't say which it is")?;
     let mut model = Model::for_server(kind);
@@ -103,6 +104,9 @@ pub(crate) fn model_of(server: &mut Server) -> anyhow::Result<Model> {
     let mut limits = memory::Limits::default();
     limits.hash_entries = entries.unwrap_or(limits.hash_entries);
     limits.hash_value_bytes = value.unwrap_or(limits.hash_value_bytes);
+    let (entries, value) = crate::server::listpack::least(layout);
+    limits.hash_entries = limits.hash_entries.max(entries);
+    limits.hash_value_bytes = limits.hash_value_bytes.max(value);
     Ok(model.with_limits(limits))
 }
 

@@ -80,6 +80,13 @@ pub(crate) fn shortfalls(server: &mut Server, layout: &Layout, assumed: &[(Strin
     needs(layout).into_iter().filter_map(check).collect()
 }
 
+/// What `layout` needs of hash-max-listpack-entries and -value; 0 where it needs nothing.
+pub(crate) fn least(layout: &Layout) -> (u64, u64) {
+    let needs = needs(layout);
+    let of = |setting| needs.iter().filter(|need| need.setting == setting).map(|need| need.least).max().unwrap_or(0);
+    (of(ENTRIES), of(VALUE))
+}
+
 /// The server's hash-max-listpack-entries and -value, where it tells.
 pub(crate) fn limits(server: &mut Server) -> (Option<u64>, Option<u64>) {
     (read(server, ENTRIES).1, read(server, VALUE).1)
