@@ -307,7 +307,17 @@ impl Keeper {
 /// epoch before goes on.
 fn epoch_to_serve(now: &Folding, text: Option<&[u8]>, serving: bool, refused: &mut Option<Vec<u8>>) -> Epoch {
     let epoch = now.layout.epoch();
-    let Some(bytes) = text else { return epoch };
+    let Some(bytes) = text else {
+        if serving && !now.layout.is_empty() && refused.as_deref() != Some(b"") {
+            tracing::error!(
+                %epoch,
+                "the layout in the server is gone, and keys are still folded by it here; put it back with `keyfold \
+                 layout push`, or another keyfold will not find them"
+            );
+            *refused = Some(Vec::new());
+        }
+        return epoch;
+    };
     let parsed = std::str::from_utf8(bytes).map_err(|error| error.to_string()).and_then(|text| {
         if text == now.layout.to_stored() {
             return Ok(epoch);
