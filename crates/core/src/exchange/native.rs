@@ -6,6 +6,7 @@
 //! | SET, SETEX, PSETEX | HSET | where values spill, with HGET in MULTI, so that the old one is retired |
 //! | SETNX, SET NX | HSETNX | a field that is there may have expired: worked out |
 //! | INCR, DECR, INCRBY, DECRBY | HINCRBY | a frame is no integer for the server: worked out |
+//! | SET, SETEX, PSETEX of a key that is being moved | HSET or SET, and UNLINK, in MULTI | where the old place is a bucket, or values spill: worked out |
 //! | MSET | HSET a bucket, in MULTI | |
 //! | DEL, UNLINK | HMGET and HDEL a bucket, in MULTI | spilled values are retired |
 
@@ -181,6 +182,37 @@ pub(crate) fn set_many(env: &mut Env<'_>, pairs: &[&[u8]], wire: &mut Vec<u8>) -
         args.extend(fields.iter().map(Vec::as_slice));
         commands.push(&args);
     }
+    Some(Batch::send_atomic(&commands, wire))
+}
+
+/// An unconditional SET of a key that lies in one of two places, whatever is there: the new place is written and
+/// the old one cleared in one atomic group. None where the command isn't as simple, or something may be spilled.
+pub(crate) fn set_moving(env: &mut Env<'_>, name: &str, args: &[&[u8]], wire: &mut Vec<u8>) -> Option<Batch> {
+    let set = SimpleSet::read(name, args, env.now_ms).filter(|set| !set.if_absent)?;
+    let key = Key::locate(env.layout, args[1]);
+    let [new, old] = key.spots() else { return None };
+    // What an old bucket points to must be retired, and so has to be read.
+    if old.bucket().is_some() || env.stats.namespace(key.place()?.namespace).has_spilled() {
+        return None;
+    }
+    let mut commands = Commands::default();
+    match new.bucket() {
+        Some(place) => {
+            if set.value.len() > env.layout.namespace(place.namespace).value_limit.saturating_sub(9) {
+                // It may have to be spilled.
+                return None;
+            }
+            let stored = store::encode_field(env, place, &key.logical, set.value, set.expires_at_ms);
+            commands.push(&[b"HSET", &place.physical, &place.field, &stored.field]);
+        }
+        None => {
+            commands.push(&[b"SET", key.physical(), set.value]);
+            if let Some(at) = set.expires_at_ms {
+                commands.push(&[b"PEXPIREAT", key.physical(), at.to_string().as_bytes()]);
+            }
+        }
+    }
+    commands.push(&[b"UNLINK", old.physical(&key.logical)]);
     Some(Batch::send_atomic(&commands, wire))
 }
 

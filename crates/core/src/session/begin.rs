@@ -92,7 +92,11 @@ impl Session {
                 sent(Kind::PassOn, 1, false)
             }
             Route::Many { name, run, keys, write } => self.begin_many(name, *run, keys, *write, args, env, io),
-            Route::Moving { run, keys, write } => {
+            Route::Moving { name, run, keys, write } => {
+                if let Some(batch) = native::set_moving(env, name, args, io.wire) {
+                    let replies = batch.left();
+                    return sent(Kind::SetMany(batch), replies, false);
+                }
                 let (work, replies) = Work::start(*run, args, keys.iter().copied(), protocol, env, io.wire);
                 sent(Kind::Work(Box::new(work)), replies, *write)
             }

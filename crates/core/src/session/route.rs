@@ -42,6 +42,7 @@ pub(crate) enum Route {
     },
     /// The same where one of the keys lies in one of two places.
     Moving {
+        name: &'static str,
         run: Run,
         keys: SmallVec<[usize; 4]>,
         write: bool,
@@ -491,14 +492,14 @@ impl Places {
 }
 
 /// A string command of whose keys one lies in one of two places: it is worked out, whatever it is.
-fn route_moving(command: &Command, run: Run, args: &[&[u8]], keys: &Keys, write: bool) -> Route {
+fn route_moving(command: &'static Command, run: Run, args: &[&[u8]], keys: &Keys, write: bool) -> Route {
     if command.name == "copy" && args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(b"db")) {
         let key = printable(args[1]);
         return Route::Error(format!(
             "ERR keyfold: COPY to another database waits until the keys of '{key}' or its copy have been moved; try again later"
         ));
     }
-    Route::Moving { run, keys: keys.iter().map(|key| key.index).collect(), write }
+    Route::Moving { name: command.name, run, keys: keys.iter().map(|key| key.index).collect(), write }
 }
 
 /// Commands of another type that only change what is there.
