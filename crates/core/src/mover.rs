@@ -17,7 +17,7 @@ use std::mem;
 
 use crate::exchange::load::{Key, Load, Loading};
 use crate::exchange::{CompareAndSet, Env, store};
-use crate::layout::{Layout, Located, NamespaceIndex, Physical};
+use crate::layout::{Located, NamespaceIndex, Physical};
 use crate::resp::{Reply, write_command};
 use crate::string::{Entry, Held};
 
@@ -203,8 +203,10 @@ impl Mover {
                         self.keys.push(name.to_vec());
                     }
                 }
-                Physical::Zipped { namespace, key } if is_old(env.layout, namespace, name) => self.keys.push(key),
-                Physical::Bucket(namespace) if is_old(env.layout, namespace, name) => {
+                Physical::Zipped { namespace, key } if env.layout.is_former_place(namespace, name) => {
+                    self.keys.push(key)
+                }
+                Physical::Bucket(namespace) if env.layout.is_former_place(namespace, name) => {
                     self.buckets.push((namespace, name.to_vec()));
                 }
                 _ => {}
@@ -268,7 +270,8 @@ impl Mover {
             return Ok(());
         }
         self.moved.found += 1;
-        if new.is_stored() {
+        // The same in both: a server refused the second half of a step, and says so each time; the first stays.
+        if new.is_stored() && !key.holds_the_same_everywhere() {
             self.leave(&key.logical, Left::InBoth);
             return Ok(());
         }
@@ -314,12 +317,6 @@ impl Mover {
             self.moved.left.push((key.to_vec(), why));
         }
     }
-}
-
-/// Whether a physical name is of the old places of its namespace.
-fn is_old(layout: &Layout, namespace: NamespaceIndex, physical: &[u8]) -> bool {
-    let former = layout.namespace(namespace).former.as_ref();
-    former.is_some_and(|former| Some(former.id) == Layout::id_in(physical))
 }
 
 fn parse(raw: &[u8]) -> Result<Reply<'_>, String> {

@@ -65,7 +65,8 @@ pub(crate) fn survey(
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
     let mut families = BTreeMap::new();
     let mut change = Change::default();
-    for &(database, keys) in &databases {
+    let is_any_moving = layout.moving().next().is_some();
+    for &(database, keys) in databases.iter().filter(|_| is_any_moving) {
         server.select(database)?;
         let mut walk = Walk {
             server,
@@ -201,7 +202,7 @@ impl Walk<'_, '_> {
                         own.push((name.to_vec(), key, *moving));
                     }
                 }
-                Physical::Bucket(namespace) if is_old(self.layout, namespace, name) => {
+                Physical::Bucket(namespace) if self.layout.is_former_place(namespace, name) => {
                     buckets.push((namespace, name.to_vec()));
                 }
                 _ => {}
@@ -360,9 +361,4 @@ fn sampled_by(key: &[u8], new: Option<&Place>) -> u128 {
         Some(place) if place.kind == PlaceKind::Bucket => digest::name(&place.physical),
         _ => digest::name(key),
     }
-}
-
-fn is_old(layout: &Layout, namespace: NamespaceIndex, physical: &[u8]) -> bool {
-    let former = layout.namespace(namespace).former.as_ref();
-    former.is_some_and(|former| Some(former.id) == Layout::id_in(physical))
 }

@@ -145,6 +145,12 @@ impl Layout {
         }
     }
 
+    /// Whether a physical name of `namespace` is one of the places that its keys had before, while it is moved.
+    pub fn is_former_place(&self, namespace: NamespaceIndex, physical: &[u8]) -> bool {
+        let former = self.namespace(namespace).former.as_ref();
+        former.is_some_and(|former| former.placement != Placement::Plain && Some(former.id) == Self::id_in(physical))
+    }
+
     /// The logical key at `field` of the bucket `physical`, or of the zipped name where `field` is empty;
     /// none where no key of this namespace lies there.
     pub fn key_of(&self, namespace: NamespaceIndex, physical: &[u8], field: &[u8]) -> Option<Vec<u8>> {
@@ -164,14 +170,14 @@ impl Layout {
         found.then_some(key)
     }
 
-    /// The namespace that has this number, or had it before it began to move, and the rule that goes with it.
+    /// The namespace that has this number, or had it before it began to move, and the rule that goes with it. A
+    /// namespace may have one number on both sides, where one of them is plain: no name with a number is of that.
     fn find_rules(&self, id: NamespaceId) -> Option<(NamespaceIndex, &Placement)> {
         self.iter().find_map(|(index, namespace)| {
-            if namespace.id == id {
-                return Some((index, &namespace.placement));
-            }
-            let former = namespace.former.as_ref().filter(|former| former.id == id)?;
-            Some((index, &former.placement))
+            let former = namespace.former.as_ref().filter(|former| former.id == id).map(|former| &former.placement);
+            let own = (namespace.id == id).then_some(&namespace.placement);
+            let rules = own.filter(|own| **own != Placement::Plain).or(former).or(own)?;
+            Some((index, rules))
         })
     }
 
