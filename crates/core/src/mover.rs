@@ -270,7 +270,8 @@ impl Mover {
             return Ok(());
         }
         self.moved.found += 1;
-        if new.is_stored() {
+        // The same in both: a server refused the second half of a step, and says so each time; the first stays.
+        if new.is_stored() && !key.holds_the_same_everywhere() {
             self.leave(&key.logical, Left::InBoth);
             return Ok(());
         }

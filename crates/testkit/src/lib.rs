@@ -12,11 +12,13 @@
 //! | [`conformance`] | scripted conversations of every command, run on both |
 //! | [`differential`] | random ones, shrunk where they differ |
 //! | [`model`] | a fake server and a naive model: folding compared without any server |
+//! | [`load`] | clients that know what every answer must be, whatever dies meanwhile |
 //! | [`memory`] | the core's memory model against real servers |
 //! | [`random`] | choices that a seed repeats |
 pub mod compare;
 pub mod conformance;
 pub mod differential;
+pub mod load;
 pub mod memory;
 pub mod model;
 pub mod random;

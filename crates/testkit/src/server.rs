@@ -60,6 +60,7 @@ pub struct Server {
     port: u16,
     unix_socket: PathBuf,
     dir: TempDir,
+    args: Vec<String>,
 }
 
 impl Server {
@@ -83,25 +84,46 @@ impl Server {
         let system = |source| StartError::System { name: binary.name(), source };
         let dir = tempfile::Builder::new().prefix("keyfold-").tempdir().map_err(system)?;
         let port = free_port().map_err(system)?;
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let child = Self::spawn(binary, dir.path(), port, &args).map_err(system)?;
         let unix_socket = dir.path().join("socket");
-        let child = Command::new(binary.path())
+        let mut server = Self { binary: binary.clone(), child, port, unix_socket, dir, args };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    fn spawn(binary: &Binary, dir: &Path, port: u16, args: &[String]) -> io::Result<Child> {
+        Command::new(binary.path())
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
             .arg("--unixsocket")
-            .arg(&unix_socket)
+            .arg(dir.join("socket"))
             .arg("--dir")
-            .arg(dir.path())
+            .arg(dir)
             .arg("--logfile")
-            .arg(dir.path().join("log"))
+            .arg(dir.join("log"))
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(system)?;
-        let mut server = Self { binary: binary.clone(), child, port, unix_socket, dir };
-        server.wait_until_ready()?;
-        Ok(server)
+    }
+
+    /// Kills it with no time to save anything, and waits until it is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it once more after [`Self::kill`]: the same port, directory and arguments, and what it had written
+    /// there.
+    ///
+    /// # Errors
+    /// Where it does not start; the error carries the server's log.
+    pub fn restart(&mut self) -> Result<(), StartError> {
+        let system = |source| StartError::System { name: self.binary.name(), source };
+        self.child = Self::spawn(&self.binary, self.dir.path(), self.port, &self.args).map_err(system)?;
+        self.wait_until_ready()
     }
 
     /// Asks over the unix socket: nobody else can be behind it, as could be behind the port.
@@ -184,9 +206,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only where it has ended already, and then there is nothing left to do.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Fails only where it has ended already, and then there is nothing left to do.
+        self.kill();
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::server::Server;
@@ -48,16 +49,39 @@ impl Subject {
     /// # Errors
     /// Where it does not come to listen.
     pub fn start(server: &Server, layout: &str) -> Result<Self, SubjectError> {
+        Self::launch(server, Some(layout), "127.0.0.1:0")
+    }
+
+    /// The same with the layout that the server holds, or none.
+    ///
+    /// # Errors
+    /// Where it does not come to listen.
+    pub fn beside(server: &Server) -> Result<Self, SubjectError> {
+        Self::launch(server, None, "127.0.0.1:0")
+    }
+
+    /// The same at an address that another one had, so that its clients find it.
+    ///
+    /// # Errors
+    /// Where it does not come to listen.
+    pub fn beside_at(server: &Server, address: SocketAddr) -> Result<Self, SubjectError> {
+        Self::launch(server, None, &address.to_string())
+    }
+
+    fn launch(server: &Server, layout: Option<&str>, listen: &str) -> Result<Self, SubjectError> {
         let program = program();
         if !program.is_file() {
             return Err(SubjectError::Missing(program));
         }
         let dir = tempfile::Builder::new().prefix("keyfold-").tempdir()?;
-        let layout_file = dir.path().join("layout.toml");
-        fs::write(&layout_file, layout)?;
-        let mut child = Command::new(&program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--upstream", &server.url(), "--layout"])
-            .arg(&layout_file)
+        let mut command = Command::new(&program);
+        command.args(["serve", "--listen", listen, "--upstream", &server.url()]);
+        if let Some(layout) = layout {
+            let layout_file = dir.path().join("layout.toml");
+            fs::write(&layout_file, layout)?;
+            command.arg("--layout").arg(&layout_file);
+        }
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(fs::File::create(dir.path().join("log"))?)
@@ -87,6 +111,28 @@ impl Subject {
         self.child.id()
     }
 
+    /// Kills it with no time to say goodbye, and waits until it is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Stops it where it is, as a machine that hangs would.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn hang(&self) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::STOP)?)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn wake(&self) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
+    }
+
     /// What it wrote to stderr so far.
     pub fn log(&self) -> String {
         let log = fs::read(self.dir.path().join("log")).unwrap_or_default();
@@ -96,9 +142,8 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // Both fail only where it has ended already, and then there is nothing left to do.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Fails only where it has ended already, and then there is nothing left to do.
+        self.kill();
     }
 }
 
@@ -123,8 +168,8 @@ fn ready_address(stdout: impl Read + Send + 'static) -> Result<SocketAddr, Strin
     Err(printed)
 }
 
-/// KEYFOLD_BIN, or `keyfold` beside the directory that tests run from.
-fn program() -> PathBuf {
+/// The program: the one that KEYFOLD_BIN names, or `keyfold` beside the directory that tests run from.
+pub fn program() -> PathBuf {
     if let Some(program) = env::var_os("KEYFOLD_BIN") {
         return PathBuf::from(program);
     }

@@ -13,8 +13,10 @@ use super::interrupt::Interrupt;
 use crate::config::fold::{Direction, Fold, check_names};
 use crate::layout::activate::activate;
 use crate::layout::stored::{self, Stored};
+use crate::moving::both;
 use crate::moving::checks::{self, Checks};
 use crate::moving::drive::{self, Driven};
+use crate::moving::leftovers;
 use crate::moving::survey::{self, Survey};
 use crate::print::number::{count, plural, tenths};
 use crate::print::table::{self, Align};
@@ -30,17 +32,26 @@ const OWN_KEYS: [&[u8]; 3] = [STORED_KEY, b"keyfold:sweep", b"keyfold:wait"];
 
 pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
+    match look_and_move(config, &interrupt, out) {
+        // The signal may have broken off a read, which then says that the server is lost.
+        Err(_) if interrupt.wanted() => {
+            bail!("interrupted; what has been moved stays moved, and all keys are reachable. Run it again to go on")
+        }
+        result => result,
+    }
+}
+
+fn look_and_move(config: &Fold, interrupt: &Interrupt, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let mut server = Server::connect(&config.target)?;
     server.set_name(WRITER);
     let before = stored::read(&mut server)?;
-    let planned = plan(config, before.as_ref())?;
+    let mut pace = Pace::new(config.max_ops);
+    let (planned, survey) = look(config, &mut server, before.as_ref(), &mut pace, interrupt)?;
     if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {
         writeln!(out, "{}", nothing_to_do(config))?;
         clean(config, &mut server, &planned.layout, out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut pace = Pace::new(config.max_ops);
-    let survey = survey::survey(&mut server, &planned.layout, &mut pace, &interrupt)?;
     if let Direction::Fold { raise_limits: true, .. } = &config.direction
         && !config.dry_run
     {
@@ -48,7 +59,8 @@ pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode
             writeln!(out, "set {setting} on the server; write it into its configuration too")?;
         }
     }
-    let checks = checks::check(&mut server, &planned.layout, &survey, &config.assumed)?;
+    let mut checks = checks::check(&mut server, &planned.layout, &survey, &config.assumed)?;
+    checks.obstacles.extend(both::check(&mut server, before.as_ref().map(|stored| &stored.layout), &planned.layout)?);
     if !config.json {
         show_plan(&planned, &survey, &checks, out)?;
     }
@@ -65,7 +77,7 @@ pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let done = carry_out(&mut server, before.as_ref(), &planned, &survey, &mut pace, &interrupt)?;
+    let done = carry_out(&mut server, before.as_ref(), &planned, &survey, &mut pace, interrupt)?;
     report(config, &planned, &survey, &done, out)?;
     if done.driven.left.left_count == 0 && done.stragglers == 0 {
         clean(config, &mut server, &done.layout, out)?;
@@ -85,9 +97,31 @@ struct Done {
     used_bytes: u64,
 }
 
-fn plan(config: &Fold, before: Option<&Stored>) -> anyhow::Result<Move> {
+/// Plans, and looks at the keys that are to be moved. Namespaces that have been folded are opened again where keys
+/// lie under their own names, past keyfold.
+fn look(
+    config: &Fold,
+    server: &mut Server,
+    before: Option<&Stored>,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(Move, Survey)> {
     let empty = Layout::default();
     let layout = before.map_or(&empty, |stored| &stored.layout);
+    let planned = plan(config, layout)?;
+    let settled = match &config.direction {
+        Direction::Fold { file, .. } => planned.layout.settled_in(file),
+        Direction::Unfold { .. } => Vec::new(),
+    };
+    let all = planned.clone().reopen(layout, &settled);
+    let mut survey = survey::survey(server, &all.layout, pace, interrupt)?;
+    survey.families.retain(|_, family| family.keys + family.other_keys > 0);
+    let hidden: Vec<NamespaceId> = survey.families.keys().map(|index| all.layout.namespaces()[*index].id).collect();
+    let reopened: Vec<NamespaceId> = settled.into_iter().filter(|id| hidden.contains(id)).collect();
+    Ok((planned.reopen(layout, &reopened), survey))
+}
+
+fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
     match &config.direction {
         Direction::Fold { file, .. } => Ok(layout.plan_fold(file)?),
         Direction::Unfold { .. } => {
@@ -145,6 +179,9 @@ fn carry_out(
         // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
         let late = survey::survey(server, &planned.layout, pace, interrupt)?;
         done.stragglers = late.keys();
+        if done.stragglers == 0 {
+            leftovers::remove(server, &planned.layout)?;
+        }
         (done.layout, done.settled) = (settled, true);
     }
     done.used_bytes = server.used_memory()?;
@@ -308,7 +345,9 @@ fn explain(why: &Left) -> String {
     match why {
         Left::OtherType(kind) => format!("it is a {kind}; rename or remove it"),
         Left::InBoth => {
-            "somebody wrote it past keyfold; clients see the value in the new place. Remove the other one".to_owned()
+            "somebody wrote it past keyfold; clients see the value in the new place. DEL the key on the server itself, \
+             not through keyfold, to remove the other one"
+                .to_owned()
         }
         Left::Damaged(why) => format!("{why}; see keyfold verify"),
     }

@@ -6,7 +6,9 @@
 //! Everything up to the first change of the layout only looks. From there on each step may be broken off and done
 //! again: what has been moved stays moved, and every key is found where it lies.
 
+pub(crate) mod both;
 pub(crate) mod checks;
 pub(crate) mod drive;
+pub(crate) mod leftovers;
 mod overhead;
 pub(crate) mod survey;

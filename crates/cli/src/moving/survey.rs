@@ -65,7 +65,8 @@ pub(crate) fn survey(
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
     let mut families = BTreeMap::new();
     let mut change = Change::default();
-    for &(database, keys) in &databases {
+    let is_any_moving = layout.moving().next().is_some();
+    for &(database, keys) in databases.iter().filter(|_| is_any_moving) {
         server.select(database)?;
         let mut walk = Walk {
             server,

@@ -182,6 +182,13 @@ impl Key {
         }
     }
 
+    /// Whether all spots that hold anything hold the same string.
+    pub(crate) fn holds_the_same_everywhere(&self) -> bool {
+        let mut held = self.spots.iter().filter(|spot| spot.is_stored()).map(|spot| spot.held(&self.logical));
+        let first = held.next();
+        matches!(first, Some(Ok(Held::String(_)))) && held.all(|other| Some(other) == first)
+    }
+
     /// When the bucket's value expires, where it does.
     pub(crate) fn field_expires_at_ms(&self) -> Option<i64> {
         self.spots.iter().find_map(|spot| {

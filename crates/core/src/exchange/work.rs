@@ -7,8 +7,8 @@ use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, script, store};
-use crate::resp::{Answer, Protocol, Reply};
-use crate::string::{self, Ask, Call, Run, Space, finish};
+use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::string::{self, Ask, Call, Halt, Run, Space, finish};
 
 /// How often a command is worked out again before it gives up. Every conflict is another client's success,
 /// so that only a storm on one key gets here.
@@ -30,7 +30,12 @@ pub(crate) struct Work {
 enum Phase {
     Loading,
     Asking(Batch),
-    Writing { writes: CompareAndSet, answer: Vec<u8> },
+    Writing {
+        writes: CompareAndSet,
+        answer: Vec<u8>,
+    },
+    /// The server answers itself.
+    PassedOn,
 }
 
 impl Work {
@@ -82,6 +87,7 @@ impl Work {
                 }
                 _ => done(io, &script::without_place(reply)),
             },
+            Phase::PassedOn => done(io, reply),
         }
     }
 
@@ -98,6 +104,15 @@ impl Work {
         let mut out = Vec::new();
         let mut answer = Answer::new(&mut out, self.protocol);
         let flow = (self.run)(&Call { args: &args }, &mut self.space, &mut answer);
+        if matches!(flow, Err(Halt::OtherType(_)))
+            && let [key] = self.load.keys()
+            && key.is_moving()
+        {
+            // While keys are moved, one of another type stays where it was, under its own name.
+            write_command(io.wire, &args);
+            self.phase = Phase::PassedOn;
+            return Step::More(1);
+        }
         if let Err(ask) = finish(flow, &mut answer) {
             let batch = Batch::send_atomic(&ask_commands(&ask, string::SCRATCH), io.wire);
             let replies = batch.left();

@@ -170,14 +170,14 @@ impl Layout {
         found.then_some(key)
     }
 
-    /// The namespace that has this number, or had it before it began to move, and the rule that goes with it.
+    /// The namespace that has this number, or had it before it began to move, and the rule that goes with it. A
+    /// namespace may have one number on both sides, where one of them is plain: no name with a number is of that.
     fn find_rules(&self, id: NamespaceId) -> Option<(NamespaceIndex, &Placement)> {
         self.iter().find_map(|(index, namespace)| {
-            if namespace.id == id {
-                return Some((index, &namespace.placement));
-            }
-            let former = namespace.former.as_ref().filter(|former| former.id == id)?;
-            Some((index, &former.placement))
+            let former = namespace.former.as_ref().filter(|former| former.id == id).map(|former| &former.placement);
+            let own = (namespace.id == id).then_some(&namespace.placement);
+            let rules = own.filter(|own| **own != Placement::Plain).or(former).or(own)?;
+            Some((index, rules))
         })
     }
 

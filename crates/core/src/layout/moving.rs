@@ -101,6 +101,15 @@ impl Layout {
         plan.finish(self)
     }
 
+    /// The namespaces of `file` that are settled as folded: clients look for their keys in buckets alone, and those
+    /// that somebody wrote past keyfold are hidden.
+    pub fn settled_in(&self, file: &LayoutFile) -> Vec<NamespaceId> {
+        let is_settled = |namespace: &&Namespace| {
+            namespace.placement != Placement::Plain && !namespace.is_moving() && namespace.in_file(file).is_some()
+        };
+        self.namespaces.iter().filter(is_settled).map(|namespace| namespace.id).collect()
+    }
+
     /// The layout once the namespaces with these ids have moved: they are settled. One that is plain is left out,
     /// unless it keeps its keys from a wider one.
     #[must_use]
@@ -141,6 +150,22 @@ impl Layout {
     /// The namespaces that are moving.
     pub fn moving(&self) -> impl Iterator<Item = &Namespace> {
         self.namespaces.iter().filter(|namespace| namespace.is_moving())
+    }
+}
+
+impl Move {
+    /// The same with these namespaces, which are settled as folded, opened again: their keys are looked for under
+    /// their own names too, and are moved from there. `before` is the layout in use.
+    #[must_use]
+    pub fn reopen(self, before: &Layout, ids: &[NamespaceId]) -> Self {
+        let Self { layout, mut moving } = self;
+        let mut namespaces = layout.namespaces;
+        for namespace in namespaces.iter_mut().filter(|namespace| ids.contains(&namespace.id)) {
+            namespace.former = Some(Former { placement: Placement::Plain, ..namespace.as_former() });
+            moving.push(namespace.id);
+        }
+        let epoch = if namespaces == before.namespaces { before.epoch } else { before.epoch.next() };
+        Self { layout: Layout::new(epoch, layout.next_id, namespaces), moving }
     }
 }
 

@@ -101,5 +101,5 @@ pub fn lookup(name: &[u8]) -> Option<Run> {
 /// The refusal of a command that is about more of a key of another type than that it is there.
 fn not_on_type(command: &str, kind: &[u8]) -> Halt {
     let kind = String::from_utf8_lossy(kind);
-    Halt::Error(format!("ERR keyfold: {command} of a {kind} on a folded key is not supported"))
+    Halt::OtherType(format!("ERR keyfold: {command} of a {kind} on a folded key is not supported"))
 }

@@ -50,6 +50,8 @@ pub struct Ask {
 pub enum Halt {
     /// An error reply, code first: `ERR syntax error`.
     Error(String),
+    /// The same of a key of another type, about which the space knows too little; the server knows it all.
+    OtherType(String),
     /// Run these on the server, put the replies where [`Space::help`] finds them, and call again.
     Ask(Ask),
 }
@@ -192,7 +194,7 @@ impl Space {
 pub fn finish(flow: Flow, answer: &mut Answer<'_>) -> Result<(), Ask> {
     match flow {
         Ok(()) => Ok(()),
-        Err(Halt::Error(message)) => {
+        Err(Halt::Error(message) | Halt::OtherType(message)) => {
             answer.error(&message);
             Ok(())
         }

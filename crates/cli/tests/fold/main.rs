@@ -1,0 +1,10 @@
+//! `keyfold fold` and `keyfold unfold` as processes, before real servers.
+
+mod access;
+mod interrupted;
+mod past;
+mod proxies;
+mod refused;
+mod round_trip;
+mod stage;
+mod stays;

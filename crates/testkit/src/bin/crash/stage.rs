@@ -1,0 +1,181 @@
+//! The server, the proxies before it and the clients, from round to round.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, ensure};
+use keyfold_testkit::load::{Client, Counters, Held, Report};
+use keyfold_testkit::{Binary, Server, Subject, Wire, subject};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Values over the limit are spilled, so that those move too.
+const LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 64 }\nvalue_limit = 40\n\
+     [[namespace]]\nkeys = 'page:{path}'\nbucket = { count = 256 }\nvalue_limit = 40\n";
+
+/// Folded by another layout in between, buckets become other buckets.
+const OTHER_LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 128 }\nvalue_limit = 60\n\
+     [[namespace]]\nkeys = 'page:{path}'\nbucket = { count = 128 }\nvalue_limit = 40\n";
+
+const CLIENTS: u64 = 4;
+const KEYS_A_CLIENT: u64 = 60;
+/// Ids from here on are the clients'.
+const FIRST_OF_CLIENTS: u64 = 10_000_000;
+
+/// Where a round takes the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    Fold,
+    FoldOtherwise,
+    Unfold,
+}
+
+pub(crate) struct Stage {
+    pub(crate) server: Server,
+    pub(crate) proxies: Vec<Subject>,
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// None while they are at work.
+    pub(crate) clients: Vec<Client>,
+    pub(crate) total: Report,
+    pub(crate) kills: [u64; 3],
+    counters: Arc<Counters>,
+    keys: u64,
+    dir: PathBuf,
+    is_kept: bool,
+}
+
+impl Stage {
+    pub(crate) fn new(binary: &Binary, keys: u64, seed: u64) -> anyhow::Result<Self> {
+        let dir = std::env::temp_dir().join(format!("keyfold-crash-{}", std::process::id()));
+        fs::create_dir_all(dir.join("aof"))?;
+        fs::write(dir.join("layout.toml"), LAYOUT)?;
+        fs::write(dir.join("other.toml"), OTHER_LAYOUT)?;
+        let aof = dir.join("aof");
+        let aof = aof.to_str().context("the directory is not UTF-8")?;
+        let server = binary.start(&["--appendonly", "yes", "--appendfsync", "always", "--dir", aof])?;
+        fill(&mut server.connect()?, keys)?;
+        let proxies = vec![Subject::beside(&server)?, Subject::beside(&server)?];
+        let addresses = proxies.iter().map(Subject::address).collect();
+        let counters = Counters::new((0..4).map(|id| format!("user:{}", 2 * FIRST_OF_CLIENTS + id).into_bytes()));
+        let clients = (0..CLIENTS).map(|client| Client::new(seed ^ client, keys_of(client), &counters)).collect();
+        for (key, state) in (0..CLIENTS).flat_map(keys_of) {
+            let Some(Held { value, .. }) = state else { continue };
+            ensure!(server.connect()?.call(&[b"SET", &key, &value])? == b"+OK\r\n", "SET is refused");
+        }
+        let (total, kills) = (Report::default(), [0; 3]);
+        Ok(Self { server, proxies, addresses, clients, total, kills, counters, keys, dir, is_kept: false })
+    }
+
+    /// A mover, its output behind the others' in one file.
+    pub(crate) fn mover(&self, course: Course, max_ops: Option<u64>) -> anyhow::Result<Child> {
+        let log = fs::File::options().create(true).append(true).open(self.dir.join("movers.log"))?;
+        let mut command = Command::new(subject::program());
+        let layout = match course {
+            Course::Fold => Some("layout.toml"),
+            Course::FoldOtherwise => Some("other.toml"),
+            Course::Unfold => None,
+        };
+        command.arg(if layout.is_some() { "fold" } else { "unfold" }).arg(self.server.url()).arg("--yes");
+        command.args(layout.into_iter().flat_map(|name| ["--layout".into(), self.dir.join(name)]));
+        command.args(max_ops.iter().flat_map(|ops| ["--max-ops".to_owned(), ops.to_string()]));
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command.spawn().context("the mover cannot be started")
+    }
+
+    /// `keyfold verify`: what it says, where it isn't content.
+    pub(crate) fn verify(&self) -> anyhow::Result<Option<String>> {
+        let url = self.server.url();
+        let output = Command::new(subject::program()).args(["verify", &url, "--skip-encodings"]).output()?;
+        let said = [output.stdout, output.stderr].concat();
+        Ok((!output.status.success()).then(|| String::from_utf8_lossy(&said).into_owned()))
+    }
+
+    /// Reads every key through a proxy; what is wrong.
+    pub(crate) fn check(&mut self) -> anyhow::Result<Vec<String>> {
+        let mut wire = Wire::connect(self.addresses[0])?;
+        let mut report = Report::default();
+        for client in &mut self.clients {
+            client.check(&mut wire);
+            report.extend(client.take_report());
+        }
+        let mut wrong = std::mem::take(&mut report.wrong);
+        self.total.extend(report);
+        wrong.extend(self.counters.check(&mut wire));
+        for start in (0..self.keys).step_by(500) {
+            let ids = start..(start + 500).min(self.keys);
+            for id in ids.clone() {
+                wire.send(&[b"GET", &name_of(id)])?;
+            }
+            for id in ids {
+                let (found, value) = (wire.reply()?, value_of(id));
+                if found != [format!("${}\r\n", value.len()).as_bytes(), &value, b"\r\n"].concat() {
+                    wrong.push(format!("{}: {}", name_of(id).escape_ascii(), found.escape_ascii()));
+                }
+            }
+        }
+        Ok(wrong)
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Keeps the directory, and puts the proxies' logs there.
+    pub(crate) fn keep(&mut self) {
+        self.is_kept = true;
+        let logs = self.proxies.iter().map(Subject::log).chain([self.server.log()]);
+        for (number, log) in logs.enumerate() {
+            let _ = fs::write(self.dir.join(format!("process-{number}.log")), log);
+        }
+    }
+
+    pub(crate) fn summary(&self) -> String {
+        let [movers, proxies, servers] = self.kills;
+        let Report { answers, lost, errors, .. } = &self.total;
+        let errors: u64 = errors.values().sum();
+        format!(
+            "{movers} movers, {proxies} proxies and {servers} servers killed; {answers} answers right, none wrong; \
+             {errors} errors and {lost} lost connections; nothing lost, nothing back from the dead"
+        )
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+fn keys_of(client: u64) -> impl Iterator<Item = (Vec<u8>, Option<Held>)> {
+    (0..KEYS_A_CLIENT).map(move |id| {
+        let number = FIRST_OF_CLIENTS + client * KEYS_A_CLIENT + id;
+        let key = if id % 3 == 0 { format!("page:{number}") } else { format!("user:{number}") };
+        let held = (id % 4 > 0).then(|| Held { value: number.to_string().into_bytes(), expires_at_ms: None });
+        (key.into_bytes(), held)
+    })
+}
+
+fn name_of(id: u64) -> Vec<u8> {
+    if id.is_multiple_of(3) { format!("page:{id}").into_bytes() } else { format!("user:{id}").into_bytes() }
+}
+
+/// Every hundredth is long.
+fn value_of(id: u64) -> Vec<u8> {
+    if id.is_multiple_of(100) { format!("{id:0100}x").into_bytes() } else { (id * 7919).to_string().into_bytes() }
+}
+
+fn fill(wire: &mut Wire, keys: u64) -> anyhow::Result<()> {
+    for start in (0..keys).step_by(500) {
+        let ids = start..(start + 500).min(keys);
+        for id in ids.clone() {
+            wire.send(&[b"SET", &name_of(id), &value_of(id)])?;
+        }
+        for _ in ids {
+            ensure!(wire.reply()? == b"+OK\r\n", "SET is refused");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! What a key may hold, by the commands sent so far and the answers that came.
+
+use std::collections::BTreeSet;
+
+/// By how much clocks may differ, in milliseconds: around a key's expiry, both answers are right.
+const CLOCK_MS: i64 = 150;
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Held {
+    /// Its value.
+    pub value: Vec<u8>,
+    /// When it expires, in milliseconds since 1970.
+    pub expires_at_ms: Option<i64>,
+}
+
+/// A key is there, or it isn't.
+pub type State = Option<Held>;
+
+/// A command on one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// GET
+    Get,
+    /// SET
+    Set(Vec<u8>),
+    /// SET with PXAT
+    SetUntil(Vec<u8>, i64),
+    /// SETNX
+    SetIfAbsent(Vec<u8>),
+    /// GETSET
+    Swap(Vec<u8>),
+    /// APPEND
+    Append(Vec<u8>),
+    /// INCR
+    Increment,
+    /// DEL
+    Delete,
+    /// PEXPIREAT
+    ExpireAt(i64),
+    /// PERSIST
+    Persist,
+    /// PEXPIRETIME
+    ExpiryTime,
+}
+
+impl Op {
+    /// The command.
+    pub fn args(&self, key: &[u8]) -> Vec<Vec<u8>> {
+        let number = |number: &i64| number.to_string().into_bytes();
+        let (name, more): (&[u8], Vec<Vec<u8>>) = match self {
+            Self::Get => (b"GET", vec![]),
+            Self::Set(value) => (b"SET", vec![value.clone()]),
+            Self::SetUntil(value, at) => (b"SET", vec![value.clone(), b"PXAT".to_vec(), number(at)]),
+            Self::SetIfAbsent(value) => (b"SETNX", vec![value.clone()]),
+            Self::Swap(value) => (b"GETSET", vec![value.clone()]),
+            Self::Append(value) => (b"APPEND", vec![value.clone()]),
+            Self::Increment => (b"INCR", vec![]),
+            Self::Delete => (b"DEL", vec![]),
+            Self::ExpireAt(at) => (b"PEXPIREAT", vec![number(at)]),
+            Self::Persist => (b"PERSIST", vec![]),
+            Self::ExpiryTime => (b"PEXPIRETIME", vec![]),
+        };
+        [vec![name.to_vec(), key.to_vec()], more].concat()
+    }
+
+    /// What a key holds after it, and the answer in RESP2.
+    fn apply(&self, state: &State) -> (State, Vec<u8>) {
+        let held = |value: &[u8], expires_at_ms| Some(Held { value: value.to_vec(), expires_at_ms });
+        let expiry = state.as_ref().and_then(|held| held.expires_at_ms);
+        match (self, state) {
+            (Self::Get, _) => (state.clone(), bulk(state)),
+            (Self::Set(value), _) => (held(value, None), b"+OK\r\n".to_vec()),
+            (Self::SetUntil(value, at), _) => (held(value, Some(*at)), b"+OK\r\n".to_vec()),
+            (Self::SetIfAbsent(value), None) => (held(value, None), integer(1)),
+            (Self::Swap(value), _) => (held(value, None), bulk(state)),
+            (Self::Append(value), None) => (held(value, None), integer(value.len() as i64)),
+            (Self::Append(value), Some(old)) => {
+                let value = [old.value.as_slice(), value].concat();
+                (held(&value, expiry), integer(value.len() as i64))
+            }
+            (Self::Increment, None) => (held(b"1", None), integer(1)),
+            (Self::Increment, Some(old)) => {
+                match std::str::from_utf8(&old.value).ok().and_then(|text| text.parse::<i64>().ok()) {
+                    Some(number) => (held((number + 1).to_string().as_bytes(), expiry), integer(number + 1)),
+                    None => (state.clone(), b"-ERR value is not an integer or out of range\r\n".to_vec()),
+                }
+            }
+            (Self::Delete, _) => (None, integer(i64::from(state.is_some()))),
+            (Self::ExpireAt(at), Some(old)) => (held(&old.value, Some(*at)), integer(1)),
+            (Self::Persist, Some(old)) => (held(&old.value, None), integer(i64::from(expiry.is_some()))),
+            (Self::ExpiryTime, None) => (None, integer(-2)),
+            (Self::ExpiryTime, Some(_)) => (state.clone(), integer(expiry.unwrap_or(-1))),
+            (Self::SetIfAbsent(_) | Self::ExpireAt(_) | Self::Persist, _) => (state.clone(), integer(0)),
+        }
+    }
+}
+
+fn integer(number: i64) -> Vec<u8> {
+    format!(":{number}\r\n").into_bytes()
+}
+
+fn bulk(state: &State) -> Vec<u8> {
+    let Some(Held { value, .. }) = state else { return b"$-1\r\n".to_vec() };
+    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
+}
+
+/// All that a key may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Possible(BTreeSet<State>);
+
+impl Possible {
+    /// A key that is as it is.
+    pub(super) fn only(state: State) -> Self {
+        Self(BTreeSet::from([state]))
+    }
+
+    /// An answer came to a command that was under way in this time; false where none of what the key may hold
+    /// gives this answer.
+    pub(super) fn answered(&mut self, op: &Op, answer: &[u8], (sent_ms, came_ms): (i64, i64)) -> bool {
+        let states = self.0.iter().flat_map(|state| seen_within(state, sent_ms, came_ms));
+        let after = states.filter_map(|state| {
+            let (after, expected) = op.apply(&state);
+            (expected == answer).then_some(after)
+        });
+        let after: BTreeSet<State> = after.collect();
+        let is_right = !after.is_empty();
+        if is_right {
+            self.0 = after;
+        }
+        is_right
+    }
+
+    /// No answer came: it was carried out, or it was not.
+    pub(super) fn unanswered(&mut self, op: &Op) {
+        let after: Vec<State> = self
+            .0
+            .iter()
+            .flat_map(|state| {
+                // It may come to be carried out when the key has expired.
+                [op.apply(state).0, op.apply(&None).0]
+                    .into_iter()
+                    .take(if state.as_ref().is_some_and(|held| held.expires_at_ms.is_some()) { 2 } else { 1 })
+            })
+            .collect();
+        self.0.extend(after);
+    }
+}
+
+/// What a command may find that is carried out in this time.
+fn seen_within(state: &State, sent_ms: i64, came_ms: i64) -> Vec<State> {
+    match state.as_ref().and_then(|held| held.expires_at_ms) {
+        Some(at) if at < sent_ms - CLOCK_MS => vec![None],
+        Some(at) if at <= came_ms + CLOCK_MS => vec![state.clone(), None],
+        _ => vec![state.clone()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(value: &[u8]) -> State {
+        Some(Held { value: value.to_vec(), expires_at_ms: None })
+    }
+
+    #[test]
+    fn a_lost_answer_leaves_both() {
+        let mut key = Possible::only(held(b"a"));
+        key.unanswered(&Op::Set(b"b".to_vec()));
+        assert!(key.clone().answered(&Op::Get, b"$1\r\na\r\n", (0, 1)));
+        assert!(key.clone().answered(&Op::Get, b"$1\r\nb\r\n", (0, 1)));
+        assert!(!key.clone().answered(&Op::Get, b"$-1\r\n", (0, 1)));
+        assert!(key.answered(&Op::Append(b"c".to_vec()), b":2\r\n", (0, 1)));
+        assert!(key.answered(&Op::Get, b"$2\r\nbc\r\n", (0, 1)));
+        assert!(!key.answered(&Op::Get, b"$2\r\nac\r\n", (0, 1)), "the first answer told them apart");
+    }
+
+    #[test]
+    fn what_is_deleted_or_expired_must_not_come_back() {
+        let mut key = Possible::only(held(b"a"));
+        assert!(key.answered(&Op::Delete, b":1\r\n", (0, 1)));
+        assert!(!key.answered(&Op::Get, b"$1\r\na\r\n", (0, 1)));
+        assert!(key.answered(&Op::SetUntil(b"b".to_vec(), 5000), b"+OK\r\n", (0, 1)));
+        assert!(key.clone().answered(&Op::Get, b"$1\r\nb\r\n", (5000, 5001)));
+        assert!(key.clone().answered(&Op::Get, b"$-1\r\n", (5000, 5001)));
+        assert!(!key.clone().answered(&Op::Get, b"$-1\r\n", (1000, 1001)));
+        assert!(!key.answered(&Op::Get, b"$1\r\nb\r\n", (6000, 6001)));
+        assert!(key.answered(&Op::Increment, b":1\r\n", (6000, 6001)));
+    }
+}
