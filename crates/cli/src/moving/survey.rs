@@ -16,6 +16,7 @@ use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::records::digest;
 use crate::records::pace::Pace;
+use crate::scan::{self, Database};
 use crate::server::Server;
 
 /// Keys of which values are read, about.
@@ -60,12 +61,12 @@ pub(crate) fn survey(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
     let model = model_of(server)?;
-    let databases = crate::layout::keys::databases(server)?;
-    let all: u64 = databases.iter().map(|(_, keys)| keys).sum();
+    let databases = scan::databases(server)?;
+    let all: u64 = databases.iter().map(|database| database.keys).sum();
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
     let mut families = BTreeMap::new();
     let mut change = Change::default();
-    for &(database, keys) in &databases {
+    for &Database { number: database, keys } in &databases {
         server.select(database)?;
         let mut walk = Walk {
             server,
