@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, Located, Moving, NamespaceIndex, Physical, Place, PlaceKind};
-use keyfold_core::memory::{self, Allocator, BucketCost, Keyspace, Model, Placed, ValueShape};
+use keyfold_core::memory::{BucketCost, Keyspace, Model, Placed, ValueShape};
 use keyfold_core::resp::{Reply, write_command};
 
 use super::overhead::first_uses_bytes;
@@ -60,7 +59,7 @@ pub(crate) fn survey(
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
-    let model = model_of(server)?;
+    let model = crate::server::memory::model(server, &[])?.model;
     let databases = scan::databases(server)?;
     let all: u64 = databases.iter().map(|database| database.keys).sum();
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
@@ -89,22 +88,6 @@ pub(crate) fn survey(
     let used_bytes = server.used_memory()?;
     let after_bytes = used_bytes.saturating_add_signed(change.bytes) + first_uses_bytes(server)?;
     Ok(Survey { families, used_bytes, after_bytes })
-}
-
-/// The memory model of this server, its settings included.
-pub(crate) fn model_of(server: &mut Server) -> anyhow::Result<Model> {
-    let info: String = server.ask(redis::cmd("INFO").arg("server"))?;
-    let kind = memory::Server::from_info(&info).context("the server doesn't say which it is")?;
-    let mut model = Model::for_server(kind);
-    let stats: Option<String> = server.ask(redis::cmd("MEMORY").arg("MALLOC-STATS")).ok();
-    if let Some(allocator) = stats.as_deref().and_then(Allocator::from_malloc_stats) {
-        model = model.with_allocator(allocator);
-    }
-    let (entries, value) = crate::server::listpack::limits(server);
-    let mut limits = memory::Limits::default();
-    limits.hash_entries = entries.unwrap_or(limits.hash_entries);
-    limits.hash_value_bytes = value.unwrap_or(limits.hash_value_bytes);
-    Ok(model.with_limits(limits))
 }
 
 /// What the move adds to `used_memory`.
