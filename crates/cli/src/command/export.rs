@@ -8,7 +8,7 @@ use keyfold_core::layout::Layout;
 
 use super::interrupt::Interrupt;
 use crate::config::export::Export;
-use crate::layout::{keys, stored};
+use crate::layout::stored;
 use crate::print::number::plural;
 use crate::print::progress::Progress;
 use crate::records::ask::Wants;
@@ -16,6 +16,7 @@ use crate::records::dump::Writer;
 use crate::records::finding::Tally;
 use crate::records::pace::Pace;
 use crate::records::walk::{Manner, Sight, walk};
+use crate::scan::{self, Database};
 use crate::server::Server;
 
 /// Values are missing that no client could read either.
@@ -72,11 +73,10 @@ fn write_all(
         stopped: &|| interrupt.wanted(),
     };
     let mut pace = Pace::new(config.max_ops);
-    let databases: Vec<_> =
-        keys::databases(server)?.into_iter().filter(|(database, _)| config.databases.contains(*database)).collect();
-    let total: u64 = databases.iter().map(|(_, keys)| keys).sum();
+    let databases = scan::chosen(server, &config.databases)?;
+    let total: u64 = databases.iter().map(|database| database.keys).sum();
     let mut progress = Progress::new("exported, keys of the server", usize::try_from(total).unwrap_or(usize::MAX));
-    for (database, _) in databases {
+    for Database { number: database, .. } in databases {
         let around = walk(server, database, &manner, &mut pace, &mut |sight| {
             match sight {
                 Sight::Record(record, _) => {

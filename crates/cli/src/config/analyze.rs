@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
+use super::databases::{self, Databases};
 use super::target;
 use crate::flags::analyze::AnalyzeFlags;
 use crate::scan::{Ask, Walk};
@@ -16,8 +17,7 @@ const LOOK_AT_VALUES_EVERY: u64 = 32;
 pub(crate) struct Analyze {
     pub(crate) target: Target,
     pub(crate) walk: Walk,
-    /// None for all.
-    pub(crate) databases: Option<Vec<u32>>,
+    pub(crate) databases: Databases,
     pub(crate) assumed: Vec<(String, u64)>,
     pub(crate) growth: f64,
     pub(crate) usd_per_gb_month: Option<f64>,
@@ -28,11 +28,7 @@ pub(crate) struct Analyze {
 pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
     let AnalyzeFlags { server, sample, max_ops, databases, growth, usd_per_gb_month, html, json, settings, tls } =
         flags;
-    let databases = match (databases.is_empty(), server.database) {
-        (true, 0) => None,
-        (true, database) => Some(vec![database]),
-        (false, _) => Some(databases),
-    };
+    let databases = databases::resolve(databases, &server);
     if let Some(path) = &html {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if directory.is_some_and(|directory| !directory.is_dir()) {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{databases, target};
-use crate::flags::databases::Databases;
+use super::databases::{self, Databases};
+use super::target;
 use crate::flags::export::ExportFlags;
 use crate::server::Target;
 
@@ -17,9 +17,9 @@ pub(crate) struct Export {
 }
 
 pub(crate) fn resolve(flags: ExportFlags) -> Export {
-    let ExportFlags { upstream, out, database, max_ops, allow_repeats, tls } = flags;
+    let ExportFlags { upstream, out, databases, max_ops, allow_repeats, tls } = flags;
     Export {
-        databases: databases::resolve(database, &upstream),
+        databases: databases::resolve(databases, &upstream),
         target: target::resolve(upstream, tls),
         out: Some(out).filter(|out| out.as_os_str() != "-"),
         max_ops,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use keyfold_core::template::Template;
 
+use super::databases::{self, Databases};
 use super::target;
 use crate::flags::plan::PlanFlags;
 use crate::scan::{Ask, Walk};
@@ -23,6 +24,7 @@ pub(crate) struct PlanConfig {
     pub(crate) min_saving: f64,
     /// Only these families; all that are found where there is none.
     pub(crate) templates: Vec<Template>,
+    pub(crate) databases: Databases,
     pub(crate) walk: Walk,
     pub(crate) assume: Vec<(String, u64)>,
     pub(crate) proof: Option<ProofConfig>,
@@ -43,6 +45,7 @@ pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
     }
     let keys = flags.prove_keys.map_or(PROVE_KEYS, NonZero::get);
     Ok(PlanConfig {
+        databases: databases::resolve(flags.databases, &flags.upstream),
         target: target::resolve(flags.upstream, flags.tls),
         out: flags.out,
         growth: flags.growth,

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{databases, target};
-use crate::flags::databases::Databases;
+use super::databases::{self, Databases};
+use super::target;
 use crate::flags::verify::VerifyFlags;
 use crate::server::Target;
 
@@ -19,13 +19,14 @@ pub(crate) struct Verify {
 }
 
 pub(crate) fn resolve(flags: VerifyFlags) -> anyhow::Result<Verify> {
-    let VerifyFlags { upstream, against, ttl_tolerance_ms, database, skip_encodings, max_ops, list, json, tls } = flags;
+    let VerifyFlags { upstream, against, ttl_tolerance_ms, databases, skip_encodings, max_ops, list, json, tls } =
+        flags;
     anyhow::ensure!(
         against.as_ref().is_none_or(|path| path.as_os_str() != "-"),
         "--against reads the dump twice where it differs; write it to a file first"
     );
     Ok(Verify {
-        databases: databases::resolve(database, &upstream),
+        databases: databases::resolve(databases, &upstream),
         target: target::resolve(upstream, tls),
         against,
         ttl_tolerance_ms,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use keyfold_proxy::address::ServerAddress;
 
+use super::databases::DatabaseFlags;
 use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
 
 const ABOUT: &str = "\
@@ -43,9 +44,8 @@ pub(crate) struct AnalyzeFlags {
     #[arg(long, value_name = "N")]
     pub(crate) max_ops: Option<NonZero<u64>>,
 
-    /// Look into these databases only, as in 0,3 [default: the URL's, or all that hold keys]
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    pub(crate) databases: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) databases: DatabaseFlags,
 
     /// How many times as many keys there may be one day
     #[arg(long, value_name = "FACTOR", default_value = "4x", value_parser = parse_growth)]

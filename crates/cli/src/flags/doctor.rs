@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use keyfold_proxy::address::ServerAddress;
 
+use super::databases::DatabaseFlags;
 use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
 
 /// What `keyfold doctor --help` begins with.
@@ -41,9 +42,8 @@ pub(crate) struct DoctorFlags {
           default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
     pub(crate) upstream: ServerAddress,
 
-    /// Look into this database only; may be repeated [default: the URL's, or all that hold keys]
-    #[arg(long, value_name = "N")]
-    pub(crate) database: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) databases: DatabaseFlags,
 
     /// Ask the server for no more than so much a second: each command, ten names and fifty fields count as one
     #[arg(long, value_name = "N")]

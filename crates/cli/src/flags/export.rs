@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use keyfold_proxy::address::ServerAddress;
 
-use super::databases::Databases;
+use super::databases::DatabaseFlags;
 use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
 
 const EXAMPLES: &str = "\
@@ -30,9 +30,8 @@ pub(crate) struct ExportFlags {
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) out: PathBuf,
 
-    /// A database's number, or all [default: the URL's where it names one above 0, else all]
-    #[arg(long, value_name = "N")]
-    pub(crate) database: Option<Databases>,
+    #[command(flatten)]
+    pub(crate) databases: DatabaseFlags,
 
     /// Commands a second that the server gets at most; a bucket is one or two, a plain key one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use keyfold_proxy::address::ServerAddress;
 
+use super::databases::DatabaseFlags;
 use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
 
 /// What stands above the options.
@@ -44,7 +45,7 @@ pub(crate) struct PlanFlags {
     #[arg(long, requires = "out")]
     pub(crate) force: bool,
 
-    /// How many times as many keys there may be one day: the number of buckets can't be changed later
+    /// How many times as many keys there may be one day; `keyfold fold` changes the number of buckets later
     #[arg(long, value_name = "TIMES", default_value = "4x", value_parser = parse_growth)]
     pub(crate) growth: f64,
 
@@ -55,6 +56,9 @@ pub(crate) struct PlanFlags {
     /// Plan for the keys of this template only; may be repeated
     #[arg(long, value_name = "TEMPLATE")]
     pub(crate) keys: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) databases: DatabaseFlags,
 
     /// Look at about so many keys [default: all]
     #[arg(long, value_name = "N")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use keyfold_proxy::address::ServerAddress;
 
-use super::databases::Databases;
+use super::databases::DatabaseFlags;
 use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
 
 const EXAMPLES: &str = "\
@@ -33,9 +33,8 @@ pub(crate) struct VerifyFlags {
     #[arg(long, value_name = "MS", default_value_t = 0, requires = "against")]
     pub(crate) ttl_tolerance_ms: u64,
 
-    /// A database's number, or all [default: the URL's where it names one above 0, else all]
-    #[arg(long, value_name = "N")]
-    pub(crate) database: Option<Databases>,
+    #[command(flatten)]
+    pub(crate) databases: DatabaseFlags,
 
     /// Don't ask how buckets are encoded: for servers that refuse OBJECT, or as one command less a bucket
     #[arg(long)]

@@ -9,6 +9,7 @@ use keyfold_core::layout::{Layout, Located, Namespace, NamespaceId};
 use keyfold_core::placement::Placement;
 
 use crate::print::number::{count, plural};
+use crate::scan::{self, Database};
 use crate::server::Server;
 
 /// Keys that the server looks at for one SCAN.
@@ -28,7 +29,7 @@ struct Found {
 pub(crate) fn check_absent(server: &mut Server, layout: &Layout, added: &[NamespaceId]) -> anyhow::Result<()> {
     let mut found = Vec::new();
     let pattern = common_pattern(layout, added);
-    for (database, keys) in databases(server)? {
+    for Database { number: database, keys } in scan::databases(server)? {
         server.select(database)?;
         scan(server, layout, added, &pattern, (database, keys), &mut found)?;
     }
@@ -87,17 +88,6 @@ fn note(found: &mut Vec<Found>, namespace: &str, key: &[u8], database: u32) {
             found.push(Found { namespace: namespace.to_owned(), keys: 1, example, database });
         }
     }
-}
-
-/// The databases that hold keys, and how many.
-pub(crate) fn databases(server: &mut Server) -> anyhow::Result<Vec<(u32, u64)>> {
-    let info: String = server.ask(redis::cmd("INFO").arg("keyspace"))?;
-    let parse = |line: &str| {
-        let (database, fields) = line.strip_prefix("db")?.split_once(':')?;
-        let keys = fields.split(',').find_map(|field| field.strip_prefix("keys="))?;
-        Some((database.parse().ok()?, keys.trim_end().parse().ok()?))
-    };
-    Ok(info.lines().filter_map(parse).collect())
 }
 
 /// A glob that all physical names match whose keys are to be moved.

@@ -8,6 +8,7 @@ use keyfold_core::placement::Placement;
 use keyfold_core::resp::{Reply, write_command};
 
 use crate::layout::keys;
+use crate::scan::{self, Database};
 use crate::server::Server;
 
 /// Keys that are named, of those that were found.
@@ -19,7 +20,7 @@ pub(crate) fn check(server: &mut Server, before: Option<&Layout>, planned: &Layo
         return Ok(None);
     };
     let (mut found, mut names) = (0_u64, Vec::new());
-    for (database, _) in keys::databases(server)? {
+    for Database { number: database, .. } in scan::databases(server)? {
         server.select(database)?;
         let mut cursor: Vec<u8> = b"0".to_vec();
         loop {

@@ -15,6 +15,7 @@ use crate::layout::keys;
 use crate::print::number::tenths;
 use crate::print::progress::Progress;
 use crate::records::pace::Pace;
+use crate::scan::{self, Database};
 use crate::server::Server;
 use crate::server::time::ServerTime;
 
@@ -77,7 +78,7 @@ impl Driver<'_> {
     fn pass(&mut self) -> anyhow::Result<bool> {
         let pattern = keys::pattern_of_moves(self.layout);
         let mut walked = Moved::default();
-        for (database, _) in keys::databases(self.server)? {
+        for Database { number: database, .. } in scan::databases(self.server)? {
             self.server.select(database)?;
             let moved = self.walk(Mover::new(&pattern))?;
             walked.moved += moved.moved;

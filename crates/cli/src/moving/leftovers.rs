@@ -6,13 +6,13 @@
 use keyfold_core::layout::{Layout, Physical};
 use keyfold_core::resp::{Reply, write_command};
 
-use crate::layout::keys;
+use crate::scan::{self, Database};
 use crate::server::Server;
 
 /// Removes spilled values beside the old places of what moved under `moving`, which is in force no more, and whose
 /// old places are empty.
 pub(crate) fn remove(server: &mut Server, moving: &Layout) -> anyhow::Result<()> {
-    for (database, _) in keys::databases(server)? {
+    for Database { number: database, .. } in scan::databases(server)? {
         server.select(database)?;
         let mut cursor: Vec<u8> = b"0".to_vec();
         loop {

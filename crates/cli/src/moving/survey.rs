@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, Located, Moving, NamespaceIndex, Physical, Place, PlaceKind};
-use keyfold_core::memory::{self, Allocator, BucketCost, Keyspace, Model, Placed, ValueShape};
+use keyfold_core::memory::{BucketCost, Keyspace, Model, Placed, ValueShape};
 use keyfold_core::resp::{Reply, write_command};
 
 use super::overhead::first_uses_bytes;
@@ -16,7 +15,9 @@ use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::records::digest;
 use crate::records::pace::Pace;
+use crate::scan::{self, Database};
 use crate::server::Server;
+use crate::server::memory::ServerModel;
 
 /// Keys of which values are read, about.
 const SAMPLE: u64 = 200_000;
@@ -60,13 +61,13 @@ pub(crate) fn survey(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
     let model = model_of(server, layout)?;
-    let databases = crate::layout::keys::databases(server)?;
-    let all: u64 = databases.iter().map(|(_, keys)| keys).sum();
+    let databases = scan::databases(server)?;
+    let all: u64 = databases.iter().map(|database| database.keys).sum();
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
     let mut families = BTreeMap::new();
     let mut change = Change::default();
     let is_any_moving = layout.moving().next().is_some();
-    for &(database, keys) in databases.iter().filter(|_| is_any_moving) {
+    for &Database { number: database, keys } in databases.iter().filter(|_| is_any_moving) {
         server.select(database)?;
         let mut walk = Walk {
             server,
@@ -91,20 +92,10 @@ pub(crate) fn survey(
     Ok(Survey { families, used_bytes, after_bytes })
 }
 
-/// The memory model of this server, its settings included. They are taken to be what the layout needs, at the
-/// least: without that nothing is moved.
+/// The memory model of this server. Its settings are taken to be what the layout needs, at the least: without that
+/// nothing is moved.
 fn model_of(server: &mut Server, layout: &Layout) -> anyhow::Result<Model> {
-    let info: String = server.ask(redis::cmd("INFO").arg("server"))?;
-    let kind = memory::Server::from_info(&info).context("the server doesn't say which it is")?;
-    let mut model = Model::for_server(kind);
-    let stats: Option<String> = server.ask(redis::cmd("MEMORY").arg("MALLOC-STATS")).ok();
-    if let Some(allocator) = stats.as_deref().and_then(Allocator::from_malloc_stats) {
-        model = model.with_allocator(allocator);
-    }
-    let (entries, value) = crate::server::listpack::limits(server);
-    let mut limits = memory::Limits::default();
-    limits.hash_entries = entries.unwrap_or(limits.hash_entries);
-    limits.hash_value_bytes = value.unwrap_or(limits.hash_value_bytes);
+    let ServerModel { model, mut limits, .. } = crate::server::memory::model(server, &[])?;
     let (entries, value) = crate::server::listpack::least(layout);
     limits.hash_entries = limits.hash_entries.max(entries);
     limits.hash_value_bytes = limits.hash_value_bytes.max(value);

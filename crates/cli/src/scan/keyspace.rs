@@ -1,5 +1,6 @@
 //! Which databases hold keys.
 
+use crate::config::databases::Databases;
 use crate::server::Server;
 
 /// A database and how many keys it has.
@@ -13,6 +14,11 @@ pub(crate) struct Database {
 pub(crate) fn databases(server: &mut Server) -> anyhow::Result<Vec<Database>> {
     let info: String = server.ask(redis::cmd("INFO").arg("keyspace"))?;
     Ok(parse(&info))
+}
+
+/// Of those, the ones that are meant.
+pub(crate) fn chosen(server: &mut Server, wanted: &Databases) -> anyhow::Result<Vec<Database>> {
+    Ok(databases(server)?.into_iter().filter(|database| wanted.contains(database.number)).collect())
 }
 
 fn parse(info: &str) -> Vec<Database> {

@@ -215,7 +215,7 @@ fn explain(error: &RedisError, address: &ServerAddress) -> anyhow::Error {
         "try again once it has"
     } else if text.contains("NOAUTH") || text.contains("WRONGPASS") || error.kind() == ErrorKind::AuthenticationFailed {
         "name the user and the password in the URL: redis://user:password@host:port"
-    } else if text.contains("NOPERM") {
+    } else if error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) {
         "the server's user may not do this; keyfold needs a user who may do everything (+@all ~* &*)"
     } else if error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly) {
         "this server is a replica; name its primary"

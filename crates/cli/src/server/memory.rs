@@ -1,6 +1,8 @@
 //! How a server takes memory, and how much it has taken.
 
 use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use keyfold_core::memory::{Allocator, Limits, Model};
 
@@ -28,6 +30,9 @@ pub(crate) struct Measured {
 /// The histogram that a server keeps of each command's latencies, once it was sent (Redis 7.0 `server.c`,
 /// `latencyRecord`: 3,072 counters of 8 bytes, their head, and the allocator's rounding).
 const HISTOGRAM_BYTES: u64 = 24_688;
+/// `used_memory` is settled where it is the same over so long.
+const SETTLED_AFTER: Duration = Duration::from_millis(200);
+const SETTLES_WITHIN: Duration = Duration::from_secs(20);
 /// What INFO memory counts in `used_memory` and keys have no part in.
 const NOT_KEYS: [&str; 10] = [
     "used_memory_startup",
@@ -41,6 +46,20 @@ const NOT_KEYS: [&str; 10] = [
     "used_memory_functions",
     "mem_overhead_db_hashtable_rehashing",
 ];
+
+/// What `used` reads of a server, once it no longer changes: connections' buffers and tables that grow settle.
+pub(crate) fn settled(mut used: impl FnMut() -> anyhow::Result<u64>) -> anyhow::Result<u64> {
+    let deadline = Instant::now() + SETTLES_WITHIN;
+    let mut before = None;
+    loop {
+        let now = used()?;
+        if before == Some(now) || Instant::now() > deadline {
+            return Ok(now);
+        }
+        before = Some(now);
+        thread::sleep(SETTLED_AFTER);
+    }
+}
 
 /// Asks the server all that its model depends on; `assumed` settings win.
 pub(crate) fn model(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::Result<ServerModel> {

@@ -154,7 +154,7 @@ fn odd_keyspaces() {
         wire.call(&[b"SET", b"seven", b"7"]).unwrap();
         let report = json(&[url]);
         assert_eq!(report["walk"]["seen"], 7, "{}", server.name());
-        assert_eq!(json(&[url, "--databases", "7"])["walk"]["seen"], 1);
+        assert_eq!(json(&[url, "--database", "7"])["walk"]["seen"], 1);
         let (code, stdout, _) = run(&[url]);
         assert!(code == Some(0) && stdout.contains("7 keys"), "{stdout}");
     });

@@ -68,6 +68,12 @@ fn a_user_who_may_not_look() {
         let reason = refused.report["broken_off"].as_str().unwrap();
         assert!(reason.contains("OBJECT ENCODING"), "{reason}");
 
+        wire.call(&[b"ACL", b"SETUSER", b"u", b"-scan"]).unwrap();
+        let output = keyfold(&["export", &url]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("keyfold needs a user who may do everything"), "{stderr}");
+        wire.call(&[b"ACL", b"SETUSER", b"u", b"+scan"]).unwrap();
+
         write_hash(&mut wire, b"b:1", numbers(700));
         wire.call(&[b"ACL", b"SETUSER", b"u", b"resetkeys", b"~b:*", b"+object"]).unwrap();
         let partly = doctor(&url, &[]);

@@ -3,6 +3,8 @@
 //! Sizes are searched, not computed: bytes as a function of entries have steps where a bucket passes one of the
 //! allocator's size classes, so that 126 to a bucket can take a sixth less than 128 do.
 
+use std::cmp::Ordering;
+
 use keyfold_core::memory::Model;
 use keyfold_core::placement::{By, Count, Placement, Span};
 use keyfold_core::template::Template;
@@ -72,6 +74,21 @@ impl Way {
     pub(super) fn rank(&self) -> f64 {
         judge::rank(&self.rule, &self.weighed)
     }
+
+    /// Whether it can be taken today, if not with room for all growth that is asked for.
+    pub(super) fn fits_today(&self) -> bool {
+        matches!(self.fit, Ok(()) | Err(Unfit::Overfull { grown: true, .. }))
+    }
+
+    /// What can be taken first, the best of it first; then what can be taken today, what has the most room first;
+    /// then by how near it comes.
+    fn order(&self) -> (u8, f64) {
+        match self.fit {
+            Ok(()) => (0, self.rank()),
+            Err(Unfit::Overfull { entries, grown: true }) => (1, entries as f64),
+            Err(_) => (2, 1.0 - self.weighed.fill.share_within(MOST_ENTRIES)),
+        }
+    }
 }
 
 /// Weighs ways of one family on one server.
@@ -112,22 +129,25 @@ impl Search<'_, '_> {
         Some(Way { rule, weighed, fit })
     }
 
-    /// The best way of a kind that can be taken; or else the one that comes closest.
+    /// The best way of a kind that can be taken; or else the one that has the most room to grow; or else the one
+    /// that comes closest.
     pub(super) fn best(&self, kind: &Kind) -> Option<Way> {
         let mut ways = match kind {
             Kind::Span(_) => self.spans(kind),
             Kind::Count => self.counts(),
             Kind::By(_) => self.quick_way(kind, 0).into_iter().collect(),
         };
-        // What can be taken first, the best of it first; then by how near it comes.
-        ways.sort_by(|one, other| {
-            let scant = |way: &Way| 1.0 - way.weighed.fill.share_within(MOST_ENTRIES);
-            let key = |way: &Way| if way.fit.is_ok() { (0.0, way.rank()) } else { (1.0, scant(way)) };
-            key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
-        });
-        let mut sure = ways.iter().take(CLOSE_LOOKS).filter_map(|way| self.way(kind, size(way)));
-        let first = sure.next()?;
-        if first.fit.is_ok() { Some(first) } else { Some(sure.find(|way| way.fit.is_ok()).unwrap_or(first)) }
+        ways.sort_by(|one, other| one.order().partial_cmp(&other.order()).unwrap_or(Ordering::Equal));
+        let mut closest: Option<Way> = None;
+        for way in ways.iter().take(CLOSE_LOOKS).filter_map(|way| self.way(kind, size(way))) {
+            if way.fit.is_ok() {
+                return Some(way);
+            }
+            if closest.as_ref().is_none_or(|closest| way.order() < closest.order()) {
+                closest = Some(way);
+            }
+        }
+        closest
     }
 
     fn spans(&self, kind: &Kind) -> Vec<Way> {

@@ -17,6 +17,8 @@ pub(super) const MOST_GROWTH: f64 = 8.0;
 /// What a command costs a server besides its own time, in microseconds: a GET of 0.63 took 1.55 of the server's
 /// time, 16 in a pipeline (`docs/benchmarks.md`, Redis 7.0.15).
 const COMMAND_US: f64 = 1.0;
+/// By chance the fullest of some thousand buckets is so many standard deviations over the mean, and hardly more.
+const CHANCE_DEVIATIONS: f64 = 3.5;
 /// How much of the memory a doubling of the server's time is worth: one percent of memory against two of time.
 const TIME_EXPONENT: f64 = 0.5;
 
@@ -53,16 +55,34 @@ pub(super) fn check(rule: &Rule, fill: &Fill, growth: f64, one_part: bool, estim
     if now > MOST_ENTRIES {
         return Err(Unfit::Overfull { entries: now, grown: false });
     }
-    let grown = match rule.placement {
+    let entries = match rule.placement {
         // A span takes new ids into new buckets.
-        Placement::Span(_) if one_part => fullest as f64,
-        // Chance grows with the root of what it is chance of.
-        Placement::Count(_) => fill.mean() * growth + (fullest as f64 - fill.mean()) * growth.sqrt(),
-        _ => fullest as f64 * growth,
+        Placement::Span(_) if one_part => fullest,
+        _ => grown(rule, fill, growth),
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of entries")]
-    let entries = grown.round() as u64;
     if entries > MOST_ENTRIES { Err(Unfit::Overfull { entries, grown: true }) } else { Ok(()) }
+}
+
+/// The entries of the fullest buckets once there are `growth` times as many keys.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of entries")]
+fn grown(rule: &Rule, fill: &Fill, growth: f64) -> u64 {
+    let (mean, fullest) = (fill.mean(), fill.quantile(0.999) as f64);
+    let entries = match rule.placement {
+        // Chance grows with the root of what it is chance of, and all that is uneven besides with the whole.
+        Placement::Count(_) => {
+            let is_even = fullest - mean < mean.sqrt();
+            let chance = if is_even { fullest - mean } else { CHANCE_DEVIATIONS * mean.sqrt() };
+            (fullest - chance).max(mean) * growth + chance * growth.sqrt()
+        }
+        _ => fullest * growth,
+    };
+    entries.round() as u64
+}
+
+/// For how many times as many keys the buckets have room, to a tenth.
+pub(super) fn room(rule: &Rule, fill: &Fill) -> f64 {
+    let tenths = (10..=160_u32).take_while(|tenths| grown(rule, fill, f64::from(*tenths) / 10.0) <= MOST_ENTRIES);
+    f64::from(tenths.last().unwrap_or(10)) / 10.0
 }
 
 /// What a placement is worth beyond bytes and time, on the scale of [`score`]: *by* reads what belongs together in
@@ -110,6 +130,16 @@ mod tests {
         let one_overfull = Fill::new(vec![100, 100, 700]);
         let now = Err(Unfit::Overfull { entries: 700, grown: false });
         assert_eq!(check(&rule("count"), &one_overfull, 1.0, true, false), now);
+    }
+
+    #[test]
+    fn what_is_uneven_grows_with_the_keys_and_chance_with_their_root() {
+        let even = Fill::new(vec![100; 100]);
+        assert_eq!(room(&rule("count"), &even), 5.1);
+        let by_chance = Fill::new([vec![100; 998], vec![130; 2]].concat());
+        assert!((4.0..4.4).contains(&room(&rule("count"), &by_chance)));
+        let two_kinds = Fill::new([vec![50; 100], vec![150; 100]].concat());
+        assert!((3.4..4.0).contains(&room(&rule("count"), &two_kinds)));
     }
 
     #[test]

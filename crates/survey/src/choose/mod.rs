@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | `members.rs` | the sampled keys, taken apart |
 //! | `weigh.rs` | what one way takes, its fill and its time |
+//! | `merged.rs` | buckets of a *count* as a part of the keys shows them |
 //! | `fill.rs` | how full buckets are |
 //! | `read_time.rs` | what a read costs a server, measured |
 //! | `limits.rs` | the lengths from which values are spilled and keys stay plain |
@@ -25,6 +26,7 @@ mod fill;
 mod judge;
 mod limits;
 mod members;
+mod merged;
 mod read_time;
 mod report;
 #[cfg(test)]
@@ -212,6 +214,14 @@ pub fn predict(population: &Population<'_>, rule: &Rule, aims: &Aims) -> Predict
     Prediction { now, after, read_us_now, read_us_after }
 }
 
+/// The best of those that can be taken: with room for all growth, if there is one, or else today.
+fn best(bests: &[(Kind, Option<Way>)]) -> Option<(&Kind, &Way)> {
+    let ways = || bests.iter().filter_map(|(kind, way)| Some((kind, way.as_ref()?)));
+    let least = |one: &(&Kind, &Way), other: &(&Kind, &Way)| one.1.rank().total_cmp(&other.1.rank());
+    let with_room = ways().filter(|(_, way)| way.fit.is_ok()).min_by(least);
+    with_room.or_else(|| ways().filter(|(_, way)| way.fits_today()).min_by(least))
+}
+
 /// From the best of each kind to the choice.
 struct Decision<'a, 'p> {
     aims: &'a Aims,
@@ -226,8 +236,7 @@ impl Decision<'_, '_> {
         let kinds = Kind::all(template);
         let bests: Vec<(Kind, Option<Way>)> =
             kinds.into_iter().map(|kind| (kind.clone(), self.search.best(&kind))).collect();
-        let fit = bests.iter().filter_map(|(kind, way)| Some((kind, way.as_ref().filter(|way| way.fit.is_ok())?)));
-        let best = fit.min_by(|(_, one), (_, other)| one.rank().total_cmp(&other.rank()));
+        let best = best(&bests);
         let (zipped, zipped_us) = self.search.scales.weigh_zipped(self.base);
         let folds = best.filter(|(_, way)| {
             let after = way.weighed.footprint.total_bytes(self.base);
@@ -260,7 +269,7 @@ impl Decision<'_, '_> {
         choice.bytes_after = weighed.footprint.total_bytes(self.base);
         choice.read_us_after = weighed.read_us;
         choice.relies_on = report::settings(self.aims, self.search, way);
-        choice.notes.extend(report::notes(way));
+        choice.notes.extend(report::notes(way, self.search.growth));
         choice.curve.extend(choice.chosen);
         choice.curve.sort_by(|one, other| one.entries_per_bucket.total_cmp(&other.entries_per_bucket));
     }

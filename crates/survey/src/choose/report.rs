@@ -6,7 +6,7 @@ use keyfold_core::template::Template;
 
 use super::candidates::{Kind, Search, Way};
 use super::fill::LEAST_ENTRIES;
-use super::judge::{MOST_ENTRIES, Unfit};
+use super::judge::{self, MOST_ENTRIES, Unfit};
 use super::weigh::{Footprint, Rule};
 use super::{Aims, Choice, Point, Verdict, saving};
 
@@ -72,8 +72,12 @@ pub(super) fn few(keys: u64) -> String {
     format!("{keys} {} would not fill two buckets", if keys == 1 { "key" } else { "keys" })
 }
 
+/// What to do when there is no more room.
+const MORE_LATER: &str = "Before there are more, change the count here: `keyfold fold` moves the keys to other buckets \
+                          while clients go on";
+
 pub(super) fn less_growth(growth: f64) -> String {
-    format!("Room for {growth} times the keys only: with more, buckets would have too few entries today")
+    format!("Room for {growth} times the keys only: with more, buckets would have too few entries today. {MORE_LATER}")
 }
 
 /// Why nothing is done.
@@ -188,10 +192,21 @@ pub(super) fn settings(aims: &Aims, search: &Search<'_, '_>, way: &Way) -> Vec<S
     needs.map(setting).into()
 }
 
-pub(super) fn notes(way: &Way) -> Vec<String> {
+pub(super) fn notes(way: &Way, growth: f64) -> Vec<String> {
     let share =
         |share: f64| if share < 0.0001 { "Less than 0.01 %".to_owned() } else { format!("{:.2} %", share * 100.0) };
     let mut notes = Vec::new();
+    if way.fit.is_err() {
+        let room = judge::room(&way.rule, &way.weighed.fill);
+        notes.push(format!("Room for {room} times the keys instead of {growth}. {MORE_LATER}"));
+    }
+    if way.weighed.whole_share > 0.0 && way.weighed.whole_share < 1.0 {
+        let kinds = "uuids of another variant than the RFC's, or hex of less than 8 bytes";
+        notes.push(format!(
+            "{} of the ids can't be divided ({kinds}): they have as many buckets of their own",
+            share(way.weighed.whole_share)
+        ));
+    }
     if way.weighed.spilled_share > 0.0 {
         let limit = way.rule.value_limit;
         notes.push(format!("{} of the values are over {limit} bytes, and spilled", share(way.weighed.spilled_share)));

@@ -3,8 +3,8 @@
 //!
 //! A sample shows buckets in one of two ways. Where its blocks hold the buckets whole, their fill is the true one
 //! and the sample is only of fewer of them. Where it doesn't, for *count*, whose buckets are spread over all keys,
-//! there are fewer buckets in proportion, and bucket `b` of the family is bucket `b mod fewer` of the sample: runs of
-//! ids stay even in it, and chance stays chance.
+//! so many buckets of the family are one of the sample that together they have as many keys in it as one has in the
+//! family (`merged.rs`): runs of ids stay even in it, and chance stays chance.
 
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
 use keyfold_core::placement::name::{self, Mark, Name};
@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::fill::Fill;
 use super::members::{Member, spilled};
+use super::merged::Merged;
 use super::read_time::{FieldKind, ReadTimes};
 use crate::population::{Blocks, Population};
 use crate::sample::BLOCK_IDS;
@@ -88,6 +89,8 @@ pub(super) struct Weighed {
     /// The share of keys whose value is spilled, and of those that stay plain for their field's length.
     pub(super) spilled_share: f64,
     pub(super) plain_share: f64,
+    /// The share of those whose id can't be divided by a *count*; they have buckets of their own.
+    pub(super) whole_share: f64,
 }
 
 /// The family and the server that ways are weighed for.
@@ -111,6 +114,7 @@ struct Placed {
     bucket: u64,
     member: u32,
     name_bytes: u32,
+    is_whole: bool,
     field: ValueShape,
 }
 
@@ -157,11 +161,11 @@ impl Scales<'_, '_> {
     pub(super) fn weigh(&self, model: &Model, rule: &Rule) -> Weighed {
         let mut sum = Sum::default();
         let mut places = Vec::with_capacity(self.members.len());
-        let fewer = self.fewer_buckets(&rule.placement);
+        let merged = self.merged(&rule.placement);
         for (member, index) in self.members.iter().zip(0_u32..) {
             let (mut name, mut field) = (Name::new(), Field::new());
             let bucketed = rule.placement.locate(NAMESPACE, &member.parts, &mut name, &mut field);
-            if self.is_cut(&rule.placement, member) {
+            if self.is_cut(&rule.placement, member) || merged.as_ref().is_some_and(|merged| !merged.takes(member.key)) {
                 continue;
             }
             if !bucketed || field.len() as u64 > rule.field_limit {
@@ -169,11 +173,13 @@ impl Scales<'_, '_> {
                 continue;
             }
             let name_bytes = u32::try_from(name.len()).unwrap_or(u32::MAX);
-            let bucket = fewer.map_or_else(|| xxh3_64(&name), |fewer| folded_number(&name, fewer));
-            places.push(Placed { bucket, member: index, name_bytes, field: ValueShape::of(&field) });
+            let bucket = merged.as_ref().map_or_else(|| Some(xxh3_64(&name)), |merged| merged.bucket(&name));
+            let Some(bucket) = bucket else { continue };
+            let is_whole = name::decode_head(&name).is_some_and(|(_, mark, _)| mark == Mark::WholeBucket);
+            places.push(Placed { bucket, member: index, name_bytes, is_whole, field: ValueShape::of(&field) });
         }
         places.sort_unstable_by_key(|place| (place.bucket, place.member));
-        let repeat = if fewer.is_some() { 1.0 } else { 1.0 / self.population.within };
+        let repeat = merged.as_ref().map_or(1.0 / self.population.within, Merged::repeat);
         for bucket in places.chunk_by(|one, other| one.bucket == other.bucket) {
             self.fill_bucket(model, rule, bucket, repeat, &mut sum);
         }
@@ -204,6 +210,7 @@ impl Scales<'_, '_> {
         sum.footprint.add(model.hash_bytes(bucket.name_bytes, &bucket.cost, false), false);
         sum.fills.push(fields);
         sum.keys += fields as f64;
+        sum.whole += if places[0].is_whole { fields as f64 } else { 0.0 };
         sum.us += fields as f64 * self.bucket_us(&bucket);
     }
 
@@ -218,13 +225,11 @@ impl Scales<'_, '_> {
         self.times.bucket_us(kind, fields, value_bytes)
     }
 
-    /// How many buckets of a *count* the sample stands for; none where it has all keys, or buckets are whole.
-    fn fewer_buckets(&self, placement: &Placement) -> Option<u64> {
+    /// How buckets of a *count* go together in the sample; none where it has all keys, or buckets are whole.
+    fn merged(&self, placement: &Placement) -> Option<Merged> {
         let Placement::Count(count) = placement else { return None };
         let share = self.members.len() as f64 / self.population.keys.max(1) as f64;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the count")]
-        let fewer = (count.count() as f64 * share).round() as u64;
-        (share < 1.0).then_some(fewer.clamp(1, count.count()))
+        (share < 1.0).then(|| Merged::new(count.count(), share))
     }
 
     /// Whether the key's bucket goes over the edge of a block, so that only a part of it may be in the sample.
@@ -246,6 +251,7 @@ struct Sum {
     us: f64,
     spilled: f64,
     plain: f64,
+    whole: f64,
 }
 
 impl Sum {
@@ -265,13 +271,7 @@ impl Sum {
             read_us: self.us / counted,
             spilled_share: self.spilled / counted,
             plain_share: self.plain / counted,
+            whole_share: self.whole / counted,
         }
     }
-}
-
-/// The bucket's number among fewer buckets; those of whole parts are others than those of divided ones.
-fn folded_number(bucket: &[u8], fewer: u64) -> u64 {
-    let Some((_, mark, digits)) = name::decode_head(bucket) else { return xxh3_64(bucket) };
-    let number = name::decode_base62(digits).unwrap_or_else(|| xxh3_64(digits));
-    number % fewer * 2 + u64::from(mark == Mark::WholeBucket)
 }

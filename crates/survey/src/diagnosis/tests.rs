@@ -233,8 +233,22 @@ fn sparse_buckets_say_what_a_better_count_saves() {
     let finding = case.only();
     assert_eq!(finding.kind, Kind::SparseBuckets);
     assert_eq!(lines(&finding.mends[0], "layout"), ["bucket = { count = 6 }"]);
+    let shell = lines(&finding.mends[0], "shell");
+    assert!(shell[0].starts_with("keyfold layout show ") && shell[1].starts_with("keyfold fold "), "{shell:?}");
     assert!(finding.why[0].contains("3 in half of them"), "{:?}", finding.why);
     assert!(finding.cost_bytes > Some(200 * 60));
+}
+
+#[test]
+fn sparse_hashes_made_by_hand_may_become_keys_that_keyfold_folds() {
+    let mut case = Case::new();
+    for bucket in 0..200 {
+        case.hand_made(&format!("media:{bucket}"), Encoding::Packed, &numbers(3));
+    }
+    let finding = case.only();
+    assert_eq!((finding.kind, finding.mends.len()), (Kind::SparseBuckets, 2));
+    let shell = lines(&finding.mends[1], "shell");
+    assert!(shell[0].starts_with("keyfold plan ") && shell[1].starts_with("keyfold fold "), "{shell:?}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use keyfold_survey::survey::Survey;
 use crate::config::analyze::Analyze;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
-use crate::scan::{Database, Denied, End, Page, Walked, databases};
+use crate::scan::{self, Database, Denied, End, Page, Walked};
 use crate::server::Server;
 use crate::server::memory::{self, Measured, ServerModel};
 use watch::Watch;
@@ -55,7 +55,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     let stored = stored::read(&mut server).ok().flatten().map(|stored| stored.layout);
     let measured_before = memory::measured(&mut server)?;
     let (name, address) = (server.version().to_string(), server.address().to_string());
-    let chosen = choose_databases(databases(&mut server)?, analyze.databases.as_deref());
+    let chosen = scan::chosen(&mut server, &analyze.databases)?;
     let total: u64 = chosen.iter().map(|database| database.keys).sum();
 
     let started = Instant::now();
@@ -87,10 +87,6 @@ fn measured_after(analyze: &Analyze, walked: &Walked) -> Option<Measured> {
         return None;
     }
     memory::measured(&mut Server::connect(&analyze.target).ok()?).ok()
-}
-
-fn choose_databases(all: Vec<Database>, wanted: Option<&[u32]>) -> Vec<Database> {
-    all.into_iter().filter(|database| wanted.is_none_or(|wanted| wanted.contains(&database.number))).collect()
 }
 
 /// Walks and surveys side by side.

@@ -1,7 +1,6 @@
 //! One data set, plain and folded, each on an empty server of its own.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
@@ -13,13 +12,10 @@ use std::path::Path;
 use super::records::{DataSet, Record};
 use crate::layout::activate::activate;
 use crate::print::progress::Progress;
-use crate::server::{OwnServer, Server, Target, listpack};
+use crate::server::{OwnServer, Server, Target, listpack, memory};
 
 /// Commands sent at a time.
 const PIPELINE: usize = 500;
-/// `used_memory` has to be the same over so long; connections' buffers and tables that grow settle within.
-const SETTLED_AFTER: Duration = Duration::from_millis(100);
-const SETTLES_WITHIN: Duration = Duration::from_secs(10);
 
 /// What was measured.
 #[derive(Clone, Debug)]
@@ -181,16 +177,5 @@ fn check_expiries(client: &mut Server, chunk: &[Record], written: Instant) -> an
 
 /// The server's `used_memory`, once it no longer changes.
 fn used_memory(gauge: &mut Server) -> anyhow::Result<i64> {
-    let deadline = Instant::now() + SETTLES_WITHIN;
-    let mut before = None;
-    loop {
-        let info: String = gauge.ask(redis::cmd("INFO").arg("memory"))?;
-        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        let now: i64 = line.context("the server says no used_memory in INFO")?.trim_end().parse()?;
-        if before == Some(now) || Instant::now() > deadline {
-            return Ok(now);
-        }
-        before = Some(now);
-        thread::sleep(SETTLED_AFTER);
-    }
+    Ok(memory::settled(|| gauge.used_memory())?.try_into()?)
 }

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use keyfold_survey::diagnosis::{Finding, Observation, Severity, diagnose};
 
-use crate::config::target;
+use crate::config::{databases, target};
 use crate::flags::doctor::DoctorFlags;
 use crate::print::number::count;
 use crate::server::Server;
@@ -49,17 +49,14 @@ struct Report {
 
 pub(crate) fn run(flags: DoctorFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let mut only = flags.database;
-    if only.is_empty() && flags.upstream.database > 0 {
-        only.push(flags.upstream.database);
-    }
+    let databases = databases::resolve(flags.databases, &flags.upstream);
     let expected = flags.config_file.as_deref().map(settings::read_expected).transpose()?;
     let server = Server::connect(&target::resolve(flags.upstream.clone(), flags.tls))?;
     let name = server.version().to_string();
     let mut patient = Patient::new(server, flags.max_ops)?;
     let mut seen = settings::observe(&mut patient, &flags.settings.assume, expected)?;
     let mut rewriter = flags.rewrite.then(Rewriter::default);
-    let walked = walk::walk(&mut patient, &only, &mut seen, rewriter.as_mut());
+    let walked = walk::walk(&mut patient, &databases, &mut seen, rewriter.as_mut());
     let (broken_off, error) = match walked {
         Ok(walk::Walked::Whole) => (None, None),
         Ok(walk::Walked::Stopped) => (Some("stopped".to_owned()), None),

@@ -13,8 +13,9 @@ use super::bucket::{Folded, Reading};
 use super::names;
 use super::patient::{Patient, bytes, integer, scan_step};
 use super::rewrite::{Candidate, Outcome, Rewriter};
-use crate::layout::keys::databases;
+use crate::config::databases::Databases;
 use crate::print::progress::Progress;
+use crate::scan::{self, Database};
 
 /// Names that the server looks at for one SCAN, and what that counts as.
 const SCAN_COUNT: u64 = 500;
@@ -75,7 +76,7 @@ struct Walk<'a> {
 /// Walks all databases, or those named.
 pub(super) fn walk(
     patient: &mut Patient,
-    only: &[u32],
+    wanted: &Databases,
     seen: &mut Observation,
     rewriter: Option<&mut Rewriter>,
 ) -> anyhow::Result<Walked> {
@@ -83,13 +84,10 @@ pub(super) fn walk(
     let models = models(patient, seen)?;
     let version = patient.server.version();
     let expiry_unpacks = version.flavor == "Valkey" && !version.number.starts_with("8.");
-    let databases = databases(&mut patient.server)?;
+    let databases = scan::chosen(&mut patient.server, wanted)?;
     let mut walk =
         Walk { patient, seen, layout, models, rewriter, database: 0, denied: Denied::default(), expiry_unpacks };
-    for (database, keys) in databases {
-        if !only.is_empty() && !only.contains(&database) {
-            continue;
-        }
+    for Database { number: database, keys } in databases {
         walk.database = database;
         walk.patient.server.select(database)?;
         if walk.hashes(keys)? == Walked::Stopped {

@@ -54,7 +54,7 @@ pub(crate) struct Survey {
 
 /// Walks over the server.
 pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) -> anyhow::Result<Survey> {
-    let databases = scan::databases(server)?;
+    let databases = scan::chosen(server, &config.databases)?;
     let total: u64 = databases.iter().map(|database| database.keys).sum();
     if total == 0 {
         bail!("the server at {} holds no keys: there is nothing to plan for", server.address());

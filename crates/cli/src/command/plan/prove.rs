@@ -6,8 +6,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use keyfold_core::frame;
@@ -33,9 +31,6 @@ pub(super) const TOLERANCE_PERCENT: f64 = 5.0;
 const PIPELINE: usize = 500;
 /// When keys that expire do: long after the proof.
 const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
-/// `used_memory` has to be the same over so long.
-const SETTLED_AFTER: Duration = Duration::from_millis(200);
-const SETTLES_WITHIN: Duration = Duration::from_secs(20);
 /// Neighbours in the sample are read far apart: a step that shares no factor with most numbers of keys.
 const READ_STEP: usize = 7919;
 
@@ -339,14 +334,5 @@ fn read_us(server: &mut Server) -> anyhow::Result<f64> {
 
 /// The server's `used_memory`, once it no longer changes; asked over new connections, whose buffers are alike.
 fn used_memory(own: &OwnServer) -> anyhow::Result<f64> {
-    let deadline = Instant::now() + SETTLES_WITHIN;
-    let mut before = None;
-    loop {
-        let now = memory::measured(&mut own.connect()?)?.used_bytes as f64;
-        if before == Some(now) || Instant::now() > deadline {
-            return Ok(now);
-        }
-        before = Some(now);
-        thread::sleep(SETTLED_AFTER);
-    }
+    Ok(memory::settled(|| own.connect()?.used_memory())? as f64)
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use self::counted::Counted;
 use super::interrupt::Interrupt;
 use crate::config::verify::Verify;
-use crate::layout::{keys, stored};
+use crate::layout::stored;
 use crate::print::number::{count, plural};
 use crate::print::progress::Progress;
 use crate::records::ask::Wants;
@@ -24,6 +24,7 @@ use crate::records::dump::Reader;
 use crate::records::finding::Tally;
 use crate::records::pace::Pace;
 use crate::records::walk::{Manner, Sight, walk};
+use crate::scan::{self, Database};
 use crate::server::{Server, ServerTime, listpack};
 
 const FINDINGS: u8 = 3;
@@ -167,12 +168,10 @@ impl Subject<'_> {
             stopped: &|| self.interrupt.wanted(),
         };
         let mut pace = Pace::new(self.config.max_ops);
-        let databases = keys::databases(server)?;
-        let databases: Vec<_> =
-            databases.into_iter().filter(|(database, _)| self.config.databases.contains(*database)).collect();
-        let total: u64 = databases.iter().map(|(_, keys)| keys).sum();
+        let databases = scan::chosen(server, &self.config.databases)?;
+        let total: u64 = databases.iter().map(|database| database.keys).sum();
         let mut progress = Progress::new("verified, keys of the server", usize::try_from(total).unwrap_or(usize::MAX));
-        for (database, _) in databases {
+        for Database { number: database, .. } in databases {
             let around = walk(server, database, &manner, &mut pace, &mut |sight| {
                 if matches!(sight, Sight::Name) {
                     progress.advance(1);

@@ -6,7 +6,7 @@ use super::super::family::Family;
 use super::super::finding::{Finding, Kind, Rewrite};
 use super::super::mend::Mend;
 use super::super::{AIM_ENTRIES, FamilyName, Observation};
-use super::{grouped, namespace_of, place_of};
+use super::{grouped, namespace_of, other_buckets, place_of};
 
 /// Fewer buckets than this tell nothing: a namespace begins empty.
 const BUCKETS: u64 = 64;
@@ -46,13 +46,24 @@ fn sparse(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Find
     let count = fill.entries().div_ceil(AIM_ENTRIES).max(2);
     let line = format!("bucket = {{ count = {count} }}");
     let mend = match namespace {
-        Some(_) => Mend::advice("in a new namespace, with fewer buckets, whatever the holes in the ids")
-            .with_line("layout", line),
+        Some(_) => other_buckets(seen, "fewer buckets, whatever the holes in the ids", line),
         None => Mend::advice(format!("put about {AIM_ENTRIES} entries in a hash, spread by a hash of the id")),
     };
     finding.mends.push(mend.saving(now, after));
-    finding.rewrite = Rewrite::After;
+    if namespace.is_none() {
+        finding.mends.push(folded_by_keyfold(seen).saving(now, after));
+    }
+    // `keyfold fold` writes the buckets of a namespace itself.
+    finding.rewrite = if namespace.is_some() { Rewrite::No } else { Rewrite::After };
     Some(finding)
+}
+
+/// Instead of hashes that somebody fills by hand.
+fn folded_by_keyfold(seen: &Observation) -> Mend {
+    let url = &seen.names.url;
+    Mend::advice("write each entry as a key of its own, and have keyfold fold them as fits the ids that are there")
+        .with_line("shell", format!("keyfold plan {url} --out layout.toml"))
+        .with_line("shell", format!("keyfold fold {url} --layout layout.toml"))
 }
 
 fn nearly_full(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Finding> {
@@ -71,7 +82,7 @@ fn nearly_full(seen: &Observation, name: &FamilyName, family: &Family) -> Option
         finding.why.push(distribution(family));
         let count = family.fill.entries().div_ceil(AIM_ENTRIES).max(2);
         let line = format!("bucket = {{ count = {count} }}");
-        finding.mends.push(Mend::advice("in a new namespace, with more buckets").with_line("layout", line));
+        finding.mends.push(other_buckets(seen, "more buckets", line));
         finding
     })
 }

@@ -11,6 +11,7 @@ pub(super) mod tables;
 use keyfold_core::layout::Namespace;
 use keyfold_core::placement::Placement;
 
+use super::mend::Mend;
 use super::{FamilyName, Observation};
 
 /// How a family is named to a person.
@@ -41,6 +42,15 @@ fn folding(seen: &Observation) -> impl Iterator<Item = &Namespace> {
 /// The command that writes tables anew.
 fn rewrite_command(seen: &Observation) -> String {
     format!("keyfold doctor {} --rewrite", seen.names.url)
+}
+
+/// Another placement for a namespace that is there: the line for its layout, and the commands that move its keys.
+fn other_buckets(seen: &Observation, what: &str, line: impl Into<String>) -> Mend {
+    let url = &seen.names.url;
+    Mend::advice(format!("{what}: write this line in the layout, and have keyfold move the keys, while clients go on"))
+        .with_line("shell", format!("keyfold layout show {url} --toml > layout.toml"))
+        .with_line("layout", line)
+        .with_line("shell", format!("keyfold fold {url} --layout layout.toml"))
 }
 
 /// `1,234,567`.

@@ -7,7 +7,7 @@ use super::super::finding::{Finding, Kind, Rewrite};
 use super::super::mend::Mend;
 use super::super::settings::{Limit, Origin};
 use super::super::{AIM_ENTRIES, FamilyName, Observation};
-use super::{entries, grouped, hashes, namespace_of, place_of, plural, rewrite_command};
+use super::{entries, grouped, hashes, namespace_of, other_buckets, place_of, plural, rewrite_command};
 
 /// What saves less of the hashes it concerns, in percent, isn't worth a word.
 const WORTH_PERCENT: u64 = 5;
@@ -187,11 +187,10 @@ fn right_bucket(seen: &Observation, name: &FamilyName, family: &Family, tally: &
     let mend = match namespace {
         Some(namespace) => match &namespace.placement {
             Placement::Span(span) if span.span() > AIM_ENTRIES => {
-                Mend::advice("in a new namespace, with smaller buckets").with_line("layout", "bucket = { span = 128 }")
+                other_buckets(seen, "smaller buckets", "bucket = { span = 128 }")
             }
             _ if tally.most_entries > seen.settings.hash_entries.value => {
-                Mend::advice("in a new namespace, with more buckets")
-                    .with_line("layout", format!("bucket = {{ count = {count} }}"))
+                other_buckets(seen, "more buckets", format!("bucket = {{ count = {count} }}"))
             }
             _ => return None,
         },
