@@ -17,7 +17,7 @@ use std::mem;
 
 use crate::exchange::load::{Key, Load, Loading};
 use crate::exchange::{CompareAndSet, Env, store};
-use crate::layout::{Layout, Located, NamespaceIndex, Physical};
+use crate::layout::{Located, NamespaceIndex, Physical};
 use crate::resp::{Reply, write_command};
 use crate::string::{Entry, Held};
 
@@ -60,6 +60,13 @@ pub enum Left {
     InBoth,
     /// What is stored can't be read.
     Damaged(String),
+    /// It has the name of a handmade hash, and is none.
+    NotAHash,
+    /// A field of a handmade hash that no key of the namespace has. The key listed is the hash.
+    NoKey {
+        /// The field.
+        field: Vec<u8>,
+    },
 }
 
 /// What the replies to the batch that was sent last are.
@@ -203,8 +210,8 @@ impl Mover {
                         self.keys.push(name.to_vec());
                     }
                 }
-                Physical::Zipped { namespace, key } if is_old(env.layout, namespace, name) => self.keys.push(key),
-                Physical::Bucket(namespace) if is_old(env.layout, namespace, name) => {
+                Physical::Zipped { namespace, key } if env.layout.is_old(namespace, name) => self.keys.push(key),
+                Physical::Bucket(namespace) if env.layout.is_old(namespace, name) => {
                     self.buckets.push((namespace, name.to_vec()));
                 }
                 _ => {}
@@ -220,10 +227,16 @@ impl Mover {
         raw: &[u8],
         env: &Env<'_>,
     ) -> Result<(), String> {
+        let handmade = env.layout.packing_in(bucket).is_some();
+        if handmade && raw.starts_with(b"-WRONGTYPE") {
+            self.leave(bucket, Left::NotAHash);
+            return Ok(());
+        }
         let Reply::Array(fields) = parse(raw)? else { return Err("HKEYS gave no list".to_owned()) };
         for field in fields.filter_map(Reply::bytes) {
             match env.layout.key_of(namespace, bucket, field) {
                 Some(key) => self.keys.push(key),
+                None if handmade => self.leave(bucket, Left::NoKey { field: field.to_vec() }),
                 None => {
                     let field = field.escape_ascii();
                     self.leave(bucket, Left::Damaged(format!("its field '{field}' is the place of no key")));
@@ -314,12 +327,6 @@ impl Mover {
             self.moved.left.push((key.to_vec(), why));
         }
     }
-}
-
-/// Whether a physical name is of the old places of its namespace.
-fn is_old(layout: &Layout, namespace: NamespaceIndex, physical: &[u8]) -> bool {
-    let former = layout.namespace(namespace).former.as_ref();
-    former.is_some_and(|former| Some(former.id) == Layout::id_in(physical))
 }
 
 fn parse(raw: &[u8]) -> Result<Reply<'_>, String> {

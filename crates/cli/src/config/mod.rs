@@ -7,5 +7,6 @@ pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod serve;
+pub(crate) mod source;
 pub(crate) mod target;
 pub(crate) mod verify;

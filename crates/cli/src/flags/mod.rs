@@ -9,6 +9,7 @@ pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod layout;
 pub(crate) mod serve;
+pub(crate) mod source;
 pub(crate) mod supervise;
 pub(crate) mod units;
 pub(crate) mod upstream;

@@ -8,5 +8,6 @@
 
 pub(crate) mod checks;
 pub(crate) mod drive;
+mod hashes;
 mod overhead;
 pub(crate) mod survey;

@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use keyfold_core::frame::Frame;
+use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, NamespaceIndex, Physical, Place, PlaceKind};
 use keyfold_core::memory::{self, Allocator, BucketCost, Keyspace, Model, Placed, ValueShape};
+use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::{Reply, write_command};
 
+use super::hashes::{self, Hashes};
 use super::overhead::first_uses_bytes;
 use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
@@ -33,6 +35,8 @@ pub(crate) struct Family {
     /// Keys of other types that stay, the first of them.
     pub(crate) others: Vec<(Vec<u8>, String)>,
     pub(crate) other_keys: u64,
+    /// What is amiss with handmade hashes.
+    pub(crate) hashes: Hashes,
 }
 
 /// What a survey found.
@@ -201,7 +205,7 @@ impl Walk<'_, '_> {
                         own.push((name.to_vec(), key, *moving));
                     }
                 }
-                Physical::Bucket(namespace) if is_old(self.layout, namespace, name) => {
+                Physical::Bucket(namespace) if self.layout.is_old(namespace, name) => {
                     buckets.push((namespace, name.to_vec()));
                 }
                 _ => {}
@@ -280,8 +284,9 @@ impl Walk<'_, '_> {
 
     /// Old buckets: how many fields each has, and of the sampled what they hold.
     fn take_buckets(&mut self, buckets: &[(NamespaceIndex, Vec<u8>)]) -> anyhow::Result<()> {
+        let buckets = hashes::leave_out_others(self.server, self.layout, buckets, self.families)?;
         let mut wire = Vec::new();
-        for (_, name) in buckets {
+        for (_, name) in &buckets {
             let sampled = self.is_sampled(digest::name(name));
             write_command(&mut wire, &[if sampled { b"HGETALL" } else { b"HLEN" }, name]);
         }
@@ -307,17 +312,14 @@ impl Walk<'_, '_> {
         mut fields: impl Iterator<Item = Reply<'r>>,
     ) -> u64 {
         let mut bucket = BucketCost::default();
+        let packing = self.layout.packing_in(name);
         while let (Some(Reply::Bulk(field)), Some(Reply::Bulk(stored))) = (fields.next(), fields.next()) {
             bucket.add(self.before.model(), ValueShape::of(field), ValueShape::of(stored));
-            let Some(key) = self.layout.key_of(namespace, name, field) else { continue };
-            let Ok(frame) = Frame::decode(stored) else { continue };
-            let expires_at_ms = frame.expires_at_ms.map(|_| SOME_TIME_MS);
-            let value = match frame.body {
-                keyfold_core::frame::Body::Raw(value) => value.to_vec(),
-                keyfold_core::frame::Body::Integer(number) => number.to_string().into_bytes(),
-                // The spilled value itself stays outside of buckets on both sides.
-                _ => Vec::new(),
+            let Some(key) = self.layout.key_of(namespace, name, field) else {
+                self.families.entry(namespace.0).or_default().hashes.note_no_key(packing, name, field);
+                continue;
             };
+            let Some((value, expires_at_ms)) = read_stored(packing, stored) else { continue };
             self.after.add(&key, &value, expires_at_ms);
             self.sampled_keys += 1;
         }
@@ -354,15 +356,25 @@ impl Walk<'_, '_> {
 /// A time whose bytes in a frame are as many as of any other: 2033.
 const SOME_TIME_MS: i64 = 2_000_000_000_000;
 
+/// A value of a bucket, and a time where it expires; none where it can't be read.
+fn read_stored(packing: Option<Packing>, stored: &[u8]) -> Option<(Vec<u8>, Option<i64>)> {
+    if let Some(packing) = packing {
+        return Some((packing.unpack(stored).ok()?.into_owned(), None));
+    }
+    let frame = Frame::decode(stored).ok()?;
+    let value = match frame.body {
+        Body::Raw(value) => value.to_vec(),
+        Body::Integer(number) => number.to_string().into_bytes(),
+        // The spilled value itself stays outside of buckets on both sides.
+        _ => Vec::new(),
+    };
+    Some((value, frame.expires_at_ms.map(|_| SOME_TIME_MS)))
+}
+
 /// What decides whether a key is in the sample: the bucket that it goes to, or itself.
 fn sampled_by(key: &[u8], new: Option<&Place>) -> u128 {
     match new {
         Some(place) if place.kind == PlaceKind::Bucket => digest::name(&place.physical),
         _ => digest::name(key),
     }
-}
-
-fn is_old(layout: &Layout, namespace: NamespaceIndex, physical: &[u8]) -> bool {
-    let former = layout.namespace(namespace).former.as_ref();
-    former.is_some_and(|former| Some(former.id) == Layout::id_in(physical))
 }
