@@ -210,8 +210,10 @@ impl Mover {
                         self.keys.push(name.to_vec());
                     }
                 }
-                Physical::Zipped { namespace, key } if env.layout.is_old(namespace, name) => self.keys.push(key),
-                Physical::Bucket(namespace) if env.layout.is_old(namespace, name) => {
+                Physical::Zipped { namespace, key } if env.layout.is_former_place(namespace, name) => {
+                    self.keys.push(key)
+                }
+                Physical::Bucket(namespace) if env.layout.is_former_place(namespace, name) => {
                     self.buckets.push((namespace, name.to_vec()));
                 }
                 _ => {}

@@ -205,7 +205,7 @@ impl Walk<'_, '_> {
                         own.push((name.to_vec(), key, *moving));
                     }
                 }
-                Physical::Bucket(namespace) if self.layout.is_old(namespace, name) => {
+                Physical::Bucket(namespace) if self.layout.is_former_place(namespace, name) => {
                     buckets.push((namespace, name.to_vec()));
                 }
                 _ => {}

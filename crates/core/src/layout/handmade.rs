@@ -32,7 +32,7 @@ impl Layout {
     }
 
     /// Whether the physical name is of the old places of its namespace, which is moving.
-    pub fn is_old(&self, namespace: NamespaceIndex, physical: &[u8]) -> bool {
+    pub fn is_former_place(&self, namespace: NamespaceIndex, physical: &[u8]) -> bool {
         let Some(former) = &self.namespace(namespace).former else { return false };
         match Self::id_in(physical) {
             Some(id) => id == former.id && !matches!(former.placement, Placement::Handmade(_)),
@@ -96,7 +96,7 @@ mod tests {
         for (hash, field) in [("mediabucket:1155", "1154315"), ("mediabucket:1155", "x"), ("mediabucket:01", "1000")] {
             assert_eq!(layout.key_of(index, hash.as_bytes(), field.as_bytes()), None, "{hash} {field}");
         }
-        assert!(layout.is_old(index, b"mediabucket:1155") && !layout.is_old(index, b"~0:4h9"));
+        assert!(layout.is_former_place(index, b"mediabucket:1155") && !layout.is_former_place(index, b"~0:4h9"));
         assert_eq!(layout.bucket_globs(), [b"~*".to_vec(), b"mediabucket:*".to_vec()]);
     }
 
