@@ -81,12 +81,12 @@ pub(crate) struct FoldFlags {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) layout: PathBuf,
 
-    #[command(flatten)]
-    pub(crate) source: SourceFlags,
-
     /// Raise hash-max-listpack-entries and -value on the server where the layout needs more (CONFIG SET)
     #[arg(long)]
     pub(crate) raise_limits: bool,
+
+    #[command(flatten)]
+    pub(crate) source: SourceFlags,
 }
 
 #[derive(Args, Debug)]

@@ -1,7 +1,7 @@
 //! Handmade hashes before keys are moved out of them: what stands against it.
 //!
-//! A hash that expires would take its keys with it, wherever they are by then written anew; and a key of another
-//! type under a hash's name would answer errors to whoever looks for a key there. So neither is moved from.
+//! A hash that expires takes all its keys at once, and a field that expires takes its TTL along to nowhere; a key of
+//! another type under a hash's name would answer errors to whoever looks for a key there. So none of them is moved.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,8 @@ impl Counted {
 pub(crate) struct Hashes {
     others: Counted,
     expiring: Counted,
-    /// Of the sample only.
+    /// Of the sample only, as what follows.
+    expiring_fields: Counted,
     no_keys: Counted,
 }
 
@@ -66,7 +67,12 @@ impl Hashes {
                  off (PERSIST), and set it on the keys that shall expire once they are moved"
             )
         });
-        others.into_iter().chain(expiring)
+        let fields = self.expiring_fields.said("hash").map(|hashes| {
+            format!(
+                "{hashes}: with fields that have a TTL of their own, which would be lost. Take it off (HPERSIST) first"
+            )
+        });
+        others.into_iter().chain(expiring).chain(fields)
     }
 
     /// What stays where it is.
@@ -74,6 +80,31 @@ impl Hashes {
         let fields = self.no_keys.said("field")?;
         Some(format!("{fields}, in the sample of hashes that was read: the place of no key; they stay, and are listed"))
     }
+}
+
+/// Notes which of these handmade hashes, each given with its fields, have fields with a TTL.
+pub(super) fn look_for_field_ttls<'b>(
+    server: &mut Server,
+    buckets: impl Iterator<Item = (&'b (NamespaceIndex, Vec<u8>), Vec<Vec<u8>>)>,
+    families: &mut BTreeMap<usize, Family>,
+) -> anyhow::Result<()> {
+    let (mut wire, mut asked) = (Vec::new(), Vec::new());
+    for ((namespace, name), fields) in buckets.filter(|(_, fields)| !fields.is_empty()) {
+        let count = fields.len().to_string();
+        let mut command: Vec<&[u8]> = vec![b"HTTL", name, b"FIELDS", count.as_bytes()];
+        command.extend(fields.iter().map(Vec::as_slice));
+        write_command(&mut wire, &command);
+        asked.push((namespace, name));
+    }
+    let replies = server.exchange(&wire, asked.len())?;
+    for ((namespace, name), raw) in asked.into_iter().zip(&replies) {
+        let Ok(Reply::Array(mut left)) = Reply::parse(raw) else { continue };
+        if left.any(|left| matches!(left, Reply::Integer(seconds) if seconds >= 0)) {
+            let hashes = &mut families.entry(namespace.0).or_default().hashes;
+            hashes.expiring_fields.note(|| format!("\"{}\"", name.escape_ascii()));
+        }
+    }
+    Ok(())
 }
 
 /// These buckets without what only has the name of a handmade one; notes what is amiss.

@@ -292,6 +292,12 @@ impl Walk<'_, '_> {
         }
         let replies = self.server.exchange(&wire, buckets.len())?;
         self.pace.sent(u32::try_from(replies.len()).unwrap_or(u32::MAX));
+        if self.server.version().has_field_ttl() {
+            let layout = self.layout;
+            let handmade = buckets.iter().zip(&replies).filter(|((_, name), _)| layout.packing_in(name).is_some());
+            let fields = handmade.map(|(bucket, raw)| (bucket, fields_of(raw)));
+            hashes::look_for_field_ttls(self.server, fields, self.families)?;
+        }
         for ((namespace, name), raw) in buckets.iter().zip(&replies) {
             let fields = match Reply::parse(raw) {
                 Ok(Reply::Integer(fields)) => fields.unsigned_abs(),
@@ -355,6 +361,14 @@ impl Walk<'_, '_> {
 
 /// A time whose bytes in a frame are as many as of any other: 2033.
 const SOME_TIME_MS: i64 = 2_000_000_000_000;
+
+/// The fields in a reply to HGETALL; none in one to HLEN.
+fn fields_of(raw: &[u8]) -> Vec<Vec<u8>> {
+    match Reply::parse(raw) {
+        Ok(Reply::Array(parts)) => parts.step_by(2).filter_map(Reply::bytes).map(<[u8]>::to_vec).collect(),
+        _ => Vec::new(),
+    }
+}
 
 /// A value of a bucket, and a time where it expires; none where it can't be read.
 fn read_stored(packing: Option<Packing>, stored: &[u8]) -> Option<(Vec<u8>, Option<i64>)> {

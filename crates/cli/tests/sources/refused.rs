@@ -50,6 +50,23 @@ fn what_stands_against_it() {
 }
 
 #[test]
+fn fields_with_a_ttl() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        call(&server, &["HSET", "mediabucket:1", "1001", "a", "1002", "b"]);
+        // Before Redis 7.4 and Valkey 9 there is no such thing.
+        if call(&server, &["HEXPIRE", "mediabucket:1", "1000", "FIELDS", "1", "1002"]).starts_with(b"-") {
+            continue;
+        }
+        refused(&server, MEDIA, &FROM, "such as \"mediabucket:1\": with fields that have a TTL of their own");
+        call(&server, &["HPERSIST", "mediabucket:1", "FIELDS", "1", "1002"]);
+        let dir = TempDir::new().unwrap();
+        let ran = fold(&server, &write_layout(dir.path(), MEDIA), &FROM);
+        assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    }
+}
+
+#[test]
 fn fields_of_no_key_stay_and_are_listed() {
     let (server, dir) = stage();
     let layout = write_layout(dir.path(), MEDIA);
