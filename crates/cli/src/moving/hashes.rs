@@ -96,6 +96,9 @@ pub(super) fn look_for_field_ttls<'b>(
         write_command(&mut wire, &command);
         asked.push((namespace, name));
     }
+    if asked.is_empty() {
+        return Ok(());
+    }
     let replies = server.exchange(&wire, asked.len())?;
     for ((namespace, name), raw) in asked.into_iter().zip(&replies) {
         let Ok(Reply::Array(mut left)) = Reply::parse(raw) else { continue };

@@ -285,6 +285,9 @@ impl Walk<'_, '_> {
     /// Old buckets: how many fields each has, and of the sampled what they hold.
     fn take_buckets(&mut self, buckets: &[(NamespaceIndex, Vec<u8>)]) -> anyhow::Result<()> {
         let buckets = hashes::leave_out_others(self.server, self.layout, buckets, self.families)?;
+        if buckets.is_empty() {
+            return Ok(());
+        }
         let mut wire = Vec::new();
         for (_, name) in &buckets {
             let sampled = self.is_sampled(digest::name(name));

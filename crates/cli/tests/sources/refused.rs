@@ -28,6 +28,9 @@ fn refused(server: &Server, layout: &str, options: &[&str], said: &str) {
 #[test]
 fn what_stands_against_it() {
     let (server, _dir) = stage();
+    call(&server, &["SET", "mediabucket:3", "nothing but a string"]);
+    refused(&server, MEDIA, &FROM, "1 key, such as \"mediabucket:3\": called as the hashes are");
+    call(&server, &["DEL", "mediabucket:3"]);
     call(&server, &["HSET", "mediabucket:1", "1001", "a"]);
     call(&server, &["EXPIRE", "mediabucket:1", "1000"]);
     refused(&server, MEDIA, &FROM, "1 hash, such as \"mediabucket:1\": with a TTL");
