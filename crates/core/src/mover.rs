@@ -60,6 +60,13 @@ pub enum Left {
     InBoth,
     /// What is stored can't be read.
     Damaged(String),
+    /// It has the name of a handmade hash, and is none.
+    NotAHash,
+    /// A field of a handmade hash that no key of the namespace has. The key listed is the hash.
+    NoKey {
+        /// The field.
+        field: Vec<u8>,
+    },
 }
 
 /// What the replies to the batch that was sent last are.
@@ -222,10 +229,16 @@ impl Mover {
         raw: &[u8],
         env: &Env<'_>,
     ) -> Result<(), String> {
+        let handmade = env.layout.packing_in(bucket).is_some();
+        if handmade && raw.starts_with(b"-WRONGTYPE") {
+            self.leave(bucket, Left::NotAHash);
+            return Ok(());
+        }
         let Reply::Array(fields) = parse(raw)? else { return Err("HKEYS gave no list".to_owned()) };
         for field in fields.filter_map(Reply::bytes) {
             match env.layout.key_of(namespace, bucket, field) {
                 Some(key) => self.keys.push(key),
+                None if handmade => self.leave(bucket, Left::NoKey { field: field.to_vec() }),
                 None => {
                     let field = field.escape_ascii();
                     self.leave(bucket, Left::Damaged(format!("its field '{field}' is the place of no key")));

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::interrupt::Interrupt;
 use crate::config::fold::{Direction, Fold, check_names};
 use crate::layout::activate::activate;
+use crate::layout::keys;
 use crate::layout::stored::{self, Stored};
 use crate::moving::both;
 use crate::moving::checks::{self, Checks};
@@ -70,6 +71,7 @@ fn look_and_move(config: &Fold, interrupt: &Interrupt, out: &mut dyn Write) -> a
         }
         return Ok(ExitCode::SUCCESS);
     }
+    check_no_plain_keys(&mut server, before.as_ref(), &planned.layout)?;
     if let Some(obstacle) = checks.obstacles.first() {
         bail!("nothing was changed: {obstacle}");
     }
@@ -123,7 +125,8 @@ fn look(
 
 fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
     match &config.direction {
-        Direction::Fold { file, .. } => Ok(layout.plan_fold(file)?),
+        Direction::Fold { file, from: Some(from), .. } => Ok(layout.plan_fold_from(file, from)?),
+        Direction::Fold { file, from: None, .. } => Ok(layout.plan_fold(file)?),
         Direction::Unfold { .. } => {
             let all: Vec<String> =
                 layout.namespaces().iter().map(|namespace| namespace.template.source().to_owned()).collect();
@@ -139,6 +142,22 @@ fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
             Ok(layout.plan_unfold(&ids)?)
         }
     }
+}
+
+/// Keys of a new namespace that moves out of handmade hashes must not lie there as plain keys too: nobody would look
+/// for them.
+fn check_no_plain_keys(server: &mut Server, before: Option<&Stored>, layout: &Layout) -> anyhow::Result<()> {
+    let known = |id| before.is_some_and(|stored| stored.layout.find(id).is_some());
+    let added: Vec<NamespaceId> = layout
+        .moving()
+        .filter(|namespace| namespace.handmade().is_some() && namespace.placement != Placement::Plain)
+        .map(|namespace| namespace.id)
+        .filter(|id| !known(*id))
+        .collect();
+    if added.is_empty() {
+        return Ok(());
+    }
+    keys::check_absent(server, layout, &added).context("nothing was changed; fold these first, without --from")
 }
 
 fn differs(before: Option<&Stored>, layout: &Layout) -> bool {
@@ -350,5 +369,12 @@ fn explain(why: &Left) -> String {
                 .to_owned()
         }
         Left::Damaged(why) => format!("{why}; see keyfold verify"),
+        Left::NotAHash => {
+            "it is called as the hashes are that keys are moved out of, and is none; rename it".to_owned()
+        }
+        Left::NoKey { field } => format!(
+            "its field \"{}\" is the place of no key; write what it holds elsewhere, or remove it",
+            field.escape_ascii()
+        ),
     }
 }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, bail};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, PlaceKind, spill_name};
+use keyfold_core::placement::handmade::Packing;
 use serde_json::{Map, Value, json};
 
 use crate::config::target;
@@ -71,6 +72,7 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
         Some(place) => match place.kind {
             PlaceKind::Bucket => look_in_bucket(&mut server, key, &place, &mut report)?,
             PlaceKind::Zipped => look_at_key(&mut server, &place.physical, &mut report)?,
+            PlaceKind::Handmade(packing) => look_in_hash(&mut server, &place, packing, &mut report)?,
         },
         None => look_at_key(&mut server, key, &mut report)?,
     }
@@ -81,6 +83,9 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
 fn explain_place(layout: &Layout, key: &[u8], located: Located, report: &mut Report) -> anyhow::Result<Option<Place>> {
     match located {
         Located::Moving(moving) => Ok(moving.new),
+        Located::Reserved if layout.packing_in(key).is_some() => {
+            bail!("\"{}\" is a hash that keys are being moved out of; ask for a key that it holds", key.escape_ascii())
+        }
         Located::Reserved => {
             bail!("\"{}\" is one of keyfold's own names; clients can't use it", key.escape_ascii())
         }
@@ -118,7 +123,7 @@ fn look_for(
     }
     report.text("moving to", placement.line(template));
     let is_there = |server: &mut Server, place: Option<&Place>| match place {
-        Some(place) if place.kind == PlaceKind::Bucket => {
+        Some(place) if place.kind.is_field() => {
             server.ask::<bool>(redis::cmd("HEXISTS").arg(place.physical.as_slice()).arg(place.field.as_slice()))
         }
         Some(place) => server.ask(redis::cmd("EXISTS").arg(place.physical.as_slice())),
@@ -129,11 +134,26 @@ fn look_for(
     let place = if in_old { moving.old } else { moving.new };
     if let Some(place) = &place {
         report.bytes("physical", &place.physical);
-        if place.kind == PlaceKind::Bucket {
+        if place.kind.is_field() {
             report.bytes("field", &place.field);
         }
     }
     Ok(place)
+}
+
+/// A hash that the application made itself.
+fn look_in_hash(server: &mut Server, place: &Place, packing: Packing, report: &mut Report) -> anyhow::Result<()> {
+    let (physical, field) = (place.physical.as_slice(), place.field.as_slice());
+    let stored: Option<Vec<u8>> = server.ask(redis::cmd("HGET").arg(physical).arg(field))?;
+    if let Some(stored) = &stored {
+        report.add("stored bytes", count(stored.len() as u64), stored.len());
+        report.bytes("stored", stored);
+        report.text("packed", packing.name());
+        report.bytes("value", &packing.unpack(stored)?);
+    }
+    let entries: u64 = server.ask(redis::cmd("HLEN").arg(physical))?;
+    report.add("hash's entries", count(entries), entries);
+    report_encoding("hash's encoding", "hash's bytes", server, physical, report)
 }
 
 fn look_in_bucket(server: &mut Server, key: &[u8], place: &Place, report: &mut Report) -> anyhow::Result<()> {

@@ -1,16 +1,18 @@
 //! What `keyfold fold` and `keyfold unfold` are to do.
 
 use keyfold_core::layout::LayoutFile;
+use keyfold_core::placement::Handmade;
 
-use super::target;
+use super::{source, target};
 use crate::flags::fold::{FoldFlags, MoveFlags, UnfoldFlags};
 use crate::layout::file;
 use crate::server::Target;
 
 /// Where keys are to go.
 pub(crate) enum Direction {
-    /// Where this file says.
-    Fold { file: LayoutFile, raise_limits: bool },
+    /// Where this file says, out of handmade hashes by these rules where there are any: one for each of the file's
+    /// namespaces.
+    Fold { file: LayoutFile, from: Option<Vec<Handmade>>, raise_limits: bool },
     /// Back under their own names.
     Unfold { clean: bool },
 }
@@ -29,14 +31,15 @@ pub(crate) struct Fold {
 }
 
 pub(crate) fn resolve_fold(flags: FoldFlags) -> anyhow::Result<Fold> {
-    let FoldFlags { moving, layout, raise_limits } = flags;
+    let FoldFlags { moving, layout, source, raise_limits } = flags;
     let mut file = file::read(&layout)?;
     let all: Vec<String> = file.namespaces.iter().map(|namespace| namespace.template.source().to_owned()).collect();
     check_names(&moving.namespace, &all, &format!("the layout {}", layout.display()))?;
     if !moving.namespace.is_empty() {
         file.namespaces.retain(|namespace| moving.namespace.iter().any(|name| name == namespace.template.source()));
     }
-    Ok(resolve(moving, Direction::Fold { file, raise_limits }))
+    let from = source::resolve(&source, &file)?;
+    Ok(resolve(moving, Direction::Fold { file, from, raise_limits }))
 }
 
 pub(crate) fn resolve_unfold(flags: UnfoldFlags) -> Fold {

@@ -9,5 +9,6 @@ pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod plan;
 pub(crate) mod serve;
+pub(crate) mod source;
 pub(crate) mod target;
 pub(crate) mod verify;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use keyfold_proxy::address::ServerAddress;
 
+use super::source::SourceFlags;
 use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
 
 const FOLD_EXAMPLES: &str = "\
@@ -12,10 +13,14 @@ Examples:
   keyfold fold redis://127.0.0.1:6379 --layout layout.toml --dry-run     what would happen, and what it saves
   keyfold fold redis://127.0.0.1:6379 --layout layout.toml
   keyfold fold redis://127.0.0.1:6379 --layout layout.toml --namespace 'user:{id:int}' --max-ops 20000 --yes
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --from me-redis --crumbs user=u --value zlib
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --from buckets --keys 'mediabucket:{id/1000}'
 
 Keys move while clients of keyfold go on reading and writing them. Ctrl-C stops at any point, and so does a crash:
 every key stays reachable, and the same command goes on where it was. Other buckets than before, or another span,
 are folds too: change the layout's file, and fold again. What is folded comes back with keyfold unfold.
+
+With --from, keys come out of hashes that an application folded them into by its own code: docs/sources.md.
 
 Exit codes: 0 all is moved, 1 failed or interrupted, 2 usage,
   3 moved, except for keys that stay where they were; they are listed";
@@ -79,6 +84,9 @@ pub(crate) struct FoldFlags {
     /// Raise hash-max-listpack-entries and -value on the server where the layout needs more (CONFIG SET)
     #[arg(long)]
     pub(crate) raise_limits: bool,
+
+    #[command(flatten)]
+    pub(crate) source: SourceFlags,
 }
 
 #[derive(Args, Debug)]

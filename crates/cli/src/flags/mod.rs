@@ -11,6 +11,7 @@ pub(crate) mod import;
 pub(crate) mod layout;
 pub(crate) mod plan;
 pub(crate) mod serve;
+pub(crate) mod source;
 pub(crate) mod supervise;
 pub(crate) mod units;
 pub(crate) mod upstream;

@@ -5,8 +5,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use keyfold_core::layout::{Layout, Located, Namespace, NamespaceId};
+use keyfold_core::layout::{Layout, Located, Namespace, NamespaceId, Physical};
 use keyfold_core::placement::Placement;
+use keyfold_core::string::glob;
 
 use crate::print::number::{count, plural};
 use crate::scan::{self, Database};
@@ -28,7 +29,7 @@ struct Found {
 /// Refuses where any database holds a key of the namespaces `added` to `layout`.
 pub(crate) fn check_absent(server: &mut Server, layout: &Layout, added: &[NamespaceId]) -> anyhow::Result<()> {
     let mut found = Vec::new();
-    let pattern = common_pattern(layout, added);
+    let pattern = pattern_of_keys(layout, added);
     for Database { number: database, keys } in scan::databases(server)? {
         server.select(database)?;
         scan(server, layout, added, &pattern, (database, keys), &mut found)?;
@@ -61,8 +62,16 @@ fn scan(
         command.arg(cursor).arg("COUNT").arg(SCAN_COUNT).arg("MATCH").arg(pattern);
         let (next, keys): (u64, Vec<Vec<u8>>) = server.ask(&command)?;
         for key in &keys {
-            let Located::Placed(place) = layout.locate(key) else { continue };
-            let namespace = layout.namespace(place.namespace);
+            // A handmade hash may have the name of a key; it is none.
+            if layout.read_physical(key) != Physical::Plain {
+                continue;
+            }
+            let index = match layout.locate(key) {
+                Located::Placed(place) => place.namespace,
+                Located::Moving(moving) => moving.namespace,
+                Located::Plain | Located::Reserved => continue,
+            };
+            let namespace = layout.namespace(index);
             if added.contains(&namespace.id) {
                 note(found, namespace.template.source(), key, database);
             }
@@ -92,33 +101,27 @@ fn note(found: &mut Vec<Found>, namespace: &str, key: &[u8], database: u32) {
 
 /// A glob that all physical names match whose keys are to be moved.
 pub(crate) fn pattern_of_moves(layout: &Layout) -> Vec<u8> {
-    let is_plain =
-        |namespace: &&Namespace| namespace.former.as_ref().is_some_and(|former| former.placement == Placement::Plain);
-    let (plain, folded): (Vec<_>, Vec<_>) = layout.moving().partition(is_plain);
-    match (plain.is_empty(), folded.is_empty()) {
-        (_, true) => common_pattern(layout, &plain.iter().map(|namespace| namespace.id).collect::<Vec<_>>()),
-        (true, _) => b"~*".to_vec(),
-        _ => b"*".to_vec(),
-    }
+    let prefixes = layout.moving().filter_map(|namespace| Some((namespace, &namespace.former.as_ref()?.placement)));
+    common_pattern(prefixes.map(|(namespace, from)| match from {
+        Placement::Plain => namespace.template.literal_prefix(),
+        Placement::Handmade(handmade) => handmade.shape().literal_prefix(),
+        Placement::Zipped | Placement::Span(_) | Placement::Count(_) | Placement::By(_) => b"~",
+    }))
 }
 
-/// A glob that all keys of the namespaces match, so that the server sends no others.
-fn common_pattern(layout: &Layout, added: &[NamespaceId]) -> Vec<u8> {
+/// A glob that all keys of these namespaces match.
+fn pattern_of_keys(layout: &Layout, added: &[NamespaceId]) -> Vec<u8> {
     let namespaces = layout.namespaces().iter().filter(|namespace| added.contains(&namespace.id));
-    let mut prefixes = namespaces.map(|namespace| namespace.template.literal_prefix());
+    common_pattern(namespaces.map(|namespace: &Namespace| namespace.template.literal_prefix()))
+}
+
+/// A glob that all names match which begin with one of these, so that the server sends few others.
+fn common_pattern<'p>(mut prefixes: impl Iterator<Item = &'p [u8]>) -> Vec<u8> {
     let first = prefixes.next().unwrap_or_default();
     let common = prefixes.fold(first.len(), |common, prefix| {
         first[..common].iter().zip(prefix).take_while(|(one, other)| one == other).count()
     });
-    let mut pattern = Vec::new();
-    for byte in &first[..common] {
-        if b"*?[]\\^-".contains(byte) {
-            pattern.push(b'\\');
-        }
-        pattern.push(*byte);
-    }
-    pattern.push(b'*');
-    pattern
+    glob::starting_with(&first[..common])
 }
 
 #[cfg(test)]
@@ -132,7 +135,7 @@ mod tests {
             .collect();
         let layout = Layout::parse_file(&file).unwrap();
         let ids: Vec<_> = layout.namespaces().iter().map(|namespace| namespace.id).collect();
-        String::from_utf8(common_pattern(&layout, &ids)).unwrap()
+        String::from_utf8(pattern_of_keys(&layout, &ids)).unwrap()
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(crate) fn check(
     check_memory(server, survey, &mut checks)?;
     check_clients(server, &mut checks);
     for (index, family) in &survey.families {
+        checks.obstacles.extend(family.hashes.obstacles());
+        checks.warnings.extend(family.hashes.warning());
         if family.other_keys > 0 {
             let template = &layout.namespaces()[*index].template;
             let examples: Vec<String> = family

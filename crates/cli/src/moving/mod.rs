@@ -9,6 +9,7 @@
 pub(crate) mod both;
 pub(crate) mod checks;
 pub(crate) mod drive;
+mod hashes;
 pub(crate) mod leftovers;
 mod overhead;
 pub(crate) mod survey;

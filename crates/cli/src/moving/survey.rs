@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use keyfold_core::frame::Frame;
+use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, NamespaceIndex, Physical, Place, PlaceKind};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, Placed, ValueShape};
+use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::{Reply, write_command};
 
+use super::hashes::{self, Hashes};
 use super::overhead::first_uses_bytes;
 use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
@@ -34,6 +36,8 @@ pub(crate) struct Family {
     /// Keys of other types that stay, the first of them.
     pub(crate) others: Vec<(Vec<u8>, String)>,
     pub(crate) other_keys: u64,
+    /// What is amiss with handmade hashes.
+    pub(crate) hashes: Hashes,
 }
 
 /// What a survey found.
@@ -276,13 +280,23 @@ impl Walk<'_, '_> {
 
     /// Old buckets: how many fields each has, and of the sampled what they hold.
     fn take_buckets(&mut self, buckets: &[(NamespaceIndex, Vec<u8>)]) -> anyhow::Result<()> {
+        let buckets = hashes::leave_out_others(self.server, self.layout, buckets, self.families)?;
+        if buckets.is_empty() {
+            return Ok(());
+        }
         let mut wire = Vec::new();
-        for (_, name) in buckets {
+        for (_, name) in &buckets {
             let sampled = self.is_sampled(digest::name(name));
             write_command(&mut wire, &[if sampled { b"HGETALL" } else { b"HLEN" }, name]);
         }
         let replies = self.server.exchange(&wire, buckets.len())?;
         self.pace.sent(u32::try_from(replies.len()).unwrap_or(u32::MAX));
+        if self.server.version().has_field_ttl() {
+            let layout = self.layout;
+            let handmade = buckets.iter().zip(&replies).filter(|((_, name), _)| layout.packing_in(name).is_some());
+            let fields = handmade.map(|(bucket, raw)| (bucket, fields_of(raw)));
+            hashes::look_for_field_ttls(self.server, fields, self.families)?;
+        }
         for ((namespace, name), raw) in buckets.iter().zip(&replies) {
             let fields = match Reply::parse(raw) {
                 Ok(Reply::Integer(fields)) => fields.unsigned_abs(),
@@ -303,17 +317,14 @@ impl Walk<'_, '_> {
         mut fields: impl Iterator<Item = Reply<'r>>,
     ) -> u64 {
         let mut bucket = BucketCost::default();
+        let packing = self.layout.packing_in(name);
         while let (Some(Reply::Bulk(field)), Some(Reply::Bulk(stored))) = (fields.next(), fields.next()) {
             bucket.add(self.before.model(), ValueShape::of(field), ValueShape::of(stored));
-            let Some(key) = self.layout.key_of(namespace, name, field) else { continue };
-            let Ok(frame) = Frame::decode(stored) else { continue };
-            let expires_at_ms = frame.expires_at_ms.map(|_| SOME_TIME_MS);
-            let value = match frame.body {
-                keyfold_core::frame::Body::Raw(value) => value.to_vec(),
-                keyfold_core::frame::Body::Integer(number) => number.to_string().into_bytes(),
-                // The spilled value itself stays outside of buckets on both sides.
-                _ => Vec::new(),
+            let Some(key) = self.layout.key_of(namespace, name, field) else {
+                self.families.entry(namespace.0).or_default().hashes.note_no_key(packing, name, field);
+                continue;
             };
+            let Some((value, expires_at_ms)) = read_stored(packing, stored) else { continue };
             self.after.add(&key, &value, expires_at_ms);
             self.sampled_keys += 1;
         }
@@ -349,6 +360,29 @@ impl Walk<'_, '_> {
 
 /// A time whose bytes in a frame are as many as of any other: 2033.
 const SOME_TIME_MS: i64 = 2_000_000_000_000;
+
+/// The fields in a reply to HGETALL; none in one to HLEN.
+fn fields_of(raw: &[u8]) -> Vec<Vec<u8>> {
+    match Reply::parse(raw) {
+        Ok(Reply::Array(parts)) => parts.step_by(2).filter_map(Reply::bytes).map(<[u8]>::to_vec).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A value of a bucket, and a time where it expires; none where it can't be read.
+fn read_stored(packing: Option<Packing>, stored: &[u8]) -> Option<(Vec<u8>, Option<i64>)> {
+    if let Some(packing) = packing {
+        return Some((packing.unpack(stored).ok()?.into_owned(), None));
+    }
+    let frame = Frame::decode(stored).ok()?;
+    let value = match frame.body {
+        Body::Raw(value) => value.to_vec(),
+        Body::Integer(number) => number.to_string().into_bytes(),
+        // The spilled value itself stays outside of buckets on both sides.
+        _ => Vec::new(),
+    };
+    Some((value, frame.expires_at_ms.map(|_| SOME_TIME_MS)))
+}
 
 /// What decides whether a key is in the sample: the bucket that it goes to, or itself.
 fn sampled_by(key: &[u8], new: Option<&Place>) -> u128 {

@@ -30,7 +30,7 @@ fn is_there(place: Option<&Place>, spot: Spot<'_>) -> bool {
             place.kind == PlaceKind::Zipped && place.physical.as_slice() == physical
         }
         (Some(place), Spot::Field { bucket, field }) => {
-            place.kind == PlaceKind::Bucket && place.physical.as_slice() == bucket && place.field.as_slice() == field
+            place.kind.is_field() && place.physical.as_slice() == bucket && place.field.as_slice() == field
         }
         _ => false,
     }

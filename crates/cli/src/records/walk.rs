@@ -282,7 +282,7 @@ impl Walk<'_, '_> {
             Physical::Plain if place::is_allowed(layout, &name, Spot::Plain) => return Ok(Some(plain(name))),
             Physical::Plain => {
                 let Some(place) = place::place_of(layout, &name) else { return Ok(Some(plain(name))) };
-                let field = (place.kind == PlaceKind::Bucket).then(|| place.field.to_vec());
+                let field = place.kind.is_field().then(|| place.field.to_vec());
                 Ask::Twin { key: name, physical: place.physical.to_vec(), field }
             }
             Physical::Bucket(namespace) => Ask::Bucket { namespace, name },
@@ -375,7 +375,8 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         (self.visit)(Sight::Bucket(namespace, fields.len() / 2))?;
-        if matches!(encoding, Value::BulkString(name) if name == b"hashtable") {
+        let handmade = self.manner.layout.packing_in(name).is_some();
+        if !handmade && matches!(encoding, Value::BulkString(name) if name == b"hashtable") {
             self.find(
                 Kind::Hashtable,
                 name.to_vec(),
@@ -397,6 +398,15 @@ impl Walk<'_, '_> {
     }
 
     fn take_field(&mut self, field: Field, stored: Vec<u8>) -> anyhow::Result<()> {
+        if let Some(packing) = self.manner.layout.packing_in(&field.bucket) {
+            return match packing.unpack(&stored) {
+                Ok(value) => {
+                    let value = value.into_owned();
+                    self.show(field.key, Content::String(value), None, Home::Bucket(field.namespace))
+                }
+                Err(error) => self.find_in(field, Kind::DamagedValue, error.to_string()),
+            };
+        }
         let frame = match Frame::decode(&stored) {
             Ok(frame) => frame,
             Err(error) => return self.find_in(field, Kind::DamagedValue, error.to_string()),

@@ -43,6 +43,16 @@ impl Version {
         self.redis >= (7, 0)
     }
 
+    /// Whether fields of hashes can have a TTL of their own.
+    pub(crate) fn has_field_ttl(&self) -> bool {
+        match self.flavor {
+            "Valkey" => {
+                self.number.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= 9)
+            }
+            _ => self.redis >= (7, 4),
+        }
+    }
+
     /// Refuses a server that keyfold can't stand before.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let (major, minor) = MINIMUM;

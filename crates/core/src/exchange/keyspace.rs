@@ -1,22 +1,18 @@
 //! Commands on the whole keyspace: logical keys are shown, buckets never.
 //!
-//! Buckets are found by the reserved prefix and opened with HGETALL, because whether a field still counts is
+//! Buckets are found by the reserved prefix, or by what the names of handmade hashes begin with, and opened with HGETALL, because whether a field still counts is
 //! written in its value. None of these commands is atomic over several round trips, as SCAN never is.
 
 use std::mem;
 
 use crate::exchange::batch::{Batch, Commands, split_array};
 use crate::exchange::{Effect, Env, Io, Step};
-use crate::frame::Frame;
-use crate::layout::{NamespaceIndex, Physical};
+use crate::layout::{Layout, NamespaceIndex, Physical};
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::glob;
 
 /// Buckets opened in one round trip.
 const BUCKETS_AT_ONCE: usize = 128;
-
-/// Matches every reserved physical name of data.
-const RESERVED: &[u8] = b"~*";
 
 /// Sorts physical keys into logical ones and buckets that are to be opened, and opens them.
 #[derive(Debug, Default)]
@@ -77,7 +73,7 @@ impl Unfold {
             let Ok(Reply::Array(mut fields) | Reply::Map(mut fields)) = Reply::parse(&raw) else { return Err(raw) };
             while let (Some(Reply::Bulk(field)), Some(Reply::Bulk(stored))) = (fields.next(), fields.next()) {
                 // What can't be decoded is there all the same.
-                if Frame::decode(stored).is_ok_and(|frame| frame.expired(env.now_ms)) {
+                if env.layout.has_expired_in(&bucket, stored, env.now_ms) {
                     continue;
                 }
                 if let Some(key) = env.layout.key_of(namespace, &bucket, field) {
@@ -114,10 +110,12 @@ enum ListKind {
 
 impl List {
     /// KEYS pattern; with the number of replies to come.
-    pub(crate) fn keys(pattern: &[u8], protocol: Protocol, wire: &mut Vec<u8>) -> (Self, u32) {
+    pub(crate) fn keys(layout: &Layout, pattern: &[u8], protocol: Protocol, wire: &mut Vec<u8>) -> (Self, u32) {
         let mut commands = Commands::default();
         commands.push(&[b"KEYS", pattern]);
-        commands.push(&[b"KEYS", RESERVED]);
+        for glob in layout.bucket_globs() {
+            commands.push(&[b"KEYS", &glob]);
+        }
         Self::start(Some(pattern.to_vec()), &commands, ListKind::Keys, protocol, wire)
     }
 
@@ -207,6 +205,9 @@ impl List {
             // A zipped key's physical name may match the pattern by itself, and the reserved names always do.
             self.unfold.keys.sort_unstable();
             self.unfold.keys.dedup();
+            // What one glob finds, another may find too.
+            self.unfold.buckets.sort_unstable();
+            self.unfold.buckets.dedup();
         }
         Ok(())
     }
@@ -415,7 +416,7 @@ fn random_field(reply: &[u8], env: &Env<'_>, namespace: NamespaceIndex, bucket: 
     let parts = split_array(reply)?;
     let pair = if parts.len() == 1 { split_array(&parts[0])? } else { parts };
     let (field, stored) = (Reply::parse(pair.first()?).ok()?.bytes()?, Reply::parse(pair.get(1)?).ok()?.bytes()?);
-    if Frame::decode(stored).is_ok_and(|frame| frame.expired(env.now_ms)) {
+    if env.layout.has_expired_in(bucket, stored, env.now_ms) {
         return None;
     }
     env.layout.key_of(namespace, bucket, field)

@@ -9,6 +9,7 @@ use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Located, Place, PlaceKind, spill_name};
+use crate::placement::handmade::Packing;
 use crate::resp::Reply;
 use crate::string::{Entry, Held, Space};
 
@@ -50,15 +51,30 @@ impl Spot {
         self.place.as_ref().map_or(logical, |place| &place.physical)
     }
 
-    /// Its bucket's place, where it is in one.
+    /// Its bucket's place, where it is in one, be it a handmade hash.
     pub(crate) fn bucket(&self) -> Option<&Place> {
-        self.place.as_ref().filter(|place| place.kind == PlaceKind::Bucket)
+        self.place.as_ref().filter(|place| place.kind.is_field())
+    }
+
+    /// How its value lies in a handmade hash, where it is in one.
+    fn packing(&self) -> Option<Packing> {
+        match self.place.as_ref()?.kind {
+            PlaceKind::Handmade(packing) => Some(packing),
+            PlaceKind::Bucket | PlaceKind::Zipped => None,
+        }
+    }
+
+    /// The frame that lies there; none in a handmade hash, where the same bytes are a value.
+    fn frame(&self) -> Option<Frame<'_>> {
+        match &self.found {
+            Found::Field { stored, .. } if self.packing().is_none() => Frame::decode(stored).ok(),
+            _ => None,
+        }
     }
 
     /// The nonce of the spilled value, where there is one.
     pub(crate) fn spill(&self) -> Option<u64> {
-        let Found::Field { stored, .. } = &self.found else { return None };
-        match Frame::decode(stored).ok()?.body {
+        match self.frame()?.body {
             Body::Spill(nonce) => Some(nonce),
             _ => None,
         }
@@ -97,6 +113,10 @@ impl Spot {
                 Some(value) => Held::String(Entry { value: value.clone(), expires_at_ms: *expires_at_ms }),
                 None => Held::Other(kind.clone()),
             }),
+            Found::Field { stored, .. } if let Some(packing) = self.packing() => {
+                let value = packing.unpack(stored).map_err(|error| failure(logical, &error.to_string()))?;
+                Ok(Held::String(Entry { value: value.into_owned(), expires_at_ms: None }))
+            }
             Found::Field { stored, spilled } => {
                 let frame = Frame::decode(stored).map_err(|error| failure(logical, &error.to_string()))?;
                 let value = match frame.body {
@@ -191,10 +211,7 @@ impl Key {
 
     /// When the bucket's value expires, where it does.
     pub(crate) fn field_expires_at_ms(&self) -> Option<i64> {
-        self.spots.iter().find_map(|spot| {
-            let Found::Field { stored, .. } = &spot.found else { return None };
-            Frame::decode(stored).ok()?.expires_at_ms
-        })
+        self.spots.iter().find_map(|spot| spot.frame()?.expires_at_ms)
     }
 
     /// Adds the checks that what was found is still there.

@@ -1,6 +1,7 @@
 //! What is wrong in a layout's text.
 
 use crate::placement::PlacementError;
+use crate::placement::handmade::HandmadeError;
 use crate::template::TemplateError;
 
 /// What is wrong in a layout's text, and where.
@@ -45,6 +46,18 @@ pub enum Problem {
     /// Both `bucket` and `placement`.
     #[error("`placement` says that there are no buckets, and `bucket` how they are; leave one of them out")]
     BucketAndPlacement,
+    /// Both `bucket` or `placement`, and `handmade`.
+    #[error("`handmade` says where keys lay, and so does what is beside it; restore the layout as keyfold wrote it")]
+    BucketAndHandmade,
+    /// The rule of handmade hashes.
+    #[error("`handmade`: {0}")]
+    Handmade(#[source] HandmadeError),
+    /// Values packed in a way that there is not.
+    #[error("`handmade`: `value = {given:?}`: there are \"raw\" and \"zlib\"")]
+    UnknownPacking {
+        /// The way given.
+        given: String,
+    },
     /// `placement` is something else.
     #[error("`placement = {given:?}`: there are \"plain\" and \"zipped\"; for buckets write `bucket` instead")]
     UnknownPlacement {

@@ -8,6 +8,7 @@ use toml::Spanned;
 use super::error::{LayoutError, Problem};
 use super::overlap::{self, Clash};
 use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace, NamespaceId};
+use crate::placement::handmade::{Handmade, Packing};
 use crate::placement::{By, Count, Placement, PlacementError, Span};
 use crate::template::Template;
 
@@ -89,6 +90,16 @@ pub(super) struct From {
     bucket: Option<Spanned<Bucket>>,
     placement: Option<Spanned<String>>,
     field_limit: Option<Spanned<i64>>,
+    handmade: Option<Spanned<HandmadeRule>>,
+}
+
+/// The hashes of an application's own that keys are moved out of.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HandmadeRule {
+    keys: String,
+    field: String,
+    value: String,
 }
 
 #[derive(Deserialize)]
@@ -170,9 +181,24 @@ impl Reader<'_> {
     fn former(&self, template: &Template, from: From) -> Result<Former, LayoutError> {
         Ok(Former {
             id: self.id(&from.id)?,
-            placement: self.placement(template, from.bucket, from.placement)?,
+            placement: match from.handmade {
+                Some(rule) if from.bucket.is_none() && from.placement.is_none() => self.handmade(template, rule)?,
+                Some(rule) => return Err(self.error(&rule.span(), Problem::BucketAndHandmade)),
+                None => self.placement(template, from.bucket, from.placement)?,
+            },
             field_limit: self.limit("field_limit", from.field_limit, DEFAULT_FIELD_LIMIT)?,
         })
+    }
+
+    fn handmade(&self, template: &Template, rule: Spanned<HandmadeRule>) -> Result<Placement, LayoutError> {
+        let span = rule.span();
+        let HandmadeRule { keys, field, value } = rule.into_inner();
+        let Some(packing) = Packing::named(&value) else {
+            return Err(self.error(&span, Problem::UnknownPacking { given: value }));
+        };
+        let handmade = Handmade::new(template, &keys, &field, packing);
+        let handmade = handmade.map_err(|error| self.error(&span, Problem::Handmade(error)))?;
+        Ok(Placement::Handmade(Box::new(handmade)))
     }
 
     fn placement(

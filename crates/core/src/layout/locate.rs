@@ -4,6 +4,7 @@
 //! their inline buffers. The way back trusts nothing: it decodes, and then asks `locate` whether the key
 //! really lies there, so that bytes which keyfold never wrote are no key.
 
+use crate::placement::handmade::Packing;
 use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Mark, Name};
 use crate::placement::{Field, Placement};
 use crate::template::{Part, Parts};
@@ -35,6 +36,18 @@ pub enum PlaceKind {
     Bucket,
     /// A key of its own, with a zipped name.
     Zipped,
+    /// A field of a hash that an application folded keys into itself, and how its value lies there.
+    Handmade(Packing),
+}
+
+impl PlaceKind {
+    /// Whether it is a field of a hash, keyfold's or not.
+    pub fn is_field(self) -> bool {
+        match self {
+            Self::Bucket | Self::Handmade(_) => true,
+            Self::Zipped => false,
+        }
+    }
 }
 
 /// What becomes of a logical key.
@@ -68,7 +81,7 @@ pub enum Physical<'p> {
     Plain,
     /// A key of keyfold's own administration.
     Administration,
-    /// A bucket.
+    /// A bucket; one that an application made itself too, while keys are moved out of it.
     Bucket(NamespaceIndex),
     /// A zipped key.
     Zipped {
@@ -105,7 +118,7 @@ impl Layout {
                 }
             }
         }
-        Located::Plain
+        if self.handmade_hash(key).is_some() { Located::Reserved } else { Located::Plain }
     }
 
     fn place(&self, index: NamespaceIndex, parts: &[Part<'_>]) -> Located {
@@ -126,7 +139,7 @@ impl Layout {
         } else if physical.first() == Some(&DATA_PREFIX) {
             self.read_name(physical).unwrap_or(Physical::Unknown)
         } else {
-            Physical::Plain
+            self.handmade_hash(physical).map_or(Physical::Plain, |(index, _)| Physical::Bucket(index))
         }
     }
 
@@ -145,19 +158,17 @@ impl Layout {
         }
     }
 
-    /// Whether a physical name of `namespace` is one of the places that its keys had before, while it is moved.
-    pub fn is_former_place(&self, namespace: NamespaceIndex, physical: &[u8]) -> bool {
-        let former = self.namespace(namespace).former.as_ref();
-        former.is_some_and(|former| former.placement != Placement::Plain && Some(former.id) == Self::id_in(physical))
-    }
-
     /// The logical key at `field` of the bucket `physical`, or of the zipped name where `field` is empty;
     /// none where no key of this namespace lies there.
     pub fn key_of(&self, namespace: NamespaceIndex, physical: &[u8], field: &[u8]) -> Option<Vec<u8>> {
-        let (id, mark, bucket) = name::decode_head(physical)?;
-        let (index, placement) = self.find_rules(NamespaceId(id)).filter(|(index, _)| *index == namespace)?;
-        let template = &self.namespaces[index.0].template;
-        let parts = placement.decode(template, mark, bucket, field)?;
+        let template = &self.namespaces.get(namespace.0)?.template;
+        let parts = if is_reserved(physical) {
+            let (id, mark, bucket) = name::decode_head(physical)?;
+            let (_, placement) = self.find_rules(NamespaceId(id)).filter(|(index, _)| *index == namespace)?;
+            placement.decode(template, mark, bucket, field)?
+        } else {
+            self.namespaces[namespace.0].handmade()?.decode(template, physical, field)?
+        };
         let key = template.render(&parts);
         let lies_there = |place: &Place| {
             place.namespace == namespace && place.physical.as_slice() == physical && place.field.as_slice() == field
@@ -175,6 +186,8 @@ impl Layout {
     fn find_rules(&self, id: NamespaceId) -> Option<(NamespaceIndex, &Placement)> {
         self.iter().find_map(|(index, namespace)| {
             let former = namespace.former.as_ref().filter(|former| former.id == id).map(|former| &former.placement);
+            // What handmade hashes hold has no number of keyfold's in its name.
+            let former = former.filter(|former| !matches!(former, Placement::Handmade(_)));
             let own = (namespace.id == id).then_some(&namespace.placement);
             let rules = own.filter(|own| **own != Placement::Plain).or(former).or(own)?;
             Some((index, rules))
@@ -219,12 +232,13 @@ fn place_by(
         Placement::Plain => return Located::Plain,
         Placement::Zipped => PlaceKind::Zipped,
         Placement::Span(_) | Placement::Count(_) | Placement::By(_) => PlaceKind::Bucket,
+        Placement::Handmade(handmade) => PlaceKind::Handmade(handmade.packing()),
     };
     // Written where it is returned: a place is some 150 bytes, and moving it costs as much as finding it.
     let mut located = Located::Placed(Place { namespace, id, kind, physical: Name::new(), field: Field::new() });
     if let Located::Placed(Place { physical, field, .. }) = &mut located
         && placement.locate(id.0, parts, physical, field)
-        && field.len() <= field_limit
+        && (field.len() <= field_limit || matches!(kind, PlaceKind::Handmade(_)))
     {
         return located;
     }
@@ -242,6 +256,6 @@ impl Located {
     }
 }
 
-fn is_reserved(key: &[u8]) -> bool {
+pub(super) fn is_reserved(key: &[u8]) -> bool {
     RESERVED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }

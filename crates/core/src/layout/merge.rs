@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::file::{FileNamespace, LayoutFile};
+use super::overlap::hashes_in_the_way;
 use super::{Epoch, Layout, Namespace, NamespaceId};
 use crate::placement::Placement;
 use crate::template::{Automaton, Relation};
@@ -82,12 +83,15 @@ impl Layout {
     pub fn merge(stored: Option<&Self>, file: &LayoutFile) -> Result<Merged, LayoutConflict> {
         let empty = Self::new(Epoch(0), NamespaceId(0), Vec::new());
         let stored = stored.unwrap_or(&empty);
-        let conflicts = conflicts(stored, file);
+        let mut conflicts = conflicts(stored, file);
         if conflicts.is_empty() {
-            Ok(join(stored, file))
-        } else {
-            Err(LayoutConflict { epoch: stored.epoch, conflicts })
+            let merged = join(stored, file);
+            conflicts = hashes_in_the_way(&merged.layout.namespaces);
+            if conflicts.is_empty() {
+                return Ok(merged);
+            }
         }
+        Err(LayoutConflict { epoch: stored.epoch, conflicts })
     }
 }
 

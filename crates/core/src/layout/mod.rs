@@ -29,6 +29,11 @@
 //! id          = 0
 //! placement   = "plain"
 //! field_limit = 64
+//!
+//! [namespace.from]                   # the same, where an application folded the keys itself
+//! id          = 0
+//! handmade    = { keys = "u:{id/512:base62}", field = "{id%512:base62}", value = "zlib" }
+//! field_limit = 64
 //! ```
 //!
 //! The order of namespaces never matters: where the keys of one template all match another too, the more
@@ -36,6 +41,7 @@
 
 mod error;
 mod file;
+mod handmade;
 mod locate;
 mod merge;
 mod moving;
@@ -116,6 +122,8 @@ pub struct Layout {
     namespaces: Vec<Namespace>,
     /// The namespaces in the order in which a key tries them: the more specific first.
     order: Vec<NamespaceIndex>,
+    /// The namespaces that are moved out of handmade hashes.
+    handmade: Vec<NamespaceIndex>,
 }
 
 /// No namespaces: every key stays as it is.
@@ -129,7 +137,9 @@ impl Layout {
     fn new(epoch: Epoch, next_id: NamespaceId, namespaces: Vec<Namespace>) -> Self {
         let templates: Vec<_> = namespaces.iter().map(|namespace| &namespace.template).collect();
         let order = overlap::specific_first(&templates);
-        Self { epoch, next_id, namespaces, order }
+        let handmade = namespaces.iter().enumerate().filter(|(_, namespace)| namespace.handmade().is_some());
+        let handmade = handmade.map(|(index, _)| NamespaceIndex(index)).collect();
+        Self { epoch, next_id, namespaces, order, handmade }
     }
 
     /// A layout of its own from the text of a file: epoch 1, ids from 0.

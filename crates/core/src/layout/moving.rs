@@ -8,11 +8,13 @@
 //! ```
 //! Each arrow is an epoch of its own. *Plain* is a placement too: a namespace that is folded for the first time
 //! moves from plain, and one that is unfolded moves to it. While it moves, every key lies in one of two places;
-//! so turning round only says which of them is the new one.
+//! so turning round only says which of them is the new one. Handmade hashes are a way in only: keys move out of
+//! them, and such a move can't be turned round.
 
 use super::merge::{Conflict, LayoutConflict, in_file, taken_keys, used_id};
+use super::overlap::hashes_in_the_way;
 use super::{Epoch, FileNamespace, Layout, LayoutFile, Namespace, NamespaceId};
-use crate::placement::Placement;
+use crate::placement::{Handmade, Placement};
 use crate::template::{Automaton, Relation, Template};
 
 /// Where the keys of a namespace lay before, while they are moved.
@@ -35,12 +37,22 @@ pub struct Move {
     pub moving: Vec<NamespaceId>,
 }
 
+const ONE_WAY: &str = "its keys are being moved out of hashes that an application made itself, and never back into them; finish that with `keyfold fold` first";
+const ELSEWHERE: &str = "its keys are placed otherwise already; bring them where the file says with `keyfold fold`, and then move the hashes' keys to them with --from";
 const BUSY: &str = "its keys are being moved to another placement; finish that with `keyfold fold`, or take it back with `keyfold unfold`";
 
 impl Namespace {
     /// Whether its keys lie in two places at present.
     pub fn is_moving(&self) -> bool {
         self.former.is_some()
+    }
+
+    /// The rule of the handmade hashes that it is moved out of, where it is.
+    pub fn handmade(&self) -> Option<&Handmade> {
+        match &self.former.as_ref()?.placement {
+            Placement::Handmade(handmade) => Some(handmade),
+            _ => None,
+        }
     }
 
     fn as_former(&self) -> Former {
@@ -76,7 +88,20 @@ impl Layout {
     pub fn plan_fold(&self, file: &LayoutFile) -> Result<Move, LayoutConflict> {
         let mut plan = Planner::new(self);
         for wanted in &file.namespaces {
-            plan.bring(wanted);
+            plan.bring(wanted, None);
+        }
+        plan.finish(self)
+    }
+
+    /// The move that brings keys which lie in handmade hashes where the file says: `from` has the rule of each of
+    /// the file's namespaces.
+    ///
+    /// # Errors
+    /// As [`Self::plan_fold`]; hashes whose names are keys, or of another namespace's hashes too.
+    pub fn plan_fold_from(&self, file: &LayoutFile, from: &[Handmade]) -> Result<Move, LayoutConflict> {
+        let mut plan = Planner::new(self);
+        for (wanted, from) in file.namespaces.iter().zip(from) {
+            plan.bring(wanted, Some(from));
         }
         plan.finish(self)
     }
@@ -96,7 +121,7 @@ impl Layout {
                 field_limit: namespace.field_limit,
                 codec: namespace.codec.clone(),
             };
-            plan.bring(&wanted);
+            plan.bring(&wanted, None);
         }
         plan.finish(self)
     }
@@ -202,43 +227,63 @@ impl<'l> Planner<'l> {
         id
     }
 
-    fn bring(&mut self, wanted: &FileNamespace) {
+    fn bring(&mut self, wanted: &FileNamespace, from: Option<&Handmade>) {
         let known = self.namespaces.iter().position(|namespace| namespace.template.same_shape(&wanted.template));
+        let from = from.map(|handmade| Placement::Handmade(Box::new(handmade.clone())));
         match known {
-            Some(index) => self.change(index, wanted),
-            None => self.add(wanted),
+            Some(index) => self.change(index, wanted, from),
+            None => self.add(wanted, from),
         }
     }
 
-    /// A namespace that the layout doesn't have: its keys are plain.
-    fn add(&mut self, wanted: &FileNamespace) {
+    /// A namespace that the layout doesn't have: its keys are plain, where nothing else is said.
+    fn add(&mut self, wanted: &FileNamespace, from: Option<Placement>) {
         let refused = [used_id(self.before, wanted), taken_keys(self.before, wanted)];
         if refused.iter().any(Option::is_some) {
             return self.conflicts.extend(refused.into_iter().flatten());
         }
         let id = self.give_id(wanted.id);
         let mut namespace = wanted.with_id(id);
-        if wanted.placement != Placement::Plain {
-            namespace.former = Some(Former { id, placement: Placement::Plain, field_limit: wanted.field_limit });
+        let placement = from.unwrap_or(Placement::Plain);
+        if wanted.placement != placement {
+            namespace.former = Some(Former { id, placement, field_limit: wanted.field_limit });
             self.moving.push(id);
         }
         self.namespaces.push(namespace);
     }
 
-    fn change(&mut self, index: usize, wanted: &FileNamespace) {
+    fn change(&mut self, index: usize, wanted: &FileNamespace, from: Option<Placement>) {
         let known = self.namespaces[index].clone();
         let kept = |id: NamespaceId, former: Option<Former>| Namespace { former, ..wanted.with_id(id) };
+        let is_other = |former: &Former| from.as_ref().is_some_and(|from| *from != former.placement);
         let changed = match &known.former {
-            former if known.leads_to(wanted) => kept(known.id, former.clone()),
-            Some(former) if former.leads_to(wanted) => known.turned(former),
+            None if from.is_some() && !known.leads_to(wanted) => {
+                return self.conflicts.push(Conflict {
+                    keys: known.template.to_string(),
+                    in_use: known.placement.line(&known.template),
+                    in_file: wanted.placement.line(&wanted.template),
+                    advice: ELSEWHERE,
+                });
+            }
+            None if from.is_some() => {
+                let from = from.map(|placement| Former { id: known.id, placement, field_limit: known.field_limit });
+                kept(known.id, from)
+            }
+            former if known.leads_to(wanted) && !former.as_ref().is_some_and(is_other) => {
+                kept(known.id, former.clone())
+            }
+            Some(former) if former.leads_to(wanted) && from.is_none() => known.turned(former),
             Some(former) => {
                 let route =
                     format!("{} to {}", former.placement.line(&known.template), known.placement.line(&known.template));
                 return self.conflicts.push(Conflict {
                     keys: known.template.to_string(),
                     in_use: format!("moving from {route}"),
-                    in_file: wanted.placement.line(&wanted.template),
-                    advice: BUSY,
+                    in_file: match &from {
+                        Some(from) => format!("moving from {}", from.line(&wanted.template)),
+                        None => wanted.placement.line(&wanted.template),
+                    },
+                    advice: if known.handmade().is_some() { ONE_WAY } else { BUSY },
                 });
             }
             None => kept(self.give_id(None), Some(known.as_former())),
@@ -249,7 +294,8 @@ impl<'l> Planner<'l> {
         self.namespaces[index] = changed;
     }
 
-    fn finish(self, before: &Layout) -> Result<Move, LayoutConflict> {
+    fn finish(mut self, before: &Layout) -> Result<Move, LayoutConflict> {
+        self.conflicts.extend(hashes_in_the_way(&self.namespaces));
         if !self.conflicts.is_empty() {
             return Err(LayoutConflict { epoch: before.epoch, conflicts: self.conflicts });
         }

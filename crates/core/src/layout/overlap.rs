@@ -1,7 +1,10 @@
 //! Which templates share keys, and which of them has these then.
 
-use super::NamespaceIndex;
 use super::locate::RESERVED_PREFIXES;
+use super::merge::Conflict;
+use super::{Namespace, NamespaceIndex};
+use crate::placement::Placement;
+use crate::placement::handmade::NUMBER_BYTES;
 use crate::template::{Automaton, Relation, Template};
 
 /// Two templates that can't be told apart for some key.
@@ -52,4 +55,61 @@ fn relations(templates: &[&Template]) -> Vec<(usize, usize, Relation)> {
         }
     }
     relations
+}
+
+const KEYS_THERE: &str = "a name can't be both a hash to move keys out of and a key; choose another template, or settle the other namespace first";
+const OWN_KEYS: &str = "such a key could come to lie where the hash lies; fold the namespace, with a `field_limit` that keeps no key plain";
+const BOTH_HASHES: &str =
+    "keys can't be told apart where hashes of both have the same names; move one namespace at a time";
+
+/// What stands against moving keys out of handmade hashes: names of theirs that are something else too.
+///
+/// Numbers in base62 count as any text here, so that more is refused than must be, and never less.
+pub(super) fn hashes_in_the_way(namespaces: &[Namespace]) -> Vec<Conflict> {
+    let mut conflicts = Vec::new();
+    for namespace in namespaces {
+        let Some(handmade) = namespace.handmade() else { continue };
+        let shape = Automaton::of(handmade.shape());
+        let mut conflict = |in_use: String, advice| {
+            conflicts.push(Conflict {
+                keys: namespace.template.to_string(),
+                in_use,
+                in_file: namespace
+                    .former
+                    .as_ref()
+                    .map_or_else(String::new, |from| from.placement.line(&namespace.template)),
+                advice,
+            });
+        };
+        for other in namespaces {
+            let is_own = other.id == namespace.id;
+            if let Some(example) = shape.shared(&Automaton::of(&other.template))
+                && !(is_own && always_folded(other))
+            {
+                let example = example.escape_ascii();
+                conflict(
+                    format!("`{example}` is a key of `{}`", other.template),
+                    if is_own { OWN_KEYS } else { KEYS_THERE },
+                );
+            }
+            if !is_own
+                && let Some(theirs) = other.handmade()
+                && let Some(example) = shape.shared(&Automaton::of(theirs.shape()))
+            {
+                let example = example.escape_ascii();
+                conflict(format!("`{example}` may be a hash of `{}`", other.template), BOTH_HASHES);
+            }
+        }
+    }
+    conflicts
+}
+
+/// Whether no key of it, whose parts are ints, ever lies under its own name.
+fn always_folded(namespace: &Namespace) -> bool {
+    let most = NUMBER_BYTES * namespace.template.placeholders().len();
+    match namespace.placement {
+        Placement::Plain | Placement::Handmade(_) => false,
+        Placement::Zipped => true,
+        Placement::Span(_) | Placement::Count(_) | Placement::By(_) => most <= namespace.field_limit,
+    }
 }

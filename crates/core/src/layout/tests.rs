@@ -360,6 +360,7 @@ proptest! {
                 let expected = match kind {
                     PlaceKind::Bucket => Physical::Bucket(namespace),
                     PlaceKind::Zipped => Physical::Zipped { namespace, key },
+                    PlaceKind::Handmade(_) => unreachable!("nothing is moving"),
                 };
                 prop_assert_eq!(layout.read_physical(&physical), expected);
             }

@@ -11,15 +11,18 @@
 //! | *span* ([`span`]) | id / span | id % span, other parts |
 //! | *count* ([`count`]) | one of `count`, evenly | what the bucket doesn't say |
 //! | *by* ([`by`]) | one part | the other parts |
+//! | *handmade* ([`handmade`]) | as an application's own code named its hashes | as it named their fields |
 //!
 //! Always true, and tested over all of them: a place decodes to the key it came from, two keys never
-//! share a place, and every physical name begins with [`name::DATA_PREFIX`].
+//! share a place, and every physical name begins with [`name::DATA_PREFIX`]; only the handmade ones, out of which keys
+//! are moved and never into, don't.
 
 mod base64;
 pub mod by;
 pub mod count;
 mod error;
 mod field;
+pub mod handmade;
 pub mod name;
 pub mod span;
 mod spread;
@@ -31,6 +34,7 @@ pub use by::By;
 pub use count::Count;
 pub use error::PlacementError;
 pub use field::Field;
+pub use handmade::Handmade;
 pub use span::Span;
 
 use crate::template::{Part, Parts, Template, Type};
@@ -49,6 +53,8 @@ pub enum Placement {
     Count(Count),
     /// One bucket for each value of one part.
     By(By),
+    /// In an application's own hashes: only where keys are moved from.
+    Handmade(Box<Handmade>),
 }
 
 impl Placement {
@@ -66,6 +72,7 @@ impl Placement {
             Self::Span(span) => span.locate(namespace, parts, name, field),
             Self::Count(count) => count.locate(namespace, parts, name, field),
             Self::By(by) => by.locate(namespace, parts, name, field),
+            Self::Handmade(handmade) => handmade.locate(parts, name, field),
         }
     }
 
@@ -101,6 +108,7 @@ impl Placement {
             Self::Span(span) => format!("bucket = {}", span.table(template)),
             Self::Count(count) => format!("bucket = {}", count.table()),
             Self::By(by) => format!("bucket = {}", by.table(template)),
+            Self::Handmade(handmade) => format!("handmade = {}", handmade.table(template)),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{other_kinds, others};
 use crate::template::{Part, Parts, Template, Type};
 
 /// The most that a span or a count may be.
-pub(super) const MAX: u64 = 1 << 32;
+pub(in crate::placement) const MAX: u64 = 1 << 32;
 
 /// Neighbouring numbers share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

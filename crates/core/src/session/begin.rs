@@ -132,7 +132,7 @@ impl Session {
                 pass_on(args, raw, io);
                 sent(Kind::Wait { written: false }, 2, true)
             }
-            Route::Keyspace(command) => self.begin_keyspace(*command, args, raw, io),
+            Route::Keyspace(command) => self.begin_keyspace(*command, args, raw, env, io),
             Route::Select { database } => self.begin_select(*database, args, io),
             Route::Watch => {
                 let watch = Watch::start(&args[1..], env, io.wire);
@@ -380,6 +380,7 @@ impl Session {
         command: KeyspaceCommand,
         args: &[&[u8]],
         raw: Option<&[u8]>,
+        env: &Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
         let protocol = self.protocol;
@@ -394,7 +395,7 @@ impl Session {
                 sent(Kind::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true)
             }
             KeyspaceCommand::Keys => {
-                let (list, replies) = keyspace::List::keys(args[1], protocol, io.wire);
+                let (list, replies) = keyspace::List::keys(env.layout, args[1], protocol, io.wire);
                 sent(Kind::List(Box::new(list)), replies, true)
             }
             KeyspaceCommand::Scan => match keyspace::List::scan(args, protocol, io.wire) {

@@ -460,6 +460,12 @@ impl Places {
                 Located::Plain => {}
                 Located::Moving(found) => moving.push((key.index, found.namespace)),
                 Located::Placed(place) => folded.push((key.index, place)),
+                Located::Reserved if layout.packing_in(args[key.index]).is_some() => {
+                    return Err(format!(
+                        "ERR keyfold: keys are being moved out of the hash '{}', and clients can't use it any more; use the keys that it holds",
+                        printable(args[key.index])
+                    ));
+                }
                 Located::Reserved => {
                     return Err(format!(
                         "ERR keyfold: '{}' starts with a prefix that keyfold keeps for itself ('~' and 'keyfold:'); use another name",

@@ -15,6 +15,19 @@
 /// answer that there is no match.
 const MAX_STARS: usize = 1000;
 
+/// The pattern of all text that begins with `prefix`.
+pub fn starting_with(prefix: &[u8]) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(prefix.len() + 1);
+    for byte in prefix {
+        if b"*?[]\\^-".contains(byte) {
+            pattern.push(b'\\');
+        }
+        pattern.push(*byte);
+    }
+    pattern.push(b'*');
+    pattern
+}
+
 /// Whether the whole of `text` matches `pattern`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);

@@ -71,8 +71,9 @@ pub struct Placeholder {
     pub kind: Type,
 }
 
+/// What a template is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+pub(crate) enum Piece {
     Literal(Vec<u8>),
     Placeholder(Type),
 }
@@ -94,6 +95,11 @@ impl Template {
     /// The template as it was written.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// What it is made of, in the order of the key.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
     }
 
     /// The placeholders, in the order of the key. A match has one part for each.

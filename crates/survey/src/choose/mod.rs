@@ -204,7 +204,8 @@ pub fn predict(population: &Population<'_>, rule: &Rule, aims: &Aims) -> Predict
     let model = limits::sufficient(&aims.model, aims.limits, lengths);
     let (now, read_us_now) = scales.weigh_plain(&model);
     let (after, read_us_after) = match rule.placement {
-        Placement::Plain => (now, read_us_now),
+        // Handmade hashes are only ever moved out of.
+        Placement::Plain | Placement::Handmade(_) => (now, read_us_now),
         Placement::Zipped => scales.weigh_zipped(&model),
         Placement::Span(_) | Placement::Count(_) | Placement::By(_) => {
             let weighed = scales.weigh(&model, rule);

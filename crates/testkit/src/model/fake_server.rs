@@ -74,6 +74,11 @@ impl FakeServer {
         })
     }
 
+    /// Gives a hash a field, as an application did before keyfold came.
+    pub fn put_field(&mut self, key: &[u8], field: &[u8], value: &[u8]) {
+        self.set_field(key, field, value);
+    }
+
     /// Runs one command of a connection and returns its reply.
     pub fn run(&mut self, connection: &mut Connection, args: &[Vec<u8>]) -> Vec<u8> {
         let mut out = Vec::new();

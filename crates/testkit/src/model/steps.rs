@@ -22,6 +22,14 @@ bucket = { by = "id" }
 keys = "z:{path}"
 "#;
 
+/// An application's own hashes of keys, each with the field, and the key and its value as clients read it:
+/// deflated, or as it is where it doesn't inflate, be it the bytes of a frame that has expired.
+pub const HASHES: [[&[u8]; 5]; 3] = [
+    [b"sbucket:0", b"1", b"\x78\x9c\x33\x34\x34\x04\x00\x01\x29\x00\x94", b"s:1", b"111"],
+    [b"sbucket:0", b"2", b"\x05\0\0\0\0\x01x", b"s:2", b"\x05\0\0\0\0\x01x"],
+    [b"sbucket:2", b"9", b"7", b"s:9", b"7"],
+];
+
 /// The same templates, otherwise placed.
 pub const OTHER_LAYOUT: &str = r#"
 [[namespace]]

@@ -1,0 +1,146 @@
+//! Handmade hashes before keys are moved out of them: what stands against it.
+//!
+//! A hash that expires takes all its keys at once, and a field that expires takes its TTL along to nowhere; a key of
+//! another type under a hash's name would answer errors to whoever looks for a key there. So none of them is moved.
+
+use std::collections::BTreeMap;
+
+use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_core::placement::handmade::Packing;
+use keyfold_core::resp::{Reply, write_command};
+
+use super::survey::Family;
+use crate::print::number::plural;
+use crate::server::Server;
+
+/// Examples that are kept of each.
+const KEPT: usize = 3;
+
+/// Some of what was counted.
+#[derive(Clone, Debug, Default)]
+struct Counted {
+    count: u64,
+    examples: Vec<String>,
+}
+
+impl Counted {
+    fn note(&mut self, example: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.examples.len() < KEPT {
+            self.examples.push(example());
+        }
+    }
+
+    fn said(&self, what: &str) -> Option<String> {
+        (self.count > 0).then(|| format!("{}, such as {}", plural(self.count, what), self.examples.join(", ")))
+    }
+}
+
+/// What is amiss with the handmade hashes of one namespace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hashes {
+    others: Counted,
+    expiring: Counted,
+    /// Of the sample only, as what follows.
+    expiring_fields: Counted,
+    no_keys: Counted,
+}
+
+impl Hashes {
+    /// Notes a field that is the place of no key, where the bucket is a handmade one.
+    pub(super) fn note_no_key(&mut self, packing: Option<Packing>, hash: &[u8], field: &[u8]) {
+        if packing.is_some() {
+            self.no_keys.note(|| format!("\"{}\" of \"{}\"", field.escape_ascii(), hash.escape_ascii()));
+        }
+    }
+
+    /// What must be mended before keys are moved.
+    pub(super) fn obstacles(&self) -> impl Iterator<Item = String> {
+        let others = self.others.said("key").map(|keys| {
+            format!(
+                "{keys}: called as the hashes are that keys are moved out of, and of another type; rename them first"
+            )
+        });
+        let expiring = self.expiring.said("hash").map(|hashes| {
+            format!(
+                "{hashes}: with a TTL, which would take all its keys at once; keyfold gives a TTL to each key. Take it \
+                 off (PERSIST), and set it on the keys that shall expire once they are moved"
+            )
+        });
+        let fields = self.expiring_fields.said("hash").map(|hashes| {
+            format!(
+                "{hashes}: with fields that have a TTL of their own, which would be lost. Take it off (HPERSIST) first"
+            )
+        });
+        others.into_iter().chain(expiring).chain(fields)
+    }
+
+    /// What stays where it is.
+    pub(super) fn warning(&self) -> Option<String> {
+        let fields = self.no_keys.said("field")?;
+        Some(format!("{fields}, in the sample of hashes that was read: the place of no key; they stay, and are listed"))
+    }
+}
+
+/// Notes which of these handmade hashes, each given with its fields, have fields with a TTL.
+pub(super) fn look_for_field_ttls<'b>(
+    server: &mut Server,
+    buckets: impl Iterator<Item = (&'b (NamespaceIndex, Vec<u8>), Vec<Vec<u8>>)>,
+    families: &mut BTreeMap<usize, Family>,
+) -> anyhow::Result<()> {
+    let (mut wire, mut asked) = (Vec::new(), Vec::new());
+    for ((namespace, name), fields) in buckets.filter(|(_, fields)| !fields.is_empty()) {
+        let count = fields.len().to_string();
+        let mut command: Vec<&[u8]> = vec![b"HTTL", name, b"FIELDS", count.as_bytes()];
+        command.extend(fields.iter().map(Vec::as_slice));
+        write_command(&mut wire, &command);
+        asked.push((namespace, name));
+    }
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let replies = server.exchange(&wire, asked.len())?;
+    for ((namespace, name), raw) in asked.into_iter().zip(&replies) {
+        let Ok(Reply::Array(mut left)) = Reply::parse(raw) else { continue };
+        if left.any(|left| matches!(left, Reply::Integer(seconds) if seconds >= 0)) {
+            let hashes = &mut families.entry(namespace.0).or_default().hashes;
+            hashes.expiring_fields.note(|| format!("\"{}\"", name.escape_ascii()));
+        }
+    }
+    Ok(())
+}
+
+/// These buckets without what only has the name of a handmade one; notes what is amiss.
+pub(super) fn leave_out_others(
+    server: &mut Server,
+    layout: &Layout,
+    buckets: &[(NamespaceIndex, Vec<u8>)],
+    families: &mut BTreeMap<usize, Family>,
+) -> anyhow::Result<Vec<(NamespaceIndex, Vec<u8>)>> {
+    let (handmade, mut kept): (Vec<_>, Vec<_>) =
+        buckets.iter().cloned().partition(|(_, name)| layout.packing_in(name).is_some());
+    if handmade.is_empty() {
+        return Ok(kept);
+    }
+    let mut wire = Vec::new();
+    for (_, name) in &handmade {
+        write_command(&mut wire, &[b"TYPE", name]);
+        write_command(&mut wire, &[b"PTTL", name]);
+    }
+    let replies = server.exchange(&wire, 2 * handmade.len())?;
+    for ((namespace, name), replies) in handmade.into_iter().zip(replies.chunks_exact(2)) {
+        let hashes = &mut families.entry(namespace.0).or_default().hashes;
+        let shown = || format!("\"{}\"", name.escape_ascii());
+        match Reply::parse(&replies[0]) {
+            Ok(Reply::Simple(b"none")) => {}
+            Ok(Reply::Simple(b"hash")) => {
+                if matches!(Reply::parse(&replies[1]), Ok(Reply::Integer(left)) if left >= 0) {
+                    hashes.expiring.note(shown);
+                }
+                kept.push((namespace, name));
+            }
+            _ => hashes.others.note(shown),
+        }
+    }
+    Ok(kept)
+}
