@@ -1,27 +1,22 @@
 //! The server that is looked at: its connection, at a pace that doesn't disturb it, until somebody stops it.
 
 use std::num::NonZero;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use redis::{Pipeline, Value};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::command::interrupt::Interrupt;
 use crate::server::Server;
 
 /// A pause is cut into naps of this length, so that a signal ends it.
 const NAP: Duration = Duration::from_millis(50);
 /// Slower work is not made up for later by a burst longer than this.
 const BURST: Duration = Duration::from_millis(100);
-/// What a second signal ends the program with: 128 and the signal, as shells say it.
-const KILLED: i32 = 130;
 
 pub(super) struct Patient {
     pub(super) server: Server,
-    stop: Arc<AtomicBool>,
+    interrupt: Interrupt,
     max_ops: Option<NonZero<u32>>,
     /// When the next request is due.
     due: Instant,
@@ -30,13 +25,8 @@ pub(super) struct Patient {
 impl Patient {
     /// Takes signals from now on: the first stops the walk, the second the program.
     pub(super) fn new(server: Server, max_ops: Option<NonZero<u32>>) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, KILLED, Arc::clone(&stop))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-                .context("can't take signals")?;
-        }
-        let mut patient = Self { server, stop, max_ops, due: Instant::now() };
+        let interrupt = Interrupt::listen()?;
+        let mut patient = Self { server, interrupt, max_ops, due: Instant::now() };
         // Looking at a key isn't using it (Redis 7.2 and later); who doesn't know the command goes without.
         let mut commands = redis::pipe();
         commands.cmd("CLIENT").arg("NO-TOUCH").arg("ON");
@@ -46,7 +36,7 @@ impl Patient {
 
     /// Whether somebody wants it to end.
     pub(super) fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.interrupt.wanted()
     }
 
     /// Sends several commands at once, each counting as one.
