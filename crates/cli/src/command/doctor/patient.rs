@@ -1,32 +1,24 @@
 //! The server that is looked at: its connection, at a pace that doesn't disturb it, until somebody stops it.
 
 use std::num::NonZero;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use redis::{Pipeline, Value};
 
 use crate::command::interrupt::Interrupt;
 use crate::server::Server;
-
-/// A pause is cut into naps of this length, so that a signal ends it.
-const NAP: Duration = Duration::from_millis(50);
-/// Slower work is not made up for later by a burst longer than this.
-const BURST: Duration = Duration::from_millis(100);
+use crate::server::pace::Pace;
 
 pub(super) struct Patient {
     pub(super) server: Server,
     interrupt: Interrupt,
-    max_ops: Option<NonZero<u32>>,
-    /// When the next request is due.
-    due: Instant,
+    pace: Pace,
 }
 
 impl Patient {
     /// Takes signals from now on: the first stops the walk, the second the program.
     pub(super) fn new(server: Server, max_ops: Option<NonZero<u32>>) -> anyhow::Result<Self> {
         let interrupt = Interrupt::listen()?;
-        let mut patient = Self { server, interrupt, max_ops, due: Instant::now() };
+        let mut patient = Self { server, interrupt, pace: Pace::new(max_ops) };
         // Looking at a key isn't using it (Redis 7.2 and later); who doesn't know the command goes without.
         let mut commands = redis::pipe();
         commands.cmd("CLIENT").arg("NO-TOUCH").arg("ON");
@@ -50,16 +42,8 @@ impl Patient {
 
     /// Counts work as done, and waits until more is due.
     pub(super) fn spend(&mut self, ops: u64) {
-        let Some(max_ops) = self.max_ops else { return };
-        let now = Instant::now();
-        self.due = self.due.max(now.checked_sub(BURST).unwrap_or(now));
-        self.due += Duration::from_secs_f64(ops as f64 / f64::from(max_ops.get()));
-        while let Some(left) = self.due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            if self.is_stopped() {
-                return;
-            }
-            thread::sleep(left.min(NAP));
-        }
+        let interrupt = &self.interrupt;
+        self.pace.spend_unless(ops, &|| interrupt.wanted());
     }
 }
 
