@@ -14,10 +14,10 @@ use crate::print::progress::Progress;
 use crate::records::ask::Wants;
 use crate::records::dump::Writer;
 use crate::records::finding::Tally;
-use crate::records::pace::Pace;
 use crate::records::walk::{Manner, Sight, walk};
 use crate::scan::{self, Database};
 use crate::server::Server;
+use crate::server::pace::Pace;
 
 /// Values are missing that no client could read either.
 const LEFT_OUT: u8 = 3;

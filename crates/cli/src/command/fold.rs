@@ -21,8 +21,8 @@ use crate::moving::leftovers;
 use crate::moving::survey::{self, Survey};
 use crate::print::number::{count, plural, tenths};
 use crate::print::table::{self, Align};
-use crate::records::pace::Pace;
 use crate::server::connection::WRITER;
+use crate::server::pace::Pace;
 use crate::server::{Server, listpack};
 
 /// Some keys stay in their old places.

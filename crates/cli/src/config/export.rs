@@ -1,5 +1,6 @@
 //! What `keyfold export` is to do.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use super::databases::{self, Databases};
@@ -12,7 +13,7 @@ pub(crate) struct Export {
     /// None for standard output.
     pub(crate) out: Option<PathBuf>,
     pub(crate) databases: Databases,
-    pub(crate) max_ops: Option<u32>,
+    pub(crate) max_ops: Option<NonZero<u32>>,
     pub(crate) allow_repeats: bool,
 }
 

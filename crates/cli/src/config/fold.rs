@@ -1,5 +1,7 @@
 //! What `keyfold fold` and `keyfold unfold` are to do.
 
+use std::num::NonZero;
+
 use keyfold_core::layout::LayoutFile;
 use keyfold_core::placement::Handmade;
 
@@ -24,7 +26,7 @@ pub(crate) struct Fold {
     pub(crate) namespaces: Vec<String>,
     pub(crate) dry_run: bool,
     pub(crate) yes: bool,
-    pub(crate) max_ops: Option<u32>,
+    pub(crate) max_ops: Option<NonZero<u32>>,
     pub(crate) list: usize,
     pub(crate) json: bool,
     pub(crate) assumed: Vec<(String, u64)>,

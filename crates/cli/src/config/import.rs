@@ -1,5 +1,6 @@
 //! What `keyfold import` is to do.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use super::target;
@@ -12,7 +13,7 @@ pub(crate) struct Import {
     pub(crate) mode: Mode,
     /// Where all keys go: what the flag says, or the URL where it names a database; else where the dump says.
     pub(crate) database: Option<u32>,
-    pub(crate) max_ops: Option<u32>,
+    pub(crate) max_ops: Option<NonZero<u32>>,
     pub(crate) list: usize,
     pub(crate) json: bool,
 }

@@ -1,5 +1,6 @@
 //! What `keyfold verify` is to do.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use super::databases::{self, Databases};
@@ -13,7 +14,7 @@ pub(crate) struct Verify {
     pub(crate) ttl_tolerance_ms: u64,
     pub(crate) databases: Databases,
     pub(crate) encodings: bool,
-    pub(crate) max_ops: Option<u32>,
+    pub(crate) max_ops: Option<NonZero<u32>>,
     pub(crate) list: usize,
     pub(crate) json: bool,
 }

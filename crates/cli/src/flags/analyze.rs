@@ -42,7 +42,7 @@ pub(crate) struct AnalyzeFlags {
 
     /// Send at most so many commands a second [default: as many as it takes]
     #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u64>>,
+    pub(crate) max_ops: Option<NonZero<u32>>,
 
     #[command(flatten)]
     pub(crate) databases: DatabaseFlags,

@@ -1,5 +1,6 @@
 //! `keyfold export`.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -34,8 +35,8 @@ pub(crate) struct ExportFlags {
     pub(crate) databases: DatabaseFlags,
 
     /// Commands a second that the server gets at most; a bucket is one or two, a plain key one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_ops: Option<u32>,
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<NonZero<u32>>,
 
     /// Don't remember which keys were written, at some 50 bytes each (a bucket is one): a key may come twice
     /// where the server's table grows or shrinks meanwhile

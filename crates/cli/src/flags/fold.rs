@@ -1,5 +1,6 @@
 //! `keyfold fold` and `keyfold unfold`.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -53,8 +54,8 @@ pub(crate) struct MoveFlags {
     pub(crate) yes: bool,
 
     /// Commands a second that the server gets at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_ops: Option<u32>,
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<NonZero<u32>>,
 
     /// How many of the keys that stay are listed
     #[arg(long, value_name = "N", default_value_t = 20)]

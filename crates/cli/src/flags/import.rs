@@ -1,5 +1,6 @@
 //! `keyfold import`.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -42,8 +43,8 @@ pub(crate) struct ImportFlags {
     pub(crate) database: Option<u32>,
 
     /// Commands a second that the server gets at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_ops: Option<u32>,
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<NonZero<u32>>,
 
     /// How many of the keys that were not written are listed
     #[arg(long, value_name = "N", default_value_t = 20)]

@@ -66,7 +66,7 @@ pub(crate) struct PlanFlags {
 
     /// Send at most so many commands a second
     #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u64>>,
+    pub(crate) max_ops: Option<NonZero<u32>>,
 
     /// Load keys like those that were seen into private servers, plain and by the plan, and compare what they
     /// take with what was predicted

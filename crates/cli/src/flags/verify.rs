@@ -1,5 +1,6 @@
 //! `keyfold verify`.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -41,8 +42,8 @@ pub(crate) struct VerifyFlags {
     pub(crate) skip_encodings: bool,
 
     /// Commands a second that the server gets at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_ops: Option<u32>,
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<NonZero<u32>>,
 
     /// How many findings, and how many keys that differ, are listed
     #[arg(long, value_name = "N", default_value_t = 20)]

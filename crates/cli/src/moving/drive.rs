@@ -14,9 +14,9 @@ use crate::command::interrupt::Interrupt;
 use crate::layout::keys;
 use crate::print::number::tenths;
 use crate::print::progress::Progress;
-use crate::records::pace::Pace;
 use crate::scan::{self, Database};
 use crate::server::Server;
+use crate::server::pace::Pace;
 use crate::server::time::ServerTime;
 
 /// How often the server is asked for its memory.
@@ -127,7 +127,7 @@ impl Driver<'_> {
             })?;
             let moved = mover.moved().moved;
             self.progress.advance(usize::try_from(moved - shown).unwrap_or(0));
-            self.pace.sent(u32::try_from(count as u64 + 6 * (moved - shown)).unwrap_or(u32::MAX));
+            self.pace.spend(count as u64 + 6 * (moved - shown));
             shown = moved;
             self.look()?;
         }

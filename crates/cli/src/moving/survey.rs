@@ -16,10 +16,10 @@ use super::overhead::first_uses_bytes;
 use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::records::digest;
-use crate::records::pace::Pace;
 use crate::scan::{self, Database};
 use crate::server::Server;
 use crate::server::memory::ServerModel;
+use crate::server::pace::Pace;
 
 /// Keys of which values are read, about.
 const SAMPLE: u64 = 200_000;
@@ -175,7 +175,7 @@ impl Walk<'_, '_> {
                 let names: Vec<&[u8]> = names.filter_map(Reply::bytes).collect();
                 self.take_names(&names)?;
             }
-            self.pace.sent(1);
+            self.pace.spend(1);
             progress.advance(1000);
             if cursor == b"0" {
                 return Ok(());
@@ -234,7 +234,7 @@ impl Walk<'_, '_> {
             debug_assert_eq!(sampled.len(), at + 1);
         }
         let replies = self.server.exchange(&wire, replies)?;
-        self.pace.sent(u32::try_from(replies.len()).unwrap_or(u32::MAX));
+        self.pace.spend(replies.len() as u64);
         let mut replies = replies.into_iter();
         for ((_, key, moving), sampled) in keys.iter().zip(sampled) {
             let kind = replies.next().unwrap_or_default();
@@ -290,7 +290,7 @@ impl Walk<'_, '_> {
             write_command(&mut wire, &[if sampled { b"HGETALL" } else { b"HLEN" }, name]);
         }
         let replies = self.server.exchange(&wire, buckets.len())?;
-        self.pace.sent(u32::try_from(replies.len()).unwrap_or(u32::MAX));
+        self.pace.spend(replies.len() as u64);
         if self.server.version().has_field_ttl() {
             let layout = self.layout;
             let handmade = buckets.iter().zip(&replies).filter(|((_, name), _)| layout.packing_in(name).is_some());

@@ -13,7 +13,6 @@
 //! | `digest` | fingerprints of keys and contents |
 //! | `compare` | a server and a dump, in constant memory |
 //! | `logical` | drives the core's exchanges over a tool's connection |
-//! | `pace` | a limit on commands a second |
 pub(crate) mod ask;
 pub(crate) mod compare;
 pub(crate) mod content;
@@ -23,7 +22,6 @@ pub(crate) mod finding;
 pub(crate) mod hashtable;
 pub(crate) mod jsonl;
 pub(crate) mod logical;
-pub(crate) mod pace;
 pub(crate) mod place;
 pub(crate) mod walk;
 

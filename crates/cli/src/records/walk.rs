@@ -19,9 +19,9 @@ use redis::Value;
 
 use super::ask::{Ask, Field, Own, Wants};
 use super::finding::{Finding, Kind};
-use super::pace::Pace;
 use super::place::{self, Spot};
 use super::{Content, Other, Record, content, digest, hashtable};
+use crate::server::pace::Pace;
 use crate::server::{Server, ServerTime};
 
 /// Questions under way at most.
@@ -173,7 +173,7 @@ impl Walk<'_, '_> {
             self.sent.push_back((ask, replies));
         }
         if !wire.is_empty() {
-            self.pace.sent(commands);
+            self.pace.spend(u64::from(commands));
             self.server.send(&wire)?;
         }
         Ok(())

@@ -17,7 +17,6 @@ mod batch;
 mod denied;
 mod facts;
 mod keyspace;
-mod pace;
 
 use std::num::NonZero;
 use std::ops::ControlFlow;
@@ -28,9 +27,9 @@ pub(crate) use denied::{Ask, Denied};
 pub(crate) use keyspace::{Database, chosen, databases};
 
 use crate::server::Server;
+use crate::server::pace::Pace;
 use batch::{Batch, Lost};
 use facts::Facts;
-use pace::Pace;
 
 /// Keys of one page where nothing limits the rate: enough that round trips don't count, and a SCAN that holds up
 /// other clients for a fraction of a millisecond.
@@ -44,7 +43,7 @@ const OPS_PER_KEY: u64 = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     /// Commands a second, at most.
-    pub(crate) max_ops: Option<NonZero<u64>>,
+    pub(crate) max_ops: Option<NonZero<u32>>,
     /// About how many keys, over all databases; none for all. The order of SCAN is that of the keys' hashes under
     /// a secret of the server, so its first keys are as good a sample as any.
     pub(crate) sample: Option<NonZero<u64>>,
@@ -113,7 +112,7 @@ impl<'w> Walker<'w> {
     fn new(walk: &'w Walk) -> Self {
         let page_keys = walk
             .max_ops
-            .map_or(PAGE_KEYS, |ops| (ops.get() / PAGES_PER_SECOND / OPS_PER_KEY).clamp(1, PAGE_KEYS))
+            .map_or(PAGE_KEYS, |ops| (u64::from(ops.get()) / PAGES_PER_SECOND / OPS_PER_KEY).clamp(1, PAGE_KEYS))
             .min(walk.sample.map_or(PAGE_KEYS, NonZero::get));
         Self { walk, page_keys, pace: Pace::new(walk.max_ops), facts: Facts::new(walk.ask), keys: 0 }
     }

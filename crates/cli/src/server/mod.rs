@@ -4,6 +4,7 @@ pub(crate) mod connection;
 pub(crate) mod listpack;
 pub(crate) mod memory;
 pub(crate) mod own;
+pub(crate) mod pace;
 pub(crate) mod reply;
 pub(crate) mod supervisor;
 pub(crate) mod time;

@@ -158,11 +158,12 @@ fn mend_sparse(server: &Server) {
 
     // As it says: the layout with this line, and keyfold moves the keys.
     let url = server.url();
-    assert_eq!(mend["lines"][0]["text"], format!("keyfold layout show {url} --toml > layout.toml"));
-    let shown = keyfold(&["layout", "show", &url, "--toml"]).output().unwrap();
-    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert_eq!(mend["lines"][0]["text"], format!("keyfold plan {url} --out layout.toml"));
+    let file = dir.path().join("planned.toml");
+    let planned = keyfold(&["plan", &url, "--out", file.to_str().unwrap()]).output().unwrap();
+    assert!(planned.status.success(), "{}", String::from_utf8_lossy(&planned.stderr));
+    let shown = fs::read_to_string(&file).unwrap();
     let bucket = |line: &str| if line.starts_with("bucket") { "bucket = { count = 40 }" } else { line }.to_owned();
-    let file = dir.path().join("layout.toml");
     fs::write(&file, shown.lines().map(bucket).collect::<Vec<_>>().join("\n")).unwrap();
     assert_eq!(mend["lines"][2]["text"], format!("keyfold fold {url} --layout layout.toml"));
     let folded = keyfold(&["fold", &url, "--layout", file.to_str().unwrap(), "--yes"]).output().unwrap();

@@ -234,7 +234,7 @@ fn sparse_buckets_say_what_a_better_count_saves() {
     assert_eq!(finding.kind, Kind::SparseBuckets);
     assert_eq!(lines(&finding.mends[0], "layout"), ["bucket = { count = 6 }"]);
     let shell = lines(&finding.mends[0], "shell");
-    assert!(shell[0].starts_with("keyfold layout show ") && shell[1].starts_with("keyfold fold "), "{shell:?}");
+    assert!(shell[0].starts_with("keyfold plan ") && shell[1].starts_with("keyfold fold "), "{shell:?}");
     assert!(finding.why[0].contains("3 in half of them"), "{:?}", finding.why);
     assert!(finding.cost_bytes > Some(200 * 60));
 }

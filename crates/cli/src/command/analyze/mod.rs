@@ -9,8 +9,7 @@ mod watch;
 
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -18,6 +17,7 @@ use keyfold_survey::advice::{Report, advise};
 use keyfold_survey::choose::Aims;
 use keyfold_survey::survey::Survey;
 
+use crate::command::interrupt::Interrupt;
 use crate::config::analyze::Analyze;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
@@ -43,9 +43,7 @@ struct Analysis {
 }
 
 pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    let _ = signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, Arc::clone(&stopped));
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stopped));
+    let interrupt = Interrupt::listen()?;
 
     let mut server = Server::connect(&analyze.target)?;
     if !server.is_ready()? {
@@ -59,7 +57,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     let total: u64 = chosen.iter().map(|database| database.keys).sum();
 
     let started = Instant::now();
-    let (survey, walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &stopped);
+    let (survey, walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &interrupt);
     let took = started.elapsed();
     let measured = measured_after(analyze, &walked).unwrap_or(measured_before);
     let aims = Aims { growth: analyze.growth, ..Aims::new(model, which, limits) };
@@ -95,7 +93,7 @@ fn survey(
     mut server: Server,
     databases: &[Database],
     mut survey: Survey,
-    stopped: &AtomicBool,
+    interrupt: &Interrupt,
 ) -> (Survey, Walked) {
     let total = databases.iter().map(|database| database.keys).sum::<u64>();
     let mut watch = Watch::new(analyze.walk.sample.map_or(total, |sample| sample.get().min(total)));
@@ -103,7 +101,7 @@ fn survey(
     let walked = std::thread::scope(|scope| {
         let walk = scope.spawn(move || {
             analyze.walk.run(&mut server, databases, &mut |page| {
-                let goes_on = !stopped.load(Ordering::Relaxed) && sender.send(page).is_ok();
+                let goes_on = !interrupt.wanted() && sender.send(page).is_ok();
                 if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
         });

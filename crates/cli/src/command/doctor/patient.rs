@@ -1,42 +1,24 @@
 //! The server that is looked at: its connection, at a pace that doesn't disturb it, until somebody stops it.
 
 use std::num::NonZero;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use redis::{Pipeline, Value};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::command::interrupt::Interrupt;
 use crate::server::Server;
-
-/// A pause is cut into naps of this length, so that a signal ends it.
-const NAP: Duration = Duration::from_millis(50);
-/// Slower work is not made up for later by a burst longer than this.
-const BURST: Duration = Duration::from_millis(100);
-/// What a second signal ends the program with: 128 and the signal, as shells say it.
-const KILLED: i32 = 130;
+use crate::server::pace::Pace;
 
 pub(super) struct Patient {
     pub(super) server: Server,
-    stop: Arc<AtomicBool>,
-    max_ops: Option<NonZero<u32>>,
-    /// When the next request is due.
-    due: Instant,
+    interrupt: Interrupt,
+    pace: Pace,
 }
 
 impl Patient {
     /// Takes signals from now on: the first stops the walk, the second the program.
     pub(super) fn new(server: Server, max_ops: Option<NonZero<u32>>) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, KILLED, Arc::clone(&stop))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-                .context("can't take signals")?;
-        }
-        let mut patient = Self { server, stop, max_ops, due: Instant::now() };
+        let interrupt = Interrupt::listen()?;
+        let mut patient = Self { server, interrupt, pace: Pace::new(max_ops) };
         // Looking at a key isn't using it (Redis 7.2 and later); who doesn't know the command goes without.
         let mut commands = redis::pipe();
         commands.cmd("CLIENT").arg("NO-TOUCH").arg("ON");
@@ -46,7 +28,7 @@ impl Patient {
 
     /// Whether somebody wants it to end.
     pub(super) fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.interrupt.wanted()
     }
 
     /// Sends several commands at once, each counting as one.
@@ -60,16 +42,8 @@ impl Patient {
 
     /// Counts work as done, and waits until more is due.
     pub(super) fn spend(&mut self, ops: u64) {
-        let Some(max_ops) = self.max_ops else { return };
-        let now = Instant::now();
-        self.due = self.due.max(now.checked_sub(BURST).unwrap_or(now));
-        self.due += Duration::from_secs_f64(ops as f64 / f64::from(max_ops.get()));
-        while let Some(left) = self.due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            if self.is_stopped() {
-                return;
-            }
-            thread::sleep(left.min(NAP));
-        }
+        let interrupt = &self.interrupt;
+        self.pace.spend_unless(ops, &|| interrupt.wanted());
     }
 }
 

@@ -25,9 +25,9 @@ use crate::print::progress::Progress;
 use crate::records::digest;
 use crate::records::dump::Reader;
 use crate::records::logical::Logical;
-use crate::records::pace::Pace;
 use crate::server::Server;
 use crate::server::connection::WRITER;
+use crate::server::pace::Pace;
 
 /// Keys under way at most, and bytes of their values.
 const KEYS_AT_ONCE: usize = 512;
@@ -102,7 +102,7 @@ impl Work<'_> {
             while self.under_way.digests.len() > keys_at_once / 2 || self.under_way.bytes > BYTES_AT_ONCE / 2 {
                 self.settle_one(reader)?;
             }
-            pace.sent(self.logical.take_commands());
+            pace.spend(u64::from(self.logical.take_commands()));
         }
     }
 

@@ -2,8 +2,6 @@
 //! were given.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::bail;
 use keyfold_core::memory::Model;
@@ -13,8 +11,8 @@ use keyfold_survey::observation::{Content, Kind, Observation};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::sample::{Block, BlockSample};
 use keyfold_survey::survey::{self, FamilyFindings};
-use signal_hook::consts::SIGINT;
 
+use crate::command::interrupt::Interrupt;
 use crate::config::plan::PlanConfig;
 use crate::print::progress::Progress;
 use crate::scan::{self, Denied, End, Walked};
@@ -62,11 +60,12 @@ pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) ->
     let mut gathering = Gathering::new(&config.templates, model);
     let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
     let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
-    let stopped = stopped_by_signal();
+    // Ctrl-C ends the walk, and what was seen is planned for.
+    let interrupt = Interrupt::listen()?;
     let walked = config.walk.run(server, &databases, &mut |page| {
         progress.advance(page.keys.len());
         page.keys.iter().for_each(|key| gathering.observe(page.database, key));
-        if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if interrupt.wanted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     drop(progress);
     let Walked { end, keys: seen, denied, .. } = walked;
@@ -92,15 +91,6 @@ pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) ->
         bail!("the server at {} holds no keys of {}", server.address(), templates.join(", "));
     }
     Ok(Survey { families, seen, total, notes })
-}
-
-/// Ctrl-C ends the walk, and what was seen is planned for; a second one ends the program.
-fn stopped_by_signal() -> Arc<AtomicBool> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    // Where a handler can't be set, Ctrl-C ends the program at once.
-    let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stopped));
-    let _ = signal_hook::flag::register(SIGINT, Arc::clone(&stopped));
-    stopped
 }
 
 /// Families as they are found, or those that were asked for.

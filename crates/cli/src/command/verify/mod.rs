@@ -22,9 +22,9 @@ use crate::records::compare::{Close, Differences, Sums, same_expiry};
 use crate::records::digest;
 use crate::records::dump::Reader;
 use crate::records::finding::Tally;
-use crate::records::pace::Pace;
 use crate::records::walk::{Manner, Sight, walk};
 use crate::scan::{self, Database};
+use crate::server::pace::Pace;
 use crate::server::{Server, ServerTime, listpack};
 
 const FINDINGS: u8 = 3;

@@ -48,7 +48,8 @@ fn rewrite_command(seen: &Observation) -> String {
 fn other_buckets(seen: &Observation, what: &str, line: impl Into<String>) -> Mend {
     let url = &seen.names.url;
     Mend::advice(format!("{what}: write this line in the layout, and have keyfold move the keys, while clients go on"))
-        .with_line("shell", format!("keyfold layout show {url} --toml > layout.toml"))
+        // Its file has the namespaces that are there, too.
+        .with_line("shell", format!("keyfold plan {url} --out layout.toml"))
         .with_line("layout", line)
         .with_line("shell", format!("keyfold fold {url} --layout layout.toml"))
 }
