@@ -188,8 +188,7 @@ impl Layout {
                 return Some((index, &namespace.placement));
             }
             let former = namespace.former.as_ref().filter(|former| former.id == id)?;
-            // What handmade hashes hold has no number of keyfold's in its name.
-            (!matches!(former.placement, Placement::Handmade(_))).then_some((index, &former.placement))
+            Some((index, &former.placement))
         })
     }
 
