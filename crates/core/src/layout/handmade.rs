@@ -174,10 +174,29 @@ mod tests {
             (before.namespaces()[0].id, &before.namespaces()[0].placement)
         );
         assert!(namespace.handmade().is_some());
+        let former = namespace.former.as_ref().unwrap();
+        assert!(former.id != namespace.id && former.id < joined.layout.next_id(), "no name of keyfold's is old");
+        assert!(!joined.layout.is_former_place(NamespaceIndex(0), b"~0!1:media:5"));
         joined.layout.follows(&before).unwrap();
         assert!(joined.layout.settled(&joined.moving).follows(&joined.layout).is_ok());
         let elsewhere = planned(&before, &FILE.replace("64", "32"), "mediabucket:{id/1000}").unwrap_err();
         assert!(elsewhere.contains("and then move the hashes' keys to them with --from"), "{elsewhere}");
+    }
+
+    #[test]
+    fn numbers_are_given_once() {
+        let two = FILE.to_owned() + &USERS.replace("bucket", "id = 1\nbucket");
+        let file = file(&two);
+        let rules: Vec<_> = [("m:{id/9}", 0), ("u:{id/9}", 1)]
+            .iter()
+            .map(|(keys, at)| Handmade::new(&file.namespaces[*at].template, keys, "{id}", Packing::Raw).unwrap())
+            .collect();
+        let layout = Layout::default().plan_fold_from(&file, &rules).unwrap().layout;
+        let namespaces = layout.namespaces().iter();
+        let mut ids: Vec<_> = namespaces.flat_map(|each| [each.id, each.former.as_ref().unwrap().id]).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 4, "{ids:?}");
     }
 
     #[test]

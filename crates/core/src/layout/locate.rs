@@ -186,8 +186,6 @@ impl Layout {
     fn find_rules(&self, id: NamespaceId) -> Option<(NamespaceIndex, &Placement)> {
         self.iter().find_map(|(index, namespace)| {
             let former = namespace.former.as_ref().filter(|former| former.id == id).map(|former| &former.placement);
-            // What handmade hashes hold has no number of keyfold's in its name.
-            let former = former.filter(|former| !matches!(former, Placement::Handmade(_)));
             let own = (namespace.id == id).then_some(&namespace.placement);
             let rules = own.filter(|own| **own != Placement::Plain).or(former).or(own)?;
             Some((index, rules))

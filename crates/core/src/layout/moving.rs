@@ -20,7 +20,8 @@ use crate::template::{Automaton, Relation, Template};
 /// Where the keys of a namespace lay before, while they are moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Former {
-    /// The number in the physical names there; of no use where they are plain.
+    /// The number in the physical names there; of no use where they are plain. Where they are an application's own
+    /// hashes it is a number that no name has.
     pub id: NamespaceId,
     /// The rule that gave them their places.
     pub placement: Placement,
@@ -86,7 +87,7 @@ impl Layout {
     /// # Errors
     /// What can't be, as in [`Layout::merge`]; a namespace that is on its way to somewhere else.
     pub fn plan_fold(&self, file: &LayoutFile) -> Result<Move, LayoutConflict> {
-        let mut plan = Planner::new(self);
+        let mut plan = Planner::with_ids_of(self, file);
         for wanted in &file.namespaces {
             plan.bring(wanted, None);
         }
@@ -99,7 +100,7 @@ impl Layout {
     /// # Errors
     /// As [`Self::plan_fold`]; hashes whose names are keys, or of another namespace's hashes too.
     pub fn plan_fold_from(&self, file: &LayoutFile, from: &[Handmade]) -> Result<Move, LayoutConflict> {
-        let mut plan = Planner::new(self);
+        let mut plan = Planner::with_ids_of(self, file);
         for (wanted, from) in file.namespaces.iter().zip(from) {
             plan.bring(wanted, Some(from));
         }
@@ -221,10 +222,24 @@ impl<'l> Planner<'l> {
         Self { before, namespaces, next_id, moving: Vec::new(), conflicts: Vec::new() }
     }
 
+    /// Ids that the file gives are taken first, so that none of them is given to another.
+    fn with_ids_of(before: &'l Layout, file: &LayoutFile) -> Self {
+        let mut plan = Self::new(before);
+        let given = file.namespaces.iter().filter_map(|wanted| wanted.id).max();
+        plan.next_id = plan.next_id.max(given.map_or(NamespaceId(0), |id| NamespaceId(id.0.saturating_add(1))));
+        plan
+    }
+
     fn give_id(&mut self, wanted: Option<NamespaceId>) -> NamespaceId {
         let id = wanted.unwrap_or(self.next_id);
         self.next_id = self.next_id.max(NamespaceId(id.0.saturating_add(1)));
         id
+    }
+
+    /// Where keys lay that come out of handmade hashes: under a number of its own, so that none of keyfold's names,
+    /// such as those of spilled values beside the new places, is taken for one from before.
+    fn former_of(&mut self, handmade: Placement, field_limit: usize) -> Former {
+        Former { id: self.give_id(None), placement: handmade, field_limit }
     }
 
     fn bring(&mut self, wanted: &FileNamespace, from: Option<&Handmade>) {
@@ -244,9 +259,12 @@ impl<'l> Planner<'l> {
         }
         let id = self.give_id(wanted.id);
         let mut namespace = wanted.with_id(id);
-        let placement = from.unwrap_or(Placement::Plain);
-        if wanted.placement != placement {
-            namespace.former = Some(Former { id, placement, field_limit: wanted.field_limit });
+        let former = match from {
+            Some(handmade) => self.former_of(handmade, wanted.field_limit),
+            None => Former { id, placement: Placement::Plain, field_limit: wanted.field_limit },
+        };
+        if wanted.placement != former.placement {
+            namespace.former = Some(former);
             self.moving.push(id);
         }
         self.namespaces.push(namespace);
@@ -266,8 +284,8 @@ impl<'l> Planner<'l> {
                 });
             }
             None if from.is_some() => {
-                let from = from.map(|placement| Former { id: known.id, placement, field_limit: known.field_limit });
-                kept(known.id, from)
+                let former = from.map(|handmade| self.former_of(handmade, known.field_limit));
+                kept(known.id, former)
             }
             former if known.leads_to(wanted) && !former.as_ref().is_some_and(is_other) => {
                 kept(known.id, former.clone())
