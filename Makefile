@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help test clients lint check servers demo demo-all bench memory-model fuzz command-table
+.PHONY: help test clients lint check servers demo demo-all bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -32,7 +32,7 @@ demo: ## fold data before your eyes (DATA=file for your own)
 
 demo-all: ## fold every *.jsonl.gz of a directory (DIR=directory)
 	@scripts/ensure-server
-	cargo run --release -p keyfold -- demo $(foreach file,$(sort $(wildcard $(DIR)/*.jsonl.gz)),--data $(file))
+	cargo run --release -p keyfold -- demo --measure $(foreach file,$(sort $(wildcard $(DIR)/*.jsonl.gz)),--data $(file))
 
 bench: ## measure memory, speed and idle connections on the servers at hand (ARGS='memory --server valkey')
 	@scripts/ensure-server
@@ -41,6 +41,12 @@ bench: ## measure memory, speed and idle connections on the servers at hand (ARG
 memory-model: ## compare the memory model with the servers at hand, and write docs/memory-model.md
 	@scripts/ensure-server
 	cargo run --release -p keyfold-testkit --bin memory-model -- $(ARGS)
+
+analyze-stream: ## survey 100 million generated keys, and hold the resident size below 200 MB
+	cargo test --release -p keyfold-survey --test stream -- --ignored --nocapture
+
+model: ## check the protocol of a move within wider bounds than the tests do
+	cargo test --release -p keyfold-core --test move_model -- --ignored --nocapture
 
 fuzz: ## run every fuzz target for a minute (TARGET=name for one of them, FUZZ_SECONDS=60)
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked

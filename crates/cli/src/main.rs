@@ -9,6 +9,8 @@
 //! | `layout` | a layout's way from a file to a server |
 //! | `moving` | a namespace's move over a live server |
 //! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
+//! | `page` | one HTML page that stands by itself, with tables and charts |
+//! | `scan` | the walk over a live server's keys |
 //! | `print` | tables, charts, numbers, progress |
 //!
 //! Only this program uses anyhow; what fails in the libraries says by itself what was wrong.
@@ -17,8 +19,10 @@ mod config;
 mod flags;
 mod layout;
 mod moving;
+mod page;
 mod print;
 mod records;
+mod scan;
 mod server;
 
 use std::io::{self, Write};
@@ -55,6 +59,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Import(flags) => code = command::import::run(&config::import::resolve(*flags), &mut out)?,
         Command::Verify(flags) => code = command::verify::run(&config::verify::resolve(*flags)?, &mut out)?,
         Command::Doctor(flags) => code = command::doctor::run(flags, &mut out)?,
+        Command::Analyze(flags) => command::analyze::run(&config::analyze::resolve(*flags)?, &mut out)?,
+        Command::Plan(flags) => command::plan::run(&config::plan::resolve(flags)?, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
         Command::Supervise(flags) => server::supervisor::run(&flags)?,

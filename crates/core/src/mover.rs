@@ -204,7 +204,7 @@ impl Mover {
                     }
                 }
                 Physical::Zipped { namespace, key } if env.layout.is_former_place(namespace, name) => {
-                    self.keys.push(key)
+                    self.keys.push(key);
                 }
                 Physical::Bucket(namespace) if env.layout.is_former_place(namespace, name) => {
                     self.buckets.push((namespace, name.to_vec()));

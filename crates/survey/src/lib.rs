@@ -2,5 +2,28 @@
 //!
 //! Like the core, a survey does no I/O: keys and what servers say of them come in as arguments, from a walk
 //! over a live server, a file or a generator.
+//!
+//! | room | what it holds |
+//! | --- | --- |
+//! | `family` | which families of keys there are, found from the keys alone |
+//! | `observation.rs` | what a walk learns of one key |
+//! | `sample.rs` | a sample of keys by blocks of neighbours, within a bound of memory |
+//! | `summary` | what is counted of one family while its keys go by |
+//! | `survey.rs` | the whole: keys go in, families with what they take come out |
+//! | `population.rs` | what a placement must know of a family's keys |
+//! | `choose` | whether to fold a family, and how: every way weighed on its own keys |
+//! | `plan` | the choices for all families as one layout, with the reasons |
+//! | `diagnosis` | why memory is not what it should be: findings from what was observed |
+//! | `advice.rs` | what to do with each family that was found, and what it saves |
+#![forbid(unsafe_code)]
 
+pub mod advice;
+pub mod choose;
 pub mod diagnosis;
+pub mod family;
+pub mod observation;
+pub mod plan;
+pub mod population;
+pub mod sample;
+pub mod summary;
+pub mod survey;

@@ -21,6 +21,7 @@ use crate::moving::survey::{self, Survey};
 use crate::print::number::{count, plural, tenths};
 use crate::print::table::{self, Align};
 use crate::records::pace::Pace;
+use crate::server::connection::WRITER;
 use crate::server::{Server, listpack};
 
 /// Some keys stay in their old places.
@@ -42,6 +43,7 @@ pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode
 
 fn look_and_move(config: &Fold, interrupt: &Interrupt, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let mut server = Server::connect(&config.target)?;
+    server.set_name(WRITER);
     let before = stored::read(&mut server)?;
     let mut pace = Pace::new(config.max_ops);
     let (planned, survey) = look(config, &mut server, before.as_ref(), &mut pace, interrupt)?;

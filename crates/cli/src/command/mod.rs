@@ -1,5 +1,6 @@
 //! The work: one file or folder for each subcommand.
 
+pub(crate) mod analyze;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
@@ -8,6 +9,7 @@ pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod interrupt;
 pub(crate) mod layout;
+pub(crate) mod plan;
 mod reload;
 pub(crate) mod serve;
 pub(crate) mod verify;

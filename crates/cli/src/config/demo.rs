@@ -10,6 +10,9 @@ use crate::command::demo::{layouts, seeded};
 use crate::flags::demo::DemoFlags;
 use crate::layout::file;
 
+/// Records of each data set of the story: all lie on one server.
+const STORY_RECORDS: usize = 150_000;
+
 /// Records of each data set that the demo makes up: enough that the server's fixed costs don't show, and few
 /// enough that all is over within a minute.
 const SEEDED_RECORDS: usize = 200_000;
@@ -18,6 +21,8 @@ const SEEDED_RECORDS: usize = 200_000;
 pub(crate) struct Demo {
     pub(crate) sets: Vec<(DataSet, Layout)>,
     pub(crate) server: Option<PathBuf>,
+    /// Where the story's page goes; none where the sets are measured apart.
+    pub(crate) story: Option<PathBuf>,
     pub(crate) json: bool,
 }
 
@@ -27,14 +32,16 @@ pub(crate) fn resolve(flags: DemoFlags) -> anyhow::Result<Demo> {
         None => None,
     };
     let sets = if flags.data.is_empty() {
-        let records = flags.records.map_or(SEEDED_RECORDS, Into::into);
+        let made_up = if flags.measure { SEEDED_RECORDS } else { STORY_RECORDS };
+        let records = flags.records.map_or(made_up, Into::into);
         seeded::sets(records).into_iter().map(|(set, text)| Ok((set, Layout::parse_file(&text)?))).collect()
     } else {
         let limit = flags.records.map_or(usize::MAX, Into::into);
         flags.data.iter().map(|path| from_file(path, limit, given.is_some())).collect::<anyhow::Result<Vec<_>>>()
     };
     let sets = sets?.into_iter().map(|(set, layout)| (set, given.clone().unwrap_or(layout))).collect();
-    Ok(Demo { sets, server: flags.server, json: flags.json })
+    let story = (!flags.measure).then_some(flags.html);
+    Ok(Demo { sets, server: flags.server, story, json: flags.json })
 }
 
 /// The records of a file, and the layout for them unless one is given.

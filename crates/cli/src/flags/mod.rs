@@ -1,5 +1,6 @@
 //! What was typed, and the help. Nothing here reads a file or decides anything.
 
+pub(crate) mod analyze;
 pub(crate) mod completions;
 pub(crate) mod databases;
 pub(crate) mod demo;
@@ -8,6 +9,7 @@ pub(crate) mod export;
 pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod layout;
+pub(crate) mod plan;
 pub(crate) mod serve;
 pub(crate) mod supervise;
 pub(crate) mod units;
@@ -20,6 +22,8 @@ use clap::{Parser, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   keyfold demo                                      see what folding saves, on servers of its own
+  keyfold analyze redis://127.0.0.1:6379            what takes the memory, and what to do
+  keyfold plan redis://127.0.0.1:6379 --out layout.toml
   keyfold layout check layout.toml                  is the layout right, and what does it say?
   keyfold serve --layout layout.toml                a proxy with a private server behind it
   keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
@@ -54,25 +58,30 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the proxy
-    Serve(Box<serve::ServeFlags>),
+    /// Say which keys take the memory, and what folding them would save
+    Analyze(Box<analyze::AnalyzeFlags>),
+    /// Make the layout that saves the most of what a server holds, and say why
+    #[command(long_about = plan::ABOUT)]
+    Plan(plan::PlanFlags),
     /// Check, show and push layouts
     Layout(layout::LayoutFlags),
-    /// Say where a key lives, and how it is stored
-    Where(where_key::WhereFlags),
+    /// Run the proxy
+    Serve(Box<serve::ServeFlags>),
     /// Move live keys to where a layout says, while clients go on
     Fold(Box<fold::FoldFlags>),
     /// Move live keys back under their own names, while clients go on
     Unfold(Box<fold::UnfoldFlags>),
-    /// Write every key, folded or not, to a file
-    Export(Box<export::ExportFlags>),
-    /// Write a file's keys to a server, folded by its layout
-    Import(Box<import::ImportFlags>),
+    /// Say where a key lives, and how it is stored
+    Where(where_key::WhereFlags),
     /// Look whether every key lies in its place, and is what a file says
     Verify(Box<verify::VerifyFlags>),
     /// Say why memory is not what it should be, and mend it
     #[command(long_about = doctor::ABOUT)]
     Doctor(doctor::DoctorFlags),
+    /// Write every key, folded or not, to a file
+    Export(Box<export::ExportFlags>),
+    /// Write a file's keys to a server, folded by its layout
+    Import(Box<import::ImportFlags>),
     /// Fold data before your eyes, and measure what it saves
     Demo(demo::DemoFlags),
     /// Write a completion script for a shell

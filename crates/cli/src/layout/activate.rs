@@ -10,6 +10,7 @@ use keyfold_proxy::Nonces;
 
 use super::stored::Stored;
 use crate::server::Server;
+use crate::server::connection::WRITER;
 
 /// Replaces the layout that was read, `before`, by `layout`, at a moment when no proxy serves either.
 ///
@@ -59,6 +60,7 @@ fn change_layout(
             }
             Course::Evict(view) => evict(server, coordinator, &view)?,
             Course::Activate => {
+                close_writers(server)?;
                 coordinator.activate(text.as_bytes(), &mut wire);
                 let reply = one(server, &wire)?;
                 if reply.starts_with(b"-") {
@@ -85,14 +87,28 @@ fn evict(server: &mut Server, coordinator: &Coordinator, view: &LeaseView) -> an
         return Ok(());
     }
     let who = view.lease.as_ref().map_or_else(|| view.member.escape_ascii().to_string(), |lease| lease.who.clone());
-    tracing::warn!(%who, "a keyfold process was not heard of for the time of its lease; closing its connections");
-    let name = format!("name=keyfold:{}", view.member.escape_ascii());
-    let clients: String = server
-        .ask(redis::cmd("CLIENT").arg("LIST"))
-        .context("without CLIENT LIST and CLIENT KILL a process that hangs can't be shut out")?;
+    if view.evicted_by.is_none() {
+        tracing::warn!(%who, "a keyfold process was not heard of for the time of its lease; closing its connections");
+    }
+    close(server, &format!("keyfold:{}", view.member.escape_ascii()))
+}
+
+/// Closes the connections of other tools that write by the layout in force: what they sent before is carried out
+/// before this returns, or never. They name themselves before they read the layout, so none goes on by an old one.
+fn close_writers(server: &mut Server) -> anyhow::Result<()> {
+    close(server, WRITER)
+}
+
+/// Has the server close all connections of this name but this one.
+fn close(server: &mut Server, name: &str) -> anyhow::Result<()> {
+    const WHY: &str = "without CLIENT LIST and CLIENT KILL a process that hangs can't be shut out";
+    let clients: String = server.ask(redis::cmd("CLIENT").arg("LIST")).context(WHY)?;
+    let name = format!("name={name}");
     for line in clients.lines().filter(|line| line.split(' ').any(|word| word == name)) {
         if let Some(id) = line.split(' ').find_map(|word| word.strip_prefix("id=")) {
-            let _: i64 = server.ask(redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id))?;
+            let mut kill = redis::cmd("CLIENT");
+            kill.arg("KILL").arg("ID").arg(id).arg("SKIPME").arg("yes");
+            let _: i64 = server.ask(&kill).context(WHY)?;
         }
     }
     Ok(())

@@ -30,9 +30,52 @@ pub(crate) fn tenths(number: f64) -> String {
     }
 }
 
+/// `950`, `12.5k`, `3.2M`: three digits, for axes.
+pub(crate) fn short(number: f64) -> String {
+    let (value, unit) = match number.abs() {
+        1e9.. => (number / 1e9, "G"),
+        1e6.. => (number / 1e6, "M"),
+        1e4.. => (number / 1e3, "k"),
+        _ => (number, ""),
+    };
+    let decimals = match value.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{unit}")
+}
+
+/// `512 B`, `12.3 kB`, `4.56 MB`: bytes for people, in powers of ten.
+pub(crate) fn bytes(number: f64) -> String {
+    let (value, unit) = match number.abs() {
+        1e9.. => (number / 1e9, "GB"),
+        1e6.. => (number / 1e6, "MB"),
+        1e3.. => (number / 1e3, "kB"),
+        _ => return format!("{number:.0} B"),
+    };
+    let decimals = match value.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_numbers() {
+        assert_eq!(
+            [0.0, 0.5, 64.0, 1234.0, 12_500.0, 3_210_000.0].map(short),
+            ["0", "0.5", "64", "1234", "12.5k", "3.21M"]
+        );
+        assert_eq!([0.0, 999.0, 1234.0, 45_678_000.0].map(bytes), ["0 B", "999 B", "1.23 kB", "45.7 MB"]);
+    }
 
     #[test]
     fn thousands() {

@@ -14,6 +14,12 @@ use redis::{
 
 use super::version::Version;
 
+/// The name of a tool's connection.
+const TOOL: &str = "keyfold-tool";
+/// The name of a connection by which a tool writes to where a layout says. Whoever puts another layout in force has
+/// the server close these first, so that nothing is written by a layout of before.
+pub(crate) const WRITER: &str = "keyfold-writer";
+
 /// To connect.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// For one answer. A long one: SCAN and SAVE on a loaded server take a while, and a dead one is noticed.
@@ -46,7 +52,14 @@ impl Server {
         let version =
             Version::parse(&info).with_context(|| format!("what answers at {address} is no Redis or Valkey"))?;
         version.check()?;
-        Ok(Self { address, connection, version })
+        let mut server = Self { address, connection, version };
+        server.set_name(TOOL);
+        Ok(server)
+    }
+
+    /// Names the connection, for CLIENT LIST. A user who may not goes without.
+    pub(crate) fn set_name(&mut self, name: &str) {
+        let _: Result<(), _> = redis::cmd("CLIENT").arg("SETNAME").arg(name).query(&mut self.connection);
     }
 
     /// Whether the server is ready: one that loads its data answers INFO, and little else.
@@ -84,6 +97,11 @@ impl Server {
         let packed = commands.get_packed_pipeline();
         let replies = self.connection.req_packed_commands(&packed, 0, commands.len());
         replies.map_err(|error| explain(&error, &self.address))
+    }
+
+    /// What went wrong on the connection itself, and what to do where that is known.
+    pub(crate) fn explain(&self, error: &RedisError) -> anyhow::Error {
+        explain(error, &self.address)
     }
 
     /// The connection itself, for what is more than one command.

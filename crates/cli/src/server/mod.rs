@@ -2,6 +2,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod listpack;
+pub(crate) mod memory;
 pub(crate) mod own;
 pub(crate) mod reply;
 pub(crate) mod supervisor;

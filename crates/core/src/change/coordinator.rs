@@ -2,7 +2,7 @@
 
 use super::member::read_time;
 use super::words::{Announcement, Attempt, LeaseView, Phase, Stance, parse};
-use super::{ANNOUNCED_MS, CHANGE_KEY, HOLD_MS, LEASES_KEY};
+use super::{ANNOUNCED_MS, CHANGE_KEY, HOLD_MS, LEASE_MS, LEASES_KEY};
 use crate::exchange::CompareAndSet;
 use crate::layout::{Epoch, STORED_KEY};
 use crate::resp::{Reply, write_command};
@@ -22,7 +22,8 @@ pub enum Course {
     /// Send [`Coordinator::announce`].
     Announce(Announcement),
     /// Send [`Coordinator::evict`], and where it is carried out have the server close the connections that are
-    /// named for this member; then ask again.
+    /// named for this member; only once they are closed, ask again. That comes twice for a member: its lease is
+    /// replaced by a mark first, and the mark is removed when its connections are known to be closed.
     Evict(LeaseView),
     /// Send [`Coordinator::activate`].
     Activate,
@@ -105,7 +106,7 @@ impl Coordinator {
         let mut leases = Vec::new();
         if let Some(Reply::Array(mut pairs)) = parts.next() {
             while let (Some(Reply::Bulk(member)), Some(Reply::Bulk(text))) = (pairs.next(), pairs.next()) {
-                leases.push(LeaseView { member: member.to_vec(), lease: parse(text), text: text.to_vec() });
+                leases.push(LeaseView::read(member, text));
             }
         }
         let mut bytes = || parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
@@ -135,8 +136,7 @@ impl Coordinator {
         if announcement.is_some() && announced.is_none_or(|announced| announced.attempt.change != self.change) {
             return self.unless_late(Obstacle::Busy);
         }
-        let ended = |view: &&LeaseView| view.lease.as_ref().is_none_or(|lease| lease.until_ms < *now_ms);
-        if let Some(view) = leases.iter().find(ended) {
+        if let Some(view) = leases.iter().find(|view| self.has_ended(view)) {
             return Course::Evict(view.clone());
         }
         let Some(announced) = announced.filter(|announced| announced.attempt.number == self.attempt) else {
@@ -147,10 +147,24 @@ impl Coordinator {
             Phase::Prepare if lagging.is_empty() => self.next_phase(Phase::Hold),
             Phase::Prepare => self.unless_late(Obstacle::NotReady(lagging)),
             Phase::Hold if lagging.is_empty() => Course::Activate,
-            Phase::Hold if now_ms - self.since_ms < HOLD_MS => Course::Wait(1),
+            Phase::Hold if (0..HOLD_MS).contains(&(now_ms - self.since_ms)) => Course::Wait(1),
             Phase::Hold if self.attempt < MAX_ATTEMPTS => self.next_phase(Phase::Prepare),
             Phase::Hold => Course::GiveUp(Obstacle::NotHeld(lagging)),
         }
+    }
+
+    /// Whether a lease is over. One that ends later than any lease can is of a clock that was put back: a member
+    /// that is there writes another soon.
+    fn has_ended(&self, view: &LeaseView) -> bool {
+        let now_ms = self.seen.now_ms;
+        let has_waited = self.elapsed_ms() > LEASE_MS;
+        view.lease.as_ref().is_none_or(|lease| {
+            lease.until_ms < now_ms || (has_waited && lease.until_ms > now_ms.saturating_add(LEASE_MS))
+        })
+    }
+
+    fn elapsed_ms(&self) -> i64 {
+        self.seen.now_ms - self.began_ms.unwrap_or(self.seen.now_ms)
     }
 
     /// The members that haven't done yet what is announced.
@@ -174,7 +188,7 @@ impl Coordinator {
     }
 
     fn unless_late(&self, obstacle: Obstacle) -> Course {
-        let late = self.seen.now_ms - self.began_ms.unwrap_or(self.seen.now_ms) > READY_MS;
+        let late = !(0..=READY_MS).contains(&self.elapsed_ms());
         if late { Course::GiveUp(obstacle) } else { Course::Wait(3) }
     }
 
@@ -210,11 +224,19 @@ impl Coordinator {
         self.since_ms = self.seen.now_ms;
     }
 
-    /// Appends the atomic step that removes a member's lease; it has one reply, 1 where it was carried out.
+    /// Appends the next atomic step of a member's eviction; it has one reply, 1 where it was carried out.
+    ///
+    /// The lease becomes a mark, so that a coordinator that dies before the member's connections are closed leaves
+    /// behind that they may not be; the next one begins with them again. Only a mark of its own is removed: before
+    /// it asked and saw that, it has had the connections closed.
     pub fn evict(&self, view: &LeaseView, wire: &mut Vec<u8>) {
+        let (field, mark_field) = (view.field(), view.mark_field());
         let mut step = CompareAndSet::default();
-        step.check(&[b"HGET", LEASES_KEY, &view.member], Some(&view.text));
-        step.write(&[b"HDEL", LEASES_KEY, &view.member]);
+        step.check(&[b"HGET", LEASES_KEY, &field], Some(&view.text));
+        step.write(&[b"HDEL", LEASES_KEY, &field]);
+        if view.evicted_by != Some(self.change) {
+            step.write(&[b"HSET", LEASES_KEY, &mark_field, &view.mark(self.change)]);
+        }
         step.send_with_text(wire);
     }
 
@@ -226,7 +248,7 @@ impl Coordinator {
         step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
         step.check(&[b"HLEN", LEASES_KEY], Some(self.seen.leases.len().to_string().as_bytes()));
         for view in &self.seen.leases {
-            step.check(&[b"HGET", LEASES_KEY, &view.member], Some(&view.text));
+            step.check(&[b"HGET", LEASES_KEY, &view.field()], Some(&view.text));
         }
         step.write(&[b"SET", STORED_KEY, layout]);
         step.write(&[b"DEL", CHANGE_KEY]);
@@ -250,5 +272,51 @@ pub(super) fn carried_out(reply: &[u8]) -> Result<bool, String> {
     match Reply::parse(reply) {
         Ok(Reply::Integer(done)) => Ok(done == 1),
         _ => Err(String::from_utf8_lossy(reply).trim_end().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::words::Lease;
+    use super::*;
+
+    const CHANGE: u64 = 7;
+
+    fn using(until_ms: i64) -> LeaseView {
+        let lease = Lease { epoch: Epoch(1), stance: Stance::Using, until_ms, who: "host".to_owned() };
+        LeaseView::read(b"m", lease.to_string().as_bytes())
+    }
+
+    fn see(coordinator: &mut Coordinator, now_ms: i64, view: &LeaseView) -> Course {
+        coordinator.look(now_ms, vec![view.clone()], None, Epoch(1));
+        coordinator.decide()
+    }
+
+    #[test]
+    fn who_is_not_heard_of_is_evicted() {
+        let mut coordinator = Coordinator::new(CHANGE, Epoch(1), Epoch(2));
+        assert!(matches!(see(&mut coordinator, 0, &using(0)), Course::Announce(_)));
+        assert_eq!(see(&mut coordinator, 1, &using(0)), Course::Evict(using(0)));
+        // The clock was put back: first the member may write another lease.
+        let far = using(3_600_000);
+        assert!(matches!(see(&mut coordinator, LEASE_MS, &far), Course::Announce(_)));
+        assert_eq!(see(&mut coordinator, LEASE_MS + 1, &far), Course::Evict(far));
+    }
+
+    #[test]
+    fn only_its_own_mark_is_removed() {
+        let coordinator = Coordinator::new(CHANGE, Epoch(1), Epoch(2));
+        for (view, marks) in [
+            (using(0), true),
+            (LeaseView::read(b"evicted:m", b"8 1 using 0 0 0 host"), true),
+            (LeaseView::read(b"evicted:m", b"7 1 using 0 0 0 host"), false),
+        ] {
+            let mut wire = Vec::new();
+            coordinator.evict(&view, &mut wire);
+            let wire = wire.escape_ascii().to_string();
+            assert!(wire.contains("HDEL"), "{wire}");
+            assert_eq!(wire.contains("HSET"), marks, "{wire}");
+            assert!(wire.contains("7 1 using 0 0 0 host"), "{wire}");
+        }
     }
 }

@@ -152,9 +152,10 @@ impl Member {
         }
     }
 
-    /// A lease that says so already is left alone while it is young: a coordinator counts on its very words.
+    /// A lease that says so already is left alone while it is young: a coordinator counts on its very words. One
+    /// that is younger than can be is of a clock that was put back since.
     fn write_unless_written(&self, lease: &Lease, epoch: Epoch, stance: Stance) -> Act {
-        let young = lease.until_ms - self.seen.now_ms > LEASE_MS * 3 / 4;
+        let young = (LEASE_MS * 3 / 4 + 1..=LEASE_MS).contains(&(lease.until_ms - self.seen.now_ms));
         if young && lease.epoch == epoch && lease.stance == stance {
             return Act::Rest;
         }
@@ -168,7 +169,7 @@ impl Member {
     }
 
     fn has_patience(&self) -> bool {
-        self.seen.now_ms - self.stopped_ms < PATIENCE_MS
+        (0..PATIENCE_MS).contains(&(self.seen.now_ms - self.stopped_ms))
     }
 
     fn renewed(&self, epoch: Epoch, stance: Stance) -> Lease {
@@ -226,4 +227,49 @@ pub(super) fn read_time(reply: Reply<'_>) -> Option<i64> {
     let mut number = || std::str::from_utf8(parts.next()?.bytes()?).ok()?.parse::<i64>().ok();
     let (seconds, micros) = (number()?, number()?);
     seconds.checked_mul(1000)?.checked_add(micros / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPOCH: Epoch = Epoch(4);
+    const HOLD: Announcement =
+        Announcement { attempt: Attempt { change: 7, number: 2 }, phase: Phase::Hold, to: Epoch(5) };
+
+    fn lease(until_ms: i64) -> Option<Vec<u8>> {
+        let lease = Lease { epoch: EPOCH, stance: Stance::Using, until_ms, who: String::new() };
+        Some(lease.to_string().into_bytes())
+    }
+
+    fn serving() -> Member {
+        let mut member = Member::new(b"m", "");
+        member.look(0, None, None, EPOCH);
+        let Act::Write(lease) = member.decide() else { panic!("it registers") };
+        member.wrote(&lease);
+        assert_eq!(member.serving(), Some(EPOCH));
+        member
+    }
+
+    #[test]
+    fn a_lease_is_renewed_when_it_is_old_or_the_clock_was_put_back() {
+        let mut member = serving();
+        for (now_ms, rests) in [(0, true), (LEASE_MS / 8, true), (LEASE_MS / 2, false), (-3_600_000, false)] {
+            member.look(now_ms, lease(LEASE_MS), None, EPOCH);
+            assert_eq!(member.decide() == Act::Rest, rests, "at {now_ms}");
+        }
+    }
+
+    #[test]
+    fn clients_are_held_back_for_no_longer_than_its_patience() {
+        for (now_ms, goes_on) in [(0, false), (PATIENCE_MS - 1, false), (PATIENCE_MS, true), (-3_600_000, true)] {
+            let mut member = serving();
+            member.look(0, lease(LEASE_MS), Some(HOLD), EPOCH);
+            assert_eq!(member.decide(), Act::Stop);
+            member.stopped();
+            member.look(now_ms, lease(LEASE_MS), Some(HOLD), EPOCH);
+            let Act::Write(written) = member.decide() else { panic!("it writes") };
+            assert_eq!(written.stance == Stance::Using, goes_on, "at {now_ms}");
+        }
+    }
 }

@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use crate::layout::Epoch;
 
+/// How the field of a member that is being evicted begins; its id follows.
+const EVICTED: &[u8] = b"evicted:";
+
 /// One try of one change to have all members stop at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt {
@@ -43,10 +46,45 @@ pub struct Lease {
 pub struct LeaseView {
     /// The member.
     pub member: Vec<u8>,
-    /// Its lease; none where it can't be read.
+    /// Its lease; none where it can't be read, and where the member is being evicted.
     pub lease: Option<Lease>,
-    /// The lease's bytes.
+    /// The bytes that lie there.
     pub text: Vec<u8>,
+    /// The change that is evicting it, where one is.
+    pub evicted_by: Option<u64>,
+}
+
+impl LeaseView {
+    /// What lies in a field of the leases' hash.
+    pub fn read(field: &[u8], text: &[u8]) -> Self {
+        let text = text.to_vec();
+        let Some(member) = field.strip_prefix(EVICTED) else {
+            return Self { member: field.to_vec(), lease: parse(&text), text, evicted_by: None };
+        };
+        let change = text.split(|byte| *byte == b' ').next().and_then(|word| std::str::from_utf8(word).ok());
+        let change = change.and_then(|word| u64::from_str_radix(word, 16).ok());
+        Self { member: member.to_vec(), lease: None, text, evicted_by: Some(change.unwrap_or_default()) }
+    }
+
+    /// The field that it lies in.
+    pub(super) fn field(&self) -> Vec<u8> {
+        if self.evicted_by.is_some() { self.mark_field() } else { self.member.clone() }
+    }
+
+    /// The field that says that its member is being evicted.
+    pub(super) fn mark_field(&self) -> Vec<u8> {
+        [EVICTED, &self.member].concat()
+    }
+
+    /// What lies in that field while this change evicts the member. No two leases of a member read the same, as
+    /// each ends at another time; so no two evictions do.
+    pub(super) fn mark(&self, change: u64) -> Vec<u8> {
+        let lease = match self.evicted_by {
+            Some(_) => self.text.splitn(2, |byte| *byte == b' ').nth(1).unwrap_or_default(),
+            None => &self.text,
+        };
+        [format!("{change:x} ").as_bytes(), lease].concat()
+    }
 }
 
 /// What a coordinator wants of the members.
@@ -140,6 +178,19 @@ pub(super) fn parse<T: FromStr>(bytes: &[u8]) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_names_the_member_the_change_and_the_lease() {
+        let lease = LeaseView::read(b"a1", b"7 using 0 0 5 host");
+        assert_eq!(lease.evicted_by, None);
+        assert_eq!((lease.field(), lease.mark_field()), (b"a1".to_vec(), b"evicted:a1".to_vec()));
+        let mark = LeaseView::read(&lease.mark_field(), &lease.mark(0x9f));
+        assert_eq!((mark.member.as_slice(), mark.evicted_by, mark.lease.as_ref()), (&b"a1"[..], Some(0x9f), None));
+        assert_eq!(mark.text, b"9f 7 using 0 0 5 host");
+        assert_eq!(mark.field(), lease.mark_field());
+        assert_eq!(mark.mark(0x1a), b"1a 7 using 0 0 5 host");
+        assert_eq!(LeaseView::read(b"evicted:a1", b"what?").evicted_by, Some(0));
+    }
 
     #[test]
     fn words_are_read_back() {

@@ -12,7 +12,7 @@ use crate::resp::write_command;
 const SOURCE: &str = include_str!("compare_and_set.lua");
 
 /// SHA-1 of [`SOURCE`] in hex, as EVALSHA names it; a test keeps the two together.
-const SHA: &[u8] = b"f3088a54e078f515adea4cf83a32815f51e07402";
+const SHA: &[u8] = b"3a667c324fdc6c5038f0e7afe332a9ad6181dae2";
 
 /// The same for many groups of checks and writes, each by itself.
 const EACH_SOURCE: &str = include_str!("compare_and_set_each.lua");
@@ -37,6 +37,13 @@ impl CompareAndSet {
         self.check_args.push(command.len().to_string().into_bytes());
         self.check_args.extend(command.iter().map(|arg| arg.to_vec()));
         self.check_args.push(expected.map_or_else(|| b"-".to_vec(), |bytes| [b"+", bytes].concat()));
+    }
+
+    /// The server's clock must not be past this: what was read as alive expires then.
+    pub(crate) fn check_time(&mut self, until_ms: i64) {
+        self.checks += 1;
+        let until = format!("+{until_ms}");
+        self.check_args.extend(["1", "TIME", &until].map(|arg| arg.as_bytes().to_vec()));
     }
 
     /// From here on checks and writes are in this database.
@@ -166,10 +173,11 @@ mod tests {
         writes.write(&[b"HSET", b"b", b"f", b"new"]);
         writes.check(&[b"HGET", b"b", b"f"], Some(b"old"));
         writes.check(&[b"HGET", b"c", b"f"], None);
+        writes.check_time(77);
         let mut wire = Vec::new();
         writes.send(&mut wire);
         let mut expected = Vec::new();
-        let words = "2 b c 2 3 HGET b f +old 3 HGET c f - 4 HSET b f new";
+        let words = "2 b c 3 3 HGET b f +old 3 HGET c f - 1 TIME +77 4 HSET b f new";
         let args = [&b"EVALSHA"[..], SHA].into_iter().chain(words.split(' ').map(str::as_bytes)).collect::<Vec<_>>();
         write_command(&mut expected, &args);
         assert_eq!(wire, expected);

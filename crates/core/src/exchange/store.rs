@@ -80,6 +80,10 @@ pub(crate) fn plan_writes(env: &mut Env<'_>, keys: &[Key], space: &Space) -> Res
     if !writes.is_empty() {
         for key in keys {
             key.check(&mut writes);
+            // A value that expires meanwhile is gone for everybody: it must not be given more time, nor an answer.
+            if let Some(at) = key.field_expires_at_ms().filter(|at| *at >= space.now_ms()) {
+                writes.check_time(at);
+            }
         }
     }
     Ok(writes)

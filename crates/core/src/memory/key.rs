@@ -39,6 +39,11 @@ impl Model {
         }
     }
 
+    /// Whether a key's expiry is an entry of its own beside the key (before Valkey 8.1).
+    pub fn keeps_expiry_apart(&self) -> bool {
+        !matches!(self.structures.key, KeyShape::InObject(_))
+    }
+
     /// The key of anything, and its expiry.
     pub(super) fn key_bytes(&self, key_len: u64, has_expiry: bool) -> u64 {
         let expires_entry = if has_expiry { self.usable(DICT_ENTRY) } else { 0 };

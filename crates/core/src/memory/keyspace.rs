@@ -66,6 +66,14 @@ impl<'m> Keyspace<'m> {
         self.expiring
     }
 
+    /// Counts keys that were summed up elsewhere: how many, how many of them expire, and what they take, their
+    /// share of the tables not included.
+    pub fn add_all(&mut self, keys: u64, expiring: u64, content_bytes: u64) {
+        self.keys += keys;
+        self.expiring += expiring;
+        self.content_bytes += content_bytes;
+    }
+
     /// How many keys there are.
     pub fn keys(&self) -> u64 {
         self.keys

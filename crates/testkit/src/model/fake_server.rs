@@ -232,7 +232,7 @@ impl FakeServer {
             for _ in 0..checks {
                 let (len, command) = split_count(rest);
                 let (command, after) = command.split_at(len);
-                holds = holds && self.read(command, answer.protocol()) == after[0];
+                holds = holds && self.holds(command, &after[0], answer.protocol());
                 rest = &after[1..];
             }
             for _ in 0..writes {
@@ -258,7 +258,7 @@ impl FakeServer {
         for _ in 0..checks {
             let (len, command) = split_count(rest);
             let (command, after) = command.split_at(len);
-            if self.read(command, protocol) != after[0] {
+            if !self.holds(command, &after[0], protocol) {
                 return false;
             }
             rest = &after[1..];
@@ -270,6 +270,15 @@ impl FakeServer {
             rest = after;
         }
         true
+    }
+
+    /// Whether a check answers as expected.
+    fn holds(&mut self, command: &[Vec<u8>], expected: &[u8], protocol: Protocol) -> bool {
+        if command[0] == b"TIME" {
+            let until_ms: Option<i64> = str::from_utf8(&expected[1..]).ok().and_then(|text| text.parse().ok());
+            return until_ms.is_some_and(|until_ms| self.strings.now_ms() <= until_ms);
+        }
+        self.read(command, protocol) == expected
     }
 
     /// A check's reply in the script's words: `-` for absent, else `+` and the reply.

@@ -107,7 +107,7 @@ fn emptied(gauge: &mut Server) -> anyhow::Result<i64> {
 }
 
 /// A proxy in this process, and the way to it.
-fn start_proxy(server: &Target, layout: &Layout) -> anyhow::Result<(Handle, Target)> {
+pub(super) fn start_proxy(server: &Target, layout: &Layout) -> anyhow::Result<(Handle, Target)> {
     let Route::Unix(beside) = &server.address.route else { bail!("keyfold's own server is not on a unix socket") };
     let socket = beside.with_file_name("keyfold.sock");
     let mut config = Config::new(server.address.clone(), layout.clone());
@@ -117,7 +117,7 @@ fn start_proxy(server: &Target, layout: &Layout) -> anyhow::Result<(Handle, Targ
     Ok((handle, Target { address, tls: ServerTls::default() }))
 }
 
-fn write(client: &mut Server, name: &str, records: &[Record], what: &str) -> anyhow::Result<()> {
+pub(super) fn write(client: &mut Server, name: &str, records: &[Record], what: &str) -> anyhow::Result<()> {
     let mut progress = Progress::new(format!("{name}: writing {what}"), records.len());
     for chunk in records.chunks(PIPELINE) {
         let mut pipeline = redis::pipe();
@@ -138,7 +138,7 @@ fn write(client: &mut Server, name: &str, records: &[Record], what: &str) -> any
 ///
 /// It has a second use: each look into a table that grows moves it on by a step, so that after as many looks
 /// as there are records no table is kept twice, and `used_memory` is what it stays.
-fn read_back(client: &mut Server, name: &str, records: &[Record], written: Instant) -> anyhow::Result<()> {
+pub(super) fn read_back(client: &mut Server, name: &str, records: &[Record], written: Instant) -> anyhow::Result<()> {
     let mut progress = Progress::new(format!("{name}: reading back"), records.len());
     for chunk in records.chunks(PIPELINE) {
         let mut pipeline = redis::pipe();

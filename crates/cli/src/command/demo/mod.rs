@@ -4,6 +4,7 @@ pub(crate) mod layouts;
 mod measure;
 pub(crate) mod records;
 pub(crate) mod seeded;
+mod story;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -16,8 +17,13 @@ use crate::print::chart::{self, Pair};
 use crate::print::number::{count, plural, tenths};
 use crate::print::table::{Align, render};
 use measure::Measured;
+use story::Story;
 
 pub(crate) fn run(demo: &Demo, out: &mut dyn Write) -> anyhow::Result<()> {
+    if let Some(html) = &demo.story {
+        let sets: Vec<_> = demo.sets.iter().map(|(set, _)| set.clone()).collect();
+        return story::tell(&Story { sets: &sets, server: demo.server.as_deref(), html }, out);
+    }
     let started = Instant::now();
     let mut measured = Vec::new();
     for (set, layout) in &demo.sets {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use keyfold_core::layout::{Layout, Physical};
 use keyfold_core::memory::{Allocator, Model, Server as ModelServer};
+use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_survey::diagnosis::{Encoding, FamilyName, Models, Observation, Seen};
 use redis::Value;
 
@@ -147,7 +148,9 @@ impl Walk<'_> {
     }
 
     fn batch(&mut self, names: &[Vec<u8>]) -> anyhow::Result<()> {
-        let hashes = self.ask_about(names)?;
+        // keyfold's own administration is as it is.
+        let names: Vec<&Vec<u8>> = names.iter().filter(|name| !name.starts_with(ADMINISTRATION_PREFIX)).collect();
+        let hashes = self.ask_about(&names)?;
         let (mut reading, mut bytes) = (Vec::new(), 0);
         for hash in hashes {
             if !self.is_worth_reading(&hash) {
@@ -165,16 +168,16 @@ impl Walk<'_> {
     }
 
     /// Those that are hashes still, and how they are held.
-    fn ask_about(&mut self, names: &[Vec<u8>]) -> anyhow::Result<Vec<Hash>> {
+    fn ask_about(&mut self, names: &[&Vec<u8>]) -> anyhow::Result<Vec<Hash>> {
         let mut commands = redis::pipe();
-        for name in names {
+        for &name in names {
             commands.cmd("OBJECT").arg("ENCODING").arg(name);
             commands.cmd("HLEN").arg(name);
             commands.cmd("MEMORY").arg("USAGE").arg(name);
         }
         let mut replies = self.patient.ask_all(&commands)?.into_iter();
         let mut hashes = Vec::with_capacity(names.len());
-        for name in names {
+        for &name in names {
             let (encoding, entries, memory) = (replies.next(), replies.next(), replies.next());
             if let Some(Value::ServerError(error)) = &encoding
                 && error.code() == "NOPERM"

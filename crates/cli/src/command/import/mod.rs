@@ -27,6 +27,7 @@ use crate::records::dump::Reader;
 use crate::records::logical::Logical;
 use crate::records::pace::Pace;
 use crate::server::Server;
+use crate::server::connection::WRITER;
 
 /// Keys under way at most, and bytes of their values.
 const KEYS_AT_ONCE: usize = 512;
@@ -37,6 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub(crate) fn run(config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     let mut server = Server::connect(&config.target)?;
+    server.set_name(WRITER);
     let mut watcher = Watcher::start(Server::connect(&config.target)?)?;
     let layout = watcher.layout.clone().unwrap_or_default();
     let mut reader = Reader::open(&config.file)?;

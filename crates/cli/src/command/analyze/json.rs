@@ -1,0 +1,93 @@
+//! The analysis as JSON; `docs/analyze.md` has the schema.
+
+use keyfold_survey::advice::{Advice, Advised};
+use keyfold_survey::choose::{Choice, Point};
+use serde_json::{Value, json};
+
+use super::Analysis;
+use crate::scan::End;
+
+pub(super) fn value(analysis: &Analysis) -> Value {
+    let report = &analysis.report;
+    json!({
+        "server": analysis.server,
+        "address": analysis.address,
+        "memory": {
+            "used_bytes": analysis.measured.used_bytes,
+            "measured_bytes": analysis.measured.keys_bytes,
+            "model_bytes": report.model_bytes,
+            "after_bytes": report.after_bytes,
+        },
+        "walk": {
+            "keys": report.keys,
+            "seen": report.seen,
+            "complete": matches!(analysis.walked.end, End::Complete),
+            "sampled": analysis.is_sampled(),
+            "commands": analysis.walked.commands,
+            "seconds": analysis.took.as_secs_f64(),
+            "denied": analysis.walked.denied.iter().map(|(command, error)| json!({ "command": command, "error": error })).collect::<Vec<_>>(),
+        },
+        "notes": analysis.notes,
+        "families": report.families.iter().map(|one| family(analysis, one)).collect::<Vec<_>>(),
+    })
+}
+
+fn family(analysis: &Analysis, one: &Advised) -> Value {
+    let found = &one.family;
+    let summary = &found.summary;
+    let stored = summary
+        .stored
+        .iter()
+        .map(|((kind, encoding), keys)| json!({ "type": kind.name(), "encoding": encoding.name(), "keys": keys }));
+    let examples = summary.examples.iter().map(|example| {
+        json!({
+            "key": example.key.escape_ascii().to_string(),
+            "value": example.value.as_ref().map(|value| value.escape_ascii().to_string()),
+        })
+    });
+    let sizes = |sizes: &keyfold_survey::summary::Sizes| json!({ "median": sizes.quantile(0.5), "p99": sizes.quantile(0.99), "max": sizes.max(), "mean": sizes.mean() });
+    let round = |value: f64| value.round();
+    json!({
+        "keys": found.name,
+        "template": found.template.is_some(),
+        "count": round(found.keys.value),
+        "count_within": round(found.keys.within),
+        "bytes": round(found.bytes.value),
+        "bytes_within": round(found.bytes.within),
+        "after_bytes": round(one.after_bytes),
+        "bytes_per_key": found.bytes_per_key(),
+        "value_bytes": (summary.values.count() > 0).then(|| sizes(&summary.values)),
+        "elements": (summary.elements.counts.count() > 0).then(|| sizes(&summary.elements.counts)),
+        "ttl_share": summary.expiring as f64 / summary.keys.max(1) as f64,
+        "stored": stored.collect::<Vec<_>>(),
+        "memory_usage_ratio": (summary.usage.1 > 0).then(|| summary.usage.0 as f64 / summary.usage.1 as f64),
+        "advice": one.advice.name(),
+        "why": one.why,
+        "usd_month": analysis.usd(found.bytes.value),
+        "usd_month_after": analysis.usd(one.after_bytes),
+        "fold": one.choice.as_ref().map(|choice| fold(one, choice)),
+        "examples": examples.collect::<Vec<_>>(),
+    })
+}
+
+fn fold(one: &Advised, choice: &Choice) -> Value {
+    let point =
+        |point: &Point| json!({ "entries": point.entries_per_bucket, "bytes": point.bytes, "read_us": point.read_us });
+    let line = one.family.template.as_ref().map(|template| choice.rule.placement.line(template));
+    json!({
+        "placement": line.filter(|_| one.advice != Advice::Leave),
+        "value_limit": choice.rule.value_limit,
+        "field_limit": choice.rule.field_limit,
+        "read_us_now": choice.read_us_now,
+        "read_us_after": choice.read_us_after,
+        "curve": choice.curve.iter().map(point).collect::<Vec<_>>(),
+        "chosen": choice.chosen.as_ref().map(point),
+        "alternatives": choice.alternatives.iter().map(|other| json!({
+            "what": other.what, "bytes": other.bytes, "read_us": other.read_us, "why_not": other.why_not,
+        })).collect::<Vec<_>>(),
+        "relies_on": choice.relies_on.iter().map(|setting| json!({
+            "name": setting.name, "needs": setting.needs, "has": setting.has, "bytes_without": setting.bytes_without,
+        })).collect::<Vec<_>>(),
+        "notes": choice.notes,
+    })
+}

@@ -1,0 +1,167 @@
+//! `keyfold analyze`: walks over the keys, finds their families, and says what each takes and what to do.
+//!
+//! The walk has a thread of its own, so that the server answers the next page while families are found in the last.
+
+mod html;
+mod json;
+mod table;
+mod watch;
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use keyfold_survey::advice::{Report, advise};
+use keyfold_survey::choose::Aims;
+use keyfold_survey::survey::Survey;
+
+use crate::config::analyze::Analyze;
+use crate::layout::stored;
+use crate::print::number::{count, plural};
+use crate::scan::{Database, Denied, End, Page, Walked, databases};
+use crate::server::Server;
+use crate::server::memory::{self, Measured, ServerModel};
+use watch::Watch;
+
+/// Pages that may wait for the survey.
+const PAGES_AHEAD: usize = 4;
+
+/// What is shown, in any form.
+struct Analysis {
+    server: String,
+    address: String,
+    report: Report,
+    measured: Measured,
+    walked: Walked,
+    took: Duration,
+    usd_per_gb_month: Option<f64>,
+    /// What the reader has to know of the numbers.
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    let _ = signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, Arc::clone(&stopped));
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stopped));
+
+    let mut server = Server::connect(&analyze.target)?;
+    if !server.is_ready()? {
+        bail!("the server at {} is still loading its data; try again once it has", server.address());
+    }
+    let ServerModel { server: which, limits, model, guesses } = memory::model(&mut server, &analyze.assumed)?;
+    let stored = stored::read(&mut server).ok().flatten().map(|stored| stored.layout);
+    let measured_before = memory::measured(&mut server)?;
+    let (name, address) = (server.version().to_string(), server.address().to_string());
+    let chosen = choose_databases(databases(&mut server)?, analyze.databases.as_deref());
+    let total: u64 = chosen.iter().map(|database| database.keys).sum();
+
+    let started = Instant::now();
+    let (survey, walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &stopped);
+    let took = started.elapsed();
+    let measured = measured_after(analyze, &walked).unwrap_or(measured_before);
+    let aims = Aims { growth: analyze.growth, ..Aims::new(model, which, limits) };
+    let is_whole = matches!(walked.end, End::Complete) && analyze.walk.sample.is_none();
+    let seen = survey.seen();
+    let findings = survey.finish(if is_whole { seen } else { total });
+    let report = advise(findings, &aims, stored);
+
+    let mut notes = guesses;
+    notes.extend(notes_on(&walked, seen, total, is_whole));
+    let usd_per_gb_month = analyze.usd_per_gb_month;
+    let analysis = Analysis { server: name, address, report, measured, walked, took, usd_per_gb_month, notes };
+    show(analyze, &analysis, out)?;
+    match analysis.walked.end {
+        End::Lost(error) => Err(error
+            .context(format!("the walk ended early; what was seen until then, {}, is reported", plural(seen, "key")))),
+        End::Complete | End::Stopped => Ok(()),
+    }
+}
+
+/// Once more after the walk, on a connection of its own: a table that was growing has mostly settled by then, and the
+/// walk's own buffers are gone. The server may be gone, too.
+fn measured_after(analyze: &Analyze, walked: &Walked) -> Option<Measured> {
+    if matches!(walked.end, End::Lost(_)) {
+        return None;
+    }
+    memory::measured(&mut Server::connect(&analyze.target).ok()?).ok()
+}
+
+fn choose_databases(all: Vec<Database>, wanted: Option<&[u32]>) -> Vec<Database> {
+    all.into_iter().filter(|database| wanted.is_none_or(|wanted| wanted.contains(&database.number))).collect()
+}
+
+/// Walks and surveys side by side.
+fn survey(
+    analyze: &Analyze,
+    mut server: Server,
+    databases: &[Database],
+    mut survey: Survey,
+    stopped: &AtomicBool,
+) -> (Survey, Walked) {
+    let total = databases.iter().map(|database| database.keys).sum::<u64>();
+    let mut watch = Watch::new(analyze.walk.sample.map_or(total, |sample| sample.get().min(total)));
+    let (sender, pages) = mpsc::sync_channel::<Page>(PAGES_AHEAD);
+    let walked = std::thread::scope(|scope| {
+        let walk = scope.spawn(move || {
+            analyze.walk.run(&mut server, databases, &mut |page| {
+                let goes_on = !stopped.load(Ordering::Relaxed) && sender.send(page).is_ok();
+                if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+        });
+        for page in pages {
+            for observation in &page.keys {
+                survey.observe(page.database, observation);
+            }
+            watch.advance(page.keys.len());
+        }
+        walk.join()
+    });
+    match walked {
+        Ok(walked) => (survey, walked),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn notes_on(walked: &Walked, seen: u64, total: u64, is_whole: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let of = format!("{} of about {} were looked at", plural(seen, "key"), count(total));
+    match &walked.end {
+        End::Complete if !is_whole => notes.push(format!("{of}; ± is the interval of 95% confidence")),
+        End::Stopped => notes.push(format!("stopped: {of}; ± is the interval of 95% confidence")),
+        End::Lost(_) => notes.push(format!("the connection was lost: {of}; ± is the interval of 95% confidence")),
+        End::Complete => {}
+    }
+    for (command, error) in walked.denied.iter() {
+        notes.push(format!("the server refused {command} ({error}): {}", Denied::consequence(command)));
+    }
+    notes
+}
+
+fn show(analyze: &Analyze, analysis: &Analysis, out: &mut dyn Write) -> anyhow::Result<()> {
+    if let Some(path) = &analyze.html {
+        std::fs::write(path, html::page(analysis)).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    if analyze.json {
+        writeln!(out, "{:#}", json::value(analysis))?;
+    } else {
+        writeln!(out, "{}", table::render(analysis))?;
+        if let Some(path) = &analyze.html {
+            writeln!(out, "\nreport: {}", path.display())?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+impl Analysis {
+    /// What bytes cost in a month.
+    fn usd(&self, bytes: f64) -> Option<f64> {
+        self.usd_per_gb_month.map(|price| price * bytes / 1e9)
+    }
+
+    fn is_sampled(&self) -> bool {
+        self.report.seen < self.report.keys
+    }
+}

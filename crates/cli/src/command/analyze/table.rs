@@ -1,0 +1,186 @@
+//! The analysis as text: what takes the memory, then what to do.
+
+use keyfold_survey::advice::{Advice, Advised};
+use keyfold_survey::survey::Estimate;
+
+use super::Analysis;
+use crate::print::number::{bytes, count, tenths};
+use crate::print::table::{Align, render as table};
+
+/// Families shown; the rest is summed up.
+const SHOWN: usize = 40;
+/// Templates longer than this are cut in the table.
+const NAME_CHARS: usize = 48;
+
+/// Heads of a table, as it is rendered.
+type Heads = Vec<(&'static str, Align)>;
+
+pub(super) fn render(analysis: &Analysis) -> String {
+    let report = &analysis.report;
+    let mut text = format!("{} at {}\n{}\n", analysis.server, analysis.address, memory(analysis));
+    if report.families.is_empty() {
+        text.push_str("\nThere are no keys.\n");
+    } else {
+        let (heads, rows) = costs(analysis);
+        text.push_str(&format!("\n{}\n", table(&heads, rows)));
+        let (heads, rows) = advice(analysis);
+        text.push_str(&format!("\n{}\n", table(&heads, rows)));
+    }
+    if report.families.len() > SHOWN {
+        let rest = &report.families[SHOWN..];
+        let taken: f64 = rest.iter().map(|one| one.family.bytes.value).sum();
+        text.push_str(&format!("\n{} more families take {}; --json has all\n", rest.len(), bytes(taken)));
+    }
+    for note in &analysis.notes {
+        text.push_str(&format!("\n{note}"));
+    }
+    text.trim_end().to_owned()
+}
+
+fn memory(analysis: &Analysis) -> String {
+    let report = &analysis.report;
+    let (measured, model, after) = (analysis.measured.keys_bytes, report.model_bytes, report.after_bytes);
+    let mut text = format!(
+        "{} keys take {} as measured, {} by the model; {} after what is advised",
+        count(report.keys),
+        bytes(measured as f64),
+        bytes(model as f64),
+        bytes(after as f64)
+    );
+    if let (Some(now), Some(then)) = (analysis.usd(model as f64), analysis.usd(after as f64)) {
+        text.push_str(&format!(": {} instead of {} USD a month", price(then), price(now)));
+    }
+    text
+}
+
+/// What takes the memory.
+pub(super) fn costs(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
+    use Align::{Left, Right};
+    let heads = vec![
+        ("keys", Left),
+        ("number", Right),
+        ("bytes now", Right),
+        ("a key", Right),
+        ("values, median", Right),
+        ("99th", Right),
+        ("TTL", Right),
+        ("stored as", Left),
+    ];
+    let row = |one: &Advised| {
+        let family = &one.family;
+        let summary = &family.summary;
+        let sizes = if summary.values.count() > 0 { &summary.values } else { &summary.elements.counts };
+        let unit = if summary.values.count() > 0 { " B" } else { " el" };
+        let size = |share| sizes.quantile(share).map_or_else(String::new, |size| format!("{size:.0}{unit}"));
+        vec![
+            name(&family.name),
+            estimate(family.keys, |keys| count(rounded(keys))),
+            estimate(family.bytes, bytes),
+            tenths(family.bytes_per_key()),
+            size(0.5),
+            size(0.99),
+            percent(summary.expiring as f64 / summary.keys.max(1) as f64),
+            stored_as(one),
+        ]
+    };
+    (heads, analysis.report.families.iter().take(SHOWN).map(row).collect())
+}
+
+/// What to do.
+pub(super) fn advice(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
+    use Align::{Left, Right};
+    let mut heads = vec![
+        ("keys", Left),
+        ("do", Left),
+        ("bytes now", Right),
+        ("after", Right),
+        ("ratio", Right),
+        ("read now", Right),
+        ("after", Right),
+    ];
+    if analysis.usd_per_gb_month.is_some() {
+        heads.extend([("USD a month", Right), ("saved", Right)]);
+    }
+    heads.push(("how, or why not", Left));
+    let row = |one: &Advised| {
+        let now = one.family.bytes.value;
+        let mut row = vec![name(&one.family.name), one.advice.name().to_owned(), bytes(now), bytes(one.after_bytes)];
+        row.push(if one.advice == Advice::Leave {
+            String::new()
+        } else {
+            format!("{:.2}×", now / one.after_bytes.max(1.0))
+        });
+        let us = |us: f64| format!("{us:.2} µs");
+        let choice = one.choice.as_ref();
+        row.push(choice.map_or_else(String::new, |choice| us(choice.read_us_now)));
+        let after = choice.filter(|_| one.advice != Advice::Leave);
+        row.push(after.map_or_else(String::new, |choice| us(choice.read_us_after)));
+        if let (Some(cost), Some(saved)) = (analysis.usd(now), analysis.usd(now - one.after_bytes)) {
+            row.extend([price(cost), price(saved)]);
+        }
+        row.push(how(one));
+        row
+    };
+    (heads, analysis.report.families.iter().take(SHOWN).map(row).collect())
+}
+
+/// The line of a layout, or the reason.
+pub(super) fn how(one: &Advised) -> String {
+    match (&one.choice, &one.family.template) {
+        (Some(choice), Some(template)) if one.advice != Advice::Leave => {
+            format!("{}: {}", choice.rule.placement.line(template), one.why)
+        }
+        _ => one.why.clone(),
+    }
+}
+
+/// `string (embstr 90 %, int 10 %)`.
+pub(super) fn stored_as(one: &Advised) -> String {
+    let summary = &one.family.summary;
+    let mut stored: Vec<_> = summary.stored.iter().collect();
+    stored.sort_by_key(|(_, keys)| std::cmp::Reverse(**keys));
+    let all = summary.keys.max(1) as f64;
+    let shown = stored.iter().take(3).map(|((kind, encoding), keys)| {
+        let kind = if *kind == keyfold_survey::observation::Kind::String { String::new() } else { format!("{kind} ") };
+        if stored.len() == 1 {
+            format!("{kind}{encoding}")
+        } else {
+            format!("{kind}{encoding} {}", percent(**keys as f64 / all))
+        }
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn name(name: &str) -> String {
+    if name.chars().count() <= NAME_CHARS {
+        return name.to_owned();
+    }
+    let mut cut: String = name.chars().take(NAME_CHARS - 1).collect();
+    cut.push('…');
+    cut
+}
+
+fn estimate(estimate: Estimate, show: impl Fn(f64) -> String) -> String {
+    if estimate.within > 0.0 {
+        format!("{} ± {}", show(estimate.value), show(estimate.within))
+    } else {
+        show(estimate.value)
+    }
+}
+
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".to_owned(),
+        small @ ..1.0 => format!("{small:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+fn price(usd: f64) -> String {
+    if usd.abs() >= 100.0 { format!("{usd:.0}") } else { format!("{usd:.2}") }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of keys")]
+fn rounded(keys: f64) -> u64 {
+    keys.round() as u64
+}

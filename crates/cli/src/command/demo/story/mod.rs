@@ -1,0 +1,231 @@
+//! The whole story, in about a minute: plain keys under load, analyzed, planned, folded, verified.
+//!
+//! What a user would type is run as it is: the demo shows each command and what it prints. Beside it clients read
+//! and write through keyfold all the time, and check every answer.
+
+mod load;
+mod page;
+mod watch;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use keyfold_core::layout::Layout;
+use serde_json::Value;
+
+use super::measure;
+use super::records::{DataSet, Record};
+use crate::print::number::plural;
+use crate::print::table;
+use crate::server::OwnServer;
+use load::{Load, Outcome, Sample};
+use watch::{Reading, Watch};
+
+/// How long the load goes on before anything is done, and after the fold.
+const CALM: Duration = Duration::from_secs(3);
+
+/// What is to be told.
+pub(crate) struct Story<'a> {
+    pub(crate) sets: &'a [DataSet],
+    pub(crate) server: Option<&'a Path>,
+    /// Where the page goes.
+    pub(crate) html: &'a Path,
+}
+
+/// A part of the story, with the commands that were due in it.
+struct Phase {
+    name: &'static str,
+    seconds: f64,
+    samples: Vec<Sample>,
+}
+
+/// All that was seen.
+struct Told {
+    server: String,
+    keys: u64,
+    clients: usize,
+    before_bytes: u64,
+    after_bytes: u64,
+    predicted_bytes: u64,
+    errors: u64,
+    fold_began: Duration,
+    samples: Vec<Sample>,
+    readings: Vec<Reading>,
+    phases: Vec<Phase>,
+    /// What was run, and what it printed.
+    commands: Vec<(String, String)>,
+}
+
+impl Told {
+    fn ratio(&self) -> f64 {
+        self.before_bytes as f64 / self.after_bytes.max(1) as f64
+    }
+}
+
+/// Tells it.
+///
+/// # Errors
+/// A command failed, or an answer was wrong.
+pub(crate) fn tell(story: &Story<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let own = OwnServer::start(story.server, None)?;
+    let mut gauge = own.connect()?;
+    let keys = story.sets.iter().map(|set| set.records.len() as u64).sum();
+    writeln!(out, "{}: writing {} as plain keys", gauge.version(), plural_keys(keys))?;
+    let written = Instant::now();
+    let mut client = own.connect()?;
+    for set in story.sets {
+        measure::write(&mut client, &set.name, &set.records, "plain")?;
+        // Looking at every key settles the table of keys too.
+        measure::read_back(&mut client, &set.name, &set.records, written)?;
+    }
+    let (proxy, through) = measure::start_proxy(own.target(), &Layout::default())?;
+    let records: Vec<Record> = story.sets.iter().flat_map(|set| set.records.iter().cloned()).collect();
+    let started = Instant::now();
+    let watch = Watch::start(own.target(), started)?;
+    let load = Load::start(&through, records, started)?;
+    writeln!(out, "clients read and write through keyfold from now on, and check every answer\n")?;
+    thread::sleep(CALM);
+    let folder = tempfile::tempdir().context("can't make a folder for the layout")?;
+    let mut teller =
+        Teller { url: own.target().address.to_string(), folder: folder.path().to_owned(), commands: vec![] };
+    let before_bytes = gauge.used_memory()?;
+    teller.run(&["analyze"], &[], out)?;
+    let layout = teller.folder.join("layout.toml");
+    let layout = layout.to_string_lossy().into_owned();
+    teller.run(&["plan"], &["--out", &layout], out)?;
+    let fold_began = started.elapsed();
+    let predicted_bytes = teller.predicted(&layout)?;
+    teller.run(&["fold"], &["--layout", &layout, "--raise-limits", "--yes"], out)?;
+    let fold_ended = started.elapsed();
+    thread::sleep(CALM);
+    let outcome = load.stop()?;
+    let after_bytes = gauge.used_memory()?;
+    let readings = watch.stop()?;
+    let ended = started.elapsed();
+    teller.run(&["verify"], &[], out)?;
+    teller.run(&["doctor"], &[], out)?;
+    read_all_back(&through, &outcome)?;
+    let Outcome { samples, errors, told, .. } = outcome;
+    let phase = |name, from: Duration, to: Duration| Phase {
+        name,
+        seconds: (to - from).as_secs_f64(),
+        samples: samples.iter().filter(|sample| (from..to).contains(&sample.due)).copied().collect(),
+    };
+    let seen = Told {
+        server: gauge.version().to_string(),
+        keys,
+        clients: load::CLIENTS,
+        before_bytes,
+        after_bytes,
+        predicted_bytes,
+        errors,
+        fold_began,
+        phases: vec![
+            phase("before", Duration::ZERO, CALM),
+            phase("folding", fold_began, fold_ended),
+            phase("after", fold_ended, ended),
+        ],
+        samples,
+        readings,
+        commands: teller.commands,
+    };
+    drop(proxy);
+    own.stop();
+    conclude(story, &seen, &told, out)
+}
+
+fn conclude(story: &Story<'_>, seen: &Told, told: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(
+        out,
+        "memory: {} before, {} after ({} predicted), {:.1} times less",
+        page::mebibytes(seen.before_bytes),
+        page::mebibytes(seen.after_bytes),
+        page::mebibytes(seen.predicted_bytes),
+        seen.ratio()
+    )?;
+    writeln!(out, "\n{}\n", table::render(&page::heads(), seen.phases.iter().map(page::row)))?;
+    fs::write(story.html, page::page(seen)).with_context(|| format!("can't write {}", story.html.display()))?;
+    writeln!(out, "the same over time: {}", story.html.display())?;
+    if seen.errors > 0 {
+        bail!("{} answers were wrong:\n  {}", seen.errors, told.join("\n  "));
+    }
+    writeln!(out, "{}, every answer right, every key there at the end", plural(seen.samples.len() as u64, "command"))?;
+    Ok(())
+}
+
+/// Reads every key through keyfold once more.
+fn read_all_back(through: &crate::server::Target, outcome: &Outcome) -> anyhow::Result<()> {
+    let mut client = crate::server::Server::connect(through)?;
+    for chunk in outcome.records.chunks(500) {
+        let mut pipeline = redis::pipe();
+        for record in chunk {
+            pipeline.cmd("GET").arg(&record.key);
+        }
+        let values: Vec<Option<Vec<u8>>> = pipeline.query(client.raw()).context("can't read values back")?;
+        let lost = chunk.iter().zip(&values).find(|(record, value)| value.as_ref() != Some(&record.value));
+        if let Some((record, value)) = lost {
+            bail!("at the end \"{}\" holds {value:?}", record.key.escape_ascii());
+        }
+    }
+    Ok(())
+}
+
+fn plural_keys(keys: u64) -> String {
+    plural(keys, "key")
+}
+
+/// Runs keyfold's own commands as a user would, and keeps what they print.
+struct Teller {
+    url: String,
+    folder: PathBuf,
+    commands: Vec<(String, String)>,
+}
+
+impl Teller {
+    fn run(&mut self, command: &[&str], args: &[&str], out: &mut dyn Write) -> anyhow::Result<()> {
+        let shown = self.shown(command, args);
+        writeln!(out, "$ {shown}")?;
+        out.flush()?;
+        let text = self.output(command, args)?;
+        writeln!(out, "{}\n", text.trim_end())?;
+        self.commands.push((shown, text));
+        Ok(())
+    }
+
+    /// The command line as it would be typed, without this demo's folders.
+    fn shown(&self, command: &[&str], args: &[&str]) -> String {
+        let folder = format!("{}/", self.folder.display());
+        let words = command.iter().chain(&["URL"]).chain(args).map(|word| word.replace(&folder, ""));
+        format!("keyfold {}", words.collect::<Vec<_>>().join(" "))
+    }
+
+    fn output(&self, command: &[&str], args: &[&str]) -> anyhow::Result<String> {
+        let program = std::env::current_exe().context("can't find this program")?;
+        let output = Command::new(program)
+            .args(command)
+            .arg(&self.url)
+            .args(args)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("can't run keyfold {}", command.join(" ")))?;
+        let text = String::from_utf8_lossy(&output.stdout).replace(&format!("{}/", self.folder.display()), "");
+        // 3 is: done, but not all is well. What it is, is in what it prints.
+        if !matches!(output.status.code(), Some(0 | 3)) {
+            bail!("keyfold {} failed ({})\n{text}", command.join(" "), output.status);
+        }
+        Ok(text)
+    }
+
+    /// What a dry run predicts.
+    fn predicted(&self, layout: &str) -> anyhow::Result<u64> {
+        let text = self.output(&["fold"], &["--layout", layout, "--dry-run", "--json"])?;
+        let report: Value = serde_json::from_str(&text).context("the dry run's report is no JSON")?;
+        report["memory"]["predicted_bytes"].as_u64().context("the dry run predicts nothing")
+    }
+}

@@ -1,0 +1,112 @@
+//! The story as a page: what was measured, over time.
+
+use std::time::Duration;
+
+use super::load::{Sample, percentile};
+use super::watch::Reading;
+use super::{Phase, Told};
+use crate::page::{Axis, Line, LineChart, Mark, Page};
+use crate::print::number::{count, tenths};
+use crate::print::table::Align;
+
+/// Commands are put together over so long.
+const SLICE: Duration = Duration::from_millis(250);
+
+/// The page.
+pub(crate) fn page(told: &Told) -> String {
+    let mut page = Page::new("A server folded under load");
+    page.paragraph(&format!(
+        "{}. {} as plain keys, then folded while {} clients went on reading and writing through keyfold, {} commands \
+         a second, and checked every answer.",
+        told.server,
+        super::plural_keys(told.keys),
+        told.clients,
+        count(u64::from(super::load::RATE))
+    ));
+    page.figures(&[
+        ("before", mebibytes(told.before_bytes)),
+        ("after", mebibytes(told.after_bytes)),
+        ("predicted", mebibytes(told.predicted_bytes)),
+        ("times less", format!("{:.1}", told.ratio())),
+        ("wrong answers", count(told.errors)),
+    ]);
+    page.heading("Over time");
+    let mark = |points: &[(f64, f64)]| {
+        let at = told.fold_began.as_secs_f64();
+        let y = points.iter().min_by(|a, b| (a.0 - at).abs().total_cmp(&(b.0 - at).abs())).map_or(0.0, |point| point.1);
+        Some(Mark { x: at, y, label: "fold begins".to_owned() })
+    };
+    let chart = |title: &str, unit: &str, lines: Vec<(&str, Vec<(f64, f64)>)>| LineChart {
+        title: title.to_owned(),
+        x: Axis::linear("seconds"),
+        y: Axis::linear(unit),
+        mark: lines.first().and_then(|(_, points)| mark(points)),
+        lines: lines.into_iter().map(|(name, points)| Line { name: name.to_owned(), points }).collect(),
+    };
+    page.line_charts(&[
+        chart("Memory of the server", "MiB", vec![("used_memory", memory(&told.readings))]),
+        chart("Commands answered", "a second", vec![("commands", rate(&told.samples))]),
+        chart(
+            "Latency, from when a command was due",
+            "ms",
+            vec![("99th percentile", slices(&told.samples, 0.99)), ("median", slices(&told.samples, 0.5))],
+        ),
+    ]);
+    page.heading("Before, while, after");
+    page.table(&heads(), told.phases.iter().map(row));
+    page.heading("What was run");
+    for (command, output) in &told.commands {
+        page.code_heading(command);
+        page.preformatted(output);
+    }
+    page.finish()
+}
+
+/// The heads of the table of phases.
+pub(crate) fn heads() -> [(&'static str, Align); 6] {
+    [
+        ("phase", Align::Left),
+        ("seconds", Align::Right),
+        ("commands/s", Align::Right),
+        ("median, ms", Align::Right),
+        ("p99, ms", Align::Right),
+        ("longest, ms", Align::Right),
+    ]
+}
+
+/// A phase's row.
+pub(crate) fn row(phase: &Phase) -> Vec<String> {
+    let Phase { name, seconds, samples } = phase;
+    let ms = |duration: Duration| format!("{:.2}", duration.as_secs_f64() * 1000.0);
+    vec![
+        (*name).to_owned(),
+        tenths(*seconds),
+        format!("{:.0}", samples.len() as f64 / seconds.max(0.001)),
+        ms(percentile(samples, 0.5)),
+        ms(percentile(samples, 0.99)),
+        ms(percentile(samples, 1.0)),
+    ]
+}
+
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", tenths(bytes as f64 / f64::from(1 << 20)))
+}
+
+fn memory(readings: &[Reading]) -> Vec<(f64, f64)> {
+    readings.iter().map(|reading| (reading.at.as_secs_f64(), reading.used_bytes as f64 / f64::from(1 << 20))).collect()
+}
+
+fn by_slice(samples: &[Sample]) -> impl Iterator<Item = (f64, &[Sample])> {
+    let slice = |sample: &Sample| sample.due.as_millis() / SLICE.as_millis();
+    samples
+        .chunk_by(move |one, other| slice(one) == slice(other))
+        .filter_map(|chunk| chunk.first().map(|first| (first.due.as_secs_f64(), chunk)))
+}
+
+fn rate(samples: &[Sample]) -> Vec<(f64, f64)> {
+    by_slice(samples).map(|(at, chunk)| (at, chunk.len() as f64 / SLICE.as_secs_f64())).collect()
+}
+
+fn slices(samples: &[Sample], share: f64) -> Vec<(f64, f64)> {
+    by_slice(samples).map(|(at, chunk)| (at, percentile(chunk, share).as_secs_f64() * 1000.0)).collect()
+}

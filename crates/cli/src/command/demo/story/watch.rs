@@ -1,0 +1,47 @@
+//! Looks at the server's memory all the time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+
+use crate::server::{Server, Target};
+
+const EVERY: Duration = Duration::from_millis(100);
+
+/// `used_memory` at a time since the start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) at: Duration,
+    pub(crate) used_bytes: u64,
+}
+
+/// A look under way.
+pub(crate) struct Watch {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<anyhow::Result<Vec<Reading>>>,
+}
+
+impl Watch {
+    pub(crate) fn start(target: &Target, started: Instant) -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut server = Server::connect(target)?;
+        let stopped = Arc::clone(&stop);
+        let watch = move || {
+            let mut readings = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                readings.push(Reading { at: started.elapsed(), used_bytes: server.used_memory()? });
+                thread::sleep(EVERY);
+            }
+            Ok(readings)
+        };
+        Ok(Self { stop, thread: thread::Builder::new().name("demo-watch".to_owned()).spawn(watch)? })
+    }
+
+    pub(crate) fn stop(self) -> anyhow::Result<Vec<Reading>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow!("the demo's look at memory died"))?
+    }
+}

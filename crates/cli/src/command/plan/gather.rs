@@ -1,0 +1,208 @@
+//! The families of a server's keys, each with a sample of them: found from the keys, or those of the templates that
+//! were given.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::bail;
+use keyfold_core::memory::Model;
+use keyfold_core::placement::name::{ADMINISTRATION_PREFIX, DATA_PREFIX};
+use keyfold_core::template::{Part, Parts, Template};
+use keyfold_survey::observation::{Content, Kind, Observation};
+use keyfold_survey::population::{Blocks, Population, SampledKey};
+use keyfold_survey::sample::{Block, BlockSample};
+use keyfold_survey::survey::{self, FamilyFindings};
+use signal_hook::consts::SIGINT;
+
+use crate::config::plan::PlanConfig;
+use crate::print::progress::Progress;
+use crate::scan::{self, Denied, End, Walked};
+use crate::server::Server;
+
+/// What the sample of one family may take: some 40,000 keys, enough for hundreds of full buckets.
+const SAMPLE_BYTES: usize = 4 << 20;
+
+/// A family of keys, as far as it was seen.
+pub(crate) struct Gathered {
+    pub(crate) template: Template,
+    /// How many keys it has; an estimate where not all keys of the server were seen.
+    pub(crate) keys: u64,
+    pub(crate) sample: Vec<SampledKey>,
+    pub(crate) blocks: Blocks,
+    pub(crate) kept: f64,
+    pub(crate) within: f64,
+}
+
+impl Gathered {
+    /// As the chooser takes it.
+    pub(crate) fn population(&self) -> Population<'_> {
+        let Self { template, keys, sample, blocks, kept, within } = self;
+        Population { template, keys: *keys, sample, blocks: *blocks, kept: *kept, within: *within }
+    }
+}
+
+/// What a walk over the server gave.
+pub(crate) struct Survey {
+    pub(crate) families: Vec<Gathered>,
+    /// How many keys were seen, and how many there are.
+    pub(crate) seen: u64,
+    pub(crate) total: u64,
+    /// What is to be known of it.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Walks over the server.
+pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) -> anyhow::Result<Survey> {
+    let databases = scan::databases(server)?;
+    let total: u64 = databases.iter().map(|database| database.keys).sum();
+    if total == 0 {
+        bail!("the server at {} holds no keys: there is nothing to plan for", server.address());
+    }
+    let mut gathering = Gathering::new(&config.templates, model);
+    let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
+    let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
+    let stopped = stopped_by_signal();
+    let walked = config.walk.run(server, &databases, &mut |page| {
+        progress.advance(page.keys.len());
+        page.keys.iter().for_each(|key| gathering.observe(page.database, key));
+        if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    drop(progress);
+    let Walked { end, keys: seen, denied, .. } = walked;
+    let mut notes: Vec<_> =
+        denied.iter().map(|(command, _)| format!("{command} was refused: {}", Denied::consequence(command))).collect();
+    let ended = matches!(end, End::Complete);
+    match end {
+        End::Complete => {}
+        End::Stopped => notes.push("stopped early: what is said is of the keys seen until then".to_owned()),
+        End::Lost(error) if seen == 0 => return Err(error),
+        End::Lost(error) => {
+            notes.push(format!("the walk ended early, and what is said is of the keys seen: {error:#}"));
+        }
+    }
+    if databases.len() > 1 {
+        notes.push("several databases hold keys; each has buckets of its own, so fills are less than said".to_owned());
+    }
+    // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
+    let total = if ended && config.walk.sample.is_none() { seen } else { total.max(seen) };
+    let families = gathering.finish(seen, total, &mut notes);
+    if families.is_empty() && !config.templates.is_empty() {
+        let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
+        bail!("the server at {} holds no keys of {}", server.address(), templates.join(", "));
+    }
+    Ok(Survey { families, seen, total, notes })
+}
+
+/// Ctrl-C ends the walk, and what was seen is planned for; a second one ends the program.
+fn stopped_by_signal() -> Arc<AtomicBool> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    // Where a handler can't be set, Ctrl-C ends the program at once.
+    let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stopped));
+    let _ = signal_hook::flag::register(SIGINT, Arc::clone(&stopped));
+    stopped
+}
+
+/// Families as they are found, or those that were asked for.
+enum Gathering {
+    Found(Box<survey::Survey>),
+    Asked(Vec<Growing>),
+}
+
+impl Gathering {
+    fn new(templates: &[Template], model: &Model) -> Self {
+        if templates.is_empty() {
+            Self::Found(Box::new(survey::Survey::new(model.clone())))
+        } else {
+            Self::Asked(templates.iter().cloned().map(Growing::new).collect())
+        }
+    }
+
+    fn observe(&mut self, database: u32, observation: &Observation) {
+        match self {
+            Self::Found(survey) => survey.observe(database, observation),
+            Self::Asked(families) => offer(families, observation),
+        }
+    }
+
+    fn finish(self, seen: u64, total: u64, notes: &mut Vec<String>) -> Vec<Gathered> {
+        match self {
+            Self::Found(survey) => {
+                let families = survey.finish(total).families;
+                let others: f64 = families.iter().map(|family| family.keys.value - strings(family)).sum();
+                if others >= 0.5 {
+                    notes.push(format!("{others:.0} keys of other types than string stay as they are"));
+                }
+                families.into_iter().filter_map(found).collect()
+            }
+            Self::Asked(families) => {
+                let share = seen as f64 / total as f64;
+                families.into_iter().filter_map(|family| family.finish(share)).collect()
+            }
+        }
+    }
+}
+
+/// How many of a family's keys are strings.
+fn strings(family: &FamilyFindings) -> f64 {
+    let stored = &family.summary.stored;
+    let strings: u64 = stored.iter().filter(|((kind, _), _)| *kind == Kind::String).map(|(_, keys)| keys).sum();
+    family.keys.value * strings as f64 / family.summary.keys.max(1) as f64
+}
+
+/// A family that a layout could place; none for single keys, other types, and keyfold's own keys.
+fn found(family: FamilyFindings) -> Option<Gathered> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
+    let keys = strings(&family).round() as u64;
+    let FamilyFindings { template, sample, blocks, kept, within, .. } = family;
+    let template = template.filter(|_| keys > 0 && !sample.is_empty())?;
+    let prefix = template.literal_prefix();
+    let own = prefix.first() == Some(&DATA_PREFIX) || prefix.starts_with(ADMINISTRATION_PREFIX);
+    (!own).then_some(Gathered { template, keys, sample, blocks, kept, within })
+}
+
+fn offer(families: &mut [Growing], observation: &Observation) {
+    let Observation { key, kind: Kind::String, content: Content::String(value), has_expiry, .. } = observation else {
+        return;
+    };
+    for family in families {
+        let mut parts = Parts::new();
+        if family.template.begins(key) && family.template.parse_key(key, &mut parts) {
+            let block = match family.blocks {
+                Blocks::Ids(part) => match parts.get(part) {
+                    Some(Part::Int(id)) => Block::of_id(*id),
+                    _ => Block::of_bytes(key),
+                },
+                _ => Block::of_bytes(key),
+            };
+            family.keys += 1;
+            family.sample.offer(block, key, *value, *has_expiry);
+            return;
+        }
+    }
+}
+
+/// A family while the walk goes on.
+struct Growing {
+    template: Template,
+    blocks: Blocks,
+    keys: u64,
+    sample: BlockSample,
+}
+
+impl Growing {
+    fn new(template: Template) -> Self {
+        let int = template.placeholders().iter().position(|part| part.kind.is_int());
+        let blocks = int.map_or(Blocks::Keys, Blocks::Ids);
+        Self { template, blocks, keys: 0, sample: BlockSample::new(SAMPLE_BYTES) }
+    }
+
+    /// The family, where `share` of the server's keys was seen; none where no key was.
+    fn finish(self, share: f64) -> Option<Gathered> {
+        let Self { template, blocks, keys, sample } = self;
+        let (kept, within) = (sample.kept_blocks(), sample.kept_within() * share);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
+        let keys = (keys as f64 / share).round() as u64;
+        (keys > 0).then(|| Gathered { template, keys, sample: sample.into_keys(), blocks, kept, within })
+    }
+}

@@ -1,0 +1,72 @@
+//! `keyfold plan`: from a server's keys to a layout with its reasons.
+
+mod gather;
+mod print;
+mod prove;
+
+use std::fs;
+use std::io::Write;
+
+use anyhow::{Context, anyhow, bail};
+use keyfold_survey::choose::{Aims, choose};
+use keyfold_survey::plan::{Family, Heading, Plan};
+
+use crate::config::plan::PlanConfig;
+use crate::layout::stored;
+use crate::print::number::{count, plural};
+use crate::server::{Server, memory};
+use gather::{Gathered, Survey};
+use print::Report;
+
+pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut server = Server::connect(&config.target)?;
+    let stored = stored::read(&mut server)?.map(|stored| stored.layout);
+    let facts = memory::model(&mut server, &config.assume)?;
+    let mut survey = gather::gather(&mut server, config, &facts.model)?;
+    let aims = Aims {
+        growth: config.growth,
+        min_saving: config.min_saving,
+        ..Aims::new(facts.model.clone(), facts.server, facts.limits)
+    };
+    let plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
+    survey.notes.splice(0..0, facts.guesses.iter().cloned());
+    let heading = heading(&server, &survey, config);
+    if let Some(path) = &config.out {
+        plan.layout().map_err(|problem| anyhow!("the layout that was planned is refused: {problem}"))?;
+        fs::write(path, plan.to_toml(&heading)).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    let proof = match &config.proof {
+        Some(proof) => Some(prove::prove(&plan, &survey, proof, &aims, &server.version().clone())?),
+        None => None,
+    };
+    let report = Report { server: server.version(), config, survey: &survey, plan: &plan, aims: &aims, proof: &proof };
+    report.write(out)?;
+    match proof.filter(|proof| !proof.holds()) {
+        Some(proof) => {
+            bail!("measured on {} and predicted differ by more than {} %", proof.server, prove::TOLERANCE_PERCENT)
+        }
+        None => Ok(()),
+    }
+}
+
+fn decide(gathered: &Gathered, aims: &Aims) -> Family {
+    let choice = choose(&gathered.population(), aims);
+    Family { template: gathered.template.clone(), keys: gathered.keys, choice }
+}
+
+/// What the file says of where it came from.
+fn heading(server: &Server, survey: &Survey, config: &PlanConfig) -> Heading {
+    let mut lines = vec![format!(
+        "Planned by keyfold {} for {} from {} of {}; room to grow was asked for {} times as many.",
+        env!("CARGO_PKG_VERSION"),
+        server.version(),
+        count(survey.seen),
+        plural(survey.total, "key"),
+        config.growth,
+    )];
+    lines.push(
+        "Bytes are predictions for that server; µs are its own time for a read, as docs/plan.md says.".to_owned(),
+    );
+    lines.extend(survey.notes.iter().cloned());
+    Heading { lines }
+}

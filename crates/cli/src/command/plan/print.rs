@@ -1,0 +1,167 @@
+//! What `keyfold plan` shows.
+
+use std::io::Write;
+
+use keyfold_survey::choose::{Aims, Choice, Setting, Verdict};
+use keyfold_survey::plan::{Family, Part, Plan};
+use serde_json::{Value, json};
+
+use super::gather::Survey;
+use super::prove::Proof;
+use crate::config::plan::PlanConfig;
+use crate::print::number::{count, plural, tenths};
+use crate::print::table::{Align, render};
+use crate::server::version::Version;
+
+/// All that is shown.
+pub(super) struct Report<'a> {
+    pub(super) server: &'a Version,
+    pub(super) config: &'a PlanConfig,
+    pub(super) survey: &'a Survey,
+    pub(super) plan: &'a Plan,
+    pub(super) aims: &'a Aims,
+    pub(super) proof: &'a Option<Proof>,
+}
+
+impl Report<'_> {
+    pub(super) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if self.config.json { self.json(out) } else { self.text(out) }
+    }
+
+    fn text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let Self { server, survey, plan, .. } = self;
+        writeln!(out, "{server}: {} of {} seen; a key, on average\n", count(survey.seen), plural(survey.total, "key"))?;
+        let heads = [
+            ("keys", Align::Left),
+            ("number", Align::Right),
+            ("bytes now", Align::Right),
+            ("after", Align::Right),
+            ("ratio", Align::Right),
+            ("µs now", Align::Right),
+            ("after", Align::Right),
+            ("advice", Align::Left),
+        ];
+        let (notable, minor, minor_keys) = plan.notable();
+        writeln!(out, "{}\n", render(&heads, notable.map(|(family, part)| row(family, part))))?;
+        let (now, after) = plan.total_bytes(&self.aims.model);
+        let ratio = now as f64 / after.max(1) as f64;
+        writeln!(out, "all of it: {} bytes now, {} as planned, {ratio:.2}×", count(now), count(after))?;
+        for (family, part) in plan.notable().0 {
+            if let Some(why) = why_not(family, part) {
+                writeln!(out, "{}: {why}", family.template)?;
+            }
+        }
+        if minor > 0 {
+            let (keys, templates) = (plural(minor_keys, "key"), plural(minor, "other template"));
+            writeln!(out, "{keys} of {templates}: too few each for a namespace")?;
+        }
+        self.settings(out)?;
+        for note in &survey.notes {
+            writeln!(out, "note: {note}")?;
+        }
+        if let Some(proof) = self.proof {
+            writeln!(out, "\n{proof}")?;
+        }
+        match &self.config.out {
+            Some(path) => writeln!(out, "the layout is in {}, with the reasons", path.display())?,
+            None => writeln!(out, "write the layout, with the reasons, by --out FILE")?,
+        }
+        Ok(())
+    }
+
+    /// The settings that have to be changed.
+    fn settings(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let planned = self.plan.families.iter().filter(|(_, part)| *part == Part::Namespace);
+        let mut unmet: Vec<&Setting> =
+            planned.flat_map(|(family, _)| &family.choice.relies_on).filter(|setting| !setting.is_met()).collect();
+        unmet.sort_by_key(|setting| (setting.name, std::cmp::Reverse(setting.needs)));
+        unmet.dedup_by_key(|setting| setting.name);
+        for Setting { name, needs, has, .. } in unmet {
+            writeln!(out, "on the server, before the layout is used: CONFIG SET {name} {needs} (it is {has})")?;
+        }
+        Ok(())
+    }
+
+    fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let (now, after) = self.plan.total_bytes(&self.aims.model);
+        let report = json!({
+            "server": self.server.to_string(),
+            "keys": { "seen": self.survey.seen, "total": self.survey.total },
+            "memory": { "model_bytes": now, "after_bytes": after },
+            "families": self.plan.families.iter().map(family_json).collect::<Vec<_>>(),
+            "notes": self.survey.notes,
+            "proof": self.proof.as_ref().map(Proof::json),
+            "layout": self.config.out,
+        });
+        Ok(writeln!(out, "{report:#}")?)
+    }
+}
+
+fn row(family: &Family, part: &Part) -> Vec<String> {
+    let Family { template, keys, choice } = family;
+    let each = |bytes: u64| tenths(bytes as f64 / (*keys).max(1) as f64);
+    let mut cells = vec![template.to_string(), count(*keys), each(choice.bytes_now)];
+    let us = |us: f64| format!("{us:.2}");
+    if *part == Part::Namespace {
+        let ratio = format!("{:.2}×", choice.bytes_now as f64 / choice.bytes_after.max(1) as f64);
+        cells.extend([each(choice.bytes_after), ratio, us(choice.read_us_now), us(choice.read_us_after)]);
+        cells.push(choice.rule.placement.line(template));
+    } else {
+        cells.extend([String::new(), String::new(), us(choice.read_us_now), String::new(), "leave".to_owned()]);
+    }
+    cells
+}
+
+/// Why a family has no namespace that folds it.
+fn why_not(family: &Family, part: &Part) -> Option<String> {
+    match (part, &family.choice.verdict) {
+        (Part::Namespace, _) => None,
+        (Part::Dropped(why), _) => Some(why.clone()),
+        (Part::GoesWith(wider), _) => Some(format!("too few for a namespace: they go with `{wider}`")),
+        (_, Verdict::Leave(why)) => Some(why.clone()),
+        (_, Verdict::Fold | Verdict::Zip) => None,
+    }
+}
+
+fn family_json((family, part): &(Family, Part)) -> Value {
+    let Family { template, keys, choice } = family;
+    let advice = match (part, &choice.verdict) {
+        (Part::Namespace, Verdict::Zip) => "zip",
+        (Part::Namespace, _) => "fold",
+        _ => "leave",
+    };
+    let point = |point: &keyfold_survey::choose::Point| json!({ "entries": point.entries_per_bucket, "bytes": point.bytes, "read_us": point.read_us });
+    json!({
+        "keys": template.source(),
+        "count": keys,
+        "bytes": choice.bytes_now,
+        "after_bytes": if advice == "leave" { choice.bytes_now } else { choice.bytes_after },
+        "advice": advice,
+        "why": why_not(family, part),
+        "placement": choice.rule.placement.line(template),
+        "value_limit": choice.rule.value_limit,
+        "field_limit": choice.rule.field_limit,
+        "read_us": { "now": choice.read_us_now, "after": choice.read_us_after },
+        "fill": fill_json(choice),
+        "curve": choice.curve.iter().map(point).collect::<Vec<_>>(),
+        "chosen": choice.chosen.as_ref().map(point),
+        "alternatives": choice.alternatives.iter().map(|other| json!({
+            "what": other.what,
+            "bytes": Some(other.bytes).filter(|bytes| *bytes > 0),
+            "read_us": Some(other.read_us).filter(|_| other.bytes > 0),
+            "why_not": other.why_not,
+        })).collect::<Vec<_>>(),
+        "relies_on": choice.relies_on.iter().map(|setting| json!({
+            "name": setting.name,
+            "needs": setting.needs,
+            "has": setting.has,
+            "bytes_without": setting.bytes_without,
+        })).collect::<Vec<_>>(),
+        "notes": choice.notes,
+    })
+}
+
+fn fill_json(choice: &Choice) -> Value {
+    let quantiles = |fill: &keyfold_survey::choose::Fill| json!({ "mean": fill.mean(), "p1": fill.quantile(0.01), "p50": fill.quantile(0.5), "p99": fill.quantile(0.99) });
+    choice.fill.as_ref().map_or(Value::Null, quantiles)
+}

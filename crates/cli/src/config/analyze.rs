@@ -1,0 +1,53 @@
+//! `keyfold analyze`: flags to what is to be done.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+use super::target;
+use crate::flags::analyze::AnalyzeFlags;
+use crate::scan::{Ask, Walk};
+use crate::server::Target;
+
+/// Of one key in so many the value is looked at, too.
+const LOOK_AT_VALUES_EVERY: u64 = 32;
+
+/// All that an analysis takes.
+pub(crate) struct Analyze {
+    pub(crate) target: Target,
+    pub(crate) walk: Walk,
+    /// None for all.
+    pub(crate) databases: Option<Vec<u32>>,
+    pub(crate) assumed: Vec<(String, u64)>,
+    pub(crate) growth: f64,
+    pub(crate) usd_per_gb_month: Option<f64>,
+    pub(crate) html: Option<PathBuf>,
+    pub(crate) json: bool,
+}
+
+pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
+    let AnalyzeFlags { server, sample, max_ops, databases, growth, usd_per_gb_month, html, json, settings, tls } =
+        flags;
+    let databases = match (databases.is_empty(), server.database) {
+        (true, 0) => None,
+        (true, database) => Some(vec![database]),
+        (false, _) => Some(databases),
+    };
+    if let Some(path) = &html {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if directory.is_some_and(|directory| !directory.is_dir()) {
+            bail!("--html {}: there is no such directory", path.display());
+        }
+        path.file_name().context("--html: name a file")?;
+    }
+    Ok(Analyze {
+        target: target::resolve(server, tls),
+        walk: Walk { max_ops, sample, ask: Ask { sample_every: LOOK_AT_VALUES_EVERY } },
+        databases,
+        assumed: settings.assume,
+        growth,
+        usd_per_gb_month,
+        html,
+        json,
+    })
+}

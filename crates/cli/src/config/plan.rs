@@ -1,0 +1,56 @@
+//! `keyfold plan`: flags to what is planned for, and with which aims.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use keyfold_core::template::Template;
+
+use super::target;
+use crate::flags::plan::PlanFlags;
+use crate::scan::{Ask, Walk};
+use crate::server::Target;
+
+/// Keys to prove a plan with: enough that tables and buckets are as they are on large servers, and loaded twice in
+/// some seconds.
+const PROVE_KEYS: usize = 200_000;
+
+/// All that planning takes.
+pub(crate) struct PlanConfig {
+    pub(crate) target: Target,
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) growth: f64,
+    pub(crate) min_saving: f64,
+    /// Only these families; all that are found where there is none.
+    pub(crate) templates: Vec<Template>,
+    pub(crate) walk: Walk,
+    pub(crate) assume: Vec<(String, u64)>,
+    pub(crate) proof: Option<ProofConfig>,
+    pub(crate) json: bool,
+}
+
+/// How a plan is proved.
+pub(crate) struct ProofConfig {
+    pub(crate) keys: usize,
+    pub(crate) server: Option<PathBuf>,
+}
+
+pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
+    let parse = |keys: &String| Template::parse(keys).with_context(|| format!("--keys {keys}"));
+    let templates = flags.keys.iter().map(parse).collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(out) = flags.out.as_ref().filter(|out| !flags.force && out.exists()) {
+        bail!("{} is there already; write over it with --force, or name another file", out.display());
+    }
+    let keys = flags.prove_keys.map_or(PROVE_KEYS, NonZero::get);
+    Ok(PlanConfig {
+        target: target::resolve(flags.upstream, flags.tls),
+        out: flags.out,
+        growth: flags.growth,
+        min_saving: flags.min_saving,
+        templates,
+        walk: Walk { max_ops: flags.max_ops, sample: flags.sample, ask: Ask { sample_every: 0 } },
+        assume: flags.settings.assume,
+        proof: flags.prove.then_some(ProofConfig { keys, server: flags.server }),
+        json: flags.json,
+    })
+}

@@ -1,0 +1,81 @@
+//! `keyfold analyze`.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::Args;
+use keyfold_proxy::address::ServerAddress;
+
+use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+
+const ABOUT: &str = "\
+Say which keys take the memory, what folding them would save, and what to leave.
+
+Walks over the keys with SCAN and writes nothing. The families of keys are found by themselves. What is there
+now is predicted by the memory model, and compared with what the server measures.";
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold analyze redis://127.0.0.1:6379
+  keyfold analyze redis://user:password@host --sample 100000 --max-ops 2000
+      a part of the keys, at most 2,000 commands a second
+  keyfold analyze redis://127.0.0.1:6379 --html report.html --usd-per-gb-month 12
+  keyfold analyze redis://127.0.0.1:6379 --json
+
+Ctrl-C ends the walk, and what was seen so far is reported.
+
+Exit codes:
+  0  done, also where it was stopped by Ctrl-C
+  1  failed; where the connection was lost on the way, what was seen so far is reported before
+  2  usage";
+
+#[derive(Args, Debug)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub(crate) struct AnalyzeFlags {
+    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
+    pub(crate) server: ServerAddress,
+
+    /// Look at about so many keys only, and say how far the numbers may be off [default: all]
+    #[arg(long, value_name = "N")]
+    pub(crate) sample: Option<NonZero<u64>>,
+
+    /// Send at most so many commands a second [default: as many as it takes]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<NonZero<u64>>,
+
+    /// Look into these databases only, as in 0,3 [default: the URL's, or all that hold keys]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(crate) databases: Vec<u32>,
+
+    /// How many times as many keys there may be one day
+    #[arg(long, value_name = "FACTOR", default_value = "4x", value_parser = parse_growth)]
+    pub(crate) growth: f64,
+
+    /// What a gigabyte of memory costs in a month: adds a column
+    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    pub(crate) usd_per_gb_month: Option<f64>,
+
+    /// Write a report with charts, one page that loads nothing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsFlags,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
+}
+
+fn parse_growth(text: &str) -> Result<f64, String> {
+    let factor: Option<f64> = text.strip_suffix('x').unwrap_or(text).parse().ok();
+    factor.filter(|factor| (1.0..=1000.0).contains(factor)).ok_or_else(|| "write a factor from 1x to 1000x".to_owned())
+}
+
+fn parse_price(text: &str) -> Result<f64, String> {
+    let price: Option<f64> = text.parse().ok();
+    price.filter(|price| price.is_finite() && *price >= 0.0).ok_or_else(|| "write dollars, as in 12.50".to_owned())
+}

@@ -1,0 +1,117 @@
+//! `keyfold plan`.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::Args;
+use keyfold_proxy::address::ServerAddress;
+
+use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+
+/// What stands above the options.
+pub(crate) const ABOUT: &str = "\
+Make the layout that saves the most of what a server holds, and say why.
+
+Walks over the server's keys without writing to it, finds their families, weighs every way of placing each \
+family on the keys that were seen, and writes a layout with the reasons: what was weighed and not taken, what \
+it costs in bytes and in the server's time, which settings of the server it relies on. A layout that the \
+server has already is kept as it is, and added to.";
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold plan redis://127.0.0.1:6379 --out layout.toml
+  keyfold plan redis://127.0.0.1:6379 --prove --prove-keys 200000
+  keyfold plan redis://127.0.0.1:6379 --keys 'user:{id:int}:logins' --growth 10x
+  keyfold plan redis://127.0.0.1:6379 --json | jq '.families[] | select(.advice == \"fold\")'
+
+Exit codes:
+  0  planned; with --prove, the bytes were within 5 % of what was predicted
+  1  failed, or --prove measured something else than predicted
+  2  usage";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PlanFlags {
+    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
+          default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
+    pub(crate) upstream: ServerAddress,
+
+    /// Write the layout here [default: a table only]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Write over a file that is there
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
+
+    /// How many times as many keys there may be one day: the number of buckets can't be changed later
+    #[arg(long, value_name = "TIMES", default_value = "4x", value_parser = parse_growth)]
+    pub(crate) growth: f64,
+
+    /// The share of a family's bytes that has to be saved for it to be folded
+    #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = parse_percent)]
+    pub(crate) min_saving: f64,
+
+    /// Plan for the keys of this template only; may be repeated
+    #[arg(long, value_name = "TEMPLATE")]
+    pub(crate) keys: Vec<String>,
+
+    /// Look at about so many keys [default: all]
+    #[arg(long, value_name = "N")]
+    pub(crate) sample: Option<NonZero<u64>>,
+
+    /// Send at most so many commands a second
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<NonZero<u64>>,
+
+    /// Load keys like those that were seen into private servers, plain and by the plan, and compare what they
+    /// take with what was predicted
+    #[arg(long)]
+    pub(crate) prove: bool,
+
+    /// Keys to prove it with, of all families together [default: 200000]
+    #[arg(long, value_name = "N", requires = "prove")]
+    pub(crate) prove_keys: Option<NonZero<usize>>,
+
+    /// The server to prove it on [default: one of the same family on PATH]
+    #[arg(long, value_name = "PROGRAM", requires = "prove")]
+    pub(crate) server: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsFlags,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
+}
+
+/// `4x` or `4`.
+fn parse_growth(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix(['x', '×']).unwrap_or(text).parse::<f64>();
+    number.ok().filter(|times| (1.0..=1e6).contains(times)).ok_or_else(|| "write 4x; 1x is no growth".to_owned())
+}
+
+/// `10%` or `10`.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
+    let share = number.ok().filter(|percent| (0.0..100.0).contains(percent)).map(|percent| percent / 100.0);
+    share.ok_or_else(|| "write a percentage from 0 to below 100, such as 10%".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_and_percentages() {
+        assert_eq!((parse_growth("4x"), parse_growth("1.5")), (Ok(4.0), Ok(1.5)));
+        assert_eq!((parse_percent("10%"), parse_percent("0")), (Ok(0.1), Ok(0.0)));
+        for wrong in ["", "x", "0x", "-4x", "nan", "inf"] {
+            assert!(parse_growth(wrong).is_err() && parse_percent(&format!("{wrong}%x")).is_err(), "{wrong}");
+        }
+        assert!(parse_percent("100%").is_err() && parse_percent("-1").is_err());
+    }
+}

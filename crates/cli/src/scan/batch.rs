@@ -1,0 +1,68 @@
+//! Commands that travel together: packed by hand, as a pipeline of owned commands would be the walk's largest cost.
+
+use redis::{Connection, RedisError, Value};
+
+/// The server is gone, or speaks no RESP any more.
+pub(super) struct Lost(pub(super) RedisError);
+
+/// Commands to send at once.
+#[derive(Default)]
+pub(super) struct Batch {
+    bytes: Vec<u8>,
+    commands: usize,
+}
+
+impl Batch {
+    pub(super) fn push(&mut self, args: &[&[u8]]) {
+        self.commands += 1;
+        self.head(b'*', args.len());
+        for arg in args {
+            self.head(b'$', arg.len());
+            self.bytes.extend_from_slice(arg);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn head(&mut self, mark: u8, number: usize) {
+        self.bytes.push(mark);
+        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn commands(&self) -> u64 {
+        self.commands as u64
+    }
+
+    /// Sends what was pushed, and takes one answer for each command; an error that the server answers is one. The
+    /// batch is empty afterwards.
+    pub(super) fn send(&mut self, connection: &mut Connection) -> Result<Vec<Value>, Lost> {
+        let commands = std::mem::take(&mut self.commands);
+        if commands == 0 {
+            return Ok(Vec::new());
+        }
+        connection.send_packed_command(&self.bytes).map_err(Lost)?;
+        self.bytes.clear();
+        let mut answers = Vec::with_capacity(commands);
+        while answers.len() < commands {
+            match connection.recv_response().map_err(Lost)? {
+                Value::Push { .. } => {}
+                answer => answers.push(answer),
+            }
+        }
+        Ok(answers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_packed_as_resp() {
+        let mut batch = Batch::default();
+        batch.push(&[b"GET", b"a\r\nb"]);
+        batch.push(&[b"PING"]);
+        assert_eq!(batch.bytes, b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n*1\r\n$4\r\nPING\r\n");
+        assert_eq!(batch.commands(), 2);
+    }
+}

@@ -1,0 +1,384 @@
+//! What is asked about the keys of one page, in three stages, and what their answers amount to.
+
+use keyfold_core::memory::ValueShape;
+use keyfold_survey::observation::{Content, Encoding, Kind, Observation, Sampled};
+use redis::Value;
+
+use super::batch::Batch;
+use super::denied::{Ask, Denied, KEYS};
+
+/// How much of a long value is looked at.
+const VALUE_PART: &[u8] = b"255";
+/// How many fields or members of a large hash or set are looked at; small ones answer with all.
+const ELEMENTS: &[u8] = b"32";
+/// Elements kept of a sampled hash or set.
+const ELEMENTS_KEPT: usize = 64;
+/// Small hashes answer HSCAN with everything they hold: above this they are not asked.
+const SAMPLED_UP_TO_BYTES: u64 = 256 * 1024;
+
+/// Each command that is asked of keys, on one that isn't there.
+const PROBES: [(&str, &[&str]); 14] = [
+    ("OBJECT", &["ENCODING", PROBED]),
+    ("TYPE", &[PROBED]),
+    ("PTTL", &[PROBED]),
+    ("GET", &[PROBED]),
+    ("STRLEN", &[PROBED]),
+    ("GETRANGE", &[PROBED, "0", "0"]),
+    ("MEMORY", &["USAGE", PROBED]),
+    ("HLEN", &[PROBED]),
+    ("SCARD", &[PROBED]),
+    ("LLEN", &[PROBED]),
+    ("ZCARD", &[PROBED]),
+    ("XLEN", &[PROBED]),
+    ("HSCAN", &[PROBED, "0"]),
+    ("SSCAN", &[PROBED, "0"]),
+];
+const PROBED: &str = "keyfold:probe";
+
+/// What may be asked, and which keys' values are looked at.
+pub(super) struct Facts {
+    ask: Ask,
+    denied: Denied,
+    /// Counts keys, so that one in so many is sampled.
+    seen: u64,
+}
+
+/// One key under way.
+struct Question {
+    observation: Observation,
+    sampled: bool,
+    /// Gone since SCAN saw it.
+    gone: bool,
+}
+
+/// The keys of one page.
+pub(super) struct Questions(Vec<Question>);
+
+impl Facts {
+    pub(super) fn new(ask: Ask) -> Self {
+        Self { ask, denied: Denied::default(), seen: 0 }
+    }
+
+    pub(super) fn into_denied(self) -> Denied {
+        self.denied
+    }
+
+    fn may(&self, command: &'static str) -> bool {
+        !self.denied.contains(command)
+    }
+
+    pub(super) fn begin(&mut self, names: Vec<Box<[u8]>>) -> Questions {
+        let question = |key: Box<[u8]>| {
+            self.seen += 1;
+            let sampled = self.ask.sample_every > 0 && self.seen.is_multiple_of(self.ask.sample_every);
+            let observation = Observation {
+                key,
+                kind: Kind::Other,
+                encoding: Encoding::Other,
+                content: Content::Unknown,
+                usage_bytes: None,
+                has_expiry: false,
+                sample: None,
+            };
+            Question { observation, sampled, gone: false }
+        };
+        Questions(names.into_iter().map(question).collect())
+    }
+
+    /// An answer, or none where the server refused the command or the key has become another type since.
+    fn answer(
+        &mut self,
+        command: &'static str,
+        answers: &mut impl Iterator<Item = Value>,
+    ) -> anyhow::Result<Option<Value>> {
+        match answers.next() {
+            None => anyhow::bail!("the server gave fewer answers than commands"),
+            Some(Value::ServerError(error)) => {
+                let text = error.to_string();
+                if is_about_keys(&text) {
+                    self.denied.note(KEYS, &text);
+                } else if !text.contains("WRONGTYPE") && !text.contains("no such key") {
+                    self.denied.note(command, &text);
+                }
+                Ok(None)
+            }
+            Some(answer) => Ok(Some(answer)),
+        }
+    }
+}
+
+/// What the user may do on some keys only, he may do.
+fn is_about_keys(error: &str) -> bool {
+    let error = error.to_ascii_lowercase();
+    error.contains("noperm") && error.contains("access") && error.contains("key")
+}
+
+// Before the first page, so that none is lost to what may not be asked.
+impl Facts {
+    pub(super) fn push_probes(batch: &mut Batch) {
+        for (command, args) in PROBES {
+            let command = command.as_bytes();
+            let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+            batch.push(&[&[command], args.as_slice()].concat());
+        }
+    }
+
+    pub(super) fn take_probes(&mut self, answers: &mut impl Iterator<Item = Value>) -> anyhow::Result<()> {
+        for (command, _) in PROBES {
+            self.answer(command, answers)?;
+        }
+        // The key that was tried is none of the user's.
+        self.denied.forget(KEYS);
+        Ok(())
+    }
+}
+
+// Stage 1: encoding or type, and expiry.
+impl Questions {
+    pub(super) fn push_first(&self, facts: &Facts, batch: &mut Batch) {
+        for Question { observation: Observation { key, .. }, .. } in &self.0 {
+            if facts.may("OBJECT") {
+                batch.push(&[b"OBJECT", b"ENCODING", key]);
+            } else if facts.may("TYPE") {
+                batch.push(&[b"TYPE", key]);
+            }
+            if facts.may("PTTL") {
+                batch.push(&[b"PTTL", key]);
+            }
+        }
+    }
+}
+
+impl Facts {
+    pub(super) fn take_first(
+        &mut self,
+        questions: &mut Questions,
+        answers: &mut impl Iterator<Item = Value>,
+    ) -> anyhow::Result<()> {
+        // What was sent, even where the first answer says that it may not be.
+        let (object, kind, pttl) = (self.may("OBJECT"), self.may("TYPE"), self.may("PTTL"));
+        for question in &mut questions.0 {
+            let observation = &mut question.observation;
+            if object {
+                match self.answer("OBJECT", answers)? {
+                    Some(Value::Nil) => question.gone = true,
+                    Some(answer) => {
+                        observation.encoding = Encoding::parse(bytes(&answer));
+                        observation.kind = observation.encoding.kind().unwrap_or(Kind::Other);
+                    }
+                    None => {}
+                }
+            } else if kind && let Some(answer) = self.answer("TYPE", answers)? {
+                question.gone = bytes(&answer) == b"none";
+                observation.kind = Kind::parse(bytes(&answer));
+            }
+            if pttl && let Some(Value::Int(ms)) = self.answer("PTTL", answers)? {
+                observation.has_expiry = ms >= 0;
+                question.gone |= ms == -2;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stage 2 asks of a string.
+fn reads_whole(observation: &Observation, facts: &Facts) -> bool {
+    matches!(observation.encoding, Encoding::Int | Encoding::Embstr) && facts.may("GET")
+}
+
+// Stage 2: the values of strings; of all others the type, and what they take.
+impl Questions {
+    pub(super) fn push_second(&mut self, facts: &Facts, batch: &mut Batch) {
+        self.0.retain(|question| !question.gone);
+        for Question { observation, sampled, .. } in &self.0 {
+            let key = &observation.key;
+            if observation.kind == Kind::String {
+                if reads_whole(observation, facts) {
+                    batch.push(&[b"GET", key]);
+                } else if facts.may("STRLEN") {
+                    batch.push(&[b"STRLEN", key]);
+                }
+                if *sampled && !reads_whole(observation, facts) && facts.may("GETRANGE") {
+                    batch.push(&[b"GETRANGE", key, b"0", VALUE_PART]);
+                }
+            } else if facts.may("TYPE") {
+                batch.push(&[b"TYPE", key]);
+            }
+            if (*sampled || observation.kind != Kind::String) && facts.may("MEMORY") {
+                batch.push(&[b"MEMORY", b"USAGE", key]);
+            }
+        }
+    }
+}
+
+impl Facts {
+    pub(super) fn take_second(
+        &mut self,
+        questions: &mut Questions,
+        answers: &mut impl Iterator<Item = Value>,
+    ) -> anyhow::Result<()> {
+        let sent = Self { ask: self.ask, denied: self.denied.clone(), seen: 0 };
+        for Question { observation, sampled, gone } in &mut questions.0 {
+            let is_string = observation.kind == Kind::String;
+            if is_string {
+                self.take_string(observation, *sampled, gone, &sent, answers)?;
+            } else if sent.may("TYPE")
+                && let Some(answer) = self.answer("TYPE", answers)?
+            {
+                *gone = bytes(&answer) == b"none";
+                observation.kind = Kind::parse(bytes(&answer));
+            }
+            if (*sampled || !is_string)
+                && sent.may("MEMORY")
+                && let Some(Value::Int(usage)) = self.answer("MEMORY", answers)?
+            {
+                observation.usage_bytes = u64::try_from(usage).ok();
+            }
+        }
+        Ok(())
+    }
+
+    fn take_string(
+        &mut self,
+        observation: &mut Observation,
+        sampled: bool,
+        gone: &mut bool,
+        sent: &Self,
+        answers: &mut impl Iterator<Item = Value>,
+    ) -> anyhow::Result<()> {
+        if reads_whole(observation, sent) {
+            match self.answer("GET", answers)? {
+                Some(Value::BulkString(value)) => {
+                    observation.content = Content::String(ValueShape::of(&value));
+                    observation.sample = sampled.then(|| Sampled::Value(value.into()));
+                }
+                Some(Value::Nil) => *gone = true,
+                _ => {}
+            }
+            return Ok(());
+        }
+        if sent.may("STRLEN")
+            && let Some(Value::Int(len)) = self.answer("STRLEN", answers)?
+        {
+            let len = u64::try_from(len).unwrap_or(0);
+            let is_integer = observation.encoding == Encoding::Int;
+            let shape = if is_integer { integer_of_len(len) } else { ValueShape::Bytes(len) };
+            observation.content = Content::String(shape);
+        }
+        if sampled
+            && sent.may("GETRANGE")
+            && let Some(Value::BulkString(part)) = self.answer("GETRANGE", answers)?
+        {
+            observation.sample = Some(Sampled::Value(part.into()));
+        }
+        Ok(())
+    }
+}
+
+/// An integer that is so long: where values can't be read, its encoded size is near that of the real one.
+fn integer_of_len(len: u64) -> ValueShape {
+    let digits = u32::try_from(len.saturating_sub(1)).unwrap_or(0).min(18);
+    ValueShape::Integer(10_i64.pow(digits))
+}
+
+/// How the number of elements is asked for.
+fn length_command(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Hash => Some("HLEN"),
+        Kind::Set => Some("SCARD"),
+        Kind::List => Some("LLEN"),
+        Kind::SortedSet => Some("ZCARD"),
+        Kind::Stream => Some("XLEN"),
+        Kind::String | Kind::Other => None,
+    }
+}
+
+/// How elements are asked for.
+fn elements_command(question: &Question) -> Option<&'static str> {
+    let observation = &question.observation;
+    let packed = matches!(observation.encoding, Encoding::Listpack | Encoding::Ziplist | Encoding::Intset);
+    if !question.sampled || packed && observation.usage_bytes.is_none_or(|bytes| bytes > SAMPLED_UP_TO_BYTES) {
+        return None;
+    }
+    match observation.kind {
+        Kind::Hash => Some("HSCAN"),
+        Kind::Set => Some("SSCAN"),
+        _ => None,
+    }
+}
+
+// Stage 3: how many elements there are, and some of them.
+impl Questions {
+    pub(super) fn push_third(&mut self, facts: &Facts, batch: &mut Batch) {
+        self.0.retain(|question| !question.gone);
+        for question in &mut self.0 {
+            let observation = &question.observation;
+            // Such keys are few or large; every one in eight is worth a look even where few strings are.
+            question.sampled |= observation.kind != Kind::String
+                && facts.ask.sample_every > 0
+                && observation.key.last().is_some_and(|byte| byte % 8 == 0);
+            if let Some(command) = length_command(observation.kind)
+                && facts.may(command)
+            {
+                batch.push(&[command.as_bytes(), &observation.key]);
+            }
+            if let Some(command) = elements_command(question)
+                && facts.may(command)
+            {
+                batch.push(&[command.as_bytes(), &question.observation.key, b"0", b"COUNT", ELEMENTS]);
+            }
+        }
+    }
+
+    pub(super) fn into_observations(self) -> Vec<Observation> {
+        self.0.into_iter().map(|question| question.observation).collect()
+    }
+}
+
+impl Facts {
+    pub(super) fn take_third(
+        &mut self,
+        questions: &mut Questions,
+        answers: &mut impl Iterator<Item = Value>,
+    ) -> anyhow::Result<()> {
+        let sent = Self { ask: self.ask, denied: self.denied.clone(), seen: 0 };
+        for question in &mut questions.0 {
+            if let Some(command) = length_command(question.observation.kind)
+                && sent.may(command)
+                && let Some(Value::Int(len)) = self.answer(command, answers)?
+            {
+                question.observation.content = Content::Elements(u64::try_from(len).unwrap_or(0));
+            }
+            if let Some(command) = elements_command(question)
+                && sent.may(command)
+                && let Some(answer) = self.answer(command, answers)?
+            {
+                question.observation.sample = elements(question.observation.kind, answer);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The elements of an answer to HSCAN or SSCAN.
+fn elements(kind: Kind, answer: Value) -> Option<Sampled> {
+    let (_, elements): (Vec<u8>, Vec<Vec<u8>>) = redis::from_redis_value(answer).ok()?;
+    let mut elements = elements.into_iter().map(Vec::into_boxed_slice);
+    if kind == Kind::Set {
+        return Some(Sampled::Members(elements.take(ELEMENTS_KEPT).collect()));
+    }
+    let mut fields = Vec::new();
+    while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
+        fields.push((field, value));
+    }
+    fields.truncate(ELEMENTS_KEPT);
+    Some(Sampled::Fields(fields))
+}
+
+fn bytes(answer: &Value) -> &[u8] {
+    match answer {
+        Value::BulkString(bytes) => bytes,
+        Value::SimpleString(text) => text.as_bytes(),
+        _ => b"",
+    }
+}

@@ -1,0 +1,38 @@
+//! Which databases hold keys.
+
+use crate::server::Server;
+
+/// A database and how many keys it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Database {
+    pub(crate) number: u32,
+    pub(crate) keys: u64,
+}
+
+/// The databases that hold keys.
+pub(crate) fn databases(server: &mut Server) -> anyhow::Result<Vec<Database>> {
+    let info: String = server.ask(redis::cmd("INFO").arg("keyspace"))?;
+    Ok(parse(&info))
+}
+
+fn parse(info: &str) -> Vec<Database> {
+    let database = |line: &str| {
+        let (number, fields) = line.strip_prefix("db")?.split_once(':')?;
+        let keys = fields.split(',').find_map(|field| field.strip_prefix("keys="))?;
+        Some(Database { number: number.parse().ok()?, keys: keys.trim_end().parse().ok()? })
+    };
+    info.lines().filter_map(database).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_keyspace() {
+        let info = "# Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=9\r\ndb12:keys=40,expires=0,avg_ttl=0\r\n";
+        let expected = [Database { number: 0, keys: 3 }, Database { number: 12, keys: 40 }];
+        assert_eq!(parse(info), expected);
+        assert_eq!(parse("# Keyspace\r\n"), []);
+    }
+}

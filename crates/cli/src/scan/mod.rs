@@ -1,0 +1,240 @@
+//! The walk over a live server's keys: SCAN, and what the server says of each key, without writing.
+//!
+//! A page is what one SCAN gives. Its keys are asked about in batches of pipelined commands; those of one stage
+//! need the answers of the one before:
+//!
+//! | stage | for | commands |
+//! | --- | --- | --- |
+//! | 1 | every key, with the next SCAN | `OBJECT ENCODING` (or `TYPE`), `PTTL` |
+//! | 2 | strings | `GET` where short, else `STRLEN`; of some, the value's beginning and `MEMORY USAGE` |
+//! | 2 | all others | `TYPE` where the encoding doesn't tell it, `MEMORY USAGE` |
+//! | 3 | all others | `HLEN`, `SCARD` …; of some, fields or members |
+//!
+//! A command that the server's user may not use is left out from then on, and named at the end. Keys are not
+//! touched for LRU and LFU where the server can do that (`CLIENT NO-TOUCH`, Redis 7.2 and later, Valkey).
+
+mod batch;
+mod denied;
+mod facts;
+mod keyspace;
+mod pace;
+
+use std::num::NonZero;
+use std::ops::ControlFlow;
+
+use keyfold_survey::observation::Observation;
+
+pub(crate) use denied::{Ask, Denied};
+pub(crate) use keyspace::{Database, databases};
+
+use crate::server::Server;
+use batch::{Batch, Lost};
+use facts::Facts;
+use pace::Pace;
+
+/// Keys of one page where nothing limits the rate: enough that round trips don't count, and a SCAN that holds up
+/// other clients for a fraction of a millisecond.
+const PAGE_KEYS: u64 = 1000;
+/// With a limit, pages are this share of a second long.
+const PAGES_PER_SECOND: u64 = 10;
+/// About how many commands a key takes.
+const OPS_PER_KEY: u64 = 4;
+
+/// How to walk.
+#[derive(Clone, Debug)]
+pub(crate) struct Walk {
+    /// Commands a second, at most.
+    pub(crate) max_ops: Option<NonZero<u64>>,
+    /// About how many keys, over all databases; none for all. The order of SCAN is that of the keys' hashes under
+    /// a secret of the server, so its first keys are as good a sample as any.
+    pub(crate) sample: Option<NonZero<u64>>,
+    /// What is asked of each key.
+    pub(crate) ask: Ask,
+}
+
+/// Some keys, all of one database.
+pub(crate) struct Page {
+    pub(crate) database: u32,
+    pub(crate) keys: Vec<Observation>,
+}
+
+/// How a walk came to its end.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// All keys that it was to see were seen.
+    Complete,
+    /// Whoever took the pages had enough.
+    Stopped,
+    /// The server was lost, or refused to go on.
+    Lost(anyhow::Error),
+}
+
+/// What a walk has to say at its end.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    pub(crate) end: End,
+    /// How many keys were seen.
+    pub(crate) keys: u64,
+    /// How many commands were sent.
+    pub(crate) commands: u64,
+    /// What could not be asked.
+    pub(crate) denied: Denied,
+}
+
+impl Walk {
+    /// Walks over the databases and hands on page after page, until `on_page` breaks.
+    pub(crate) fn run(
+        &self,
+        server: &mut Server,
+        databases: &[Database],
+        on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
+    ) -> Walked {
+        let mut walker = Walker::new(self);
+        let _ = server.ask::<()>(redis::cmd("CLIENT").arg("NO-TOUCH").arg("ON"));
+        let end = match walker.run(server, databases, on_page) {
+            Ok(ControlFlow::Continue(())) => End::Complete,
+            Ok(ControlFlow::Break(())) => End::Stopped,
+            Err(error) => End::Lost(error),
+        };
+        let Walker { keys, pace, facts, .. } = walker;
+        Walked { end, keys, commands: pace.spent(), denied: facts.into_denied() }
+    }
+}
+
+struct Walker<'w> {
+    walk: &'w Walk,
+    page_keys: u64,
+    pace: Pace,
+    facts: Facts,
+    keys: u64,
+}
+
+impl<'w> Walker<'w> {
+    fn new(walk: &'w Walk) -> Self {
+        let page_keys = walk
+            .max_ops
+            .map_or(PAGE_KEYS, |ops| (ops.get() / PAGES_PER_SECOND / OPS_PER_KEY).clamp(1, PAGE_KEYS))
+            .min(walk.sample.map_or(PAGE_KEYS, NonZero::get));
+        Self { walk, page_keys, pace: Pace::new(walk.max_ops), facts: Facts::new(walk.ask), keys: 0 }
+    }
+
+    fn run(
+        &mut self,
+        server: &mut Server,
+        databases: &[Database],
+        on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
+    ) -> anyhow::Result<ControlFlow<()>> {
+        let mut batch = Batch::default();
+        Facts::push_probes(&mut batch);
+        let mut answers = self.send(server, &mut batch)?;
+        self.facts.take_probes(&mut answers)?;
+        let total: u64 = databases.iter().map(|database| database.keys).sum();
+        for database in databases {
+            let wanted = self.walk.sample.map(|sample| {
+                let share = u128::from(sample.get()) * u128::from(database.keys) / u128::from(total.max(1));
+                u64::try_from(share).unwrap_or(u64::MAX).max(1)
+            });
+            server.select(database.number)?;
+            if self.database(server, database.number, wanted, on_page)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn database(
+        &mut self,
+        server: &mut Server,
+        database: u32,
+        wanted: Option<u64>,
+        on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
+    ) -> anyhow::Result<ControlFlow<()>> {
+        let mut batch = Batch::default();
+        self.push_scan(&mut batch, b"0");
+        let answers = self.send(server, &mut batch)?;
+        let (mut cursor, mut names) = scanned(answers)?;
+        let mut seen = 0;
+        loop {
+            seen += names.len() as u64;
+            let is_last = cursor == b"0" || wanted.is_some_and(|wanted| seen >= wanted);
+            let next = self.page(server, names, (!is_last).then_some(cursor.as_slice()), &mut |keys| {
+                on_page(Page { database, keys })
+            })?;
+            match next {
+                ControlFlow::Continue(Some(next)) => (cursor, names) = next,
+                ControlFlow::Continue(None) => return Ok(ControlFlow::Continue(())),
+                ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
+            }
+        }
+    }
+
+    /// Asks about the keys of one page, and scans the next one where there is a `cursor`.
+    fn page(
+        &mut self,
+        server: &mut Server,
+        names: Vec<Box<[u8]>>,
+        cursor: Option<&[u8]>,
+        on_keys: &mut dyn FnMut(Vec<Observation>) -> ControlFlow<()>,
+    ) -> anyhow::Result<ControlFlow<(), Option<Scanned>>> {
+        let mut batch = Batch::default();
+        if let Some(cursor) = cursor {
+            self.push_scan(&mut batch, cursor);
+        }
+        let mut questions = self.facts.begin(names);
+        questions.push_first(&self.facts, &mut batch);
+        let mut answers = self.send(server, &mut batch)?;
+        let next = match cursor {
+            Some(_) => Some(scanned(answers.by_ref().take(1))?),
+            None => None,
+        };
+        self.facts.take_first(&mut questions, &mut answers)?;
+        questions.push_second(&self.facts, &mut batch);
+        let mut answers = self.send(server, &mut batch)?;
+        self.facts.take_second(&mut questions, &mut answers)?;
+        questions.push_third(&self.facts, &mut batch);
+        let mut answers = self.send(server, &mut batch)?;
+        self.facts.take_third(&mut questions, &mut answers)?;
+        let keys = questions.into_observations();
+        self.keys += keys.len() as u64;
+        if on_keys(keys).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(next))
+    }
+
+    fn push_scan(&self, batch: &mut Batch, cursor: &[u8]) {
+        batch.push(&[b"SCAN", cursor, b"COUNT", self.page_keys.to_string().as_bytes()]);
+    }
+
+    fn send(
+        &mut self,
+        server: &mut Server,
+        batch: &mut Batch,
+    ) -> Result<std::vec::IntoIter<redis::Value>, anyhow::Error> {
+        self.pace.spend(batch.commands());
+        match batch.send(server.raw()) {
+            Ok(answers) => Ok(answers.into_iter()),
+            Err(Lost(error)) => Err(server.explain(&error)),
+        }
+    }
+}
+
+/// A cursor, and the keys that came with it.
+type Scanned = (Vec<u8>, Vec<Box<[u8]>>);
+
+fn scanned(mut answers: impl Iterator<Item = redis::Value>) -> anyhow::Result<Scanned> {
+    let (cursor, keys): (Vec<u8>, Vec<Vec<u8>>) = match answers.next() {
+        Some(redis::Value::ServerError(error)) => {
+            let error = redis::RedisError::from(error);
+            let advice = if error.to_string().to_ascii_uppercase().contains("NOPERM") {
+                "; without SCAN there is nothing to walk over: give the user +scan and ~*"
+            } else {
+                ""
+            };
+            anyhow::bail!("the server refuses SCAN: {error}{advice}");
+        }
+        Some(answer) => redis::from_redis_value(answer)?,
+        None => anyhow::bail!("the server gave no answer to SCAN"),
+    };
+    Ok((cursor, keys.into_iter().map(Vec::into_boxed_slice).collect()))
+}

@@ -1,0 +1,155 @@
+//! How a server takes memory, and how much it has taken.
+
+use std::collections::HashMap;
+
+use keyfold_core::memory::{Allocator, Limits, Model};
+
+use super::Server;
+
+/// What a model is of, and from whom that is known.
+pub(crate) struct ServerModel {
+    pub(crate) server: keyfold_core::memory::Server,
+    pub(crate) limits: Limits,
+    pub(crate) model: Model,
+    /// What the server did not tell, and what was taken instead.
+    pub(crate) guesses: Vec<String>,
+}
+
+/// What the server says of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Measured {
+    /// `used_memory`.
+    pub(crate) used_bytes: u64,
+    /// Of that, what keys take: without what the server had when it started, what clients, scripts, replication
+    /// and the append-only file take by its own account, and the histograms of its commands' latencies.
+    pub(crate) keys_bytes: u64,
+}
+
+/// The histogram that a server keeps of each command's latencies, once it was sent (Redis 7.0 `server.c`,
+/// `latencyRecord`: 3,072 counters of 8 bytes, their head, and the allocator's rounding).
+const HISTOGRAM_BYTES: u64 = 24_688;
+/// What INFO memory counts in `used_memory` and keys have no part in.
+const NOT_KEYS: [&str; 10] = [
+    "used_memory_startup",
+    "mem_clients_normal",
+    "mem_clients_slaves",
+    "mem_replication_backlog",
+    "mem_total_replication_buffers",
+    "mem_aof_buffer",
+    "mem_cluster_links",
+    "used_memory_scripts",
+    "used_memory_functions",
+    "mem_overhead_db_hashtable_rehashing",
+];
+
+/// Asks the server all that its model depends on; `assumed` settings win.
+pub(crate) fn model(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::Result<ServerModel> {
+    let info: String = server.ask(redis::cmd("INFO").arg("server"))?;
+    let mut guesses = Vec::new();
+    let which = keyfold_core::memory::Server::from_info(&info).unwrap_or_else(|| {
+        guesses.push("the server's version can't be read; taken as Redis 7.0".to_owned());
+        keyfold_core::memory::Server::redis(7, 0)
+    });
+    if !which.is_measured() {
+        guesses
+            .push(format!("the memory model was never measured against {which}; that of the nearest version is used"));
+    }
+    let stats = server.ask::<String>(redis::cmd("MEMORY").arg("MALLOC-STATS")).ok();
+    let allocator = stats.as_deref().and_then(Allocator::from_malloc_stats).unwrap_or_else(|| {
+        guesses.push(
+            "the server doesn't tell its allocator (MEMORY MALLOC-STATS); taken as the bundled jemalloc".to_owned(),
+        );
+        Allocator::BUNDLED
+    });
+    let limits = limits(server, assumed, &mut guesses);
+    let memory = fields(server)?;
+    let policy = memory.get("maxmemory_policy").map_or("noeviction", String::as_str);
+    let evicts_by_use = number(&memory, "maxmemory") > 0 && (policy.contains("lru") || policy.contains("lfu"));
+    let model =
+        Model::for_server(which).with_allocator(allocator).with_limits(limits).with_shared_integers(!evicts_by_use);
+    Ok(ServerModel { server: which, limits, model, guesses })
+}
+
+fn limits(server: &mut Server, assumed: &[(String, u64)], guesses: &mut Vec<String>) -> Limits {
+    let mut limits = Limits::default();
+    let settings: [(&str, &mut u64); 5] = [
+        ("hash-max-listpack-entries", &mut limits.hash_entries),
+        ("hash-max-listpack-value", &mut limits.hash_value_bytes),
+        ("set-max-listpack-entries", &mut limits.set_entries),
+        ("set-max-listpack-value", &mut limits.set_value_bytes),
+        ("set-max-intset-entries", &mut limits.intset_entries),
+    ];
+    let mut untold = Vec::new();
+    for (name, limit) in settings {
+        if let Some((_, value)) = assumed.iter().rev().find(|(assumed, _)| assumed == name) {
+            *limit = *value;
+        } else if let Some(value) = setting(server, name) {
+            *limit = value;
+        } else if name.starts_with("hash") {
+            untold.push(format!("{name} = {limit}"));
+        }
+    }
+    if !untold.is_empty() {
+        guesses.push(format!(
+            "the server doesn't tell its settings; taken as {}; say --assume otherwise",
+            untold.join(", ")
+        ));
+    }
+    limits
+}
+
+/// A setting under the name it has since Redis 7.0, or the one before.
+fn setting(server: &mut Server, name: &str) -> Option<u64> {
+    [name.to_owned(), name.replace("listpack", "ziplist")].iter().find_map(|name| {
+        let pair: Vec<String> = server.ask(redis::cmd("CONFIG").arg("GET").arg(name)).ok()?;
+        pair.get(1)?.parse().ok()
+    })
+}
+
+/// Asks what the server has taken.
+pub(crate) fn measured(server: &mut Server) -> anyhow::Result<Measured> {
+    let fields = fields(server)?;
+    // A section that Redis before 7.0 doesn't have.
+    let latencies: String = server.ask(redis::cmd("INFO").arg("latencystats")).unwrap_or_default();
+    let histograms = latencies.lines().filter(|line| line.starts_with("latency_percentiles_usec_")).count();
+    Ok(measure(&fields, histograms as u64))
+}
+
+fn measure(fields: &HashMap<String, String>, histograms: u64) -> Measured {
+    let used_bytes = number(fields, "used_memory");
+    let mut apart: u64 = NOT_KEYS.iter().map(|name| number(fields, name)).sum();
+    apart += histograms * HISTOGRAM_BYTES;
+    // The backlog is part of the replication buffers where there are both.
+    if fields.contains_key("mem_total_replication_buffers") {
+        apart -= number(fields, "mem_replication_backlog").min(number(fields, "mem_total_replication_buffers"));
+    }
+    Measured { used_bytes, keys_bytes: used_bytes.saturating_sub(apart) }
+}
+
+fn fields(server: &mut Server) -> anyhow::Result<HashMap<String, String>> {
+    let info: String = server.ask(redis::cmd("INFO").arg("memory"))?;
+    Ok(parse(&info))
+}
+
+fn parse(info: &str) -> HashMap<String, String> {
+    let pair = |line: &str| line.trim_end().split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    info.lines().filter_map(pair).collect()
+}
+
+fn number(fields: &HashMap<String, String>, name: &str) -> u64 {
+    fields.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keys_take_is_without_the_rest() {
+        let info = "# Memory\r\nused_memory:5000000\r\nused_memory_startup:900000\r\nmem_clients_normal:20000\r\n\
+                    mem_replication_backlog:1000\r\nmem_total_replication_buffers:1500\r\n";
+        let measured = measure(&parse(info), 2);
+        assert_eq!(measured, Measured { used_bytes: 5_000_000, keys_bytes: 4_078_500 - 2 * HISTOGRAM_BYTES });
+        assert_eq!(measure(&parse(""), 0).keys_bytes, 0);
+    }
+}

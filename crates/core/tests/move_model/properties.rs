@@ -1,0 +1,85 @@
+//! What is true at every moment, and what must happen at some.
+
+use stateright::Property;
+
+use crate::Moving;
+use crate::bounds::{Bounds, Route};
+use crate::keys::Step;
+use crate::world::{Who, World};
+
+pub(crate) const LINEARIZABLE: &str = "every answer fits one order of the commands";
+pub(crate) const KEPT: &str = "no key is lost, none comes back, none holds what it must not";
+pub(crate) const ONE_PLACE: &str = "no key is in two places";
+pub(crate) const ONE_EPOCH: &str = "what is under way goes by the layout in force";
+pub(crate) const NONE_LATE: &str = "who can reach the server serves the layout in force";
+pub(crate) const SETTLED: &str = "what is settled is in its place";
+
+type Condition = fn(&Moving, &World) -> bool;
+
+const ALWAYS: [(&str, Condition); 6] = [
+    (LINEARIZABLE, |_, world| world.history.is_linearizable()),
+    (KEPT, |_, world| {
+        let held = world.places.iter().find_map(|held| *held);
+        !world.history.is_linearizable() || world.history.allows(held)
+    }),
+    (ONE_PLACE, |_, world| world.places.iter().flatten().count() <= 1),
+    (ONE_EPOCH, |_, world| world.flights.iter().all(|flight| flight.epoch == world.server.epoch)),
+    (NONE_LATE, |_, world| {
+        let mut serving = (0..world.processes.len()).filter_map(|index| world.serves(index));
+        serving.all(|epoch| epoch == world.server.epoch)
+    }),
+    (SETTLED, |model, world| {
+        let Route { new, old } = *world.route(&model.0);
+        let elsewhere = |place: usize| place != new as usize && old.is_none_or(|old| place != old as usize);
+        (0..world.places.len()).filter(|place| elsewhere(*place)).all(|place| world.places[place].is_none())
+    }),
+];
+
+fn is_over(model: &Moving, world: &World) -> bool {
+    usize::try_from(world.server.epoch) == Ok(model.0.route.len())
+}
+
+/// All properties that can be seen within these bounds.
+pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Moving>> {
+    let mut all: Vec<_> = ALWAYS.iter().map(|(name, condition)| Property::always(name, *condition)).collect();
+    let mut reach = |name, condition: Condition| all.push(Property::sometimes(name, condition));
+    reach("the move ends, and everybody serves its end", |model, world| {
+        let count = world.processes.len();
+        is_over(model, world) && (0..count).all(|index| world.serves(index) == Some(world.server.epoch))
+    });
+    reach("the mover and a client write at once", |_, world| {
+        let writes = |mover: bool| {
+            world.flights.iter().any(|flight| {
+                matches!(flight.step, Step::Write(..) | Step::MoverWrite(_)) && (flight.who == Who::Mover) == mover
+            })
+        };
+        writes(true) && writes(false)
+    });
+    if bounds.commands[0] > 0 {
+        reach("a request is under way when the move is over", |model, world| {
+            is_over(model, world) && world.flights.iter().any(|flight| flight.who != Who::Mover)
+        });
+    }
+    if bounds.key_ticks > 0 {
+        reach("a key expires while it is moved", |model, world| {
+            let moving = world.route(&model.0).old.is_some();
+            moving && world.places.iter().flatten().any(|stored| stored.expires_at.is_some_and(|at| at <= world.now))
+        });
+    }
+    if bounds.ticks_ms.iter().any(|ms| *ms >= crate::world::LEASE_IS_OVER_MS) && bounds.members > 1 {
+        reach("the move ends without a member that was evicted", |model, world| {
+            is_over(model, world) && world.processes.iter().any(|process| process.alive && !process.connected)
+        });
+    }
+    if bounds.member_crashes > 0 {
+        reach("the move ends without a member that crashed", |model, world| {
+            is_over(model, world) && world.processes.iter().any(|process| !process.alive)
+        });
+    }
+    if usize::from(bounds.changes) >= bounds.route.len() {
+        reach("the move ends though a coordinator crashed", |model, world| {
+            is_over(model, world) && usize::from(model.0.changes - world.left.changes) >= model.0.route.len()
+        });
+    }
+    all
+}

@@ -1,0 +1,215 @@
+//! What to do with each family that was found, and what it saves.
+
+use keyfold_core::layout::Layout;
+use keyfold_core::memory::Keyspace;
+
+use crate::choose::{Aims, Choice, Verdict, choose};
+use crate::observation::Kind;
+use crate::plan::{self, Part, Plan};
+use crate::survey::{FamilyFindings, Findings};
+
+/// A family is of strings if nearly all of its keys are.
+const NEARLY_ALL: f64 = 0.98;
+/// A median of so many elements is large.
+const LARGE: f64 = 512.0;
+/// Physical names of keyfold's own begin so.
+const OWN: [&str; 2] = ["~", "keyfold:"];
+
+/// What to do with a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Fold it into buckets.
+    Fold,
+    /// Keep its keys, under shorter names.
+    Zip,
+    /// Leave it as it is.
+    Leave,
+}
+
+impl Advice {
+    /// One word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fold => "fold",
+            Self::Zip => "zip",
+            Self::Leave => "leave",
+        }
+    }
+}
+
+/// A family, and what to do with it.
+#[derive(Debug)]
+pub struct Advised {
+    /// What was found.
+    pub family: FamilyFindings,
+    /// What to do.
+    pub advice: Advice,
+    /// Why.
+    pub why: String,
+    /// What was weighed, where it is strings.
+    pub choice: Option<Choice>,
+    /// What it takes if the advice is taken.
+    pub after_bytes: f64,
+}
+
+/// All families with advice.
+#[derive(Debug)]
+pub struct Report {
+    /// The families, the one that takes most first.
+    pub families: Vec<Advised>,
+    /// How many keys were looked at.
+    pub seen: u64,
+    /// How many there are.
+    pub keys: u64,
+    /// What all take by the memory model.
+    pub model_bytes: u64,
+    /// What they would take if all advice is taken.
+    pub after_bytes: u64,
+}
+
+/// Weighs what was found, on a server that has the layout `stored`.
+pub fn advise(findings: Findings, aims: &Aims, stored: Option<Layout>) -> Report {
+    let Findings { families, seen, keys, model_bytes } = findings;
+    let mut advised: Vec<_> = families.into_iter().map(|family| weigh(family, aims)).collect();
+    heed_plan(&mut advised, stored);
+    let saved: f64 = savings(&advised, aims);
+    let after_bytes = (model_bytes as f64 - saved).max(0.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^53")]
+    Report { families: advised, seen, keys, model_bytes, after_bytes: after_bytes.round() as u64 }
+}
+
+fn weigh(mut family: FamilyFindings, aims: &Aims) -> Advised {
+    let after_bytes = family.bytes.value;
+    let (advice, why, choice) = match no_strings(&family) {
+        Some(why) => (Advice::Leave, why, None),
+        None => match family.population() {
+            None => (Advice::Leave, "a single key".to_owned(), None),
+            Some(population) => decide(choose(&population, aims)),
+        },
+    };
+    family.sample = Vec::new();
+    let after_bytes = match (&choice, advice) {
+        (Some(choice), Advice::Fold | Advice::Zip) => {
+            after_bytes * choice.bytes_after as f64 / choice.bytes_now.max(1) as f64
+        }
+        _ => after_bytes,
+    };
+    Advised { family, advice, why, choice, after_bytes }
+}
+
+fn decide(choice: Choice) -> (Advice, String, Option<Choice>) {
+    let (advice, why) = match &choice.verdict {
+        Verdict::Fold => {
+            let entries = choice.chosen.map_or(0.0, |point| point.entries_per_bucket);
+            let unmet = choice.relies_on.iter().filter(|setting| !setting.is_met());
+            let unmet: Vec<_> = unmet.map(|setting| format!("{} {}", setting.name, setting.needs)).collect();
+            let needs = if unmet.is_empty() { String::new() } else { format!("; set {}", unmet.join(", ")) };
+            (Advice::Fold, format!("about {entries:.0} keys in a bucket{needs}"))
+        }
+        Verdict::Zip => (Advice::Zip, "shorter names save enough".to_owned()),
+        Verdict::Leave(why) => (Advice::Leave, why.clone()),
+    };
+    (advice, why, Some(choice))
+}
+
+/// Why a family that isn't strings is left as it is.
+fn no_strings(family: &FamilyFindings) -> Option<String> {
+    if OWN.iter().any(|prefix| family.name.starts_with(prefix)) {
+        return Some("keyfold's own".to_owned());
+    }
+    let summary = &family.summary;
+    let (all, strings) = (summary.keys as f64, summary.values.count() as f64);
+    if strings >= all * NEARLY_ALL {
+        return None;
+    }
+    if strings > 0.0 {
+        return Some(format!("keys of several types; {:.0} % are strings", 100.0 * strings / all));
+    }
+    Some(match summary.kind() {
+        Kind::Hash => hashes(family),
+        Kind::Other => "of a type that isn't known, or that the server didn't tell".to_owned(),
+        Kind::String => "strings whose length the server didn't tell".to_owned(),
+        kind => collections(family, kind),
+    })
+}
+
+fn hashes(family: &FamilyFindings) -> String {
+    let elements = &family.summary.elements;
+    let tables = tables(family);
+    match elements.hand_made() {
+        Some(made) => {
+            let what = if made.numbers { "numbers" } else { "ids of their own" };
+            let fields = made.fields;
+            format!("buckets made by hand: hashes of about {fields:.0} fields, which are {what}{tables}")
+        }
+        None => format!("hashes{}{tables}", size(family)),
+    }
+}
+
+fn collections(family: &FamilyFindings, kind: Kind) -> String {
+    let name = match kind {
+        Kind::Set => "sets",
+        Kind::List => "lists",
+        Kind::SortedSet => "sorted sets",
+        _ => "streams",
+    };
+    format!("{name}{}{}", size(family), tables(family))
+}
+
+fn size(family: &FamilyFindings) -> String {
+    let counts = &family.summary.elements.counts;
+    match counts.quantile(0.5) {
+        Some(median) if median >= LARGE => format!(", large ones: {median:.0} elements and up to {}", counts.max()),
+        Some(median) => format!(" of about {median:.0} elements, {} at most", counts.max()),
+        None => String::new(),
+    }
+}
+
+/// Hashtables are over the limits, and cost most.
+fn tables(family: &FamilyFindings) -> String {
+    let (tables, keys) = (family.summary.elements.tables, family.summary.keys.max(1));
+    if tables == 0 {
+        return String::new();
+    }
+    let share = 100.0 * tables as f64 / keys as f64;
+    format!("; {share:.0} % are hashtables, over the limits up to which they are packed")
+}
+
+/// Advice that can't be taken beside other advice is none.
+fn heed_plan(advised: &mut [Advised], stored: Option<Layout>) {
+    let family = |one: &Advised| {
+        let (template, choice) = (one.family.template.clone()?, one.choice.clone()?);
+        Some(plan::Family { template, keys: one.family.summary.keys, choice })
+    };
+    let plan = Plan::new(advised.iter().filter_map(family).collect(), stored);
+    for (family, part) in &plan.families {
+        let Part::Dropped(reason) = part else { continue };
+        let named = |one: &&mut Advised| one.family.template.as_ref() == Some(&family.template);
+        if let Some(one) = advised.iter_mut().find(named) {
+            one.advice = Advice::Leave;
+            one.why.clone_from(reason);
+            one.after_bytes = one.family.bytes.value;
+        }
+    }
+}
+
+/// What all advice saves together: the tables of keys shrink for all.
+fn savings(advised: &[Advised], aims: &Aims) -> f64 {
+    let (mut now, mut after) = (Keyspace::new(&aims.model), Keyspace::new(&aims.model));
+    for one in advised {
+        match (&one.choice, one.advice) {
+            (Some(choice), Advice::Fold | Advice::Zip) => {
+                choice.now.add_to(&mut now);
+                choice.after.add_to(&mut after);
+            }
+            _ => {
+                let (keys, expiring) = (one.family.keys.value, one.family.summary.expiring as f64);
+                let scale = keys / (one.family.summary.keys as f64).max(1.0);
+                let footprint = crate::choose::Footprint { keys, expiring: expiring * scale, content_bytes: 0.0 };
+                footprint.add_to(&mut now);
+                footprint.add_to(&mut after);
+            }
+        }
+    }
+    now.total_bytes() as f64 - after.total_bytes() as f64
+}

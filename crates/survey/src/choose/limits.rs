@@ -1,0 +1,112 @@
+//! From which length on a value is spilled, and from which a field keeps its key plain.
+
+use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT};
+use keyfold_core::memory::{Limits, Model};
+use keyfold_core::placement::Placement;
+
+use super::judge::MOST_ENTRIES;
+use super::members::Member;
+use super::weigh::{Rule, Scales};
+
+/// Longer values gain nothing worth having: the overhead that folding saves is small beside them, and a bucket of
+/// them is moved as a whole when it is written.
+const MOST_VALUE_BYTES: u64 = 8192;
+/// Longer fields are no keys that folding is for.
+const MOST_FIELD_BYTES: u64 = 512;
+/// Limits are multiples of it, as they are numbers that people read.
+const STEP: u64 = 32;
+/// Shares of values that may stay below the limit.
+const SHARES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
+/// A longer limit has to save this much of what the keys take now.
+const WORTH: f64 = 0.005;
+
+/// Both limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LengthLimits {
+    pub(super) value: u64,
+    pub(super) field: u64,
+}
+
+impl LengthLimits {
+    /// The setting that takes them: `hash-max-listpack-value`.
+    pub(super) fn listpack_value(self) -> u64 {
+        self.value.max(self.field)
+    }
+
+    pub(super) fn rule(self, placement: Placement) -> Rule {
+        Rule { placement, value_limit: self.value, field_limit: self.field }
+    }
+}
+
+/// The model of the server with its settings as these limits need them.
+pub(super) fn sufficient(model: &Model, has: Limits, limits: LengthLimits) -> Model {
+    model.clone().with_limits(Limits {
+        hash_entries: has.hash_entries.max(MOST_ENTRIES),
+        hash_value_bytes: has.hash_value_bytes.max(limits.listpack_value()),
+        ..has
+    })
+}
+
+/// The least limits whose bytes are hardly more than the best, for `placement`, which stands for all.
+pub(super) fn choose(
+    scales: &Scales<'_, '_>,
+    model: &Model,
+    has: Limits,
+    placement: &Placement,
+    now_bytes: f64,
+) -> LengthLimits {
+    let (values, fields) = (value_limits(scales.members), field_limits(scales.members, placement));
+    let ways = values.iter().flat_map(|value| fields.iter().map(|field| LengthLimits { value: *value, field: *field }));
+    let mut weighed: Vec<_> = ways
+        .map(|limits| {
+            let model = sufficient(model, has, limits);
+            (scales.weigh(&model, &limits.rule(placement.clone())).footprint.smooth_bytes(), limits)
+        })
+        .collect();
+    let best = weighed.iter().map(|(bytes, _)| *bytes).fold(f64::INFINITY, f64::min);
+    weighed.retain(|(bytes, _)| *bytes <= best + WORTH * now_bytes);
+    let least = weighed.into_iter().min_by_key(|(_, limits)| (limits.listpack_value(), limits.value));
+    let default = LengthLimits { value: DEFAULT_VALUE_LIMIT as u64, field: DEFAULT_FIELD_LIMIT as u64 };
+    least.map_or(default, |(_, limits)| limits)
+}
+
+fn value_limits(members: &[Member<'_>]) -> Vec<u64> {
+    let lengths = members.iter().map(|member| member.stored.len()).collect();
+    steps(lengths, DEFAULT_VALUE_LIMIT as u64, MOST_VALUE_BYTES)
+}
+
+fn field_limits(members: &[Member<'_>], placement: &Placement) -> Vec<u64> {
+    let length = |member: &Member<'_>| {
+        let (mut name, mut field) = Default::default();
+        placement.locate(0, &member.parts, &mut name, &mut field);
+        field.len() as u64
+    };
+    steps(members.iter().map(length).collect(), DEFAULT_FIELD_LIMIT as u64, MOST_FIELD_BYTES)
+}
+
+/// The limits worth trying for such lengths, each once.
+fn steps(mut lengths: Vec<u64>, least: u64, most: u64) -> Vec<u64> {
+    lengths.sort_unstable();
+    let limit = |share: f64| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
+        let at = ((lengths.len() as f64 * share).ceil() as usize).saturating_sub(1);
+        lengths.get(at).copied().unwrap_or(0).next_multiple_of(STEP).clamp(least, most)
+    };
+    let mut limits = vec![least];
+    limits.extend(SHARES.map(limit));
+    limits.dedup();
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_follow_the_lengths() {
+        assert_eq!(steps((1..=30).collect(), 64, 8192), [64]);
+        assert_eq!(steps((1..=1000).collect(), 64, 8192), [64, 512, 928, 992, 1024]);
+        assert_eq!(steps(vec![100_000], 64, 8192), [64, 8192]);
+        assert_eq!(steps(vec![], 64, 8192), [64]);
+    }
+}

@@ -1,0 +1,122 @@
+//! The sampled keys of a family, taken apart once for all the placements that are weighed.
+
+use std::collections::BTreeMap;
+
+use keyfold_core::frame;
+use keyfold_core::memory::ValueShape;
+use keyfold_core::template::{Part, Parts, Template};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::population::{Blocks, Population, SampledKey};
+use crate::sample::BLOCK_IDS;
+
+/// When keys that expire do: a time that a stored value's short form holds, as nearly all are.
+const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
+
+/// One sampled key.
+#[derive(Clone, Debug)]
+pub(super) struct Member<'p> {
+    pub(super) key: &'p [u8],
+    pub(super) parts: Parts<'p>,
+    pub(super) value: ValueShape,
+    /// The value as a field holds it, with its expiry.
+    pub(super) stored: ValueShape,
+    pub(super) has_expiry: bool,
+}
+
+/// The keys of the sample that match the family's template.
+pub(super) fn members<'p>(population: &Population<'p>) -> Vec<Member<'p>> {
+    population.sample.iter().filter_map(|sampled| member(population.template, sampled)).collect()
+}
+
+/// At most so many keys are enough to look around with: some hundred buckets.
+const QUICK_KEYS: usize = 12_000;
+
+/// A part of the sample, block by block as the sample is, for a quick look; none where it is small already.
+pub(super) fn fewer<'p>(
+    population: &Population<'p>,
+    members: &[Member<'p>],
+) -> Option<(Population<'p>, Vec<Member<'p>>)> {
+    let share = QUICK_KEYS as f64 / members.len().max(1) as f64;
+    if share > 0.75 {
+        return None;
+    }
+    let block = |member: &Member<'_>| match (population.blocks, member.parts.as_slice()) {
+        (Blocks::Ids(part), parts) => match parts.get(part) {
+            Some(Part::Int(id)) => id / BLOCK_IDS,
+            _ => xxh3_64(member.key),
+        },
+        (Blocks::Parts(part), parts) => parts.get(part).map_or(0, |part| xxh3_64(format!("{part:?}").as_bytes())),
+        (Blocks::Keys, _) => xxh3_64(member.key),
+    };
+    let mut blocks: BTreeMap<u64, usize> = BTreeMap::new();
+    members.iter().for_each(|member| *blocks.entry(order(block(member))).or_default() += 1);
+    let all = blocks.len();
+    let (mut taken, mut last, mut keys) = (0, 0, 0);
+    for (block, count) in blocks {
+        (taken, last, keys) = (taken + 1, block, keys + count);
+        if keys >= QUICK_KEYS {
+            break;
+        }
+    }
+    let fewer: Vec<_> = members.iter().filter(|member| order(block(member)) <= last).cloned().collect();
+    Some((Population { kept: population.kept * f64::from(taken) / all as f64, ..*population }, fewer))
+}
+
+/// Blocks in an order that has nothing to do with their ids.
+fn order(block: u64) -> u64 {
+    xxh3_64(&block.to_le_bytes())
+}
+
+fn member<'p>(template: &Template, sampled: &'p SampledKey) -> Option<Member<'p>> {
+    let mut parts = Parts::new();
+    let SampledKey { key, value, has_expiry } = sampled;
+    let (value, has_expiry) = (*value, *has_expiry);
+    let matches = template.parse_key(key, &mut parts);
+    matches.then(|| Member { key, parts, value, stored: stored(value, has_expiry), has_expiry })
+}
+
+/// The shape of what a field holds for a value, unless it is spilled.
+fn stored(value: ValueShape, has_expiry: bool) -> ValueShape {
+    let mut bytes = Vec::new();
+    match value {
+        _ if !has_expiry => return value,
+        ValueShape::Integer(number) => frame::encode(number.to_string().as_bytes(), Some(EXPIRES_AT_MS), &mut bytes),
+        // The frame's head, in front of whatever bytes the value has.
+        ValueShape::Bytes(len) => {
+            frame::encode(b"", Some(EXPIRES_AT_MS), &mut bytes);
+            return ValueShape::Bytes(bytes.len() as u64 + len);
+        }
+    }
+    ValueShape::Bytes(bytes.len() as u64)
+}
+
+/// What a field holds where the value is spilled.
+pub(super) fn spilled(has_expiry: bool) -> ValueShape {
+    let mut bytes = Vec::new();
+    frame::encode_spill(u64::MAX, has_expiry.then_some(EXPIRES_AT_MS), &mut bytes);
+    ValueShape::Bytes(bytes.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(value: &[u8], has_expiry: bool) -> u64 {
+        let mut bytes = Vec::new();
+        frame::encode(value, has_expiry.then_some(EXPIRES_AT_MS), &mut bytes);
+        bytes.len() as u64
+    }
+
+    #[test]
+    fn stored_values_are_as_long_as_the_core_makes_them() {
+        for value in ["", "x", "some text", "0", "255", "-70000", "9223372036854775807"] {
+            for has_expiry in [false, true] {
+                let shape = stored(ValueShape::of(value.as_bytes()), has_expiry);
+                assert_eq!(shape.len(), encoded(value.as_bytes(), has_expiry), "{value:?} {has_expiry}");
+            }
+        }
+        assert_eq!(stored(ValueShape::Integer(7), false), ValueShape::Integer(7));
+        assert_eq!((spilled(false).len(), spilled(true).len()), (9, 14));
+    }
+}

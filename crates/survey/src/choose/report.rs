@@ -1,0 +1,204 @@
+//! What is said of a choice: the alternatives with their reasons, the settings it relies on.
+
+use keyfold_core::memory::{Limits, Model};
+use keyfold_core::placement::Placement;
+use keyfold_core::template::Template;
+
+use super::candidates::{Kind, Search, Way};
+use super::fill::LEAST_ENTRIES;
+use super::judge::{MOST_ENTRIES, Unfit};
+use super::weigh::{Footprint, Rule};
+use super::{Aims, Choice, Point, Verdict, saving};
+
+/// A way that was weighed and not chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alternative {
+    /// As a layout says it: `bucket = { span = 128 }`.
+    pub what: String,
+    /// What the family would take.
+    pub bytes: u64,
+    /// The server's microseconds for the read of an average key.
+    pub read_us: f64,
+    /// Why it was not chosen.
+    pub why_not: String,
+}
+
+/// A setting of the server that a choice relies on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name since Redis 7.0.
+    pub name: &'static str,
+    /// At least this.
+    pub needs: u64,
+    /// What it is on the server.
+    pub has: u64,
+    /// What the family takes where the setting stays as it is; none where it suffices.
+    pub bytes_without: Option<u64>,
+}
+
+impl Setting {
+    /// Whether the server has it.
+    pub fn is_met(&self) -> bool {
+        self.has >= self.needs
+    }
+}
+
+/// The choice to leave a family as it is, before anything else is known.
+pub(super) fn left(model: &Model, now: Footprint, read_us: f64) -> Choice {
+    let bytes = now.total_bytes(model);
+    let default = super::limits::LengthLimits {
+        value: keyfold_core::layout::DEFAULT_VALUE_LIMIT as u64,
+        field: keyfold_core::layout::DEFAULT_FIELD_LIMIT as u64,
+    };
+    Choice {
+        verdict: Verdict::Leave("nothing was weighed".to_owned()),
+        rule: default.rule(Placement::Plain),
+        fill: None,
+        curve: Vec::new(),
+        chosen: None,
+        alternatives: Vec::new(),
+        now,
+        after: now,
+        bytes_now: bytes,
+        bytes_after: bytes,
+        read_us_now: read_us,
+        read_us_after: read_us,
+        relies_on: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+pub(super) fn few(keys: u64) -> String {
+    format!("{keys} {} would not fill two buckets", if keys == 1 { "key" } else { "keys" })
+}
+
+pub(super) fn less_growth(growth: f64) -> String {
+    format!("Room for {growth} times the keys only: with more, buckets would have too few entries today")
+}
+
+/// Why nothing is done.
+pub(super) fn why_left(choice: &Choice, aims: &Aims, best: Option<&Way>, bests: &[(Kind, Option<Way>)]) -> String {
+    let Some(way) = best else {
+        let unfit = bests.iter().filter_map(|(_, way)| way.as_ref()?.fit.err()).next_back();
+        return unfit.map_or_else(|| "the sample shows too little of it".to_owned(), reason);
+    };
+    let after = way.weighed.footprint.total_bytes(&aims.model);
+    format!("{}, and shorter names no more", too_little(choice, aims, after))
+}
+
+fn too_little(choice: &Choice, aims: &Aims, after: u64) -> String {
+    let saved = saving(choice.bytes_now, after) * 100.0;
+    let each = choice.bytes_now as f64 / choice.now.keys.max(1.0);
+    if saved < 0.05 {
+        return format!("folding saves nothing of {each:.0} bytes a key");
+    }
+    let least = aims.min_saving * 100.0;
+    format!("folding saves {saved:.1} % of {each:.0} bytes a key, less than the {least:.0} % asked for")
+}
+
+/// Why a way can't be taken.
+fn reason(unfit: Unfit) -> String {
+    match unfit {
+        Unfit::NoBuckets => "no key has a place in a bucket: fields would be too long".to_owned(),
+        Unfit::Scant(share) => {
+            let percent = share * 100.0;
+            format!("{percent:.0} % of its buckets would have fewer than {LEAST_ENTRIES} entries")
+        }
+        Unfit::Overfull { entries, grown: false } => {
+            format!("some of its buckets would have {entries} entries, and over {MOST_ENTRIES} they are hashtables")
+        }
+        Unfit::Overfull { entries, grown: true } => {
+            format!("no room to grow: its fullest buckets would have {entries} entries, over {MOST_ENTRIES}")
+        }
+    }
+}
+
+pub(super) fn plain(choice: &Choice) -> Alternative {
+    let (bytes, read_us) = (choice.bytes_now, choice.read_us_now);
+    let why_not = more_bytes(choice, bytes);
+    Alternative { what: r#"placement = "plain""#.to_owned(), bytes, read_us, why_not }
+}
+
+pub(super) fn zipped(choice: &Choice, bytes: u64, read_us: f64) -> Alternative {
+    let why_not = match choice.verdict {
+        Verdict::Leave(_) => format!("saves {:.1} %", saving(choice.bytes_now, bytes) * 100.0),
+        _ => more_bytes(choice, bytes),
+    };
+    Alternative { what: r#"placement = "zipped""#.to_owned(), bytes, read_us, why_not }
+}
+
+/// A way of folding that was not taken.
+pub(super) fn other(choice: &Choice, aims: &Aims, template: &Template, way: &Way, point: Point) -> Alternative {
+    let Point { bytes, read_us, .. } = point;
+    let why_not = match way.fit {
+        Err(unfit) => reason(unfit),
+        Ok(()) if choice.verdict == Verdict::Fold => compare(choice, bytes, read_us),
+        Ok(()) => too_little(choice, aims, bytes),
+    };
+    Alternative { what: way.rule.placement.line(template), bytes, read_us, why_not }
+}
+
+/// A kind of placement that the sample says nothing of.
+pub(super) fn unseen(kind: &Kind, template: &Template) -> Option<Alternative> {
+    let what = kind.placement(template, MOST_ENTRIES)?.line(template);
+    let why_not = "not weighed: the sample has only parts of its buckets".to_owned();
+    Some(Alternative { what, bytes: 0, read_us: 0.0, why_not })
+}
+
+fn more_bytes(choice: &Choice, bytes: u64) -> String {
+    let more = bytes as f64 / choice.bytes_after.max(1) as f64;
+    if more >= 1.995 {
+        format!("{more:.1} times the bytes")
+    } else {
+        format!("{:.0} % more bytes", (more - 1.0) * 100.0)
+    }
+}
+
+fn compare(choice: &Choice, bytes: u64, read_us: f64) -> String {
+    let more = (bytes as f64 / choice.bytes_after.max(1) as f64 - 1.0) * 100.0;
+    let slower = (read_us / choice.read_us_after.max(0.001) - 1.0) * 100.0;
+    match (more, slower) {
+        (1.0.., 1.0..) => format!("{more:.0} % more bytes, and reads take {slower:.0} % longer"),
+        (1.0.., _) => format!("{more:.0} % more bytes"),
+        (_, 1.0..) => format!("{:.0} % fewer bytes, but reads take {slower:.0} % longer", (-more).max(0.0)),
+        _ => "no better".to_owned(),
+    }
+}
+
+/// The settings that the buckets of a way stay small by.
+pub(super) fn settings(aims: &Aims, search: &Search<'_, '_>, way: &Way) -> Vec<Setting> {
+    let Rule { placement, value_limit, field_limit } = &way.rule;
+    let entries = match placement {
+        Placement::Span(span) => span.span().max(way.weighed.fill.quantile(1.0)),
+        _ => MOST_ENTRIES,
+    };
+    let lengths = (*value_limit).max(*field_limit);
+    let needs = [
+        ("hash-max-listpack-entries", entries, aims.limits.hash_entries),
+        ("hash-max-listpack-value", lengths, aims.limits.hash_value_bytes),
+    ];
+    let as_set = aims.model.clone().with_limits(Limits { ..aims.limits });
+    let without = || search.scales.weigh(&as_set, &way.rule).footprint.total_bytes(&aims.model);
+    let setting = |(name, needs, has): (&'static str, u64, u64)| Setting {
+        name,
+        needs,
+        has,
+        bytes_without: (has < needs).then(without),
+    };
+    needs.map(setting).into()
+}
+
+pub(super) fn notes(way: &Way) -> Vec<String> {
+    let share =
+        |share: f64| if share < 0.0001 { "Less than 0.01 %".to_owned() } else { format!("{:.2} %", share * 100.0) };
+    let mut notes = Vec::new();
+    if way.weighed.spilled_share > 0.0 {
+        let limit = way.rule.value_limit;
+        notes.push(format!("{} of the values are over {limit} bytes, and spilled", share(way.weighed.spilled_share)));
+    }
+    if way.weighed.plain_share > 0.0 {
+        let limit = way.rule.field_limit;
+        notes.push(format!("{} of the keys stay plain: fields over {limit} bytes", share(way.weighed.plain_share)));
+    }
+    notes
+}

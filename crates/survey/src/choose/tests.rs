@@ -1,0 +1,208 @@
+//! The promise of a choice, held against the core's own placement of every key.
+
+use std::collections::HashMap;
+
+use keyfold_core::layout::{Layout, Located, PlaceKind};
+use keyfold_core::memory::{Limits, Model, Placed, Server, ValueShape};
+use keyfold_core::placement::Placement;
+use keyfold_core::template::Template;
+use keyfold_testkit::random::Random;
+
+use super::judge::MOST_ENTRIES;
+use super::*;
+use crate::population::{Blocks, SampledKey};
+use crate::sample::{Block, BlockSample};
+
+/// How keys of a kind are made: the i-th.
+type Generator = fn(u64, &mut Random) -> String;
+
+fn uuid(high: u64, low: u64) -> String {
+    let low = low >> 2 | 1 << 63;
+    let (a, b, c, d, e) = (high >> 32, high >> 16 & 0xffff, high & 0xffff, low >> 48, low & 0xffff_ffff_ffff);
+    format!("sess:{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+}
+
+/// A clock of 100 ns that starts anywhere, low bits first; the node and the sequence never change.
+fn uuid_v1(i: u64, random: &mut Random) -> String {
+    let time = 0x01ef_1234_5678_0000 + i * 7919 + random.below(1000);
+    let high = (time & 0xffff_ffff) << 32 | (time >> 32 & 0xffff) << 16 | 0x1000 | time >> 48;
+    uuid(high, 0x9abc_0242_ac11_0002 << 2)
+}
+
+fn uuid_v4(_: u64, random: &mut Random) -> String {
+    uuid(random.bits() & !0xf000 | 0x4000, random.bits())
+}
+
+/// Milliseconds, then chance.
+fn uuid_v7(i: u64, random: &mut Random) -> String {
+    uuid((1_726_000_000_000 + i * 3) << 16 | 0x7000 | random.below(1 << 12), random.bits())
+}
+
+/// Each kind of ids, with the template that analysis would find.
+const KINDS: [(&str, &str, Generator); 14] = [
+    ("dense", "user:{id:int}", |i, _| format!("user:{}", 1_000_000 + i)),
+    ("dense from 0, padded", "user:{id:int(9)}", |i, _| format!("user:{i:09}")),
+    ("one in 100", "user:{id:int}", |i, random| format!("user:{}", i * 100 + random.below(100))),
+    ("one in 2", "user:{id:int}", |i, random| format!("user:{}", i * 2 + random.below(2))),
+    ("one in 5", "user:{id:int}", |i, random| format!("user:{}", i * 5 + random.below(5))),
+    ("runs of 300", "user:{id:int}", |i, _| format!("user:{}", i / 300 * 10_007 + i % 300)),
+    ("runs of 20", "user:{id:int}", |i, _| format!("user:{}", i / 20 * 1000 + i % 20)),
+    ("skewed", "user:{id:int}", |i, random| format!("user:{}", i * i / 64 * 8 + random.below(8))),
+    ("timestamps", "e:{ms:int}", |i, random| format!("e:{}", 1_726_000_000_000 + i * 40 + random.below(40))),
+    ("uuid v1", "sess:{id:uuid}", uuid_v1),
+    ("uuid v4", "sess:{id:uuid}", uuid_v4),
+    ("uuid v7", "sess:{id:uuid}", uuid_v7),
+    ("hex", "h:{id:hex}", |_, random| format!("h:{:016x}", random.bits())),
+    ("text", "w:{word}", |i, random| format!("w:{:x}-{i}", random.below(1 << 20))),
+];
+
+struct Family {
+    template: Template,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Family {
+    fn new(template: &str, keys: impl Iterator<Item = String>) -> Self {
+        let mut keys: Vec<_> = keys.map(String::into_bytes).collect();
+        keys.sort();
+        keys.dedup();
+        Self { template: Template::parse(template).unwrap(), keys }
+    }
+
+    fn generated(template: &str, keys: u64, generator: Generator) -> Self {
+        let mut random = Random::new(keys);
+        Self::new(template, (0..keys).map(|i| generator(i, &mut random)))
+    }
+
+    fn value(key: &[u8]) -> Vec<u8> {
+        let sum = key.iter().fold(1_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(*byte));
+        (sum % (1 << 31)).to_string().into_bytes()
+    }
+
+    fn choose(&self, max_bytes: usize, aims: &Aims) -> Choice {
+        let ids = self.template.placeholders()[0].kind.is_int();
+        let mut sample = BlockSample::new(max_bytes);
+        for key in &self.keys {
+            let id = || -> Option<u64> {
+                std::str::from_utf8(&key[key.iter().position(u8::is_ascii_digit)?..]).ok()?.parse().ok()
+            };
+            let block = if ids { Block::of_id(id().unwrap()) } else { Block::of_bytes(key) };
+            sample.offer(block, key, ValueShape::of(&Self::value(key)), false);
+        }
+        let (kept, within) = (sample.kept_blocks(), sample.kept_within());
+        let blocks = if ids { Blocks::Ids(0) } else { Blocks::Keys };
+        let sample: Vec<SampledKey> = sample.into_keys();
+        choose(
+            &Population {
+                template: &self.template,
+                keys: self.keys.len() as u64,
+                sample: &sample,
+                blocks,
+                kept,
+                within,
+            },
+            aims,
+        )
+    }
+
+    /// The layout of a choice.
+    fn layout(&self, choice: &Choice) -> Layout {
+        let Rule { placement, value_limit, field_limit } = &choice.rule;
+        let line = placement.line(&self.template);
+        let keys = self.template.source();
+        let text = format!(
+            "[[namespace]]\nkeys = {keys:?}\n{line}\nvalue_limit = {value_limit}\nfield_limit = {field_limit}\n"
+        );
+        Layout::parse_file(&text).unwrap()
+    }
+
+    /// The true fill of its buckets.
+    fn fill(&self, layout: &Layout) -> Fill {
+        let mut buckets: HashMap<Vec<u8>, u64> = HashMap::new();
+        for key in &self.keys {
+            if let Located::Placed(place) = layout.locate(key)
+                && place.kind == PlaceKind::Bucket
+            {
+                *buckets.entry(place.physical.into_vec()).or_default() += 1;
+            }
+        }
+        Fill::new(buckets.into_values().collect())
+    }
+}
+
+fn aims() -> Aims {
+    let server = Server::redis(7, 0);
+    Aims::new(Model::for_server(server), server, Limits::default())
+}
+
+/// Everything is in the sample.
+const ALL: usize = 1 << 30;
+/// A few thousand keys are.
+const PART: usize = 1 << 20;
+
+fn keeps_its_promise(name: &str, family: &Family, choice: &Choice, bytes_within: f64) {
+    let layout = family.layout(choice);
+    if choice.verdict == Verdict::Fold {
+        let fill = family.fill(&layout);
+        let scant = fill.below(LEAST_ENTRIES);
+        // The bucket of the highest ids is still being filled.
+        let spans = matches!(choice.rule.placement, Placement::Span(_));
+        let within = fill.share_within(MOST_ENTRIES) >= 0.99 || (spans && scant <= 1);
+        assert!(within, "{name}: {scant} of {} are scant; {:?}", fill.buckets(), choice.rule);
+        assert_eq!(fill.above(MOST_ENTRIES / 4 * 5 / 4), 0, "{name}: no room to grow");
+    }
+    let model = aims().model;
+    let mut placed = Placed::new(&model, &layout);
+    family.keys.iter().for_each(|key| placed.add(key, &Family::value(key), None));
+    let (true_bytes, promised) = (placed.total_bytes() as f64, choice.bytes_after as f64);
+    let off = promised / true_bytes - 1.0;
+    assert!(off.abs() < bytes_within, "{name}: promised {promised}, takes {true_bytes}, {off}; {:?}", choice.rule);
+}
+
+#[test]
+fn all_ids_seen_buckets_are_filled_as_promised() {
+    for (name, template, generator) in KINDS {
+        for keys in [1000, 50_000] {
+            let family = Family::generated(template, keys, generator);
+            let choice = family.choose(ALL, &aims());
+            keeps_its_promise(&format!("{name}, {keys}"), &family, &choice, 0.001);
+            assert_eq!(choice.verdict, Verdict::Fold, "{name}, {keys}");
+        }
+    }
+}
+
+#[test]
+fn some_ids_seen_buckets_are_filled_as_promised() {
+    for (name, template, generator) in KINDS {
+        let family = Family::generated(template, 200_000, generator);
+        let choice = family.choose(PART, &aims());
+        keeps_its_promise(name, &family, &choice, 0.03);
+        assert_eq!(choice.verdict, Verdict::Fold, "{name}");
+    }
+}
+
+#[test]
+fn strides_equal_to_the_count_fill_buckets_too() {
+    for stride in [126, 128, 500, 512, 1000] {
+        let strided = |stride| Family::new("a:{id:int}", (0..60_000_u64).map(move |i| format!("a:{}", i * stride)));
+        let choice = strided(stride).choose(ALL, &aims());
+        keeps_its_promise(&format!("stride {stride}"), &strided(stride), &choice, 0.001);
+        // And with a stride of the very count that was chosen.
+        let Placement::Count(count) = choice.rule.placement else { panic!("{choice:?}") };
+        let family = strided(count.count());
+        let choice = family.choose(ALL, &aims());
+        keeps_its_promise(&format!("stride {}", count.count()), &family, &choice, 0.001);
+    }
+}
+
+#[test]
+fn dense_ids_share_a_span_that_fills_a_size_class() {
+    let family = Family::generated(KINDS[0].1, 100_000, KINDS[0].2);
+    let choice = family.choose(ALL, &aims());
+    // 7 bytes and 8 for each entry: 127 of them fit into 1,024.
+    assert_eq!(choice.rule.placement.line(&family.template), "bucket = { span = 127 }", "{:#?}", choice.alternatives);
+    let at_128 = choice.alternatives.iter().find(|other| other.what.contains("span = 128")).unwrap();
+    assert!(at_128.bytes as f64 > 1.15 * choice.bytes_after as f64, "{at_128:?}");
+    assert!(choice.curve.len() > 8 && choice.curve.contains(&choice.chosen.unwrap()));
+    assert!(choice.relies_on.iter().all(Setting::is_met));
+}

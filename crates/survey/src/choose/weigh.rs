@@ -1,0 +1,277 @@
+//! One way of placing a family, weighed: the sampled keys placed by the core's own rule, and the buckets that
+//! come of it costed byte for byte.
+//!
+//! A sample shows buckets in one of two ways. Where its blocks hold the buckets whole, their fill is the true one
+//! and the sample is only of fewer of them. Where it doesn't, for *count*, whose buckets are spread over all keys,
+//! there are fewer buckets in proportion, and bucket `b` of the family is bucket `b mod fewer` of the sample: runs of
+//! ids stay even in it, and chance stays chance.
+
+use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
+use keyfold_core::placement::name::{self, Mark, Name};
+use keyfold_core::placement::{Field, Placement};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::fill::Fill;
+use super::members::{Member, spilled};
+use super::read_time::{FieldKind, ReadTimes};
+use crate::population::{Blocks, Population};
+use crate::sample::BLOCK_IDS;
+
+/// The id that stands in physical names; one of two digits is as good as any.
+const NAMESPACE: u32 = 10;
+/// `~10!`, eleven digits of a nonce, and `:`, before the key of a spilled value.
+const SPILL_NAME_BYTES: u64 = 4 + 11 + 1;
+
+/// A key's share of the table that finds it: 8 to 16 bytes in a dict, 9 to 18 in Valkey's hashtable.
+const TABLE_SHARE_BYTES: f64 = 12.0;
+
+/// Physical keys and what they take, without their share of the server's table of keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Footprint {
+    /// Keys in the server's table.
+    pub keys: f64,
+    /// How many of them are in its table of expiries.
+    pub expiring: f64,
+    /// All that they take besides.
+    pub content_bytes: f64,
+}
+
+impl Footprint {
+    /// With the tables, as if there were no other keys on the server.
+    pub fn total_bytes(&self, model: &Model) -> u64 {
+        let mut keyspace = Keyspace::new(model);
+        self.add_to(&mut keyspace);
+        keyspace.total_bytes()
+    }
+
+    /// Counts the keys among others.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts and sizes below 2^53")]
+    pub fn add_to(&self, keyspace: &mut Keyspace<'_>) {
+        keyspace.add_all(self.keys.round() as u64, self.expiring.round() as u64, self.content_bytes.round() as u64);
+    }
+
+    /// Bytes to compare ways by: with a share of the table of keys that has no steps in it.
+    pub(super) fn smooth_bytes(&self) -> f64 {
+        self.content_bytes + TABLE_SHARE_BYTES * (self.keys + self.expiring)
+    }
+
+    fn add(&mut self, bytes: u64, has_expiry: bool) {
+        self.keys += 1.0;
+        self.expiring += f64::from(u8::from(has_expiry));
+        self.content_bytes += bytes as f64;
+    }
+
+    pub(super) fn scaled(self, by: f64) -> Self {
+        let Self { keys, expiring, content_bytes } = self;
+        Self { keys: keys * by, expiring: expiring * by, content_bytes: content_bytes * by }
+    }
+}
+
+/// A way of placing keys: what a namespace of a layout says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The rule that gives keys their places.
+    pub placement: Placement,
+    /// Stored bytes over which a value is spilled.
+    pub value_limit: u64,
+    /// Field bytes over which a key stays plain.
+    pub field_limit: u64,
+}
+
+/// What came of it, for the whole family.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Weighed {
+    pub(super) footprint: Footprint,
+    pub(super) fill: Fill,
+    /// Of an average key.
+    pub(super) read_us: f64,
+    /// The share of keys whose value is spilled, and of those that stay plain for their field's length.
+    pub(super) spilled_share: f64,
+    pub(super) plain_share: f64,
+}
+
+/// The family and the server that ways are weighed for.
+pub(super) struct Scales<'a, 'p> {
+    pub(super) population: &'a Population<'p>,
+    pub(super) members: &'a [Member<'p>],
+    pub(super) times: &'a ReadTimes,
+}
+
+/// One bucket while it fills.
+#[derive(Default)]
+struct Bucket {
+    cost: BucketCost,
+    name_bytes: u64,
+    value_bytes: u64,
+    int_fields: bool,
+}
+
+/// A key's place in the sample.
+struct Placed {
+    bucket: u64,
+    member: u32,
+    name_bytes: u32,
+    field: ValueShape,
+}
+
+impl Scales<'_, '_> {
+    /// Whether the sample shows the fill of the buckets that a placement makes.
+    pub(super) fn shows(&self, placement: &Placement) -> bool {
+        let whole = self.population.kept >= 1.0;
+        match placement {
+            Placement::Span(span) => whole || self.population.blocks == Blocks::Ids(span.part()),
+            Placement::By(by) => {
+                whole || [Blocks::Parts(by.part()), Blocks::Ids(by.part())].contains(&self.population.blocks)
+            }
+            Placement::Plain | Placement::Zipped | Placement::Count(_) => true,
+        }
+    }
+
+    /// What the keys take as they are.
+    pub(super) fn weigh_plain(&self, model: &Model) -> (Footprint, f64) {
+        let mut footprint = Footprint::default();
+        let mut us = 0.0;
+        for member in self.members {
+            let Member { key, value, has_expiry, .. } = member;
+            footprint.add(model.string_bytes(key.len() as u64, *value, *has_expiry), *has_expiry);
+            us += self.times.plain_us(value.len() as f64);
+        }
+        let count = self.members.len().max(1) as f64;
+        (footprint.scaled(self.population.keys as f64 / count), us / count)
+    }
+
+    /// What they take under short names of their own.
+    pub(super) fn weigh_zipped(&self, model: &Model) -> (Footprint, f64) {
+        let mut footprint = Footprint::default();
+        for member in self.members {
+            let mut name = Name::new();
+            Placement::Zipped.locate(NAMESPACE, &member.parts, &mut name, &mut Field::new());
+            let bytes = model.string_bytes(name.len() as u64, member.value, member.has_expiry);
+            footprint.add(bytes, member.has_expiry);
+        }
+        let weight = self.population.keys as f64 / self.members.len().max(1) as f64;
+        (footprint.scaled(weight), self.weigh_plain(model).1)
+    }
+
+    /// What they take in buckets.
+    pub(super) fn weigh(&self, model: &Model, rule: &Rule) -> Weighed {
+        let mut sum = Sum::default();
+        let mut places = Vec::with_capacity(self.members.len());
+        let fewer = self.fewer_buckets(&rule.placement);
+        for (member, index) in self.members.iter().zip(0_u32..) {
+            let (mut name, mut field) = (Name::new(), Field::new());
+            let bucketed = rule.placement.locate(NAMESPACE, &member.parts, &mut name, &mut field);
+            if self.is_cut(&rule.placement, member) {
+                continue;
+            }
+            if !bucketed || field.len() as u64 > rule.field_limit {
+                sum.plain(model, member, self.times);
+                continue;
+            }
+            let name_bytes = u32::try_from(name.len()).unwrap_or(u32::MAX);
+            let bucket = fewer.map_or_else(|| xxh3_64(&name), |fewer| folded_number(&name, fewer));
+            places.push(Placed { bucket, member: index, name_bytes, field: ValueShape::of(&field) });
+        }
+        places.sort_unstable_by_key(|place| (place.bucket, place.member));
+        let repeat = if fewer.is_some() { 1.0 } else { 1.0 / self.population.within };
+        for bucket in places.chunk_by(|one, other| one.bucket == other.bucket) {
+            self.fill_bucket(model, rule, bucket, repeat, &mut sum);
+        }
+        sum.weighed(self.population.keys as f64)
+    }
+
+    /// Counts one bucket; each of its keys stands for `repeat` in it.
+    fn fill_bucket(&self, model: &Model, rule: &Rule, places: &[Placed], repeat: f64, sum: &mut Sum) {
+        let mut bucket = Bucket::default();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of entries")]
+        let entries = (places.len() as f64 * repeat).round() as usize;
+        for place in places.iter().cycle().take(entries.max(1)) {
+            let member = &self.members[place.member as usize];
+            let spills = member.stored.len() > rule.value_limit;
+            let stored = if spills { spilled(member.has_expiry) } else { member.stored };
+            if spills {
+                let name_bytes = SPILL_NAME_BYTES + member.key.len() as u64;
+                sum.footprint.add(model.string_bytes(name_bytes, member.value, false), false);
+                sum.us += self.times.plain_us(member.value.len() as f64);
+                sum.spilled += 1.0;
+            }
+            bucket.cost.add(model, place.field, stored);
+            bucket.name_bytes = u64::from(place.name_bytes);
+            bucket.value_bytes += stored.len();
+            bucket.int_fields = matches!(place.field, ValueShape::Integer(_));
+        }
+        let fields = bucket.cost.fields();
+        sum.footprint.add(model.hash_bytes(bucket.name_bytes, &bucket.cost, false), false);
+        sum.fills.push(fields);
+        sum.keys += fields as f64;
+        sum.us += fields as f64 * self.bucket_us(&bucket);
+    }
+
+    fn bucket_us(&self, bucket: &Bucket) -> f64 {
+        let fields = bucket.cost.fields() as f64;
+        let value_bytes = bucket.value_bytes as f64 / fields;
+        // A hashtable finds a field in about the time that the main table finds a key.
+        if bucket.cost.is_table() {
+            return self.times.plain_us(value_bytes);
+        }
+        let kind = if bucket.int_fields { FieldKind::Int } else { FieldKind::Bytes };
+        self.times.bucket_us(kind, fields, value_bytes)
+    }
+
+    /// How many buckets of a *count* the sample stands for; none where it has all keys, or buckets are whole.
+    fn fewer_buckets(&self, placement: &Placement) -> Option<u64> {
+        let Placement::Count(count) = placement else { return None };
+        let share = self.members.len() as f64 / self.population.keys.max(1) as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the count")]
+        let fewer = (count.count() as f64 * share).round() as u64;
+        (share < 1.0).then_some(fewer.clamp(1, count.count()))
+    }
+
+    /// Whether the key's bucket goes over the edge of a block, so that only a part of it may be in the sample.
+    fn is_cut(&self, placement: &Placement, member: &Member<'_>) -> bool {
+        let Placement::Span(span) = placement else { return false };
+        let Some(keyfold_core::template::Part::Int(id)) = member.parts.get(span.part()) else { return false };
+        let first = id / span.span() * span.span();
+        let last = first.saturating_add(span.span() - 1);
+        self.population.kept < 1.0 && first / BLOCK_IDS != last / BLOCK_IDS
+    }
+}
+
+/// What is counted up.
+#[derive(Default)]
+struct Sum {
+    footprint: Footprint,
+    fills: Vec<u64>,
+    keys: f64,
+    us: f64,
+    spilled: f64,
+    plain: f64,
+}
+
+impl Sum {
+    fn plain(&mut self, model: &Model, member: &Member<'_>, times: &ReadTimes) {
+        let bytes = model.string_bytes(member.key.len() as u64, member.value, member.has_expiry);
+        self.footprint.add(bytes, member.has_expiry);
+        self.us += times.plain_us(member.value.len() as f64);
+        self.keys += 1.0;
+        self.plain += 1.0;
+    }
+
+    fn weighed(self, keys: f64) -> Weighed {
+        let counted = self.keys.max(1.0);
+        Weighed {
+            footprint: self.footprint.scaled(keys / counted),
+            fill: Fill::new(self.fills),
+            read_us: self.us / counted,
+            spilled_share: self.spilled / counted,
+            plain_share: self.plain / counted,
+        }
+    }
+}
+
+/// The bucket's number among fewer buckets; those of whole parts are others than those of divided ones.
+fn folded_number(bucket: &[u8], fewer: u64) -> u64 {
+    let Some((_, mark, digits)) = name::decode_head(bucket) else { return xxh3_64(bucket) };
+    let number = name::decode_base62(digits).unwrap_or_else(|| xxh3_64(digits));
+    number % fewer * 2 + u64::from(mark == Mark::WholeBucket)
+}

@@ -1,0 +1,171 @@
+//! From the choices for single families to one layout: what goes together, what the server has already, and the
+//! file that says why.
+//!
+//! Families are taken in, those that save the most first, as long as the core's own check of layouts accepts them.
+//! A family that is left as it is needs a namespace only where another one would have its keys: then it is `plain`.
+
+#[cfg(test)]
+mod tests;
+mod text;
+
+use keyfold_core::layout::{Layout, LayoutFile, Problem};
+use keyfold_core::memory::{Keyspace, Model};
+use keyfold_core::template::{Automaton, Relation, Template};
+
+use crate::choose::{Choice, LEAST_KEYS, Verdict};
+
+pub use text::Heading;
+
+/// Families of few keys that take less are not spoken of one by one.
+const MINOR_BYTES: u64 = 1 << 20;
+
+/// A family with what is to be done with it.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// The shape of its keys.
+    pub template: Template,
+    /// How many there are.
+    pub keys: u64,
+    /// What to do with it.
+    pub choice: Choice,
+}
+
+/// What becomes of a family in the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It has a namespace that folds or zips it.
+    Namespace,
+    /// It is left as it is, and a namespace keeps a wider one from having its keys.
+    KeptPlain,
+    /// It is left as it is.
+    Left,
+    /// It is too small for a namespace, and its keys go with those of this wider template.
+    GoesWith(String),
+    /// It would be folded, but can't be beside others; this is why.
+    Dropped(String),
+}
+
+/// A layout, and how it came about.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The families, those that save the most first.
+    pub families: Vec<(Family, Part)>,
+    /// The layout that the server has already.
+    pub stored: Option<Layout>,
+}
+
+impl Plan {
+    /// Puts families together, beside what the server has.
+    pub fn new(mut families: Vec<Family>, stored: Option<Layout>) -> Self {
+        families.sort_by_key(|family| std::cmp::Reverse(saved_at_most(&family.choice)));
+        let mut plan = Self { families: Vec::new(), stored };
+        for family in families {
+            let part = plan.part(&family);
+            plan.families.push((family, part));
+        }
+        plan.keep_plain();
+        plan
+    }
+
+    fn part(&self, family: &Family) -> Part {
+        if matches!(family.choice.verdict, Verdict::Leave(_)) {
+            return Part::Left;
+        }
+        let around = self.stored.iter().flat_map(Layout::namespaces).find(|namespace| {
+            matches!(relation(&namespace.template, &family.template), Relation::Same | Relation::Around)
+        });
+        if let Some(namespace) = around {
+            let keys = &namespace.template;
+            return Part::Dropped(format!("the server's layout has these keys already, as `{keys}`"));
+        }
+        match self.check(Some(family)) {
+            Ok(()) => Part::Namespace,
+            Err(problem) => Part::Dropped(problem),
+        }
+    }
+
+    /// Whether the plan's namespaces, and one more family, make a layout that the server would take.
+    fn check(&self, more: Option<&Family>) -> Result<(), String> {
+        let mut text = text::namespaces(self);
+        if let Some(family) = more {
+            text::namespace(&mut text, family);
+        }
+        let file = LayoutFile::parse(&text).map_err(|error| explain(error.problem))?;
+        Layout::merge(self.stored.as_ref(), &file).map_err(|conflict| conflict.to_string())?;
+        Ok(())
+    }
+
+    /// Gives `plain` namespaces to families whose keys another one would have, unless they are too small to matter.
+    fn keep_plain(&mut self) {
+        for index in 0..self.families.len() {
+            let (family, part) = &self.families[index];
+            let covers = |other: &&(Family, Part)| {
+                other.1 == Part::Namespace && matches!(relation(&other.0.template, &family.template), Relation::Around)
+            };
+            let Some((wider, _)) = self.families.iter().find(covers).filter(|_| *part == Part::Left) else { continue };
+            if family.keys < LEAST_KEYS {
+                self.families[index].1 = Part::GoesWith(wider.template.to_string());
+                continue;
+            }
+            self.families[index].1 = Part::KeptPlain;
+            if self.check(None).is_err() {
+                self.families[index].1 = Part::Left;
+            }
+        }
+    }
+
+    /// The families that are worth a word, and how many others there are, with their keys: few ones, which take
+    /// little.
+    pub fn notable(&self) -> (impl Iterator<Item = &(Family, Part)>, u64, u64) {
+        let is_minor = |(family, part): &&(Family, Part)| {
+            let left = matches!(part, Part::Left | Part::GoesWith(_));
+            left && family.keys < LEAST_KEYS && family.choice.bytes_now < MINOR_BYTES
+        };
+        let minor = || self.families.iter().filter(is_minor);
+        let (families, keys) = (minor().count() as u64, minor().map(|(family, _)| family.keys).sum());
+        (self.families.iter().filter(move |one| !is_minor(one)), families, keys)
+    }
+
+    /// The file, with what it says of itself.
+    pub fn to_toml(&self, heading: &Heading) -> String {
+        text::file(self, heading)
+    }
+
+    /// The layout that a server has once it took the file.
+    pub fn layout(&self) -> Result<Layout, String> {
+        let file = LayoutFile::parse(&text::namespaces(self)).map_err(|error| error.problem.to_string())?;
+        Layout::merge(self.stored.as_ref(), &file).map(|merged| merged.layout).map_err(|conflict| conflict.to_string())
+    }
+
+    /// What all families take now, and with this plan.
+    pub fn total_bytes(&self, model: &Model) -> (u64, u64) {
+        let (mut now, mut after) = (Keyspace::new(model), Keyspace::new(model));
+        for (family, part) in &self.families {
+            family.choice.now.add_to(&mut now);
+            let footprint = if *part == Part::Namespace { &family.choice.after } else { &family.choice.now };
+            footprint.add_to(&mut after);
+        }
+        (now.total_bytes(), after.total_bytes())
+    }
+}
+
+/// What is wrong with a family's namespace beside the others, without the line of a file that nobody has seen.
+fn explain(problem: Problem) -> String {
+    match problem {
+        Problem::Crossing { other, example, .. } => {
+            let example = example.escape_ascii();
+            format!("a key such as `{example}` is one of `{other}` too, and neither template is the more specific")
+        }
+        Problem::SameKeys { other, .. } => format!("`{other}` has the same keys"),
+        problem => problem.to_string(),
+    }
+}
+
+fn saved_at_most(choice: &Choice) -> u64 {
+    choice.bytes_now.saturating_sub(choice.bytes_after)
+}
+
+/// What the first's keys are to the second's: `Around` where it has all of them and more.
+fn relation(one: &Template, other: &Template) -> Relation {
+    Automaton::of(one).relation(&Automaton::of(other))
+}

@@ -1,0 +1,221 @@
+//! The layout file of a plan, with a reason for everything.
+
+use std::fmt::Write as _;
+
+use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Namespace};
+use keyfold_core::placement::Placement;
+
+use super::{Family, Part, Plan};
+use crate::choose::{Alternative, Choice, Setting, Verdict};
+
+/// What the file says of where it came from, a line each, and what the server needs.
+#[derive(Clone, Debug, Default)]
+pub struct Heading {
+    /// Lines at the top.
+    pub lines: Vec<String>,
+}
+
+/// Comments are wrapped before this column.
+const WIDTH: usize = 110;
+
+/// The namespaces alone.
+pub(super) fn namespaces(plan: &Plan) -> String {
+    let mut text = String::new();
+    for stored in plan.stored.iter().flat_map(keyfold_core::layout::Layout::namespaces) {
+        stored_namespace(&mut text, stored);
+    }
+    for (family, part) in &plan.families {
+        match part {
+            Part::Namespace => namespace(&mut text, family),
+            Part::KeptPlain => plain_namespace(&mut text, family),
+            Part::Left | Part::GoesWith(_) | Part::Dropped(_) => {}
+        }
+    }
+    text
+}
+
+/// The whole file.
+pub(super) fn file(plan: &Plan, heading: &Heading) -> String {
+    let mut text = String::new();
+    heading.lines.iter().for_each(|line| comment(&mut text, line));
+    settings(&mut text, plan);
+    if let Some(stored) = &plan.stored
+        && !stored.is_empty()
+    {
+        text.push('\n');
+        comment(&mut text, "What the server's layout says already, as it is: its keys stay where they are.");
+        stored.namespaces().iter().for_each(|namespace| stored_namespace(&mut text, namespace));
+    }
+    for (family, part) in plan.families.iter().filter(|(_, part)| *part == Part::Namespace) {
+        text.push('\n');
+        describe(&mut text, family, part);
+        namespace(&mut text, family);
+    }
+    let (notable, minor, minor_keys) = plan.notable();
+    for (family, part) in notable.filter(|(_, part)| *part != Part::Namespace) {
+        text.push('\n');
+        describe(&mut text, family, part);
+        if *part == Part::KeptPlain {
+            plain_namespace(&mut text, family);
+        }
+    }
+    if minor > 0 {
+        let (keys, templates) = (count(minor_keys, "key"), count(minor, "other template"));
+        text.push('\n');
+        comment(&mut text, &format!("{keys} of {templates}, too few each for a namespace."));
+    }
+    text
+}
+
+/// One namespace that folds or zips a family.
+pub(super) fn namespace(text: &mut String, family: &Family) {
+    let rule = &family.choice.rule;
+    begin(text, family.template.source());
+    let _ = writeln!(text, "{}", rule.placement.line(&family.template));
+    if rule.placement != Placement::Zipped {
+        limit(text, "value_limit", rule.value_limit, DEFAULT_VALUE_LIMIT);
+        limit(text, "field_limit", rule.field_limit, DEFAULT_FIELD_LIMIT);
+    }
+}
+
+fn limit(text: &mut String, name: &str, limit: u64, default: usize) {
+    if limit != default as u64 {
+        let _ = writeln!(text, "{name} = {limit}");
+    }
+}
+
+fn plain_namespace(text: &mut String, family: &Family) {
+    begin(text, family.template.source());
+    let _ = writeln!(text, "placement = \"plain\"");
+}
+
+fn begin(text: &mut String, keys: &str) {
+    let _ = writeln!(text, "[[namespace]]\nkeys = {}", toml::Value::from(keys));
+}
+
+fn stored_namespace(text: &mut String, namespace: &Namespace) {
+    begin(text, namespace.template.source());
+    let _ = writeln!(text, "id = {}\n{}", namespace.id, namespace.placement.line(&namespace.template));
+    limit(text, "value_limit", namespace.value_limit as u64, DEFAULT_VALUE_LIMIT);
+    limit(text, "field_limit", namespace.field_limit as u64, DEFAULT_FIELD_LIMIT);
+    if let Some(codec) = &namespace.codec {
+        let _ = writeln!(text, "codec = {}", toml::Value::from(codec.as_str()));
+    }
+}
+
+/// The settings that the server needs for all of it.
+fn settings(text: &mut String, plan: &Plan) {
+    let folded = plan.families.iter().filter(|(_, part)| *part == Part::Namespace);
+    let mut most: Vec<(&Family, &Setting)> = Vec::new();
+    for (family, setting) in folded.flat_map(|(family, _)| family.choice.relies_on.iter().map(move |one| (family, one)))
+    {
+        match most.iter_mut().find(|(_, other)| other.name == setting.name) {
+            Some(other) if other.1.needs < setting.needs => *other = (family, setting),
+            Some(_) => {}
+            None => most.push((family, setting)),
+        }
+    }
+    for (family, setting) in most {
+        let Setting { name, needs, has, .. } = setting;
+        if setting.is_met() {
+            comment(text, &format!("It relies on the server's {name}: {needs} at the least, and it is {has}."));
+        } else {
+            comment(
+                text,
+                &format!(
+                    "Before it is used, on the server: CONFIG SET {name} {needs} (it is {has}; `{}` needs the most), \
+                     and the same in its configuration file, or it is gone after a restart.",
+                    family.template
+                ),
+            );
+        }
+    }
+}
+
+/// What a family is, and why this becomes of it.
+fn describe(text: &mut String, family: &Family, part: &Part) {
+    let Family { template, keys, choice } = family;
+    comment(text, &format!("{template}: {}, {} now.", count(*keys, "key"), each(choice.bytes_now, *keys)));
+    match (part, &choice.verdict) {
+        (Part::Dropped(why), _) => {
+            comment(text, &format!("Not folded, though it would save {}: {why}.", percent(choice)));
+        }
+        (Part::GoesWith(wider), _) => comment(text, &format!("Too few for a namespace: they go with `{wider}`.")),
+        (_, Verdict::Leave(why)) => comment(text, &format!("Left as it is: {why}.")),
+        (_, Verdict::Fold | Verdict::Zip) => {
+            let reads = format!("{:.2} µs a read instead of {:.2}", choice.read_us_after, choice.read_us_now);
+            let after = each(choice.bytes_after, *keys);
+            comment(text, &format!("{after} afterwards, {} less; {reads}.", percent(choice)));
+        }
+    }
+    if let Some(fill) = &choice.fill {
+        let (low, high) = (fill.quantile(0.01), fill.quantile(0.99));
+        comment(text, &format!("{:.0} entries to a bucket; in 98 % of buckets {low} to {high}.", fill.mean()));
+    }
+    choice.notes.iter().for_each(|note| comment(text, &format!("{note}.")));
+    choice.relies_on.iter().filter_map(|setting| without(setting, *keys)).for_each(|line| comment(text, &line));
+    alternatives(text, choice, *keys);
+}
+
+/// What happens where a setting is not as it should be.
+fn without(setting: &Setting, keys: u64) -> Option<String> {
+    let bytes = each(setting.bytes_without?, keys);
+    let Setting { name, needs, has, .. } = setting;
+    Some(format!("With {name} at {has} instead of {needs} it would be {bytes}: such buckets become hashtables."))
+}
+
+fn alternatives(text: &mut String, choice: &Choice, keys: u64) {
+    if choice.alternatives.is_empty() {
+        return;
+    }
+    comment(text, "Weighed and not taken:");
+    for Alternative { what, bytes, read_us, why_not } in &choice.alternatives {
+        if *bytes == 0 {
+            let _ = writeln!(text, "#   {what:<30} {why_not}");
+        } else {
+            let bytes = *bytes as f64 / keys.max(1) as f64;
+            let _ = writeln!(text, "#   {what:<30} {bytes:>7.1} bytes, {read_us:>5.2} µs: {why_not}");
+        }
+    }
+}
+
+fn percent(choice: &Choice) -> String {
+    format!("{:.0} %", choice.saving() * 100.0)
+}
+
+/// `17.2 bytes a key`.
+fn each(bytes: u64, keys: u64) -> String {
+    format!("{:.1} bytes a key", bytes as f64 / keys.max(1) as f64)
+}
+
+/// `58,220 keys`.
+fn count(number: u64, noun: &str) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    format!("{shown} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A comment of one or more lines. What is not printable, keys' literals among it, is escaped.
+fn comment(text: &mut String, line: &str) {
+    let mut width = 0;
+    text.push('#');
+    for word in line.split(' ') {
+        let word: String =
+            word.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect();
+        let len = word.chars().count();
+        if width > 0 && width + len > WIDTH {
+            text.push_str("\n#");
+            width = 0;
+        }
+        text.push(' ');
+        text.push_str(&word);
+        width += len + 1;
+    }
+    text.push('\n');
+}

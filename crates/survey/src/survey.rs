@@ -1,0 +1,261 @@
+//! The whole of a survey: keys go in, families with what they take come out.
+
+use std::collections::BTreeMap;
+
+use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
+use keyfold_core::template::{Parts, Template};
+
+use crate::family::{Families, Family, Split};
+use crate::observation::{Content, Kind, Observation};
+use crate::population::{Blocks, Population, SampledKey};
+use crate::summary::{SAMPLE_BYTES, Summary};
+
+/// All samples together may take this.
+const SAMPLES_BYTES: usize = 48 << 20;
+/// No sample is made smaller than this.
+const LEAST_SAMPLE_BYTES: usize = 16 << 10;
+/// Samples are measured after so many keys.
+const MEASURE_EVERY: u64 = 1 << 16;
+/// 95% of a normal distribution are within so many standard deviations.
+const CONFIDENCE_95: f64 = 1.96;
+/// An element of which nothing is known but that it is there.
+const UNKNOWN_ELEMENT: ValueShape = ValueShape::Bytes(16);
+
+/// A survey under way.
+#[derive(Debug)]
+pub struct Survey {
+    model: Model,
+    families: Families<Summary>,
+    seen: u64,
+    sample_bytes: usize,
+    databases: BTreeMap<u32, Database>,
+}
+
+/// What was seen of one database.
+#[derive(Clone, Copy, Debug, Default)]
+struct Database {
+    keys: u64,
+    expiring: u64,
+    bytes: u64,
+}
+
+/// What a survey found.
+#[derive(Debug)]
+pub struct Findings {
+    /// The families, the one that takes most first.
+    pub families: Vec<FamilyFindings>,
+    /// How many keys were seen.
+    pub seen: u64,
+    /// How many there are.
+    pub keys: u64,
+    /// What all of them take by the memory model, the tables of keys included.
+    pub model_bytes: u64,
+}
+
+/// A number, and how far it may be from the true one, with 95% confidence; exact where that is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// The number.
+    pub value: f64,
+    /// The true one is at most so far away, 95 times in 100.
+    pub within: f64,
+}
+
+/// What was found of one family.
+#[derive(Debug)]
+pub struct FamilyFindings {
+    /// Its shape; none for a key that is like no other.
+    pub template: Option<Template>,
+    /// The template's text, or the key itself, escaped.
+    pub name: String,
+    /// How many keys it has.
+    pub keys: Estimate,
+    /// What they take by the memory model, with their share of the tables of keys.
+    pub bytes: Estimate,
+    /// What was counted.
+    pub summary: Summary,
+    /// The sampled strings, each once.
+    pub sample: Vec<SampledKey>,
+    /// What was sampled as a whole.
+    pub blocks: Blocks,
+    /// The share of blocks in the sample.
+    pub kept: f64,
+    /// The share of keys of a block in the sample.
+    pub within: f64,
+}
+
+impl Survey {
+    /// A survey of a server that takes memory as `model` says.
+    pub fn new(model: Model) -> Self {
+        let (families, databases) = (Families::new(), BTreeMap::new());
+        Self { model, families, seen: 0, sample_bytes: SAMPLE_BYTES, databases }
+    }
+
+    /// Counts a key.
+    pub fn observe(&mut self, database: u32, observation: &Observation) {
+        let bytes = bytes_of(&self.model, observation);
+        let counted = self.databases.entry(database).or_default();
+        counted.keys += 1;
+        counted.expiring += u64::from(observation.has_expiry);
+        counted.bytes += bytes;
+        let split = Split::of(&observation.key);
+        self.families.tally(&split).add(observation, &split, bytes);
+        self.seen += 1;
+        if self.seen.is_multiple_of(MEASURE_EVERY) {
+            self.bound_samples();
+        }
+    }
+
+    /// Halves what one sample may take while all of them take too much.
+    fn bound_samples(&mut self) {
+        let mut summaries = self.families.tallies_mut();
+        while self.sample_bytes > LEAST_SAMPLE_BYTES
+            && summaries.iter().map(|summary| summary.sample.bytes()).sum::<usize>() > SAMPLES_BYTES
+        {
+            self.sample_bytes /= 2;
+            for summary in &mut summaries {
+                summary.sample.limit(self.sample_bytes);
+            }
+        }
+    }
+
+    /// How many keys were counted.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// How many branches of families are tracked.
+    pub fn tracked(&self) -> usize {
+        self.families.tracked()
+    }
+
+    /// What was found, where the server has `total` keys; as many as were seen, if all were.
+    pub fn finish(self, total: u64) -> Findings {
+        let Self { model, families, seen, databases, .. } = self;
+        let total = total.max(seen);
+        let scale = if seen == 0 { 1.0 } else { total as f64 / seen as f64 };
+        let tables = Tables::of(&model, &databases, scale);
+        let families = families.finish().into_iter().map(|family| findings(family, scale, (seen, total), &tables));
+        let mut families: Vec<_> = families.collect();
+        families.sort_by(|a, b| b.bytes.value.total_cmp(&a.bytes.value).then_with(|| a.name.cmp(&b.name)));
+        let content: u64 = databases.values().map(|database| database.bytes).sum();
+        let model_bytes = scaled(content, scale) + tables.bytes;
+        Findings { families, seen, keys: total, model_bytes }
+    }
+}
+
+/// What the tables of keys and of expiries take.
+struct Tables {
+    bytes: u64,
+    per_key: f64,
+    per_expiring: f64,
+}
+
+impl Tables {
+    fn of(model: &Model, databases: &BTreeMap<u32, Database>, scale: f64) -> Self {
+        let table_bytes = |entries| {
+            let mut keyspace = Keyspace::new(model);
+            keyspace.add_all(entries, 0, 0);
+            if entries == 0 { 0 } else { keyspace.table_bytes() }
+        };
+        let (mut key_bytes, mut expiring_bytes, mut totals) = (0, 0, (0, 0));
+        for database in databases.values() {
+            let (many, few) = (scaled(database.keys, scale), scaled(database.expiring, scale));
+            key_bytes += table_bytes(many);
+            expiring_bytes += table_bytes(few);
+            totals = (totals.0 + many, totals.1 + few);
+        }
+        let per = |bytes: u64, of: u64| if of == 0 { 0.0 } else { bytes as f64 / of as f64 };
+        Self {
+            bytes: key_bytes + expiring_bytes,
+            per_key: per(key_bytes, totals.0),
+            per_expiring: per(expiring_bytes, totals.1),
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are far below the largest f64")]
+fn scaled(count: u64, scale: f64) -> u64 {
+    (count as f64 * scale).round() as u64
+}
+
+fn findings(family: Family<Summary>, scale: f64, (seen, total): (u64, u64), tables: &Tables) -> FamilyFindings {
+    let blocks = family.blocks(family.tally.blocks);
+    let Family { template, name, tally: mut summary, .. } = family;
+    let keys = summary.keys as f64;
+    let per_key = tables.per_key + tables.per_expiring * summary.expiring as f64 / keys.max(1.0);
+    let bytes = summary.bytes as f64 + per_key * keys;
+    // What one key of all adds to the family: nothing, mostly, or what it takes.
+    let spread = |sum: f64, sum_of_squares: f64| {
+        let (n, all) = (seen.max(1) as f64, total.max(1) as f64);
+        let variance = (sum_of_squares / n - (sum / n).powi(2)).max(0.0);
+        CONFIDENCE_95 * all * (variance / n * (1.0 - n / all).max(0.0)).sqrt()
+    };
+    let (keys_within, bytes_within) = (spread(keys, keys), spread(summary.bytes as f64, summary.bytes_squared));
+    let sample = std::mem::replace(&mut summary.sample, crate::sample::BlockSample::new(0));
+    let (kept, within) = (sample.kept_blocks(), sample.kept_within() / scale);
+    let mut sample = sample.into_keys();
+    if let Some(template) = &template {
+        sample.retain(|sampled| template.parse_key(&sampled.key, &mut Parts::new()));
+    }
+    FamilyFindings {
+        template,
+        name,
+        keys: Estimate { value: keys * scale, within: keys_within },
+        bytes: Estimate { value: bytes * scale, within: bytes_within },
+        summary,
+        sample,
+        blocks,
+        kept,
+        within,
+    }
+}
+
+impl FamilyFindings {
+    /// The family as a placement is chosen for it; none for a single key.
+    pub fn population(&self) -> Option<Population<'_>> {
+        let template = self.template.as_ref()?;
+        let keys = scaled(1, self.keys.value);
+        Some(Population {
+            template,
+            keys,
+            sample: &self.sample,
+            blocks: self.blocks,
+            kept: self.kept,
+            within: self.within,
+        })
+    }
+
+    /// Bytes a key.
+    pub fn bytes_per_key(&self) -> f64 {
+        self.bytes.value / self.keys.value.max(1.0)
+    }
+}
+
+/// What a key takes, without its share of the tables of keys. Strings are predicted to the byte. Of others,
+/// `MEMORY USAGE` knows what the model can't: each element's length.
+fn bytes_of(model: &Model, observation: &Observation) -> u64 {
+    let key_len = observation.key.len() as u64;
+    match (observation.content, observation.usage_bytes) {
+        (Content::String(shape), _) => model.string_bytes(key_len, shape, observation.has_expiry),
+        (_, Some(usage)) => usage + expiry_bytes(model, key_len, observation.has_expiry),
+        (Content::Elements(elements), None) => {
+            let mut hash = BucketCost::default();
+            let known = elements.min(1024);
+            for _ in 0..known {
+                hash.add(model, UNKNOWN_ELEMENT, UNKNOWN_ELEMENT);
+            }
+            let halves = if observation.kind == Kind::Hash { 1 } else { 2 };
+            let bytes = model.hash_bytes(key_len, &hash, observation.has_expiry) / halves;
+            bytes.saturating_mul(elements).checked_div(known).unwrap_or(bytes)
+        }
+        (Content::Unknown, None) => model.string_bytes(key_len, ValueShape::Bytes(0), observation.has_expiry),
+    }
+}
+
+/// What an expiry adds to a key that `MEMORY USAGE` was asked of: it leaves out the table of expiries.
+fn expiry_bytes(model: &Model, key_len: u64, has_expiry: bool) -> u64 {
+    let with = |has_expiry| model.string_bytes(key_len, ValueShape::Integer(0), has_expiry);
+    // Where the expiry is in the key's own object, `MEMORY USAGE` has it already.
+    if has_expiry && model.keeps_expiry_apart() { with(true) - with(false) } else { 0 }
+}
