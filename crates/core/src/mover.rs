@@ -76,8 +76,11 @@ enum Sent {
     Names,
     Buckets(Vec<(NamespaceIndex, Vec<u8>)>),
     Keys(Load),
-    /// Calls of the script, each with the keys it moves; before them the reply that loads it.
-    Moves(Vec<Vec<Vec<u8>>>),
+    /// A call of the script with the keys it moves; before it perhaps the reply that loads the script.
+    Move {
+        keys: Vec<Vec<u8>>,
+        loads: bool,
+    },
 }
 
 /// A walk over one database.
@@ -95,6 +98,8 @@ pub struct Mover {
     /// Keys that are ready to be moved.
     groups: Vec<(Vec<u8>, CompareAndSet)>,
     sent: Sent,
+    /// Whether the server was made to know the script.
+    is_loaded: bool,
     /// Commands that the load goes on with.
     more: Option<(Vec<u8>, u32)>,
     moved: Moved,
@@ -112,6 +117,7 @@ impl Mover {
             keys_at_once: KEYS_AT_ONCE / 8,
             groups: Vec::new(),
             sent: Sent::Nothing,
+            is_loaded: false,
             more: None,
             moved: Moved::default(),
         }
@@ -160,18 +166,17 @@ impl Mover {
         replies as usize
     }
 
+    /// One call at a time: a server reads ahead, and answers several that wait for it before anybody else.
     fn send_moves(&mut self, wire: &mut Vec<u8>) -> usize {
-        CompareAndSet::send_load_each(wire);
-        let mut calls = Vec::new();
-        let mut groups = mem::take(&mut self.groups).into_iter().peekable();
-        while groups.peek().is_some() {
-            let (keys, moves): (Vec<_>, Vec<_>) = groups.by_ref().take(KEYS_A_CALL).unzip();
-            CompareAndSet::send_each(&moves, wire);
-            calls.push(keys);
+        let loads = !mem::replace(&mut self.is_loaded, true);
+        if loads {
+            CompareAndSet::send_load_each(wire);
         }
-        let replies = calls.len() + 1;
-        self.sent = Sent::Moves(calls);
-        replies
+        let rest = self.groups.split_off(self.groups.len().min(KEYS_A_CALL));
+        let (keys, moves): (Vec<_>, Vec<_>) = mem::replace(&mut self.groups, rest).into_iter().unzip();
+        CompareAndSet::send_each(&moves, wire);
+        self.sent = Sent::Move { keys, loads };
+        1 + usize::from(loads)
     }
 
     /// Takes the replies to the last batch, in RESP2.
@@ -188,10 +193,16 @@ impl Mover {
                 .zip(replies)
                 .try_for_each(|((namespace, name), raw)| self.take_fields(*namespace, name, raw, env)),
             Sent::Keys(load) => self.take_keys(load, replies, env),
-            Sent::Moves(calls) => {
-                let (loaded, replies) = replies.split_first().ok_or("no reply to SCRIPT LOAD")?;
-                refuse_error(loaded)?;
-                calls.into_iter().zip(replies).try_for_each(|(keys, raw)| self.take_moves(keys, raw))
+            Sent::Move { keys, loads } => {
+                let (answer, loaded) = replies.split_last().ok_or("no reply to the script")?;
+                loaded.iter().try_for_each(|reply| refuse_error(reply))?;
+                if answer.starts_with(b"-NOSCRIPT") && !loads {
+                    // Somebody had the server forget all scripts.
+                    self.is_loaded = false;
+                    self.again.extend(keys);
+                    return Ok(());
+                }
+                self.take_moves(keys, answer)
             }
         }
     }

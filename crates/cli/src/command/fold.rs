@@ -33,35 +33,44 @@ const OWN_KEYS: [&[u8]; 3] = [STORED_KEY, b"keyfold:sweep", b"keyfold:wait"];
 
 pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    match look_and_move(config, &interrupt, out) {
+    let mut server = Server::connect(&config.target)?;
+    match look_and_move(config, &mut server, &interrupt, out) {
         // The signal may have broken off a read, which then says that the server is lost.
         Err(_) if interrupt.wanted() => {
             bail!("interrupted; what has been moved stays moved, and all keys are reachable. Run it again to go on")
         }
+        Err(error) if server.is_ready().is_err() => Err(error.context(
+            "the connection to the server was closed, as another fold or change of the layout does; what has been \
+             moved stays moved, and all keys are reachable. Run it again",
+        )),
         result => result,
     }
 }
 
-fn look_and_move(config: &Fold, interrupt: &Interrupt, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let mut server = Server::connect(&config.target)?;
+fn look_and_move(
+    config: &Fold,
+    server: &mut Server,
+    interrupt: &Interrupt,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
     server.set_name(WRITER);
-    let before = stored::read(&mut server)?;
+    let before = stored::read(server)?;
     let mut pace = Pace::new(config.max_ops);
-    let (planned, survey) = look(config, &mut server, before.as_ref(), &mut pace, interrupt)?;
+    let (planned, survey) = look(config, server, before.as_ref(), &mut pace, interrupt)?;
     if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {
         writeln!(out, "{}", nothing_to_do(config))?;
-        clean(config, &mut server, &planned.layout, out)?;
+        clean(config, server, &planned.layout, out)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Direction::Fold { raise_limits: true, .. } = &config.direction
         && !config.dry_run
     {
-        for setting in listpack::raise(&mut server, &planned.layout)? {
+        for setting in listpack::raise(server, &planned.layout)? {
             writeln!(out, "set {setting} on the server; write it into its configuration too")?;
         }
     }
-    let mut checks = checks::check(&mut server, &planned.layout, &survey, &config.assumed)?;
-    checks.obstacles.extend(both::check(&mut server, before.as_ref().map(|stored| &stored.layout), &planned.layout)?);
+    let mut checks = checks::check(server, &planned.layout, &survey, &config.assumed)?;
+    checks.obstacles.extend(both::check(server, before.as_ref().map(|stored| &stored.layout), &planned.layout)?);
     if !config.json {
         show_plan(&planned, &survey, &checks, out)?;
     }
@@ -71,7 +80,7 @@ fn look_and_move(config: &Fold, interrupt: &Interrupt, out: &mut dyn Write) -> a
         }
         return Ok(ExitCode::SUCCESS);
     }
-    check_no_plain_keys(&mut server, before.as_ref(), &planned.layout)?;
+    check_no_plain_keys(server, before.as_ref(), &planned.layout)?;
     if let Some(obstacle) = checks.obstacles.first() {
         bail!("nothing was changed: {obstacle}");
     }
@@ -79,10 +88,10 @@ fn look_and_move(config: &Fold, interrupt: &Interrupt, out: &mut dyn Write) -> a
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let done = carry_out(&mut server, before.as_ref(), &planned, &survey, &mut pace, interrupt)?;
+    let done = carry_out(server, before.as_ref(), &planned, &survey, &mut pace, interrupt)?;
     report(config, &planned, &survey, &done, out)?;
     if done.driven.left.left_count == 0 && done.stragglers == 0 {
-        clean(config, &mut server, &done.layout, out)?;
+        clean(config, server, &done.layout, out)?;
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::from(LEFT))

@@ -45,16 +45,17 @@ fn without_a_command_that_it_needs_it_says_which_and_loses_nothing() {
 }
 
 #[test]
-fn without_client_list_it_works_while_nobody_hangs() {
+fn without_client_list_nobody_can_be_shut_out_and_nothing_is_changed() {
     let Some(stage) = Stage::newest(&[]) else { return };
     let mut direct = stage.connect();
     fill(&mut direct);
     let before = stage.keyspace();
     ok(&mut direct, &[b"ACL", b"SETUSER", b"noclient", b"on", b">secret", b"+@all", b"~*", b"-client"]);
     let path = stage.layout(LAYOUT);
-    stage.run(&["fold", &url(&stage, "noclient", "secret"), "--layout", &path, "--yes"]).assert_code(0);
-    stage.unfold(&["--clean"]).assert_code(0);
+    let ran = stage.run(&["fold", &url(&stage, "noclient", "secret"), "--layout", &path, "--yes"]);
+    ran.assert_code(1).assert_says("without CLIENT LIST and CLIENT KILL");
     assert_same(&before, &stage.keyspace(), "without CLIENT");
+    assert_eq!(stage.own_keys(), [""; 0]);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn a_layout_that_changed_meanwhile_is_not_overwritten() {
     while said(&mut direct, "GET keyfold:layout") == "$-1\\r\\n" {}
     stage.unfold(&[]).assert_code(0);
     let ran = finish(folding);
-    ran.assert_code(1).assert_says("changed");
+    ran.assert_code(1).assert_says("the connection to the server was closed");
     stage.unfold(&["--clean"]).assert_code(0);
     assert_same(&before, &stage.keyspace(), "one folds, one unfolds");
     stage.fold(OTHER_LAYOUT, &[]).assert_code(0);

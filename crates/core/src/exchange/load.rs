@@ -468,10 +468,12 @@ fn read_native(replies: [&[u8]; 3], expiry_is_exact: bool, now_ms: i64) -> Resul
     let value = match Reply::parse(value) {
         Ok(Reply::Bulk(bytes)) => Some(bytes.to_vec()),
         Ok(Reply::Nil) if name.is_empty() => return Ok(Found::Nothing),
-        Ok(Reply::Error(error)) if name.is_empty() && !error.starts_with(b"WRONGTYPE") => return Err(value.to_vec()),
+        Ok(Reply::Error(error)) if !error.starts_with(b"WRONGTYPE") => return Err(value.to_vec()),
         _ => None,
     };
     let expires_at_ms = match Reply::parse(expiry) {
+        // Taken for none, it would be lost with the next write.
+        Ok(Reply::Error(_)) => return Err(expiry.to_vec()),
         Ok(Reply::Integer(at)) if at >= 0 => Some(if expiry_is_exact { at } else { now_ms + at }),
         _ => None,
     };
