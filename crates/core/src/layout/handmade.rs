@@ -35,7 +35,8 @@ impl Layout {
     pub fn is_former_place(&self, namespace: NamespaceIndex, physical: &[u8]) -> bool {
         let Some(former) = &self.namespace(namespace).former else { return false };
         match Self::id_in(physical) {
-            Some(id) => id == former.id && !matches!(former.placement, Placement::Handmade(_)),
+            // Plain keys have no number in their names: under theirs lies what has been moved already.
+            Some(id) => id == former.id && !matches!(former.placement, Placement::Handmade(_) | Placement::Plain),
             None => matches!(former.placement, Placement::Handmade(_)),
         }
     }
