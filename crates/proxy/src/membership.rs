@@ -251,10 +251,16 @@ impl Keeper {
     async fn write(&mut self, lease: &Lease) -> Result<(), Broken> {
         let was_serving = self.member.serving().is_some();
         let mut wire = Vec::new();
+        self.member.note_script_flags(self.errand.with_env(|env| env.server.knows_script_flags()));
         self.member.write(lease, &mut wire);
         let sent = Instant::now();
         let replies = self.errand.request(&wire, 1).await?;
         let reply = replies.first().map_or(&[][..], Vec::as_slice);
+        if was_serving && takes_no_writes(reply) {
+            // The lease is what it was, as the step looks first; and nobody can replace the layout now.
+            self.membership.leased_at(sent);
+            return Ok(());
+        }
         if !self.member.written(lease, reply).map_err(Broken::Server)? {
             return Ok(());
         }
@@ -344,6 +350,13 @@ fn epoch_to_serve(now: &Folding, text: Option<&[u8]>, serving: bool, refused: &m
             epoch
         }
     }
+}
+
+/// Whether a server refuses a write that it would take at another time: it is out of memory, can't save, or has too
+/// few replicas. Whoever reads goes on.
+fn takes_no_writes(reply: &[u8]) -> bool {
+    let refusals: [&[u8]; 3] = [b"OOM ", b"MISCONF ", b"NOREPLICAS "];
+    reply.starts_with(b"-") && refusals.iter().any(|code| reply.windows(code.len()).any(|part| part == *code))
 }
 
 /// Has all workers stop beginning requests; false where requests under way took too long.

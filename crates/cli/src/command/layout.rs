@@ -47,7 +47,7 @@ fn show(flags: ShowFlags, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let (layout, version) = (stored.layout, server.version());
     if flags.toml {
-        return Ok(write!(out, "{}", stored.text)?);
+        return Ok(write!(out, "{}", layout.to_file())?);
     }
     if flags.json {
         let report = json!({

@@ -59,7 +59,7 @@ pub(crate) struct ShowFlags {
     #[command(flatten)]
     pub(crate) tls: UpstreamTlsFlags,
 
-    /// Print the layout as the server holds it
+    /// Print the layout as a file, to change and bring back
     #[arg(long, conflicts_with = "json")]
     pub(crate) toml: bool,
 

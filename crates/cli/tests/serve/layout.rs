@@ -83,7 +83,11 @@ fn push_show_and_where() {
         let (_, stdout, _) = run(&["layout", "push", layout, "--upstream", &url]);
         assert!(stdout.starts_with("layout epoch 1, as the server has it"), "{stdout}");
         let (_, stdout, _) = run(&["layout", "show", &url, "--toml"]);
-        assert!(stdout.starts_with("version = 1\nepoch = 1\n"), "{stdout}");
+        assert!(stdout.starts_with("[[namespace]]\nid = 0\nkeys = \"user:{id:int}\"\n"), "{stdout}");
+        let dir = TempDir::new().unwrap();
+        let shown = write_layout(dir.path(), &stdout);
+        let (code, stdout, _) = run(&["layout", "push", shown.to_str().unwrap(), "--upstream", &url]);
+        assert!(code == Some(0) && stdout.starts_with("layout epoch 1, as the server has it"), "{stdout}");
 
         let keyfold = Keyfold::serve(&["--upstream", &url]);
         let mut wire = keyfold.connect();

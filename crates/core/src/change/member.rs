@@ -44,6 +44,8 @@ pub struct Member {
     serving: Option<Epoch>,
     /// Since when it has stopped, by the server's clock.
     stopped_ms: i64,
+    /// Whether the server takes scripts that write though it is out of memory.
+    allows_oom: bool,
     /// The try that it doesn't hold its clients back for any more.
     withdrawn: Option<Attempt>,
     /// What it saw last.
@@ -65,7 +67,21 @@ impl Member {
     /// A member that serves nothing yet. `id` is its own for ever; `who` says to people who it is.
     pub fn new(id: &[u8], who: &str) -> Self {
         let who = who.split_whitespace().collect();
-        Self { id: id.to_vec(), who, serving: None, stopped_ms: 0, withdrawn: None, seen: Seen::default() }
+        Self {
+            id: id.to_vec(),
+            who,
+            serving: None,
+            stopped_ms: 0,
+            allows_oom: false,
+            withdrawn: None,
+            seen: Seen::default(),
+        }
+    }
+
+    /// Says whether the server knows flags of scripts (Redis 7.0): a lease is renewed there though the server is out
+    /// of memory.
+    pub fn note_script_flags(&mut self, known: bool) {
+        self.allows_oom = known;
     }
 
     /// Its id.
@@ -193,7 +209,11 @@ impl Member {
         step.check(&[b"HGET", LEASES_KEY, &self.id], self.seen.lease.as_deref());
         step.check(&[b"GET", STORED_KEY], self.seen.layout.as_deref());
         step.write(&[b"HSET", LEASES_KEY, &self.id, lease.to_string().as_bytes()]);
-        step.send_with_text(wire);
+        if self.allows_oom {
+            step.send_when_out_of_memory(wire);
+        } else {
+            step.send_with_text(wire);
+        }
     }
 
     /// The step came back: true where it was carried out, and it serves from now on what the lease says.

@@ -65,6 +65,11 @@ impl ServerInfo {
         self.version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
     }
 
+    /// Whether it knows flags at the head of a script: since Redis 7.0.
+    pub fn knows_script_flags(&self) -> bool {
+        self.major() >= 7
+    }
+
     /// Reads the reply to HELLO, a map in RESP3 and a flat array in RESP2.
     pub fn from_hello(reply: Reply<'_>) -> Option<Self> {
         let (Reply::Array(mut pairs) | Reply::Map(mut pairs)) = reply else { return None };

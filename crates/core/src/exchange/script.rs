@@ -79,6 +79,12 @@ impl CompareAndSet {
         self.send_as(b"EVAL", SOURCE.as_bytes(), wire);
     }
 
+    /// The same for a server that is out of memory, which takes small writes from scripts that say so, since Redis
+    /// 7.0. Older ones don't know the line.
+    pub(crate) fn send_when_out_of_memory(&self, wire: &mut Vec<u8>) {
+        self.send_as(b"EVAL", format!("#!lua flags=allow-oom\n{SOURCE}").as_bytes(), wire);
+    }
+
     /// Appends the command that makes the server know the script; it has one reply.
     pub(crate) fn send_load(wire: &mut Vec<u8>) {
         write_command(wire, &[b"SCRIPT", b"LOAD", SOURCE.as_bytes()]);

@@ -17,16 +17,8 @@ impl Layout {
     pub fn to_stored(&self) -> String {
         let mut text = format!("version = {VERSION}\nepoch = {}\nnext_id = {}\n", self.epoch, self.next_id);
         for namespace in &self.namespaces {
-            let keys = toml::Value::from(namespace.template.source());
-            let _ = write!(
-                text,
-                "\n[[namespace]]\nid = {}\nkeys = {keys}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = \"{}\"\n",
-                namespace.id,
-                namespace.placement.line(&namespace.template),
-                namespace.value_limit,
-                namespace.field_limit,
-                namespace.codec.as_deref().unwrap_or("none"),
-            );
+            text.push('\n');
+            namespace.write(&mut text);
             if let Some(former) = &namespace.former {
                 let _ = write!(
                     text,
@@ -36,6 +28,16 @@ impl Layout {
                     former.field_limit,
                 );
             }
+        }
+        text
+    }
+
+    /// The file that says the same, for a person to change and bring back: the namespaces, where they are or will be.
+    pub fn to_file(&self) -> String {
+        let mut text = String::new();
+        for (at, namespace) in self.namespaces.iter().enumerate() {
+            text.push_str(if at > 0 { "\n" } else { "" });
+            namespace.write(&mut text);
         }
         text
     }
@@ -70,5 +72,20 @@ impl Layout {
                 .ok_or_else(|| LayoutError::at(text, stored.next_id.span().start, Problem::StoredId))
         });
         Ok(Self::new(Epoch(stored.epoch), next_id, namespaces.collect::<Result<_, _>>()?))
+    }
+}
+
+impl Namespace {
+    fn write(&self, text: &mut String) {
+        let keys = toml::Value::from(self.template.source());
+        let _ = write!(
+            text,
+            "[[namespace]]\nid = {}\nkeys = {keys}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = \"{}\"\n",
+            self.id,
+            self.placement.line(&self.template),
+            self.value_limit,
+            self.field_limit,
+            self.codec.as_deref().unwrap_or("none"),
+        );
     }
 }
