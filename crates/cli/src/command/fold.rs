@@ -125,9 +125,9 @@ fn look(
         Direction::Unfold { .. } => Vec::new(),
     };
     let all = planned.clone().reopen(layout, &settled);
-    let mut survey = survey::survey(server, &all.layout, pace, interrupt)?;
-    survey.families.retain(|_, family| family.keys + family.other_keys > 0);
-    let hidden: Vec<NamespaceId> = survey.families.keys().map(|index| all.layout.namespaces()[*index].id).collect();
+    let survey = survey::survey(server, &all.layout, pace, interrupt)?;
+    let found = survey.families.iter().filter(|(_, family)| family.keys + family.other_keys > 0);
+    let hidden: Vec<NamespaceId> = found.map(|(index, _)| all.layout.namespaces()[*index].id).collect();
     let reopened: Vec<NamespaceId> = settled.into_iter().filter(|id| hidden.contains(id)).collect();
     Ok((planned.reopen(layout, &reopened), survey))
 }
