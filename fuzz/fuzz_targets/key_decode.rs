@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use keyfold_core::layout::{Layout, Located, Physical};
+use keyfold_core::layout::{Layout, Located, Physical, spill_name};
 use libfuzzer_sys::fuzz_target;
 
 /// Every placement, over every type of part, alone and among others.
@@ -73,7 +73,7 @@ fn key_comes_back(key: &[u8]) {
         Physical::Zipped { namespace, key: read } => assert_eq!((namespace, read.as_slice()), (place.namespace, key)),
         other => panic!("{} reads as {other:?}", place.physical.escape_ascii()),
     }
-    let spill = PARSED.spill_name(place.namespace, key.len() as u64, key);
+    let spill = spill_name(place.id, key.len() as u64, key);
     let expected = Physical::Spill { namespace: place.namespace, nonce: key.len() as u64, key };
     assert_eq!(PARSED.read_physical(&spill), expected);
 }
