@@ -1,11 +1,11 @@
 //! A coordinator: it replaces the layout at a moment when nobody serves the one before.
 
-use super::member::read_time;
+use super::sight::{self, Sight, carried_out};
 use super::words::{Announcement, Attempt, LeaseView, Phase, Stance, parse};
 use super::{ANNOUNCED_MS, CHANGE_KEY, HOLD_MS, LEASE_MS, LEASES_KEY};
 use crate::exchange::CompareAndSet;
 use crate::layout::{Epoch, STORED_KEY};
-use crate::resp::{Reply, write_command};
+use crate::resp::Reply;
 
 /// So many announcements, of both kinds, are made before it gives up.
 const MAX_ATTEMPTS: u32 = 16;
@@ -82,13 +82,7 @@ impl Coordinator {
 
     /// Asks the server what there is to see; how many replies that has.
     pub fn ask(&self, wire: &mut Vec<u8>) -> usize {
-        write_command(wire, &[b"MULTI"]);
-        write_command(wire, &[b"TIME"]);
-        write_command(wire, &[b"HGETALL", LEASES_KEY]);
-        write_command(wire, &[b"GET", CHANGE_KEY]);
-        write_command(wire, &[b"GET", STORED_KEY]);
-        write_command(wire, &[b"EXEC"]);
-        6
+        sight::ask(None, wire)
     }
 
     /// Takes the replies to [`Self::ask`], in RESP2. `epoch_of` reads a layout's epoch out of its text.
@@ -96,21 +90,13 @@ impl Coordinator {
     /// # Errors
     /// What the server said instead.
     pub fn see(&mut self, replies: &[Vec<u8>], epoch_of: impl FnOnce(Option<&[u8]>) -> Epoch) -> Result<(), String> {
-        if let Some(error) = replies.iter().find(|raw| raw.starts_with(b"-")) {
-            return Err(String::from_utf8_lossy(error).trim_end().to_owned());
-        }
-        let Some(Ok(Reply::Array(mut parts))) = replies.last().map(|raw| Reply::parse(raw)) else {
-            return Err("no answer to EXEC".to_owned());
-        };
-        let now_ms = parts.next().and_then(read_time).ok_or("no time")?;
+        let Sight { now_ms, leases: fields, announcement, layout } = sight::read(replies)?;
         let mut leases = Vec::new();
-        if let Some(Reply::Array(mut pairs)) = parts.next() {
+        if let Some(Reply::Array(mut pairs)) = fields {
             while let (Some(Reply::Bulk(member)), Some(Reply::Bulk(text))) = (pairs.next(), pairs.next()) {
                 leases.push(LeaseView::read(member, text));
             }
         }
-        let mut bytes = || parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
-        let (announcement, layout) = (bytes(), bytes());
         let epoch = epoch_of(layout.as_deref());
         self.look(now_ms, leases, announcement, epoch);
         self.seen.layout = layout;
@@ -261,17 +247,6 @@ impl Coordinator {
         step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
         step.write(&[b"DEL", CHANGE_KEY]);
         step.send_with_text(wire);
-    }
-}
-
-/// Whether an atomic step was carried out.
-///
-/// # Errors
-/// What the server said instead.
-pub(super) fn carried_out(reply: &[u8]) -> Result<bool, String> {
-    match Reply::parse(reply) {
-        Ok(Reply::Integer(done)) => Ok(done == 1),
-        _ => Err(String::from_utf8_lossy(reply).trim_end().to_owned()),
     }
 }
 

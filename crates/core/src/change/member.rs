@@ -12,11 +12,12 @@
 //!
 //! Every write is atomic with a check that the lease and the layout are still what it has seen.
 
+use super::sight::{self, Sight};
 use super::words::{Announcement, Attempt, Lease, Phase, Stance, parse};
-use super::{CHANGE_KEY, LEASE_MS, LEASES_KEY, PATIENCE_MS};
+use super::{LEASE_MS, LEASES_KEY, PATIENCE_MS};
 use crate::exchange::CompareAndSet;
 use crate::layout::{Epoch, STORED_KEY};
-use crate::resp::{Reply, write_command};
+use crate::resp::Reply;
 
 /// How often the server is asked while nothing happens, in milliseconds.
 const CALM_MS: u64 = 1_000;
@@ -106,13 +107,7 @@ impl Member {
 
     /// Asks the server what there is to see; how many replies that has.
     pub fn ask(&self, wire: &mut Vec<u8>) -> usize {
-        write_command(wire, &[b"MULTI"]);
-        write_command(wire, &[b"TIME"]);
-        write_command(wire, &[b"HGET", LEASES_KEY, &self.id]);
-        write_command(wire, &[b"GET", CHANGE_KEY]);
-        write_command(wire, &[b"GET", STORED_KEY]);
-        write_command(wire, &[b"EXEC"]);
-        6
+        sight::ask(Some(&self.id), wire)
     }
 
     /// Takes the replies to [`Self::ask`], in RESP2. `epoch_of` reads a layout's epoch out of its text: the one
@@ -121,16 +116,8 @@ impl Member {
     /// # Errors
     /// What the server said instead.
     pub fn see(&mut self, replies: &[Vec<u8>], epoch_of: impl FnOnce(Option<&[u8]>) -> Epoch) -> Result<(), String> {
-        let error = replies.iter().find(|raw| raw.starts_with(b"-"));
-        if let Some(error) = error {
-            return Err(String::from_utf8_lossy(error).trim_end().to_owned());
-        }
-        let Some(Ok(Reply::Array(mut parts))) = replies.last().map(|raw| Reply::parse(raw)) else {
-            return Err("no answer to EXEC".to_owned());
-        };
-        let now_ms = parts.next().and_then(read_time).ok_or("no time")?;
-        let mut bytes = || parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
-        let (lease, announcement, layout) = (bytes(), bytes(), bytes());
+        let Sight { now_ms, leases, announcement, layout } = sight::read(replies)?;
+        let lease = leases.and_then(Reply::bytes).map(<[u8]>::to_vec);
         let announcement = announcement.and_then(|text| parse(&text));
         let epoch = epoch_of(layout.as_deref());
         self.look(now_ms, lease, announcement, epoch);
@@ -221,14 +208,11 @@ impl Member {
     /// # Errors
     /// What the server said instead.
     pub fn written(&mut self, lease: &Lease, reply: &[u8]) -> Result<bool, String> {
-        match Reply::parse(reply) {
-            Ok(Reply::Integer(1)) => {
-                self.wrote(lease);
-                Ok(true)
-            }
-            Ok(Reply::Integer(_)) => Ok(false),
-            _ => Err(String::from_utf8_lossy(reply).trim_end().to_owned()),
+        let carried_out = sight::carried_out(reply)?;
+        if carried_out {
+            self.wrote(lease);
         }
+        Ok(carried_out)
     }
 
     /// The lease is written.
@@ -239,14 +223,6 @@ impl Member {
             self.withdrawn = self.asked_to_stop();
         }
     }
-}
-
-/// The reply to TIME, in milliseconds since 1970.
-pub(super) fn read_time(reply: Reply<'_>) -> Option<i64> {
-    let Reply::Array(mut parts) = reply else { return None };
-    let mut number = || std::str::from_utf8(parts.next()?.bytes()?).ok()?.parse::<i64>().ok();
-    let (seconds, micros) = (number()?, number()?);
-    seconds.checked_mul(1000)?.checked_add(micros / 1000)
 }
 
 #[cfg(test)]

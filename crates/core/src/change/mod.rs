@@ -34,6 +34,7 @@
 
 mod coordinator;
 mod member;
+mod sight;
 mod words;
 
 pub use coordinator::{Coordinator, Course, Obstacle};
