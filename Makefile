@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: crash help test clients lint check servers demo demo-all bench memory-model analyze-stream model fuzz command-table
+.PHONY: crash moves help test clients lint check servers demo demo-all bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -37,6 +37,11 @@ demo-all: ## fold every *.jsonl.gz of a directory (DIR=directory)
 bench: ## measure memory, speed and idle connections on the servers at hand (ARGS='memory --server valkey')
 	@scripts/ensure-server
 	cargo run --release -p keyfold-testkit --bin bench -- $(ARGS)
+
+moves: ## measure how fast keys move, and what a load feels of it (ARGS='--server valkey --rate 5000')
+	@scripts/ensure-server
+	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin moves
+	target/release/moves $(ARGS)
 
 crash: ## kill movers, proxies and the server while keys move, 200 rounds (ARGS='--rounds 20 --seed 1')
 	@scripts/ensure-server
