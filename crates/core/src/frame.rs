@@ -7,17 +7,19 @@
 //! ┌─────┬──────────────────┬────────────────────────────┐
 //! │ tag │ expiry: 0, 5, 8  │ body                       │
 //! └─────┴──────────────────┴────────────────────────────┘
-//! tag   000r bbee    r  reserved, 0
-//!   ee  0  no expiry                  bb  0  the value's bytes
-//!       1  5 bytes, milliseconds          1  an integer, 1 to 8 bytes, two's complement
-//!          since 2020-01-01               2  spilled: 8 bytes, the nonce of the spill key
-//!       2  8 bytes, milliseconds          3  coded: 1 byte, the codec's slot; then the payload
-//!          since 1970-01-01
+//! tag   000c bbee
+//!   ee  0  no expiry                c=0 bb  0  the value's bytes
+//!       1  5 bytes, milliseconds            1  an integer, 1 to 8 bytes, two's complement
+//!          since 2020-01-01                 2  spilled: 8 bytes, the nonce of the spill key; where a codec
+//!       2  8 bytes, milliseconds               wrote what lies there, 1 byte more, its slot
+//!          since 1970-01-01                 3  coded: 1 byte, the codec's slot; then the payload
+//!                                   c=1 bb  coded by the codec in slot bb, 0 to 3; the payload
 //! ```
 //!
 //! All numbers are big-endian. So plain text and integers cost nothing extra and stay what they are for the
 //! server; an integer that needs a frame is kept in as few bytes as it takes. Each value and expiry has
-//! exactly one raw-or-frame form without a codec, and the empty value is the empty string.
+//! exactly one raw-or-frame form without a codec, and the empty value is the empty string. A codec in one of the
+//! first four slots costs one byte a value.
 //!
 //! A *tombstone* is a frame that has already expired.
 
@@ -37,6 +39,11 @@ const BODY_INTEGER: u8 = 1;
 const BODY_SPILL: u8 = 2;
 const BODY_CODED: u8 = 3;
 
+/// With this bit the body is coded, and its bits are the slot.
+const SHORT_CODED: u8 = 0x10;
+/// Slots below this fit there.
+const SHORT_SLOTS: u8 = 4;
+
 /// A stored value, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
@@ -53,8 +60,13 @@ pub enum Body<'a> {
     Raw(&'a [u8]),
     /// The value is this number in decimal.
     Integer(i64),
-    /// The value lies in the spill key with this nonce.
-    Spill(u64),
+    /// The value lies in a spill key.
+    Spill {
+        /// What tells that key from others of the same logical key.
+        nonce: u64,
+        /// The slot of the codec that wrote what lies there; none for the value as it is.
+        slot: Option<u8>,
+    },
     /// The value, by the codec in this slot of the namespace.
     Coded {
         /// The codec's slot.
@@ -62,6 +74,13 @@ pub enum Body<'a> {
         /// What the codec wrote.
         payload: &'a [u8],
     },
+}
+
+impl Body<'_> {
+    /// Whether the value lies in the spill key with this nonce.
+    pub fn points_to(&self, nonce: u64) -> bool {
+        matches!(self, Self::Spill { nonce: found, .. } if *found == nonce)
+    }
 }
 
 /// A stored value that no version of this format wrote.
@@ -99,9 +118,18 @@ impl<'a> Frame<'a> {
             _ => return Err(FrameError::UnknownTag(tag)),
         };
         let body = match tag >> 2 {
+            _ if tag & SHORT_CODED != 0 => Body::Coded { slot: tag >> 2 & 3, payload: rest },
             BODY_RAW => Body::Raw(rest),
             BODY_INTEGER => Body::Integer(read_integer(rest).ok_or_else(damaged)?),
-            BODY_SPILL => Body::Spill(u64::from_be_bytes(rest.try_into().map_err(|_| damaged())?)),
+            BODY_SPILL => {
+                let (nonce, slot) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
+                let slot = match slot {
+                    [] => None,
+                    [slot] => Some(*slot),
+                    _ => return Err(damaged()),
+                };
+                Body::Spill { nonce: u64::from_be_bytes(*nonce), slot }
+            }
             BODY_CODED => {
                 let (&slot, payload) = rest.split_first().ok_or_else(damaged)?;
                 Body::Coded { slot, payload }
@@ -140,10 +168,43 @@ pub fn encode(value: &[u8], expires_at_ms: Option<i64>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the frame of a value that lies in the spill key with this nonce.
-pub fn encode_spill(nonce: u64, expires_at_ms: Option<i64>, out: &mut Vec<u8>) {
+/// Appends the frame of a value that lies in the spill key with this nonce, perhaps by the codec in `slot`.
+pub fn encode_spill(nonce: u64, slot: Option<u8>, expires_at_ms: Option<i64>, out: &mut Vec<u8>) {
     write_head(BODY_SPILL, expires_at_ms, out);
     out.extend_from_slice(&nonce.to_be_bytes());
+    out.extend(slot);
+}
+
+/// Appends what stands before the payload of a coded value.
+pub fn write_coded_head(slot: u8, expires_at_ms: Option<i64>, out: &mut Vec<u8>) {
+    if slot < SHORT_SLOTS {
+        write_head(SHORT_CODED >> 2 | slot, expires_at_ms, out);
+    } else {
+        write_head(BODY_CODED, expires_at_ms, out);
+        // Behind the expiry, where the body begins.
+        out.push(slot);
+    }
+}
+
+/// How many bytes a value takes without a codec: what [`encode`] appends. An integer may take fewer.
+pub fn raw_len(value: &[u8], expires_at_ms: Option<i64>) -> usize {
+    let head = match expires_at_ms {
+        None if is_raw(value) => 0,
+        None => 1,
+        Some(at) if short_expiry(at).is_some() => 6,
+        Some(_) => 9,
+    };
+    head + value.len()
+}
+
+/// Whether a value is a number in its one decimal form: it is stored as such, without a codec.
+pub fn is_integer(value: &[u8]) -> bool {
+    parse_canonical(value).is_some()
+}
+
+/// The 5-byte form of an expiry, where it has one.
+fn short_expiry(at: i64) -> Option<i64> {
+    at.checked_sub(SHORT_EPOCH_MS).filter(|since| (0..SHORT_EXPIRY_LIMIT).contains(since))
 }
 
 fn write_head(body: u8, expires_at_ms: Option<i64>, out: &mut Vec<u8>) {
@@ -151,8 +212,7 @@ fn write_head(body: u8, expires_at_ms: Option<i64>, out: &mut Vec<u8>) {
         out.push(body << 2 | EXPIRY_NONE);
         return;
     };
-    let since = at.checked_sub(SHORT_EPOCH_MS).filter(|since| (0..SHORT_EXPIRY_LIMIT).contains(since));
-    if let Some(since) = since {
+    if let Some(since) = short_expiry(at) {
         out.push(body << 2 | EXPIRY_SHORT);
         out.extend_from_slice(&since.to_be_bytes()[3..]);
     } else {
@@ -233,9 +293,9 @@ mod tests {
 
     #[test]
     fn what_nothing_was_stored_as_is_an_error() {
-        assert_eq!(Frame::decode(b"\x10"), Err(FrameError::UnknownTag(0x10)));
+        assert_eq!(Frame::decode(b"\x13"), Err(FrameError::UnknownTag(0x13)));
         assert_eq!(Frame::decode(b"\x03aaaaaaaa"), Err(FrameError::UnknownTag(3)));
-        for damaged in [&b"\x01\0\0\0\0"[..], b"\x04", b"\x04123456789", b"\x081234567", b"\x08123456789", b"\x0c"] {
+        for damaged in [&b"\x01\0\0\0\0"[..], b"\x04", b"\x04123456789", b"\x081234567", b"\x081234567890", b"\x0c"] {
             assert!(matches!(Frame::decode(damaged), Err(FrameError::Damaged(_))), "{}", damaged.escape_ascii());
         }
     }
@@ -259,10 +319,25 @@ mod tests {
         }
 
         #[test]
-        fn a_spill_comes_back(nonce: u64, at in prop::option::of(any::<i64>())) {
+        fn a_spill_comes_back(nonce: u64, slot: Option<u8>, at in prop::option::of(any::<i64>())) {
             let mut stored = Vec::new();
-            encode_spill(nonce, at, &mut stored);
-            prop_assert_eq!(Frame::decode(&stored), Ok(Frame { expires_at_ms: at, body: Body::Spill(nonce) }));
+            encode_spill(nonce, slot, at, &mut stored);
+            prop_assert_eq!(Frame::decode(&stored), Ok(Frame { expires_at_ms: at, body: Body::Spill { nonce, slot } }));
+        }
+
+        #[test]
+        fn a_payload_comes_back(slot: u8, payload in prop::collection::vec(any::<u8>(), 0..40), at in prop::option::of(any::<i64>())) {
+            let mut stored = Vec::new();
+            write_coded_head(slot, at, &mut stored);
+            stored.extend_from_slice(&payload);
+            prop_assert_eq!(Frame::decode(&stored), Ok(Frame { expires_at_ms: at, body: Body::Coded { slot, payload: &payload } }));
+            prop_assert!(!is_raw(&stored));
+        }
+
+        #[test]
+        fn the_length_of_a_value_without_a_codec_is_known(bytes in prop::collection::vec(any::<u8>(), 0..40), at in prop::option::of(any::<i64>())) {
+            prop_assume!(!is_integer(&bytes));
+            prop_assert_eq!(encoded(&bytes, at).len(), raw_len(&bytes, at));
         }
 
         #[test]

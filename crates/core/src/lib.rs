@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`access`] | who may use the proxy, and for what |
+//! | [`codec`] | values in fewer bytes than they have |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`exchange`] | one logical command's conversation with the server |
 //! | [`frame`] | stored values: raw, or a tag byte and what it says |
@@ -22,6 +23,7 @@
 
 pub mod access;
 pub mod change;
+pub mod codec;
 pub mod command;
 pub mod exchange;
 pub mod frame;

@@ -17,6 +17,9 @@ pub struct NamespaceStats {
     writes: AtomicU64,
     spills: AtomicU64,
     conflicts: AtomicU64,
+    undecodable: AtomicU64,
+    value_bytes: AtomicU64,
+    stored_bytes: AtomicU64,
     has_spilled: AtomicBool,
     warned: AtomicBool,
 }
@@ -32,6 +35,12 @@ pub struct Counts {
     pub spills: u64,
     /// Commands worked out again because another client was quicker.
     pub conflicts: u64,
+    /// Values that a codec's slot or payload made unreadable.
+    pub undecodable: u64,
+    /// Bytes of the values that were written to where codecs may shorten them.
+    pub value_bytes: u64,
+    /// Bytes that they were stored as.
+    pub stored_bytes: u64,
 }
 
 impl Counts {
@@ -62,6 +71,9 @@ impl NamespaceStats {
             writes: read(&self.writes),
             spills: read(&self.spills),
             conflicts: read(&self.conflicts),
+            undecodable: read(&self.undecodable),
+            value_bytes: read(&self.value_bytes),
+            stored_bytes: read(&self.stored_bytes),
         }
     }
 
@@ -76,6 +88,9 @@ impl NamespaceStats {
         self.writes.fetch_add(counts.writes, Ordering::Relaxed);
         self.spills.fetch_add(counts.spills, Ordering::Relaxed);
         self.conflicts.fetch_add(counts.conflicts, Ordering::Relaxed);
+        self.undecodable.fetch_add(counts.undecodable, Ordering::Relaxed);
+        self.value_bytes.fetch_add(counts.value_bytes, Ordering::Relaxed);
+        self.stored_bytes.fetch_add(counts.stored_bytes, Ordering::Relaxed);
         self.has_spilled.fetch_or(counts.spills > 0, Ordering::Relaxed);
     }
 
@@ -89,6 +104,15 @@ impl NamespaceStats {
 
     pub(crate) fn count_conflict(&self) {
         self.conflicts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_undecodable(&self) {
+        self.undecodable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_encoded(&self, value_bytes: usize, stored_bytes: usize) {
+        self.value_bytes.fetch_add(value_bytes as u64, Ordering::Relaxed);
+        self.stored_bytes.fetch_add(stored_bytes as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn count_spill(&self) {

@@ -154,7 +154,7 @@ impl Sweep {
             let mut removal = CompareAndSet::default();
             removal.check(&[b"HGET", bucket, field], Some(stored));
             removal.write(&[b"HDEL", bucket, field]);
-            if let Body::Spill(nonce) = frame.body
+            if let Body::Spill { nonce, .. } = frame.body
                 && let Some(key) = env.layout.key_of(namespace, bucket, field)
                 && let Some(id) = Layout::id_in(bucket)
             {
@@ -171,7 +171,7 @@ impl Sweep {
         let points_here = reply
             .bytes()
             .and_then(|stored| Frame::decode(stored).ok())
-            .is_some_and(|frame| frame.body == Body::Spill(nonce));
+            .is_some_and(|frame| frame.body.points_to(nonce));
         if !points_here {
             self.swept.orphans += 1;
             let mut command = Vec::new();

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
+use keyfold_core::codec::LARGE_SLOT;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, PlaceKind, spill_name};
 use keyfold_core::placement::handmade::Packing;
@@ -70,8 +71,15 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
     };
     match place {
         Some(place) => match place.kind {
-            PlaceKind::Bucket => look_in_bucket(&mut server, key, &place, &mut report)?,
+            PlaceKind::Bucket => look_in_bucket(&mut server, &layout, key, &place, &mut report)?,
             PlaceKind::Zipped => look_at_key(&mut server, &place.physical, &mut report)?,
+            PlaceKind::Framed => {
+                look_at_key(&mut server, &place.physical, &mut report)?;
+                let stored: Option<Vec<u8>> = server.ask(redis::cmd("GET").arg(place.physical.as_slice()))?;
+                if let Some(stored) = stored {
+                    explain_frame(&mut server, &layout, key, &place, &stored, &mut report)?;
+                }
+            }
             PlaceKind::Handmade(packing) => look_in_hash(&mut server, &place, packing, &mut report)?,
         },
         None => look_at_key(&mut server, key, &mut report)?,
@@ -156,7 +164,13 @@ fn look_in_hash(server: &mut Server, place: &Place, packing: Packing, report: &m
     report_encoding("hash's encoding", "hash's bytes", server, physical, report)
 }
 
-fn look_in_bucket(server: &mut Server, key: &[u8], place: &Place, report: &mut Report) -> anyhow::Result<()> {
+fn look_in_bucket(
+    server: &mut Server,
+    layout: &Layout,
+    key: &[u8],
+    place: &Place,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let physical = place.physical.as_slice();
     let stored: Option<Vec<u8>> = server.ask(redis::cmd("HGET").arg(physical).arg(place.field.as_slice()))?;
     match &stored {
@@ -164,7 +178,7 @@ fn look_in_bucket(server: &mut Server, key: &[u8], place: &Place, report: &mut R
         Some(stored) => {
             report.add("stored bytes", count(stored.len() as u64), stored.len());
             report.bytes("stored", stored);
-            explain_frame(server, key, place, stored, report)?;
+            explain_frame(server, layout, key, place, stored, report)?;
         }
     }
     let entries: u64 = server.ask(redis::cmd("HLEN").arg(physical))?;
@@ -177,6 +191,7 @@ fn look_in_bucket(server: &mut Server, key: &[u8], place: &Place, report: &mut R
 
 fn explain_frame(
     server: &mut Server,
+    layout: &Layout,
     key: &[u8],
     place: &Place,
     stored: &[u8],
@@ -193,14 +208,19 @@ fn explain_frame(
             report.text("frame", "integer");
             report.text("value", number.to_string());
         }
-        Body::Spill(nonce) => {
+        Body::Spill { nonce, slot } => {
             let name = spill_name(place.id, nonce, key);
             let bytes: u64 = server.ask(redis::cmd("STRLEN").arg(&name))?;
             report.text("frame", "spilled: the value is over the limit and has a key of its own");
+            if let Some(slot) = slot {
+                report.add("codec slot", slot.to_string(), slot);
+            }
             report.bytes("spilled to", &name);
             report.add("spilled bytes", count(bytes), bytes);
         }
-        Body::Coded { slot, .. } => report.text("frame", format!("coded, by the codec in slot {slot}")),
+        Body::Coded { slot, payload } => {
+            explain_codec(layout.namespace(place.namespace), key, &frame, slot, payload, report)
+        }
     }
     if let Some(at) = frame.expires_at_ms {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
@@ -209,6 +229,18 @@ fn explain_frame(
         report.add("expires", shown, at);
     }
     Ok(())
+}
+
+/// A value that a codec wrote: by which, and what it is, or why it can't be decoded.
+fn explain_codec(namespace: &Namespace, key: &[u8], frame: &Frame<'_>, slot: u8, payload: &[u8], report: &mut Report) {
+    let rule = namespace.codecs.iter().find(|known| known.number == slot).map(|known| known.rule.to_string());
+    let rule = rule.unwrap_or_else(|| if slot == LARGE_SLOT { "zstd, for large values" } else { "unknown" }.to_owned());
+    report.text("frame", format!("coded, by the codec in slot {slot}: {rule}"));
+    report.add("coded bytes", count(payload.len() as u64), payload.len());
+    match namespace.decode(key, frame, None) {
+        Ok(value) => report.bytes("value", &value.unwrap_or_default()),
+        Err(error) => report.text("value", error.to_string()),
+    }
 }
 
 /// A key of its own, plain or zipped.

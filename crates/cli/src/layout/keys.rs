@@ -105,7 +105,7 @@ pub(crate) fn pattern_of_moves(layout: &Layout) -> Vec<u8> {
     common_pattern(prefixes.map(|(namespace, from)| match from {
         Placement::Plain => namespace.template.literal_prefix(),
         Placement::Handmade(handmade) => handmade.shape().literal_prefix(),
-        Placement::Zipped | Placement::Span(_) | Placement::Count(_) | Placement::By(_) => b"~",
+        Placement::Zipped | Placement::Framed | Placement::Span(_) | Placement::Count(_) | Placement::By(_) => b"~",
     }))
 }
 

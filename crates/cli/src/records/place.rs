@@ -27,7 +27,7 @@ fn is_there(place: Option<&Place>, spot: Spot<'_>) -> bool {
     match (place, spot) {
         (None, Spot::Plain) => true,
         (Some(place), Spot::Zipped { physical }) => {
-            place.kind == PlaceKind::Zipped && place.physical.as_slice() == physical
+            matches!(place.kind, PlaceKind::Zipped | PlaceKind::Framed) && place.physical.as_slice() == physical
         }
         (Some(place), Spot::Field { bucket, field }) => {
             place.kind.is_field() && place.physical.as_slice() == bucket && place.field.as_slice() == field

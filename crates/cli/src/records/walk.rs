@@ -13,6 +13,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use keyfold_core::codec::CodecError;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, NamespaceIndex, Physical, PlaceKind, spill_name};
 use redis::Value;
@@ -235,7 +236,10 @@ impl Walk<'_, '_> {
                 Value::BulkString(value) => {
                     self.weigh(value.len());
                     let home = Home::Spilled(field.namespace);
-                    self.show(field.key, Content::String(value), expires_at_ms, home)
+                    match Frame::decode(&stored) {
+                        Ok(frame) => self.show_decoded(field, &Frame { expires_at_ms, ..frame }, Some(&value), home),
+                        Err(error) => self.find_in(field, Kind::DamagedValue, error.to_string()),
+                    }
                 }
                 _ => {
                     self.waiting.push_back(Ask::Again { field, stored });
@@ -324,8 +328,7 @@ impl Walk<'_, '_> {
             match (value, expiry) {
                 (Value::BulkString(value), expiry) => {
                     bytes += value.len();
-                    let home = own.namespace.map_or(Home::Plain, Home::Zipped);
-                    self.show(own.key, Content::String(value), expires_at(&expiry, now_ms), home)?;
+                    self.take_own(own, value, expires_at(&expiry, now_ms))?;
                 }
                 // Gone meanwhile.
                 (_, Value::Int(-2)) => {}
@@ -416,21 +419,48 @@ impl Walk<'_, '_> {
         }
         let expires_at_ms = frame.expires_at_ms;
         let home = Home::Bucket(field.namespace);
-        match frame.body {
-            Body::Raw(_) if keyfold_core::frame::is_raw(&stored) => {
-                self.show(field.key, Content::String(stored), expires_at_ms, home)
+        if let Body::Spill { nonce, .. } = frame.body {
+            let id = Layout::id_in(&field.bucket).unwrap_or(self.manner.layout.namespace(field.namespace).id);
+            let name = spill_name(id, nonce, &field.key);
+            self.waiting.push_back(Ask::Spill { field, stored, name, expires_at_ms });
+            return Ok(());
+        }
+        if keyfold_core::frame::is_raw(&stored) {
+            return self.show(field.key, Content::String(stored), expires_at_ms, home);
+        }
+        self.show_decoded(field, &frame, None, home)
+    }
+
+    /// Shows the value of a frame, or finds that it can't be decoded.
+    fn show_decoded(
+        &mut self,
+        field: Field,
+        frame: &Frame<'_>,
+        spilled: Option<&[u8]>,
+        home: Home,
+    ) -> anyhow::Result<()> {
+        match self.manner.layout.namespace(field.namespace).decode(&field.key, frame, spilled) {
+            Ok(value) => {
+                let value = value.unwrap_or_default().into_owned();
+                self.show(field.key, Content::String(value), frame.expires_at_ms, home)
             }
-            Body::Raw(value) => self.show(field.key, Content::String(value.to_vec()), expires_at_ms, home),
-            Body::Integer(number) => {
-                self.show(field.key, Content::String(number.to_string().into_bytes()), expires_at_ms, home)
-            }
-            Body::Spill(nonce) => {
-                let id = Layout::id_in(&field.bucket).unwrap_or(self.manner.layout.namespace(field.namespace).id);
-                let name = spill_name(id, nonce, &field.key);
-                self.waiting.push_back(Ask::Spill { field, stored, name, expires_at_ms });
-                Ok(())
-            }
-            Body::Coded { slot, .. } => self.find_in(field, Kind::UnknownCodec, format!("slot {slot}")),
+            Err(error @ CodecError::Damaged { .. }) => self.find_in(field, Kind::DamagedValue, error.to_string()),
+            Err(error) => self.find_in(field, Kind::UnknownCodec, error.to_string()),
+        }
+    }
+
+    /// What a key of its own holds: in some namespaces a frame.
+    fn take_own(&mut self, own: Own, stored: Vec<u8>, expires_at_ms: Option<i64>) -> anyhow::Result<()> {
+        let home = own.namespace.map_or(Home::Plain, Home::Zipped);
+        let layout = self.manner.layout;
+        let framed = layout
+            .places(&own.key)
+            .find(|place| place.kind == PlaceKind::Framed && place.physical.as_slice() == own.physical);
+        let Some(place) = framed else { return self.show(own.key, Content::String(stored), expires_at_ms, home) };
+        let field = Field { namespace: place.namespace, bucket: own.physical, field: Vec::new(), key: own.key };
+        match Frame::decode(&stored) {
+            Ok(frame) => self.show_decoded(field, &Frame { expires_at_ms, ..frame }, None, home),
+            Err(error) => self.find_in(field, Kind::DamagedValue, error.to_string()),
         }
     }
 
@@ -443,7 +473,7 @@ impl Walk<'_, '_> {
         [stored, left]: [&Value; 2],
     ) -> anyhow::Result<()> {
         let points_here = match stored {
-            Value::BulkString(stored) => Frame::decode(stored).is_ok_and(|frame| frame.body == Body::Spill(nonce)),
+            Value::BulkString(stored) => Frame::decode(stored).is_ok_and(|frame| frame.body.points_to(nonce)),
             _ => false,
         };
         // A replaced one stays for some seconds, with a TTL.

@@ -48,7 +48,7 @@ fn spill_name(nonce: u64, key: &[u8]) -> Vec<u8> {
 fn spill(wire: &mut Wire, layout: &Layout, key: &[u8], nonce: u64) {
     let Located::Placed(place) = layout.locate(key) else { panic!("it is folded") };
     let mut stored = Vec::new();
-    frame::encode_spill(nonce, None, &mut stored);
+    frame::encode_spill(nonce, None, None, &mut stored);
     wire.call(&[b"HSET", &place.physical, &place.field, &stored]).unwrap();
     wire.call(&[b"SET", &spill_name(nonce, key), &[b'x'; 500]]).unwrap();
 }

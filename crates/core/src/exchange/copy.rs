@@ -184,11 +184,13 @@ impl Copy {
                 writes.check(&[b"HGET", &place.physical, &place.field], found);
                 let stored =
                     store::encode_field(env, place, &self.args[2], &self.entry.value, self.entry.expires_at_ms);
-                store::write_field(&mut writes, place, &stored, &self.entry.value);
+                store::write_field(&mut writes, place, &stored);
             }
             None => {
                 writes.check(&[b"DUMP", physical], found);
-                writes.write(&[b"SET", physical, &self.entry.value]);
+                let place = self.destination.place();
+                let value = store::encode_own(env, place, &self.args[2], &self.entry.value);
+                writes.write(&[b"SET", physical, &value]);
                 if let Some(at) = self.entry.expires_at_ms {
                     writes.write(&[b"PEXPIREAT", physical, at.to_string().as_bytes()]);
                 }

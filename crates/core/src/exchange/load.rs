@@ -1,5 +1,6 @@
 //! Reads keys, wherever they lie, into a space: one round trip, and a second where values are spilled.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::{SmallVec, smallvec};
@@ -28,6 +29,8 @@ pub(crate) struct Spot {
     /// Its place by the layout; none for a key of its own under its own name.
     pub(crate) place: Option<Place>,
     found: Found,
+    /// What that is, or the error reply where it can't be decoded.
+    held: Result<Held, String>,
 }
 
 /// What lay in a spot.
@@ -43,7 +46,7 @@ enum Found {
 
 impl Spot {
     fn at(place: Option<Place>) -> Self {
-        Self { place, found: Found::Nothing }
+        Self { place, found: Found::Nothing, held: Ok(Held::Nothing) }
     }
 
     /// The physical key that holds it; `logical` where it is its own.
@@ -60,7 +63,7 @@ impl Spot {
     fn packing(&self) -> Option<Packing> {
         match self.place.as_ref()?.kind {
             PlaceKind::Handmade(packing) => Some(packing),
-            PlaceKind::Bucket | PlaceKind::Zipped => None,
+            PlaceKind::Bucket | PlaceKind::Zipped | PlaceKind::Framed => None,
         }
     }
 
@@ -75,7 +78,7 @@ impl Spot {
     /// The nonce of the spilled value, where there is one.
     pub(crate) fn spill(&self) -> Option<u64> {
         match self.frame()?.body {
-            Body::Spill(nonce) => Some(nonce),
+            Body::Spill { nonce, .. } => Some(nonce),
             _ => None,
         }
     }
@@ -105,34 +108,53 @@ impl Spot {
         }
     }
 
-    /// What lies there, for a space.
-    fn held(&self, logical: &[u8]) -> Result<Held, String> {
-        match &self.found {
-            Found::Nothing => Ok(Held::Nothing),
-            Found::Native { kind, value, expires_at_ms, .. } => Ok(match value {
-                Some(value) => Held::String(Entry { value: value.clone(), expires_at_ms: *expires_at_ms }),
-                None => Held::Other(kind.clone()),
-            }),
-            Found::Field { stored, .. } if let Some(packing) = self.packing() => {
-                let value = packing.unpack(stored).map_err(|error| failure(logical, &error.to_string()))?;
-                Ok(Held::String(Entry { value: value.into_owned(), expires_at_ms: None }))
+    /// Works out what it is that was found.
+    fn decode(&mut self, logical: &[u8], env: &Env<'_>) {
+        self.held = self.read(logical, env).map_err(|why| failure(logical, &why));
+    }
+
+    fn read(&self, logical: &[u8], env: &Env<'_>) -> Result<Held, String> {
+        let decode = |place: &Place, stored: &[u8], spilled: Option<&[u8]>| {
+            let frame = Frame::decode(stored).map_err(|error| error.to_string())?;
+            let value = decode(env, place, logical, &frame, spilled)?;
+            Ok::<_, String>(value.map(|value| (value.into_owned(), frame.expires_at_ms)))
+        };
+        let string = |value, expires_at_ms| Ok(Held::String(Entry { value, expires_at_ms }));
+        match (&self.found, &self.place) {
+            (Found::Nothing, _) => Ok(Held::Nothing),
+            (Found::Native { value: None, kind, .. }, _) => Ok(Held::Other(kind.clone())),
+            (Found::Native { value: Some(stored), expires_at_ms, .. }, Some(place))
+                if place.kind == PlaceKind::Framed =>
+            {
+                decode(place, stored, None)?.map_or(Ok(Held::Nothing), |(value, _)| string(value, *expires_at_ms))
             }
-            Found::Field { stored, spilled } => {
-                let frame = Frame::decode(stored).map_err(|error| failure(logical, &error.to_string()))?;
-                let value = match frame.body {
-                    Body::Raw(bytes) => bytes.to_vec(),
-                    Body::Integer(number) => number.to_string().into_bytes(),
-                    // The server has evicted it, or lost it: the key is gone with it.
-                    Body::Spill(_) if spilled.is_none() => return Ok(Held::Nothing),
-                    Body::Spill(_) => spilled.clone().unwrap_or_default(),
-                    Body::Coded { slot, .. } => {
-                        return Err(failure(logical, &format!("its codec, slot {slot}, is not in the layout")));
-                    }
-                };
-                Ok(Held::String(Entry { value, expires_at_ms: frame.expires_at_ms }))
-            }
+            (Found::Native { value: Some(value), expires_at_ms, .. }, _) => string(value.clone(), *expires_at_ms),
+            (Found::Field { .. }, None) => Err("a field without a place".to_owned()),
+            (Found::Field { stored, spilled }, Some(place)) => match place.kind {
+                PlaceKind::Handmade(packing) => {
+                    string(packing.unpack(stored).map_err(|error| error.to_string())?.into_owned(), None)
+                }
+                // Where a spilled value is gone the server has evicted it, or lost it: the key is gone with it.
+                _ => decode(place, stored, spilled.as_deref())?
+                    .map_or(Ok(Held::Nothing), |(value, at)| string(value, at)),
+            },
         }
     }
+}
+
+/// The value of a frame in a place; none where the spilled value it points to is gone. One that can't be decoded is
+/// counted.
+pub(crate) fn decode<'s>(
+    env: &Env<'_>,
+    place: &Place,
+    logical: &[u8],
+    frame: &Frame<'s>,
+    spilled: Option<&'s [u8]>,
+) -> Result<Option<Cow<'s, [u8]>>, String> {
+    env.layout.namespace(place.namespace).decode(logical, frame, spilled).map_err(|error| {
+        env.stats.namespace(place.namespace).count_undecodable();
+        error.to_string()
+    })
 }
 
 impl Key {
@@ -204,7 +226,7 @@ impl Key {
 
     /// Whether all spots that hold anything hold the same string.
     pub(crate) fn holds_the_same_everywhere(&self) -> bool {
-        let mut held = self.spots.iter().filter(|spot| spot.is_stored()).map(|spot| spot.held(&self.logical));
+        let mut held = self.spots.iter().filter(|spot| spot.is_stored()).map(|spot| &spot.held);
         let first = held.next();
         matches!(first, Some(Ok(Held::String(_)))) && held.all(|other| Some(other) == first)
     }
@@ -224,7 +246,7 @@ impl Key {
     /// What it holds, for a space: what lies in the first of its spots that holds anything.
     pub(crate) fn held(&self) -> Result<Held, String> {
         let spot = self.spots.iter().find(|spot| spot.is_stored());
-        spot.map_or(Ok(Held::Nothing), |spot| spot.held(&self.logical))
+        spot.map_or(Ok(Held::Nothing), |spot| spot.held.clone())
     }
 }
 
@@ -350,13 +372,20 @@ impl Load {
             Ok(replies) => replies,
             Err(error) => return Loading::Failed(error),
         };
-        if !self.spills.is_empty() {
-            return self.take_spills(&replies, wire);
+        let loading = if self.spills.is_empty() {
+            match self.take_found(&replies, env.now_ms) {
+                Ok(()) => self.read_spills(wire),
+                Err(error) => Loading::Failed(error),
+            }
+        } else {
+            self.take_spills(&replies, wire)
+        };
+        if matches!(loading, Loading::Ready) {
+            for Key { logical, spots } in &mut self.keys {
+                spots.iter_mut().for_each(|spot| spot.decode(logical, env));
+            }
         }
-        if let Err(error) = self.take_found(&replies, env.now_ms) {
-            return Loading::Failed(error);
-        }
-        self.read_spills(wire)
+        loading
     }
 
     fn take_found(&mut self, replies: &[Vec<u8>], now_ms: i64) -> Result<(), Vec<u8>> {

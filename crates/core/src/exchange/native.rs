@@ -5,6 +5,7 @@
 //! | GET | HGET | a frame is decoded; a spilled value is read |
 //! | SET, SETEX, PSETEX | HSET | where values spill, with HGET in MULTI, so that the old one is retired |
 //! | SETNX, SET NX | HSETNX | a field that is there may have expired: worked out |
+//! | GET, SET, SETEX, PSETEX of a key of its own with a codec | GET, SET | |
 //! | INCR, DECR, INCRBY, DECRBY | HINCRBY | a frame is no integer for the server: worked out |
 //! | SET, SETEX, PSETEX of a key that is being moved | HSET or SET, and UNLINK, in MULTI | where the old place is a bucket, or values spill: worked out |
 //! | MSET | HSET a bucket, in MULTI | |
@@ -13,38 +14,54 @@
 use smallvec::SmallVec;
 
 use crate::exchange::batch::{Batch, Commands};
-use crate::exchange::load::Key;
+use crate::exchange::load::{Key, decode};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, SimpleSet, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
-use crate::layout::{Layout, Located, Namespace, Place, spill_name};
+use crate::layout::{Layout, Located, Namespace, Place, PlaceKind, spill_name};
 use crate::resp::{Answer, Protocol, Reply, write_command};
 
 /// A key's bytes, on the spot where they are few.
 pub(crate) type KeyBytes = SmallVec<[u8; 40]>;
 
-/// GET of a key in a bucket.
+/// GET of a key whose value is a frame, in a bucket or in a key of its own.
 #[derive(Debug)]
 pub(crate) struct Get {
     key: KeyBytes,
     protocol: Protocol,
     /// The pointer was read; the reply is the spilled value.
-    spilled: bool,
-    /// The pointer that was read last.
+    pointer: Option<Pointer>,
+    /// The nonce of the pointer that was read last.
     nonce: Option<u64>,
 }
 
+/// Where a spilled value lies, and which codec wrote it.
+#[derive(Clone, Copy, Debug)]
+struct Pointer {
+    nonce: u64,
+    slot: Option<u8>,
+}
+
 impl Get {
-    /// Sends HGET; it has one reply.
+    /// Sends HGET, or GET; it has one reply.
     pub(crate) fn start(key: &[u8], place: &Place, protocol: Protocol, wire: &mut Vec<u8>) -> Self {
-        write_command(wire, &[b"HGET", &place.physical, &place.field]);
-        Self { key: key.into(), protocol, spilled: false, nonce: None }
+        send_get(place, wire);
+        Self { key: key.into(), protocol, pointer: None, nonce: None }
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         match Reply::parse(reply) {
-            Ok(Reply::Nil) if self.spilled => self.begin_again(env.layout, io),
-            Ok(Reply::Bulk(stored)) if !self.spilled && !is_raw(stored) => self.decode(stored, env, io),
+            Ok(Reply::Nil) if self.pointer.is_some() => self.begin_again(env.layout, io),
+            Ok(Reply::Bulk(content)) if let Some(pointer) = self.pointer => {
+                if pointer.slot.is_none() {
+                    io.answer.extend_from_slice(reply);
+                    return Step::Done(Effect::None);
+                }
+                let frame =
+                    Frame { expires_at_ms: None, body: Body::Spill { nonce: pointer.nonce, slot: pointer.slot } };
+                self.answer(&frame, Some(content), env, io)
+            }
+            Ok(Reply::Bulk(stored)) if !is_raw(stored) => self.decode(stored, env, io),
             _ => {
                 io.answer.extend_from_slice(reply);
                 Step::Done(Effect::None)
@@ -60,18 +77,16 @@ impl Get {
             Ok(frame) => match frame.body {
                 Body::Raw(bytes) => answer.bulk(bytes),
                 Body::Integer(number) => answer.bulk(itoa::Buffer::new().format(number).as_bytes()),
-                Body::Coded { slot, .. } => {
-                    answer.error(&failure(&self.key, &format!("its codec, slot {slot}, is not in the layout")));
-                }
+                Body::Coded { .. } => return self.answer(&frame, None, env, io),
                 // It points to nothing, and still does: the server has evicted the value, or lost it.
-                Body::Spill(nonce) if self.nonce == Some(nonce) => answer.nil(),
-                Body::Spill(nonce) => {
+                Body::Spill { nonce, .. } if self.nonce == Some(nonce) => answer.nil(),
+                Body::Spill { nonce, slot } => {
                     self.nonce = Some(nonce);
                     let Located::Placed(place) = env.layout.locate(&self.key) else {
                         return self.begin_again(env.layout, io);
                     };
                     write_command(io.wire, &[b"GET", &spill_name(place.id, nonce, &self.key)]);
-                    self.spilled = true;
+                    self.pointer = Some(Pointer { nonce, slot });
                     return Step::More(1);
                 }
             },
@@ -79,11 +94,25 @@ impl Get {
         Step::Done(Effect::None)
     }
 
+    /// Answers what a codec wrote.
+    fn answer(&mut self, frame: &Frame<'_>, spilled: Option<&[u8]>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let Located::Placed(place) = env.layout.locate(&self.key) else {
+            return self.begin_again(env.layout, io);
+        };
+        let mut answer = Answer::new(io.answer, self.protocol);
+        match decode(env, &place, &self.key, frame, spilled) {
+            Ok(Some(value)) => answer.bulk(&value),
+            Ok(None) => answer.nil(),
+            Err(why) => answer.error(&failure(&self.key, &why)),
+        }
+        Step::Done(Effect::None)
+    }
+
     /// The value was replaced after its pointer was read: once more.
     fn begin_again(&mut self, layout: &Layout, io: &mut Io<'_>) -> Step {
-        self.spilled = false;
+        self.pointer = None;
         match layout.locate(&self.key) {
-            Located::Placed(place) => write_command(io.wire, &[b"HGET", &place.physical, &place.field]),
+            Located::Placed(place) => send_get(&place, io.wire),
             // A namespace that began to move meanwhile has no such exchange under way: its epoch waited for it.
             Located::Plain | Located::Reserved | Located::Moving(_) => write_command(io.wire, &[b"GET", &self.key]),
         }
@@ -91,14 +120,36 @@ impl Get {
     }
 }
 
+fn send_get(place: &Place, wire: &mut Vec<u8>) {
+    match place.kind {
+        PlaceKind::Framed => write_command(wire, &[b"GET", &place.physical]),
+        _ => write_command(wire, &[b"HGET", &place.physical, &place.field]),
+    }
+}
+
 /// Whether a value is stored just as it is.
 pub(crate) fn is_stored_raw(set: &SimpleSet<'_>, namespace: &Namespace) -> bool {
-    set.expires_at_ms.is_none() && is_raw(set.value) && set.value.len() <= namespace.value_limit
+    set.expires_at_ms.is_none()
+        && is_raw(set.value)
+        && set.value.len() <= namespace.value_limit
+        && namespace.codecs.written().is_none()
 }
 
 /// An unconditional write of one key in a bucket, in one HSET. Its reply says nothing; the answer is OK.
 pub(crate) fn set(stored: &[u8], place: &Place, wire: &mut Vec<u8>) {
     write_command(wire, &[b"HSET", &place.physical, &place.field, stored]);
+}
+
+/// An unconditional write of a key of its own whose value is a frame. Its reply says nothing; the answer is OK.
+pub(crate) fn set_own(env: &Env<'_>, set: &SimpleSet<'_>, place: &Place, key: &[u8], wire: &mut Vec<u8>) {
+    let stored = store::encode_own(env, Some(place), key, set.value);
+    match set.expires_at_ms {
+        Some(at) => {
+            let at = at.to_string();
+            write_command(wire, &[b"SET", &place.physical, &stored, b"PXAT", at.as_bytes()]);
+        }
+        None => write_command(wire, &[b"SET", &place.physical, &stored]),
+    }
 }
 
 /// An unconditional write where the old value or the new one may be spilled.
@@ -115,15 +166,14 @@ impl Overwrite {
         env: &Env<'_>,
         key: &[u8],
         place: &Place,
-        stored: &store::Stored,
-        value: &[u8],
+        stored: &store::Stored<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
         let key = Key::locate(env.layout, key);
         let mut commands = Commands::default();
         commands.push(&[b"HGET", &place.physical, &place.field]);
-        if let Some(name) = &stored.spill_name {
-            commands.push(&[b"SET", name, value]);
+        if let Some((name, content)) = &stored.spill {
+            commands.push(&[b"SET", name, content]);
         }
         commands.push(&[b"HSET", &place.physical, &place.field, &stored.field]);
         let batch = Batch::send_atomic(&commands, wire);
@@ -161,14 +211,14 @@ pub(crate) fn set_many(env: &mut Env<'_>, pairs: &[&[u8]], wire: &mut Vec<u8>) -
     for pair in pairs.chunks_exact(2) {
         let key = Key::locate(env.layout, pair[0]);
         let Some(place) = key.bucket() else {
-            commands.push(&[b"SET", key.physical(), pair[1]]);
+            commands.push(&[b"SET", key.physical(), &store::encode_own(env, key.place(), pair[0], pair[1])]);
             continue;
         };
         if env.stats.namespace(place.namespace).has_spilled() {
             return None;
         }
         let stored = store::encode_field(env, place, pair[0], pair[1], None);
-        if stored.spill_name.is_some() {
+        if stored.spill.is_some() {
             return None;
         }
         let bucket = *known.entry(place.physical.clone()).or_insert(buckets.len());
@@ -198,15 +248,20 @@ pub(crate) fn set_moving(env: &mut Env<'_>, name: &str, args: &[&[u8]], wire: &m
     let mut commands = Commands::default();
     match new.bucket() {
         Some(place) => {
-            if set.value.len() > env.layout.namespace(place.namespace).value_limit.saturating_sub(9) {
+            let namespace = env.layout.namespace(place.namespace);
+            if namespace.codecs.written().is_none() && set.value.len() > namespace.value_limit.saturating_sub(9) {
                 // It may have to be spilled.
                 return None;
             }
             let stored = store::encode_field(env, place, &key.logical, set.value, set.expires_at_ms);
+            if stored.spill.is_some() {
+                return None;
+            }
             commands.push(&[b"HSET", &place.physical, &place.field, &stored.field]);
         }
         None => {
-            commands.push(&[b"SET", key.physical(), set.value]);
+            let value = store::encode_own(env, key.spots()[0].place.as_ref(), &key.logical, set.value);
+            commands.push(&[b"SET", key.physical(), &value]);
             if let Some(at) = set.expires_at_ms {
                 commands.push(&[b"PEXPIREAT", key.physical(), at.to_string().as_bytes()]);
             }
@@ -307,7 +362,7 @@ impl Delete {
 /// Retires the spilled value that an old stored value points to, where it does.
 fn retire(commands: &mut Commands, key: &Key, old: Option<Reply<'_>>) {
     if let (Some(place), Some(Reply::Bulk(stored))) = (key.bucket(), old)
-        && let Ok(Frame { body: Body::Spill(nonce), .. }) = Frame::decode(stored)
+        && let Ok(Frame { body: Body::Spill { nonce, .. }, .. }) = Frame::decode(stored)
     {
         let mut writes = CompareAndSet::default();
         store::retire_spill(&mut writes, place, nonce, &key.logical);

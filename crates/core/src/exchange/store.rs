@@ -1,12 +1,14 @@
 //! Writes what a command changed to where the keys lie: raw, framed, spilled, or as keys of their own.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::codec;
 use crate::exchange::load::{Key, Spot};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame;
-use crate::layout::{Namespace, Place, spill_name};
+use crate::layout::{Place, PlaceKind, spill_name};
 use crate::string::{Entry, Held, Space};
 
 /// How long a spilled value that nothing points to any more is still readable, for a reader that was told
@@ -14,46 +16,56 @@ use crate::string::{Entry, Held, Space};
 pub(crate) const RETIRE_MS: &[u8] = b"5000";
 
 /// What a field is set to, and the spilled value that must be written with it.
-pub(crate) struct Stored {
+pub(crate) struct Stored<'v> {
     /// The field's bytes.
     pub(crate) field: Vec<u8>,
-    /// The physical key of the spilled value.
-    pub(crate) spill_name: Option<Vec<u8>>,
+    /// The physical key of the spilled value, and what it holds.
+    pub(crate) spill: Option<(Vec<u8>, Cow<'v, [u8]>)>,
 }
 
 /// Encodes a value for a bucket's field: raw or framed, or spilled where that would be over the
 /// namespace's limit.
-pub(crate) fn encode_field(
+pub(crate) fn encode_field<'v>(
     env: &mut Env<'_>,
     place: &Place,
     key: &[u8],
-    value: &[u8],
+    value: &'v [u8],
     expires_at_ms: Option<i64>,
-) -> Stored {
+) -> Stored<'v> {
     let namespace = env.layout.namespace(place.namespace);
-    let mut field = Vec::with_capacity(value.len().min(namespace.value_limit) + 16);
-    if value.len() <= namespace.value_limit || could_shrink(namespace, value) {
-        frame::encode(value, expires_at_ms, &mut field);
-        if field.len() <= namespace.value_limit {
-            return Stored { field, spill_name: None };
+    let stats = env.stats.namespace(place.namespace);
+    match namespace.encode(key, value, expires_at_ms) {
+        codec::Stored::InPlace(field) => {
+            stats.count_encoded(value.len(), field.len());
+            Stored { field, spill: None }
         }
-        field.clear();
+        codec::Stored::Spilled { content, slot } => {
+            stats.count_encoded(value.len(), content.len());
+            stats.count_spill();
+            let nonce = (env.nonces)();
+            let mut field = Vec::with_capacity(18);
+            frame::encode_spill(nonce, slot, expires_at_ms, &mut field);
+            Stored { field, spill: Some((spill_name(place.id, nonce, key), content)) }
+        }
     }
-    env.stats.namespace(place.namespace).count_spill();
-    let nonce = (env.nonces)();
-    frame::encode_spill(nonce, expires_at_ms, &mut field);
-    Stored { field, spill_name: Some(spill_name(place.id, nonce, key)) }
 }
 
-/// Whether a value that is longer than the limit might be stored in less; only an integer in a frame is.
-fn could_shrink(namespace: &Namespace, value: &[u8]) -> bool {
-    value.len() <= 20 && namespace.value_limit >= 9
+/// Encodes a value for a key of its own: a frame where its place says so.
+pub(crate) fn encode_own<'v>(env: &Env<'_>, place: Option<&Place>, key: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
+    match place.filter(|place| place.kind == PlaceKind::Framed) {
+        Some(place) => {
+            let stored = env.layout.namespace(place.namespace).encode_own(key, value);
+            env.stats.namespace(place.namespace).count_encoded(value.len(), stored.len());
+            Cow::Owned(stored)
+        }
+        None => Cow::Borrowed(value),
+    }
 }
 
 /// The commands that give a field its stored value.
-pub(crate) fn write_field(writes: &mut CompareAndSet, place: &Place, stored: &Stored, value: &[u8]) {
-    if let Some(name) = &stored.spill_name {
-        writes.write(&[b"SET", name, value]);
+pub(crate) fn write_field(writes: &mut CompareAndSet, place: &Place, stored: &Stored<'_>) {
+    if let Some((name, content)) = &stored.spill {
+        writes.write(&[b"SET", name, content]);
     }
     writes.write(&[b"HSET", &place.physical, &place.field, &stored.field]);
 }
@@ -100,10 +112,11 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
         (Held::String(entry), Some(place)) => {
             retire(writes, key, here);
             let stored = encode_field(env, place, &key.logical, &entry.value, entry.expires_at_ms);
-            write_field(writes, place, &stored, &entry.value);
+            write_field(writes, place, &stored);
         }
         (Held::String(Entry { value, expires_at_ms }), None) => {
-            writes.write(&[b"SET", key.physical(), value]);
+            let value = encode_own(env, here.place.as_ref(), &key.logical, value);
+            writes.write(&[b"SET", key.physical(), &value]);
             if let Some(at) = expires_at_ms {
                 writes.write(&[b"PEXPIREAT", key.physical(), at.to_string().as_bytes()]);
             }

@@ -65,10 +65,37 @@ pub enum Problem {
         given: String,
     },
     /// A codec that there is not.
-    #[error("`codec = {given:?}`: this version has \"none\" only; leave it out")]
+    #[error("`codec = {given:?}`: there are {known}, and \"auto\" to have the best of them chosen by measurement")]
     UnknownCodec {
         /// The codec given.
         given: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// An option of a codec that there is not, or out of its bounds.
+    #[error("`codec`: {codec} can't have `{given}`; it has {known}")]
+    CodecOption {
+        /// The codec.
+        codec: String,
+        /// The option with its value.
+        given: String,
+        /// What there is.
+        known: String,
+    },
+    /// Neither a name nor a table.
+    #[error("`codec` is a name, \"zstd\", or a table of a name and whole numbers, {{ name = \"zstd\", level = 12 }}")]
+    CodecForm,
+    /// A codec where values are no frames.
+    #[error("`codec`: a key that stays plain can't be compressed; leave `placement` out, or give it a bucket")]
+    CodecOfPlain,
+    /// Slots in a file.
+    #[error("`slot`: slots are given by `keyfold train` and kept in the server; leave them out")]
+    SlotInFile,
+    /// A slot in the server that keyfold never gave.
+    #[error("`slot`: {number} is not one that keyfold gave")]
+    BadSlot {
+        /// Its number.
+        number: u8,
     },
     /// A limit that isn't a length.
     #[error("`{field} = {given}`: a limit is 1 to 536870912 bytes")]

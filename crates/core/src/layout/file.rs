@@ -1,5 +1,6 @@
 //! The layout as text: TOML to namespaces, each mistake with its line.
 
+use std::mem;
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -8,6 +9,7 @@ use toml::Spanned;
 use super::error::{LayoutError, Problem};
 use super::overlap::{self, Clash};
 use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace, NamespaceId};
+use crate::codec::{CodecRule, Codecs, Kinds, MAX_SLOT, Slot, Slots};
 use crate::placement::handmade::{Handmade, Packing};
 use crate::placement::{By, Count, Placement, PlacementError, Span};
 use crate::template::Template;
@@ -38,21 +40,39 @@ pub struct FileNamespace {
     pub value_limit: usize,
     /// Field bytes over which a key stays plain.
     pub field_limit: usize,
-    /// How values are compressed; none where they aren't.
-    pub codec: Option<String>,
+    /// The codec that its values are to have.
+    pub codec: CodecRule,
+    /// Whether that has to be trained, or chosen, before it is of use.
+    pub codec_waits: bool,
 }
 
 impl FileNamespace {
-    /// The namespace, once it has its id.
-    pub(super) fn with_id(&self, id: NamespaceId) -> Namespace {
-        let Self { id: _, template, placement, value_limit, field_limit, codec } = self.clone();
-        Namespace { id, template, placement, value_limit, field_limit, codec, former: None }
+    /// The namespace, once it has its id. `known` is what it was so far: what its values are stored by stays
+    /// readable, and what they will be stored by changes where the file says something else than before.
+    pub(super) fn with_id(&self, id: NamespaceId, known: Option<&Namespace>) -> Namespace {
+        let Self { id: _, template, placement, value_limit, field_limit, codec, codec_waits } = self.clone();
+        let mut codecs = known.map(|known| known.codecs.clone()).unwrap_or_default();
+        if known.is_none_or(|known| known.codec != codec) {
+            let same_kind = codecs.written().filter(|slot| slot.rule.name == codec.name);
+            let dictionary = same_kind.and_then(|slot| slot.dictionary);
+            if codec.is_none() {
+                codecs.write_raw();
+            } else if !codec_waits || dictionary.is_some() {
+                codecs.write_by(&codec, dictionary);
+            }
+        }
+        Namespace { id, template, placement, value_limit, field_limit, codec, codecs, former: None }
     }
 }
 
 impl LayoutFile {
-    /// Reads a file, and refuses what can't be or makes no sense.
+    /// Reads a file, and refuses what can't be or makes no sense. Codecs are keyfold's own.
     pub fn parse(text: &str) -> Result<Self, LayoutError> {
+        Self::parse_with(text, &Kinds::default())
+    }
+
+    /// The same, with other codecs.
+    pub fn parse_with(text: &str, kinds: &Kinds) -> Result<Self, LayoutError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct File {
@@ -63,8 +83,11 @@ impl LayoutFile {
         if let Some(from) = file.namespace.iter().find_map(|entry| entry.from.as_ref()) {
             return Err(LayoutError::at(text, from.span().start, Problem::FromInFile));
         }
-        let namespaces = read_namespaces(text, file.namespace, MAX_WRITTEN_ID)?;
-        Ok(Self { namespaces: namespaces.into_iter().map(|(namespace, _)| namespace).collect() })
+        if let Some(slot) = file.namespace.iter().find_map(|entry| entry.slot.first()) {
+            return Err(LayoutError::at(text, slot.span().start, Problem::SlotInFile));
+        }
+        let namespaces = read_namespaces(text, file.namespace, MAX_WRITTEN_ID, Some(kinds))?;
+        Ok(Self { namespaces: namespaces.into_iter().map(|read| read.namespace).collect() })
     }
 }
 
@@ -78,8 +101,27 @@ pub(super) struct Entry {
     id: Option<Spanned<i64>>,
     value_limit: Option<Spanned<i64>>,
     field_limit: Option<Spanned<i64>>,
-    codec: Option<Spanned<String>>,
+    codec: Option<Spanned<toml::Value>>,
     from: Option<Spanned<From>>,
+    writes: Option<u8>,
+    #[serde(default)]
+    slot: Vec<Spanned<SlotEntry>>,
+}
+
+/// A codec that values are stored by, in the stored form.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SlotEntry {
+    number: u8,
+    codec: Spanned<toml::Value>,
+    dictionary: Option<String>,
+}
+
+/// What was read of one namespace.
+pub(super) struct Read {
+    pub(super) namespace: FileNamespace,
+    pub(super) former: Option<Former>,
+    pub(super) codecs: Codecs,
 }
 
 /// Where the keys of a namespace lay before, in the stored form.
@@ -119,38 +161,40 @@ pub(super) fn parse_toml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, Lay
     })
 }
 
-/// Reads every entry, with where its keys lay before, and then what they are to each other.
+/// Reads every entry, and then what they are to each other. Codecs are checked against `kinds`, where they come from a
+/// person; in the server there may be some that only another program knows.
 pub(super) fn read_namespaces(
     text: &str,
     entries: Vec<Entry>,
     max_id: u32,
-) -> Result<Vec<(FileNamespace, Option<Former>)>, LayoutError> {
-    let reader = Reader { text, max_id };
+    kinds: Option<&Kinds>,
+) -> Result<Vec<Read>, LayoutError> {
+    let reader = Reader { text, max_id, kinds };
     let spans: Vec<_> = entries.iter().map(|entry| entry.keys.span()).collect();
-    let mut namespaces: Vec<(FileNamespace, Option<Former>)> = Vec::with_capacity(entries.len());
+    let mut all: Vec<Read> = Vec::with_capacity(entries.len());
     for mut entry in entries {
         let id = entry.id.as_ref().map(Spanned::span);
         let from = entry.from.take();
+        let codecs = reader.codecs(mem::take(&mut entry.slot), entry.writes)?;
         let namespace = reader.namespace(entry)?;
-        let same_id = |(other, _): &&(FileNamespace, Option<Former>)| other.id == namespace.id;
-        if let (Some(span), Some(NamespaceId(id)), Some((other, _))) =
-            (id, namespace.id, namespaces.iter().find(same_id))
-        {
-            return Err(reader.error(&span, Problem::SameId { id, other: other.template.to_string() }));
+        let same_id = |other: &&Read| other.namespace.id == namespace.id;
+        if let (Some(span), Some(NamespaceId(id)), Some(other)) = (id, namespace.id, all.iter().find(same_id)) {
+            return Err(reader.error(&span, Problem::SameId { id, other: other.namespace.template.to_string() }));
         }
         let former = from.map(|from| reader.former(&namespace.template, from.into_inner())).transpose()?;
-        namespaces.push((namespace, former));
+        all.push(Read { namespace, former, codecs });
     }
-    let templates: Vec<_> = namespaces.iter().map(|(namespace, _)| &namespace.template).collect();
+    let templates: Vec<_> = all.iter().map(|read| &read.namespace.template).collect();
     match overlap::first_clash(&templates) {
         Some(clash) => Err(reader.clash(&templates, &spans, clash)),
-        None => Ok(namespaces),
+        None => Ok(all),
     }
 }
 
 struct Reader<'t> {
     text: &'t str,
     max_id: u32,
+    kinds: Option<&'t Kinds>,
 }
 
 impl Reader<'_> {
@@ -165,17 +209,80 @@ impl Reader<'_> {
         if overlap::is_reserved(&template) {
             return Err(self.error(&keys.span(), Problem::Reserved { keys: template.to_string() }));
         }
-        if let Some(codec) = entry.codec.as_ref().filter(|codec| codec.get_ref() != "none") {
-            return Err(self.error(&codec.span(), Problem::UnknownCodec { given: codec.get_ref().clone() }));
-        }
+        let span = entry.codec.as_ref().map(Spanned::span);
+        let codec = entry.codec.map(|codec| self.codec(&codec)).transpose()?.unwrap_or_else(CodecRule::none);
+        let placement = match self.placement(&template, entry.bucket, entry.placement)? {
+            Placement::Zipped if !codec.is_none() => Placement::Framed,
+            Placement::Plain if !codec.is_none() => {
+                return Err(self.error(&span.unwrap_or_default(), Problem::CodecOfPlain));
+            }
+            placement => placement,
+        };
+        let kind = self.kinds.and_then(|kinds| kinds.find(&codec.name));
         Ok(FileNamespace {
             id: entry.id.map(|id| self.id(&id)).transpose()?,
-            placement: self.placement(&template, entry.bucket, entry.placement)?,
+            placement,
             value_limit: self.limit("value_limit", entry.value_limit, DEFAULT_VALUE_LIMIT)?,
             field_limit: self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT)?,
-            codec: None,
+            codec_waits: kind.is_none_or(|kind| kind.needs_training()),
+            codec,
             template,
         })
+    }
+
+    fn codecs(&self, slots: Vec<Spanned<SlotEntry>>, writes: Option<u8>) -> Result<Codecs, LayoutError> {
+        let mut all: Slots = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let span = slot.span();
+            let SlotEntry { number, codec, dictionary } = slot.into_inner();
+            let dictionary = dictionary.map(|name| name.parse());
+            let dictionary = dictionary.transpose().map_err(|()| self.error(&span, Problem::BadSlot { number }))?;
+            if number > MAX_SLOT || all.iter().any(|other| other.number == number) {
+                return Err(self.error(&span, Problem::BadSlot { number }));
+            }
+            all.push(Slot { number, rule: self.rule(&codec)?, dictionary });
+        }
+        Ok(Codecs::new(all, writes))
+    }
+
+    /// A codec that a person wrote: it must be known, and its options too.
+    fn codec(&self, written: &Spanned<toml::Value>) -> Result<CodecRule, LayoutError> {
+        let rule = self.rule(written)?;
+        let Some(kinds) = self.kinds.filter(|_| !rule.is_none() && !rule.is_auto()) else { return Ok(rule) };
+        let Some(kind) = kinds.find(&rule.name) else {
+            let names: Vec<String> = kinds.iter().map(|kind| format!("{:?}", kind.name())).collect();
+            let problem = Problem::UnknownCodec { given: rule.name, known: names.join(", ") };
+            return Err(self.error(&written.span(), problem));
+        };
+        for (name, given) in rule.options.iter() {
+            let known = kind.options().iter().find(|(option, ..)| *option == name);
+            if known.is_none_or(|(_, least, most)| !(*least..=*most).contains(&given)) {
+                let options: Vec<String> =
+                    kind.options().iter().map(|(name, least, most)| format!("{name} ({least} to {most})")).collect();
+                let problem = Problem::CodecOption {
+                    codec: rule.name.clone(),
+                    given: format!("{name} = {given}"),
+                    known: if options.is_empty() { "no options".to_owned() } else { options.join(", ") },
+                };
+                return Err(self.error(&written.span(), problem));
+            };
+        }
+        Ok(rule)
+    }
+
+    fn rule(&self, written: &Spanned<toml::Value>) -> Result<CodecRule, LayoutError> {
+        let bad = || self.error(&written.span(), Problem::CodecForm);
+        match written.get_ref() {
+            toml::Value::String(name) => Ok(CodecRule::named(name)),
+            toml::Value::Table(table) => {
+                let mut rule = CodecRule::named(table.get("name").and_then(toml::Value::as_str).ok_or_else(bad)?);
+                for (option, value) in table.iter().filter(|(option, _)| *option != "name") {
+                    rule.options.set(option, value.as_integer().ok_or_else(bad)?);
+                }
+                Ok(rule)
+            }
+            _ => Err(bad()),
+        }
     }
 
     fn former(&self, template: &Template, from: From) -> Result<Former, LayoutError> {
@@ -217,6 +324,7 @@ impl Reader<'_> {
             (None, Some(placement)) => match placement.get_ref().as_str() {
                 "plain" => Ok(Placement::Plain),
                 "zipped" => Ok(Placement::Zipped),
+                "framed" => Ok(Placement::Framed),
                 given => Err(self.error(&placement.span(), Problem::UnknownPlacement { given: given.to_owned() })),
             },
         }

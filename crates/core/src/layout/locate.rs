@@ -36,6 +36,8 @@ pub enum PlaceKind {
     Bucket,
     /// A key of its own, with a zipped name.
     Zipped,
+    /// A key of its own, with a zipped name, whose value is a frame.
+    Framed,
     /// A field of a hash that an application folded keys into itself, and how its value lies there.
     Handmade(Packing),
 }
@@ -45,7 +47,7 @@ impl PlaceKind {
     pub fn is_field(self) -> bool {
         match self {
             Self::Bucket | Self::Handmade(_) => true,
-            Self::Zipped => false,
+            Self::Zipped | Self::Framed => false,
         }
     }
 }
@@ -83,7 +85,7 @@ pub enum Physical<'p> {
     Administration,
     /// A bucket; one that an application made itself too, while keys are moved out of it.
     Bucket(NamespaceIndex),
-    /// A zipped key.
+    /// A key of its own with a zipped name.
     Zipped {
         /// Its namespace.
         namespace: NamespaceIndex,
@@ -229,6 +231,7 @@ fn place_by(
     let kind = match placement {
         Placement::Plain => return Located::Plain,
         Placement::Zipped => PlaceKind::Zipped,
+        Placement::Framed => PlaceKind::Framed,
         Placement::Span(_) | Placement::Count(_) | Placement::By(_) => PlaceKind::Bucket,
         Placement::Handmade(handmade) => PlaceKind::Handmade(handmade.packing()),
     };

@@ -68,7 +68,7 @@ const USED_ID: &str = "ids are never given twice; leave it out to have the next 
 
 impl LayoutFile {
     /// The file alone: epoch 1, ids from 0.
-    pub(super) fn into_layout(self) -> Layout {
+    pub fn into_layout(self) -> Layout {
         let start = Layout::new(Epoch(0), NamespaceId(0), Vec::new());
         join(&start, &self).layout
     }
@@ -168,8 +168,10 @@ fn join(stored: &Layout, file: &LayoutFile) -> Merged {
     let (mut added, mut changed, mut unchanged) = (Vec::new(), Vec::new(), Vec::new());
     let mut namespaces = Vec::new();
     for old in &stored.namespaces {
-        let new = in_file(file, old)
-            .map_or_else(|| old.clone(), |wanted| Namespace { former: old.former.clone(), ..wanted.with_id(old.id) });
+        let new = in_file(file, old).map_or_else(
+            || old.clone(),
+            |wanted| Namespace { former: old.former.clone(), ..wanted.with_id(old.id, Some(old)) },
+        );
         if new == *old { &mut unchanged } else { &mut changed }.push(old.id);
         namespaces.push(new);
     }
@@ -184,7 +186,7 @@ fn join(stored: &Layout, file: &LayoutFile) -> Merged {
             id
         });
         added.push(id);
-        namespaces.push(wanted.with_id(id));
+        namespaces.push(wanted.with_id(id, None));
     }
     let differs = stored.epoch == Epoch(0) || !added.is_empty() || !changed.is_empty();
     let epoch = Epoch(stored.epoch.0.saturating_add(differs.into()));

@@ -14,13 +14,23 @@
 //! bucket      = { span = 128 }       # or { span = 128, of = "id" }, { count = 16384 }, { by = "id" }
 //! value_limit = 64                   # stored bytes over which a value is spilled
 //! field_limit = 64                   # field bytes over which a key stays plain
-//! codec       = "none"
+//! codec       = "none"               # or "zstd", { name = "zstd", level = 12 }, "auto": see crate::codec
 //!
 //! [[namespace]]
 //! id        = 1
 //! keys      = "user:{name}"          # has the keys that the more specific one above doesn't match
 //! placement = "plain"                # instead of bucket: "plain" stays as it is; "zipped", the default,
-//! ```                                # is a key of its own with a short name
+//! ```                                # is a key of its own with a short name; "framed" is the same with a codec
+//!
+//! The stored form also says by which codecs values are stored:
+//!
+//! ```toml
+//! writes = 1                         # the slot that values are written by; absent: they are stored as they are
+//! [[namespace.slot]]
+//! number     = 1
+//! codec      = "zstd"
+//! dictionary = "9f86d081884c7d659a2feaa0c55ad015"   # in the server's keyfold:dictionaries
+//! ```
 //!
 //! While a namespace is moved, the stored form also says where its keys lay before:
 //!
@@ -58,8 +68,10 @@ pub use merge::{Conflict, LayoutConflict, Merged};
 pub use moving::{Former, Move};
 pub use warning::{Concern, Warning};
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::codec::{CodecRule, Codecs, DictionaryId, Kinds};
 use crate::placement::Placement;
 use crate::template::Template;
 
@@ -108,8 +120,10 @@ pub struct Namespace {
     pub value_limit: usize,
     /// Field bytes over which a key stays plain.
     pub field_limit: usize,
-    /// How values are compressed; none where they aren't.
-    pub codec: Option<String>,
+    /// The codec that its values are to have.
+    pub codec: CodecRule,
+    /// The codecs that its values are stored by.
+    pub codecs: Codecs,
     /// Where its keys lay before, while they are moved.
     pub former: Option<Former>,
 }
@@ -134,7 +148,9 @@ impl Default for Layout {
 }
 
 impl Layout {
-    fn new(epoch: Epoch, next_id: NamespaceId, namespaces: Vec<Namespace>) -> Self {
+    fn new(epoch: Epoch, next_id: NamespaceId, mut namespaces: Vec<Namespace>) -> Self {
+        let kinds = Kinds::default();
+        namespaces.iter_mut().for_each(|namespace| namespace.codecs.open(&kinds, &BTreeMap::new()));
         let templates: Vec<_> = namespaces.iter().map(|namespace| &namespace.template).collect();
         let order = overlap::specific_first(&templates);
         let handmade = namespaces.iter().enumerate().filter(|(_, namespace)| namespace.handmade().is_some());
@@ -147,6 +163,32 @@ impl Layout {
     /// For a server that has a layout already, see [`Self::merge`].
     pub fn parse_file(text: &str) -> Result<Self, LayoutError> {
         Ok(LayoutFile::parse(text)?.into_layout())
+    }
+
+    /// The dictionaries that it names and has not got yet.
+    pub fn missing_dictionaries(&self) -> BTreeSet<DictionaryId> {
+        self.namespaces.iter().flat_map(|namespace| namespace.codecs.missing_dictionaries()).collect()
+    }
+
+    /// All dictionaries that it names.
+    pub fn dictionaries(&self) -> BTreeSet<DictionaryId> {
+        let slots = self.namespaces.iter().flat_map(|namespace| namespace.codecs.iter());
+        slots.filter_map(|slot| slot.dictionary).collect()
+    }
+
+    /// Opens the codecs that are not open yet, with the dictionaries that were found in the server. One that stays
+    /// closed costs its values, which are refused, and nothing else.
+    pub fn open(&mut self, kinds: &Kinds, dictionaries: &BTreeMap<DictionaryId, Vec<u8>>) {
+        self.namespaces.iter_mut().for_each(|namespace| namespace.codecs.open(kinds, dictionaries));
+    }
+
+    /// The same layout in the next epoch, with other codecs in a namespace.
+    #[must_use]
+    pub fn with_codecs(&self, index: NamespaceIndex, codecs: Codecs) -> Self {
+        let mut namespaces = self.namespaces.clone();
+        namespaces[index.0].codecs = codecs;
+        let epoch = if namespaces == self.namespaces { self.epoch } else { self.epoch.next() };
+        Self::new(epoch, self.next_id, namespaces)
     }
 
     /// Its version.

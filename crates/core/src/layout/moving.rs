@@ -121,6 +121,7 @@ impl Layout {
                 value_limit: namespace.value_limit,
                 field_limit: namespace.field_limit,
                 codec: namespace.codec.clone(),
+                codec_waits: false,
             };
             plan.bring(&wanted, None);
         }
@@ -258,7 +259,7 @@ impl<'l> Planner<'l> {
             return self.conflicts.extend(refused.into_iter().flatten());
         }
         let id = self.give_id(wanted.id);
-        let mut namespace = wanted.with_id(id);
+        let mut namespace = wanted.with_id(id, None);
         let former = match from {
             Some(handmade) => self.former_of(handmade, wanted.field_limit),
             None => Former { id, placement: Placement::Plain, field_limit: wanted.field_limit },
@@ -272,7 +273,7 @@ impl<'l> Planner<'l> {
 
     fn change(&mut self, index: usize, wanted: &FileNamespace, from: Option<Placement>) {
         let known = self.namespaces[index].clone();
-        let kept = |id: NamespaceId, former: Option<Former>| Namespace { former, ..wanted.with_id(id) };
+        let kept = |id: NamespaceId, former: Option<Former>| Namespace { former, ..wanted.with_id(id, Some(&known)) };
         let is_other = |former: &Former| from.as_ref().is_some_and(|from| *from != former.placement);
         let changed = match &known.former {
             None if from.is_some() && !known.leads_to(wanted) => {

@@ -109,7 +109,7 @@ fn always_folded(namespace: &Namespace) -> bool {
     let most = NUMBER_BYTES * namespace.template.placeholders().len();
     match namespace.placement {
         Placement::Plain | Placement::Handmade(_) => false,
-        Placement::Zipped => true,
+        Placement::Zipped | Placement::Framed => true,
         Placement::Span(_) | Placement::Count(_) | Placement::By(_) => most <= namespace.field_limit,
     }
 }

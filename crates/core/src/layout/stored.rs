@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::{LayoutError, Problem};
-use super::file::{Entry, parse_toml, read_namespaces};
+use super::file::{Entry, Read, parse_toml, read_namespaces};
 use super::{Epoch, Layout, Namespace, NamespaceId};
 
 /// The version of the stored form.
@@ -19,6 +19,7 @@ impl Layout {
         for namespace in &self.namespaces {
             text.push('\n');
             namespace.write(&mut text);
+            namespace.write_slots(&mut text);
             if let Some(former) = &namespace.former {
                 let _ = write!(
                     text,
@@ -65,10 +66,10 @@ impl Layout {
         }
         let stored: Stored = parse_toml(text)?;
         let next_id = NamespaceId(*stored.next_id.get_ref());
-        let namespaces = read_namespaces(text, stored.namespace, u32::MAX)?;
-        let namespaces = namespaces.into_iter().map(|(namespace, former)| {
+        let namespaces = read_namespaces(text, stored.namespace, u32::MAX, None)?;
+        let namespaces = namespaces.into_iter().map(|Read { namespace, former, codecs }| {
             let id = namespace.id.filter(|id| *id < next_id && former.as_ref().is_none_or(|from| from.id < next_id));
-            id.map(|id| Namespace { former, ..namespace.with_id(id) })
+            id.map(|id| Namespace { former, codecs, ..namespace.with_id(id, None) })
                 .ok_or_else(|| LayoutError::at(text, stored.next_id.span().start, Problem::StoredId))
         });
         Ok(Self::new(Epoch(stored.epoch), next_id, namespaces.collect::<Result<_, _>>()?))
@@ -80,12 +81,24 @@ impl Namespace {
         let keys = toml::Value::from(self.template.source());
         let _ = write!(
             text,
-            "[[namespace]]\nid = {}\nkeys = {keys}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = \"{}\"\n",
+            "[[namespace]]\nid = {}\nkeys = {keys}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = {}\n",
             self.id,
             self.placement.line(&self.template),
             self.value_limit,
             self.field_limit,
-            self.codec.as_deref().unwrap_or("none"),
+            self.codec,
         );
+    }
+
+    fn write_slots(&self, text: &mut String) {
+        if let Some(slot) = self.codecs.written() {
+            let _ = writeln!(text, "writes = {}", slot.number);
+        }
+        for slot in self.codecs.iter() {
+            let _ = write!(text, "[[namespace.slot]]\nnumber = {}\ncodec = {}\n", slot.number, slot.rule);
+            if let Some(dictionary) = slot.dictionary {
+                let _ = writeln!(text, "dictionary = \"{dictionary}\"");
+            }
+        }
     }
 }

@@ -136,8 +136,20 @@ fn mistakes_are_named_with_their_line() {
         "line 4, column 10: `bucket`: `count = 4294967297` is out of range: 2 to 4294967296"
     );
     assert_eq!(
-        at("page:{path}", "codec = \"zstd\""),
-        "line 4, column 9: `codec = \"zstd\"`: this version has \"none\" only; leave it out"
+        at("page:{path}", "codec = \"zsdt\""),
+        "line 4, column 9: `codec = \"zsdt\"`: there are \"zstd\", \"fsst\", \"hex\", \"uuid\", and \"auto\" to have the best of them chosen by measurement"
+    );
+    assert_eq!(
+        at("page:{path}", "codec = { name = \"zstd\", level = 30 }"),
+        "line 4, column 9: `codec`: zstd can't have `level = 30`; it has level (1 to 19), dictionary (0 to 1048576)"
+    );
+    assert_eq!(
+        at("page:{path}", "codec = 7"),
+        "line 4, column 9: `codec` is a name, \"zstd\", or a table of a name and whole numbers, { name = \"zstd\", level = 12 }"
+    );
+    assert_eq!(
+        at("page:{path}", "placement = \"plain\"\ncodec = \"zstd\""),
+        "line 5, column 9: `codec`: a key that stays plain can't be compressed; leave `placement` out, or give it a bucket"
     );
     assert_eq!(
         at("{a:int}:{b:int}", "bucket = { span = 8 }"),
@@ -359,7 +371,7 @@ proptest! {
                 prop_assert_eq!(layout.key_of(namespace, &physical, &field), Some(key.clone()));
                 let expected = match kind {
                     PlaceKind::Bucket => Physical::Bucket(namespace),
-                    PlaceKind::Zipped => Physical::Zipped { namespace, key },
+                    PlaceKind::Zipped | PlaceKind::Framed => Physical::Zipped { namespace, key },
                     PlaceKind::Handmade(_) => unreachable!("nothing is moving"),
                 };
                 prop_assert_eq!(layout.read_physical(&physical), expected);

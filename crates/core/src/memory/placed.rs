@@ -6,6 +6,7 @@ use super::Model;
 use super::hash::BucketCost;
 use super::keyspace::Keyspace;
 use super::shape::ValueShape;
+use crate::codec::Stored;
 use crate::frame;
 use crate::layout::{Layout, Place, PlaceKind, spill_name};
 use crate::placement::name::Name;
@@ -38,6 +39,10 @@ impl<'m> Placed<'m> {
             Some(place) if place.kind == PlaceKind::Bucket => {
                 self.add_field(place, key, value, expires_at_ms);
             }
+            Some(place) if place.kind == PlaceKind::Framed => {
+                let stored = self.layout.namespace(place.namespace).encode_own(key, value);
+                self.add_string(&place.physical, &stored, expires_at_ms.is_some());
+            }
             Some(place) => self.add_string(&place.physical, value, expires_at_ms.is_some()),
             None => self.add_string(key, value, expires_at_ms.is_some()),
         }
@@ -48,14 +53,16 @@ impl<'m> Placed<'m> {
     }
 
     fn add_field(&mut self, place: Place, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
-        let mut stored = Vec::new();
-        frame::encode(value, expires_at_ms, &mut stored);
-        if stored.len() > self.layout.namespace(place.namespace).value_limit {
-            stored.clear();
-            frame::encode_spill(NONCE, expires_at_ms, &mut stored);
-            self.add_string(&spill_name(place.id, NONCE, key), value, false);
-            self.spills += 1;
-        }
+        let stored = match self.layout.namespace(place.namespace).encode(key, value, expires_at_ms) {
+            Stored::InPlace(stored) => stored,
+            Stored::Spilled { content, slot } => {
+                let mut pointer = Vec::new();
+                frame::encode_spill(NONCE, slot, expires_at_ms, &mut pointer);
+                self.add_string(&spill_name(place.id, NONCE, key), &content, false);
+                self.spills += 1;
+                pointer
+            }
+        };
         let bucket = self.buckets.entry(place.physical).or_default();
         bucket.add(self.model, ValueShape::of(&place.field), ValueShape::of(&stored));
     }

@@ -8,6 +8,7 @@
 //! | --- | --- | --- |
 //! | *plain* | the logical key | |
 //! | *zipped* ([`zipped`]) | the parts, short | |
+//! | *framed* | the same; its value is a frame | |
 //! | *span* ([`span`]) | id / span | id % span, other parts |
 //! | *count* ([`count`]) | one of `count`, evenly | what the bucket doesn't say |
 //! | *by* ([`by`]) | one part | the other parts |
@@ -47,6 +48,8 @@ pub enum Placement {
     Plain,
     /// Keys of their own, with short names.
     Zipped,
+    /// The same, and their values are frames, as those in buckets are.
+    Framed,
     /// Neighbouring numbers share a bucket.
     Span(Span),
     /// Spread evenly over a number of buckets.
@@ -65,7 +68,7 @@ impl Placement {
     pub fn locate(&self, namespace: u32, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
         match self {
             Self::Plain => false,
-            Self::Zipped => {
+            Self::Zipped | Self::Framed => {
                 zipped::locate(namespace, parts, name);
                 true
             }
@@ -82,7 +85,7 @@ impl Placement {
     /// these again, and compares.
     pub fn decode<'a>(&self, template: &Template, mark: Mark, bucket: &'a [u8], field: &'a [u8]) -> Option<Parts<'a>> {
         match (self, mark) {
-            (Self::Zipped, Mark::Zipped) => zipped::decode(template, bucket),
+            (Self::Zipped | Self::Framed, Mark::Zipped) => zipped::decode(template, bucket),
             (Self::Span(span), Mark::Bucket) => span.decode(template, bucket, field),
             (Self::Count(count), _) => count.decode(template, mark, bucket, field),
             (Self::By(by), Mark::Bucket) => by.decode(template, bucket, field),
@@ -105,6 +108,7 @@ impl Placement {
         match self {
             Self::Plain => r#"placement = "plain""#.to_owned(),
             Self::Zipped => r#"placement = "zipped""#.to_owned(),
+            Self::Framed => r#"placement = "framed""#.to_owned(),
             Self::Span(span) => format!("bucket = {}", span.table(template)),
             Self::Count(count) => format!("bucket = {}", count.table()),
             Self::By(by) => format!("bucket = {}", by.table(template)),

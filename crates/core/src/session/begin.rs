@@ -1,12 +1,13 @@
 //! Starts a request whose plan has been met.
 
 use crate::change::LEASES_KEY;
+use crate::codec::DICTIONARIES_KEY;
 use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction, Watch};
 use crate::exchange::{
     Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, SimpleSet, Work, info, keyspace, native,
 };
-use crate::layout::{Place, STORED_KEY};
+use crate::layout::{Place, PlaceKind, STORED_KEY};
 use crate::resp::{Answer, write_command};
 use crate::session::client_command::ReplyMode;
 use crate::session::queue::Queue;
@@ -182,7 +183,7 @@ impl Session {
                 }
             }
             "del" | "unlink" => return begin_delete(args, env, io),
-            "incr" | "decr" | "incrby" | "decrby" => {
+            "incr" | "decr" | "incrby" | "decrby" if place.kind.is_field() => {
                 if let Some(by) = increment(name, args) {
                     let attempt = Attempt::increment(args, run, place, by, protocol, io.wire);
                     return sent(Kind::Attempt(Box::new(attempt)), 1, true);
@@ -205,6 +206,12 @@ impl Session {
         io: &mut Io<'_>,
     ) -> Option<Begun> {
         let set = SimpleSet::read(name, args, env.now_ms)?;
+        if place.kind == PlaceKind::Framed {
+            return (!set.if_absent).then(|| {
+                native::set_own(env, &set, place, args[1], io.wire);
+                sent(Kind::Set, 1, false)
+            });
+        }
         let namespace = env.layout.namespace(place.namespace);
         if set.if_absent && set.value.len() > namespace.value_limit.saturating_sub(9) {
             // Its value may have to be spilled, which HSETNX alone can't.
@@ -222,11 +229,11 @@ impl Session {
             let attempt = Attempt::set_if_absent(args, run, place, &stored.field, set.when_set, self.protocol, io.wire);
             return Some(sent(Kind::Attempt(Box::new(attempt)), 1, true));
         }
-        if stored.spill_name.is_none() && !env.stats.namespace(place.namespace).has_spilled() {
+        if stored.spill.is_none() && !env.stats.namespace(place.namespace).has_spilled() {
             native::set(&stored.field, place, io.wire);
             return Some(sent(Kind::Set, 1, false));
         }
-        let (overwrite, replies) = native::Overwrite::start(env, args[1], place, &stored, set.value, io.wire);
+        let (overwrite, replies) = native::Overwrite::start(env, args[1], place, &stored, io.wire);
         Some(sent(Kind::Overwrite(Box::new(overwrite)), replies, false))
     }
 
@@ -409,13 +416,13 @@ impl Session {
         }
     }
 
-    /// FLUSHDB and FLUSHALL leave the layout and the leases, which lie in database 0.
+    /// FLUSHDB and FLUSHALL leave the layout, the leases and the dictionaries, which lie in database 0.
     fn begin_flush(&mut self, args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) -> Begun {
         let reaches_layout = self.database == 0 || args[0].eq_ignore_ascii_case(b"flushall");
         if !reaches_layout {
             pass_on(args, raw, io);
         } else {
-            let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"2", STORED_KEY, LEASES_KEY];
+            let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"3", STORED_KEY, LEASES_KEY, DICTIONARIES_KEY];
             call.extend(args);
             write_command(io.wire, &call);
         }

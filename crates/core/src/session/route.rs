@@ -298,7 +298,11 @@ impl Session {
         if !places.moving.is_empty() {
             return route_moving(command, run, args, &keys, write);
         }
-        let only_native = places.folded.iter().all(|(_, place)| place.kind == PlaceKind::Zipped);
+        let only_native = places.folded.iter().all(|(_, place)| match place.kind {
+            PlaceKind::Zipped => true,
+            PlaceKind::Framed => LEAVE_VALUES_ALONE.contains(&command.name),
+            PlaceKind::Bucket | PlaceKind::Handmade(_) => false,
+        });
         if only_native && !may_bring_another_type(command.name) {
             return Route::Rewrite(places.folded);
         }
@@ -507,6 +511,24 @@ fn route_moving(command: &'static Command, run: Run, args: &[&[u8]], keys: &Keys
     }
     Route::Moving { name: command.name, run, keys: keys.iter().map(|key| key.index).collect(), write }
 }
+
+/// Commands that neither read nor write values, so that it makes no difference to them how these are stored.
+const LEAVE_VALUES_ALONE: &[&str] = &[
+    "del",
+    "unlink",
+    "exists",
+    "touch",
+    "type",
+    "expire",
+    "pexpire",
+    "expireat",
+    "pexpireat",
+    "persist",
+    "ttl",
+    "pttl",
+    "expiretime",
+    "pexpiretime",
+];
 
 /// Commands of another type that only change what is there.
 const NEVER_CREATE: &[&str] = &["linsert", "lpushx", "lset", "rpushx", "xgroup|setid", "xsetid"];

@@ -35,25 +35,48 @@ impl Template {
         self.take_parts(key, parts).is_some_and(<[u8]>::is_empty)
     }
 
+    /// What stands in `key` for each placeholder; none where it doesn't match canonically.
+    pub fn texts<'k>(&self, key: &'k [u8]) -> Option<SmallVec<[&'k [u8]; 4]>> {
+        let mut rest = key;
+        let mut texts = SmallVec::new();
+        for (i, piece) in self.pieces.iter().enumerate() {
+            match piece {
+                Piece::Literal(literal) => rest = rest.strip_prefix(literal.as_slice())?,
+                Piece::Placeholder(kind) => {
+                    let (_, after) = self.take_part(i, *kind, rest)?;
+                    texts.push(&rest[..rest.len() - after.len()]);
+                    rest = after;
+                }
+            }
+        }
+        rest.is_empty().then_some(texts)
+    }
+
     /// Takes the parts off the front of `rest`, and says what is left.
     fn take_parts<'k>(&self, mut rest: &'k [u8], parts: &mut Parts<'k>) -> Option<&'k [u8]> {
         for (i, piece) in self.pieces.iter().enumerate() {
             match piece {
                 Piece::Literal(literal) => rest = rest.strip_prefix(literal.as_slice())?,
                 Piece::Placeholder(kind) => {
-                    let (part, after) = match kind {
-                        Type::Int => take_int(rest)?,
-                        Type::Padded(width) => take_padded(rest, usize::from(*width))?,
-                        Type::Uuid => take_uuid(rest)?,
-                        Type::Hex => take_hex(rest)?,
-                        Type::Text => take_text(rest, self.pieces.get(i + 1))?,
-                    };
+                    let (part, after) = self.take_part(i, *kind, rest)?;
                     parts.push(part);
                     rest = after;
                 }
             }
         }
         Some(rest)
+    }
+
+    /// Takes the part of the piece at `i` off the front of `rest`.
+    #[inline]
+    fn take_part<'k>(&self, i: usize, kind: Type, rest: &'k [u8]) -> Option<(Part<'k>, &'k [u8])> {
+        match kind {
+            Type::Int => take_int(rest),
+            Type::Padded(width) => take_padded(rest, usize::from(width)),
+            Type::Uuid => take_uuid(rest),
+            Type::Hex => take_hex(rest),
+            Type::Text => take_text(rest, self.pieces.get(i + 1)),
+        }
     }
 
     /// Whether `key` begins as every key of the template does: a quick first look.
@@ -157,16 +180,32 @@ fn render_part(kind: Type, part: &Part<'_>, key: &mut Vec<u8>) {
             }
             key.extend_from_slice(digits);
         }
-        Part::Uuid(bits) => {
-            for (i, byte) in bits.to_be_bytes().into_iter().enumerate() {
-                if matches!(i, 4 | 6 | 8 | 10) {
-                    key.push(b'-');
-                }
-                key.extend(hex_digits(byte));
-            }
-        }
+        Part::Uuid(bits) => render_uuid(*bits, key),
         Part::Hex(bytes) | Part::Text(bytes) => key.extend_from_slice(bytes),
     }
+}
+
+/// Appends a uuid's canonical text.
+pub(crate) fn render_uuid(bits: u128, out: &mut Vec<u8>) {
+    for (i, byte) in bits.to_be_bytes().into_iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend(hex_digits(byte));
+    }
+}
+
+/// The uuid whose canonical text this is.
+pub(crate) fn parse_uuid(text: &[u8]) -> Option<u128> {
+    match take_uuid(text)? {
+        (Part::Uuid(bits), []) => Some(bits),
+        _ => None,
+    }
+}
+
+/// Whether a text is an even number of lower-case hexadecimal digits, at least two.
+pub(crate) fn is_hex(text: &[u8]) -> bool {
+    take_hex(text).is_some_and(|(_, after)| after.is_empty())
 }
 
 /// A lower-case hexadecimal digit's value; [`WRONG`] for every other byte.
@@ -187,7 +226,7 @@ fn nibble(byte: u8) -> Option<u8> {
 }
 
 /// The two digits of a byte.
-fn hex_digits(byte: u8) -> [u8; 2] {
+pub(crate) fn hex_digits(byte: u8) -> [u8; 2] {
     [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 

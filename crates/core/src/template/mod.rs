@@ -23,8 +23,8 @@ pub(crate) mod tests;
 
 pub use automaton::{Automaton, Relation};
 pub use error::TemplateError;
-pub(crate) use key::hex_bytes;
 pub use key::{Part, Parts};
+pub(crate) use key::{hex_bytes, hex_digits, is_hex, parse_uuid, render_uuid};
 
 use std::fmt;
 

@@ -91,7 +91,7 @@ fn merit(placement: &Placement) -> f64 {
     match placement {
         Placement::By(_) => 0.03,
         Placement::Span(_) => 0.02,
-        Placement::Plain | Placement::Zipped | Placement::Count(_) | Placement::Handmade(_) => 0.0,
+        Placement::Plain | Placement::Zipped | Placement::Framed | Placement::Count(_) | Placement::Handmade(_) => 0.0,
     }
 }
 

@@ -94,7 +94,7 @@ fn stored(value: ValueShape, has_expiry: bool) -> ValueShape {
 /// What a field holds where the value is spilled.
 pub(super) fn spilled(has_expiry: bool) -> ValueShape {
     let mut bytes = Vec::new();
-    frame::encode_spill(u64::MAX, has_expiry.then_some(EXPIRES_AT_MS), &mut bytes);
+    frame::encode_spill(u64::MAX, None, has_expiry.then_some(EXPIRES_AT_MS), &mut bytes);
     ValueShape::Bytes(bytes.len() as u64)
 }
 

@@ -206,7 +206,7 @@ pub fn predict(population: &Population<'_>, rule: &Rule, aims: &Aims) -> Predict
     let (after, read_us_after) = match rule.placement {
         // Handmade hashes are only ever moved out of.
         Placement::Plain | Placement::Handmade(_) => (now, read_us_now),
-        Placement::Zipped => scales.weigh_zipped(&model),
+        Placement::Zipped | Placement::Framed => scales.weigh_zipped(&model),
         Placement::Span(_) | Placement::Count(_) | Placement::By(_) => {
             let weighed = scales.weigh(&model, rule);
             (weighed.footprint, weighed.read_us)

@@ -127,7 +127,9 @@ impl Scales<'_, '_> {
             Placement::By(by) => {
                 whole || [Blocks::Parts(by.part()), Blocks::Ids(by.part())].contains(&self.population.blocks)
             }
-            Placement::Plain | Placement::Zipped | Placement::Count(_) | Placement::Handmade(_) => true,
+            Placement::Plain | Placement::Zipped | Placement::Framed | Placement::Count(_) | Placement::Handmade(_) => {
+                true
+            }
         }
     }
 

@@ -98,8 +98,8 @@ fn stored_namespace(text: &mut String, namespace: &Namespace) {
     let _ = writeln!(text, "id = {}\n{}", namespace.id, namespace.placement.line(&namespace.template));
     limit(text, "value_limit", namespace.value_limit as u64, DEFAULT_VALUE_LIMIT);
     limit(text, "field_limit", namespace.field_limit as u64, DEFAULT_FIELD_LIMIT);
-    if let Some(codec) = &namespace.codec {
-        let _ = writeln!(text, "codec = {}", toml::Value::from(codec.as_str()));
+    if !namespace.codec.is_none() {
+        let _ = writeln!(text, "codec = {}", namespace.codec);
     }
 }
 

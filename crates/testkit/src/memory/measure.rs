@@ -7,6 +7,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use keyfold_core::codec::Stored;
 use keyfold_core::frame;
 use keyfold_core::layout::{Layout, PlaceKind, spill_name};
 use keyfold_core::memory::{self, Allocator, Model};
@@ -198,17 +199,23 @@ impl Pipeline {
         let Record { key, value, expires } = record;
         let place = match layout.locate(key).place() {
             Some(place) if place.kind == PlaceKind::Bucket => place,
+            Some(place) if place.kind == PlaceKind::Framed => {
+                let stored = layout.namespace(place.namespace).encode_own(key, value);
+                return self.set(&place.physical, &stored, *expires);
+            }
             Some(place) => return self.set(&place.physical, value, *expires),
             None => return self.set(key, value, *expires),
         };
         let expires_at_ms = expires.then_some(EXPIRES_AT_MS);
-        let mut stored = Vec::new();
-        frame::encode(value, expires_at_ms, &mut stored);
-        if stored.len() > layout.namespace(place.namespace).value_limit {
-            stored.clear();
-            frame::encode_spill(nonce, expires_at_ms, &mut stored);
-            self.set(&spill_name(place.id, nonce, key), value, false)?;
-        }
+        let stored = match layout.namespace(place.namespace).encode(key, value, expires_at_ms) {
+            Stored::InPlace(stored) => stored,
+            Stored::Spilled { content, slot } => {
+                self.set(&spill_name(place.id, nonce, key), &content, false)?;
+                let mut pointer = Vec::new();
+                frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
+                pointer
+            }
+        };
         self.send(&[b"HSET", &place.physical, &place.field, &stored])
     }
 

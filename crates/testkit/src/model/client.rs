@@ -105,7 +105,8 @@ impl<'l> World<'l> {
             Body::Raw(bytes) => bytes.to_vec(),
             Body::Integer(number) => number.to_string().into_bytes(),
             Body::Coded { .. } => return Err(format!("{}: nothing writes codecs", key.escape_ascii())),
-            Body::Spill(nonce) => match self.server.held(&spill_name(place.id, nonce, key)) {
+            Body::Spill { slot: Some(_), .. } => return Err(format!("{}: nothing writes codecs", key.escape_ascii())),
+            Body::Spill { nonce, .. } => match self.server.held(&spill_name(place.id, nonce, key)) {
                 Held::String(Entry { value, expires_at_ms: None }) => value.clone(),
                 other => return Err(format!("{} points to {other:?}", key.escape_ascii())),
             },

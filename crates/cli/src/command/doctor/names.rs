@@ -1,6 +1,6 @@
 //! Walks keyfold's own names in one database: spilled values, and names that no layout knows.
 
-use keyfold_core::frame::{Body, Frame};
+use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, Physical, Place, PlaceKind};
 use keyfold_core::placement::name;
 use keyfold_survey::diagnosis::{Example, Leftovers};
@@ -109,5 +109,5 @@ fn ask(patient: &mut Patient, database: u32, suspects: &[Suspect], leftovers: &m
 }
 
 fn points_to(stored: Value, nonce: u64) -> bool {
-    bytes(stored).is_some_and(|stored| Frame::decode(&stored).is_ok_and(|frame| frame.body == Body::Spill(nonce)))
+    bytes(stored).is_some_and(|stored| Frame::decode(&stored).is_ok_and(|frame| frame.body.points_to(nonce)))
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use keyfold_core::codec::Stored;
 use keyfold_core::frame;
 use keyfold_core::layout::{Layout, Place, PlaceKind, spill_name};
 use keyfold_core::memory::{Keyspace, ValueShape};
@@ -292,13 +293,15 @@ fn write_field(
     expires_at_ms: Option<i64>,
     nonce: u64,
 ) {
-    let mut stored = Vec::new();
-    frame::encode(value, expires_at_ms, &mut stored);
-    if stored.len() > layout.namespace(place.namespace).value_limit {
-        stored.clear();
-        frame::encode_spill(nonce, expires_at_ms, &mut stored);
-        set(pipeline, &spill_name(place.id, nonce, key), value, None);
-    }
+    let stored = match layout.namespace(place.namespace).encode(key, value, expires_at_ms) {
+        Stored::InPlace(stored) => stored,
+        Stored::Spilled { content, slot } => {
+            set(pipeline, &spill_name(place.id, nonce, key), &content, None);
+            let mut pointer = Vec::new();
+            frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
+            pointer
+        }
+    };
     pipeline.cmd("HSET").arg(place.physical.as_slice()).arg(place.field.as_slice()).arg(stored).ignore();
 }
 

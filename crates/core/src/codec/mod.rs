@@ -1,0 +1,118 @@
+//! Codecs: values in fewer bytes than they have.
+//!
+//! A namespace names the codec it wants; what has come of that, perhaps with a dictionary trained from its values,
+//! stands in numbered *slots*. Each value that a codec shortened names its slot in its frame
+//! ([`crate::frame`]), so that values of several slots live side by side, and a codec or a dictionary can be
+//! replaced while clients go on. A value that no codec makes shorter is stored as it is, and an integer always is.
+//!
+//! | codec | for | dictionary |
+//! | --- | --- | --- |
+//! | [`zstd`] | text and records that repeat each other | trained, or none for large values |
+//! | [`fsst`] | short text, where microseconds matter more | trained: a table of symbols |
+//! | [`hex`] | lower-case hexadecimal text | none |
+//! | [`uuid`] | uuids as text | none |
+//!
+//! One of your own is a [`Codec`] and the [`Kind`] that opens it; `examples/own_codec.rs` of this crate has one.
+
+mod dictionary;
+mod error;
+pub mod fsst;
+pub mod hex;
+mod large;
+mod owner;
+mod references;
+mod rule;
+mod slots;
+#[cfg(test)]
+mod tests;
+mod train;
+pub mod uuid;
+mod value;
+pub mod zstd;
+
+pub use dictionary::{DICTIONARIES_KEY, DictionaryId, pack, unpack};
+pub use error::CodecError;
+pub use large::LARGE_SLOT;
+pub use owner::Owner;
+pub use rule::{CodecRule, Options};
+pub use slots::{Codecs, MAX_SLOT, Slot, Slots};
+pub use train::{Candidate, Sample, candidates, stored_bytes};
+pub use value::Stored;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Shortens values, and gives back exactly those. Shared by all threads.
+pub trait Codec: Debug + Send + Sync {
+    /// Appends the value's payload to `out`; false where it has none, and whatever was appended is dropped then.
+    ///
+    /// The payload need not be shorter than the value: whoever asked compares.
+    fn encode(&self, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool;
+
+    /// Appends the value that has this payload, of the same key, to `out`. Payloads are not to be trusted.
+    ///
+    /// # Errors
+    /// Bytes that [`Self::encode`] never wrote; more than [`Self::max_len`] bytes of value.
+    fn decode(&self, payload: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> Result<(), CodecError>;
+
+    /// The longest value that it takes, in bytes. Longer ones are left to plain zstd.
+    fn max_len(&self) -> usize;
+}
+
+/// Opens codecs of one name.
+pub trait Kind: Debug + Send + Sync {
+    /// The name in layouts.
+    fn name(&self) -> &'static str;
+
+    /// The options that it knows, each with its least and greatest value.
+    fn options(&self) -> &'static [(&'static str, i64, i64)] {
+        &[]
+    }
+
+    /// The codec, by what [`Self::train`] made of samples where it has been trained.
+    ///
+    /// # Errors
+    /// A dictionary that this kind never made, or one that is missing.
+    fn open(&self, options: &Options, dictionary: Option<&[u8]>) -> Result<Arc<dyn Codec>, CodecError>;
+
+    /// Dictionaries of different sizes or kinds from these samples, for whoever judges them to choose from; none
+    /// where it has nothing to learn, or too little to learn from.
+    fn train(&self, _samples: &[Sample<'_>], _options: &Options) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    /// Whether it is of use only once it has been trained.
+    fn needs_training(&self) -> bool {
+        false
+    }
+}
+
+/// The kinds of codecs that a program knows.
+#[derive(Clone, Debug)]
+pub struct Kinds(Vec<Arc<dyn Kind>>);
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Self(vec![Arc::new(zstd::Zstd), Arc::new(fsst::Fsst), Arc::new(hex::Hex), Arc::new(uuid::Uuid)])
+    }
+}
+
+impl Kinds {
+    /// The same with one more, instead of one of the same name.
+    #[must_use]
+    pub fn with(mut self, kind: Arc<dyn Kind>) -> Self {
+        self.0.retain(|known| known.name() != kind.name());
+        self.0.push(kind);
+        self
+    }
+
+    /// The kind of this name.
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn Kind>> {
+        self.0.iter().find(|kind| kind.name() == name)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Kind>> {
+        self.0.iter()
+    }
+}

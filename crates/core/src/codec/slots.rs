@@ -1,0 +1,161 @@
+//! The codecs of one namespace, by their slots.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::large::{self, LARGE_SLOT};
+use super::{Codec, CodecError, CodecRule, DictionaryId, Kinds, Owner};
+
+/// The greatest number that a slot can have.
+pub const MAX_SLOT: u8 = LARGE_SLOT - 1;
+
+/// A codec that values of a namespace are stored by, as the layout names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// What values name it by.
+    pub number: u8,
+    /// The codec.
+    pub rule: CodecRule,
+    /// What it was trained to, by name.
+    pub dictionary: Option<DictionaryId>,
+}
+
+/// The slots of a namespace, each with its codec where that can be used. Compared by what the layout says of them.
+#[derive(Clone, Debug, Default)]
+pub struct Codecs {
+    slots: Vec<(Slot, Opened)>,
+    /// The slot that values are written by; none while they are stored as they are.
+    writes: Option<u8>,
+}
+
+/// A slot's codec, or why it can't be used.
+type Opened = Result<Arc<dyn Codec>, String>;
+
+/// What a layout says of the slots.
+pub type Slots = Vec<Slot>;
+
+impl PartialEq for Codecs {
+    fn eq(&self, other: &Self) -> bool {
+        self.writes == other.writes && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Codecs {}
+
+impl Codecs {
+    /// These slots, none of them open.
+    pub fn new(slots: Slots, writes: Option<u8>) -> Self {
+        let slots = slots.into_iter().map(|slot| (slot, Err("it was not opened".to_owned()))).collect();
+        Self { slots, writes }
+    }
+
+    /// Opens the codecs that are not open yet, with the dictionaries that were found.
+    pub fn open(&mut self, kinds: &Kinds, dictionaries: &BTreeMap<DictionaryId, Vec<u8>>) {
+        for (slot, codec) in self.slots.iter_mut().filter(|(_, codec)| codec.is_err()) {
+            *codec = open(slot, kinds, dictionaries);
+        }
+    }
+
+    /// The slots.
+    pub fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().map(|(slot, _)| slot)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The slots that can't be used, with the reasons.
+    pub fn unusable(&self) -> impl Iterator<Item = (&Slot, &str)> {
+        self.slots.iter().filter_map(|(slot, codec)| Some((slot, codec.as_ref().err()?.as_str())))
+    }
+
+    /// The dictionaries of slots that aren't open.
+    pub fn missing_dictionaries(&self) -> impl Iterator<Item = DictionaryId> {
+        self.unusable().filter_map(|(slot, _)| slot.dictionary)
+    }
+
+    /// The slot that values are written by.
+    pub fn written(&self) -> Option<&Slot> {
+        self.iter().find(|slot| Some(slot.number) == self.writes)
+    }
+
+    /// Gives a codec a slot that is free, and has values written by it from now on; its number, or none where all
+    /// are taken. A slot that already is this codec with this dictionary is taken up again.
+    pub fn write_by(&mut self, rule: &CodecRule, dictionary: Option<DictionaryId>) -> Option<u8> {
+        let same = self.iter().find(|slot| slot.rule == *rule && slot.dictionary == dictionary);
+        let number = match same {
+            Some(slot) => slot.number,
+            None => {
+                let number = (0..=MAX_SLOT).find(|number| self.iter().all(|slot| slot.number != *number))?;
+                let slot = Slot { number, rule: rule.clone(), dictionary };
+                self.slots.push((slot, Err("it was not opened".to_owned())));
+                number
+            }
+        };
+        self.writes = Some(number);
+        Some(number)
+    }
+
+    /// Has values stored as they are from now on; what is stored already stays readable.
+    pub fn write_raw(&mut self) {
+        self.writes = None;
+    }
+
+    /// Takes away all slots but the one that is written. Only for when no value names them any more.
+    pub fn free_unwritten(&mut self) {
+        let writes = self.writes;
+        self.slots.retain(|(slot, _)| Some(slot.number) == writes);
+    }
+
+    /// The slot that a value of so many bytes is written by, where one can be used.
+    pub(super) fn writer(&self, len: usize) -> Option<u8> {
+        let number = self.writes?;
+        let codec = self.find(number).ok()?;
+        Some(if len > codec.max_len() { LARGE_SLOT } else { number })
+    }
+
+    /// Appends the payload of a value to `out`; false where it has none.
+    pub(super) fn encode(&self, number: u8, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool {
+        match number {
+            LARGE_SLOT => large::encode(value, out),
+            _ => self.find(number).is_ok_and(|codec| codec.encode(value, owner, out)),
+        }
+    }
+
+    /// Appends the value with this payload to `out`.
+    ///
+    /// # Errors
+    /// A slot that is unknown or can't be used; a payload that its codec never wrote.
+    pub fn decode(&self, number: u8, payload: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        let result = match number {
+            LARGE_SLOT => large::decode(payload, out),
+            _ => self.find(number)?.decode(payload, owner, out),
+        };
+        result.map_err(|error| match error {
+            CodecError::Payload(reason) => CodecError::Damaged { slot: number, reason },
+            other => other,
+        })
+    }
+
+    fn find(&self, number: u8) -> Result<&dyn Codec, CodecError> {
+        match self.slots.iter().find(|(slot, _)| slot.number == number) {
+            Some((_, Ok(codec))) => Ok(codec.as_ref()),
+            Some((_, Err(reason))) => Err(CodecError::Unusable { slot: number, reason: reason.clone() }),
+            None => Err(CodecError::UnknownSlot { slot: number }),
+        }
+    }
+}
+
+fn open(slot: &Slot, kinds: &Kinds, dictionaries: &BTreeMap<DictionaryId, Vec<u8>>) -> Opened {
+    let name = &slot.rule.name;
+    let kind = kinds.find(name).ok_or_else(|| format!("this program knows no codec '{name}'"))?;
+    let dictionary = match slot.dictionary {
+        Some(id) => Some(dictionaries.get(&id).ok_or_else(|| {
+            format!("its dictionary {id} is missing from the server's keyfold:dictionaries; put it back from a backup")
+        })?),
+        None => None,
+    };
+    kind.open(&slot.rule.options, dictionary.map(Vec::as_slice)).map_err(|error| error.to_string())
+}

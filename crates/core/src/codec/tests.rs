@@ -1,0 +1,215 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::frame::{Body, Frame};
+use crate::layout::{Layout, Namespace, NamespaceIndex};
+use crate::template::Template;
+
+/// Records like those that applications cache: they name themselves, and are alike.
+fn records(count: usize) -> Vec<(String, String)> {
+    (0..count)
+        .map(|i| {
+            let (key, n) = (1000 + i * 7, i * 2_654_435_761 % 1_000_003);
+            let value = format!(
+                r#"{{"id":{key},"name":"User {n}","email":"user{n}@example.com","role":"{}","active":{}}}"#,
+                ["admin", "editor", "reader"][n % 3],
+                n % 2 == 0,
+            );
+            (format!("user:{key}"), value)
+        })
+        .collect()
+}
+
+fn samples<'s>(template: &'s Template, records: &'s [(String, String)]) -> Vec<Sample<'s>> {
+    let sample = |(key, value): &'s (String, String)| Sample {
+        owner: Owner::new(template, key.as_bytes()),
+        value: value.as_bytes(),
+    };
+    records.iter().map(sample).collect()
+}
+
+/// A namespace whose values are written by the best that training makes of this rule.
+fn trained(codec: &str, bucket: &str) -> Namespace {
+    let file = format!("[[namespace]]\nkeys = \"user:{{id:int}}\"\n{bucket}\ncodec = {codec:?}\nvalue_limit = 512\n");
+    let mut layout = Layout::parse_file(&file).unwrap();
+    let namespace = layout.namespaces()[0].clone();
+    let records = records(2000);
+    let samples = samples(&namespace.template, &records);
+    let (learn, judge) = samples.split_at(1500);
+    let best = candidates(&Kinds::default(), &namespace.codec, learn, judge, 1_000_000).remove(0);
+    let mut codecs = namespace.codecs.clone();
+    let id = best.dictionary.as_deref().map(DictionaryId::of);
+    codecs.write_by(&best.rule, id);
+    layout = layout.with_codecs(NamespaceIndex(0), codecs);
+    let found: BTreeMap<_, _> = id.into_iter().zip(best.dictionary).collect();
+    layout.open(&Kinds::default(), &found);
+    layout.namespaces()[0].clone()
+}
+
+fn round_trip(namespace: &Namespace, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) -> usize {
+    match namespace.encode(key, value, expires_at_ms) {
+        Stored::InPlace(stored) => {
+            let frame = Frame::decode(&stored).unwrap();
+            assert_eq!(frame.expires_at_ms, expires_at_ms);
+            let back = namespace.decode(key, &frame, None).unwrap().unwrap();
+            assert_eq!(back.as_ref(), value, "{}", value.escape_ascii());
+            stored.len()
+        }
+        Stored::Spilled { content, slot } => {
+            let frame = Frame { expires_at_ms, body: Body::Spill { nonce: 1, slot } };
+            let back = namespace.decode(key, &frame, Some(&content)).unwrap().unwrap();
+            assert_eq!(back.as_ref(), value);
+            content.len()
+        }
+    }
+}
+
+#[test]
+fn a_trained_dictionary_makes_records_several_times_shorter() {
+    let namespace = trained("zstd", "bucket = { span = 64 }");
+    let mut sums = (0, 0);
+    for (key, value) in records(300) {
+        sums.0 += value.len();
+        sums.1 += round_trip(&namespace, key.as_bytes(), value.as_bytes(), None);
+    }
+    assert!(sums.0 > 4 * sums.1, "{sums:?}");
+}
+
+#[test]
+fn no_value_takes_more_than_without_a_codec() {
+    let mut noise = vec![0; 300];
+    noise.iter_mut().fold(1_u32, |state, byte| {
+        let next = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = next.to_be_bytes()[0];
+        next
+    });
+    let mut zipped = Vec::new();
+    large::encode(b"already compressed, already compressed", &mut zipped);
+    let long = b"0123456789".repeat(20_000);
+    let values: [&[u8]; 9] = [b"", b"x", b"\x00", b"17", b"-9223372036854775808", &noise, &zipped, &long, &[0; 70_000]];
+    for codec in ["zstd", "fsst", "hex", "uuid", "auto"] {
+        let namespace = trained(codec, "bucket = { span = 64 }");
+        for value in values {
+            for at in [None, Some(1_900_000_000_000)] {
+                let len = round_trip(&namespace, b"user:1000", value, at);
+                assert!(len <= crate::frame::raw_len(value, at), "{codec} {len} {}", value.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn integers_stay_integers() {
+    let namespace = trained("zstd", "bucket = { span = 64 }");
+    assert_eq!(namespace.encode(b"user:1", b"12345678901234567", None), Stored::InPlace(b"12345678901234567".to_vec()));
+}
+
+#[test]
+fn hexadecimal_text_and_uuids_are_kept_as_bytes() {
+    let hex = trained("hex", "bucket = { span = 64 }");
+    assert_eq!(round_trip(&hex, b"user:1", b"0123456789abcdef", None), 9);
+    assert_eq!(round_trip(&hex, b"user:1", b"0123456789ABCDEF", None), 16);
+    let uuid = trained("uuid", "bucket = { span = 64 }");
+    assert_eq!(round_trip(&uuid, b"user:1", b"f3d72fe1-750b-47c0-9526-4728852a4e5b", None), 17);
+    assert_eq!(round_trip(&uuid, b"user:1", b"F3d72fe1-750b-47c0-9526-4728852a4e5b", None), 36);
+}
+
+#[test]
+fn a_value_that_is_spilled_is_compressed_too() {
+    let namespace = Namespace { value_limit: 8, ..trained("zstd", "bucket = { span = 64 }") };
+    let (key, value) = records(1).remove(0);
+    let Stored::Spilled { content, slot } = namespace.encode(key.as_bytes(), value.as_bytes(), None) else {
+        panic!("not spilled");
+    };
+    assert!(content.len() * 3 < value.len() && slot.is_some());
+    round_trip(&namespace, key.as_bytes(), value.as_bytes(), None);
+}
+
+#[test]
+fn what_cannot_be_decoded_says_why() {
+    let namespace = trained("zstd", "bucket = { span = 64 }");
+    let decode = |slot, payload: &[u8]| {
+        let frame = Frame { expires_at_ms: None, body: Body::Coded { slot, payload } };
+        namespace.decode(b"user:1000", &frame, None).unwrap_err().to_string()
+    };
+    let written = namespace.codecs.written().unwrap().number;
+    assert_eq!(decode(77, b"x"), "its codec, slot 77, is not in the layout");
+    assert!(decode(written, b"\xff\xff\xff").contains(&format!("is damaged (codec slot {written})")));
+    // A frame of a few bytes that claims to be 2 GiB.
+    let bomb = [0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0, 0, 0, 0x80, 0, 0, 0, 0, 1, 0, 0];
+    assert_eq!(
+        decode(LARGE_SLOT, &bomb),
+        "its stored value is damaged (codec slot 255): 16 bytes claim to be 2147483648"
+    );
+    let mut closed = namespace.codecs.clone();
+    closed = Codecs::new(closed.iter().cloned().collect(), Some(written));
+    closed.open(&Kinds::default(), &BTreeMap::new());
+    let error = closed.decode(written, b"x", &Owner::new(&namespace.template, b"user:1"), &mut Vec::new());
+    assert!(error.unwrap_err().to_string().contains("is missing from the server's keyfold:dictionaries"));
+}
+
+#[test]
+fn slots_are_given_once_until_they_are_freed() {
+    let mut codecs = Codecs::default();
+    let dictionary = |text: &[u8]| Some(DictionaryId::of(text));
+    assert_eq!(codecs.write_by(&CodecRule::named("zstd"), dictionary(b"one")), Some(0));
+    assert_eq!(codecs.write_by(&CodecRule::named("zstd"), dictionary(b"two")), Some(1));
+    assert_eq!(codecs.write_by(&CodecRule::named("zstd"), dictionary(b"one")), Some(0));
+    codecs.free_unwritten();
+    assert_eq!(codecs.iter().map(|slot| slot.number).collect::<Vec<_>>(), [0]);
+    assert_eq!(codecs.write_by(&CodecRule::named("hex"), None), Some(1));
+    codecs.write_raw();
+    codecs.free_unwritten();
+    assert!(codecs.is_empty());
+}
+
+#[test]
+fn a_dictionary_is_known_by_its_bytes() {
+    let dictionary = b"the quick brown fox ".repeat(50);
+    let id = DictionaryId::of(&dictionary);
+    assert_eq!(unpack(id, &pack(&dictionary)).unwrap(), dictionary);
+    assert!(unpack(DictionaryId::of(b"other"), &pack(&dictionary)).is_err());
+    assert!(unpack(id, b"no frame").is_err());
+    assert_eq!(id.to_string().parse(), Ok(id));
+    assert_eq!("00".parse::<DictionaryId>(), Err(()));
+}
+
+fn any_value() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..400),
+        "[0-9a-f]{0,40}".prop_map(String::into_bytes),
+        "(user|1000|mail|\\{|\"|:){0,60}".prop_map(String::into_bytes),
+        prop::collection::vec(0_u8..6, 0..60),
+        (any::<u8>(), 0..100_000_usize).prop_map(|(byte, len)| vec![byte; len]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_value_comes_back(values in prop::collection::vec(any_value(), 1..20), at in prop::option::of(any::<i64>()), codec in prop::sample::select(vec!["zstd", "fsst", "hex", "uuid"])) {
+        thread_local! {
+            static NAMESPACES: std::cell::RefCell<BTreeMap<&'static str, Namespace>> = const { std::cell::RefCell::new(BTreeMap::new()) };
+        }
+        let namespace = NAMESPACES.with_borrow_mut(|all| all.entry(codec).or_insert_with(|| trained(codec, "bucket = { span = 64 }")).clone());
+        for value in values {
+            let len = round_trip(&namespace, b"user:1000", &value, at);
+            prop_assert!(len <= crate::frame::raw_len(&value, at));
+        }
+    }
+
+    #[test]
+    fn hostile_payloads_give_values_or_errors(payload in prop::collection::vec(any::<u8>(), 0..200)) {
+        for kind in Kinds::default().iter().filter(|kind| !kind.needs_training()) {
+            let codec = kind.open(&Options::default(), None).unwrap();
+            let template = Template::parse("user:{id:int}").unwrap();
+            let mut out = Vec::new();
+            let _ = codec.decode(&payload, &Owner::new(&template, b"user:1"), &mut out);
+            prop_assert!(out.len() <= 2 << 20);
+            let _ = kind.open(&Options::default(), Some(&payload));
+        }
+        let _ = fsst::Fsst.open(&Options::default(), Some(&payload));
+    }
+}
