@@ -219,7 +219,7 @@ fn explain_frame(
             report.add("spilled bytes", count(bytes), bytes);
         }
         Body::Coded { slot, payload } => {
-            explain_codec(layout.namespace(place.namespace), key, &frame, slot, payload, report)
+            explain_codec(layout.namespace(place.namespace), key, &frame, slot, payload, report);
         }
     }
     if let Some(at) = frame.expires_at_ms {

@@ -5,7 +5,7 @@
 //! header. That is 5 to 13 bytes, of 60 that such a value takes.
 //!
 //! A dictionary as it is stored: a byte of flags, then what zstd trained. With the flag `REFERENCES` the values
-//! were compressed with the texts of their keys taken out ([`super::references`]).
+//! were compressed with the texts of their keys taken out (`references.rs`).
 
 use std::cell::RefCell;
 use std::fmt;
