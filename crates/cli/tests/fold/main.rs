@@ -1,6 +1,7 @@
 //! `keyfold fold` and `keyfold unfold` as processes, before real servers.
 
 mod access;
+mod codecs;
 mod interrupted;
 mod past;
 mod proxies;
