@@ -5,6 +5,7 @@
 //! | `flags` | what was typed: one file for each subcommand, and the help |
 //! | `config` | what it amounts to: files read, defaults filled in, contradictions refused |
 //! | `command` | the work: one file for each subcommand |
+//! | `codec` | codecs chosen and trained by the values of a live server |
 //! | `server` | connections to a server, its settings, and a server of keyfold's own |
 //! | `layout` | a layout's way from a file to a server |
 //! | `moving` | a namespace's move over a live server |
@@ -14,6 +15,7 @@
 //! | `print` | tables, charts, numbers, progress |
 //!
 //! Only this program uses anyhow; what fails in the libraries says by itself what was wrong.
+mod codec;
 mod command;
 mod config;
 mod flags;
@@ -55,6 +57,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Where(flags) => command::where_key::run(flags, &mut out)?,
         Command::Fold(flags) => code = command::fold::run(&config::fold::resolve_fold(*flags)?, &mut out)?,
         Command::Unfold(flags) => code = command::fold::run(&config::fold::resolve_unfold(*flags), &mut out)?,
+        Command::Train(flags) => command::train::run(flags, &mut out)?,
+        Command::Recode(flags) => code = command::recode::run(flags, &mut out)?,
         Command::Export(flags) => code = command::export::run(&config::export::resolve(*flags))?,
         Command::Import(flags) => code = command::import::run(&config::import::resolve(*flags), &mut out)?,
         Command::Verify(flags) => code = command::verify::run(&config::verify::resolve(*flags)?, &mut out)?,

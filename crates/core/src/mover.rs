@@ -1,4 +1,5 @@
-//! The mover: brings every key of the namespaces that are moving from its old place to its new one.
+//! The mover: brings every key of the namespaces that are moving from its old place to its new one, or its value
+//! from an old codec to the one that is written now.
 //!
 //! It walks one database by SCAN, a batch at a time; whoever drives it sends each batch, feeds the replies and
 //! rests in between. Each key is moved by one atomic step of the server: *if the old place still holds this and
@@ -39,9 +40,11 @@ const LISTED: usize = 1000;
 /// What a walk has done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Keys found in their old places.
+    /// Values looked at, where they are stored again.
+    pub seen: u64,
+    /// Keys found in their old places, or values stored by another codec.
     pub found: u64,
-    /// Keys brought to their new ones.
+    /// Keys brought to their new ones, or values stored again.
     pub moved: u64,
     /// Expired values taken away.
     pub expired: u64,
@@ -83,9 +86,19 @@ enum Sent {
     },
 }
 
+/// What a walk is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Task {
+    /// Keys are brought from their old places to their new ones.
+    Move,
+    /// Values of these namespaces are stored again where another codec wrote them, or none, or they are spilled.
+    Recode(Vec<NamespaceIndex>),
+}
+
 /// A walk over one database.
 #[derive(Debug)]
 pub struct Mover {
+    task: Task,
     pattern: Vec<u8>,
     /// Where SCAN goes on; none once it is around.
     cursor: Option<Vec<u8>>,
@@ -108,7 +121,18 @@ pub struct Mover {
 impl Mover {
     /// A walk from the start. `pattern` is a glob that all physical names concerned match.
     pub fn new(pattern: &[u8]) -> Self {
+        Self::with_task(Task::Move, pattern)
+    }
+
+    /// A walk that stores the values of these namespaces again, which are not moving: by the codec that is written
+    /// now. Once it has been through, and left none, no value names another slot.
+    pub fn recode(namespaces: Vec<NamespaceIndex>) -> Self {
+        Self::with_task(Task::Recode(namespaces), b"~*")
+    }
+
+    fn with_task(task: Task, pattern: &[u8]) -> Self {
         Self {
+            task,
             pattern: pattern.to_vec(),
             cursor: Some(b"0".to_vec()),
             buckets: Vec::new(),
@@ -139,7 +163,12 @@ impl Mover {
         }
         if !self.keys.is_empty() {
             let keys = self.keys.split_off(self.keys.len().saturating_sub(self.keys_at_once));
-            return Some(self.send_load(Load::of_old_places(env, keys.iter().map(Vec::as_slice)), wire));
+            let names = keys.iter().map(Vec::as_slice);
+            let load = match self.task {
+                Task::Move => Load::of_old_places(env, names),
+                Task::Recode(_) => Load::new(env, names).watched(),
+            };
+            return Some(self.send_load(load, wire));
         }
         if !self.again.is_empty() {
             let keys = self.again.split_off(self.again.len().saturating_sub(self.keys_at_once));
@@ -215,22 +244,30 @@ impl Mover {
         for name in names.filter_map(Reply::bytes) {
             match env.layout.read_physical(name) {
                 Physical::Plain => {
-                    if let Located::Moving(moving) = env.layout.locate(name)
+                    if self.task == Task::Move
+                        && let Located::Moving(moving) = env.layout.locate(name)
                         && moving.old.is_none()
                     {
                         self.keys.push(name.to_vec());
                     }
                 }
-                Physical::Zipped { namespace, key } if env.layout.is_former_place(namespace, name) => {
+                Physical::Zipped { namespace, key } if self.concerns(namespace, name, env) => {
                     self.keys.push(key);
                 }
-                Physical::Bucket(namespace) if env.layout.is_former_place(namespace, name) => {
+                Physical::Bucket(namespace) if self.concerns(namespace, name, env) => {
                     self.buckets.push((namespace, name.to_vec()));
                 }
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    fn concerns(&self, namespace: NamespaceIndex, name: &[u8], env: &Env<'_>) -> bool {
+        match &self.task {
+            Task::Move => env.layout.is_former_place(namespace, name),
+            Task::Recode(namespaces) => namespaces.contains(&namespace),
+        }
     }
 
     fn take_fields(
@@ -283,6 +320,39 @@ impl Mover {
 
     /// Says what is to be done about one key, both of whose places have been read.
     fn plan(&mut self, key: &Key, env: &mut Env<'_>) -> Result<(), String> {
+        match self.task {
+            Task::Move => self.plan_move(key, env),
+            Task::Recode(_) => self.plan_recode(key, env),
+        }
+    }
+
+    /// Says what is to be done about the value of one key.
+    fn plan_recode(&mut self, key: &Key, env: &mut Env<'_>) -> Result<(), String> {
+        let [spot] = key.spots() else { return Ok(()) };
+        let Some(place) = spot.place.as_ref().filter(|_| spot.is_stored()) else { return Ok(()) };
+        let held = match key.held() {
+            Ok(Held::String(Entry { expires_at_ms: Some(at), .. })) if at < env.now_ms => {
+                // It names its codec as long as it is there.
+                self.moved.expired += 1;
+                return self.push(key, &Held::Nothing, env);
+            }
+            Ok(held @ Held::String(_)) => held,
+            Ok(_) => return Ok(()),
+            Err(why) => {
+                self.leave(&key.logical, Left::Damaged(why));
+                return Ok(());
+            }
+        };
+        self.moved.seen += 1;
+        let Held::String(Entry { value, .. }) = &held else { return Ok(()) };
+        if spot.is_stored_as_written_now(env.layout.namespace(place.namespace), &key.logical, value) {
+            return Ok(());
+        }
+        self.moved.found += 1;
+        self.push(key, &held, env)
+    }
+
+    fn plan_move(&mut self, key: &Key, env: &mut Env<'_>) -> Result<(), String> {
         let [new, old] = key.spots() else { return Ok(()) };
         if !old.is_stored() {
             // A client was quicker, or the key is gone.
@@ -314,8 +384,13 @@ impl Mover {
         if held == Held::Nothing {
             self.moved.expired += 1;
         }
+        self.push(key, &held, env)
+    }
+
+    /// Has a key written with what it holds, if that hasn't changed.
+    fn push(&mut self, key: &Key, held: &Held, env: &mut Env<'_>) -> Result<(), String> {
         let mut writes = CompareAndSet::default();
-        store::plan_write(env, &mut writes, key, &held)?;
+        store::plan_write(env, &mut writes, key, held)?;
         key.check(&mut writes);
         self.groups.push((key.logical.clone(), writes));
         Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::access::Users;
+use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
 use keyfold_core::resp::RequestLimits;
 
@@ -26,6 +27,8 @@ pub struct Config {
     pub server_tls: ServerTls,
     /// Which keys are folded, and how.
     pub layout: Arc<Layout>,
+    /// The codecs that are known; `layout` is open already, as far as it can be.
+    pub codecs: Kinds,
     /// Who may come in.
     pub users: Arc<Users>,
     /// Listen beyond loopback even where clients needn't authenticate (`--allow-open`).
@@ -48,6 +51,7 @@ impl Config {
             client_tls: None,
             server_tls: ServerTls::default(),
             layout: Arc::new(layout),
+            codecs: Kinds::default(),
             users: Arc::new(Users::open()),
             allow_open: false,
             limits: Limits::default(),

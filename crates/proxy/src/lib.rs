@@ -24,7 +24,7 @@
 //! | `worker` | one thread and what its tasks share |
 //! | `client` | a client: its requests, slots and answers |
 //! | `upstream` | connections to the server: shared, own, for errands |
-//! | `folding`, `sweep` | the layout in use; removing what has expired |
+//! | `folding`, `dictionaries`, `sweep` | the layout in use; what its values are compressed by; removing what has expired |
 //! | `socket`, `inbox`, `outbox`, `tls` | bytes in and out |
 //! | `clock`, `nonce`, `backoff`, `stats` | the server's time, unique numbers, waiting, counting |
 #![warn(clippy::unwrap_used)]
@@ -34,6 +34,7 @@ mod backoff;
 mod client;
 mod clock;
 pub mod config;
+mod dictionaries;
 mod folding;
 mod inbox;
 mod listen;

@@ -15,10 +15,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use keyfold_core::change::{Act, LEASE_MS, LEASES_KEY, Lease, Member};
+use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Epoch, Layout};
 use keyfold_core::resp::{Reply, write_command};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::dictionaries;
 use crate::folding::Folding;
 use crate::upstream::{Errand, LinkError};
 use crate::worker::{Order, Task, Worker};
@@ -155,10 +157,20 @@ pub(crate) fn keep(
     who: String,
     workers: Vec<mpsc::UnboundedSender<Order>>,
     current: watch::Sender<Arc<Folding>>,
+    kinds: Kinds,
 ) -> Task {
     Box::new(move |errand| {
         let member = Member::new(membership.id(), &who);
-        let keeper = Keeper { errand: errand.in_database(0), membership, member, workers, current, refused: None };
+        let keeper = Keeper {
+            errand: errand.in_database(0),
+            kinds,
+            membership,
+            member,
+            workers,
+            current,
+            next: None,
+            refused: None,
+        };
         Box::pin(keeper.keep()) as Pin<Box<dyn Future<Output = ()>>>
     })
 }
@@ -174,10 +186,13 @@ enum Broken {
 
 struct Keeper {
     errand: Errand,
+    kinds: Kinds,
     membership: Arc<Membership>,
     member: Member,
     workers: Vec<mpsc::UnboundedSender<Order>>,
     current: watch::Sender<Arc<Folding>>,
+    /// A layout that was seen and isn't served yet, with its text.
+    next: Option<(Vec<u8>, Layout)>,
     /// A layout in the server that can't be served, reported once.
     refused: Option<Vec<u8>>,
 }
@@ -219,7 +234,28 @@ impl Keeper {
         let serving = self.member.serving().is_some();
         let refused = &mut self.refused;
         let epoch_of = |text: Option<&[u8]>| epoch_to_serve(&now, text, serving, refused);
-        self.member.see(&replies, epoch_of).map_err(Broken::Server)
+        self.member.see(&replies, epoch_of).map_err(Broken::Server)?;
+        self.prepare().await
+    }
+
+    /// Reads what a layout that was seen needs, before it is served: from then on nothing may fail.
+    async fn prepare(&mut self) -> Result<(), Broken> {
+        let now = Arc::clone(&self.current.borrow());
+        let Some(text) = self.member.layout_text() else { return Ok(()) };
+        if self.next.as_ref().is_some_and(|(known, _)| known.as_slice() == text) {
+            return Ok(());
+        }
+        let text = text.to_vec();
+        let changed = std::str::from_utf8(&text).ok().filter(|text| *text != now.layout.to_stored());
+        self.next = match changed.and_then(|text| Layout::from_stored(text).ok()) {
+            Some(mut layout) => {
+                layout.adopt_codecs(&now.layout);
+                dictionaries::open(&mut self.errand, &self.kinds, &mut layout).await?;
+                Some((text, layout))
+            }
+            None => None,
+        };
+        Ok(())
     }
 
     /// Has all workers stop; where requests under way take too long, they go on.
@@ -278,10 +314,9 @@ impl Keeper {
     /// Goes on by the layout that the lease names.
     fn serve(&mut self) {
         let now = Arc::clone(&self.current.borrow());
-        let text = self.member.layout_text().and_then(|text| std::str::from_utf8(text).ok());
-        let changed = text.filter(|text| *text != now.layout.to_stored());
-        let next =
-            changed.and_then(|text| Layout::from_stored(text).ok()).map(|layout| Arc::new(now.followed_by(layout)));
+        let text = self.member.layout_text();
+        let next = self.next.take().filter(|(known, _)| Some(known.as_slice()) == text);
+        let next = next.map(|(_, layout)| Arc::new(now.followed_by(layout)));
         if let Some(next) = &next {
             tracing::info!(epoch = %next.layout.epoch(), "the server's layout has changed; serving the new one");
             self.current.send_replace(Arc::clone(next));

@@ -17,9 +17,9 @@ use crate::listen::{self, Listener, Room};
 use crate::membership::{self, Membership};
 use crate::shutdown::{Phase, Signals, Stopper};
 use crate::stats::{Stats, Totals};
-use crate::sweep;
 use crate::tls::{self, TlsError};
 use crate::worker::{self, Order, Task, Worker};
+use crate::{dictionaries, sweep};
 
 /// Descriptors that are not clients: listeners, connections to the server, the runtimes' own.
 const OTHER_DESCRIPTORS: u64 = 128;
@@ -103,7 +103,8 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         handle.spawn_worker(&config, server_tls.clone(), phase.clone(), &membership)?;
     }
     let who = format!("pid:{},listen:{}", std::process::id(), shown(&handle.addresses));
-    handle.spawn(membership::keep(membership, who, handle.workers.clone(), folding_sender));
+    handle.spawn(membership::keep(membership, who, handle.workers.clone(), folding_sender, config.codecs.clone()));
+    handle.spawn(dictionaries::keep());
     if config.sweep.fields_per_second > 0 {
         handle.spawn(sweep::sweep(Arc::clone(&config)));
     }

@@ -1,19 +1,22 @@
 //! `keyfold fold` and `keyfold unfold`: looks, says what will happen, and moves keys while clients go on.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use keyfold_core::codec::{DICTIONARIES_KEY, DictionaryId};
 use keyfold_core::layout::{Layout, Move, NamespaceId, STORED_KEY};
-use keyfold_core::mover::Left;
 use keyfold_core::placement::Placement;
 use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
+use crate::codec::choice::Choice;
+use crate::codec::settle::{self, Settled};
 use crate::config::fold::{Direction, Fold, check_names};
 use crate::layout::activate::activate;
-use crate::layout::keys;
 use crate::layout::stored::{self, Stored};
+use crate::layout::{dictionaries, keys};
 use crate::moving::both;
 use crate::moving::checks::{self, Checks};
 use crate::moving::drive::{self, Driven};
@@ -29,7 +32,7 @@ use crate::server::{Server, listpack};
 const LEFT: u8 = 3;
 
 /// Keys of keyfold's own that are of no use once nothing is folded.
-const OWN_KEYS: [&[u8]; 3] = [STORED_KEY, b"keyfold:sweep", b"keyfold:wait"];
+const OWN_KEYS: [&[u8]; 4] = [STORED_KEY, DICTIONARIES_KEY, b"keyfold:sweep", b"keyfold:wait"];
 
 pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
@@ -56,7 +59,7 @@ fn look_and_move(
     server.set_name(WRITER);
     let before = stored::read(server)?;
     let mut pace = Pace::new(config.max_ops);
-    let (planned, survey) = look(config, server, before.as_ref(), &mut pace, interrupt)?;
+    let Look { planned, survey, dictionaries, choices } = look(config, server, before.as_ref(), &mut pace, interrupt)?;
     if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {
         writeln!(out, "{}", nothing_to_do(config))?;
         clean(config, server, &planned.layout, out)?;
@@ -72,6 +75,9 @@ fn look_and_move(
     let mut checks = checks::check(server, &planned.layout, &survey, &config.assumed)?;
     checks.obstacles.extend(both::check(server, before.as_ref().map(|stored| &stored.layout), &planned.layout)?);
     if !config.json {
+        for choice in &choices {
+            writeln!(out, "{}\n", choice.show())?;
+        }
         show_plan(&planned, &survey, &checks, out)?;
     }
     if config.dry_run {
@@ -88,7 +94,10 @@ fn look_and_move(
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
     }
+    dictionaries::write(server, &dictionaries)?;
     let done = carry_out(server, before.as_ref(), &planned, &survey, &mut pace, interrupt)?;
+    // Whoever removes dictionaries that no layout named may have met these before the layout was in force.
+    dictionaries::write(server, &dictionaries)?;
     report(config, &planned, &survey, &done, out)?;
     if done.driven.left.left_count == 0 && done.stragglers == 0 {
         clean(config, server, &done.layout, out)?;
@@ -108,18 +117,33 @@ struct Done {
     used_bytes: u64,
 }
 
-/// Plans, and looks at the keys that are to be moved. Namespaces that have been folded are opened again where keys
-/// lie under their own names, past keyfold.
+/// What is there, and what is to be done.
+struct Look {
+    planned: Move,
+    survey: Survey,
+    /// What the codecs of the planned layout were trained to.
+    dictionaries: BTreeMap<DictionaryId, Vec<u8>>,
+    choices: Vec<Choice>,
+}
+
+/// Plans, trains codecs that wait for it, and looks at the keys that are to be moved. Namespaces that have been folded
+/// are opened again where keys lie under their own names, past keyfold.
 fn look(
     config: &Fold,
     server: &mut Server,
     before: Option<&Stored>,
     pace: &mut Pace,
     interrupt: &Interrupt,
-) -> anyhow::Result<(Move, Survey)> {
+) -> anyhow::Result<Look> {
     let empty = Layout::default();
     let layout = before.map_or(&empty, |stored| &stored.layout);
-    let planned = plan(config, layout)?;
+    let mut planned = plan(config, layout)?;
+    let waiting = planned.layout.iter().filter(|(_, namespace)| settle::needs_training(namespace));
+    let waiting = waiting.filter(|(_, namespace)| planned.moving.contains(&namespace.id)).map(|(index, _)| index);
+    let now = before.map(|stored| &stored.layout);
+    let Settled { layout: trained, dictionaries, choices } =
+        settle::settle(server, now, &planned.layout, &waiting.collect(), false, pace, interrupt)?;
+    planned.layout = trained;
     let settled = match &config.direction {
         Direction::Fold { file, .. } => planned.layout.settled_in(file),
         Direction::Unfold { .. } => Vec::new(),
@@ -129,7 +153,7 @@ fn look(
     let found = survey.families.iter().filter(|(_, family)| family.keys + family.other_keys > 0);
     let hidden: Vec<NamespaceId> = found.map(|(index, _)| all.layout.namespaces()[*index].id).collect();
     let reopened: Vec<NamespaceId> = settled.into_iter().filter(|id| hidden.contains(id)).collect();
-    Ok((planned.reopen(layout, &reopened), survey))
+    Ok(Look { planned: planned.reopen(layout, &reopened), survey, dictionaries, choices })
 }
 
 fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
@@ -311,7 +335,7 @@ fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Value {
 }
 
 fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Driven { moved, expired, left, peak_bytes, took } = &done.driven;
+    let Driven { moved, expired, left, peak_bytes, took, seen: _ } = &done.driven;
     if config.json {
         let mut report = plan_json(planned, survey, &Checks::default());
         report["moved"] = json!(moved);
@@ -355,7 +379,7 @@ fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut
             }
         )?;
         for (key, why) in left.left.iter().take(config.list) {
-            writeln!(out, "  \"{}\": {}", key.escape_ascii(), explain(why))?;
+            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(why))?;
         }
     }
     if done.stragglers > 0 {
@@ -367,23 +391,4 @@ fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut
         )?;
     }
     Ok(())
-}
-
-fn explain(why: &Left) -> String {
-    match why {
-        Left::OtherType(kind) => format!("it is a {kind}; rename or remove it"),
-        Left::InBoth => {
-            "somebody wrote it past keyfold; clients see the value in the new place. DEL the key on the server itself, \
-             not through keyfold, to remove the other one"
-                .to_owned()
-        }
-        Left::Damaged(why) => format!("{why}; see keyfold verify"),
-        Left::NotAHash => {
-            "it is called as the hashes are that keys are moved out of, and is none; rename it".to_owned()
-        }
-        Left::NoKey { field } => format!(
-            "its field \"{}\" is the place of no key; write what it holds elsewhere, or remove it",
-            field.escape_ascii()
-        ),
-    }
 }

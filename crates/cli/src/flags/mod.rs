@@ -10,9 +10,11 @@ pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod layout;
 pub(crate) mod plan;
+pub(crate) mod recode;
 pub(crate) mod serve;
 pub(crate) mod source;
 pub(crate) mod supervise;
+pub(crate) mod train;
 pub(crate) mod units;
 pub(crate) mod upstream;
 pub(crate) mod verify;
@@ -72,6 +74,10 @@ pub(crate) enum Command {
     Fold(Box<fold::FoldFlags>),
     /// Move live keys back under their own names, while clients go on
     Unfold(Box<fold::UnfoldFlags>),
+    /// Make dictionaries for the values of a layout's namespaces, and have them written by these
+    Train(train::TrainFlags),
+    /// Store values again by the codec in use, while clients go on
+    Recode(recode::RecodeFlags),
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),
     /// Look whether every key lies in its place, and is what a file says

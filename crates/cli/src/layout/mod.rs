@@ -8,6 +8,7 @@
 //! Until the last step nothing is changed, and nothing is served before it.
 
 pub(crate) mod activate;
+pub(crate) mod dictionaries;
 pub(crate) mod file;
 pub(crate) mod keys;
 pub(crate) mod rollout;

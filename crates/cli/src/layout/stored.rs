@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 use keyfold_core::layout::{Layout, STORED_KEY};
 
-use super::file;
+use super::{dictionaries, file};
 use crate::server::Server;
 
 /// What the server holds: the text, and the layout it is. None where it holds none.
@@ -22,5 +22,6 @@ pub(crate) fn read(server: &mut Server) -> anyhow::Result<Option<Stored>> {
     let layout = Layout::from_stored(&text)
         .map_err(|error| anyhow!("{}", file::show(&name, &text, &error)))
         .context("the server's own layout can't be read")?;
+    let layout = dictionaries::open(server, layout)?;
     Ok(Some(Stored { text, layout }))
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use keyfold_core::access::Users;
 use keyfold_core::exchange::{Env, ServerInfo};
-use keyfold_core::layout::Layout;
-use keyfold_core::mover::{Moved, Mover};
+use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_core::mover::{Left, Moved, Mover};
 use keyfold_core::stats::Stats;
 use keyfold_proxy::Nonces;
 
@@ -26,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(crate) struct Driven {
     pub(crate) moved: u64,
+    /// Values that the last walk looked at, where they are stored again.
+    pub(crate) seen: u64,
     pub(crate) expired: u64,
     /// What stays in old places, by the last walk.
     pub(crate) left: Moved,
@@ -42,6 +44,32 @@ pub(crate) fn drive(
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Driven> {
+    let pattern = keys::pattern_of_moves(layout);
+    let progress = Progress::new("moved keys", usize::try_from(keys).unwrap_or(usize::MAX));
+    run(server, layout, &|| Mover::new(&pattern), progress, pace, interrupt)
+}
+
+/// Stores the values of these namespaces again that another codec wrote than the one that `layout`, which is in
+/// force, says.
+pub(crate) fn recode(
+    server: &mut Server,
+    layout: &Layout,
+    namespaces: &[NamespaceIndex],
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Driven> {
+    let progress = Progress::new("values stored again", 0);
+    run(server, layout, &|| Mover::recode(namespaces.to_vec()), progress, pace, interrupt)
+}
+
+fn run(
+    server: &mut Server,
+    layout: &Layout,
+    mover: &dyn Fn() -> Mover,
+    progress: Progress,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Driven> {
     let mut driver = Driver {
         server,
         layout,
@@ -50,7 +78,8 @@ pub(crate) fn drive(
         nonces: Nonces::new().context("the system has no randomness to give")?,
         pace,
         interrupt,
-        progress: Progress::new("moved keys", usize::try_from(keys).unwrap_or(usize::MAX)),
+        mover,
+        progress,
         looked: Instant::now(),
         done: Driven::default(),
     };
@@ -68,6 +97,8 @@ struct Driver<'a> {
     nonces: Nonces,
     pace: &'a mut Pace,
     interrupt: &'a Interrupt,
+    /// Begins a walk.
+    mover: &'a dyn Fn() -> Mover,
     progress: Progress,
     looked: Instant,
     done: Driven,
@@ -76,18 +107,19 @@ struct Driver<'a> {
 impl Driver<'_> {
     /// One walk over all databases; whether it found something to move.
     fn pass(&mut self) -> anyhow::Result<bool> {
-        let pattern = keys::pattern_of_moves(self.layout);
         let mut walked = Moved::default();
         for Database { number: database, .. } in scan::databases(self.server)? {
             self.server.select(database)?;
-            let moved = self.walk(Mover::new(&pattern))?;
+            let moved = self.walk((self.mover)())?;
             walked.moved += moved.moved;
+            walked.seen += moved.seen;
             walked.left.extend(moved.left);
             walked.left_count += moved.left_count;
             self.done.expired += moved.expired;
         }
         let found = walked.moved > 0;
         self.done.moved += walked.moved;
+        self.done.seen = walked.seen;
         self.done.left = walked;
         Ok(found)
     }
@@ -142,5 +174,25 @@ impl Driver<'_> {
         self.done.peak_bytes = self.done.peak_bytes.max(used);
         self.progress.note(format!(", memory {} MiB", tenths(used as f64 / f64::from(1 << 20))));
         Ok(())
+    }
+}
+
+/// Why a key stays, and what to do.
+pub(crate) fn explain(why: &Left) -> String {
+    match why {
+        Left::OtherType(kind) => format!("it is a {kind}; rename or remove it"),
+        Left::InBoth => {
+            "somebody wrote it past keyfold; clients see the value in the new place. DEL the key on the server itself, \
+             not through keyfold, to remove the other one"
+                .to_owned()
+        }
+        Left::Damaged(why) => format!("{why}; see keyfold verify"),
+        Left::NotAHash => {
+            "it is called as the hashes are that keys are moved out of, and is none; rename it".to_owned()
+        }
+        Left::NoKey { field } => format!(
+            "its field \"{}\" is the place of no key; write what it holds elsewhere, or remove it",
+            field.escape_ascii()
+        ),
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, Located, Moving, NamespaceIndex, Physical, Place, PlaceKind};
+use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place, PlaceKind};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, Placed, ValueShape};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::{Reply, write_command};
@@ -324,7 +324,8 @@ impl Walk<'_, '_> {
                 self.families.entry(namespace.0).or_default().hashes.note_no_key(packing, name, field);
                 continue;
             };
-            let Some((value, expires_at_ms)) = read_stored(packing, stored) else { continue };
+            let namespace = self.layout.namespace(namespace);
+            let Some((value, expires_at_ms)) = read_stored(packing, namespace, &key, stored) else { continue };
             self.after.add(&key, &value, expires_at_ms);
             self.sampled_keys += 1;
         }
@@ -370,16 +371,20 @@ fn fields_of(raw: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// A value of a bucket, and a time where it expires; none where it can't be read.
-fn read_stored(packing: Option<Packing>, stored: &[u8]) -> Option<(Vec<u8>, Option<i64>)> {
+fn read_stored(
+    packing: Option<Packing>,
+    namespace: &Namespace,
+    key: &[u8],
+    stored: &[u8],
+) -> Option<(Vec<u8>, Option<i64>)> {
     if let Some(packing) = packing {
         return Some((packing.unpack(stored).ok()?.into_owned(), None));
     }
     let frame = Frame::decode(stored).ok()?;
     let value = match frame.body {
-        Body::Raw(value) => value.to_vec(),
-        Body::Integer(number) => number.to_string().into_bytes(),
         // The spilled value itself stays outside of buckets on both sides.
-        _ => Vec::new(),
+        Body::Spill { .. } => Vec::new(),
+        _ => namespace.decode(key, &frame, None).ok()??.into_owned(),
     };
     Some((value, frame.expires_at_ms.map(|_| SOME_TIME_MS)))
 }

@@ -29,7 +29,14 @@ pub struct Codecs {
 }
 
 /// A slot's codec, or why it can't be used.
-type Opened = Result<Arc<dyn Codec>, String>;
+type Opened = Result<Open, String>;
+
+#[derive(Clone, Debug)]
+struct Open {
+    codec: Arc<dyn Codec>,
+    /// What it was opened with, for a server that has lost it.
+    dictionary: Option<Arc<[u8]>>,
+}
 
 /// What a layout says of the slots.
 pub type Slots = Vec<Slot>;
@@ -54,6 +61,23 @@ impl Codecs {
         for (slot, codec) in self.slots.iter_mut().filter(|(_, codec)| codec.is_err()) {
             *codec = open(slot, kinds, dictionaries);
         }
+    }
+
+    /// Takes over what is open in `other`, which may be of another layout.
+    pub(crate) fn adopt(&mut self, other: &Self) {
+        for (slot, codec) in self.slots.iter_mut().filter(|(_, codec)| codec.is_err()) {
+            let same = |(known, _): &&(Slot, Opened)| known.rule == slot.rule && known.dictionary == slot.dictionary;
+            if let Some((_, Ok(open))) = other.slots.iter().find(same) {
+                *codec = Ok(open.clone());
+            }
+        }
+    }
+
+    /// The dictionaries that are in use here.
+    pub fn dictionaries(&self) -> impl Iterator<Item = (DictionaryId, &[u8])> {
+        self.slots
+            .iter()
+            .filter_map(|(slot, open)| Some((slot.dictionary?, open.as_ref().ok()?.dictionary.as_deref()?)))
     }
 
     /// The slots.
@@ -141,7 +165,7 @@ impl Codecs {
 
     fn find(&self, number: u8) -> Result<&dyn Codec, CodecError> {
         match self.slots.iter().find(|(slot, _)| slot.number == number) {
-            Some((_, Ok(codec))) => Ok(codec.as_ref()),
+            Some((_, Ok(open))) => Ok(open.codec.as_ref()),
             Some((_, Err(reason))) => Err(CodecError::Unusable { slot: number, reason: reason.clone() }),
             None => Err(CodecError::UnknownSlot { slot: number }),
         }
@@ -157,5 +181,7 @@ fn open(slot: &Slot, kinds: &Kinds, dictionaries: &BTreeMap<DictionaryId, Vec<u8
         })?),
         None => None,
     };
-    kind.open(&slot.rule.options, dictionary.map(Vec::as_slice)).map_err(|error| error.to_string())
+    let dictionary = dictionary.map(Vec::as_slice);
+    let codec = kind.open(&slot.rule.options, dictionary).map_err(|error| error.to_string())?;
+    Ok(Open { codec, dictionary: dictionary.map(Arc::from) })
 }

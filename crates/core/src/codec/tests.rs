@@ -42,7 +42,7 @@ fn trained(codec: &str, bucket: &str) -> Namespace {
     let mut codecs = namespace.codecs.clone();
     let id = best.dictionary.as_deref().map(DictionaryId::of);
     codecs.write_by(&best.rule, id);
-    layout = layout.with_codecs(NamespaceIndex(0), codecs);
+    layout = layout.with_codecs([(NamespaceIndex(0), codecs)].into());
     let found: BTreeMap<_, _> = id.into_iter().zip(best.dictionary).collect();
     layout.open(&Kinds::default(), &found);
     layout.namespaces()[0].clone()

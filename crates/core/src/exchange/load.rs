@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::{SmallVec, smallvec};
 
+use crate::codec;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
-use crate::layout::{Layout, Located, Place, PlaceKind, spill_name};
+use crate::layout::{Layout, Located, Namespace, Place, PlaceKind, spill_name};
 use crate::placement::handmade::Packing;
 use crate::resp::Reply;
 use crate::string::{Entry, Held, Space};
@@ -86,6 +87,30 @@ impl Spot {
     /// Whether something lies there, an expired value included.
     pub(crate) fn is_stored(&self) -> bool {
         self.found != Found::Nothing
+    }
+
+    /// Whether the value that lies there would be stored as it is if it were written now: in its place or spilled, by
+    /// the same codec or by none.
+    pub(crate) fn is_stored_as_written_now(&self, namespace: &Namespace, logical: &[u8], value: &[u8]) -> bool {
+        let (stored, in_place) = match &self.found {
+            Found::Field { stored, .. } => (stored, false),
+            Found::Native { value: Some(stored), .. } => (stored, true),
+            _ => return true,
+        };
+        let Ok(frame) = Frame::decode(stored) else { return false };
+        let written = namespace.codecs.written().map(|slot| slot.number);
+        if let Body::Coded { slot, .. } = frame.body
+            && Some(slot) == written
+        {
+            return true;
+        }
+        if in_place {
+            return namespace.encode_own(logical, value) == *stored;
+        }
+        match namespace.encode(logical, value, frame.expires_at_ms) {
+            codec::Stored::InPlace(again) => again == *stored,
+            codec::Stored::Spilled { slot, .. } => matches!(frame.body, Body::Spill { slot: now, .. } if now == slot),
+        }
     }
 
     /// Adds the checks that what was found is still there.

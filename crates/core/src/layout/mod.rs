@@ -176,17 +176,35 @@ impl Layout {
         slots.filter_map(|slot| slot.dictionary).collect()
     }
 
+    /// Takes over the codecs that are open in `before`.
+    pub fn adopt_codecs(&mut self, before: &Self) {
+        for namespace in &mut self.namespaces {
+            before.namespaces.iter().for_each(|known| namespace.codecs.adopt(&known.codecs));
+        }
+    }
+
     /// Opens the codecs that are not open yet, with the dictionaries that were found in the server. One that stays
     /// closed costs its values, which are refused, and nothing else.
     pub fn open(&mut self, kinds: &Kinds, dictionaries: &BTreeMap<DictionaryId, Vec<u8>>) {
         self.namespaces.iter_mut().for_each(|namespace| namespace.codecs.open(kinds, dictionaries));
     }
 
-    /// The same layout in the next epoch, with other codecs in a namespace.
+    /// The same layout in the next epoch, with other codecs in some namespaces; the same where nothing differs.
     #[must_use]
-    pub fn with_codecs(&self, index: NamespaceIndex, codecs: Codecs) -> Self {
+    pub fn with_codecs(&self, codecs: BTreeMap<NamespaceIndex, Codecs>) -> Self {
         let mut namespaces = self.namespaces.clone();
-        namespaces[index.0].codecs = codecs;
+        for (index, codecs) in codecs {
+            namespaces[index.0].codecs = codecs;
+        }
+        let epoch = if namespaces == self.namespaces { self.epoch } else { self.epoch.next() };
+        Self::new(epoch, self.next_id, namespaces)
+    }
+
+    /// The same layout in the next epoch, where a namespace is to have another codec. What is written stays as it is.
+    #[must_use]
+    pub fn with_codec_rule(&self, index: NamespaceIndex, rule: CodecRule) -> Self {
+        let mut namespaces = self.namespaces.clone();
+        namespaces[index.0].codec = rule;
         let epoch = if namespaces == self.namespaces { self.epoch } else { self.epoch.next() };
         Self::new(epoch, self.next_id, namespaces)
     }

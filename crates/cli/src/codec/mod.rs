@@ -1,0 +1,10 @@
+//! A namespace's codec on a live server: from its values to a codec that is chosen and trained.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `samples` | some values of each namespace, as good as any others |
+//! | `choice` | codecs trained from one part of them, judged and timed by the other |
+//! | `settle` | which namespaces need that, and the layout that comes of it |
+pub(crate) mod choice;
+pub(crate) mod samples;
+pub(crate) mod settle;

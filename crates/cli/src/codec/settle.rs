@@ -1,0 +1,75 @@
+//! Which namespaces need a codec trained or chosen, and the layout that comes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use keyfold_core::codec::{DictionaryId, Kinds};
+use keyfold_core::layout::{Layout, Namespace, NamespaceIndex};
+use keyfold_core::placement::Placement;
+
+use super::choice::{self, Choice};
+use super::samples;
+use crate::command::interrupt::Interrupt;
+use crate::server::Server;
+use crate::server::pace::Pace;
+
+/// A layout with its codecs trained.
+pub(crate) struct Settled {
+    pub(crate) layout: Layout,
+    /// What must be in the server before that is in force.
+    pub(crate) dictionaries: BTreeMap<DictionaryId, Vec<u8>>,
+    pub(crate) choices: Vec<Choice>,
+}
+
+/// Whether a namespace's codec is of use only once it has been trained, or is better for it, and hasn't been.
+pub(crate) fn needs_training(namespace: &Namespace) -> bool {
+    let is_stored = namespace.placement != Placement::Plain;
+    let untrained = namespace.codecs.written().is_none_or(|slot| slot.dictionary.is_none());
+    let has_dictionary = match namespace.codec.name.as_str() {
+        "auto" => namespace.codecs.written().is_none(),
+        "zstd" => namespace.codec.options.get("dictionary") != Some(0),
+        name => Kinds::default().find(name).is_some_and(|kind| kind.needs_training()),
+    };
+    is_stored && has_dictionary && untrained
+}
+
+/// Trains the codecs of these namespaces by the server's values. `now` is the layout in force, `wanted` the one to
+/// come; nothing is written.
+pub(crate) fn settle(
+    server: &mut Server,
+    now: Option<&Layout>,
+    wanted: &Layout,
+    namespaces: &BTreeSet<NamespaceIndex>,
+    force: bool,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Settled> {
+    let mut settled = Settled { layout: wanted.clone(), dictionaries: BTreeMap::new(), choices: Vec::new() };
+    if namespaces.is_empty() {
+        return Ok(settled);
+    }
+    let samples = samples::gather(server, now, wanted, namespaces, pace, interrupt)?;
+    let mut changed = BTreeMap::new();
+    for (index, samples) in &samples {
+        let namespace = wanted.namespace(*index);
+        let written = namespace.codecs.written().map(|slot| slot.rule.name.as_str());
+        let is_other = written.is_some_and(|name| name != namespace.codec.name) && !namespace.codec.is_auto();
+        let choice = choice::choose(namespace, &namespace.codec, samples, force || is_other);
+        if let Some(candidate) = choice.taken() {
+            // No value is stored yet by what only `wanted` names.
+            let known = now.and_then(|now| now.find(namespace.id).map(|index| now.namespace(index)));
+            let mut codecs = known.map(|known| known.codecs.clone()).unwrap_or_default();
+            let id = candidate.dictionary.as_deref().map(DictionaryId::of);
+            anyhow::ensure!(
+                codecs.write_by(&candidate.rule, id).is_some(),
+                "all 255 codec slots of {} are taken; free old ones with `keyfold recode`",
+                namespace.template
+            );
+            settled.dictionaries.extend(id.zip(candidate.dictionary.clone()));
+            changed.insert(*index, codecs);
+        }
+        settled.choices.push(choice);
+    }
+    settled.layout = wanted.with_codecs(changed);
+    settled.layout.open(&Kinds::default(), &settled.dictionaries);
+    Ok(settled)
+}

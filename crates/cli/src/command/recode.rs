@@ -1,0 +1,138 @@
+//! `keyfold recode`: stores values again by the codec in use, while clients go on, and frees the slots of others.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_core::placement::Placement;
+use serde_json::json;
+
+use super::interrupt::Interrupt;
+use crate::config::fold::check_names;
+use crate::config::target;
+use crate::flags::recode::RecodeFlags;
+use crate::layout::activate::activate;
+use crate::layout::dictionaries;
+use crate::layout::stored::{self, Stored};
+use crate::moving::drive::{self, Driven};
+use crate::print::number::{count, plural, tenths};
+use crate::server::Server;
+use crate::server::connection::WRITER;
+use crate::server::pace::Pace;
+
+/// Some values can't be decoded, and stay as they are.
+const LEFT: u8 = 3;
+
+pub(crate) fn run(flags: RecodeFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::listen()?;
+    let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
+    server.set_name(WRITER);
+    let before = stored::read(&mut server)?.context("the server has no layout, and no value has a codec")?;
+    let namespaces = meant(&before.layout, &flags.namespace)?;
+    let used_before = server.used_memory()?;
+    let mut pace = Pace::new(flags.max_ops);
+    let driven = drive::recode(&mut server, &before.layout, &namespaces, &mut pace, &interrupt)?;
+    let freed = if driven.left.left_count == 0 { free(&mut server, &before, &namespaces)? } else { Freed::default() };
+    let used_after = server.used_memory()?;
+    if flags.json {
+        let report = json!({
+            "seen": driven.seen,
+            "recoded": driven.moved,
+            "left": driven.left.left_count,
+            "freed_slots": freed.slots,
+            "removed_dictionaries": freed.dictionaries,
+            "memory": { "before_bytes": used_before, "after_bytes": used_after },
+            "seconds": driven.took.as_secs_f64(),
+        });
+        writeln!(out, "{report:#}")?;
+    } else {
+        report(&driven, &freed, used_before, used_after, flags.list, out)?;
+    }
+    Ok(if driven.left.left_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(LEFT) })
+}
+
+fn meant(layout: &Layout, named: &[String]) -> anyhow::Result<Vec<NamespaceIndex>> {
+    let all: Vec<String> = layout.namespaces().iter().map(|namespace| namespace.template.source().to_owned()).collect();
+    check_names(named, &all, "the server's layout")?;
+    let mut namespaces = Vec::new();
+    for (index, namespace) in layout.iter() {
+        let is_meant = named.is_empty() || named.iter().any(|name| name == namespace.template.source());
+        if !is_meant || matches!(namespace.placement, Placement::Plain | Placement::Zipped) {
+            continue;
+        }
+        if namespace.is_moving() {
+            bail!("keys of {} are being moved; finish that with `keyfold fold` first", namespace.template);
+        }
+        namespaces.push(index);
+    }
+    anyhow::ensure!(!namespaces.is_empty(), "no namespace has values that a codec could have written");
+    Ok(namespaces)
+}
+
+#[derive(Default)]
+struct Freed {
+    slots: usize,
+    dictionaries: usize,
+}
+
+/// Takes the slots away that no value names any more, and then their dictionaries.
+fn free(server: &mut Server, before: &Stored, namespaces: &[NamespaceIndex]) -> anyhow::Result<Freed> {
+    let freed = |index: &NamespaceIndex| {
+        let mut codecs = before.layout.namespace(*index).codecs.clone();
+        codecs.free_unwritten();
+        (*index, codecs)
+    };
+    let slots =
+        |layout: &Layout| layout.namespaces().iter().map(|namespace| namespace.codecs.iter().count()).sum::<usize>();
+    let layout = before.layout.with_codecs(namespaces.iter().map(freed).collect());
+    if layout != before.layout {
+        activate(server, Some(before), &layout)?;
+    }
+    let dictionaries = dictionaries::remove_unnamed(server, &layout)?;
+    Ok(Freed { slots: slots(&before.layout) - slots(&layout), dictionaries })
+}
+
+fn report(
+    driven: &Driven,
+    freed: &Freed,
+    before: u64,
+    after: u64,
+    list: usize,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mebibytes = |bytes: u64| tenths(bytes as f64 / f64::from(1 << 20));
+    writeln!(
+        out,
+        "looked at {} in {:.1} s and stored {} again; memory: {} MiB before, {} MiB now",
+        plural(driven.seen, "value"),
+        driven.took.as_secs_f64(),
+        count(driven.moved),
+        mebibytes(before),
+        mebibytes(after)
+    )?;
+    if freed.slots > 0 {
+        writeln!(
+            out,
+            "freed {}, removed {}",
+            plural(freed.slots as u64, "codec slot"),
+            if freed.dictionaries == 1 {
+                "1 dictionary".to_owned()
+            } else {
+                format!("{} dictionaries", freed.dictionaries)
+            }
+        )?;
+    }
+    if driven.left.left_count > 0 {
+        writeln!(
+            out,
+            "\n{} can't be decoded and stay as they are, and so do all slots. Write these keys anew, or remove them, and \
+             run the same command again:",
+            plural(driven.left.left_count, "value")
+        )?;
+        for (key, why) in driven.left.left.iter().take(list) {
+            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(why))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! `keyfold train`: looks at a namespace's values, and has them written by a codec that was made for them.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use anyhow::{Context, bail};
+use keyfold_core::codec::{CodecRule, Kinds};
+use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_core::placement::Placement;
+use serde_json::json;
+
+use super::interrupt::Interrupt;
+use crate::codec::settle::{self, Settled};
+use crate::config::fold::check_names;
+use crate::config::target;
+use crate::flags::train::TrainFlags;
+use crate::layout::activate::activate;
+use crate::layout::{dictionaries, stored};
+use crate::server::Server;
+use crate::server::connection::WRITER;
+use crate::server::pace::Pace;
+
+pub(crate) fn run(flags: TrainFlags, out: &mut dyn Write) -> anyhow::Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
+    server.set_name(WRITER);
+    let before = stored::read(&mut server)?.context(
+        "the server has no layout yet; bring one with `keyfold fold` or `keyfold layout push`, and train its codecs then",
+    )?;
+    let (wanted, namespaces) = meant(&before.layout, &flags.namespace, flags.codec.as_deref())?;
+    let mut pace = Pace::new(flags.max_ops);
+    let now = Some(&before.layout);
+    let settled = settle::settle(&mut server, now, &wanted, &namespaces, flags.force, &mut pace, &interrupt)?;
+    if !flags.json {
+        for choice in &settled.choices {
+            writeln!(out, "{}\n", choice.show())?;
+        }
+    }
+    let changes = settled.layout != before.layout;
+    let is_changed = changes && !flags.dry_run;
+    if is_changed {
+        dictionaries::write(&mut server, &settled.dictionaries)?;
+        activate(&mut server, Some(&before), &settled.layout)?;
+        // Whoever removes dictionaries that no layout named may have met these in between.
+        dictionaries::write(&mut server, &settled.dictionaries)?;
+    }
+    if flags.json {
+        let choices: Vec<_> = settled.choices.iter().map(crate::codec::choice::Choice::json).collect();
+        let epoch = if is_changed { settled.layout.epoch() } else { before.layout.epoch() };
+        return Ok(writeln!(out, "{:#}", json!({ "namespaces": choices, "changed": is_changed, "epoch": epoch.0 }))?);
+    }
+    report(&settled, changes, flags.dry_run, out)
+}
+
+/// The namespaces to train, and the layout that names their codecs.
+fn meant(layout: &Layout, named: &[String], codec: Option<&str>) -> anyhow::Result<(Layout, BTreeSet<NamespaceIndex>)> {
+    let all: Vec<String> = layout.namespaces().iter().map(|namespace| namespace.template.source().to_owned()).collect();
+    check_names(named, &all, "the server's layout")?;
+    if let Some(codec) = codec
+        && codec != "auto"
+        && Kinds::default().find(codec).is_none()
+    {
+        bail!("there is no codec {codec}; there are zstd, fsst, hex, uuid, and auto");
+    }
+    let mut wanted = layout.clone();
+    let mut namespaces = BTreeSet::new();
+    for (index, namespace) in layout.iter() {
+        let is_named = named.iter().any(|name| name == namespace.template.source());
+        if !named.is_empty() && !is_named {
+            continue;
+        }
+        let holds_frames = !matches!(namespace.placement, Placement::Plain | Placement::Zipped);
+        if is_named && !holds_frames {
+            bail!(
+                "keys of {} are kept as they are, without frames; give the namespace a bucket or a codec in a layout \
+                 file, and bring it with `keyfold fold`",
+                namespace.template
+            );
+        }
+        if let Some(codec) = codec {
+            wanted = wanted.with_codec_rule(index, CodecRule::named(codec));
+        }
+        if holds_frames && !wanted.namespace(index).codec.is_none() {
+            namespaces.insert(index);
+        } else if is_named {
+            bail!("{} has no codec in the layout; say which with --codec", namespace.template);
+        }
+    }
+    anyhow::ensure!(
+        !namespaces.is_empty(),
+        "no namespace of the server's layout has a codec; name one with --namespace and --codec"
+    );
+    Ok((wanted, namespaces))
+}
+
+fn report(settled: &Settled, changes: bool, dry_run: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    match (changes, dry_run) {
+        (false, _) => writeln!(out, "nothing was changed")?,
+        (true, true) => writeln!(out, "nothing was changed: this was a dry run")?,
+        (true, false) => writeln!(
+            out,
+            "layout epoch {} is in force: values are written by these codecs from now on. Those written before stay \
+             readable as they are; `keyfold recode` stores them again",
+            settled.layout.epoch()
+        )?,
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! `keyfold recode`.
+
+use std::num::NonZero;
+
+use clap::Args;
+use keyfold_proxy::address::ServerAddress;
+
+use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold recode redis://127.0.0.1:6379
+  keyfold recode redis://127.0.0.1:6379 --namespace 'page:{path}' --max-ops 20000
+
+Stores values again that were written before the codec in use: raw, by an older dictionary, or by another codec.
+Clients go on reading and writing. Ctrl-C stops at any point, and so does a crash: every value stays readable, and the
+same command goes on where it was. Once no value names an old slot, the slot and its dictionary are removed.
+
+Exit codes: 0 all values are stored by the codec in use, 1 failed or interrupted, 2 usage,
+  3 done, except for values that can't be decoded; they are listed, and their slots stay";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RecodeFlags {
+    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
+    pub(crate) upstream: ServerAddress,
+
+    /// Only the namespace with these keys, as the layout writes them; may be given several times
+    #[arg(long, value_name = "KEYS")]
+    pub(crate) namespace: Vec<String>,
+
+    /// Commands a second that the server gets at most
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<NonZero<u32>>,
+
+    /// How many of the values that stay are listed
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) list: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
+}

@@ -1,0 +1,87 @@
+//! The dictionaries that values are compressed by: read with the layout that names them, and put back where the
+//! server has lost them.
+//!
+//! A server that evicts keys may evict the one that holds the dictionaries, and every value that needs them would be
+//! lost with it. So each proxy looks now and then: that alone keeps the key among those used lately, and what is
+//! gone is written again from memory.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use keyfold_core::codec::{self, DICTIONARIES_KEY, DictionaryId, Kinds};
+use keyfold_core::layout::Layout;
+use keyfold_core::resp::write_command;
+
+use crate::upstream::{Errand, LinkError};
+use crate::worker::Task;
+
+/// How often it is looked whether the server still has them.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// Opens the codecs of a layout whose dictionaries this process doesn't know yet. One that is missing costs its
+/// values, which are refused with the reason, and nothing else.
+pub(crate) async fn open(errand: &mut Errand, kinds: &Kinds, layout: &mut Layout) -> Result<(), LinkError> {
+    let missing = layout.missing_dictionaries();
+    let mut found = std::collections::BTreeMap::new();
+    if !missing.is_empty() {
+        let mut wire = Vec::new();
+        codec::ask_dictionaries(&missing, &mut wire);
+        let replies = errand.request(&wire, 1).await?;
+        let reply = replies.first().map_or(&[][..], Vec::as_slice);
+        match codec::read_dictionaries(&missing, reply) {
+            Ok(read) => found = read,
+            Err(reason) => tracing::error!(%reason, "the server does not give the dictionaries"),
+        }
+    }
+    layout.open(kinds, &found);
+    for (_, namespace) in layout.iter() {
+        for (slot, reason) in namespace.codecs.unusable() {
+            tracing::error!(
+                namespace = %namespace.template,
+                slot = slot.number,
+                reason,
+                "values stored by this codec can't be read, and are refused"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The task that keeps them in the server.
+pub(crate) fn keep() -> Task {
+    Box::new(|errand| Box::pin(keep_for_ever(errand.in_database(0))) as Pin<Box<dyn Future<Output = ()>>>)
+}
+
+async fn keep_for_ever(mut errand: Errand) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if let Err(reason) = put_back(&mut errand).await {
+            tracing::debug!(%reason, "the dictionaries are looked after later");
+        }
+    }
+}
+
+async fn put_back(errand: &mut Errand) -> Result<(), LinkError> {
+    let known: Vec<(DictionaryId, Vec<u8>)> = errand.with_env(|env| {
+        let all = env.layout.namespaces().iter().flat_map(|namespace| namespace.codecs.dictionaries());
+        all.map(|(id, dictionary)| (id, dictionary.to_vec())).collect()
+    });
+    if known.is_empty() {
+        return Ok(());
+    }
+    let mut wire = Vec::new();
+    for (id, _) in &known {
+        write_command(&mut wire, &[b"HEXISTS", DICTIONARIES_KEY, id.to_string().as_bytes()]);
+    }
+    let replies = errand.request(&wire, known.len()).await?;
+    let lost: Vec<_> = known.iter().zip(&replies).filter(|(_, reply)| reply.as_slice() == b":0\r\n").collect();
+    wire.clear();
+    for ((id, dictionary), _) in &lost {
+        tracing::warn!(dictionary = %id, "the server has lost a dictionary; writing it again");
+        write_command(&mut wire, &[b"HSET", DICTIONARIES_KEY, id.to_string().as_bytes(), &codec::pack(dictionary)]);
+    }
+    if !lost.is_empty() {
+        errand.request(&wire, lost.len()).await?;
+    }
+    Ok(())
+}
