@@ -12,9 +12,11 @@
 //! | [`conformance`] | scripted conversations of every command, run on both |
 //! | [`differential`] | random ones, shrunk where they differ |
 //! | [`model`] | a fake server and a naive model: folding compared without any server |
+//! | [`coded`] | layouts whose codecs are trained by records at hand |
 //! | [`load`] | clients that know what every answer must be, whatever dies meanwhile |
 //! | [`memory`] | the core's memory model against real servers |
 //! | [`random`] | choices that a seed repeats |
+pub mod coded;
 pub mod compare;
 pub mod conformance;
 pub mod differential;

@@ -1,6 +1,6 @@
 //! The `keyfold` program in front of every server found, compared with that server without it.
 
-use keyfold_testkit::conformance::{self, LAYOUT};
+use keyfold_testkit::conformance::{self, CODED_LAYOUT, LAYOUT};
 use keyfold_testkit::differential::{self, Options, Protocols};
 use keyfold_testkit::{Binary, Server, Sides, Subject, found};
 
@@ -25,36 +25,42 @@ const LIKE: &str = "redis 7.0";
 
 #[test]
 fn every_conversation_is_the_plain_servers() {
-    for binary in found() {
-        let (_servers, _subject, sides) = start(&binary);
-        let (count, differences) = conformance::run_all(sides, "");
-        let shown: Vec<String> =
-            differences.iter().map(ToString::to_string).filter(|difference| !is_known(difference, &binary)).collect();
-        assert!(
-            count > 1000 && shown.is_empty(),
-            "{}, {} of {count}:\n{}",
-            binary.name(),
-            shown.len(),
-            shown.join("\n")
-        );
-    }
+    found().iter().for_each(|binary| converse(binary, LAYOUT));
+}
+
+#[test]
+fn every_conversation_on_compressed_values_is_too() {
+    let binaries = found();
+    // What differs between versions is not in how values are stored.
+    let ends = [binaries.first(), binaries.last().filter(|_| binaries.len() > 1)];
+    ends.into_iter().flatten().for_each(|binary| converse(binary, CODED_LAYOUT));
+}
+
+fn converse(binary: &Binary, layout: &str) {
+    let (_servers, _subject, sides) = start(binary, layout);
+    let (count, differences) = conformance::run_all(sides, "");
+    let shown: Vec<String> =
+        differences.iter().map(ToString::to_string).filter(|difference| !is_known(difference, binary)).collect();
+    assert!(count > 1000 && shown.is_empty(), "{}, {} of {count}:\n{}", binary.name(), shown.len(), shown.join("\n"));
 }
 
 #[test]
 fn random_commands_get_the_plain_servers_answers() {
     for (seed, binary) in (1..).zip(found()).filter(|(_, binary)| binary.name().starts_with(LIKE)) {
-        let (_servers, _subject, sides) = start(&binary);
-        let options = Options { commands: 100_000, seed, protocols: Protocols::Both };
-        if let Err(failure) = differential::run(sides, &options, |_| {}) {
-            panic!("{}: {failure}", binary.name());
+        for layout in [LAYOUT, CODED_LAYOUT] {
+            let (_servers, _subject, sides) = start(&binary, layout);
+            let options = Options { commands: 100_000, seed, protocols: Protocols::Both };
+            if let Err(failure) = differential::run(sides, &options, |_| {}) {
+                panic!("{}: {failure}", binary.name());
+            }
         }
     }
 }
 
 /// A plain server, and another with keyfold in front.
-fn start(binary: &Binary) -> ([Server; 2], Subject, Sides) {
+fn start(binary: &Binary, layout: &str) -> ([Server; 2], Subject, Sides) {
     let servers = [(); 2].map(|()| binary.start(&[]).expect("it starts"));
-    let subject = Subject::start(&servers[1], LAYOUT).expect("keyfold serves");
+    let subject = Subject::start(&servers[1], layout).expect("keyfold serves");
     let sides = Sides { plain: servers[0].address(), subject: subject.address() };
     (servers, subject, sides)
 }

@@ -176,6 +176,27 @@ fn a_dictionary_is_known_by_its_bytes() {
     assert_eq!("00".parse::<DictionaryId>(), Err(()));
 }
 
+/// The crate compares past the end of a value with zeros.
+#[test]
+fn a_value_that_ends_within_a_symbol_comes_back() {
+    let template = Template::parse("user:{id:int}").unwrap();
+    let owner = Owner::new(&template, b"user:1");
+    let values: Vec<Vec<u8>> =
+        (0..200_u32).map(|n| [&b"ab\0\0cd\0\0\0"[..], &n.to_le_bytes(), b"ab\0\0"].concat()).collect();
+    let samples: Vec<Sample<'_>> = values.iter().map(|value| Sample { owner, value }).collect();
+    let table = fsst::Fsst.train(&samples, &Options::default()).remove(0);
+    let codec = fsst::Fsst.open(&Options::default(), Some(&table)).unwrap();
+    for value in &values {
+        for end in 0..=value.len() {
+            let (mut payload, mut back) = (Vec::new(), Vec::new());
+            if codec.encode(&value[..end], &owner, &mut payload) {
+                codec.decode(&payload, &owner, &mut back).unwrap();
+                assert_eq!(back, &value[..end]);
+            }
+        }
+    }
+}
+
 fn any_value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..400),

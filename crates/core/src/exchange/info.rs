@@ -13,7 +13,10 @@ use crate::resp::{Answer, Protocol, Reply};
 /// keyfold_layout_epoch:3
 /// keyfold_namespaces:1
 /// keyfold_namespace_1:keys=user:{id:int}:logins,reads=7,writes=5,spills=0,conflicts=0
+/// keyfold_codecs_1:codec=zstd,slot=0,value_bytes=1280,stored_bytes=310,undecodable=0
 /// ```
+/// The last line stands there only where values are compressed, or were. Its bytes are of the values written since
+/// the proxy started, its slot the one that they are written by.
 pub(crate) fn section(env: &Env<'_>) -> String {
     let namespaces = env.layout.namespaces();
     let mut text = format!(
@@ -29,6 +32,15 @@ pub(crate) fn section(env: &Env<'_>) -> String {
             text,
             "keyfold_namespace_{}:keys={},reads={},writes={},spills={},conflicts={}\r\n",
             namespace.id, namespace.template, counts.reads, counts.writes, counts.spills, counts.conflicts
+        );
+        if namespace.codec.is_none() && namespace.codecs.is_empty() {
+            continue;
+        }
+        let slot = namespace.codecs.written().map_or("none".to_owned(), |slot| slot.number.to_string());
+        let _ = write!(
+            text,
+            "keyfold_codecs_{}:codec={},slot={slot},value_bytes={},stored_bytes={},undecodable={}\r\n",
+            namespace.id, namespace.codec.name, counts.value_bytes, counts.stored_bytes, counts.undecodable
         );
     }
     text

@@ -213,7 +213,8 @@ impl Reader<'_> {
         let codec = entry.codec.map(|codec| self.codec(&codec)).transpose()?.unwrap_or_else(CodecRule::none);
         let placement = match self.placement(&template, entry.bucket, entry.placement)? {
             Placement::Zipped if !codec.is_none() => Placement::Framed,
-            Placement::Plain if !codec.is_none() => {
+            // In the stored form values are still decoded on their way to being plain.
+            Placement::Plain if !codec.is_none() && self.kinds.is_some() => {
                 return Err(self.error(&span.unwrap_or_default(), Problem::CodecOfPlain));
             }
             placement => placement,

@@ -407,3 +407,13 @@ proptest! {
         let _ = LayoutFile::parse(&text);
     }
 }
+
+#[test]
+fn a_compressed_namespace_on_its_way_to_being_plain_is_read_back() {
+    let file = "[[namespace]]\nkeys = \"page:{path}\"\ncodec = \"zstd\"\n";
+    let folded = Layout::parse_file(file).unwrap();
+    let moving = folded.plan_unfold(&[NamespaceId(0)]).unwrap().layout;
+    assert_eq!(Layout::from_stored(&moving.to_stored()).unwrap(), moving);
+    let plain = format!("{file}placement = \"plain\"\n");
+    assert!(Layout::parse_file(&plain).is_err(), "nobody means that in a file");
+}

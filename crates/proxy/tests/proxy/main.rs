@@ -2,6 +2,7 @@
 //!
 //! | module | what it asks |
 //! | --- | --- |
+//! | `damage` | what of values that no codec wrote? |
 //! | `order` | do answers come in the order of the requests, however the bytes come? |
 //! | `limits` | does nothing grow without bound, and does one client not harm another? |
 //! | `leaving` | what of clients that go halfway? |
@@ -10,6 +11,7 @@
 //! | `stopping` | is every accepted request answered? |
 //! | `transport` | TLS and unix sockets, both ways |
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+mod damage;
 mod folding;
 mod leaving;
 mod limits;

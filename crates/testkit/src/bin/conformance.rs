@@ -8,12 +8,13 @@ use lexopt::prelude::{Long, Short, ValueExt};
 
 const USAGE: &str = "\
 usage: conformance --plain ADDR --subject ADDR [--only TEXT]
-       conformance --layout
+       conformance --layout | --coded-layout
 
 Runs every case on both and compares the replies. Both are emptied (FLUSHALL) before each case.
 
   --only TEXT   only the families and cases whose name contains TEXT
   --layout      print the layout that the subject should serve, and end
+  --coded-layout  the same with codecs
 
 exit codes: 0 no difference, 1 differences, 2 wrong arguments";
 
@@ -32,6 +33,10 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
             Long("only") => only = parser.value()?.string()?,
             Long("layout") => {
                 print!("{}", conformance::LAYOUT);
+                return Ok(None);
+            }
+            Long("coded-layout") => {
+                print!("{}", conformance::CODED_LAYOUT);
                 return Ok(None);
             }
             Long("help") | Short('h') => {

@@ -9,6 +9,7 @@
 //! | the others | one table for each family of commands |
 
 mod bits;
+mod compressible;
 mod connection;
 mod counters;
 mod expiry;
@@ -21,7 +22,7 @@ mod script;
 mod strings;
 mod transactions;
 
-pub use pool::{LAYOUT, POOLS, Pool};
+pub use pool::{CODED_LAYOUT, LAYOUT, POOLS, Pool};
 pub use run::{Difference, Protocol, run, run_all};
 pub(crate) use run::{count_touched, exists};
 
@@ -39,6 +40,7 @@ pub const FAMILIES: &[(&str, &[Case])] = &[
     ("strings", strings::CASES),
     ("counters", counters::CASES),
     ("bits", bits::CASES),
+    ("compressible", compressible::CASES),
     ("expiry", expiry::CASES),
     ("keyspace", keyspace::CASES),
     ("transactions", transactions::CASES),

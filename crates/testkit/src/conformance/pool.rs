@@ -32,6 +32,43 @@ keys = "page:{path}"
 value_limit = 64
 "#;
 
+/// The same keys with a codec each, and limits that some coded values go over too. None of them needs training; where
+/// they have been trained, what they learnt must not show either.
+pub const CODED_LAYOUT: &str = r#"[[namespace]]
+keys = "user:{id:int}:logins"
+bucket = { span = 8 }
+value_limit = 64
+codec = "zstd"
+
+[[namespace]]
+keys = "sess:{id:uuid}"
+bucket = { count = 2 }
+value_limit = 20
+codec = "uuid"
+
+[[namespace]]
+keys = "h:{x:hex}"
+bucket = { count = 2 }
+value_limit = 16
+codec = "hex"
+
+[[namespace]]
+keys = "post:{id:int}:{part}"
+bucket = { by = "id" }
+value_limit = 20
+codec = { name = "zstd", level = 3 }
+
+[[namespace]]
+keys = "cnt:{name}"
+bucket = { count = 2 }
+value_limit = 12
+codec = { name = "zstd", level = 19 }
+
+[[namespace]]
+keys = "page:{path}"
+codec = "zstd"
+"#;
+
 /// Keys by number, all of one template or mixed.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {

@@ -89,7 +89,7 @@ impl<'l> World<'l> {
     fn held_at(&self, key: &[u8], place: Option<&Place>) -> Result<Held, String> {
         let place = match place {
             Some(place) if place.kind.is_field() => place,
-            Some(place) => return Ok(self.server.held(&place.physical).clone()),
+            Some(place) => return self.held_alone(key, place),
             None => return Ok(self.server.held(key).clone()),
         };
         let Some(stored) = self.server.field(&place.physical, &place.field) else { return Ok(Held::Nothing) };
@@ -101,17 +101,35 @@ impl<'l> World<'l> {
         if frame.expired(self.now_ms) {
             return Ok(Held::Nothing);
         }
-        let value = match frame.body {
-            Body::Raw(bytes) => bytes.to_vec(),
-            Body::Integer(number) => number.to_string().into_bytes(),
-            Body::Coded { .. } => return Err(format!("{}: nothing writes codecs", key.escape_ascii())),
-            Body::Spill { slot: Some(_), .. } => return Err(format!("{}: nothing writes codecs", key.escape_ascii())),
+        let spilled = match frame.body {
             Body::Spill { nonce, .. } => match self.server.held(&spill_name(place.id, nonce, key)) {
-                Held::String(Entry { value, expires_at_ms: None }) => value.clone(),
+                Held::String(Entry { value, expires_at_ms: None }) => Some(value.as_slice()),
                 other => return Err(format!("{} points to {other:?}", key.escape_ascii())),
             },
+            Body::Raw(_) | Body::Integer(_) | Body::Coded { .. } => None,
         };
+        let value = self.decode(key, place, &frame, spilled)?;
         Ok(Held::String(Entry { value, expires_at_ms: frame.expires_at_ms }))
+    }
+
+    /// What a key of its own holds: a frame where its place says so, whose expiry is the server's.
+    fn held_alone(&self, key: &[u8], place: &Place) -> Result<Held, String> {
+        let held = self.server.held(&place.physical);
+        let (PlaceKind::Framed, Held::String(Entry { value: stored, expires_at_ms })) = (place.kind, held) else {
+            return Ok(held.clone());
+        };
+        let frame = Frame::decode(stored).map_err(|error| format!("{}: {error}", key.escape_ascii()))?;
+        if frame.expires_at_ms.is_some() {
+            return Err(format!("{} has an expiry in its frame too", key.escape_ascii()));
+        }
+        let value = self.decode(key, place, &frame, None)?;
+        Ok(Held::String(Entry { value, expires_at_ms: *expires_at_ms }))
+    }
+
+    fn decode(&self, key: &[u8], place: &Place, frame: &Frame<'_>, spilled: Option<&[u8]>) -> Result<Vec<u8>, String> {
+        let value = self.layout.namespace(place.namespace).decode(key, frame, spilled);
+        let value = value.map_err(|error| format!("{}: {error}", key.escape_ascii()))?;
+        Ok(value.ok_or_else(|| format!("{} points to nothing", key.escape_ascii()))?.into_owned())
     }
 
     /// Gives a hash a field, as an application did before keyfold came.

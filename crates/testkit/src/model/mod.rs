@@ -13,16 +13,17 @@
 
 mod client;
 mod fake_server;
+mod journey;
 mod naive;
 mod steps;
 
 pub use client::{Client, Intruder, World};
 pub use fake_server::{Connection, FakeServer};
 pub use naive::{Naive, NaiveClient};
-pub use steps::{HASHES, KEYS, LAYOUT, OTHER_LAYOUT, Step, Steps};
+pub use steps::{CODED_LAYOUT, HASHES, KEYS, LAYOUT, OTHER_CODED_LAYOUT, OTHER_LAYOUT, Step, Steps};
 
-use keyfold_core::layout::{Layout, LayoutFile, Move};
-use keyfold_core::placement::handmade::{Handmade, Packing};
+use journey::Journey;
+
 use keyfold_core::string::Held;
 
 /// When the story begins, in milliseconds since 1970.
@@ -41,68 +42,6 @@ pub fn check(bytes: &[u8]) -> Result<(), String> {
     tell(&steps, &journey, resp3).map_err(|why| shorten(steps, &journey, resp3, why))
 }
 
-/// What becomes of the layout while the story is told.
-#[derive(Debug)]
-struct Journey {
-    name: &'static str,
-    /// What an application put into hashes of its own before: see [`HASHES`].
-    hashes: &'static [[&'static [u8]; 5]],
-    before: Layout,
-    moving: Layout,
-    after: Layout,
-    /// The shares of the steps, of 16, that come before the move begins and before it ends.
-    begins: usize,
-    ends: usize,
-}
-
-impl Journey {
-    fn drawn(byte: u8) -> Result<Self, String> {
-        let file = |text| LayoutFile::parse(text).map_err(|error| error.to_string());
-        let (plain, folded) = (Layout::default(), Layout::parse_file(LAYOUT).map_err(|error| error.to_string())?);
-        let ids: Vec<_> = folded.namespaces().iter().map(|namespace| namespace.id).collect();
-        if byte % 5 == 4 {
-            return Self::out_of_hashes(byte);
-        }
-        let (name, before, planned) = match byte % 5 {
-            0 => ("settled", folded.clone(), folded.plan_fold(&file(LAYOUT)?)),
-            1 => ("folded", plain.clone(), plain.plan_fold(&file(LAYOUT)?)),
-            2 => ("unfolded", folded.clone(), folded.plan_unfold(&ids)),
-            _ => ("folded otherwise", folded.clone(), folded.plan_fold(&file(OTHER_LAYOUT)?)),
-        };
-        let planned = planned.map_err(|conflict| conflict.to_string())?;
-        Ok(Self::of(name, before, planned, byte))
-    }
-
-    fn of(name: &'static str, before: Layout, planned: Move, byte: u8) -> Self {
-        let after = planned.layout.settled(&planned.moving);
-        let (begins, ends) = (usize::from(byte >> 2 & 7), 8 + usize::from(byte >> 5));
-        Self { name, hashes: &[], before, moving: planned.layout, after, begins, ends }
-    }
-
-    /// The first namespace's keys come out of an application's own hashes, which clients have no keys for before.
-    fn out_of_hashes(byte: u8) -> Result<Self, String> {
-        let said = |error: &dyn std::fmt::Display| error.to_string();
-        let mut file = LayoutFile::parse(LAYOUT).map_err(|error| said(&error))?;
-        let first = LayoutFile { namespaces: file.namespaces.drain(..1).collect() };
-        let template = &first.namespaces[0].template;
-        let rule = Handmade::new(template, "sbucket:{id/4}", "{id}", Packing::Zlib).map_err(|error| said(&error))?;
-        let before = Layout::merge(None, &file).map_err(|error| said(&error))?.layout;
-        let planned = before.plan_fold_from(&first, &[rule]).map_err(|error| said(&error))?;
-        Ok(Self { hashes: &HASHES, begins: 0, ..Self::of("out of hashes", before, planned, byte) })
-    }
-
-    /// The layout that is served from this step on, where it changes there.
-    fn turn(&self, at: usize, steps: usize) -> Option<&Layout> {
-        if at == self.begins * steps / 16 {
-            Some(&self.moving)
-        } else if at == self.ends * steps / 16 {
-            Some(&self.after)
-        } else {
-            None
-        }
-    }
-}
-
 /// Leaves out what the difference doesn't need.
 fn shorten(mut steps: Vec<Step>, journey: &Journey, resp3: bool, mut why: String) -> String {
     let mut at = steps.len();
@@ -118,7 +57,7 @@ fn shorten(mut steps: Vec<Step>, journey: &Journey, resp3: bool, mut why: String
 }
 
 fn tell(steps: &[Step], journey: &Journey, resp3: bool) -> Result<(), String> {
-    let mut world = World::new(&journey.before, START_MS);
+    let mut world = World::new(&journey.route.before, START_MS);
     let mut clients = [Client::new(&world), Client::new(&world)];
     // What a plain server would hold by now.
     let mut naive = Naive::new(START_MS);
@@ -126,7 +65,7 @@ fn tell(steps: &[Step], journey: &Journey, resp3: bool) -> Result<(), String> {
         clients.iter_mut().for_each(|client| client.hello(&mut world));
         naive.speak_resp3();
     }
-    for [hash, field, stored, key, value] in journey.hashes {
+    for [hash, field, stored, key, value] in journey.route.hashes {
         world.put_field(hash, field, stored);
         naive.run(0, &[b"SET".to_vec(), key.to_vec(), value.to_vec()]);
     }
@@ -142,7 +81,7 @@ fn tell(steps: &[Step], journey: &Journey, resp3: bool) -> Result<(), String> {
             let (reply, intruded) = (seen.0.escape_ascii(), seen.1.as_deref().unwrap_or_default().escape_ascii());
             format!(
                 "{why}\n{} in {} steps:\n{}\nlast replies: {reply} {intruded}",
-                journey.name,
+                journey.route.name,
                 steps.len(),
                 told.join("\n")
             )

@@ -50,6 +50,53 @@ keys = "z:{path}"
 placement = "plain"
 "#;
 
+/// The first layout's places with codecs, and one of its own keys that holds frames.
+pub const CODED_LAYOUT: &str = r#"
+[[namespace]]
+keys = "s:{id:int}"
+bucket = { span = 4 }
+value_limit = 12
+codec = "zstd"
+
+[[namespace]]
+keys = "c:{id:hex}"
+bucket = { count = 2 }
+value_limit = 20
+codec = "hex"
+
+[[namespace]]
+keys = "b:{id:int}:{part}"
+bucket = { by = "id" }
+codec = "fsst"
+
+[[namespace]]
+keys = "z:{path}"
+codec = "zstd"
+"#;
+
+/// The second layout's, with others.
+pub const OTHER_CODED_LAYOUT: &str = r#"
+[[namespace]]
+keys = "s:{id:int}"
+bucket = { count = 3 }
+value_limit = 16
+codec = "fsst"
+
+[[namespace]]
+keys = "c:{id:hex}"
+codec = "zstd"
+
+[[namespace]]
+keys = "b:{id:int}:{part}"
+bucket = { count = 5 }
+codec = "uuid"
+
+[[namespace]]
+keys = "z:{path}"
+bucket = { count = 3 }
+codec = { name = "zstd", level = 3 }
+"#;
+
 /// The keys that commands name: in buckets of each kind, zipped, plain, and two that stay plain because
 /// they are not what their template has.
 pub const KEYS: [&[u8]; 12] = [
@@ -172,6 +219,16 @@ const COMMANDS: &[&str] = &[
 
 const EDGES: &[&str] = &["9223372036854775807", "-9223372036854775808", "9223372036854775808", "", "01", " 1", "abc"];
 
+/// Values that codecs make something of, and one that none does.
+const TEXTS: [&str; 6] = [
+    "0.5",
+    "0123456789abcdef0123456789abcdef",
+    "f3d72fe1-750b-47c0-9526-4728852a4e5b",
+    "role=admin;name=ada",
+    r#"{"id":9,"name":"User 9","email":"user9@example.com","role":"editor","active":true}"#,
+    "role=reader;role=reader;role=admin;role=reader;role=reader;role=admin;role=reader;role=reader;role=reader;",
+];
+
 /// Draws steps until the bytes are used up.
 #[derive(Debug)]
 pub struct Steps<'a> {
@@ -246,7 +303,7 @@ impl<'a> Steps<'a> {
             3 => vec![b'a'; len],
             4 => vec![self.byte(); 3 * len],
             5 => b"1234567890123456789012345"[..len.min(25)].to_vec(),
-            6 => b"0.5".to_vec(),
+            6 => TEXTS[len % TEXTS.len()].as_bytes().to_vec(),
             _ => (0..len).map(|_| self.byte()).collect(),
         }
     }
