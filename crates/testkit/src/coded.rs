@@ -47,7 +47,7 @@ impl Trained {
         let dictionary = best.dictionary.as_deref().map(DictionaryId::of);
         let mut codecs = self.layout.namespace(index).codecs.clone();
         codecs.write_by(&best.rule, dictionary);
-        self.layout = self.layout.with_codecs(index, codecs);
+        self.layout = self.layout.with_codecs([(index, codecs)].into());
         self.dictionaries.extend(dictionary.zip(best.dictionary));
     }
 

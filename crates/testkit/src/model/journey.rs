@@ -106,7 +106,7 @@ impl Route {
         let after = moving.iter().fold(moving.clone(), |layout, (index, namespace)| {
             let mut codecs = namespace.codecs.clone();
             codecs.write_raw();
-            layout.with_codecs(index, codecs)
+            layout.with_codecs([(index, codecs)].into())
         });
         Self { name: "retrained", hashes: &[], before, moving, after }
     }
