@@ -48,6 +48,8 @@ pub enum Kind {
     UnknownNames,
     /// A layout that doesn't read.
     DamagedLayout,
+    /// Codecs of values that can't be used, for want of a dictionary.
+    UnusableCodec,
     /// A policy under which whole buckets are evicted.
     BucketsEvicted,
     /// Memory that the allocator has and the data doesn't.
@@ -58,7 +60,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::TooManyEntries,
         Self::LongField,
         Self::LongValue,
@@ -76,6 +78,7 @@ impl Kind {
         Self::StrayFields,
         Self::UnknownNames,
         Self::DamagedLayout,
+        Self::UnusableCodec,
         Self::BucketsEvicted,
         Self::Fragmentation,
         Self::Swapped,
@@ -101,6 +104,7 @@ impl Kind {
             Self::StrayFields => "stray-fields",
             Self::UnknownNames => "unknown-names",
             Self::DamagedLayout => "damaged-layout",
+            Self::UnusableCodec => "unusable-codec",
             Self::BucketsEvicted => "buckets-evicted",
             Self::Fragmentation => "fragmentation",
             Self::Swapped => "swapped",

@@ -12,7 +12,7 @@ use keyfold_survey::diagnosis::{
 use redis::Value;
 
 use super::patient::{Patient, bytes};
-use crate::layout::file;
+use crate::layout::{dictionaries, file};
 use crate::server::Server;
 
 /// Who holds it sweeps.
@@ -107,7 +107,7 @@ fn layout(server: &mut Server) -> anyhow::Result<LayoutState> {
         Some(Value::BulkString(text)) => match String::from_utf8(text) {
             Err(_) => LayoutState::Damaged("it is not text".to_owned()),
             Ok(text) => match Layout::from_stored(&text) {
-                Ok(layout) => LayoutState::Known(layout),
+                Ok(layout) => LayoutState::Known(dictionaries::open(server, layout)?),
                 Err(error) => LayoutState::Damaged(file::show(&name, &text, &error)),
             },
         },

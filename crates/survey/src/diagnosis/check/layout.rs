@@ -1,10 +1,15 @@
-//! A stored layout that doesn't read.
+//! A stored layout that doesn't read, or whose values don't.
+
+use keyfold_core::layout::Namespace;
 
 use super::super::finding::{Finding, Kind};
 use super::super::mend::Mend;
 use super::super::{LayoutState, Observation};
 
 pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
+    if let LayoutState::Known(layout) = &seen.layout {
+        findings.extend(layout.namespaces().iter().filter_map(unusable));
+    }
     let LayoutState::Damaged(reason) = &seen.layout else { return };
     let what = "the server's own layout can't be read: no keyfold will serve this server";
     let mut finding = Finding::problem(Kind::DamagedLayout, "keyfold:layout in database 0", what);
@@ -14,4 +19,22 @@ pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
         format!("{} -n 0 -x SET keyfold:layout < layout.toml", seen.names.redis_cli),
     ));
     findings.push(finding);
+}
+
+/// The slots of a namespace whose values nobody can read.
+fn unusable(namespace: &Namespace) -> Option<Finding> {
+    let why: Vec<String> = namespace
+        .codecs
+        .unusable()
+        .map(|(slot, reason)| format!("slot {} ({}): {reason}", slot.number, slot.rule))
+        .collect();
+    let what = "values stored by a codec that can't be used are refused to clients";
+    let mut finding = Finding::problem(Kind::UnusableCodec, namespace.template.source(), what);
+    finding.mends.push(Mend::advice(
+        "put the fields of keyfold:dictionaries back from a backup, a replica, or a keyfold that still runs (it writes them \
+         again within ten seconds); `keyfold verify` lists the keys concerned",
+    ));
+    let is_bad = !why.is_empty();
+    finding.why.extend(why);
+    is_bad.then_some(finding)
 }
