@@ -9,7 +9,7 @@ use super::error::{LayoutError, Problem};
 use super::overlap::{self, Clash};
 use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace, NamespaceId};
 use crate::placement::handmade::{Handmade, Packing};
-use crate::placement::{By, Count, Placement, PlacementError, Span};
+use crate::placement::{By, Count, Placement, PlacementError, Span, TextTable};
 use crate::template::Template;
 
 /// A string can't be longer in the server (`proto-max-bulk-len`'s default).
@@ -75,6 +75,7 @@ pub(super) struct Entry {
     keys: Spanned<String>,
     bucket: Option<Spanned<Bucket>>,
     placement: Option<Spanned<String>>,
+    text_table: Option<Spanned<String>>,
     id: Option<Spanned<i64>>,
     value_limit: Option<Spanned<i64>>,
     field_limit: Option<Spanned<i64>>,
@@ -89,6 +90,7 @@ pub(super) struct From {
     id: Spanned<i64>,
     bucket: Option<Spanned<Bucket>>,
     placement: Option<Spanned<String>>,
+    text_table: Option<Spanned<String>>,
     field_limit: Option<Spanned<i64>>,
     handmade: Option<Spanned<HandmadeRule>>,
 }
@@ -170,7 +172,11 @@ impl Reader<'_> {
         }
         Ok(FileNamespace {
             id: entry.id.map(|id| self.id(&id)).transpose()?,
-            placement: self.placement(&template, entry.bucket, entry.placement)?,
+            placement: self.with_text_table(
+                &template,
+                self.placement(&template, entry.bucket, entry.placement)?,
+                entry.text_table,
+            )?,
             value_limit: self.limit("value_limit", entry.value_limit, DEFAULT_VALUE_LIMIT)?,
             field_limit: self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT)?,
             codec: None,
@@ -179,13 +185,14 @@ impl Reader<'_> {
     }
 
     fn former(&self, template: &Template, from: From) -> Result<Former, LayoutError> {
+        let placement = match from.handmade {
+            Some(rule) if from.bucket.is_none() && from.placement.is_none() => self.handmade(template, rule)?,
+            Some(rule) => return Err(self.error(&rule.span(), Problem::BucketAndHandmade)),
+            None => self.placement(template, from.bucket, from.placement)?,
+        };
         Ok(Former {
             id: self.id(&from.id)?,
-            placement: match from.handmade {
-                Some(rule) if from.bucket.is_none() && from.placement.is_none() => self.handmade(template, rule)?,
-                Some(rule) => return Err(self.error(&rule.span(), Problem::BucketAndHandmade)),
-                None => self.placement(template, from.bucket, from.placement)?,
-            },
+            placement: self.with_text_table(template, placement, from.text_table)?,
             field_limit: self.limit("field_limit", from.field_limit, DEFAULT_FIELD_LIMIT)?,
         })
     }
@@ -220,6 +227,17 @@ impl Reader<'_> {
                 given => Err(self.error(&placement.span(), Problem::UnknownPlacement { given: given.to_owned() })),
             },
         }
+    }
+
+    fn with_text_table(
+        &self,
+        template: &Template,
+        placement: Placement,
+        table: Option<Spanned<String>>,
+    ) -> Result<Placement, LayoutError> {
+        let Some(text) = table else { return Ok(placement) };
+        let packed = TextTable::from_text(text.get_ref()).and_then(|table| placement.with_text_table(template, table));
+        packed.map_err(|error| self.error(&text.span(), Problem::TextTable(error)))
     }
 
     fn id(&self, id: &Spanned<i64>) -> Result<NamespaceId, LayoutError> {

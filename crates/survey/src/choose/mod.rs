@@ -147,6 +147,12 @@ impl Rule {
         #[expect(clippy::cast_possible_truncation, reason = "at most the count, which the layout took")]
         let fewer = (count.count() as f64 * share).round().max(2.0) as i64;
         let placement = Count::new(template, fewer).map_or_else(|_| self.placement.clone(), Placement::Count);
+        let placement = match self.placement.text_table() {
+            Some(table) => {
+                placement.with_text_table(template, table.clone()).unwrap_or_else(|_| self.placement.clone())
+            }
+            None => placement,
+        };
         Self { placement, ..self.clone() }
     }
 }

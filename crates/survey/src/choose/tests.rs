@@ -122,7 +122,7 @@ impl Family {
     /// The layout of a choice.
     fn layout(&self, choice: &Choice) -> Layout {
         let Rule { placement, value_limit, field_limit } = &choice.rule;
-        let line = placement.line(&self.template);
+        let line = placement.lines(&self.template);
         let keys = self.template.source();
         let text = format!(
             "[[namespace]]\nkeys = {keys:?}\n{line}\nvalue_limit = {value_limit}\nfield_limit = {field_limit}\n"
