@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use keyfold_core::layout::{Layout, Located, Physical, spill_name};
+use keyfold_core::placement::TextTable;
 use libfuzzer_sys::fuzz_target;
 
 /// Every placement, over every type of part, alone and among others.
@@ -47,21 +48,67 @@ placement = "zipped"
 [[namespace]]
 keys = "j:{n:int}:{m:int(5)}:{x:hex}"
 placement = "zipped"
+
+[[namespace]]
+keys = "k:{name}"
+bucket = { count = 16 }
+TABLE
+
+[[namespace]]
+keys = "l:{x}:{id:uuid}:{y}:{h:hex}"
+bucket = { count = 4096 }
+TABLE
+
+[[namespace]]
+keys = "m:{id:int}:{x}:{n:int}"
+bucket = { by = "id" }
+TABLE
 "#;
 
-static PARSED: LazyLock<Layout> = LazyLock::new(|| Layout::parse_file(LAYOUT).expect("the layout is right"));
+/// Symbols that are digits, escapes, zeros and parts of each other.
+const SYMBOLS: [&[u8]; 14] = [
+    b"a",
+    b"ab",
+    b"abc",
+    b"0",
+    b"1",
+    b"12",
+    b"-",
+    b":",
+    b"\0",
+    b"\0a",
+    b"\x01",
+    b"\xff",
+    b"\xfe\xfe",
+    b"lib-dev-lib-dev-",
+];
+
+static PARSED: LazyLock<Layout> = LazyLock::new(|| {
+    let table = TextTable::new(SYMBOLS.map(<[u8]>::to_vec).into()).expect("the table is right");
+    let text = LAYOUT.replace("TABLE", &format!("text_table = {:?}", table.to_text()));
+    Layout::parse_file(&text).expect("the layout is right")
+});
+const NAMESPACES: u8 = 13;
+/// How numbers below it stand in physical names.
+const BASE62: &[u8; 13] = b"0123456789ABC";
 
 fuzz_target!(|data: &[u8]| {
+    if let Ok(table) = TextTable::from_bytes(data) {
+        assert_eq!(table.to_bytes(), data);
+    }
     let Some((&mode, data)) = data.split_first() else { return };
     // Half of the tries begin as a key or a name of some namespace does.
-    let namespace = mode % 10;
+    let namespace = mode % NAMESPACES;
     key_comes_back(data);
     key_comes_back(&[&[b'a' + namespace, b':'], data].concat());
     let len = data.first().map_or(0, |first| usize::from(*first) % data.len());
     let (name, field) = data.split_at(len);
-    let mark = b":;=!"[usize::from(mode / 10) % 4];
+    let mark = b":;=!"[usize::from(mode / NAMESPACES) % 4];
     decodes_to_what_lies_there(name, field);
-    decodes_to_what_lies_there(&[&[b'~', b'0' + namespace, mark], name.get(1..).unwrap_or_default()].concat(), field);
+    decodes_to_what_lies_there(
+        &[&[b'~', BASE62[usize::from(namespace)], mark], name.get(1..).unwrap_or_default()].concat(),
+        field,
+    );
 });
 
 fn key_comes_back(key: &[u8]) {

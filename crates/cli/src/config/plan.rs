@@ -22,6 +22,7 @@ pub(crate) struct PlanConfig {
     pub(crate) out: Option<PathBuf>,
     pub(crate) growth: f64,
     pub(crate) min_saving: f64,
+    pub(crate) text_tables: bool,
     /// Only these families; all that are found where there is none.
     pub(crate) templates: Vec<Template>,
     pub(crate) databases: Databases,
@@ -50,6 +51,7 @@ pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
         out: flags.out,
         growth: flags.growth,
         min_saving: flags.min_saving,
+        text_tables: !flags.no_text_tables,
         templates,
         walk: Walk { max_ops: flags.max_ops, sample: flags.sample, ask: Ask { sample_every: 0 } },
         assume: flags.settings.assume,

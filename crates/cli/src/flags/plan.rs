@@ -53,6 +53,10 @@ pub(crate) struct PlanFlags {
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = parse_percent)]
     pub(crate) min_saving: f64,
 
+    /// Keep the text in fields as it is, for people to read; no tables are trained for it
+    #[arg(long)]
+    pub(crate) no_text_tables: bool,
+
     /// Plan for the keys of this template only; may be repeated
     #[arg(long, value_name = "TEMPLATE")]
     pub(crate) keys: Vec<String>,

@@ -5,9 +5,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use keyfold_core::layout::{Layout, Located, Namespace, NamespaceId, Physical};
+use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, Located, Namespace, NamespaceId, Physical};
 use keyfold_core::placement::Placement;
 use keyfold_core::string::glob;
+use keyfold_core::template::{Template, Type};
 
 use crate::print::number::{count, plural};
 use crate::scan::{self, Database};
@@ -101,12 +102,26 @@ fn note(found: &mut Vec<Found>, namespace: &str, key: &[u8], database: u32) {
 
 /// A glob that all physical names match whose keys are to be moved.
 pub(crate) fn pattern_of_moves(layout: &Layout) -> Vec<u8> {
-    let prefixes = layout.moving().filter_map(|namespace| Some((namespace, &namespace.former.as_ref()?.placement)));
-    common_pattern(prefixes.map(|(namespace, from)| match from {
-        Placement::Plain => namespace.template.literal_prefix(),
-        Placement::Handmade(handmade) => handmade.shape().literal_prefix(),
-        Placement::Zipped | Placement::Framed | Placement::Span(_) | Placement::Count(_) | Placement::By(_) => b"~",
-    }))
+    let moving = layout.moving().filter_map(|namespace| Some((namespace, namespace.former.as_ref()?)));
+    let prefixes = moving.flat_map(|(namespace, from)| {
+        let own = namespace.template.literal_prefix();
+        let folded: &[u8] = match &from.placement {
+            Placement::Plain => own,
+            Placement::Handmade(handmade) => handmade.shape().literal_prefix(),
+            Placement::Zipped | Placement::Framed | Placement::Span(_) | Placement::Count(_) | Placement::By(_) => b"~",
+        };
+        std::iter::once(folded).chain(may_have_left_plain(&namespace.template, from).then_some(own))
+    });
+    common_pattern(prefixes)
+}
+
+/// Whether keys may have stayed under their own names because their fields are too long there; they may have a place
+/// where the namespace moves to. Up to three numbers or uuids never take more bytes than the usual limit.
+fn may_have_left_plain(template: &Template, from: &Former) -> bool {
+    let parts = template.placeholders();
+    let has_fields = matches!(from.placement, Placement::Span(_) | Placement::Count(_) | Placement::By(_));
+    let is_any_length = parts.len() > 3 || parts.iter().any(|part| matches!(part.kind, Type::Text | Type::Hex));
+    has_fields && (is_any_length || from.field_limit < DEFAULT_FIELD_LIMIT)
 }
 
 /// A glob that all keys of these namespaces match.
@@ -126,6 +141,8 @@ fn common_pattern<'p>(mut prefixes: impl Iterator<Item = &'p [u8]>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use keyfold_core::layout::LayoutFile;
+
     use super::*;
 
     fn pattern(templates: &[&str]) -> String {
@@ -144,5 +161,23 @@ mod tests {
         assert_eq!(pattern(&["user:{id:int}:a", "users:{id}"]), "user*");
         assert_eq!(pattern(&["a:{id}", "b:{id}"]), "*");
         assert_eq!(pattern(&["a[*]:{id}"]), "a\\[\\*\\]:*");
+    }
+
+    fn moves(from: &str, to: &str) -> String {
+        let file = |rest: &str| LayoutFile::parse(&format!("[[namespace]]\n{rest}\n")).unwrap();
+        let before = Layout::default().plan_fold(&file(from)).unwrap();
+        let settled = before.layout.settled(&before.moving);
+        String::from_utf8(pattern_of_moves(&settled.plan_fold(&file(to)).unwrap().layout)).unwrap()
+    }
+
+    #[test]
+    fn moves_look_under_old_names_too_where_fields_may_have_been_too_long() {
+        let span = |span: u32, limit: u32| {
+            format!("keys = 'user:{{id:int}}'\nbucket = {{ span = {span} }}\nfield_limit = {limit}")
+        };
+        assert_eq!(moves(&span(8, 64), &span(9, 64)), "~*");
+        assert_eq!(moves(&span(8, 2), &span(8, 64)), "*");
+        let count = |count: u32| format!("keys = 'pkg:{{name}}'\nbucket = {{ count = {count} }}");
+        assert_eq!(moves(&count(8), &count(9)), "*");
     }
 }

@@ -12,10 +12,11 @@ pub(crate) const LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket =
      [[namespace]]\nkeys = 'sess:{id:uuid}'\nbucket = { count = 16 }\n\
      [[namespace]]\nkeys = 'page:{path}'\nbucket = { count = 4 }\n";
 
-/// The same keys in other buckets.
+/// The same keys in other buckets, and text packed by a table.
 pub(crate) const OTHER_LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 64 }\n\
      [[namespace]]\nkeys = 'sess:{id:uuid}'\nbucket = { count = 64 }\n\
-     [[namespace]]\nkeys = 'page:{path}'\nbucket = { count = 32 }\n";
+     [[namespace]]\nkeys = 'page:{path}'\nbucket = { count = 32 }\n\
+     text_table = 'AQIKIgEAAS8BYQ'\n";
 
 /// Far enough for no test to see it: 2040.
 const LATE_MS: i64 = 2_209_000_000_123;

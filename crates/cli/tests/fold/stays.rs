@@ -65,3 +65,28 @@ fn once_the_other_type_is_gone_the_move_ends() {
     stage.verify();
     stage.fold(LAYOUT, &[]).assert_code(0).assert_says("everything lies where the layout says");
 }
+
+/// A name that is too long for a field as it is, and not once a table packs it.
+#[test]
+fn what_was_too_long_for_its_field_is_folded_once_it_is_not() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let long = format!("page:{}", "docs/".repeat(20));
+    let mut direct = stage.connect();
+    fill(&mut direct);
+    ok(&mut direct, &[b"SET", long.as_bytes(), b"a long way"]);
+    let before = stage.keyspace();
+    stage.fold(LAYOUT, &[]).assert_code(0);
+    let is_plain = |stage: &Stage| stage.keyspace().contains_key(&(0, long.clone().into_bytes()));
+    assert!(is_plain(&stage));
+    stage.verify();
+    // The symbol `docs/`.
+    let packed = format!("{LAYOUT}text_table = 'AQVkb2NzLw'\n");
+    stage.fold(&packed, &[]).assert_code(0);
+    assert!(!is_plain(&stage));
+    stage.verify();
+    stage.fold(LAYOUT, &[]).assert_code(0);
+    assert!(is_plain(&stage));
+    stage.verify();
+    stage.unfold(&["--clean"]).assert_code(0);
+    assert_same(&before, &stage.keyspace(), "there and back");
+}

@@ -2,6 +2,7 @@
 
 use crate::placement::PlacementError;
 use crate::placement::handmade::HandmadeError;
+use crate::placement::text_table::TextTableError;
 use crate::template::TemplateError;
 
 /// What is wrong in a layout's text, and where.
@@ -46,6 +47,9 @@ pub enum Problem {
     /// Both `bucket` and `placement`.
     #[error("`placement` says that there are no buckets, and `bucket` how they are; leave one of them out")]
     BucketAndPlacement,
+    /// `text_table` that is none, or has nothing to pack.
+    #[error("`text_table`: {0}")]
+    TextTable(#[source] TextTableError),
     /// Both `bucket` or `placement`, and `handmade`.
     #[error("`handmade` says where keys lay, and so does what is beside it; restore the layout as keyfold wrote it")]
     BucketAndHandmade,

@@ -11,7 +11,7 @@ use super::overlap::{self, Clash};
 use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace, NamespaceId};
 use crate::codec::{CodecRule, Codecs, Kinds, MAX_SLOT, Slot, Slots};
 use crate::placement::handmade::{Handmade, Packing};
-use crate::placement::{By, Count, Placement, PlacementError, Span};
+use crate::placement::{By, Count, Placement, PlacementError, Span, TextTable};
 use crate::template::Template;
 
 /// A string can't be longer in the server (`proto-max-bulk-len`'s default).
@@ -98,6 +98,7 @@ pub(super) struct Entry {
     keys: Spanned<String>,
     bucket: Option<Spanned<Bucket>>,
     placement: Option<Spanned<String>>,
+    text_table: Option<Spanned<String>>,
     id: Option<Spanned<i64>>,
     value_limit: Option<Spanned<i64>>,
     field_limit: Option<Spanned<i64>>,
@@ -131,6 +132,7 @@ pub(super) struct From {
     id: Spanned<i64>,
     bucket: Option<Spanned<Bucket>>,
     placement: Option<Spanned<String>>,
+    text_table: Option<Spanned<String>>,
     field_limit: Option<Spanned<i64>>,
     handmade: Option<Spanned<HandmadeRule>>,
 }
@@ -222,7 +224,7 @@ impl Reader<'_> {
         let kind = self.kinds.and_then(|kinds| kinds.find(&codec.name));
         Ok(FileNamespace {
             id: entry.id.map(|id| self.id(&id)).transpose()?,
-            placement,
+            placement: self.with_text_table(&template, placement, entry.text_table)?,
             value_limit: self.limit("value_limit", entry.value_limit, DEFAULT_VALUE_LIMIT)?,
             field_limit: self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT)?,
             codec_waits: kind.is_none_or(|kind| kind.needs_training()),
@@ -287,13 +289,14 @@ impl Reader<'_> {
     }
 
     fn former(&self, template: &Template, from: From) -> Result<Former, LayoutError> {
+        let placement = match from.handmade {
+            Some(rule) if from.bucket.is_none() && from.placement.is_none() => self.handmade(template, rule)?,
+            Some(rule) => return Err(self.error(&rule.span(), Problem::BucketAndHandmade)),
+            None => self.placement(template, from.bucket, from.placement)?,
+        };
         Ok(Former {
             id: self.id(&from.id)?,
-            placement: match from.handmade {
-                Some(rule) if from.bucket.is_none() && from.placement.is_none() => self.handmade(template, rule)?,
-                Some(rule) => return Err(self.error(&rule.span(), Problem::BucketAndHandmade)),
-                None => self.placement(template, from.bucket, from.placement)?,
-            },
+            placement: self.with_text_table(template, placement, from.text_table)?,
             field_limit: self.limit("field_limit", from.field_limit, DEFAULT_FIELD_LIMIT)?,
         })
     }
@@ -329,6 +332,17 @@ impl Reader<'_> {
                 given => Err(self.error(&placement.span(), Problem::UnknownPlacement { given: given.to_owned() })),
             },
         }
+    }
+
+    fn with_text_table(
+        &self,
+        template: &Template,
+        placement: Placement,
+        table: Option<Spanned<String>>,
+    ) -> Result<Placement, LayoutError> {
+        let Some(text) = table else { return Ok(placement) };
+        let packed = TextTable::from_text(text.get_ref()).and_then(|table| placement.with_text_table(template, table));
+        packed.map_err(|error| self.error(&text.span(), Problem::TextTable(error)))
     }
 
     fn id(&self, id: &Spanned<i64>) -> Result<NamespaceId, LayoutError> {

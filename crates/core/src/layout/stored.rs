@@ -25,7 +25,7 @@ impl Layout {
                     text,
                     "[namespace.from]\nid = {}\n{}\nfield_limit = {}\n",
                     former.id,
-                    former.placement.line(&namespace.template),
+                    former.placement.lines(&namespace.template),
                     former.field_limit,
                 );
             }
@@ -83,7 +83,7 @@ impl Namespace {
             text,
             "[[namespace]]\nid = {}\nkeys = {keys}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = {}\n",
             self.id,
-            self.placement.line(&self.template),
+            self.placement.lines(&self.template),
             self.value_limit,
             self.field_limit,
             self.codec,

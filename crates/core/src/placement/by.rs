@@ -8,18 +8,22 @@
 //! ```
 //! For keys that are read together. How full a bucket grows is up to the data.
 
+use std::sync::Arc;
+
 use super::error::PlacementError;
-use super::field::{self, Field};
+use super::field::{self, Field, Form};
 use super::name::{self, Mark, Name};
 use super::span::named_part;
+use super::text_table::TextTable;
 use super::zipped::{decode_part, encode_part};
 use super::{other_kinds, others};
 use crate::template::{Part, Parts, Template};
 
 /// One bucket for each value of one part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct By {
     part: usize,
+    pub(super) table: Option<Arc<TextTable>>,
 }
 
 impl By {
@@ -29,7 +33,7 @@ impl By {
         if template.placeholders().len() < 2 {
             return Err(PlacementError::ByAlone { name: name.to_owned() });
         }
-        Ok(Self { part })
+        Ok(Self { part, table: None })
     }
 
     /// Which placeholder names the bucket.
@@ -41,16 +45,20 @@ impl By {
         let Some(part) = parts.get(self.part) else { return false };
         name::encode_head(namespace, Mark::Bucket, name);
         encode_part(part, name);
-        field::encode(parts.len() - 1, others(parts, self.part), field);
+        field::encode(self.form(parts.len() - 1), others(parts, self.part), field);
         true
     }
 
     pub(super) fn decode<'a>(&self, template: &Template, bucket: &'a [u8], field: &'a [u8]) -> Option<Parts<'a>> {
         let placeholders = template.placeholders();
         let part = decode_part(placeholders.get(self.part)?.kind, bucket)?;
-        let mut parts = field::decode(placeholders.len() - 1, other_kinds(template, self.part), field)?;
+        let mut parts = field::decode(self.form(placeholders.len() - 1), other_kinds(template, self.part), field)?;
         parts.insert(self.part, part);
         Some(parts)
+    }
+
+    fn form(&self, len: usize) -> Form<'_> {
+        Form { len, is_divided: false, table: self.table.as_deref() }
     }
 
     pub(super) fn names_bucket(&self, template: &Template, bucket: &[u8]) -> bool {

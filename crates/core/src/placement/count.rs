@@ -20,22 +20,26 @@
 //! variant) or there is none: r = 0, the field holds all parts, and the bucket's name has `;` for `:`,
 //! so that the two forms never meet.
 
+use std::sync::Arc;
+
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::PlacementError;
-use super::field::{self, Field};
+use super::field::{self, Field, Form};
 use super::name::{self, Mark, Name};
 use super::span::checked;
 use super::spread::{self, Divided};
+use super::text_table::TextTable;
 use super::{other_kinds, others};
 use crate::template::{Part, Parts, Template, Type};
 
 /// Keys spread evenly over a number of buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
     count: u64,
     /// The part that spreads the keys.
     spreading: Option<usize>,
+    pub(super) table: Option<Arc<TextTable>>,
 }
 
 impl Count {
@@ -45,7 +49,7 @@ impl Count {
         let first =
             |wanted: fn(Type) -> bool| template.placeholders().iter().position(|placeholder| wanted(placeholder.kind));
         let spreading = first(|kind| kind == Type::Uuid).or(first(|kind| kind == Type::Hex)).or(first(Type::is_int));
-        Ok(Self { count, spreading })
+        Ok(Self { count, spreading, table: None })
     }
 
     /// How many buckets there are.
@@ -57,13 +61,13 @@ impl Count {
         let mut buffer = Field::new();
         let divided = self.spreading.and_then(|part| {
             let Divided { quotient, remainder } = spread::divide(parts.get(part)?, self.count, &mut buffer)?;
-            field::encode(parts.len(), std::iter::once(&quotient).chain(others(parts, part)), field);
+            field::encode(self.form(parts.len(), true), std::iter::once(&quotient).chain(others(parts, part)), field);
             Some(remainder)
         });
         let (mark, remainder) = if let Some(remainder) = divided {
             (Mark::Bucket, remainder)
         } else {
-            field::encode(parts.len(), parts.iter(), field);
+            field::encode(self.form(parts.len(), false), parts.iter(), field);
             (Mark::WholeBucket, 0)
         };
         name::encode_head(namespace, mark, name);
@@ -82,21 +86,27 @@ impl Count {
     ) -> Option<Parts<'a>> {
         let placeholders = template.placeholders();
         match (mark, self.spreading) {
-            (Mark::WholeBucket, _) => {
-                field::decode(placeholders.len(), placeholders.iter().map(|placeholder| placeholder.kind), field)
-            }
+            (Mark::WholeBucket, _) => field::decode(
+                self.form(placeholders.len(), false),
+                placeholders.iter().map(|placeholder| placeholder.kind),
+                field,
+            ),
             (Mark::Bucket, Some(part)) => {
                 let kind = placeholders.get(part)?.kind;
                 let bucket = name::decode_base62(bucket).filter(|bucket| *bucket < self.count)?;
                 let remainder = (bucket + self.count - self.turn(field)) % self.count;
                 let kinds = std::iter::once(spread::quotient_kind(kind)).chain(other_kinds(template, part));
-                let mut parts = field::decode(placeholders.len(), kinds, field)?;
+                let mut parts = field::decode(self.form(placeholders.len(), true), kinds, field)?;
                 let quotient = parts.remove(0);
                 parts.insert(part, spread::restore(kind, &quotient, remainder, self.count)?);
                 Some(parts)
             }
             _ => None,
         }
+    }
+
+    fn form(&self, len: usize, is_divided: bool) -> Form<'_> {
+        Form { len, is_divided, table: self.table.as_deref() }
     }
 
     pub(super) fn names_bucket(&self, template: &Template, mark: Mark, bucket: &[u8]) -> bool {

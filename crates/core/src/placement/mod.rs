@@ -14,6 +14,8 @@
 //! | *by* ([`by`]) | one part | the other parts |
 //! | *handmade* ([`handmade`]) | as an application's own code named its hashes | as it named their fields |
 //!
+//! What is text in the key and lies in a field may be packed by a table ([`text_table`]).
+//!
 //! Always true, and tested over all of them: a place decodes to the key it came from, two keys never
 //! share a place, and every physical name begins with [`name::DATA_PREFIX`]; only the handmade ones, out of which keys
 //! are moved and never into, don't.
@@ -29,6 +31,7 @@ pub mod span;
 mod spread;
 #[cfg(test)]
 mod tests;
+pub mod text_table;
 pub mod zipped;
 
 pub use by::By;
@@ -37,9 +40,13 @@ pub use error::PlacementError;
 pub use field::Field;
 pub use handmade::Handmade;
 pub use span::Span;
+pub use text_table::TextTable;
+
+use std::sync::Arc;
 
 use crate::template::{Part, Parts, Template, Type};
 use name::{Mark, Name};
+use text_table::TextTableError;
 
 /// The rule that gives the keys of one template their places.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +110,77 @@ impl Placement {
         }
     }
 
-    /// The line of a layout file that says this placement for `template`.
+    /// The same placement with this table for the texts that keys leave in fields.
+    ///
+    /// # Errors
+    /// A placement without fields of keyfold's own, or one that leaves no text there.
+    pub fn with_text_table(mut self, template: &Template, table: TextTable) -> Result<Self, TextTableError> {
+        let is_left = |at: usize| template.placeholders()[at].kind == Type::Text && self.leaves(at);
+        if !(0..template.placeholders().len()).any(is_left) {
+            return Err(TextTableError::NoText);
+        }
+        let (Self::Span(Span { table: of, .. })
+        | Self::Count(Count { table: of, .. })
+        | Self::By(By { table: of, .. })) = &mut self
+        else {
+            return Err(TextTableError::NoText);
+        };
+        *of = Some(Arc::new(table));
+        Ok(self)
+    }
+
+    /// The table for the texts in fields, where there is one.
+    pub fn text_table(&self) -> Option<&TextTable> {
+        match self {
+            Self::Span(Span { table, .. }) | Self::Count(Count { table, .. }) | Self::By(By { table, .. }) => {
+                table.as_deref()
+            }
+            Self::Plain | Self::Zipped | Self::Framed | Self::Handmade(_) => None,
+        }
+    }
+
+    /// The text that the key with these parts leaves in its field, as a table packs it; none where it leaves none.
+    pub fn text_left(&self, parts: &[Part<'_>]) -> Option<Vec<u8>> {
+        let texts: Vec<&[u8]> = parts
+            .iter()
+            .enumerate()
+            .filter_map(|(at, part)| match part {
+                Part::Text(text) if self.leaves(at) => Some(text.as_ref()),
+                _ => None,
+            })
+            .collect();
+        (!texts.is_empty()).then(|| field::join_texts(&texts))
+    }
+
+    /// Whether the part at this position lies in the field, if it is text.
+    fn leaves(&self, at: usize) -> bool {
+        match self {
+            Self::Span(_) | Self::Count(_) => true,
+            Self::By(by) => by.part() != at,
+            Self::Plain | Self::Zipped | Self::Framed | Self::Handmade(_) => false,
+        }
+    }
+
+    /// The line of a layout file that says this placement for `template`, for people: a text table is named, not
+    /// written out. For files see [`Self::lines`].
     pub fn line(&self, template: &Template) -> String {
+        let line = self.rule_line(template);
+        match self.text_table() {
+            Some(table) => format!("{line}, text_table of {} symbols ({})", table.symbols().len(), table.fingerprint()),
+            None => line,
+        }
+    }
+
+    /// The lines of a layout file that say this placement for `template`, without a line break at the end.
+    pub fn lines(&self, template: &Template) -> String {
+        let line = self.rule_line(template);
+        match self.text_table() {
+            Some(table) => format!("{line}\ntext_table = \"{}\"", table.to_text()),
+            None => line,
+        }
+    }
+
+    fn rule_line(&self, template: &Template) -> String {
         match self {
             Self::Plain => r#"placement = "plain""#.to_owned(),
             Self::Zipped => r#"placement = "zipped""#.to_owned(),

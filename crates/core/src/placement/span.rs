@@ -8,9 +8,12 @@
 //! ```
 //! For dense or growing ids. Ids with holes leave buckets with few entries.
 
+use std::sync::Arc;
+
 use super::error::PlacementError;
-use super::field::{self, Field};
+use super::field::{self, Field, Form};
 use super::name::{self, Mark, Name};
+use super::text_table::TextTable;
 use super::{other_kinds, others};
 use crate::template::{Part, Parts, Template, Type};
 
@@ -18,10 +21,11 @@ use crate::template::{Part, Parts, Template, Type};
 pub(in crate::placement) const MAX: u64 = 1 << 32;
 
 /// Neighbouring numbers share a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     span: u64,
     part: usize,
+    pub(super) table: Option<Arc<TextTable>>,
 }
 
 impl Span {
@@ -43,7 +47,7 @@ impl Span {
         if !kind.is_int() {
             return Err(PlacementError::NotInt { name: name.to_owned(), kind });
         }
-        Ok(Self { span, part })
+        Ok(Self { span, part, table: None })
     }
 
     /// How many numbers share a bucket.
@@ -61,17 +65,21 @@ impl Span {
         name::encode_head(namespace, Mark::Bucket, name);
         name::encode_base62(id / self.span, name);
         let offset = Part::Int(id % self.span);
-        field::encode(parts.len(), std::iter::once(&offset).chain(others(parts, self.part)), field);
+        field::encode(self.form(parts.len()), std::iter::once(&offset).chain(others(parts, self.part)), field);
         true
     }
 
     pub(super) fn decode<'a>(&self, template: &Template, bucket: &[u8], field: &'a [u8]) -> Option<Parts<'a>> {
         let kinds = std::iter::once(Type::Int).chain(other_kinds(template, self.part));
-        let mut parts = field::decode(template.placeholders().len(), kinds, field)?;
+        let mut parts = field::decode(self.form(template.placeholders().len()), kinds, field)?;
         let Part::Int(offset) = parts.remove(0) else { return None };
         let id = name::decode_base62(bucket)?.checked_mul(self.span)?.checked_add(offset)?;
         parts.insert(self.part, Part::Int(id));
         Some(parts)
+    }
+
+    fn form(&self, len: usize) -> Form<'_> {
+        Form { len, is_divided: true, table: self.table.as_deref() }
     }
 
     pub(super) fn names_bucket(&self, bucket: &[u8]) -> bool {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::name::{self, Mark, Name};
-use super::{By, Count, Field, Placement, Span};
+use super::text_table::TextTableError;
+use super::{By, Count, Field, Placement, Span, TextTable};
 use crate::template::Template;
 use crate::template::tests::{keys, parse_key, template};
 
@@ -29,6 +30,16 @@ fn by(source: &str, name: &str) -> (Template, Placement) {
 
 fn zipped(source: &str) -> (Template, Placement) {
     (template(source), Placement::Zipped)
+}
+
+/// The same with a text table.
+fn packed((template, placement): (Template, Placement)) -> (Template, Placement) {
+    let symbols: [&[u8]; 16] = [
+        b"a", b"b", b"c", b"0", b"1", b"2", b"-", b":", b"ab", b"b\0", b"\0a", b"c\x01", b"\0", b"12", b"name", b"\xff",
+    ];
+    let table = TextTable::new(symbols.map(<[u8]>::to_vec).into()).unwrap();
+    let placement = placement.with_text_table(&template, table).unwrap();
+    (template, placement)
 }
 
 type Place = (Vec<u8>, Vec<u8>);
@@ -91,6 +102,17 @@ one_to_one! {
     count_int_text: count("{a}:{id:int}:{b}", 2);
     count_uuid_rest: count("{a}:{b:hex}:{c:uuid}{d:int(2)}", 3);
     count_hex_rest: count("{a:int}:{b:hex}:{c:hex}", 2);
+    packed_span_rest: packed(span("{a}:{b:int}:{c:hex}:{d:int}", Some("d"), 1 << 32));
+    packed_span_text: packed(span("u:{id:int}:{x}", None, 128));
+    packed_count_text: packed(count("page:{path}", 2));
+    packed_count_texts: packed(count("{a}:{b}", 2));
+    packed_count_long_literal: packed(count("{a}/;/{b}-{c:int}", 2));
+    packed_count_int_text: packed(count("{a}:{id:int}:{b}", 2));
+    packed_count_uuid_text: packed(count("{a}:{id:uuid}:{b}", 3));
+    packed_count_hex_text: packed(count("{a}:{id:hex}:{b}:{c:hex}", 3));
+    packed_by_int: packed(by("post:{id:int}:{part}", "id"));
+    packed_by_text: packed(by("{tenant}:{id:int}:{b}", "tenant"));
+    packed_by_hex: packed(by("{a:hex}:{b}:{c:hex}:{d}", "a"));
     by_int: by("post:{id:int}:{part}", "id");
     by_text: by("{tenant}:{id:int}", "tenant");
     by_uuid: by("{a}:{b:uuid}{c:int(5)}", "b");
@@ -132,6 +154,36 @@ fn spread_places_never_change() {
     );
     assert_eq!(fields_of(&count("b:{id:hex}", 65536), "b:00112233445566778899"), place("~7:9J5", r#"\"3DUfw\x00\x11"#));
     assert_eq!(fields_of(&count("p:{path}", 1024), "p:/docs/a"), place("~7;DV", "/docs/a"));
+}
+
+#[test]
+fn packed_places_never_change() {
+    let place = |name: &str, field: &str| (name.to_owned(), field.to_owned());
+    let texts = packed(count("{a}:{b}:{c}", 1024));
+    assert_eq!(fields_of(&texts, "ab:cab:12"), place("~7;9c", r"\x01\x00c\x01\x00\x05"));
+    assert_eq!(fields_of(&packed(span("u:{id:int}:{x}", None, 128)), "u:1000:name"), place("~7:7", r"h\x06"));
+    assert_eq!(fields_of(&packed(by("post:{id:int}:{part}", "id")), "post:9000:name"), place("~7:2LA", r"\x06"));
+    let session = packed(count("s:{id:uuid}:{x}", 4096));
+    assert_eq!(
+        fields_of(&session, "s:9f1c2d3e-4b5a-4678-9abc-def012345678:name"),
+        place("~7:GZ", r"\x0e\'\xc7\x0bO\x92\xd6\x99\xe1\xab\xcd\xef\x01#E\x06")
+    );
+    let hex = packed(count("{a}:{b:hex}:{c}:{d:int}", 64));
+    assert_eq!(
+        fields_of(&hex, "ab:00ff00ff00ff00ff00:b:500"),
+        place("~7:7", r"\t\x03\xfc\x03\xfc\x03\xfc\x03\xfc\x00\xf4\x03\x01\x00b")
+    );
+    assert_eq!(fields_of(&hex, "ab:00ff:b:500"), place("~7;a", r"\x02\x00\xff\xf4\x03\x01\x00b"));
+    assert_eq!(fields_of(&packed(count("p:{x}", 64)), "p:2012"), place("~7;P", "2012"));
+}
+
+#[test]
+fn a_table_needs_text() {
+    let table = packed(count("p:{x}", 64)).1.text_table().unwrap().clone();
+    let by_text = by("{tenant}:{id:int}", "tenant");
+    for (template, placement) in [span("u:{id:int}", None, 128), zipped("{a}:{b}"), by_text, count("{id:uuid}", 2)] {
+        assert_eq!(placement.with_text_table(&template, table.clone()), Err(TextTableError::NoText), "{template}");
+    }
 }
 
 #[test]

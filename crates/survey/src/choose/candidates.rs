@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use keyfold_core::memory::Model;
-use keyfold_core::placement::{By, Count, Placement, Span};
+use keyfold_core::placement::{By, Count, Placement, Span, TextTable};
 use keyfold_core::template::Template;
 
 use super::judge::{self, MOST_ENTRIES, Unfit};
@@ -20,7 +20,9 @@ const COUNT_MEANS: [u64; 14] = [50, 54, 60, 66, 72, 80, 88, 96, 104, 112, 128, 1
 const SPAN_STEP: u64 = 8;
 /// Shorter spans would be too empty as soon as some keys are deleted.
 const LEAST_SPAN: u64 = 48;
-/// Spans are tried one by one beside so many of the best.
+/// Counts are tried so many steps to either side of the best: a mean bucket just under a size class takes less.
+const COUNT_STEPS: u64 = 2;
+/// Spans and counts are tried one by one beside so many of the best.
 const PEAKS: usize = 2;
 /// So many of the best are weighed again, with all keys of the sample.
 const CLOSE_LOOKS: usize = 6;
@@ -100,6 +102,8 @@ pub(super) struct Search<'a, 'p> {
     pub(super) model: &'a Model,
     pub(super) limits: LengthLimits,
     pub(super) growth: f64,
+    /// What packs the texts in fields, where keys leave any.
+    pub(super) table: Option<&'a TextTable>,
 }
 
 impl Search<'_, '_> {
@@ -118,7 +122,7 @@ impl Search<'_, '_> {
     }
 
     fn way_on(&self, scales: &Scales<'_, '_>, kind: &Kind, size: u64) -> Option<Way> {
-        let rule = self.limits.rule(kind.placement(self.template(), size)?);
+        let rule = self.limits.rule(packed(kind.placement(self.template(), size)?, self.template(), self.table));
         if !scales.shows(&rule.placement) {
             return None;
         }
@@ -153,10 +157,7 @@ impl Search<'_, '_> {
     fn spans(&self, kind: &Kind) -> Vec<Way> {
         let coarse = (LEAST_SPAN..=MOST_ENTRIES).step_by(8).filter(|span| *span <= 256 || span.is_multiple_of(32));
         let mut ways: Vec<_> = coarse.filter_map(|span| self.quick_way(kind, span)).collect();
-        let mut fitting: Vec<_> =
-            ways.iter().filter(|way| way.fit.is_ok()).map(|way| (way.rank(), size(way))).collect();
-        fitting.sort_by(|one, other| one.0.total_cmp(&other.0));
-        for (_, span) in fitting.into_iter().take(PEAKS) {
+        for span in peaks(&ways) {
             let beside = (span.saturating_sub(SPAN_STEP) + 1..span).chain(span + 1..span + SPAN_STEP);
             ways.extend(
                 beside
@@ -171,7 +172,13 @@ impl Search<'_, '_> {
         let keys = self.scales.population.keys;
         let mut counts: Vec<_> = COUNT_MEANS.iter().map(|mean| round(keys / mean)).filter(|count| *count > 1).collect();
         counts.dedup();
-        counts.into_iter().filter_map(|count| self.quick_way(&Kind::Count, count)).collect()
+        let mut ways: Vec<_> = counts.iter().filter_map(|count| self.quick_way(&Kind::Count, *count)).collect();
+        for count in peaks(&ways) {
+            let beside = (1..=COUNT_STEPS).flat_map(|steps| [count - steps * unit(count), count + steps * unit(count)]);
+            let untried = beside.filter(|count| *count > 1 && !counts.contains(count));
+            ways.extend(untried.filter_map(|count| self.quick_way(&Kind::Count, count)));
+        }
+        ways
     }
 
     /// The way of a kind whose buckets hold about so many entries, on the mean.
@@ -185,6 +192,12 @@ impl Search<'_, '_> {
     }
 }
 
+/// The placement with the table, where it leaves text in fields.
+pub(super) fn packed(placement: Placement, template: &Template, table: Option<&TextTable>) -> Placement {
+    let with = table.and_then(|table| placement.clone().with_text_table(template, table.clone()).ok());
+    with.unwrap_or(placement)
+}
+
 /// The number that a placement is made with; 0 where it has none.
 pub(super) fn size(way: &Way) -> u64 {
     match &way.rule.placement {
@@ -194,10 +207,21 @@ pub(super) fn size(way: &Way) -> u64 {
     }
 }
 
+/// The best sizes of those that can be taken.
+fn peaks(ways: &[Way]) -> Vec<u64> {
+    let mut fitting: Vec<_> = ways.iter().filter(|way| way.fit.is_ok()).map(|way| (way.rank(), size(way))).collect();
+    fitting.sort_by(|one, other| one.0.total_cmp(&other.0));
+    fitting.into_iter().take(PEAKS).map(|(_, size)| size).collect()
+}
+
+/// The last of two digits.
+fn unit(count: u64) -> u64 {
+    10_u64.pow(count.max(1).ilog10().saturating_sub(1))
+}
+
 /// To two digits, as people write numbers of buckets; exact where there are few.
 fn round(count: u64) -> u64 {
-    let unit = 10_u64.pow(count.max(1).ilog10().saturating_sub(1));
-    (count + unit / 2) / unit * unit
+    (count + unit(count) / 2) / unit(count) * unit(count)
 }
 
 #[cfg(test)]

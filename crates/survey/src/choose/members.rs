@@ -24,6 +24,13 @@ pub(super) struct Member<'p> {
     pub(super) has_expiry: bool,
 }
 
+impl Member<'_> {
+    /// The key again as the sample has it.
+    pub(super) fn sampled(&self) -> SampledKey {
+        SampledKey { key: self.key.into(), value: self.value, has_expiry: self.has_expiry }
+    }
+}
+
 /// The keys of the sample that match the family's template.
 pub(super) fn members<'p>(population: &Population<'p>) -> Vec<Member<'p>> {
     population.sample.iter().filter_map(|sampled| member(population.template, sampled)).collect()
@@ -41,26 +48,51 @@ pub(super) fn fewer<'p>(
     if share > 0.75 {
         return None;
     }
-    let block = |member: &Member<'_>| match (population.blocks, member.parts.as_slice()) {
-        (Blocks::Ids(part), parts) => match parts.get(part) {
-            Some(Part::Int(id)) => id / BLOCK_IDS,
-            _ => xxh3_64(member.key),
-        },
-        (Blocks::Parts(part), parts) => parts.get(part).map_or(0, |part| xxh3_64(format!("{part:?}").as_bytes())),
-        (Blocks::Keys, _) => xxh3_64(member.key),
-    };
+    let (fewer, _) = split(population, members, share);
+    Some((Population { kept: fewer.kept, ..*population }, fewer.members))
+}
+
+/// Some blocks of a sample.
+pub(super) struct Blockwise<'p> {
+    pub(super) members: Vec<Member<'p>>,
+    /// [`Population::kept`], with these blocks only.
+    pub(super) kept: f64,
+}
+
+/// The sample in two parts, block by block: the first has at least this share of the keys.
+pub(super) fn split<'p>(
+    population: &Population<'p>,
+    members: &[Member<'p>],
+    share: f64,
+) -> (Blockwise<'p>, Blockwise<'p>) {
+    let block = |member: &Member<'_>| order(block_of(population.blocks, member));
     let mut blocks: BTreeMap<u64, usize> = BTreeMap::new();
-    members.iter().for_each(|member| *blocks.entry(order(block(member))).or_default() += 1);
-    let all = blocks.len();
-    let (mut taken, mut last, mut keys) = (0, 0, 0);
+    members.iter().for_each(|member| *blocks.entry(block(member)).or_default() += 1);
+    let all = blocks.len().max(1) as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a number of keys")]
+    let wanted = (members.len() as f64 * share).ceil() as usize;
+    let (mut taken, mut last, mut keys) = (0.0, 0, 0);
     for (block, count) in blocks {
-        (taken, last, keys) = (taken + 1, block, keys + count);
-        if keys >= QUICK_KEYS {
+        (taken, last, keys) = (taken + 1.0, block, keys + count);
+        if keys >= wanted {
             break;
         }
     }
-    let fewer: Vec<_> = members.iter().filter(|member| order(block(member)) <= last).cloned().collect();
-    Some((Population { kept: population.kept * f64::from(taken) / all as f64, ..*population }, fewer))
+    let (first, others) = members.iter().cloned().partition(|member| block(member) <= last);
+    let part = |members, blocks: f64| Blockwise { members, kept: population.kept * blocks / all };
+    (part(first, taken), part(others, all - taken))
+}
+
+/// The block of a key. Blocks of a key each have the key's hash.
+fn block_of(blocks: Blocks, member: &Member<'_>) -> u64 {
+    match blocks {
+        Blocks::Ids(part) => match member.parts.get(part) {
+            Some(Part::Int(id)) => id / BLOCK_IDS,
+            _ => xxh3_64(member.key),
+        },
+        Blocks::Parts(part) => member.parts.get(part).map_or(0, |part| xxh3_64(format!("{part:?}").as_bytes())),
+        Blocks::Keys => xxh3_64(member.key),
+    }
 }
 
 /// Blocks in an order that has nothing to do with their ids.

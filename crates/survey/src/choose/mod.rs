@@ -19,6 +19,7 @@
 //! | `limits.rs` | the lengths from which values are spilled and keys stay plain |
 //! | `candidates.rs` | the search |
 //! | `judge.rs` | which ways can't be taken, and which is the best |
+//! | `text_table.rs` | whether a table for the text in fields pays |
 //! | `report.rs` | what is said of it |
 
 mod candidates;
@@ -31,6 +32,7 @@ mod read_time;
 mod report;
 #[cfg(test)]
 mod tests;
+mod text_table;
 mod weigh;
 
 pub use fill::{Fill, LEAST_ENTRIES};
@@ -39,7 +41,7 @@ pub use report::{Alternative, Setting};
 pub use weigh::{Footprint, Rule};
 
 use keyfold_core::memory::{Limits, Model, Server};
-use keyfold_core::placement::{Count, Placement};
+use keyfold_core::placement::{Count, Placement, TextTable};
 use keyfold_core::template::Template;
 
 use crate::population::Population;
@@ -68,12 +70,14 @@ pub struct Aims {
     pub growth: f64,
     /// The least share of a family's bytes that is worth a namespace, such as 0.1.
     pub min_saving: f64,
+    /// Whether to train tables for the text that keys leave in fields. It takes a good part of a second for a family.
+    pub text_tables: bool,
 }
 
 impl Aims {
-    /// Room for four times the keys, and a tenth to be saved at the least.
+    /// Room for four times the keys, a tenth to be saved at the least, and no text tables.
     pub fn new(model: Model, server: Server, limits: Limits) -> Self {
-        Self { model, server, limits, growth: 4.0, min_saving: 0.1 }
+        Self { model, server, limits, growth: 4.0, min_saving: 0.1, text_tables: false }
     }
 }
 
@@ -147,6 +151,12 @@ impl Rule {
         #[expect(clippy::cast_possible_truncation, reason = "at most the count, which the layout took")]
         let fewer = (count.count() as f64 * share).round().max(2.0) as i64;
         let placement = Count::new(template, fewer).map_or_else(|_| self.placement.clone(), Placement::Count);
+        let placement = match self.placement.text_table() {
+            Some(table) => {
+                placement.with_text_table(template, table.clone()).unwrap_or_else(|_| self.placement.clone())
+            }
+            None => placement,
+        };
         Self { placement, ..self.clone() }
     }
 }
@@ -157,6 +167,12 @@ fn saving(now: u64, after: u64) -> f64 {
 
 /// Chooses for a family.
 pub fn choose(population: &Population<'_>, aims: &Aims) -> Choice {
+    let choice = choose_with(population, aims, None);
+    if aims.text_tables { text_table::choose(population, aims, choice) } else { choice }
+}
+
+/// Chooses among the ways that have this table, or none.
+fn choose_with(population: &Population<'_>, aims: &Aims, table: Option<&TextTable>) -> Choice {
     let members = members::members(population);
     let times = ReadTimes::of(aims.server);
     let scales = Scales { population, members: &members, times: &times };
@@ -169,6 +185,7 @@ pub fn choose(population: &Population<'_>, aims: &Aims) -> Choice {
     }
     let reference = Kind::Count.placement(population.template, (population.keys / LIMITS_AT_ENTRIES).max(2));
     let Some(reference) = reference else { return choice };
+    let reference = candidates::packed(reference, population.template, table);
     let fewer = members::fewer(population, &members);
     let fewer = fewer.as_ref().map(|(population, members)| Scales { population, members, times: &times });
     let quick = fewer.as_ref().unwrap_or(&scales);
@@ -178,7 +195,7 @@ pub fn choose(population: &Population<'_>, aims: &Aims) -> Choice {
     if growth < aims.growth {
         choice.notes.push(report::less_growth(growth));
     }
-    let search = Search { scales: &scales, quick, model: &model, limits: lengths, growth };
+    let search = Search { scales: &scales, quick, model: &model, limits: lengths, growth, table };
     Decision { aims, base: &base, search: &search }.decide(choice)
 }
 

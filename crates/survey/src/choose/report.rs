@@ -131,6 +131,13 @@ pub(super) fn zipped(choice: &Choice, bytes: u64, read_us: f64) -> Alternative {
     Alternative { what: r#"placement = "zipped""#.to_owned(), bytes, read_us, why_not }
 }
 
+/// The best without the text table that was taken.
+pub(super) fn unpacked(choice: &Choice, without: &Choice, template: &Template) -> Alternative {
+    let (bytes, read_us) = (without.bytes_after, without.read_us_after);
+    let why_not = compare(choice, bytes, read_us);
+    Alternative { what: without.rule.placement.line(template), bytes, read_us, why_not }
+}
+
 /// A way of folding that was not taken.
 pub(super) fn other(choice: &Choice, aims: &Aims, template: &Template, way: &Way, point: Point) -> Alternative {
     let Point { bytes, read_us, .. } = point;

@@ -122,7 +122,7 @@ impl Family {
     /// The layout of a choice.
     fn layout(&self, choice: &Choice) -> Layout {
         let Rule { placement, value_limit, field_limit } = &choice.rule;
-        let line = placement.line(&self.template);
+        let line = placement.lines(&self.template);
         let keys = self.template.source();
         let text = format!(
             "[[namespace]]\nkeys = {keys:?}\n{line}\nvalue_limit = {value_limit}\nfield_limit = {field_limit}\n"
@@ -290,4 +290,47 @@ fn a_million_random_ids_leave_room_to_grow() {
     for (name, growth) in [("uuid v4", 4), ("uuid of chance", 2)] {
         leaves_room(name, 1_000_000, SURVEYED, growth);
     }
+}
+
+/// Names as packages have them: parts that come again and again, and a few letters of their own.
+fn package(i: u64, random: &mut Random) -> String {
+    let kind = ["lib", "python3-", "golang-github-", "node-"][usize::try_from(random.below(4)).unwrap()];
+    let end = ["", "-dev", "-doc", "-common"][usize::try_from(random.below(4)).unwrap()];
+    format!("pkg:{kind}{i:x}{end}")
+}
+
+#[test]
+fn text_that_repeats_is_packed_by_a_table() {
+    let with_tables = Aims { text_tables: true, ..aims() };
+    for (keys, max_bytes, within) in [(3_000, ALL, 0.001), (50_000, ALL, 0.001), (200_000, PART, 0.03)] {
+        let family = Family::generated("pkg:{name}", keys, package);
+        let choice = family.choose(max_bytes, &with_tables);
+        let case = format!("{keys} keys, sample of {max_bytes} bytes");
+        assert_eq!(choice.verdict, Verdict::Fold, "{case}");
+        assert!(choice.rule.placement.text_table().is_some(), "{case}: {:?}", choice.rule);
+        keeps_its_promise(&case, &family, &choice, within);
+        let without = family.choose(max_bytes, &Aims { text_tables: false, ..aims() });
+        assert!(choice.bytes_after as f64 * 1.2 < without.bytes_after as f64, "{case}");
+        let said = choice.notes.iter().any(|note| note.contains("packed by a table of"));
+        let weighed =
+            choice.alternatives.iter().any(|other| other.what == without.rule.placement.line(&family.template));
+        assert!(said && weighed, "{case}: {:?} {:?}", choice.notes, choice.alternatives);
+    }
+}
+
+#[test]
+fn a_table_that_saves_too_little_is_not_taken() {
+    let with_tables = Aims { text_tables: true, ..aims() };
+    // All chance; too few keys for what a table takes itself; no text at all.
+    let chance: Generator = |_, random| format!("w:{}", text_of_chance(random));
+    for (template, keys, generator) in [("w:{word}", 20_000, chance), ("user:{id:int}", 20_000, KINDS[0].2)] {
+        let choice = Family::generated(template, keys, generator).choose(ALL, &with_tables);
+        assert_eq!(choice.verdict, Verdict::Fold, "{template}");
+        assert!(choice.rule.placement.text_table().is_none(), "{template}: {:?}", choice.notes);
+    }
+}
+
+/// Twelve characters, each of 80.
+fn text_of_chance(random: &mut Random) -> String {
+    (0..12).map(|_| char::from(u8::try_from(b'!' as u64 + random.below(80)).unwrap())).collect()
 }

@@ -71,7 +71,7 @@ pub(super) fn file(plan: &Plan, heading: &Heading) -> String {
 pub(super) fn namespace(text: &mut String, family: &Family) {
     let rule = &family.choice.rule;
     begin(text, family.template.source());
-    let _ = writeln!(text, "{}", rule.placement.line(&family.template));
+    let _ = writeln!(text, "{}", rule.placement.lines(&family.template));
     if rule.placement != Placement::Zipped {
         limit(text, "value_limit", rule.value_limit, DEFAULT_VALUE_LIMIT);
         limit(text, "field_limit", rule.field_limit, DEFAULT_FIELD_LIMIT);
@@ -95,7 +95,7 @@ fn begin(text: &mut String, keys: &str) {
 
 fn stored_namespace(text: &mut String, namespace: &Namespace) {
     begin(text, namespace.template.source());
-    let _ = writeln!(text, "id = {}\n{}", namespace.id, namespace.placement.line(&namespace.template));
+    let _ = writeln!(text, "id = {}\n{}", namespace.id, namespace.placement.lines(&namespace.template));
     limit(text, "value_limit", namespace.value_limit as u64, DEFAULT_VALUE_LIMIT);
     limit(text, "field_limit", namespace.field_limit as u64, DEFAULT_FIELD_LIMIT);
     if !namespace.codec.is_none() {

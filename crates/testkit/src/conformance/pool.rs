@@ -20,11 +20,13 @@ value_limit = 64
 [[namespace]]
 keys = "post:{id:int}:{part}"
 bucket = { by = "id" }
+text_table = "AQFwATEEYm9keQFi"
 value_limit = 64
 
 [[namespace]]
 keys = "cnt:{name}"
 bucket = { count = 2 }
+text_table = "AQFuAjpuATEBMgEzATQCbjUCbjE"
 value_limit = 64
 
 [[namespace]]

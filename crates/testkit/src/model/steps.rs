@@ -44,6 +44,7 @@ placement = "zipped"
 [[namespace]]
 keys = "b:{id:int}:{part}"
 bucket = { count = 5 }
+text_table = "AQF4Ag0K"
 
 [[namespace]]
 keys = "z:{path}"

@@ -26,6 +26,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
     let aims = Aims {
         growth: config.growth,
         min_saving: config.min_saving,
+        text_tables: config.text_tables,
         ..Aims::new(facts.model.clone(), facts.server, facts.limits)
     };
     let plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
