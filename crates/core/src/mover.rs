@@ -16,7 +16,8 @@
 
 use std::mem;
 
-use crate::exchange::load::{Key, Load, Loading};
+use crate::exchange::key::Key;
+use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Env, store};
 use crate::layout::{Located, NamespaceIndex, Physical};
 use crate::resp::{Reply, write_command};

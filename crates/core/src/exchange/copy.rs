@@ -5,7 +5,8 @@
 //! that are sent together.
 
 use crate::exchange::batch::{Batch, Commands};
-use crate::exchange::load::{Key, Load, Loading};
+use crate::exchange::key::Key;
+use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, done, failure, script, store};
 use crate::frame::Frame;
 use crate::resp::{Answer, Protocol, Reply, write_command};

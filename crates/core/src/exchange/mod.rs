@@ -17,6 +17,7 @@ mod batch;
 mod copy;
 mod foreign;
 pub(crate) mod info;
+pub(crate) mod key;
 pub(crate) mod keyspace;
 pub(crate) mod load;
 pub(crate) mod native;
@@ -125,7 +126,7 @@ pub enum Effect {
 /// What WATCH found under keys.
 #[derive(Debug)]
 pub struct Watched {
-    pub(crate) keys: Vec<load::Key>,
+    pub(crate) keys: Vec<key::Key>,
     /// The layout that said where they lie.
     pub(crate) epoch: Epoch,
     /// The time of the WATCH.
@@ -142,7 +143,7 @@ impl Watched {
     /// elsewhere by now.
     pub(crate) fn is_broken(&self, env: &Env<'_>) -> bool {
         let expired =
-            |key: &load::Key| key.field_expires_at_ms().is_some_and(|at| (self.now_ms..env.now_ms).contains(&at));
+            |key: &key::Key| key.field_expires_at_ms().is_some_and(|at| (self.now_ms..env.now_ms).contains(&at));
         self.epoch != env.layout.epoch() || self.keys.iter().any(expired)
     }
 }

@@ -14,7 +14,7 @@
 use smallvec::SmallVec;
 
 use crate::exchange::batch::{Batch, Commands};
-use crate::exchange::load::{Key, decode};
+use crate::exchange::key::{Key, decode};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, SimpleSet, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};

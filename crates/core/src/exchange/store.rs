@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::codec;
-use crate::exchange::load::{Key, Spot};
+use crate::exchange::key::{Key, Spot};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame;

@@ -10,7 +10,8 @@ use std::mem;
 
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::foreign::{OnOtherType, Verdict};
-use crate::exchange::load::{Key, Load, Loading};
+use crate::exchange::key::Key;
+use crate::exchange::load::{Load, Loading};
 use crate::exchange::work::{ask_commands, read_help};
 use crate::exchange::{Effect, Env, Io, Step, Watched, store};
 use crate::resp::{Answer, Protocol, write_command};

@@ -6,10 +6,11 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::codec::SlotEntry;
 use super::error::{LayoutError, Problem};
 use super::overlap::{self, Clash};
 use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace, NamespaceId};
-use crate::codec::{CodecRule, Codecs, Kinds, MAX_SLOT, Slot, Slots};
+use crate::codec::{CodecRule, Codecs, Kinds};
 use crate::placement::handmade::{Handmade, Packing};
 use crate::placement::{By, Count, Placement, PlacementError, Span, TextTable};
 use crate::template::Template;
@@ -109,15 +110,6 @@ pub(super) struct Entry {
     slot: Vec<Spanned<SlotEntry>>,
 }
 
-/// A codec that values are stored by, in the stored form.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SlotEntry {
-    number: u8,
-    codec: Spanned<toml::Value>,
-    dictionary: Option<String>,
-}
-
 /// What was read of one namespace.
 pub(super) struct Read {
     pub(super) namespace: FileNamespace,
@@ -193,14 +185,14 @@ pub(super) fn read_namespaces(
     }
 }
 
-struct Reader<'t> {
+pub(super) struct Reader<'t> {
     text: &'t str,
     max_id: u32,
-    kinds: Option<&'t Kinds>,
+    pub(super) kinds: Option<&'t Kinds>,
 }
 
 impl Reader<'_> {
-    fn error(&self, span: &Range<usize>, problem: Problem) -> LayoutError {
+    pub(super) fn error(&self, span: &Range<usize>, problem: Problem) -> LayoutError {
         LayoutError::at(self.text, span.start, problem)
     }
 
@@ -231,61 +223,6 @@ impl Reader<'_> {
             codec,
             template,
         })
-    }
-
-    fn codecs(&self, slots: Vec<Spanned<SlotEntry>>, writes: Option<u8>) -> Result<Codecs, LayoutError> {
-        let mut all: Slots = Vec::with_capacity(slots.len());
-        for slot in slots {
-            let span = slot.span();
-            let SlotEntry { number, codec, dictionary } = slot.into_inner();
-            let dictionary = dictionary.map(|name| name.parse());
-            let dictionary = dictionary.transpose().map_err(|()| self.error(&span, Problem::BadSlot { number }))?;
-            if number > MAX_SLOT || all.iter().any(|other| other.number == number) {
-                return Err(self.error(&span, Problem::BadSlot { number }));
-            }
-            all.push(Slot { number, rule: self.rule(&codec)?, dictionary });
-        }
-        Ok(Codecs::new(all, writes))
-    }
-
-    /// A codec that a person wrote: it must be known, and its options too.
-    fn codec(&self, written: &Spanned<toml::Value>) -> Result<CodecRule, LayoutError> {
-        let rule = self.rule(written)?;
-        let Some(kinds) = self.kinds.filter(|_| !rule.is_none() && !rule.is_auto()) else { return Ok(rule) };
-        let Some(kind) = kinds.find(&rule.name) else {
-            let names: Vec<String> = kinds.iter().map(|kind| format!("{:?}", kind.name())).collect();
-            let problem = Problem::UnknownCodec { given: rule.name, known: names.join(", ") };
-            return Err(self.error(&written.span(), problem));
-        };
-        for (name, given) in rule.options.iter() {
-            let known = kind.options().iter().find(|(option, ..)| *option == name);
-            if known.is_none_or(|(_, least, most)| !(*least..=*most).contains(&given)) {
-                let options: Vec<String> =
-                    kind.options().iter().map(|(name, least, most)| format!("{name} ({least} to {most})")).collect();
-                let problem = Problem::CodecOption {
-                    codec: rule.name.clone(),
-                    given: format!("{name} = {given}"),
-                    known: if options.is_empty() { "no options".to_owned() } else { options.join(", ") },
-                };
-                return Err(self.error(&written.span(), problem));
-            };
-        }
-        Ok(rule)
-    }
-
-    fn rule(&self, written: &Spanned<toml::Value>) -> Result<CodecRule, LayoutError> {
-        let bad = || self.error(&written.span(), Problem::CodecForm);
-        match written.get_ref() {
-            toml::Value::String(name) => Ok(CodecRule::named(name)),
-            toml::Value::Table(table) => {
-                let mut rule = CodecRule::named(table.get("name").and_then(toml::Value::as_str).ok_or_else(bad)?);
-                for (option, value) in table.iter().filter(|(option, _)| *option != "name") {
-                    rule.options.set(option, value.as_integer().ok_or_else(bad)?);
-                }
-                Ok(rule)
-            }
-            _ => Err(bad()),
-        }
     }
 
     fn former(&self, template: &Template, from: From) -> Result<Former, LayoutError> {

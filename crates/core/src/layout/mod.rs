@@ -49,6 +49,7 @@
 //! The order of namespaces never matters: where the keys of one template all match another too, the more
 //! specific one has them, and templates that overlap in any other way are refused.
 
+mod codec;
 mod error;
 mod file;
 mod handmade;

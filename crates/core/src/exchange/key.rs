@@ -1,0 +1,273 @@
+//! One key as an exchange sees it: where it may lie, what was found there, and what that is.
+
+use std::borrow::Cow;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::codec;
+use crate::exchange::script::CompareAndSet;
+use crate::exchange::{Env, failure};
+use crate::frame::{Body, Frame};
+use crate::layout::{Layout, Located, Namespace, Place, PlaceKind};
+use crate::placement::handmade::Packing;
+use crate::string::{Entry, Held};
+
+/// One key: the spots where it may lie, and what was found there.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    /// What the application calls it.
+    pub(crate) logical: Vec<u8>,
+    /// Where it may lie: one spot, or two while its namespace is moved. It is written to the first.
+    pub(super) spots: SmallVec<[Spot; 1]>,
+}
+
+/// One place in the server where a key may lie.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    /// Its place by the layout; none for a key of its own under its own name.
+    pub(crate) place: Option<Place>,
+    pub(super) found: Found,
+    /// What that is, or the error reply where it can't be decoded.
+    held: Result<Held, String>,
+}
+
+/// What lay in a spot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Found {
+    #[default]
+    Nothing,
+    /// A bucket's field: the stored value, and the spilled value it points to, once read.
+    Field { stored: Vec<u8>, spilled: Option<Vec<u8>> },
+    /// A key of its own: what TYPE, GET and PEXPIRETIME said.
+    Native { kind: Vec<u8>, value: Option<Vec<u8>>, expires_at_ms: Option<i64>, expiry_is_exact: bool },
+}
+
+impl Spot {
+    fn at(place: Option<Place>) -> Self {
+        Self { place, found: Found::Nothing, held: Ok(Held::Nothing) }
+    }
+
+    /// The physical key that holds it; `logical` where it is its own.
+    pub(crate) fn physical<'k>(&'k self, logical: &'k [u8]) -> &'k [u8] {
+        self.place.as_ref().map_or(logical, |place| &place.physical)
+    }
+
+    /// Its bucket's place, where it is in one, be it a handmade hash.
+    pub(crate) fn bucket(&self) -> Option<&Place> {
+        self.place.as_ref().filter(|place| place.kind.is_field())
+    }
+
+    /// How its value lies in a handmade hash, where it is in one.
+    fn packing(&self) -> Option<Packing> {
+        match self.place.as_ref()?.kind {
+            PlaceKind::Handmade(packing) => Some(packing),
+            PlaceKind::Bucket | PlaceKind::Zipped | PlaceKind::Framed => None,
+        }
+    }
+
+    /// The frame that lies there; none in a handmade hash, where the same bytes are a value.
+    fn frame(&self) -> Option<Frame<'_>> {
+        match &self.found {
+            Found::Field { stored, .. } if self.packing().is_none() => Frame::decode(stored).ok(),
+            _ => None,
+        }
+    }
+
+    /// The nonce of the spilled value, where there is one.
+    pub(crate) fn spill(&self) -> Option<u64> {
+        match self.frame()?.body {
+            Body::Spill { nonce, .. } => Some(nonce),
+            _ => None,
+        }
+    }
+
+    /// Whether something lies there, an expired value included.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.found != Found::Nothing
+    }
+
+    /// Whether the value that lies there would be stored as it is if it were written now: in its place or spilled, by
+    /// the same codec or by none.
+    pub(crate) fn is_stored_as_written_now(&self, namespace: &Namespace, logical: &[u8], value: &[u8]) -> bool {
+        let (stored, in_place) = match &self.found {
+            Found::Field { stored, .. } => (stored, false),
+            Found::Native { value: Some(stored), .. } => (stored, true),
+            _ => return true,
+        };
+        let Ok(frame) = Frame::decode(stored) else { return false };
+        let written = namespace.codecs.written().map(|slot| slot.number);
+        if let Body::Coded { slot, .. } = frame.body
+            && Some(slot) == written
+        {
+            return true;
+        }
+        if in_place {
+            return namespace.encode_own(logical, value) == *stored;
+        }
+        match namespace.encode(logical, value, frame.expires_at_ms) {
+            codec::Stored::InPlace(again) => again == *stored,
+            codec::Stored::Spilled { slot, .. } => matches!(frame.body, Body::Spill { slot: now, .. } if now == slot),
+        }
+    }
+
+    /// Adds the checks that what was found is still there.
+    fn check(&self, logical: &[u8], writes: &mut CompareAndSet) {
+        let physical = self.physical(logical);
+        match (&self.found, self.bucket()) {
+            (Found::Field { stored, .. }, Some(place)) => {
+                writes.check(&[b"HGET", &place.physical, &place.field], Some(stored));
+            }
+            (_, Some(place)) => writes.check(&[b"HGET", &place.physical, &place.field], None),
+            (Found::Native { kind, value, expires_at_ms, expiry_is_exact }, None) => {
+                let Some(value) = value else { return writes.check(&[b"TYPE", physical], Some(kind)) };
+                writes.check(&[b"GET", physical], Some(value));
+                if *expiry_is_exact {
+                    let at = expires_at_ms.unwrap_or(-1).to_string();
+                    writes.check(&[b"PEXPIRETIME", physical], Some(at.as_bytes()));
+                }
+            }
+            (_, None) => writes.check(&[b"EXISTS", physical], Some(b"0")),
+        }
+    }
+
+    /// Works out what it is that was found.
+    pub(super) fn decode(&mut self, logical: &[u8], env: &Env<'_>) {
+        self.held = self.read(logical, env).map_err(|why| failure(logical, &why));
+    }
+
+    fn read(&self, logical: &[u8], env: &Env<'_>) -> Result<Held, String> {
+        let decode = |place: &Place, stored: &[u8], spilled: Option<&[u8]>| {
+            let frame = Frame::decode(stored).map_err(|error| error.to_string())?;
+            let value = decode(env, place, logical, &frame, spilled)?;
+            Ok::<_, String>(value.map(|value| (value.into_owned(), frame.expires_at_ms)))
+        };
+        let string = |value, expires_at_ms| Ok(Held::String(Entry { value, expires_at_ms }));
+        match (&self.found, &self.place) {
+            (Found::Nothing, _) => Ok(Held::Nothing),
+            (Found::Native { value: None, kind, .. }, _) => Ok(Held::Other(kind.clone())),
+            (Found::Native { value: Some(stored), expires_at_ms, .. }, Some(place))
+                if place.kind == PlaceKind::Framed =>
+            {
+                decode(place, stored, None)?.map_or(Ok(Held::Nothing), |(value, _)| string(value, *expires_at_ms))
+            }
+            (Found::Native { value: Some(value), expires_at_ms, .. }, _) => string(value.clone(), *expires_at_ms),
+            (Found::Field { .. }, None) => Err("a field without a place".to_owned()),
+            (Found::Field { stored, spilled }, Some(place)) => match place.kind {
+                PlaceKind::Handmade(packing) => {
+                    string(packing.unpack(stored).map_err(|error| error.to_string())?.into_owned(), None)
+                }
+                // Where a spilled value is gone the server has evicted it, or lost it: the key is gone with it.
+                _ => decode(place, stored, spilled.as_deref())?
+                    .map_or(Ok(Held::Nothing), |(value, at)| string(value, at)),
+            },
+        }
+    }
+}
+
+/// The value of a frame in a place; none where the spilled value it points to is gone. One that can't be decoded is
+/// counted.
+pub(crate) fn decode<'s>(
+    env: &Env<'_>,
+    place: &Place,
+    logical: &[u8],
+    frame: &Frame<'s>,
+    spilled: Option<&'s [u8]>,
+) -> Result<Option<Cow<'s, [u8]>>, String> {
+    env.layout.namespace(place.namespace).decode(logical, frame, spilled).map_err(|error| {
+        env.stats.namespace(place.namespace).count_undecodable();
+        error.to_string()
+    })
+}
+
+impl Key {
+    /// A key and its spots by the layout.
+    pub(crate) fn locate(layout: &Layout, logical: &[u8]) -> Self {
+        let spots = match layout.locate(logical) {
+            Located::Placed(place) => smallvec![Spot::at(Some(place))],
+            Located::Plain | Located::Reserved => smallvec![Spot::at(None)],
+            Located::Moving(moving) => smallvec![Spot::at(moving.new), Spot::at(moving.old)],
+        };
+        Self { logical: logical.to_vec(), spots }
+    }
+
+    /// The spots where it may lie, the one where it is written first.
+    pub(crate) fn spots(&self) -> &[Spot] {
+        &self.spots
+    }
+
+    /// Its place, where that isn't its own name.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.spots.iter().find_map(|spot| spot.place.as_ref())
+    }
+
+    /// Whether it may lie in one of two places, and must be looked for in both.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.spots.len() > 1
+    }
+
+    /// The physical key that it is written to.
+    pub(crate) fn physical(&self) -> &[u8] {
+        self.spots[0].physical(&self.logical)
+    }
+
+    /// Every physical key that may hold it.
+    pub(crate) fn physicals(&self) -> impl Iterator<Item = &[u8]> {
+        self.spots.iter().map(|spot| spot.physical(&self.logical))
+    }
+
+    /// Its bucket's place, where it is written to one.
+    pub(crate) fn bucket(&self) -> Option<&Place> {
+        self.spots[0].bucket()
+    }
+
+    /// Whether each place where it may lie is in a bucket.
+    pub(crate) fn is_in_buckets(&self) -> bool {
+        self.spots.iter().all(|spot| spot.bucket().is_some())
+    }
+
+    /// Whether it is stored anywhere, an expired value included.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.spots.iter().any(Spot::is_stored)
+    }
+
+    /// Whether it is the same value, wherever it lies.
+    pub(crate) fn holds_the_same(&self, other: &Self) -> bool {
+        let fields = |key: &Self| key.spots.iter().all(|spot| !matches!(spot.found, Found::Native { .. }));
+        if fields(self) && fields(other) && !self.is_moving() && !other.is_moving() {
+            return match (&self.spots[0].found, &other.spots[0].found) {
+                (Found::Field { stored, .. }, Found::Field { stored: other, .. }) => stored == other,
+                (one, other) => one == other,
+            };
+        }
+        match (self.held(), other.held()) {
+            (Ok(Held::Other(_)), _) | (Err(_), _) => false,
+            (Ok(one), Ok(other)) => one == other,
+            (_, Err(_)) => false,
+        }
+    }
+
+    /// Whether all spots that hold anything hold the same string.
+    pub(crate) fn holds_the_same_everywhere(&self) -> bool {
+        let mut held = self.spots.iter().filter(|spot| spot.is_stored()).map(|spot| &spot.held);
+        let first = held.next();
+        matches!(first, Some(Ok(Held::String(_)))) && held.all(|other| Some(other) == first)
+    }
+
+    /// When the bucket's value expires, where it does.
+    pub(crate) fn field_expires_at_ms(&self) -> Option<i64> {
+        self.spots.iter().find_map(|spot| spot.frame()?.expires_at_ms)
+    }
+
+    /// Adds the checks that what was found is still there.
+    pub(crate) fn check(&self, writes: &mut CompareAndSet) {
+        for spot in &self.spots {
+            spot.check(&self.logical, writes);
+        }
+    }
+
+    /// What it holds, for a space: what lies in the first of its spots that holds anything.
+    pub(crate) fn held(&self) -> Result<Held, String> {
+        let spot = self.spots.iter().find(|spot| spot.is_stored());
+        spot.map_or(Ok(Held::Nothing), |spot| spot.held.clone())
+    }
+}
