@@ -134,7 +134,7 @@ fn a_missing_dictionary_costs_its_values_and_no_others() {
     let layout = Layout::parse_file(LAYOUT).unwrap();
     let mut codecs = layout.namespace(NamespaceIndex(0)).codecs.clone();
     codecs.write_by(&CodecRule::named("zstd"), Some(DictionaryId::of(b"lost")));
-    let layout = layout.with_codecs(NamespaceIndex(0), codecs);
+    let layout = layout.with_codecs([(NamespaceIndex(0), codecs)].into());
     let stage = stage_with(|config| config.layout = layout.into());
     let (mut client, mut server) = (stage.connect(), stage.server.connect().unwrap());
     server.call(&[b"HSET", BUCKET, b"1", b"\x14some payload"]).unwrap();
