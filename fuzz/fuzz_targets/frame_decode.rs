@@ -2,7 +2,7 @@
 //! and every value and expiry comes back from its own.
 #![no_main]
 
-use keyfold_core::frame::{Body, Frame, encode, encode_spill};
+use keyfold_core::frame::{Body, Frame, encode, encode_spill, write_coded_head};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -21,9 +21,8 @@ fn canonical_form(stored: &[u8]) {
     match frame.body {
         Body::Raw(bytes) => encode(bytes, frame.expires_at_ms, &mut canonical),
         Body::Integer(number) => encode(number.to_string().as_bytes(), frame.expires_at_ms, &mut canonical),
-        Body::Spill(nonce) => encode_spill(nonce, frame.expires_at_ms, &mut canonical),
-        // No encoder yet.
-        Body::Coded { .. } => return,
+        Body::Spill { nonce, slot } => encode_spill(nonce, slot, frame.expires_at_ms, &mut canonical),
+        Body::Coded { slot, payload } => encode_coded(slot, payload, frame.expires_at_ms, &mut canonical),
     }
     let again = Frame::decode(&canonical).expect("what was encoded decodes");
     assert_eq!(again.expires_at_ms, frame.expires_at_ms);
@@ -34,10 +33,16 @@ fn canonical_form(stored: &[u8]) {
     }
     let mut twice = Vec::new();
     match again.body {
-        Body::Spill(nonce) => encode_spill(nonce, again.expires_at_ms, &mut twice),
+        Body::Spill { nonce, slot } => encode_spill(nonce, slot, again.expires_at_ms, &mut twice),
+        Body::Coded { slot, payload } => encode_coded(slot, payload, again.expires_at_ms, &mut twice),
         body => encode(&value(&body), again.expires_at_ms, &mut twice),
     }
     assert_eq!(twice, canonical, "a canonical form is its own");
+}
+
+fn encode_coded(slot: u8, payload: &[u8], expires_at_ms: Option<i64>, out: &mut Vec<u8>) {
+    write_coded_head(slot, expires_at_ms, out);
+    out.extend_from_slice(payload);
 }
 
 fn comes_back(bytes: &[u8], expires_at_ms: Option<i64>) {
@@ -52,7 +57,7 @@ fn value(body: &Body<'_>) -> Vec<u8> {
     match body {
         Body::Raw(bytes) => bytes.to_vec(),
         Body::Integer(number) => number.to_string().into_bytes(),
-        Body::Spill(nonce) => nonce.to_be_bytes().to_vec(),
-        Body::Coded { .. } => unreachable!("nothing was encoded so"),
+        Body::Spill { nonce, slot } => [&nonce.to_be_bytes()[..], slot.as_slice()].concat(),
+        Body::Coded { slot, payload } => [&[*slot][..], payload].concat(),
     }
 }

@@ -51,15 +51,30 @@ impl Trained {
         self.dictionaries.extend(dictionary.zip(best.dictionary));
     }
 
+    /// Another layout of the same namespaces, placed otherwise, with these codecs.
+    #[must_use]
+    pub fn over(&self, layout: &Layout) -> Layout {
+        let codecs = self.layout.iter().map(|(index, namespace)| (index, namespace.codecs.clone()));
+        layout.with_codecs(codecs.collect())
+    }
+
+    /// The commands that do what [`Self::store`] does.
+    pub fn commands(&self) -> Vec<Vec<Vec<u8>>> {
+        let dictionary = |(id, dictionary): (&DictionaryId, &Vec<u8>)| {
+            vec![b"HSET".to_vec(), DICTIONARIES_KEY.to_vec(), id.to_string().into_bytes(), codec::pack(dictionary)]
+        };
+        let layout = vec![b"SET".to_vec(), STORED_KEY.to_vec(), self.layout.to_stored().into_bytes()];
+        self.dictionaries.iter().map(dictionary).chain([layout]).collect()
+    }
+
     /// Puts the dictionaries and then the layout where proxies and tools look for them.
     ///
     /// # Errors
     /// Where the connection fails.
     pub fn store(&self, wire: &mut Wire) -> Result<(), WireError> {
-        for (id, dictionary) in &self.dictionaries {
-            wire.call(&[b"HSET", DICTIONARIES_KEY, id.to_string().as_bytes(), &codec::pack(dictionary)])?;
+        for command in self.commands() {
+            wire.call(&command.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
         }
-        wire.call(&[b"SET", STORED_KEY, self.layout.to_stored().as_bytes()])?;
         Ok(())
     }
 }

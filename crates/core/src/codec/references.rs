@@ -42,11 +42,20 @@ pub(super) fn replace(value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the value that [`replace`] was given.
-pub(super) fn restore(replaced: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> Result<(), CodecError> {
+/// Appends the value that [`replace`] was given: at most so many bytes, as one byte may stand for a long text.
+pub(super) fn restore(
+    replaced: &[u8],
+    owner: &Owner<'_>,
+    max_bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
     let texts = owner.texts();
+    let most = out.len() + max_bytes;
     let mut rest = replaced;
     loop {
+        if out.len() > most {
+            return Err(CodecError::payload(format!("it is longer than {max_bytes} bytes")));
+        }
         let plain = rest.iter().position(|byte| is_ours(*byte)).unwrap_or(rest.len());
         out.extend_from_slice(&rest[..plain]);
         rest = match &rest[plain..] {

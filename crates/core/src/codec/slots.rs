@@ -155,7 +155,7 @@ impl Codecs {
     pub fn decode(&self, number: u8, payload: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> Result<(), CodecError> {
         let result = match number {
             LARGE_SLOT => large::decode(payload, out),
-            _ => self.find(number)?.decode(payload, owner, out),
+            _ => decode_within(self.find(number)?, payload, owner, out),
         };
         result.map_err(|error| match error {
             CodecError::Payload(reason) => CodecError::Damaged { slot: number, reason },
@@ -170,6 +170,17 @@ impl Codecs {
             None => Err(CodecError::UnknownSlot { slot: number }),
         }
     }
+}
+
+/// Nothing longer was ever encoded.
+fn decode_within(codec: &dyn Codec, payload: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    let before = out.len();
+    codec.decode(payload, owner, out)?;
+    let len = out.len() - before;
+    if len > codec.max_len() {
+        return Err(CodecError::payload(format!("{len} bytes are more than its codec takes")));
+    }
+    Ok(())
 }
 
 fn open(slot: &Slot, kinds: &Kinds, dictionaries: &BTreeMap<DictionaryId, Vec<u8>>) -> Opened {

@@ -176,6 +176,16 @@ fn a_dictionary_is_known_by_its_bytes() {
     assert_eq!("00".parse::<DictionaryId>(), Err(()));
 }
 
+#[test]
+fn references_to_a_long_key_are_no_bomb() {
+    let template = Template::parse("k:{text}").unwrap();
+    let key = [b"k:".as_slice(), &[b'x'; 100_000]].concat();
+    let owner = Owner::new(&template, &key);
+    let mut out = Vec::new();
+    assert!(references::restore(&[1; 100_000], &owner, zstd::MAX_LEN, &mut out).is_err());
+    assert!(out.len() < 1 << 20, "{}", out.len());
+}
+
 /// The crate compares past the end of a value with zeros.
 #[test]
 fn a_value_that_ends_within_a_symbol_comes_back() {

@@ -201,7 +201,7 @@ impl Codec for ZstdCodec {
         }
         let mut replaced = Vec::new();
         self.decompress(payload, &mut replaced)?;
-        references::restore(&replaced, owner, out)
+        references::restore(&replaced, owner, MAX_LEN, out)
     }
 
     fn max_len(&self) -> usize {

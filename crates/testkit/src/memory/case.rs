@@ -70,6 +70,15 @@ impl Case {
         Self { limits, ..Self::new(format!("{name}, folded"), 0, data).counted() }
     }
 
+    /// Strings placed by a layout, on a server that takes its values and fields.
+    pub fn placed(name: &str, records: Vec<Record>, layout: Layout) -> Self {
+        let limits_of = layout.namespaces().iter().map(|namespace| namespace.value_limit.max(namespace.field_limit));
+        let needed = limits_of.max().unwrap_or(0);
+        let mut limits = Limits::default();
+        limits.hash_value_bytes = limits.hash_value_bytes.max(needed as u64);
+        Self { limits, ..Self::new(name.to_owned(), records.len(), Data::Placed(records, Box::new(layout))) }
+    }
+
     fn new(name: String, records: usize, data: Data) -> Self {
         Self { name, records, data, limits: Limits::default() }
     }

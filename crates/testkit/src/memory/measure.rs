@@ -69,6 +69,31 @@ impl Measured {
 /// # Errors
 /// Where the server doesn't do as it is told.
 pub fn measure(binary: &Binary, case: &Case) -> Result<Measured, MeasureError> {
+    let server = start(binary, case)?;
+    let allocator = allocator_of(&server)?;
+    let model = model_for(&server).with_allocator(allocator).with_limits(case.limits);
+    let measured = loaded_bytes(&server, case, &[])?;
+    Ok(Measured { predicted: case.predict(&model), measured, allocator })
+}
+
+/// What a fresh server takes for the case, and for what these commands write before it.
+///
+/// # Errors
+/// Where the server doesn't do as it is told.
+pub fn weigh_case(binary: &Binary, case: &Case, before: &[Vec<Vec<u8>>]) -> Result<u64, MeasureError> {
+    loaded_bytes(&start(binary, case)?, case, before)
+}
+
+/// The model of a server of this kind, as it allocates, with the case's limits.
+///
+/// # Errors
+/// Where the server doesn't do as it is told.
+pub fn model_of(binary: &Binary, case: &Case) -> Result<Model, MeasureError> {
+    let server = start(binary, case)?;
+    Ok(model_for(&server).with_allocator(allocator_of(&server)?).with_limits(case.limits))
+}
+
+fn start(binary: &Binary, case: &Case) -> Result<Server, MeasureError> {
     let limits = &case.limits;
     // By their names before 7.0, which work since.
     let (entries, value) = (limits.hash_entries.to_string(), limits.hash_value_bytes.to_string());
@@ -79,14 +104,14 @@ pub fn measure(binary: &Binary, case: &Case) -> Result<Measured, MeasureError> {
     if binary.version().major >= 7 {
         args.extend(["--enable-debug-command", "yes"]);
     }
-    let server = binary.start(&args)?;
-    let allocator = allocator_of(&server)?;
-    let model = model_for(&server).with_allocator(allocator).with_limits(*limits);
-    warm_up(&server)?;
-    let before = weigh(&server)?;
-    load(&server, case)?;
-    let after = weigh(&server)?;
-    Ok(Measured { predicted: case.predict(&model), measured: after - before, allocator })
+    Ok(binary.start(&args)?)
+}
+
+fn loaded_bytes(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> Result<u64, MeasureError> {
+    warm_up(server)?;
+    let empty = weigh(server)?;
+    load(server, case, before)?;
+    Ok(weigh(server)? - empty)
 }
 
 fn model_for(server: &Server) -> Model {
@@ -140,8 +165,11 @@ fn text(wire: &mut Wire, args: &[&[u8]]) -> Result<String, MeasureError> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-fn load(server: &Server, case: &Case) -> Result<(), MeasureError> {
+fn load(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> Result<(), MeasureError> {
     let mut pipeline = Pipeline { wire: server.connect()?, requests: Vec::new(), waiting: 0 };
+    for command in before {
+        pipeline.send(&command.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+    }
     match &case.data {
         Data::Strings(records) => {
             for Record { key, value, expires } in records {

@@ -12,4 +12,4 @@ pub mod measure;
 pub mod real;
 
 pub use case::{Case, Data, Record};
-pub use measure::{MeasureError, Measured, measure};
+pub use measure::{MeasureError, Measured, measure, model_of, weigh_case};

@@ -103,11 +103,12 @@ impl Route {
     /// Dictionaries of other values take new slots; and then values are stored as they are.
     fn retrained(before: Layout) -> Self {
         let moving = trained(&before, 1000);
-        let after = moving.iter().fold(moving.clone(), |layout, (index, namespace)| {
+        let raw = moving.iter().map(|(index, namespace)| {
             let mut codecs = namespace.codecs.clone();
             codecs.write_raw();
-            layout.with_codecs([(index, codecs)].into())
+            (index, codecs)
         });
+        let after = moving.with_codecs(raw.collect());
         Self { name: "retrained", hashes: &[], before, moving, after }
     }
 

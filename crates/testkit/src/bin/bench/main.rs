@@ -5,6 +5,7 @@
 //! | [`memory`] | bytes a record, plain and folded |
 //! | [`speed`] | requests a second: the server alone, behind nutcracker, behind keyfold |
 //! | [`idle`] | what idle connections cost the proxy, and that ten thousand work |
+//! | [`codecs`] | what codecs save, and what they cost |
 //! | [`proxy`] | a keyfold proxy in a process of its own |
 //! | [`nutcracker`] | the other proxy |
 //! | [`records`] | made-up records, and real ones from files |
@@ -12,6 +13,7 @@
 //! | [`report`] | tables and JSON |
 //! | [`options`] | the command line |
 
+mod codecs;
 mod idle;
 mod load;
 mod memory;
@@ -40,6 +42,7 @@ fn main() -> anyhow::Result<()> {
     // Both ends of ten thousand connections, but for the proxy's, which has a process of its own.
     rlimit::increase_nofile_limit(u64::MAX).context("raising the limit of open files")?;
     let mut report = Report::new(options.json);
+    let mut missed = Vec::new();
     for binary in servers(&options)? {
         if options.memory {
             memory::measure(&binary, &options, &mut report)?;
@@ -50,8 +53,18 @@ fn main() -> anyhow::Result<()> {
         if options.idle {
             idle::measure(&binary, &options, &mut report)?;
         }
+        if options.codecs {
+            let server = binary.name();
+            missed.extend(
+                codecs::measure(&binary, &options, &mut report)?.into_iter().map(|why| format!("{server}: {why}")),
+            );
+        }
     }
-    report.finish()
+    report.finish()?;
+    if options.check && !missed.is_empty() {
+        anyhow::bail!("goals are missed:\n  {}", missed.join("\n  "));
+    }
+    Ok(())
 }
 
 fn servers(options: &Options) -> anyhow::Result<Vec<Binary>> {

@@ -8,14 +8,16 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::Context;
-use keyfold_core::layout::Layout;
+use keyfold_core::codec::{self, Kinds};
+use keyfold_core::layout::{Layout, STORED_KEY};
 use keyfold_proxy::Config;
 use keyfold_proxy::address::ListenAddress;
 use keyfold_testkit::{Server, Wire};
 
 /// The child's part: a proxy until standard input ends.
 pub(crate) fn serve(upstream: &str, layout: &Path) -> anyhow::Result<()> {
-    let layout = Layout::parse_file(&std::fs::read_to_string(layout)?)?;
+    let text = std::fs::read_to_string(layout)?;
+    let layout = if text.is_empty() { stored_layout(upstream)? } else { Layout::parse_file(&text)? };
     let mut config = Config::new(upstream.parse()?, layout);
     config.listen.push("127.0.0.1:0".parse()?);
     let handle = keyfold_proxy::start(config)?;
@@ -24,6 +26,20 @@ pub(crate) fn serve(upstream: &str, layout: &Path) -> anyhow::Result<()> {
     io::stdout().flush()?;
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
+}
+
+/// The layout that the server holds, with its codecs open.
+fn stored_layout(upstream: &str) -> anyhow::Result<Layout> {
+    let mut wire = Wire::connect(upstream.trim_start_matches("redis://"))?;
+    let stored = wire.ask(&[b"GET", STORED_KEY])?;
+    let mut layout = Layout::from_stored(str::from_utf8(stored.bytes().context("it holds no layout")?)?)?;
+    let missing = layout.missing_dictionaries();
+    let mut request = Vec::new();
+    codec::ask_dictionaries(&missing, &mut request);
+    wire.send_bytes(&request)?;
+    let found = codec::read_dictionaries(&missing, &wire.reply()?).map_err(anyhow::Error::msg)?;
+    layout.open(&Kinds::default(), &found);
+    Ok(layout)
 }
 
 /// The parent's part: a running proxy.
@@ -56,6 +72,11 @@ impl Proxy {
         let pong = proxy.connect()?.call(&[b"PING"])?;
         anyhow::ensure!(pong == b"+PONG\r\n", "the proxy answers PING with {}", pong.escape_ascii());
         Ok(proxy)
+    }
+
+    /// The same by the layout that the server holds already.
+    pub(crate) fn beside(server: &Server) -> anyhow::Result<Self> {
+        Self::start(server, "")
     }
 
     /// Its process.

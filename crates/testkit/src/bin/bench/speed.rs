@@ -152,7 +152,7 @@ fn cpu_ticks(pid: u32) -> anyhow::Result<u64> {
     fields.map(|field| field.parse::<u64>().context("the process's time")).sum()
 }
 
-fn median(mut numbers: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;
     let high = *numbers.get(middle)?;
