@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use keyfold_core::memory::{Keyspace, Limits, Model};
+use keyfold_core::memory::{Keyspace, Model};
 
 use super::gauge::Gauge;
 use super::ground::{Ground, Setting};
 use super::writer::{Writer, Written};
 use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
-use crate::server::{Server, Target, memory};
+use crate::server::{Server, memory};
 
 /// The user wants the lab to end.
 #[derive(Debug)]
@@ -63,6 +63,7 @@ impl<'l> Bench<'l> {
     fn warm_up(&mut self) -> anyhow::Result<()> {
         let mut writer = self.writer("", 0)?;
         writer.set(b"warm:string", b"1")?;
+        writer.mset(&[(b"warm:string".to_vec(), b"1")])?;
         for (command, rest) in [("INCR", vec![]), ("INCRBY", vec![&b"1"[..]]), ("EXPIRE", vec![b"100"])] {
             writer.on_key(command.as_bytes(), b"warm:string", &rest)?;
         }
@@ -104,11 +105,6 @@ impl<'l> Bench<'l> {
     /// A connection for what a writer can't do. Weigh only when it is closed.
     pub(crate) fn connect(&self) -> anyhow::Result<Server> {
         self.ground.connect()
-    }
-
-    /// The way to the server, for a proxy before it.
-    pub(crate) fn target(&self) -> &Target {
-        self.ground.target()
     }
 
     /// A name with the lab's prefix, for commands that no writer sends.
@@ -205,9 +201,10 @@ impl<'l> Bench<'l> {
         Ok(facts.model)
     }
 
-    /// The limits of the server's small hashes, as it tells them or as they are by default.
-    pub(crate) fn limits(&mut self) -> anyhow::Result<Limits> {
-        Ok(memory::model(&mut self.connect()?, &[])?.limits)
+    /// Whether so many bytes more fit the server: its limit, and the machine that it runs on.
+    pub(crate) fn fits(&self, bytes: u64) -> anyhow::Result<bool> {
+        let room = memory::room_bytes(&mut self.connect()?)?;
+        Ok(room.is_none_or(|room| bytes < room))
     }
 
     /// What the server did not tell the model.

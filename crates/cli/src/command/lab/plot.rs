@@ -51,18 +51,24 @@ pub(crate) enum Content {
 /// An axis with its unit in its label.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
-    pub(crate) label: String,
-    pub(crate) is_log: bool,
+    label: String,
+    /// Of the logarithm, where there is one.
+    base: Option<f64>,
 }
 
 impl Axis {
     pub(crate) fn linear(label: impl Into<String>) -> Self {
-        Self { label: label.into(), is_log: false }
+        Self { label: label.into(), base: None }
     }
 
-    /// For values above 0.
-    pub(crate) fn log(label: impl Into<String>) -> Self {
-        Self { label: label.into(), is_log: true }
+    /// Labelled at powers of two; for values above 0.
+    pub(crate) fn log2(label: impl Into<String>) -> Self {
+        Self { label: label.into(), base: Some(2.0) }
+    }
+
+    /// Labelled at powers of ten; for values above 0.
+    pub(crate) fn log10(label: impl Into<String>) -> Self {
+        Self { label: label.into(), base: Some(10.0) }
     }
 }
 
@@ -153,11 +159,13 @@ impl Plot {
             below.draw(&Text::new("nothing to show", (pen.at(MARGIN), pen.at(MARGIN)), text(TEXT)))?;
             return Ok(());
         };
-        match (self.x.is_log, self.y.is_log) {
-            (false, false) => self.draw_chart(&below, pen, x, y),
-            (true, false) => self.draw_chart(&below, pen, x.log_scale().base(2.0), y),
-            (false, true) => self.draw_chart(&below, pen, x, y.log_scale()),
-            (true, true) => self.draw_chart(&below, pen, x.log_scale().base(2.0), y.log_scale()),
+        match (self.x.base, self.y.base) {
+            (None, None) => self.draw_chart(&below, pen, x, y),
+            (Some(base), None) => self.draw_chart(&below, pen, x.log_scale().base(base), y),
+            (None, Some(base)) => self.draw_chart(&below, pen, x, y.log_scale().base(base)),
+            (Some(x_base), Some(y_base)) => {
+                self.draw_chart(&below, pen, x.log_scale().base(x_base), y.log_scale().base(y_base))
+            }
         }
     }
 
@@ -174,14 +182,14 @@ impl Plot {
         let style = ("sans-serif", TEXT * pen.scale).into_font().color(&FOREGROUND);
         let (mut x, mut row) = (pen.at(MARGIN), 0);
         for (name, origin, color) in self.names() {
-            let width = root.estimate_text_size(name, &style)?.0.cast_signed();
+            let width = root.estimate_text_size(&name, &style)?.0.cast_signed();
             if x + width + pen.at(60) > pen.at(SIZE.0.cast_signed()) {
                 (x, row) = (pen.at(MARGIN), row + 1);
             }
             let y = pen.at(top + row * LINE);
             let middle = y + pen.at(8);
             self.draw_swatch(root, pen, (x, middle), origin, color)?;
-            root.draw(&Text::new(name.to_owned(), (x + pen.at(34), y), style.clone()))?;
+            root.draw(&Text::new(name, (x + pen.at(34), y), style.clone()))?;
             x += width + pen.at(60);
         }
         Ok(row + 1)
@@ -218,13 +226,22 @@ impl Plot {
         Ok(())
     }
 
-    fn names(&self) -> Vec<(&str, Origin, RGBColor)> {
-        match &self.content {
-            Content::Lines(series) => series.iter().map(|one| (&*one.name, one.origin, color(one.color))).collect(),
+    /// What the legend says. What the model says of a line needs no name of its own: its dashes lie on the line.
+    fn names(&self) -> Vec<(String, Origin, RGBColor)> {
+        let series = match &self.content {
             Content::Bars { series, .. } => {
-                series.iter().map(|one| (&*one.name, one.origin, color(one.color))).collect()
+                return series.iter().map(|one| (one.name.clone(), one.origin, color(one.color))).collect();
             }
+            Content::Lines(series) => series,
+        };
+        let is_measured = |color| series.iter().any(|one| one.color == color && one.origin == Origin::Measured);
+        let implied = |one: &&Series| one.origin == Origin::Predicted && is_measured(one.color);
+        let named = series.iter().filter(|one| !implied(one));
+        let mut names: Vec<_> = named.map(|one| (one.name.clone(), one.origin, color(one.color))).collect();
+        if series.iter().any(|one| implied(&one)) {
+            names.push(("model, each in its line's colour".to_owned(), Origin::Predicted, FOREGROUND));
         }
+        names
     }
 
     /// What the axes span; none where there is nothing to show.
@@ -245,7 +262,7 @@ impl Plot {
         if x.start >= x.end || y.start > y.end || (y.start == 0.0 && y.end == 0.0) {
             return None;
         }
-        let bottom = if self.y.is_log { y.start / HEADROOM } else { y.start.min(0.0) * HEADROOM };
+        let bottom = if self.y.base.is_some() { y.start / HEADROOM } else { y.start.min(0.0) * HEADROOM };
         Some((x, bottom..(y.end * HEADROOM).max(bottom + f64::EPSILON)))
     }
 
@@ -310,7 +327,13 @@ where
     let color = color(series.color);
     match series.origin {
         Origin::Measured => {
-            chart.draw_series(LineSeries::new(points.iter().copied(), pen.line(color)))?;
+            if pen.scale == 1 {
+                chart.draw_series(LineSeries::new(points.iter().copied(), pen.line(color)))?;
+            } else {
+                // Pixels: plotters would draw the corners of narrow spikes far beyond the chart.
+                let segment = |pair: &[(f64, f64)]| PathElement::new(pair.to_vec(), pen.line(color));
+                chart.draw_series(points.windows(2).map(segment))?;
+            }
             if points.len() <= 40 {
                 let dot = |point: &(f64, f64)| Circle::new(*point, pen.at(4), color.filled());
                 chart.draw_series(points.iter().map(dot))?;

@@ -33,5 +33,9 @@ pub(crate) struct About {
 
 /// Every study, in the order in which they are run.
 pub(crate) fn all() -> Vec<Box<dyn Study>> {
-    vec![Box::new(studies::set_vs_hash::SetVsHash)]
+    vec![
+        Box::new(studies::set_vs_hash::SetVsHash),
+        Box::new(studies::bucket_sweep::BucketSweep),
+        Box::new(studies::bundles::Bundles),
+    ]
 }

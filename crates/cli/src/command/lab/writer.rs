@@ -67,6 +67,20 @@ impl Writer<'_> {
         self.send(&[&[command, &key], rest].concat())
     }
 
+    /// Strings under keys of their own, by one MSET.
+    pub(crate) fn mset(&mut self, records: &[(Vec<u8>, &[u8])]) -> anyhow::Result<()> {
+        self.written.strings += records.len() as u64;
+        let named: Vec<_> = records.iter().map(|(key, value)| ([self.prefix, key].concat(), *value)).collect();
+        let pairs = named.iter().flat_map(|(key, value)| [key.as_slice(), value]);
+        self.send(&std::iter::once(&b"MSET"[..]).chain(pairs).collect::<Vec<_>>())
+    }
+
+    /// Any command that only reads keys, which are its arguments.
+    pub(crate) fn read_all(&mut self, command: &[u8], keys: &[Vec<u8>]) -> anyhow::Result<()> {
+        let keys: Vec<_> = keys.iter().map(|key| [self.prefix, key].concat()).collect();
+        self.send(&std::iter::once(command).chain(keys.iter().map(Vec::as_slice)).collect::<Vec<_>>())
+    }
+
     fn send(&mut self, args: &[&[u8]]) -> anyhow::Result<()> {
         write_command(&mut self.requests, args);
         self.waiting += 1;

@@ -442,8 +442,8 @@ fn plots(curves: &[Curve]) -> Vec<Plot> {
         Plot {
             name: "cost",
             title: "What each new member costs".to_owned(),
-            x: Axis::log("members"),
-            y: Axis::log("bytes for a new member (1 and less shown as 1)"),
+            x: Axis::log2("members"),
+            y: Axis::log10("bytes for a new member (1 and less shown as 1)"),
             content: Content::Lines(curves.iter().enumerate().map(cost).collect()),
         },
     ]
