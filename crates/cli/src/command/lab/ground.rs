@@ -111,6 +111,11 @@ impl Ground {
         &self.prefix
     }
 
+    /// Whether others' keys are here.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     fn shown_prefix(&self) -> String {
         self.prefix.escape_ascii().to_string()
     }
