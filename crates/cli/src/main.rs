@@ -66,6 +66,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Analyze(flags) => command::analyze::run(&config::analyze::resolve(*flags)?, &mut out)?,
         Command::Plan(flags) => command::plan::run(&config::plan::resolve(flags)?, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
+        Command::Lab(flags) => code = command::lab::run(config::lab::resolve(flags.command), &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
         Command::Supervise(flags) => server::supervisor::run(&flags)?,
     }

@@ -8,6 +8,7 @@ pub(crate) mod export;
 pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod interrupt;
+pub(crate) mod lab;
 pub(crate) mod layout;
 pub(crate) mod plan;
 pub(crate) mod recode;

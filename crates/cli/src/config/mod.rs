@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod export;
 pub(crate) mod fold;
 pub(crate) mod import;
+pub(crate) mod lab;
 pub(crate) mod log;
 pub(crate) mod plan;
 pub(crate) mod serve;

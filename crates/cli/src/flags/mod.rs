@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fold;
 pub(crate) mod import;
+pub(crate) mod lab;
 pub(crate) mod layout;
 pub(crate) mod plan;
 pub(crate) mod recode;
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     Import(Box<import::ImportFlags>),
     /// Fold data before your eyes, and measure what it saves
     Demo(demo::DemoFlags),
+    /// Run the published studies of folded keys on a server, with plots
+    #[command(long_about = lab::ABOUT)]
+    Lab(lab::LabFlags),
     /// Write a completion script for a shell
     Completions(completions::CompletionsFlags),
     /// Run a server for as long as standard input is open

@@ -9,17 +9,26 @@ use maud::{Markup, PreEscaped, html};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
+use super::font;
 use crate::print::number::short;
 
 /// In units of the drawing; the page scales it to the width there is.
 const SIZE: (u32, u32) = (480, 300);
 const LABELS_PX: u32 = 14;
 /// Lines of one chart differ in these.
-const COLORS: [RGBColor; 4] =
-    [RGBColor(0x0b, 0x6e, 0xd0), RGBColor(0xd9, 0x6b, 0x0b), RGBColor(0x1a, 0x93, 0x5a), RGBColor(0x8a, 0x4f, 0xd0)];
+pub(crate) const COLORS: [RGBColor; 8] = [
+    RGBColor(0x0b, 0x6e, 0xd0),
+    RGBColor(0xd9, 0x6b, 0x0b),
+    RGBColor(0x1a, 0x93, 0x5a),
+    RGBColor(0x8a, 0x4f, 0xd0),
+    RGBColor(0xc9, 0x3a, 0x5b),
+    RGBColor(0x1d, 0x9a, 0xa8),
+    RGBColor(0x9c, 0x7a, 0x12),
+    RGBColor(0x6b, 0x75, 0x82),
+];
 /// Shown as the page's own text colour.
-const FOREGROUND: RGBColor = RGBColor(0x01, 0x01, 0x01);
-const GRID: RGBColor = RGBColor(0xc8, 0xc8, 0xc9);
+pub(crate) const FOREGROUND: RGBColor = RGBColor(0x01, 0x01, 0x01);
+pub(crate) const GRID: RGBColor = RGBColor(0xc8, 0xc8, 0xc9);
 const MARK: RGBColor = RGBColor(0xd0, 0x21, 0x4b);
 /// Room above the highest point.
 const HEADROOM: f64 = 1.08;
@@ -101,6 +110,7 @@ impl LineChart {
             return None;
         }
         let top = y.end * HEADROOM;
+        font::register();
         let mut svg = String::new();
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         let drawn = if self.x.is_log && x.start > 0.0 {
@@ -164,11 +174,12 @@ fn hex(color: RGBColor) -> String {
 }
 
 /// Scales with the page, and says what it shows.
-fn accessible(svg: &str, title: &str) -> String {
+pub(super) fn accessible(svg: &str, title: &str) -> String {
     let head = svg.find("<svg ").zip(svg.find('>'));
     let Some((start, end)) = head else { return svg.to_owned() };
     let label = html! { (title) }.into_string().replace('"', "&quot;");
-    let (width, height) = SIZE;
+    let size = |name: &str| svg[start..end].split_once(name)?.1.split('"').nth(1)?.parse::<u32>().ok();
+    let (width, height) = size("width=").zip(size("height=")).unwrap_or(SIZE);
     let tag = format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">");
     format!("{}{tag}{}", &svg[..start], &svg[end + 1..])
 }

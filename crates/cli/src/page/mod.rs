@@ -14,9 +14,10 @@
 
 mod bars;
 mod chart;
+pub(crate) mod font;
 
 pub(crate) use bars::{Bar, Bars};
-pub(crate) use chart::{Axis, Line, LineChart, Mark};
+pub(crate) use chart::{Axis, COLORS, FOREGROUND, GRID, Line, LineChart, Mark};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -86,6 +87,11 @@ impl Page {
     pub(crate) fn line_charts(&mut self, charts: &[LineChart]) {
         let charts: Vec<_> = charts.iter().map(LineChart::render).collect();
         self.body.push(html! { div.charts { @for chart in &charts { (chart) } } });
+    }
+
+    /// A drawing that was made elsewhere, as SVG, as wide as the page.
+    pub(crate) fn drawing(&mut self, svg: &str, title: &str) {
+        self.body.push(html! { figure { (PreEscaped(chart::accessible(svg, title))) } });
     }
 
     /// The whole page.

@@ -134,6 +134,16 @@ pub(crate) fn measured(server: &mut Server) -> anyhow::Result<Measured> {
     Ok(measure(&fields, histograms as u64))
 }
 
+/// How many bytes of keys may come to the server by its `maxmemory` and, to be on the safe side, up to three quarters
+/// of its machine; none where it tells neither.
+pub(crate) fn room_bytes(server: &mut Server) -> anyhow::Result<Option<u64>> {
+    let fields = fields(server)?;
+    let used = number(&fields, "used_memory");
+    let limits = [number(&fields, "maxmemory"), number(&fields, "total_system_memory") / 4 * 3];
+    let least = limits.into_iter().filter(|limit| *limit > 0).min();
+    Ok(least.map(|limit| limit.saturating_sub(used)))
+}
+
 fn measure(fields: &HashMap<String, String>, histograms: u64) -> Measured {
     let used_bytes = number(fields, "used_memory");
     let mut apart: u64 = NOT_KEYS.iter().map(|name| number(fields, name)).sum();

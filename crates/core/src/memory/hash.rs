@@ -55,13 +55,28 @@ impl BucketCost {
 impl Model {
     /// A hash under a key of so many bytes, without its share of the table of keys.
     pub fn hash_bytes(&self, key_len: u64, hash: &BucketCost, has_expiry: bool) -> u64 {
+        let shape = self.structures.hash_table;
+        let buckets = |since| table::growing_bytes(shape, self.allocator, hash.fields, since);
+        self.hash_with_buckets_bytes(key_len, hash, has_expiry, buckets)
+    }
+
+    /// The same once its fields have been read so often that its table, if it is one, holds no old half.
+    pub fn settled_hash_bytes(&self, key_len: u64, hash: &BucketCost, has_expiry: bool) -> u64 {
+        let kind = self.structures.hash_table.kind;
+        let buckets = |_| table::settled_bytes(kind, self.allocator, hash.fields);
+        self.hash_with_buckets_bytes(key_len, hash, has_expiry, buckets)
+    }
+
+    fn hash_with_buckets_bytes(
+        &self,
+        key_len: u64,
+        hash: &BucketCost,
+        has_expiry: bool,
+        buckets: impl FnOnce(u64) -> u64,
+    ) -> u64 {
         let content = match hash.table_since {
             None => self.usable(frame_bytes(self.structures.packing) + hash.packed),
-            Some(since) => {
-                let shape = self.structures.hash_table;
-                let buckets = table::growing_bytes(shape, self.allocator, hash.fields, since);
-                self.usable(shape.head) + buckets + hash.unpacked
-            }
+            Some(since) => self.usable(self.structures.hash_table.head) + buckets(since) + hash.unpacked,
         };
         self.object_key_bytes(key_len, has_expiry) + content
     }

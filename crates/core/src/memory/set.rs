@@ -62,12 +62,27 @@ impl SetCost {
 impl Model {
     /// A set under a key of so many bytes, without its share of the table of keys.
     pub fn set_bytes(&self, key_len: u64, set: &SetCost, has_expiry: bool) -> u64 {
+        let shape = self.structures.set_table;
+        let buckets = |since| table::growing_bytes(shape, self.allocator, set.members, since);
+        self.set_with_buckets_bytes(key_len, set, has_expiry, buckets)
+    }
+
+    /// The same once its members have been looked for so often that its table, if it is one, holds no old half.
+    pub fn settled_set_bytes(&self, key_len: u64, set: &SetCost, has_expiry: bool) -> u64 {
+        let kind = self.structures.set_table.kind;
+        let buckets = |_| table::settled_bytes(kind, self.allocator, set.members);
+        self.set_with_buckets_bytes(key_len, set, has_expiry, buckets)
+    }
+
+    fn set_with_buckets_bytes(
+        &self,
+        key_len: u64,
+        set: &SetCost,
+        has_expiry: bool,
+        buckets: impl FnOnce(u64) -> u64,
+    ) -> u64 {
         let content = match set.table_since {
-            Some(since) => {
-                let shape = self.structures.set_table;
-                let buckets = table::growing_bytes(shape, self.allocator, set.members, since);
-                self.usable(shape.head) + buckets + set.unpacked
-            }
+            Some(since) => self.usable(self.structures.set_table.head) + buckets(since) + set.unpacked,
             None if set.has_text => self.usable(frame_bytes(self.structures.packing) + set.packed),
             None => self.usable(INTSET_HEAD + set.members * set.integer_bytes),
         };

@@ -1,0 +1,180 @@
+//! `keyfold lab`: the published studies of folded keys, done again on a server.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `study.rs`, `studies` | what a study is, and each of them |
+//! | `ground.rs`, `mark.rs` | the server under study, left as it was found |
+//! | `bench.rs`, `gauge.rs`, `writer.rs` | what a study works with: readings of memory to the byte, commands in batches |
+//! | `outcome.rs`, `plot.rs` | what came of it |
+//! | `results.rs`, `report.rs` | the files and the page |
+
+mod bench;
+mod gauge;
+mod ground;
+mod mark;
+mod outcome;
+mod plot;
+mod random;
+mod report;
+mod results;
+mod studies;
+mod study;
+mod writer;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::bail;
+use serde_json::json;
+
+use super::interrupt::Interrupt;
+use crate::config::lab::{Lab, LabRun, Scale};
+use crate::print::number::tenths;
+use crate::print::table::{Align, render};
+use bench::{Bench, Interrupted};
+use ground::Ground;
+use report::Done;
+use results::Results;
+use study::Study;
+
+/// Done, but a part could not be, or the model was off.
+const NOT_ALL_WELL: u8 = 3;
+
+pub(crate) fn run(lab: Lab, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match lab {
+        Lab::List => list(out),
+        Lab::Run(run) => run_studies(&run, out),
+    }
+}
+
+fn list(out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let heads = [("study", Align::Left), ("after", Align::Left), ("asks", Align::Left)];
+    let rows = study::all().into_iter().map(|study| {
+        let about = study.about();
+        vec![about.name.to_owned(), format!("{}, {}", about.by, about.year), about.asks.to_owned()]
+    });
+    writeln!(out, "{}", render(&heads, rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn chosen(name: Option<&str>) -> anyhow::Result<Vec<Box<dyn Study>>> {
+    let Some(name) = name else { return Ok(study::all()) };
+    let (chosen, others): (Vec<_>, Vec<_>) = study::all().into_iter().partition(|study| study.about().name == name);
+    if chosen.is_empty() {
+        let names: Vec<_> = others.iter().map(|study| study.about().name).collect();
+        bail!("there is no study {name}; there are {}", names.join(", "));
+    }
+    Ok(chosen)
+}
+
+fn run_studies(run: &LabRun, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let studies = chosen(run.study.as_deref())?;
+    let results = Results::open(&run.out)?;
+    let interrupt = Interrupt::listen()?;
+    let (mut ground, mended) = Ground::open(&run.ground, &results)?;
+    if let Some(mended) = mended {
+        writeln!(out, "{mended}\n")?;
+    }
+    let ran = run_each(run, &studies, &results, &mut ground, &interrupt, out);
+    let left = ground.leave();
+    match (ran, left) {
+        (Ok(code), Ok(())) => Ok(code),
+        (Ok(_), Err(left)) => Err(left),
+        (Err(error), Ok(())) if error.is::<Interrupted>() => {
+            Err(error.context("the lab was interrupted; the server is as it was"))
+        }
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(left)) => Err(left.context(error)),
+    }
+}
+
+fn run_each(
+    run: &LabRun,
+    studies: &[Box<dyn Study>],
+    results: &Results,
+    ground: &mut Ground,
+    interrupt: &Interrupt,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let mut done = Vec::new();
+    for study in studies {
+        let one = run_one(run, study.as_ref(), ground, interrupt)?;
+        keep(run, &one, &results.study(one.about.name))?;
+        print(&one, out)?;
+        done.push(one);
+        results.write("report.html", report::page(&done)?.as_bytes())?;
+    }
+    writeln!(out, "all of it on a page: {}", results.path("report.html").display())?;
+    let well = done.iter().all(|one| one.outcome.is_well());
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(NOT_ALL_WELL) })
+}
+
+/// Runs a study, and leaves the server without its keys and settings, however it ends.
+fn run_one(run: &LabRun, study: &dyn Study, ground: &mut Ground, interrupt: &Interrupt) -> anyhow::Result<Done> {
+    let (about, started) = (study.about(), Instant::now());
+    let mut bench = Bench::new(ground, interrupt)?;
+    let server = bench.server_name()?;
+    let ran = study.run(&mut bench, &run.options);
+    let cleared = bench.clear();
+    drop(bench);
+    let restored = ground.restore();
+    let mut outcome = ran?;
+    cleared?;
+    restored?;
+    if ground.is_shared() {
+        outcome.beside_others();
+    }
+    let mut conditions = format!("{server}, {}", outcome.settings);
+    if conditions.ends_with(", ") {
+        conditions.truncate(conditions.len() - 2);
+    }
+    let conditions = format!("{conditions}, seed {}", run.options.seed);
+    Ok(Done { about, outcome, conditions, seconds: started.elapsed().as_secs_f64() })
+}
+
+/// Writes the files of a study.
+fn keep(run: &LabRun, done: &Done, results: &Results) -> anyhow::Result<()> {
+    let Done { about, outcome, conditions, seconds } = done;
+    for table in &outcome.tables {
+        results.write(&format!("{}.csv", table.name), &table.csv()?)?;
+    }
+    for plot in &outcome.plots {
+        results.write(&format!("{}.svg", plot.name), plot.svg(conditions, true)?.as_bytes())?;
+        results.write(&format!("{}.png", plot.name), &plot.png(conditions)?)?;
+    }
+    let scale = match run.options.scale {
+        Scale::Quick => json!("quick"),
+        Scale::Times(times) => json!(times),
+        Scale::Full => json!("full"),
+    };
+    let mut result = json!({
+        "study": about.name,
+        "original": { "by": about.by, "year": about.year, "figure": about.figure },
+        "asks": about.asks,
+        "keyfold": env!("CARGO_PKG_VERSION"),
+        "conditions": conditions,
+        "scale": scale,
+        "seed": run.options.seed,
+        "seconds": seconds,
+    });
+    if let (Some(result), serde_json::Value::Object(outcome)) = (result.as_object_mut(), outcome.json()) {
+        result.extend(outcome);
+    }
+    results.write("result.json", format!("{result:#}\n").as_bytes())
+}
+
+fn print(done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Done { about, outcome, conditions, seconds } = done;
+    writeln!(out, "{} ({}, {}): {}", about.name, about.by, about.year, outcome.verdict)?;
+    writeln!(out, "{conditions}; {} s\n", tenths(*seconds))?;
+    let rows = outcome.comparisons.iter().map(report::comparison_row);
+    writeln!(out, "{}\n", render(&report::comparison_heads(), rows))?;
+    for part in &outcome.left_out {
+        writeln!(out, "left out: {part}")?;
+    }
+    if let Some(worst) = outcome.worst_error_percent() {
+        writeln!(out, "the memory model was off by {worst:+.2} % at worst\n")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! The studies: one file each, listed in [`super::study::all`].
+
+pub(super) mod bucket_sweep;
+pub(super) mod bundles;
+pub(super) mod set_vs_hash;
