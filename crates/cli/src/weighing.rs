@@ -5,6 +5,7 @@ use std::time::Instant;
 use keyfold_survey::codec::{self, Coding, Record};
 use keyfold_survey::population::Population;
 
+use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::scan::Values;
 
@@ -18,27 +19,36 @@ pub(crate) struct Bounds {
 }
 
 /// Reads values of one family after the other, and keeps none of them.
-pub(crate) struct Weighing {
+pub(crate) struct Weighing<'i> {
     /// None where nothing is to be read, or nothing more can be.
     values: Option<Values>,
     family_bytes: u64,
     left_bytes: u64,
     progress: Progress,
+    interrupt: &'i Interrupt,
     /// What is to be known of it.
     pub(crate) notes: Vec<String>,
 }
 
-impl Weighing {
+impl<'i> Weighing<'i> {
     /// For so many families, read by `values`; without them no codec is weighed.
-    pub(crate) fn new(values: Option<Values>, bounds: Bounds, families: usize) -> Self {
+    pub(crate) fn new(values: Option<Values>, bounds: Bounds, families: usize, interrupt: &'i Interrupt) -> Self {
         let Bounds { family_bytes, all_bytes } = bounds;
         let progress = Progress::new("weighing codecs", families);
-        Self { values, family_bytes, left_bytes: all_bytes, progress, notes: Vec::new() }
+        Self { values, family_bytes, left_bytes: all_bytes, progress, interrupt, notes: Vec::new() }
+    }
+
+    /// How many commands were sent.
+    pub(crate) fn commands(&self) -> u64 {
+        self.values.as_ref().map_or(0, Values::commands)
     }
 
     /// What codecs make of a family's values; nothing where none makes them shorter, or there is nothing to read.
     pub(crate) fn codings(&mut self, population: &Population<'_>) -> Vec<Coding> {
         self.progress.advance(1);
+        if self.interrupt.wanted() && self.values.take().is_some() {
+            self.notes.push("stopped early: of some families no codec was weighed".to_owned());
+        }
         let Some(values) = &mut self.values else { return Vec::new() };
         let wanted = codec::wanted(population.sample, self.family_bytes.min(self.left_bytes));
         let keys: Vec<(&[u8], u64)> =

@@ -26,6 +26,11 @@ impl Values {
         Self { server, databases, pace }
     }
 
+    /// How many were asked for.
+    pub(crate) fn commands(&self) -> u64 {
+        self.pace.spent()
+    }
+
     /// The values of these keys in their order, each with about how long it is; none where the key is gone, is no
     /// string any more, or may not be read. A key of several databases has the value of the first.
     pub(crate) fn read(&mut self, keys: &[(&[u8], u64)]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {

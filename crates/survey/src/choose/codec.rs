@@ -54,14 +54,14 @@ impl CodecChoice {
     pub fn describe(&self) -> String {
         let Self { rule, value_bytes, stored_bytes, ratio, encode_us, decode_us, .. } = self;
         format!(
-            "{}: values of {value_bytes:.1} bytes are stored in {stored_bytes:.1}, {ratio:.2}×; a read takes \
+            "{} stores values of {value_bytes:.1} bytes in {stored_bytes:.1}, {ratio:.2}×; a read takes \
              {decode_us:.2} µs more, a write {encode_us:.2}",
             rule.name
         )
     }
 }
 
-/// What a codec makes of values, whether it is taken or not.
+/// What a codec makes of values: of that which is taken, or of that which makes them the shortest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compressible {
     /// The codec's name.
@@ -81,8 +81,6 @@ pub(super) fn decide(without: Choice, with: Vec<(&Coding, Choice)>) -> Choice {
     let mut ways: Vec<(f64, &Coding, Choice)> =
         with.into_iter().map(|(coding, choice)| (score_with(coding, &choice), coding, choice)).collect();
     ways.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let best = ways.iter().map(|(_, coding, _)| *coding).max_by(|one, other| one.ratio().total_cmp(&other.ratio()));
-    let compressible = best.map(|coding| Compressible { codec: coding.rule.name.clone(), ratio: coding.ratio() });
     let pays = |(score, _, choice): &(f64, &Coding, Choice)| {
         *score < score_without && choice.bytes_after < bytes_without && !matches!(choice.verdict, Verdict::Leave(_))
     };
@@ -101,9 +99,13 @@ pub(super) fn decide(without: Choice, with: Vec<(&Coding, Choice)>) -> Choice {
         }
         None => without,
     };
+    let ratios = ways.iter().map(|(_, coding, _)| (&coding.rule, coding.ratio()));
+    let shortest = ratios.max_by(|one, other| one.1.total_cmp(&other.1));
+    let taken = choice.codec.as_ref().map(|codec| (&codec.rule, codec.ratio));
+    choice.compressible = taken.or(shortest).map(|(rule, ratio)| Compressible { codec: rule.name.clone(), ratio });
     for (_, coding, other) in ways {
         let why_not = format!(
-            "{}; {:.2} µs a read, {:.2} a write besides",
+            "{}, and {:.2} µs more a read, {:.2} a write",
             comparison(other.bytes_after, choice.bytes_after),
             coding.decode_us,
             coding.encode_us
@@ -115,7 +117,6 @@ pub(super) fn decide(without: Choice, with: Vec<(&Coding, Choice)>) -> Choice {
             why_not,
         });
     }
-    choice.compressible = compressible;
     choice
 }
 
@@ -124,7 +125,7 @@ fn comparison(bytes: u64, chosen: u64) -> String {
     match more {
         1.995.. => format!("{more:.1} times the bytes"),
         1.0.. => format!("{:.0} % more bytes", (more - 1.0) * 100.0),
-        _ => format!("{:.0} % fewer bytes only", (1.0 - more) * 100.0),
+        _ => format!("{:.0} % fewer bytes", (1.0 - more) * 100.0),
     }
 }
 

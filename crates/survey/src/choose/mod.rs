@@ -265,9 +265,11 @@ impl Decision<'_, '_> {
         let (zipped, zipped_us) = self.search.scales.weigh_zipped(self.base);
         let folds = best.filter(|(_, way)| {
             let after = way.weighed.footprint.total_bytes(self.base);
-            saving(choice.bytes_now, after) >= self.aims.min_saving && !self.is_better_off_alone(way, zipped, zipped_us)
+            saving(choice.bytes_now, after) >= self.aims.min_saving
         });
-        let zips = folds.is_none() && saving(choice.bytes_now, zipped.total_bytes(self.base)) >= self.aims.min_saving;
+        let zipping_saves = saving(choice.bytes_now, zipped.total_bytes(self.base)) >= self.aims.min_saving;
+        let folds = folds.filter(|(_, way)| !zipping_saves || !self.is_better_off_alone(way, zipped, zipped_us));
+        let zips = folds.is_none() && zipping_saves;
         choice.curve = self.curve(best.map_or(&Kind::Count, |(kind, _)| kind), best.map(|(_, way)| way));
         if let Some((_, way)) = folds {
             self.fold(&mut choice, way);

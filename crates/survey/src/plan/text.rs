@@ -170,14 +170,14 @@ fn describe_codec(text: &mut String, codec: &CodecChoice, keys: u64) {
     let dictionary = match codec.packed_bytes {
         0 => String::new(),
         packed => format!(
-            " Its dictionary has {} bytes, and {packed} in the server; `keyfold train` makes it.",
-            codec.dictionary_bytes
+            " Its dictionary has {}, {packed} of them in the server; `keyfold train` makes it.",
+            count(codec.dictionary_bytes, "byte")
         ),
     };
     comment(
         text,
         &format!(
-            "Values by {} on this machine, as measured by {judged} that it was not trained by.{dictionary} Without it: \
+            "{} on the machine that planned, measured by {judged} that it was not trained by.{dictionary} Without it: \
              {without}.",
             codec.describe()
         ),

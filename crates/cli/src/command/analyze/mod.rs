@@ -62,19 +62,21 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     let total: u64 = chosen.iter().map(|database| database.keys).sum();
 
     let started = Instant::now();
-    let (survey, walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &interrupt);
+    let (survey, mut walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &interrupt);
     let took = started.elapsed();
     let measured = measured_after(analyze, &walked).unwrap_or(measured_before);
     let aims = Aims { growth: analyze.growth, ..Aims::new(model, which, limits) };
     let is_whole = matches!(walked.end, End::Complete) && analyze.walk.sample.is_none();
     let seen = survey.seen();
     let findings = survey.finish(if is_whole { seen } else { total });
-    let mut weighing = Weighing::new(values(analyze, &walked, chosen), CODEC_BOUNDS, findings.families.len());
+    let mut weighing =
+        Weighing::new(values(analyze, &walked, chosen), CODEC_BOUNDS, findings.families.len(), &interrupt);
     let report = advise(findings, &aims, stored, &mut |population| weighing.codings(population));
 
     let mut notes = guesses;
     notes.extend(notes_on(&walked, seen, total, is_whole));
     notes.append(&mut weighing.notes);
+    walked.commands += weighing.commands();
     let usd_per_gb_month = analyze.usd_per_gb_month;
     let analysis = Analysis { server: name, address, report, measured, walked, took, usd_per_gb_month, notes };
     show(analyze, &analysis, out)?;

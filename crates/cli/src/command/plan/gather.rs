@@ -58,7 +58,12 @@ pub(crate) struct Survey {
 }
 
 /// Walks over the server.
-pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) -> anyhow::Result<Survey> {
+pub(crate) fn gather(
+    server: &mut Server,
+    config: &PlanConfig,
+    model: &Model,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Survey> {
     let databases = scan::chosen(server, &config.databases)?;
     let total: u64 = databases.iter().map(|database| database.keys).sum();
     if total == 0 {
@@ -67,8 +72,6 @@ pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) ->
     let mut gathering = Gathering::new(&config.templates, model);
     let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
     let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
-    // Ctrl-C ends the walk, and what was seen is planned for.
-    let interrupt = Interrupt::listen()?;
     let walked = config.walk.run(server, &databases, &mut |page| {
         progress.advance(page.keys.len());
         page.keys.iter().for_each(|key| gathering.observe(page.database, key));

@@ -11,6 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use keyfold_survey::choose::{Aims, choose_among};
 use keyfold_survey::plan::{Family, Heading, Plan};
 
+use crate::command::interrupt::Interrupt;
 use crate::config::plan::PlanConfig;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
@@ -28,14 +29,16 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
     let mut server = Server::connect(&config.target)?;
     let stored = stored::read(&mut server)?.map(|stored| stored.layout);
     let facts = memory::model(&mut server, &config.assume)?;
-    let mut survey = gather::gather(&mut server, config, &facts.model)?;
+    // Ctrl-C ends the walk, and what was seen is planned for.
+    let interrupt = Interrupt::listen()?;
+    let mut survey = gather::gather(&mut server, config, &facts.model, &interrupt)?;
     let aims = Aims {
         growth: config.growth,
         min_saving: config.min_saving,
         keeps_settings: config.keeps_settings,
         ..Aims::new(facts.model.clone(), facts.server, facts.limits)
     };
-    weigh_codecs(&mut survey, config)?;
+    weigh_codecs(&mut survey, config, &interrupt)?;
     let plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
     survey.notes.splice(0..0, facts.guesses.iter().cloned());
     let heading = heading(&server, &survey, config);
@@ -61,11 +64,11 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
 }
 
 /// Reads values of every family, and sees what codecs make of them.
-fn weigh_codecs(survey: &mut Survey, config: &PlanConfig) -> anyhow::Result<()> {
+fn weigh_codecs(survey: &mut Survey, config: &PlanConfig, interrupt: &Interrupt) -> anyhow::Result<()> {
     if !config.weighs_codecs || !survey.reads_values {
         return Ok(());
     }
-    let mut weighing = Weighing::new(Some(values(survey, config)?), CODEC_BOUNDS, survey.families.len());
+    let mut weighing = Weighing::new(Some(values(survey, config)?), CODEC_BOUNDS, survey.families.len(), interrupt);
     for gathered in &mut survey.families {
         gathered.codings = weighing.codings(&gathered.population());
     }
