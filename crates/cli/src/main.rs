@@ -26,6 +26,7 @@ mod print;
 mod records;
 mod scan;
 mod server;
+mod weighing;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

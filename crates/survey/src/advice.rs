@@ -3,9 +3,11 @@
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::Keyspace;
 
-use crate::choose::{Aims, Choice, Verdict, choose};
+use crate::choose::{Aims, Choice, Verdict, choose_among};
+use crate::codec::Coding;
 use crate::observation::Kind;
 use crate::plan::{self, Part, Plan};
+use crate::population::Population;
 use crate::survey::{FamilyFindings, Findings};
 
 /// A family is of strings if nearly all of its keys are.
@@ -67,10 +69,13 @@ pub struct Report {
     pub after_bytes: u64,
 }
 
+/// What codecs make of a family's values: whoever can read values answers, perhaps with nothing.
+pub type Codings<'c> = &'c mut dyn FnMut(&Population<'_>) -> Vec<Coding>;
+
 /// Weighs what was found, on a server that has the layout `stored`.
-pub fn advise(findings: Findings, aims: &Aims, stored: Option<Layout>) -> Report {
+pub fn advise(findings: Findings, aims: &Aims, stored: Option<Layout>, codings: Codings<'_>) -> Report {
     let Findings { families, seen, keys, model_bytes } = findings;
-    let mut advised: Vec<_> = families.into_iter().map(|family| weigh(family, aims)).collect();
+    let mut advised: Vec<_> = families.into_iter().map(|family| weigh(family, aims, codings)).collect();
     heed_plan(&mut advised, stored);
     let saved: f64 = savings(&advised, aims);
     let after_bytes = (model_bytes as f64 - saved).max(0.0);
@@ -78,13 +83,13 @@ pub fn advise(findings: Findings, aims: &Aims, stored: Option<Layout>) -> Report
     Report { families: advised, seen, keys, model_bytes, after_bytes: after_bytes.round() as u64 }
 }
 
-fn weigh(mut family: FamilyFindings, aims: &Aims) -> Advised {
+fn weigh(mut family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
     let after_bytes = family.bytes.value;
     let (advice, why, choice) = match no_strings(&family) {
         Some(why) => (Advice::Leave, why, None),
         None => match family.population() {
             None => (Advice::Leave, "a single key".to_owned(), None),
-            Some(population) => decide(choose(&population, aims)),
+            Some(population) => decide(choose_among(&population, aims, &codings(&population))),
         },
     };
     family.sample = Vec::new();
@@ -106,6 +111,7 @@ fn decide(choice: Choice) -> (Advice, String, Option<Choice>) {
             let needs = if unmet.is_empty() { String::new() } else { format!("; set {}", unmet.join(", ")) };
             (Advice::Fold, format!("about {entries:.0} keys in a bucket{needs}"))
         }
+        Verdict::Zip if choice.codec.is_some() => (Advice::Zip, "as well in keys of their own".to_owned()),
         Verdict::Zip => (Advice::Zip, "shorter names save enough".to_owned()),
         Verdict::Leave(why) => (Advice::Leave, why.clone()),
     };

@@ -12,6 +12,7 @@
 //! | `survey.rs` | the whole: keys go in, families with what they take come out |
 //! | `population.rs` | what a placement must know of a family's keys |
 //! | `choose` | whether to fold a family, and how: every way weighed on its own keys |
+//! | `codec` | what codecs make of a family's values: trained, judged, and what they take |
 //! | `plan` | the choices for all families as one layout, with the reasons |
 //! | `diagnosis` | why memory is not what it should be: findings from what was observed |
 //! | `advice.rs` | what to do with each family that was found, and what it saves |
@@ -19,6 +20,7 @@
 
 pub mod advice;
 pub mod choose;
+pub mod codec;
 pub mod diagnosis;
 pub mod family;
 pub mod observation;

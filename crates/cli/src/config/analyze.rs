@@ -18,6 +18,8 @@ pub(crate) struct Analyze {
     pub(crate) target: Target,
     pub(crate) walk: Walk,
     pub(crate) databases: Databases,
+    /// Whether values are read to weigh codecs by.
+    pub(crate) weighs_codecs: bool,
     pub(crate) assumed: Vec<(String, u64)>,
     pub(crate) growth: f64,
     pub(crate) usd_per_gb_month: Option<f64>,
@@ -26,8 +28,19 @@ pub(crate) struct Analyze {
 }
 
 pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
-    let AnalyzeFlags { server, sample, max_ops, databases, growth, usd_per_gb_month, html, json, settings, tls } =
-        flags;
+    let AnalyzeFlags {
+        server,
+        sample,
+        max_ops,
+        no_values,
+        databases,
+        growth,
+        usd_per_gb_month,
+        html,
+        json,
+        settings,
+        tls,
+    } = flags;
     let databases = databases::resolve(databases, &server);
     if let Some(path) = &html {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -40,6 +53,7 @@ pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
         target: target::resolve(server, tls),
         walk: Walk { max_ops, sample, ask: Ask { sample_every: LOOK_AT_VALUES_EVERY } },
         databases,
+        weighs_codecs: !no_values,
         assumed: settings.assume,
         growth,
         usd_per_gb_month,

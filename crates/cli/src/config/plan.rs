@@ -27,6 +27,10 @@ pub(crate) struct PlanConfig {
     pub(crate) templates: Vec<Template>,
     pub(crate) databases: Databases,
     pub(crate) walk: Walk,
+    /// Whether values are read to weigh codecs by.
+    pub(crate) weighs_codecs: bool,
+    /// Whether the server's settings stay as they are.
+    pub(crate) keeps_settings: bool,
     pub(crate) assume: Vec<(String, u64)>,
     pub(crate) proof: Option<ProofConfig>,
     pub(crate) json: bool,
@@ -54,6 +58,8 @@ pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
         text_tables: !flags.no_text_tables,
         templates,
         walk: Walk { max_ops: flags.max_ops, sample: flags.sample, ask: Ask { sample_every: 0 } },
+        weighs_codecs: !flags.no_values,
+        keeps_settings: flags.keep_settings,
         assume: flags.settings.assume,
         proof: flags.prove.then_some(ProofConfig { keys, server: flags.server }),
         json: flags.json,

@@ -44,6 +44,10 @@ pub(crate) struct AnalyzeFlags {
     #[arg(long, value_name = "N")]
     pub(crate) max_ops: Option<NonZero<u32>>,
 
+    /// Read no values: codecs are not weighed
+    #[arg(long)]
+    pub(crate) no_values: bool,
+
     #[command(flatten)]
     pub(crate) databases: DatabaseFlags,
 

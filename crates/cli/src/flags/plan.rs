@@ -61,6 +61,14 @@ pub(crate) struct PlanFlags {
     #[arg(long, value_name = "TEMPLATE")]
     pub(crate) keys: Vec<String>,
 
+    /// Read no values: codecs are not weighed
+    #[arg(long)]
+    pub(crate) no_values: bool,
+
+    /// Plan for the server's settings as they are, where they can't or shall not be changed
+    #[arg(long)]
+    pub(crate) keep_settings: bool,
+
     #[command(flatten)]
     pub(crate) databases: DatabaseFlags,
 

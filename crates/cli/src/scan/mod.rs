@@ -17,6 +17,7 @@ mod batch;
 mod denied;
 mod facts;
 mod keyspace;
+mod values;
 
 use std::num::NonZero;
 use std::ops::ControlFlow;
@@ -25,6 +26,7 @@ use keyfold_survey::observation::Observation;
 
 pub(crate) use denied::{Ask, Denied};
 pub(crate) use keyspace::{Database, chosen, databases};
+pub(crate) use values::Values;
 
 use crate::server::Server;
 use crate::server::pace::Pace;

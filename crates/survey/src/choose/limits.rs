@@ -4,6 +4,7 @@ use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT};
 use keyfold_core::memory::{Limits, Model};
 use keyfold_core::placement::Placement;
 
+use super::Aims;
 use super::judge::MOST_ENTRIES;
 use super::members::Member;
 use super::weigh::{Rule, Scales};
@@ -51,11 +52,15 @@ pub(super) fn sufficient(model: &Model, has: Limits, limits: LengthLimits) -> Mo
 pub(super) fn choose(
     scales: &Scales<'_, '_>,
     model: &Model,
-    has: Limits,
+    aims: &Aims,
     placement: &Placement,
     now_bytes: f64,
 ) -> LengthLimits {
-    let (values, fields) = (value_limits(scales.members), field_limits(scales.members, placement));
+    let has = aims.limits;
+    // Where settings stay as they are, no limit passes them.
+    let most = if aims.keeps_settings { has.hash_value_bytes.max(1) } else { u64::MAX };
+    let values = capped(value_limits(scales.members), most);
+    let fields = capped(field_limits(scales.members, placement), most);
     let ways = values.iter().flat_map(|value| fields.iter().map(|field| LengthLimits { value: *value, field: *field }));
     let mut weighed: Vec<_> = ways
         .map(|limits| {
@@ -68,6 +73,13 @@ pub(super) fn choose(
     let least = weighed.into_iter().min_by_key(|(_, limits)| (limits.listpack_value(), limits.value));
     let default = LengthLimits { value: DEFAULT_VALUE_LIMIT as u64, field: DEFAULT_FIELD_LIMIT as u64 };
     least.map_or(default, |(_, limits)| limits)
+}
+
+/// The limits that are not over the most that there may be; that itself where all are.
+fn capped(mut limits: Vec<u64>, most: u64) -> Vec<u64> {
+    limits.iter_mut().for_each(|limit| *limit = (*limit).min(most));
+    limits.dedup();
+    limits
 }
 
 fn value_limits(members: &[Member<'_>]) -> Vec<u64> {

@@ -7,11 +7,14 @@ use keyfold_core::memory::ValueShape;
 use keyfold_core::template::{Part, Parts, Template};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::codec::{Coded, Coding};
 use crate::population::{Blocks, Population, SampledKey};
 use crate::sample::BLOCK_IDS;
 
 /// When keys that expire do: a time that a stored value's short form holds, as nearly all are.
 const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
+/// The first byte of a frame.
+const TAG_BYTES: u64 = 1;
 
 /// One sampled key.
 #[derive(Clone, Debug)]
@@ -21,6 +24,12 @@ pub(super) struct Member<'p> {
     pub(super) value: ValueShape,
     /// The value as a field holds it, with its expiry.
     pub(super) stored: ValueShape,
+    /// The value as a key of its own holds it that may hold frames.
+    pub(super) own: ValueShape,
+    /// What lies in the spill key, where the value is spilled.
+    pub(super) content: ValueShape,
+    /// What the field holds then.
+    pub(super) pointer: ValueShape,
     pub(super) has_expiry: bool,
 }
 
@@ -31,9 +40,30 @@ impl Member<'_> {
     }
 }
 
-/// The keys of the sample that match the family's template.
-pub(super) fn members<'p>(population: &Population<'p>) -> Vec<Member<'p>> {
-    population.sample.iter().filter_map(|sampled| member(population.template, sampled)).collect()
+/// The keys of the sample that match the family's template, their values as a codec makes them where there is one.
+pub(super) fn members<'p>(population: &Population<'p>, coding: Option<&Coding>) -> Vec<Member<'p>> {
+    let mut members: Vec<_> =
+        population.sample.iter().filter_map(|sampled| member(population.template, sampled)).collect();
+    if let Some(coding) = coding {
+        let values = members.iter().map(|member| (member.key, member.value));
+        let coded = coding.coded(values, population.keys);
+        members.iter_mut().zip(coded).for_each(|(member, coded)| member.code(coded));
+    }
+    members
+}
+
+impl Member<'_> {
+    /// Has a codec store the value: one byte of the stored ones names it, and is the tag of an expiry as well.
+    fn code(&mut self, coded: Coded) {
+        if !coded.by_codec {
+            return;
+        }
+        let expiry = if self.has_expiry { stored(ValueShape::Bytes(0), true).len() - TAG_BYTES } else { 0 };
+        self.stored = ValueShape::Bytes(coded.len + expiry);
+        self.own = ValueShape::Bytes(coded.len);
+        self.content = ValueShape::Bytes(coded.len.saturating_sub(TAG_BYTES));
+        self.pointer = pointer(self.has_expiry, Some(0));
+    }
 }
 
 /// At most so many keys are enough to look around with: some hundred buckets.
@@ -105,7 +135,16 @@ fn member<'p>(template: &Template, sampled: &'p SampledKey) -> Option<Member<'p>
     let SampledKey { key, value, has_expiry } = sampled;
     let (value, has_expiry) = (*value, *has_expiry);
     let matches = template.parse_key(key, &mut parts);
-    matches.then(|| Member { key, parts, value, stored: stored(value, has_expiry), has_expiry })
+    matches.then(|| Member {
+        key,
+        parts,
+        value,
+        stored: stored(value, has_expiry),
+        own: value,
+        content: value,
+        pointer: pointer(has_expiry, None),
+        has_expiry,
+    })
 }
 
 /// The shape of what a field holds for a value, unless it is spilled.
@@ -123,10 +162,10 @@ fn stored(value: ValueShape, has_expiry: bool) -> ValueShape {
     ValueShape::Bytes(bytes.len() as u64)
 }
 
-/// What a field holds where the value is spilled.
-pub(super) fn spilled(has_expiry: bool) -> ValueShape {
+/// What a field holds where the value is spilled, as the codec in `slot` made it.
+fn pointer(has_expiry: bool, slot: Option<u8>) -> ValueShape {
     let mut bytes = Vec::new();
-    frame::encode_spill(u64::MAX, None, has_expiry.then_some(EXPIRES_AT_MS), &mut bytes);
+    frame::encode_spill(u64::MAX, slot, has_expiry.then_some(EXPIRES_AT_MS), &mut bytes);
     ValueShape::Bytes(bytes.len() as u64)
 }
 
@@ -149,6 +188,6 @@ mod tests {
             }
         }
         assert_eq!(stored(ValueShape::Integer(7), false), ValueShape::Integer(7));
-        assert_eq!((spilled(false).len(), spilled(true).len()), (9, 14));
+        assert_eq!((pointer(false, None).len(), pointer(true, None).len(), pointer(false, Some(0)).len()), (9, 14, 10));
     }
 }

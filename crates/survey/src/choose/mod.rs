@@ -20,9 +20,11 @@
 //! | `candidates.rs` | the search |
 //! | `judge.rs` | which ways can't be taken, and which is the best |
 //! | `text_table.rs` | whether a table for the text in fields pays |
+//! | `codec.rs` | whether a codec pays |
 //! | `report.rs` | what is said of it |
 
 mod candidates;
+mod codec;
 mod fill;
 mod judge;
 mod limits;
@@ -35,6 +37,7 @@ mod tests;
 mod text_table;
 mod weigh;
 
+pub use codec::{CodecChoice, Compressible};
 pub use fill::{Fill, LEAST_ENTRIES};
 pub use read_time::{FieldKind, ReadTimes};
 pub use report::{Alternative, Setting};
@@ -44,6 +47,7 @@ use keyfold_core::memory::{Limits, Model, Server};
 use keyfold_core::placement::{Count, Placement, TextTable};
 use keyfold_core::template::Template;
 
+use crate::codec::Coding;
 use crate::population::Population;
 use candidates::{Kind, Search, Way};
 use weigh::Scales;
@@ -72,12 +76,14 @@ pub struct Aims {
     pub min_saving: f64,
     /// Whether to train tables for the text that keys leave in fields. It takes a good part of a second for a family.
     pub text_tables: bool,
+    /// Whether the server's settings stay as they are: buckets go by them.
+    pub keeps_settings: bool,
 }
 
 impl Aims {
     /// Room for four times the keys, a tenth to be saved at the least, and no text tables.
     pub fn new(model: Model, server: Server, limits: Limits) -> Self {
-        Self { model, server, limits, growth: 4.0, min_saving: 0.1, text_tables: false }
+        Self { model, server, limits, growth: 4.0, min_saving: 0.1, text_tables: false, keeps_settings: false }
     }
 }
 
@@ -130,6 +136,10 @@ pub struct Choice {
     pub read_us_now: f64,
     /// As chosen.
     pub read_us_after: f64,
+    /// The codec of its values, where one pays.
+    pub codec: Option<CodecChoice>,
+    /// What the codec that makes its values the shortest does, where one was weighed.
+    pub compressible: Option<Compressible>,
     /// The settings of the server that it takes.
     pub relies_on: Vec<Setting>,
     /// What else there is to know.
@@ -165,17 +175,28 @@ fn saving(now: u64, after: u64) -> f64 {
     if now == 0 { 0.0 } else { 1.0 - after as f64 / now as f64 }
 }
 
-/// Chooses for a family.
+/// Chooses for a family whose values stay as they are.
 pub fn choose(population: &Population<'_>, aims: &Aims) -> Choice {
-    let choice = choose_with(population, aims, None);
-    if aims.text_tables { text_table::choose(population, aims, choice) } else { choice }
+    choose_among(population, aims, &[])
 }
 
-/// Chooses among the ways that have this table, or none.
-fn choose_with(population: &Population<'_>, aims: &Aims, table: Option<&TextTable>) -> Choice {
-    let members = members::members(population);
+/// Chooses for a family whose values may have one of these codecs.
+pub fn choose_among(population: &Population<'_>, aims: &Aims, codings: &[Coding]) -> Choice {
+    let without = choose_in(population, aims, None, None);
+    if population.keys < LEAST_KEYS {
+        return without;
+    }
+    let with = codings.iter().map(|coding| (coding, choose_in(population, aims, Some(coding), None))).collect();
+    let choice = codec::decide(without, with);
+    let coding = codings.iter().find(|coding| choice.codec.as_ref().is_some_and(|codec| codec.is(coding)));
+    if aims.text_tables { text_table::choose(population, aims, coding, choice) } else { choice }
+}
+
+/// Chooses among the ways that have this codec and this table, or none.
+fn choose_in(population: &Population<'_>, aims: &Aims, coding: Option<&Coding>, table: Option<&TextTable>) -> Choice {
+    let members = members::members(population, coding);
     let times = ReadTimes::of(aims.server);
-    let scales = Scales { population, members: &members, times: &times };
+    let scales = Scales { population, members: &members, times: &times, coding };
     let base = aims.model.clone().with_limits(aims.limits);
     let (now, read_us_now) = scales.weigh_plain(&base);
     let mut choice = report::left(&base, now, read_us_now);
@@ -187,9 +208,9 @@ fn choose_with(population: &Population<'_>, aims: &Aims, table: Option<&TextTabl
     let Some(reference) = reference else { return choice };
     let reference = candidates::packed(reference, population.template, table);
     let fewer = members::fewer(population, &members);
-    let fewer = fewer.as_ref().map(|(population, members)| Scales { population, members, times: &times });
+    let fewer = fewer.as_ref().map(|(population, members)| Scales { population, members, times: &times, coding });
     let quick = fewer.as_ref().unwrap_or(&scales);
-    let lengths = limits::choose(quick, &base, aims.limits, &reference, now.smooth_bytes());
+    let lengths = limits::choose(quick, &base, aims, &reference, now.smooth_bytes());
     let model = limits::sufficient(&base, aims.limits, lengths);
     let growth = aims.growth.clamp(1.0, judge::MOST_GROWTH);
     if growth < aims.growth {
@@ -212,11 +233,11 @@ pub struct Prediction {
     pub read_us_after: f64,
 }
 
-/// Predicts what a rule makes of a family, without choosing.
-pub fn predict(population: &Population<'_>, rule: &Rule, aims: &Aims) -> Prediction {
-    let members = members::members(population);
+/// Predicts what a rule makes of a family, its values stored by a codec where there is one, without choosing.
+pub fn predict(population: &Population<'_>, rule: &Rule, aims: &Aims, coding: Option<&Coding>) -> Prediction {
+    let members = members::members(population, coding);
     let times = ReadTimes::of(aims.server);
-    let scales = Scales { population, members: &members, times: &times };
+    let scales = Scales { population, members: &members, times: &times, coding };
     let lengths = limits::LengthLimits { value: rule.value_limit, field: rule.field_limit };
     let model = limits::sufficient(&aims.model, aims.limits, lengths);
     let (now, read_us_now) = scales.weigh_plain(&model);
@@ -260,13 +281,15 @@ impl Decision<'_, '_> {
             let after = way.weighed.footprint.total_bytes(self.base);
             saving(choice.bytes_now, after) >= self.aims.min_saving
         });
-        let zips = folds.is_none() && saving(choice.bytes_now, zipped.total_bytes(self.base)) >= self.aims.min_saving;
+        let zipping_saves = saving(choice.bytes_now, zipped.total_bytes(self.base)) >= self.aims.min_saving;
+        let folds = folds.filter(|(_, way)| !zipping_saves || !self.is_better_off_alone(way, zipped, zipped_us));
+        let zips = folds.is_none() && zipping_saves;
         choice.curve = self.curve(best.map_or(&Kind::Count, |(kind, _)| kind), best.map(|(_, way)| way));
         if let Some((_, way)) = folds {
             self.fold(&mut choice, way);
         } else if zips {
             choice.verdict = Verdict::Zip;
-            choice.rule.placement = Placement::Zipped;
+            choice.rule.placement = self.own();
             choice.after = zipped;
             choice.bytes_after = zipped.total_bytes(self.base);
             choice.read_us_after = zipped_us;
@@ -274,7 +297,22 @@ impl Decision<'_, '_> {
             choice.verdict = Verdict::Leave(report::why_left(&choice, self.aims, best.map(|(_, way)| way), &bests));
         }
         self.weigh_up(&mut choice, &bests, folds, (zipped, zipped_us));
+        if self.search.scales.coding.is_some() {
+            let own_bytes = zipped.total_bytes(self.base);
+            let note = codec::either_or(&choice, own_bytes);
+            choice.notes.extend(note);
+        }
         choice
+    }
+
+    /// Whether compressed values are as well kept in keys of their own: buckets have to be worth it.
+    fn is_better_off_alone(&self, way: &Way, own: Footprint, own_us: f64) -> bool {
+        self.search.scales.coding.is_some() && judge::score(own.smooth_bytes(), own_us) < way.rank()
+    }
+
+    /// The placement that leaves keys their own.
+    fn own(&self) -> Placement {
+        if self.search.scales.coding.is_some() { Placement::Framed } else { Placement::Zipped }
     }
 
     fn fold(&self, choice: &mut Choice, way: &Way) {
@@ -329,7 +367,7 @@ impl Decision<'_, '_> {
             others.push(report::plain(choice));
         }
         if choice.verdict != Verdict::Zip {
-            others.push(report::zipped(choice, zipped.total_bytes(self.base), zipped_us));
+            others.push(report::own(choice, self.own().line(template), zipped.total_bytes(self.base), zipped_us));
         }
         for (kind, way) in bests {
             match way {

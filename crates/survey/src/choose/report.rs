@@ -63,6 +63,8 @@ pub(super) fn left(model: &Model, now: Footprint, read_us: f64) -> Choice {
         bytes_after: bytes,
         read_us_now: read_us,
         read_us_after: read_us,
+        codec: None,
+        compressible: None,
         relies_on: Vec::new(),
         notes: Vec::new(),
     }
@@ -123,12 +125,13 @@ pub(super) fn plain(choice: &Choice) -> Alternative {
     Alternative { what: r#"placement = "plain""#.to_owned(), bytes, read_us, why_not }
 }
 
-pub(super) fn zipped(choice: &Choice, bytes: u64, read_us: f64) -> Alternative {
+/// Keys of their own, with short names; `what` is how a layout says it.
+pub(super) fn own(choice: &Choice, what: String, bytes: u64, read_us: f64) -> Alternative {
     let why_not = match choice.verdict {
         Verdict::Leave(_) => format!("saves {:.1} %", saving(choice.bytes_now, bytes) * 100.0),
         _ => more_bytes(choice, bytes),
     };
-    Alternative { what: r#"placement = "zipped""#.to_owned(), bytes, read_us, why_not }
+    Alternative { what, bytes, read_us, why_not }
 }
 
 /// The best without the text table that was taken.
@@ -144,6 +147,7 @@ pub(super) fn other(choice: &Choice, aims: &Aims, template: &Template, way: &Way
     let why_not = match way.fit {
         Err(unfit) => reason(unfit),
         Ok(()) if choice.verdict == Verdict::Fold => compare(choice, bytes, read_us),
+        Ok(()) if saving(choice.bytes_now, bytes) >= aims.min_saving => compare(choice, bytes, read_us),
         Ok(()) => too_little(choice, aims, bytes),
     };
     Alternative { what: way.rule.placement.line(template), bytes, read_us, why_not }

@@ -14,7 +14,8 @@ use keyfold_core::template::Template;
 
 use super::candidates::Kind;
 use super::members::{self, Member};
-use super::{Aims, Choice, LEAST_KEYS, Verdict, choose_with, predict, report, saving};
+use super::{Aims, Choice, LEAST_KEYS, Verdict, choose_in, predict, report, saving};
+use crate::codec::Coding;
 use crate::population::{Population, SampledKey};
 
 /// More text to learn from brings less than a hundredth.
@@ -27,8 +28,8 @@ const LEAST_SAVING: f64 = 0.03;
 const STORED_BYTES_PER_BYTE: f64 = 2.0 * 4.0 / 3.0;
 
 /// The choice with a text table, where that is the better one; else `without`.
-pub(super) fn choose(population: &Population<'_>, aims: &Aims, without: Choice) -> Choice {
-    let with = Trial::new(population, aims, &without).and_then(|trial| trial.choose());
+pub(super) fn choose(population: &Population<'_>, aims: &Aims, coding: Option<&Coding>, without: Choice) -> Choice {
+    let with = Trial::new(population, aims, coding, &without).and_then(|trial| trial.choose());
     match with {
         Some((with, saved)) => noted(population.template, with, saved, &without),
         None => without,
@@ -39,6 +40,7 @@ pub(super) fn choose(population: &Population<'_>, aims: &Aims, without: Choice) 
 struct Trial<'a, 'p> {
     population: &'a Population<'p>,
     aims: &'a Aims,
+    coding: Option<&'a Coding>,
     without: &'a Choice,
     members: Vec<Member<'p>>,
     /// One whose fields hold the text to pack.
@@ -49,14 +51,20 @@ struct Trial<'a, 'p> {
 
 impl<'a, 'p> Trial<'a, 'p> {
     /// None where keys leave no text.
-    fn new(population: &'a Population<'p>, aims: &'a Aims, without: &'a Choice) -> Option<Self> {
-        let members = members::members(population);
+    fn new(
+        population: &'a Population<'p>,
+        aims: &'a Aims,
+        coding: Option<&'a Coding>,
+        without: &'a Choice,
+    ) -> Option<Self> {
+        let members = members::members(population, coding);
         let placement = standing_for(population, without)?;
         let text_bytes: usize = texts(&members, &placement).map(|text| text.len()).sum();
         let enough = (TRAINING_BYTES as f64 / text_bytes.max(1) as f64).min(1.0);
         (text_bytes > 0 && population.keys >= LEAST_KEYS).then_some(Self {
             population,
             aims,
+            coding,
             without,
             members,
             placement,
@@ -73,9 +81,11 @@ impl<'a, 'p> Trial<'a, 'p> {
         }
         let table = self.trained(&learned.members)?;
         let judged = Population { sample: &sample, kept: held_out.kept, ..*self.population };
-        let with = choose_with(&judged, self.aims, Some(&table));
+        let with = choose_in(&judged, self.aims, self.coding, Some(&table));
         let before_bytes = match self.without.verdict {
-            Verdict::Fold => predict(&judged, &self.without.rule, self.aims).after.total_bytes(&self.aims.model),
+            Verdict::Fold => {
+                predict(&judged, &self.without.rule, self.aims, self.coding).after.total_bytes(&self.aims.model)
+            }
             Verdict::Zip | Verdict::Leave(_) => self.without.bytes_after,
         };
         let saved = saved(before_bytes, &with, &table)?;
@@ -89,7 +99,7 @@ impl<'a, 'p> Trial<'a, 'p> {
         } else {
             table
         };
-        let with = choose_with(self.population, self.aims, Some(&table));
+        let with = choose_in(self.population, self.aims, self.coding, Some(&table));
         let saved = saved(self.without.bytes_after, &with, &table)?;
         Some((with, saved))
     }
@@ -124,6 +134,11 @@ fn saved(before_bytes: u64, with: &Choice, table: &TextTable) -> Option<f64> {
 
 /// The choice with what is to be known of its table.
 fn noted(template: &Template, mut with: Choice, saved: f64, without: &Choice) -> Choice {
+    // What was said of codecs was weighed without the table, and holds with it.
+    with.codec.clone_from(&without.codec);
+    with.compressible.clone_from(&without.compressible);
+    let codecs = without.alternatives.iter().filter(|other| other.what.starts_with("codec = "));
+    with.alternatives.extend(codecs.cloned());
     if without.verdict == Verdict::Fold {
         with.alternatives.insert(0, report::unpacked(&with, without, template));
     }

@@ -6,15 +6,17 @@
 //! so many buckets of the family are one of the sample that together they have as many keys in it as one has in the
 //! family (`merged.rs`): runs of ids stay even in it, and chance stays chance.
 
+use keyfold_core::codec::DICTIONARIES_KEY;
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
 use keyfold_core::placement::name::{self, Mark, Name};
 use keyfold_core::placement::{Field, Placement};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::fill::Fill;
-use super::members::{Member, spilled};
+use super::members::Member;
 use super::merged::Merged;
 use super::read_time::{FieldKind, ReadTimes};
+use crate::codec::Coding;
 use crate::population::{Blocks, Population};
 use crate::sample::BLOCK_IDS;
 
@@ -22,6 +24,8 @@ use crate::sample::BLOCK_IDS;
 const NAMESPACE: u32 = 10;
 /// `~10!`, eleven digits of a nonce, and `:`, before the key of a spilled value.
 const SPILL_NAME_BYTES: u64 = 4 + 11 + 1;
+/// The name of a dictionary, in hexadecimal.
+const DICTIONARY_NAME_BYTES: u64 = 32;
 
 /// A key's share of the table that finds it: 8 to 16 bytes in a dict, 9 to 18 in Valkey's hashtable.
 const TABLE_SHARE_BYTES: f64 = 12.0;
@@ -62,6 +66,16 @@ impl Footprint {
         self.content_bytes += bytes as f64;
     }
 
+    /// With what the server keeps of a codec's training: a field of one hash for all families, here of one by itself.
+    fn with_dictionary(mut self, model: &Model, coding: Option<&Coding>) -> Self {
+        if let Some(coding) = coding.filter(|coding| coding.dictionary.is_some()) {
+            let mut hash = BucketCost::default();
+            hash.add(model, ValueShape::Bytes(DICTIONARY_NAME_BYTES), ValueShape::Bytes(coding.packed_bytes));
+            self.add(model.hash_bytes(DICTIONARIES_KEY.len() as u64, &hash, false), false);
+        }
+        self
+    }
+
     pub(super) fn scaled(self, by: f64) -> Self {
         let Self { keys, expiring, content_bytes } = self;
         Self { keys: keys * by, expiring: expiring * by, content_bytes: content_bytes * by }
@@ -98,6 +112,8 @@ pub(super) struct Scales<'a, 'p> {
     pub(super) population: &'a Population<'p>,
     pub(super) members: &'a [Member<'p>],
     pub(super) times: &'a ReadTimes,
+    /// The codec that the values are stored by.
+    pub(super) coding: Option<&'a Coding>,
 }
 
 /// One bucket while it fills.
@@ -146,17 +162,20 @@ impl Scales<'_, '_> {
         (footprint.scaled(self.population.keys as f64 / count), us / count)
     }
 
-    /// What they take under short names of their own.
+    /// What they take under short names of their own, as frames where there is a codec.
     pub(super) fn weigh_zipped(&self, model: &Model) -> (Footprint, f64) {
         let mut footprint = Footprint::default();
+        let mut us = 0.0;
         for member in self.members {
             let mut name = Name::new();
             Placement::Zipped.locate(NAMESPACE, &member.parts, &mut name, &mut Field::new());
-            let bytes = model.string_bytes(name.len() as u64, member.value, member.has_expiry);
+            let bytes = model.string_bytes(name.len() as u64, member.own, member.has_expiry);
             footprint.add(bytes, member.has_expiry);
+            us += self.times.plain_us(member.own.len() as f64);
         }
-        let weight = self.population.keys as f64 / self.members.len().max(1) as f64;
-        (footprint.scaled(weight), self.weigh_plain(model).1)
+        let count = self.members.len().max(1) as f64;
+        let footprint = footprint.scaled(self.population.keys as f64 / count).with_dictionary(model, self.coding);
+        (footprint, us / count)
     }
 
     /// What they take in buckets.
@@ -185,7 +204,8 @@ impl Scales<'_, '_> {
         for bucket in places.chunk_by(|one, other| one.bucket == other.bucket) {
             self.fill_bucket(model, rule, bucket, repeat, &mut sum);
         }
-        sum.weighed(self.population.keys as f64)
+        let weighed = sum.weighed(self.population.keys as f64);
+        Weighed { footprint: weighed.footprint.with_dictionary(model, self.coding), ..weighed }
     }
 
     /// Counts one bucket; each of its keys stands for `repeat` in it.
@@ -196,11 +216,11 @@ impl Scales<'_, '_> {
         for place in places.iter().cycle().take(entries.max(1)) {
             let member = &self.members[place.member as usize];
             let spills = member.stored.len() > rule.value_limit;
-            let stored = if spills { spilled(member.has_expiry) } else { member.stored };
+            let stored = if spills { member.pointer } else { member.stored };
             if spills {
                 let name_bytes = SPILL_NAME_BYTES + member.key.len() as u64;
-                sum.footprint.add(model.string_bytes(name_bytes, member.value, false), false);
-                sum.us += self.times.plain_us(member.value.len() as f64);
+                sum.footprint.add(model.string_bytes(name_bytes, member.content, false), false);
+                sum.us += self.times.plain_us(member.content.len() as f64);
                 sum.spilled += 1.0;
             }
             bucket.cost.add(model, place.field, stored);

@@ -6,7 +6,7 @@ use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Namespace};
 use keyfold_core::placement::Placement;
 
 use super::{Family, Part, Plan};
-use crate::choose::{Alternative, Choice, Setting, Verdict};
+use crate::choose::{Alternative, Choice, CodecChoice, Setting, Verdict};
 
 /// What the file says of where it came from, a line each, and what the server needs.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +72,10 @@ pub(super) fn namespace(text: &mut String, family: &Family) {
     let rule = &family.choice.rule;
     begin(text, family.template.source());
     let _ = writeln!(text, "{}", rule.placement.lines(&family.template));
-    if rule.placement != Placement::Zipped {
+    if let Some(codec) = &family.choice.codec {
+        let _ = writeln!(text, "codec = {}", codec.rule);
+    }
+    if !matches!(rule.placement, Placement::Zipped | Placement::Framed) {
         limit(text, "value_limit", rule.value_limit, DEFAULT_VALUE_LIMIT);
         limit(text, "field_limit", rule.field_limit, DEFAULT_FIELD_LIMIT);
     }
@@ -148,6 +151,9 @@ fn describe(text: &mut String, family: &Family, part: &Part) {
             comment(text, &format!("{after} afterwards, {} less; {reads}.", percent(choice)));
         }
     }
+    if let Some(codec) = &choice.codec {
+        describe_codec(text, codec, *keys);
+    }
     if let Some(fill) = &choice.fill {
         let (low, high) = (fill.quantile(0.01), fill.quantile(0.99));
         comment(text, &format!("{:.0} entries to a bucket; in 98 % of buckets {low} to {high}.", fill.mean()));
@@ -155,6 +161,27 @@ fn describe(text: &mut String, family: &Family, part: &Part) {
     choice.notes.iter().for_each(|note| comment(text, &format!("{note}.")));
     choice.relies_on.iter().filter_map(|setting| without(setting, *keys)).for_each(|line| comment(text, &line));
     alternatives(text, choice, *keys);
+}
+
+/// What the codec does by itself, and what it would be without.
+fn describe_codec(text: &mut String, codec: &CodecChoice, keys: u64) {
+    let judged = count(codec.judged_by as u64, "value");
+    let without = each(codec.bytes_without, keys);
+    let dictionary = match codec.packed_bytes {
+        0 => String::new(),
+        packed => format!(
+            " Its dictionary has {}, {packed} of them in the server; `keyfold train` makes it.",
+            count(codec.dictionary_bytes, "byte")
+        ),
+    };
+    comment(
+        text,
+        &format!(
+            "{} on the machine that planned, measured by {judged} that it was not trained by.{dictionary} Without it: \
+             {without}.",
+            codec.describe()
+        ),
+    );
 }
 
 /// What happens where a setting is not as it should be.

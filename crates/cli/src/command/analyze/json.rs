@@ -5,6 +5,7 @@ use keyfold_survey::choose::{Choice, Point};
 use serde_json::{Value, json};
 
 use super::Analysis;
+use crate::print::codec::{codec_json, compressible_json};
 use crate::scan::End;
 
 pub(super) fn value(analysis: &Analysis) -> Value {
@@ -85,6 +86,8 @@ fn fold(one: &Advised, choice: &Choice) -> Value {
         "alternatives": choice.alternatives.iter().map(|other| json!({
             "what": other.what, "bytes": other.bytes, "read_us": other.read_us, "why_not": other.why_not,
         })).collect::<Vec<_>>(),
+        "codec": codec_json(choice),
+        "compressible": compressible_json(choice),
         "relies_on": choice.relies_on.iter().map(|setting| json!({
             "name": setting.name, "needs": setting.needs, "has": setting.has, "bytes_without": setting.bytes_without,
         })).collect::<Vec<_>>(),

@@ -21,13 +21,18 @@ use crate::command::interrupt::Interrupt;
 use crate::config::analyze::Analyze;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
-use crate::scan::{self, Database, Denied, End, Page, Walked};
+use crate::scan::{self, Database, Denied, End, Page, Values, Walked};
 use crate::server::Server;
 use crate::server::memory::{self, Measured, ServerModel};
+use crate::server::pace::Pace;
+use crate::weighing::{Bounds, Weighing};
 use watch::Watch;
 
 /// Pages that may wait for the survey.
 const PAGES_AHEAD: usize = 4;
+
+/// Values read to weigh codecs by: an idea of what they do is enough.
+const CODEC_BOUNDS: Bounds = Bounds { family_bytes: 1 << 20, all_bytes: 32 << 20 };
 
 /// What is shown, in any form.
 struct Analysis {
@@ -57,17 +62,21 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     let total: u64 = chosen.iter().map(|database| database.keys).sum();
 
     let started = Instant::now();
-    let (survey, walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &interrupt);
+    let (survey, mut walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &interrupt);
     let took = started.elapsed();
     let measured = measured_after(analyze, &walked).unwrap_or(measured_before);
     let aims = Aims { growth: analyze.growth, ..Aims::new(model, which, limits) };
     let is_whole = matches!(walked.end, End::Complete) && analyze.walk.sample.is_none();
     let seen = survey.seen();
     let findings = survey.finish(if is_whole { seen } else { total });
-    let report = advise(findings, &aims, stored);
+    let mut weighing =
+        Weighing::new(values(analyze, &walked, chosen), CODEC_BOUNDS, findings.families.len(), &interrupt);
+    let report = advise(findings, &aims, stored, &mut |population| weighing.codings(population));
 
     let mut notes = guesses;
     notes.extend(notes_on(&walked, seen, total, is_whole));
+    notes.append(&mut weighing.notes);
+    walked.commands += weighing.commands();
     let usd_per_gb_month = analyze.usd_per_gb_month;
     let analysis = Analysis { server: name, address, report, measured, walked, took, usd_per_gb_month, notes };
     show(analyze, &analysis, out)?;
@@ -85,6 +94,15 @@ fn measured_after(analyze: &Analyze, walked: &Walked) -> Option<Measured> {
         return None;
     }
     memory::measured(&mut Server::connect(&analyze.target).ok()?).ok()
+}
+
+/// Who reads values to weigh codecs by: nobody where that is not wanted, or the walk was ended.
+fn values(analyze: &Analyze, walked: &Walked, databases: Vec<Database>) -> Option<Values> {
+    if !analyze.weighs_codecs || !matches!(walked.end, End::Complete) || walked.denied.contains("GET") {
+        return None;
+    }
+    let server = Server::connect(&analyze.target).ok()?;
+    Some(Values::new(server, databases, Pace::new(analyze.walk.max_ops)))
 }
 
 /// Walks and surveys side by side.

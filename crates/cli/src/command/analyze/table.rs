@@ -64,6 +64,7 @@ pub(super) fn costs(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
         ("values, median", Right),
         ("99th", Right),
         ("TTL", Right),
+        ("compressible", Left),
         ("stored as", Left),
     ];
     let row = |one: &Advised| {
@@ -80,10 +81,17 @@ pub(super) fn costs(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
             size(0.5),
             size(0.99),
             percent(summary.expiring as f64 / summary.keys.max(1) as f64),
+            compressible(one),
             stored_as(one),
         ]
     };
     (heads, analysis.report.families.iter().take(SHOWN).map(row).collect())
+}
+
+/// How many times shorter a codec makes the values.
+fn compressible(one: &Advised) -> String {
+    let best = one.choice.as_ref().and_then(|choice| choice.compressible.as_ref());
+    best.map_or_else(String::new, |best| format!("{:.1}× {}", best.ratio, best.codec))
 }
 
 /// What to do.
@@ -128,7 +136,8 @@ pub(super) fn advice(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
 pub(super) fn how(one: &Advised) -> String {
     match (&one.choice, &one.family.template) {
         (Some(choice), Some(template)) if one.advice != Advice::Leave => {
-            format!("{}: {}", choice.rule.placement.line(template), one.why)
+            let codec = choice.codec.as_ref().map(|codec| format!(", codec = {}", codec.rule)).unwrap_or_default();
+            format!("{}{codec}: {}", choice.rule.placement.line(template), one.why)
         }
         _ => one.why.clone(),
     }

@@ -7,6 +7,7 @@ use anyhow::bail;
 use keyfold_core::memory::Model;
 use keyfold_core::placement::name::{ADMINISTRATION_PREFIX, DATA_PREFIX};
 use keyfold_core::template::{Part, Parts, Template};
+use keyfold_survey::codec::Coding;
 use keyfold_survey::observation::{Content, Kind, Observation};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::sample::{Block, BlockSample};
@@ -15,7 +16,7 @@ use keyfold_survey::survey::{self, FamilyFindings};
 use crate::command::interrupt::Interrupt;
 use crate::config::plan::PlanConfig;
 use crate::print::progress::Progress;
-use crate::scan::{self, Denied, End, Walked};
+use crate::scan::{self, Database, Denied, End, Walked};
 use crate::server::Server;
 
 /// What the sample of one family may take: some 40,000 keys, enough for hundreds of full buckets.
@@ -30,12 +31,14 @@ pub(crate) struct Gathered {
     pub(crate) blocks: Blocks,
     pub(crate) kept: f64,
     pub(crate) within: f64,
+    /// What codecs make of its values.
+    pub(crate) codings: Vec<Coding>,
 }
 
 impl Gathered {
     /// As the chooser takes it.
     pub(crate) fn population(&self) -> Population<'_> {
-        let Self { template, keys, sample, blocks, kept, within } = self;
+        let Self { template, keys, sample, blocks, kept, within, codings: _ } = self;
         Population { template, keys: *keys, sample, blocks: *blocks, kept: *kept, within: *within }
     }
 }
@@ -48,10 +51,19 @@ pub(crate) struct Survey {
     pub(crate) total: u64,
     /// What is to be known of it.
     pub(crate) notes: Vec<String>,
+    /// Where the keys are.
+    pub(crate) databases: Vec<Database>,
+    /// Whether values may be read, too.
+    pub(crate) reads_values: bool,
 }
 
 /// Walks over the server.
-pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) -> anyhow::Result<Survey> {
+pub(crate) fn gather(
+    server: &mut Server,
+    config: &PlanConfig,
+    model: &Model,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Survey> {
     let databases = scan::chosen(server, &config.databases)?;
     let total: u64 = databases.iter().map(|database| database.keys).sum();
     if total == 0 {
@@ -60,8 +72,6 @@ pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) ->
     let mut gathering = Gathering::new(&config.templates, model);
     let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
     let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
-    // Ctrl-C ends the walk, and what was seen is planned for.
-    let interrupt = Interrupt::listen()?;
     let walked = config.walk.run(server, &databases, &mut |page| {
         progress.advance(page.keys.len());
         page.keys.iter().for_each(|key| gathering.observe(page.database, key));
@@ -90,7 +100,8 @@ pub(crate) fn gather(server: &mut Server, config: &PlanConfig, model: &Model) ->
         let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
         bail!("the server at {} holds no keys of {}", server.address(), templates.join(", "));
     }
-    Ok(Survey { families, seen, total, notes })
+    let reads_values = ended && !denied.contains("GET");
+    Ok(Survey { families, seen, total, notes, databases, reads_values })
 }
 
 /// Families as they are found, or those that were asked for.
@@ -148,7 +159,7 @@ fn found(family: FamilyFindings) -> Option<Gathered> {
     let template = template.filter(|_| keys > 0 && !sample.is_empty())?;
     let prefix = template.literal_prefix();
     let own = prefix.first() == Some(&DATA_PREFIX) || prefix.starts_with(ADMINISTRATION_PREFIX);
-    (!own).then_some(Gathered { template, keys, sample, blocks, kept, within })
+    (!own).then_some(Gathered { template, keys, sample, blocks, kept, within, codings: Vec::new() })
 }
 
 fn offer(families: &mut [Growing], observation: &Observation) {
@@ -193,6 +204,7 @@ impl Growing {
         let (kept, within) = (sample.kept_blocks(), sample.kept_within() * share);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
         let keys = (keys as f64 / share).round() as u64;
-        (keys > 0).then(|| Gathered { template, keys, sample: sample.into_keys(), blocks, kept, within })
+        let sample = sample.into_keys();
+        (keys > 0).then_some(Gathered { template, keys, sample, blocks, kept, within, codings: Vec::new() })
     }
 }

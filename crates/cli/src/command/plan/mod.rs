@@ -8,27 +8,38 @@ use std::fs;
 use std::io::Write;
 
 use anyhow::{Context, anyhow, bail};
-use keyfold_survey::choose::{Aims, choose};
+use keyfold_survey::choose::{Aims, choose_among};
 use keyfold_survey::plan::{Family, Heading, Plan};
 
+use crate::command::interrupt::Interrupt;
 use crate::config::plan::PlanConfig;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
+use crate::scan::Values;
+use crate::server::pace::Pace;
 use crate::server::{Server, memory};
+use crate::weighing::{Bounds, Weighing};
 use gather::{Gathered, Survey};
 use print::Report;
+
+/// Values read to train and judge codecs by.
+const CODEC_BOUNDS: Bounds = Bounds { family_bytes: 4 << 20, all_bytes: 64 << 20 };
 
 pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut server = Server::connect(&config.target)?;
     let stored = stored::read(&mut server)?.map(|stored| stored.layout);
     let facts = memory::model(&mut server, &config.assume)?;
-    let mut survey = gather::gather(&mut server, config, &facts.model)?;
+    // Ctrl-C ends the walk, and what was seen is planned for.
+    let interrupt = Interrupt::listen()?;
+    let mut survey = gather::gather(&mut server, config, &facts.model, &interrupt)?;
     let aims = Aims {
         growth: config.growth,
         min_saving: config.min_saving,
         text_tables: config.text_tables,
+        keeps_settings: config.keeps_settings,
         ..Aims::new(facts.model.clone(), facts.server, facts.limits)
     };
+    weigh_codecs(&mut survey, config, &interrupt)?;
     let plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
     survey.notes.splice(0..0, facts.guesses.iter().cloned());
     let heading = heading(&server, &survey, config);
@@ -37,7 +48,10 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
         fs::write(path, plan.to_toml(&heading)).with_context(|| format!("can't write {}", path.display()))?;
     }
     let proof = match &config.proof {
-        Some(proof) => Some(prove::prove(&plan, &survey, proof, &aims, &server.version().clone())?),
+        Some(proof) => {
+            let values = values(&survey, config)?;
+            Some(prove::prove(&plan, &survey, proof, &aims, server.version(), values)?)
+        }
         None => None,
     };
     let report = Report { server: server.version(), config, survey: &survey, plan: &plan, aims: &aims, proof: &proof };
@@ -50,8 +64,27 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
     }
 }
 
+/// Reads values of every family, and sees what codecs make of them.
+fn weigh_codecs(survey: &mut Survey, config: &PlanConfig, interrupt: &Interrupt) -> anyhow::Result<()> {
+    if !config.weighs_codecs || !survey.reads_values {
+        return Ok(());
+    }
+    let mut weighing = Weighing::new(Some(values(survey, config)?), CODEC_BOUNDS, survey.families.len(), interrupt);
+    for gathered in &mut survey.families {
+        gathered.codings = weighing.codings(&gathered.population());
+    }
+    survey.notes.append(&mut weighing.notes);
+    Ok(())
+}
+
+/// Who reads values of the server's keys.
+fn values(survey: &Survey, config: &PlanConfig) -> anyhow::Result<Values> {
+    let server = Server::connect(&config.target)?;
+    Ok(Values::new(server, survey.databases.clone(), Pace::new(config.walk.max_ops)))
+}
+
 fn decide(gathered: &Gathered, aims: &Aims) -> Family {
-    let choice = choose(&gathered.population(), aims);
+    let choice = choose_among(&gathered.population(), aims, &gathered.codings);
     Family { template: gathered.template.clone(), keys: gathered.keys, choice }
 }
 

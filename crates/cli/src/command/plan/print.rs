@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use keyfold_survey::choose::{Aims, Choice, Setting, Verdict};
+use keyfold_survey::choose::{Aims, Choice, CodecChoice, Setting, Verdict};
 use keyfold_survey::plan::{Family, Part, Plan};
 use serde_json::{Value, json};
 
 use super::gather::Survey;
 use super::prove::Proof;
 use crate::config::plan::PlanConfig;
+use crate::print::codec::{codec_json, compressible_json};
 use crate::print::number::{count, plural, tenths};
 use crate::print::table::{Align, render};
 use crate::server::version::Version;
@@ -39,6 +40,7 @@ impl Report<'_> {
             ("ratio", Align::Right),
             ("µs now", Align::Right),
             ("after", Align::Right),
+            ("values", Align::Left),
             ("advice", Align::Left),
         ];
         let (notable, minor, minor_keys) = plan.notable();
@@ -55,6 +57,17 @@ impl Report<'_> {
             let (keys, templates) = (plural(minor_keys, "key"), plural(minor, "other template"));
             writeln!(out, "{keys} of {templates}: too few each for a namespace")?;
         }
+        for (family, codec) in self.codecs() {
+            let each = |bytes: u64| tenths(bytes as f64 / family.keys.max(1) as f64);
+            let (without, with) = (each(codec.bytes_without), each(family.choice.bytes_after));
+            let judged = plural(codec.judged_by as u64, "value");
+            writeln!(
+                out,
+                "{}: {}; {without} bytes a key without, {with} with it ({judged})",
+                family.template,
+                codec.describe()
+            )?;
+        }
         self.settings(out)?;
         for note in &survey.notes {
             writeln!(out, "note: {note}")?;
@@ -69,6 +82,12 @@ impl Report<'_> {
         Ok(())
     }
 
+    /// The families whose values a codec is to store.
+    fn codecs(&self) -> impl Iterator<Item = (&Family, &CodecChoice)> {
+        let planned = self.plan.families.iter().filter(|(_, part)| *part == Part::Namespace);
+        planned.filter_map(|(family, _)| Some((family, family.choice.codec.as_ref()?)))
+    }
+
     /// The settings that have to be changed.
     fn settings(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let planned = self.plan.families.iter().filter(|(_, part)| *part == Part::Namespace);
@@ -76,8 +95,12 @@ impl Report<'_> {
             planned.flat_map(|(family, _)| &family.choice.relies_on).filter(|setting| !setting.is_met()).collect();
         unmet.sort_by_key(|setting| (setting.name, std::cmp::Reverse(setting.needs)));
         unmet.dedup_by_key(|setting| setting.name);
+        let is_unmet = !unmet.is_empty();
         for Setting { name, needs, has, .. } in unmet {
             writeln!(out, "on the server, before the layout is used: CONFIG SET {name} {needs} (it is {has})")?;
+        }
+        if is_unmet {
+            writeln!(out, "or plan for its settings as they are: --keep-settings")?;
         }
         Ok(())
     }
@@ -105,9 +128,12 @@ fn row(family: &Family, part: &Part) -> Vec<String> {
     if *part == Part::Namespace {
         let ratio = format!("{:.2}×", choice.bytes_now as f64 / choice.bytes_after.max(1) as f64);
         cells.extend([each(choice.bytes_after), ratio, us(choice.read_us_now), us(choice.read_us_after)]);
+        let codec = choice.codec.as_ref();
+        cells.push(codec.map_or_else(String::new, |codec| format!("{} {:.2}×", codec.rule.name, codec.ratio)));
         cells.push(choice.rule.placement.line(template));
     } else {
-        cells.extend([String::new(), String::new(), us(choice.read_us_now), String::new(), "leave".to_owned()]);
+        let now = us(choice.read_us_now);
+        cells.extend([String::new(), String::new(), now, String::new(), String::new(), "leave".to_owned()]);
     }
     cells
 }
@@ -151,6 +177,8 @@ fn family_json((family, part): &(Family, Part)) -> Value {
             "read_us": Some(other.read_us).filter(|_| other.bytes > 0),
             "why_not": other.why_not,
         })).collect::<Vec<_>>(),
+        "codec": codec_json(choice),
+        "compressible": compressible_json(choice),
         "relies_on": choice.relies_on.iter().map(|setting| json!({
             "name": setting.name,
             "needs": setting.needs,

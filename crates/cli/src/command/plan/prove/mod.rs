@@ -1,21 +1,23 @@
 //! A plan held against a private server: keys like those that were seen, loaded plain and by the layout.
 //!
-//! Values are made up: as long as those of the server and of the same kind, which is all that bytes depend on. Where
-//! the sample has not all keys, the prediction is made anew for the keys that are loaded, with as many entries to a
-//! bucket.
+//! Values are made up: as long as those of the server and of the same kind, which is all that bytes depend on. Only
+//! those that a codec is to store are read, each as it is written. Where the sample has not all keys, the prediction
+//! is made anew for the keys that are loaded, with as many entries to a bucket.
 
+mod load;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use keyfold_core::codec::Stored;
-use keyfold_core::frame;
-use keyfold_core::layout::{Layout, Place, PlaceKind, spill_name};
-use keyfold_core::memory::{Keyspace, ValueShape};
-use keyfold_survey::choose::{Aims, Prediction, predict};
-use keyfold_survey::plan::{Part, Plan};
+use keyfold_core::codec::{self, DICTIONARIES_KEY, DictionaryId, Kinds};
+use keyfold_core::layout::Layout;
+use keyfold_core::memory::Keyspace;
+use keyfold_survey::choose::{Aims, Prediction, Rule, predict};
+use keyfold_survey::codec::Coding;
+use keyfold_survey::plan::{self, Plan};
 use keyfold_survey::population::{Population, SampledKey};
-use redis::Pipeline;
 use serde_json::{Value, json};
 
 use super::gather::{Gathered, Survey};
@@ -23,17 +25,13 @@ use crate::config::plan::ProofConfig;
 use crate::print::number::plural;
 use crate::print::progress::Progress;
 use crate::print::table::{Align, render};
+use crate::scan::Values;
 use crate::server::version::Version;
 use crate::server::{OwnServer, Server, listpack, memory};
+use load::{Load, PIPELINE};
 
 /// How far bytes may be from what was predicted.
 pub(super) const TOLERANCE_PERCENT: f64 = 5.0;
-/// Commands sent at a time.
-const PIPELINE: usize = 500;
-/// When keys that expire do: long after the proof.
-const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
-/// Neighbours in the sample are read far apart: a step that shares no factor with most numbers of keys.
-const READ_STEP: usize = 7919;
 
 /// One number, predicted and measured.
 #[derive(Clone, Copy, Debug)]
@@ -111,13 +109,14 @@ pub(super) fn prove(
     config: &ProofConfig,
     aims: &Aims,
     like: &Version,
+    mut values: Values,
 ) -> anyhow::Result<Proof> {
     let mut trial = Trial::new(plan, survey, config.keys)?;
     let program = config.server.clone().or_else(|| program_like(like));
-    let (plain_bytes, plain_us, server, facts) = measure(program.as_deref(), &trial.keys, None)?;
+    let (plain_bytes, plain_us, server, facts) = measure(program.as_deref(), &trial, false, &mut values)?;
     let aims = Aims { model: facts.model, server: facts.server, limits: facts.limits, ..aims.clone() };
     trial.predict(&aims);
-    let (folded_bytes, folded_us, ..) = measure(program.as_deref(), &trial.keys, Some(&trial.layout))?;
+    let (folded_bytes, folded_us, ..) = measure(program.as_deref(), &trial, true, &mut values)?;
     let pair = |predicted: f64, measured: f64| Pair { predicted, measured };
     Ok(Proof {
         server,
@@ -129,12 +128,21 @@ pub(super) fn prove(
     })
 }
 
+/// One family of a trial: so many of its keys, and where they go.
+struct Part<'s> {
+    gathered: &'s Gathered,
+    taken: usize,
+    rule: Rule,
+    coding: Option<&'s Coding>,
+}
+
 /// The keys that are loaded, and what is predicted of them.
 struct Trial<'s> {
     keys: Vec<&'s SampledKey>,
     layout: Layout,
-    /// For each family its keys, and its rule.
-    families: Vec<(&'s Gathered, usize, keyfold_survey::choose::Rule)>,
+    /// What the codecs of the layout were trained to.
+    dictionaries: BTreeMap<DictionaryId, Vec<u8>>,
+    families: Vec<Part<'s>>,
     plain_bytes: f64,
     folded_bytes: f64,
     plain_us: f64,
@@ -145,7 +153,7 @@ impl<'s> Trial<'s> {
     /// Takes at most `most` keys of the families that the plan places, in proportion.
     fn new(plan: &Plan, survey: &'s Survey, most: usize) -> anyhow::Result<Self> {
         let mut plan = Plan { stored: None, ..plan.clone() };
-        plan.families.retain(|(_, part)| *part == Part::Namespace);
+        plan.families.retain(|(_, part)| *part == plan::Part::Namespace);
         let all: usize =
             plan.families.iter().filter_map(|(family, _)| gathered(survey, family)).map(|one| one.sample.len()).sum();
         if all == 0 {
@@ -160,19 +168,31 @@ impl<'s> Trial<'s> {
             let of_all = taken as f64 / family.keys.max(1) as f64;
             family.choice.rule = family.choice.rule.for_share(&family.template, of_all.min(1.0));
             keys.extend(&gathered.sample[..taken]);
-            families.push((gathered, taken, family.choice.rule.clone()));
+            let codec = family.choice.codec.as_ref();
+            let coding = codec.and_then(|codec| gathered.codings.iter().find(|coding| coding.rule == codec.rule));
+            families.push(Part { gathered, taken, rule: family.choice.rule.clone(), coding });
         }
         let layout = plan.layout().map_err(anyhow::Error::msg)?;
-        Ok(Self { keys, layout, families, plain_bytes: 0.0, folded_bytes: 0.0, plain_us: 0.0, folded_us: 0.0 })
+        let (layout, dictionaries) = with_codecs(layout, &families)?;
+        Ok(Self {
+            keys,
+            layout,
+            dictionaries,
+            families,
+            plain_bytes: 0.0,
+            folded_bytes: 0.0,
+            plain_us: 0.0,
+            folded_us: 0.0,
+        })
     }
 
     fn predict(&mut self, aims: &Aims) {
         let (mut now, mut after) = (Keyspace::new(&aims.model), Keyspace::new(&aims.model));
-        for (gathered, taken, rule) in &self.families {
+        for Part { gathered, taken, rule, coding } in &self.families {
             let sample = &gathered.sample[..*taken];
             let population =
                 Population { keys: *taken as u64, sample, kept: 1.0, within: 1.0, ..gathered.population() };
-            let predicted: Prediction = predict(&population, rule, aims);
+            let predicted: Prediction = predict(&population, rule, aims, *coding);
             predicted.now.add_to(&mut now);
             predicted.after.add_to(&mut after);
             let weight = *taken as f64 / self.keys.len() as f64;
@@ -181,6 +201,34 @@ impl<'s> Trial<'s> {
         }
         (self.plain_bytes, self.folded_bytes) = (now.total_bytes() as f64, after.total_bytes() as f64);
     }
+}
+
+impl Trial<'_> {
+    /// As `keyfold train` leaves them: one hash.
+    fn write_dictionaries(&self, server: &mut Server) -> anyhow::Result<()> {
+        for (id, dictionary) in &self.dictionaries {
+            let id = id.to_string();
+            server.ask::<()>(redis::cmd("HSET").arg(DICTIONARIES_KEY).arg(id).arg(codec::pack(dictionary)))?;
+        }
+        Ok(())
+    }
+}
+
+/// The layout with the codecs as they were trained.
+fn with_codecs(mut layout: Layout, families: &[Part<'_>]) -> anyhow::Result<(Layout, BTreeMap<DictionaryId, Vec<u8>>)> {
+    let mut dictionaries = BTreeMap::new();
+    for Part { gathered, coding, .. } in families {
+        let Some(coding) = coding else { continue };
+        let found = layout.iter().find(|(_, namespace)| namespace.template == gathered.template);
+        let Some((index, namespace)) = found else { continue };
+        let id = coding.dictionary.as_deref().map(DictionaryId::of);
+        let mut codecs = namespace.codecs.clone();
+        codecs.write_by(&coding.rule, id).context("the namespace has no slot left for its codec")?;
+        dictionaries.extend(id.zip(coding.dictionary.clone()));
+        layout = layout.with_codecs([(index, codecs)].into());
+    }
+    layout.open(&Kinds::default(), &dictionaries);
+    Ok((layout, dictionaries))
 }
 
 fn gathered<'s>(survey: &'s Survey, family: &keyfold_survey::plan::Family) -> Option<&'s Gathered> {
@@ -194,134 +242,43 @@ fn program_like(version: &Version) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(&name)).find(|file| file.is_file())
 }
 
-/// Loads the keys into a fresh server and reads them: bytes, µs a read, and the server.
+/// Loads the keys into a fresh server, as they are or by the plan, and reads them: bytes, µs a read, and the server.
 fn measure(
     program: Option<&Path>,
-    keys: &[&SampledKey],
-    layout: Option<&Layout>,
+    trial: &Trial<'_>,
+    as_planned: bool,
+    values: &mut Values,
 ) -> anyhow::Result<(f64, f64, String, memory::ServerModel)> {
     let own = OwnServer::start(program, None).context("can't start a server to prove the plan on; see --server")?;
     let mut server = own.connect()?;
+    let layout = as_planned.then_some(&trial.layout);
     if let Some(layout) = layout {
         listpack::raise(&mut server, layout)?;
     }
     let facts = memory::model(&mut server, &[])?;
     let name = server.version().to_string();
-    let what = if layout.is_some() { "proving the plan" } else { "proving what is there" };
+    let what = if as_planned { "proving the plan" } else { "proving what is there" };
     // Every command allocates at its first call.
-    let warm = &keys[..keys.len().min(PIPELINE)];
-    write(&mut server, warm, layout, &mut Progress::new(what, 0))?;
-    read(&mut server, warm, layout)?;
+    let load = Load { keys: &trial.keys, layout };
+    let warm = Load { keys: &trial.keys[..trial.keys.len().min(PIPELINE)], layout };
+    warm.write(&mut server, values, &mut Progress::new(what, 0))?;
+    warm.read(&mut server)?;
     server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
     server.ask::<()>(redis::cmd("FLUSHALL").arg("SYNC"))?;
     drop(server);
     let empty = used_memory(&own)?;
     let mut server = own.connect()?;
-    write(&mut server, keys, layout, &mut Progress::new(what, keys.len()))?;
+    if as_planned {
+        trial.write_dictionaries(&mut server)?;
+    }
+    load.write(&mut server, values, &mut Progress::new(what, load.keys.len()))?;
     // The first reading moves tables that have grown, the second is timed.
-    read(&mut server, keys, layout)?;
+    load.read(&mut server)?;
     server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
-    read(&mut server, keys, layout)?;
-    let us = read_us(&mut server)? / keys.len() as f64;
+    load.read(&mut server)?;
+    let us = read_us(&mut server)? / load.keys.len() as f64;
     drop(server);
     Ok((used_memory(&own)? - empty, us, name, facts))
-}
-
-/// Where a key lies.
-enum Lies {
-    Alone(Vec<u8>),
-    InBucket(Place),
-}
-
-fn locate(key: &[u8], layout: Option<&Layout>) -> Lies {
-    match layout.and_then(|layout| layout.locate(key).place()) {
-        Some(place) if place.kind == PlaceKind::Bucket => Lies::InBucket(place),
-        Some(place) => Lies::Alone(place.physical.to_vec()),
-        None => Lies::Alone(key.to_vec()),
-    }
-}
-
-/// Any value of this shape.
-fn value(shape: ValueShape) -> Vec<u8> {
-    match shape {
-        ValueShape::Integer(number) => number.to_string().into_bytes(),
-        ValueShape::Bytes(len) => vec![b'x'; usize::try_from(len).unwrap_or(0)],
-    }
-}
-
-fn write(
-    server: &mut Server,
-    keys: &[&SampledKey],
-    layout: Option<&Layout>,
-    progress: &mut Progress,
-) -> anyhow::Result<()> {
-    let mut nonce = 1 << 63;
-    for chunk in keys.chunks(PIPELINE) {
-        let mut pipeline = redis::pipe();
-        for SampledKey { key, value: shape, has_expiry } in chunk {
-            let expires_at_ms = has_expiry.then_some(EXPIRES_AT_MS);
-            let value = value(*shape);
-            match (locate(key, layout), layout) {
-                (Lies::InBucket(place), Some(layout)) => {
-                    nonce += 1;
-                    write_field(&mut pipeline, layout, &place, key, &value, expires_at_ms, nonce);
-                }
-                (Lies::Alone(name), _) => set(&mut pipeline, &name, &value, expires_at_ms),
-                (Lies::InBucket(_), None) => {}
-            }
-        }
-        pipeline.query::<()>(server.raw()).context("can't load keys to prove the plan with")?;
-        progress.advance(chunk.len());
-    }
-    Ok(())
-}
-
-fn set(pipeline: &mut Pipeline, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
-    let command = pipeline.cmd("SET").arg(key).arg(value);
-    if let Some(at) = expires_at_ms {
-        command.arg("PXAT").arg(at);
-    }
-    command.ignore();
-}
-
-fn write_field(
-    pipeline: &mut Pipeline,
-    layout: &Layout,
-    place: &Place,
-    key: &[u8],
-    value: &[u8],
-    expires_at_ms: Option<i64>,
-    nonce: u64,
-) {
-    let stored = match layout.namespace(place.namespace).encode(key, value, expires_at_ms) {
-        Stored::InPlace(stored) => stored,
-        Stored::Spilled { content, slot } => {
-            set(pipeline, &spill_name(place.id, nonce, key), &content, None);
-            let mut pointer = Vec::new();
-            frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
-            pointer
-        }
-    };
-    pipeline.cmd("HSET").arg(place.physical.as_slice()).arg(place.field.as_slice()).arg(stored).ignore();
-}
-
-/// Reads every key once, neighbours far apart.
-fn read(server: &mut Server, keys: &[&SampledKey], layout: Option<&Layout>) -> anyhow::Result<()> {
-    let step = if keys.len().is_multiple_of(READ_STEP) { 1 } else { READ_STEP };
-    let order: Vec<usize> = (0..keys.len()).map(|i| i * step % keys.len()).collect();
-    for chunk in order.chunks(PIPELINE) {
-        let mut pipeline = redis::pipe();
-        for index in chunk {
-            match locate(&keys[*index].key, layout) {
-                Lies::Alone(name) => pipeline.cmd("GET").arg(name).ignore(),
-                Lies::InBucket(place) => {
-                    pipeline.cmd("HGET").arg(place.physical.as_slice()).arg(place.field.as_slice()).ignore()
-                }
-            };
-        }
-        pipeline.query::<()>(server.raw()).context("can't read what the plan was proved with")?;
-    }
-    Ok(())
 }
 
 /// Microseconds that the server spent on reads.

@@ -1,0 +1,84 @@
+//! Values of keys that a walk has seen, read by GET.
+
+use redis::Value;
+
+use super::batch::{Batch, Lost};
+use super::keyspace::Database;
+use crate::server::Server;
+use crate::server::pace::Pace;
+
+/// Keys asked about at a time.
+const BATCH: usize = 500;
+/// Values asked for at a time, in bytes, as long as they were when they were seen.
+const BATCH_BYTES: u64 = 1 << 20;
+
+/// Reads values, at the walk's pace.
+pub(crate) struct Values {
+    server: Server,
+    databases: Vec<Database>,
+    pace: Pace,
+}
+
+impl Values {
+    /// Over a connection of its own. Reading leaves LRU and LFU as they are where the server can do that.
+    pub(crate) fn new(mut server: Server, databases: Vec<Database>, pace: Pace) -> Self {
+        let _ = server.ask::<()>(redis::cmd("CLIENT").arg("NO-TOUCH").arg("ON"));
+        Self { server, databases, pace }
+    }
+
+    /// How many were asked for.
+    pub(crate) fn commands(&self) -> u64 {
+        self.pace.spent()
+    }
+
+    /// The values of these keys in their order, each with about how long it is; none where the key is gone, is no
+    /// string any more, or may not be read. A key of several databases has the value of the first.
+    pub(crate) fn read(&mut self, keys: &[(&[u8], u64)]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
+        let mut values = vec![None; keys.len()];
+        for at in 0..self.databases.len() {
+            let missing: Vec<usize> = (0..keys.len()).filter(|index| values[*index].is_none()).collect();
+            if missing.is_empty() {
+                break;
+            }
+            self.server.select(self.databases[at].number)?;
+            let mut rest = missing.as_slice();
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(batch(rest, keys));
+                self.read_batch(now, keys, &mut values)?;
+                rest = later;
+            }
+        }
+        Ok(values)
+    }
+
+    fn read_batch(
+        &mut self,
+        indices: &[usize],
+        keys: &[(&[u8], u64)],
+        values: &mut [Option<Vec<u8>>],
+    ) -> anyhow::Result<()> {
+        let mut batch = Batch::default();
+        indices.iter().for_each(|index| batch.push(&[b"GET", keys[*index].0]));
+        self.pace.spend(batch.commands());
+        let answers = match batch.send(self.server.raw()) {
+            Ok(answers) => answers,
+            Err(Lost(error)) => return Err(self.server.explain(&error)),
+        };
+        for (index, answer) in indices.iter().zip(answers) {
+            if let Value::BulkString(value) = answer {
+                values[*index] = Some(value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many of the keys go at once: one at the least.
+fn batch(indices: &[usize], keys: &[(&[u8], u64)]) -> usize {
+    let mut bytes = 0;
+    let fits = |index: &&usize| {
+        bytes += keys[**index].1;
+        bytes <= BATCH_BYTES
+    };
+    indices.iter().take(BATCH).take_while(fits).count().max(1)
+}
