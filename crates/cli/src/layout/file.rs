@@ -26,11 +26,19 @@ pub(crate) fn alone(file: &LayoutFile) -> anyhow::Result<Layout> {
 /// ```
 pub(crate) fn show(name: &str, text: &str, error: &LayoutError) -> String {
     let LayoutError { line, column, problem } = error;
-    let source = text.lines().nth(line - 1).unwrap_or_default();
+    let source = shortened(text.lines().nth(line - 1).unwrap_or_default(), *column);
     let margin = " ".repeat(line.to_string().len());
     // What stands before the mistake, tabs kept, so that the mark is below it.
     let before: String = source.chars().take(column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
     format!("{name}:{line}:{column}: {problem}\n  {line} | {source}\n  {margin} | {before}^")
+}
+
+/// So much of a line is shown after a mistake: a text table's has some thousand characters.
+const SHOWN_AFTER: usize = 80;
+
+fn shortened(line: &str, column: usize) -> String {
+    let shown: String = line.chars().take(column + SHOWN_AFTER).collect();
+    if shown.len() < line.len() { shown + "…" } else { shown }
 }
 
 #[cfg(test)]
@@ -44,5 +52,11 @@ mod tests {
         let shown = show("layout.toml", text, &error);
         assert!(shown.starts_with("layout.toml:3:10: `bucket`: "), "{shown}");
         assert!(shown.ends_with("\n  3 | bucket = { span = 1 }\n    |          ^"), "{shown}");
+    }
+
+    #[test]
+    fn a_long_line_is_cut() {
+        assert_eq!(shortened(&"x".repeat(90), 10), "x".repeat(90));
+        assert_eq!(shortened(&"x".repeat(91), 10), "x".repeat(90) + "…");
     }
 }

@@ -180,7 +180,8 @@ impl Placement {
         }
     }
 
-    fn rule_line(&self, template: &Template) -> String {
+    /// The same without a text table.
+    pub fn rule_line(&self, template: &Template) -> String {
         match self {
             Self::Plain => r#"placement = "plain""#.to_owned(),
             Self::Zipped => r#"placement = "zipped""#.to_owned(),

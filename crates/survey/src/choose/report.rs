@@ -150,7 +150,9 @@ pub(super) fn other(choice: &Choice, aims: &Aims, template: &Template, way: &Way
         Ok(()) if saving(choice.bytes_now, bytes) >= aims.min_saving => compare(choice, bytes, read_us),
         Ok(()) => too_little(choice, aims, bytes),
     };
-    Alternative { what: way.rule.placement.line(template), bytes, read_us, why_not }
+    let table = if way.rule.placement.text_table().is_some() { ", text_table" } else { "" };
+    let what = format!("{}{table}", way.rule.placement.rule_line(template));
+    Alternative { what, bytes, read_us, why_not }
 }
 
 /// A kind of placement that the sample says nothing of.

@@ -196,12 +196,13 @@ fn alternatives(text: &mut String, choice: &Choice, keys: u64) {
         return;
     }
     comment(text, "Weighed and not taken:");
+    let width = choice.alternatives.iter().map(|other| other.what.len()).max().unwrap_or(0).max(30);
     for Alternative { what, bytes, read_us, why_not } in &choice.alternatives {
         if *bytes == 0 {
-            let _ = writeln!(text, "#   {what:<30} {why_not}");
+            let _ = writeln!(text, "#   {what:<width$} {why_not}");
         } else {
             let bytes = *bytes as f64 / keys.max(1) as f64;
-            let _ = writeln!(text, "#   {what:<30} {bytes:>7.1} bytes, {read_us:>5.2} µs: {why_not}");
+            let _ = writeln!(text, "#   {what:<width$} {bytes:>7.1} bytes, {read_us:>5.2} µs: {why_not}");
         }
     }
 }
