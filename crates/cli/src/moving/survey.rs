@@ -27,6 +27,8 @@ const SAMPLE: u64 = 200_000;
 const AT_ONCE: usize = 500;
 /// Values longer than this are not read whole: what they take follows from their length.
 const READ_UP_TO_BYTES: u64 = 4096;
+/// The same where a codec will make them shorter, which depends on all of it.
+const CODED_UP_TO_BYTES: u64 = 64 << 10;
 
 /// One moving namespace.
 #[derive(Clone, Debug, Default)]
@@ -228,7 +230,9 @@ impl Walk<'_, '_> {
             if is_sampled {
                 write_command(&mut wire, &[b"PTTL", physical]);
                 write_command(&mut wire, &[b"STRLEN", physical]);
-                write_command(&mut wire, &[b"GETRANGE", physical, b"0", READ_UP_TO_BYTES.to_string().as_bytes()]);
+                let is_coded = self.layout.namespace(moving.namespace).codecs.written().is_some();
+                let up_to = if is_coded { CODED_UP_TO_BYTES } else { READ_UP_TO_BYTES };
+                write_command(&mut wire, &[b"GETRANGE", physical, b"0", up_to.to_string().as_bytes()]);
                 replies += 3;
             }
             debug_assert_eq!(sampled.len(), at + 1);
