@@ -18,6 +18,9 @@ const KEYS: u64 = 3000;
 /// Microseconds for each value, whatever the codec: only bytes decide.
 const US: f64 = 1.0;
 
+/// How the values of a kind are made: the i-th.
+type Generator = fn(u64, &mut Random) -> Vec<u8>;
+
 /// Records of one family, and what is known of them.
 struct Family {
     template: Template,
@@ -154,7 +157,7 @@ fn keeps_its_promise(name: &str, family: &Family, choice: &Choice, codings: &[Co
 
 #[test]
 fn each_kind_of_values_has_the_codec_that_suits_it() {
-    let kinds: [(&str, fn(u64, &mut Random) -> Vec<u8>, &[&str]); 6] = [
+    let kinds: [(&str, Generator, &[&str]); 6] = [
         ("json", json, &["zstd"]),
         ("words", words, &["zstd", "fsst"]),
         ("hex", hex, &["hex"]),

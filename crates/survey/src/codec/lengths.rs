@@ -99,7 +99,7 @@ impl Lengths {
         let (from, to) = (at.saturating_sub(beside), (at + same + beside).min(self.held_out.len()));
         let near = &self.held_out[from..to];
         #[expect(clippy::cast_possible_truncation, reason = "below a length")]
-        let (raw_len, coded) = near[(u128::from(chance) * near.len() as u128 >> 64) as usize];
+        let (raw_len, coded) = near[((u128::from(chance) * near.len() as u128) >> 64) as usize];
         if !coded.by_codec {
             return as_it_is;
         }
