@@ -263,8 +263,9 @@ fn measure(
     let warm = Load { keys: &trial.keys[..trial.keys.len().min(PIPELINE)], layout };
     warm.write(&mut server, values, &mut Progress::new(what, 0))?;
     warm.read(&mut server)?;
-    server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
     server.ask::<()>(redis::cmd("FLUSHALL").arg("SYNC"))?;
+    // What it keeps of commands' latencies goes, here and at the end: other keys are read by other commands.
+    server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
     drop(server);
     let empty = used_memory(&own)?;
     let mut server = own.connect()?;
@@ -277,6 +278,7 @@ fn measure(
     server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
     load.read(&mut server)?;
     let us = read_us(&mut server)? / load.keys.len() as f64;
+    server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
     drop(server);
     Ok((used_memory(&own)? - empty, us, name, facts))
 }
