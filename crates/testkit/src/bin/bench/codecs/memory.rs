@@ -8,11 +8,13 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use keyfold_core::codec::Stored;
+use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{Model, Placed};
 use keyfold_testkit::Binary;
 use keyfold_testkit::coded::{Pair, Trained, train};
-use keyfold_testkit::memory::{Case, Record, model_of, weigh_case};
+use keyfold_testkit::memory::{Case, Data, Record, model_of, weigh_case};
 
 use super::sets::{SETS, Set};
 use crate::options::Options;
@@ -95,11 +97,12 @@ impl Measured {
             weigh_case(binary, case, before).map(|bytes| bytes as f64 / count as f64)
         };
         let zlib: Vec<Record> = held_out.iter().map(deflated).collect();
-        let layouts = set.layouts(count);
-        let (_, raw) = best(binary, &held_out, layouts.iter().map(|(rule, text)| Ok((rule, parse(text)?))))?;
-        let trained = codec_for(&layouts[0].1, &learnt, count)?;
-        let (rule, coded) =
-            best(binary, &held_out, layouts.iter().map(|(rule, text)| Ok((rule, trained.over(&parse_coded(text)?)))))?;
+        let (uncoded, coded) = (set.layouts(&held_out, "none")?, set.layouts(&held_out, "auto")?);
+        let parse = |text: &str| Layout::parse_file(text).map_err(anyhow::Error::from);
+        let (_, raw) = best(binary, &held_out, uncoded.iter().map(|(rule, text)| Ok((rule, parse(text)?))))?;
+        let trained = codec_for(&parse(&coded[0].1)?, &learnt, count);
+        let trials = coded.iter().map(|(rule, text)| Ok((rule, trained.over(&parse(text)?))));
+        let (rule, coded) = best(binary, &held_out, trials)?;
         check(&coded, &held_out)?;
         Ok(Self {
             records: count,
@@ -115,21 +118,13 @@ impl Measured {
     }
 }
 
-fn parse(text: &str) -> anyhow::Result<Layout> {
-    Ok(Layout::parse_file(text)?)
-}
-
-fn parse_coded(text: &str) -> anyhow::Result<Layout> {
-    parse(&format!("{text}codec = \"auto\"\n"))
-}
-
 /// The best codec, by the records that are not loaded.
-fn codec_for(layout: &str, records: &[&Record], population: usize) -> anyhow::Result<Trained> {
+fn codec_for(layout: &Layout, records: &[&Record], population: usize) -> Trained {
     let pairs = || records.iter().map(|record| (record.key.as_slice(), record.value.as_slice())).enumerate();
     let judges = |at: usize| at.is_multiple_of(JUDGE_EACH);
     let learn: Vec<Pair<'_>> = pairs().filter(|(at, _)| !judges(*at)).map(|(_, pair)| pair).collect();
     let judge: Vec<Pair<'_>> = pairs().filter(|(at, _)| judges(*at)).map(|(_, pair)| pair).collect();
-    Ok(train(&parse_coded(layout)?, &learn, &judge, population as u64))
+    train(layout, &learn, &judge, population as u64)
 }
 
 /// The layout of the fewest bytes, by the memory model.
@@ -143,7 +138,7 @@ fn best<'t>(
     for layout in layouts {
         let (rule, layout) = layout?;
         let case = Case::placed("", Vec::new(), layout);
-        let keyfold_testkit::memory::Data::Placed(_, layout) = &case.data else { unreachable!("it was placed") };
+        let Data::Placed(_, layout) = &case.data else { unreachable!("it was placed") };
         let model: &Model = match &model {
             Some(model) => model,
             None => model.insert(model_of(binary, &case)?),
@@ -160,8 +155,6 @@ fn best<'t>(
 
 /// That every value comes back.
 fn check(layout: &Layout, records: &[Record]) -> anyhow::Result<()> {
-    use keyfold_core::codec::Stored;
-    use keyfold_core::frame::{Body, Frame};
     for Record { key, value, .. } in records {
         let Some(place) = layout.locate(key).place() else { continue };
         let namespace = layout.namespace(place.namespace);
@@ -179,14 +172,18 @@ fn check(layout: &Layout, records: &[Record]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The codecs, each with its dictionary's size.
 fn described(trained: &Trained) -> String {
-    let codecs = &trained.layout.namespaces()[0].codecs;
-    let kib = trained.dictionaries.values().map(Vec::len).sum::<usize>() / 1024;
-    match codecs.written() {
-        Some(slot) if slot.dictionary.is_some() => format!("{}, {kib} KiB", slot.rule),
-        Some(slot) => format!("{}, none", slot.rule),
-        None => "none".to_owned(),
-    }
+    let described = trained.layout.namespaces().iter().map(|namespace| {
+        let Some(slot) = namespace.codecs.written() else { return "none".to_owned() };
+        let dictionary = slot.dictionary.and_then(|id| trained.dictionaries.get(&id));
+        let size = dictionary.map_or(String::new(), |dictionary| match dictionary.len() {
+            bytes @ ..4096 => format!(" {bytes} B"),
+            bytes => format!(" {} KiB", bytes / 1024),
+        });
+        format!("{}{size}", slot.rule.name)
+    });
+    described.collect::<Vec<_>>().join(" / ")
 }
 
 /// As an application would that compresses values itself: zlib where that is smaller.
