@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Fold(Box<fold::FoldFlags>),
     /// Move live keys back under their own names, while clients go on
     Unfold(Box<fold::UnfoldFlags>),
-    /// Make dictionaries for the values of a layout's namespaces, and have them written by these
+    /// Train codecs by the values that a server holds, and have values written by them
     Train(train::TrainFlags),
     /// Store values again by the codec in use, while clients go on
     Recode(recode::RecodeFlags),
