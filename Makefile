@@ -34,7 +34,7 @@ demo-all: ## fold every *.jsonl.gz of a directory (DIR=directory)
 	@scripts/ensure-server
 	cargo run --release -p keyfold -- demo --measure $(foreach file,$(sort $(wildcard $(DIR)/*.jsonl.gz)),--data $(file))
 
-bench: ## measure memory, speed and idle connections on the servers at hand (ARGS='memory --server valkey')
+bench: ## measure memory, speed, idle connections and codecs on the servers at hand (ARGS='memory --server valkey')
 	@scripts/ensure-server
 	cargo run --release -p keyfold-testkit --bin bench -- $(ARGS)
 

@@ -64,17 +64,17 @@ fn routes() -> Result<Vec<Route>, String> {
     };
     let away = |before: &Layout| before.plan_unfold(&ids(before)).map_err(|conflict| conflict.to_string());
     let routes = vec![
-        Route::of("settled", &folded, to(&folded, LAYOUT)?),
-        Route::of("folded", &plain, to(&plain, LAYOUT)?),
-        Route::of("unfolded", &folded, away(&folded)?),
-        Route::of("folded otherwise", &folded, to(&folded, OTHER_LAYOUT)?),
+        Route::of("settled", &folded, &to(&folded, LAYOUT)?),
+        Route::of("folded", &plain, &to(&plain, LAYOUT)?),
+        Route::of("unfolded", &folded, &away(&folded)?),
+        Route::of("folded otherwise", &folded, &to(&folded, OTHER_LAYOUT)?),
         Route::out_of_hashes()?,
-        Route::of("compressed", &coded, to(&coded, CODED_LAYOUT)?),
-        Route::of("folded and compressed", &plain, to(&plain, CODED_LAYOUT)?),
-        Route::of("unfolded and decompressed", &coded, away(&coded)?),
-        Route::of("compressed otherwise", &coded, to(&coded, OTHER_CODED_LAYOUT)?),
-        Route::of("compressed later", &folded, to(&folded, CODED_LAYOUT)?),
-        Route::of("decompressed", &coded, to(&coded, LAYOUT)?),
+        Route::of("compressed", &coded, &to(&coded, CODED_LAYOUT)?),
+        Route::of("folded and compressed", &plain, &to(&plain, CODED_LAYOUT)?),
+        Route::of("unfolded and decompressed", &coded, &away(&coded)?),
+        Route::of("compressed otherwise", &coded, &to(&coded, OTHER_CODED_LAYOUT)?),
+        Route::of("compressed later", &folded, &to(&folded, CODED_LAYOUT)?),
+        Route::of("decompressed", &coded, &to(&coded, LAYOUT)?),
         Route::retrained(coded),
     ];
     routes.iter().flat_map(Route::layouts).try_for_each(check_stored_form)?;
@@ -82,7 +82,7 @@ fn routes() -> Result<Vec<Route>, String> {
 }
 
 impl Route {
-    fn of(name: &'static str, before: &Layout, planned: Move) -> Self {
+    fn of(name: &'static str, before: &Layout, planned: &Move) -> Self {
         let moving = trained(&planned.layout, 0);
         let after = moving.settled(&planned.moving);
         Self { name, hashes: &[], before: before.clone(), moving, after }
@@ -97,7 +97,7 @@ impl Route {
         let rule = Handmade::new(template, "sbucket:{id/4}", "{id}", Packing::Zlib).map_err(|error| said(&error))?;
         let before = Layout::merge(None, &file).map_err(|error| said(&error))?.layout;
         let planned = before.plan_fold_from(&first, &[rule]).map_err(|error| said(&error))?;
-        Ok(Self { hashes: &HASHES, ..Self::of("out of hashes", &before, planned) })
+        Ok(Self { hashes: &HASHES, ..Self::of("out of hashes", &before, &planned) })
     }
 
     /// Dictionaries of other values take new slots; and then values are stored as they are.

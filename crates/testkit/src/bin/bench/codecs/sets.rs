@@ -16,6 +16,9 @@ pub(super) enum Spread {
     Count,
 }
 
+/// The key and the value of a number.
+type MadeUp = fn(u64) -> (String, Vec<u8>);
+
 /// A set.
 pub(super) struct Set {
     pub(super) name: &'static str,
@@ -25,20 +28,14 @@ pub(super) struct Set {
     limits: (usize, usize),
     /// How many times less than plain strings it is meant to take on Redis 7.0, at least.
     pub(super) floor: f64,
-    made_up: Option<fn(u64) -> (String, Vec<u8>)>,
+    made_up: Option<MadeUp>,
 }
 
 const fn read(name: &'static str, keys: &'static str, spread: Spread, limits: (usize, usize), floor: f64) -> Set {
     Set { name, keys, spread, limits, floor, made_up: None }
 }
 
-const fn made_up(
-    name: &'static str,
-    keys: &'static str,
-    spread: Spread,
-    floor: f64,
-    record: fn(u64) -> (String, Vec<u8>),
-) -> Set {
+const fn made_up(name: &'static str, keys: &'static str, spread: Spread, floor: f64, record: MadeUp) -> Set {
     Set { name, keys, spread, limits: (1024, 64), floor, made_up: Some(record) }
 }
 
