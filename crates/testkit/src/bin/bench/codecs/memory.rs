@@ -97,7 +97,7 @@ impl Measured {
             weigh_case(binary, case, before).map(|bytes| bytes as f64 / count as f64)
         };
         let zlib: Vec<Record> = held_out.iter().map(deflated).collect();
-        let (uncoded, coded) = (set.layouts(&held_out, "none")?, set.layouts(&held_out, "auto")?);
+        let (uncoded, coded) = (set.layouts(count, "none"), set.layouts(count, "auto"));
         let parse = |text: &str| Layout::parse_file(text).map_err(anyhow::Error::from);
         let (_, raw) = best(binary, &held_out, uncoded.iter().map(|(rule, text)| Ok((rule, parse(text)?))))?;
         let trained = codec_for(&parse(&coded[0].1)?, &learnt, count);
@@ -172,18 +172,15 @@ fn check(layout: &Layout, records: &[Record]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The codecs, each with its dictionary's size.
+/// The codec with its dictionary's size.
 fn described(trained: &Trained) -> String {
-    let described = trained.layout.namespaces().iter().map(|namespace| {
-        let Some(slot) = namespace.codecs.written() else { return "none".to_owned() };
-        let dictionary = slot.dictionary.and_then(|id| trained.dictionaries.get(&id));
-        let size = dictionary.map_or(String::new(), |dictionary| match dictionary.len() {
-            bytes @ ..4096 => format!(" {bytes} B"),
-            bytes => format!(" {} KiB", bytes / 1024),
-        });
-        format!("{}{size}", slot.rule.name)
+    let Some(slot) = trained.layout.namespaces()[0].codecs.written() else { return "none".to_owned() };
+    let dictionary = slot.dictionary.and_then(|id| trained.dictionaries.get(&id));
+    let size = dictionary.map_or(String::new(), |dictionary| match dictionary.len() {
+        bytes @ ..4096 => format!(" {bytes} B"),
+        bytes => format!(" {} KiB", bytes / 1024),
     });
-    described.collect::<Vec<_>>().join(" / ")
+    format!("{}{size}", slot.rule.name)
 }
 
 /// As an application would that compresses values itself: zlib where that is smaller.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use keyfold_core::template::Template;
 use keyfold_testkit::memory::Record;
 use keyfold_testkit::random::Random;
 
@@ -17,62 +16,46 @@ pub(super) enum Spread {
     Count,
 }
 
+/// The key and the value of a number.
+type MadeUp = fn(u64) -> (String, Vec<u8>);
+
 /// A set.
 pub(super) struct Set {
     pub(super) name: &'static str,
-    /// One template or several: what is the same in all keys of one is in none of its fields.
-    keys: &'static [&'static str],
+    keys: &'static str,
     spread: Spread,
     /// Bytes over which a value or a field is kept elsewhere.
     limits: (usize, usize),
     /// How many times less than plain strings it is meant to take on Redis 7.0, at least.
     pub(super) floor: f64,
-    made_up: Option<fn(u64) -> (String, Vec<u8>)>,
+    made_up: Option<MadeUp>,
 }
 
-const fn read(
-    name: &'static str,
-    keys: &'static [&'static str],
-    spread: Spread,
-    limits: (usize, usize),
-    floor: f64,
-) -> Set {
+const fn read(name: &'static str, keys: &'static str, spread: Spread, limits: (usize, usize), floor: f64) -> Set {
     Set { name, keys, spread, limits, floor, made_up: None }
 }
 
-const fn made_up(
-    name: &'static str,
-    keys: &'static [&'static str],
-    spread: Spread,
-    floor: f64,
-    record: fn(u64) -> (String, Vec<u8>),
-) -> Set {
+const fn made_up(name: &'static str, keys: &'static str, spread: Spread, floor: f64, record: MadeUp) -> Set {
     Set { name, keys, spread, limits: (1024, 64), floor, made_up: Some(record) }
 }
 
 /// Made up, and so always there; then those of `--data`.
 pub(super) const SETS: [Set; 15] = [
-    made_up("profiles", &["user:{id:int}"], Spread::Span(None), 3.0, profile),
-    made_up("tokens", &["token:{id:uuid}"], Spread::Count, 2.0, token),
-    made_up("parents", &["parent:{id:uuid}"], Spread::Count, 2.0, parent),
-    made_up("noise", &["noise:{id:int}"], Spread::Span(None), 1.0, noise),
-    read("cities_json", &["city:{id:int}"], Spread::Span(None), (512, 64), 4.4),
-    read("debian_json", &["pkg:{name}"], Spread::Count, (640, 96), 3.8),
-    read("stix_uuid_json", &["{id:uuid}"], Spread::Count, (4096, 64), 4.3),
-    read("access_logs", &["log:{source}:{n:int}"], Spread::Span(Some("n")), (576, 64), 5.2),
-    read("tldr_md", &["{language}/{platform}/{page}"], Spread::Count, (3456, 96), 3.1),
-    read("sx_posts_html", &["post:{id:int}:body"], Spread::Count, (8192, 64), 3.2),
-    read(
-        "cldr_text",
-        &["l10n:{locale}:languages:{code}", "l10n:{locale}:territories:{code}", "l10n:{locale}:scripts:{code}"],
-        Spread::Count,
-        (64, 64),
-        3.3,
-    ),
-    read("debian_sha256", &["{sha256:hex}"], Spread::Count, (192, 64), 2.9),
-    read("words_phonemes", &["w:{word}"], Spread::Count, (64, 64), 3.8),
-    read("words_alpha", &["{word}"], Spread::Count, (64, 64), 4.0),
-    read("city_state_int", &["{id:int}"], Spread::Span(None), (64, 64), 5.0),
+    made_up("profiles", "user:{id:int}", Spread::Span(None), 3.0, profile),
+    made_up("tokens", "token:{id:uuid}", Spread::Count, 2.0, token),
+    made_up("parents", "parent:{id:uuid}", Spread::Count, 2.0, parent),
+    made_up("noise", "noise:{id:int}", Spread::Span(None), 1.0, noise),
+    read("cities_json", "city:{id:int}", Spread::Span(None), (512, 64), 4.4),
+    read("debian_json", "pkg:{name}", Spread::Count, (640, 96), 3.8),
+    read("stix_uuid_json", "{id:uuid}", Spread::Count, (4096, 64), 4.3),
+    read("access_logs", "log:{source}:{n:int}", Spread::Span(Some("n")), (576, 64), 5.2),
+    read("tldr_md", "{language}/{platform}/{page}", Spread::Count, (3456, 96), 3.1),
+    read("sx_posts_html", "post:{id:int}:body", Spread::Count, (8192, 64), 3.2),
+    read("cldr_text", "l10n:{locale}:{what}:{code}", Spread::Count, (64, 64), 3.3),
+    read("debian_sha256", "{sha256:hex}", Spread::Count, (192, 64), 2.9),
+    read("words_phonemes", "w:{word}", Spread::Count, (64, 64), 3.8),
+    read("words_alpha", "{word}", Spread::Count, (64, 64), 4.0),
+    read("city_state_int", "{id:int}", Spread::Span(None), (64, 64), 5.0),
 ];
 
 /// Means of entries to a bucket that are tried: the allocator's size classes decide between them.
@@ -96,35 +79,24 @@ impl Set {
         Ok(Some(records.into_iter().map(|read| Record { key: read.key, value: read.value, expires: false }).collect()))
     }
 
-    /// Layouts for these records, of which every fifth id is missing, without a codec and with each of several sizes of
-    /// buckets: the bucket rules, and the text.
-    pub(super) fn layouts(&self, records: &[Record], codec: &str) -> anyhow::Result<Vec<(String, String)>> {
-        let counts: Vec<usize> = self.keys.iter().map(|keys| count(keys, records)).collect::<anyhow::Result<_>>()?;
-        Ok(ENTRIES.iter().map(|entries| self.layout(&counts, *entries, codec)).collect())
+    /// Layouts for so many records, of which every fifth id is missing, with each of several sizes of buckets: the
+    /// bucket rule, and the text.
+    pub(super) fn layouts(&self, records: usize, codec: &str) -> Vec<(String, String)> {
+        ENTRIES.iter().map(|entries| self.layout(records, *entries, codec)).collect()
     }
 
-    fn layout(&self, counts: &[usize], entries: usize, codec: &str) -> (String, String) {
-        let (value_limit, field_limit) = self.limits;
-        let (mut rules, mut text) = (Vec::new(), String::new());
-        for (keys, count) in self.keys.iter().zip(counts) {
-            let rule = match self.spread {
-                Spread::Span(None) => format!("span = {}", entries * 5 / 4),
-                Spread::Span(Some(part)) => format!("span = {}, of = \"{part}\"", entries * 5 / 8),
-                Spread::Count => format!("count = {}", (count / entries).max(2)),
-            };
-            text.push_str(&format!(
-                "[[namespace]]\nkeys = \"{keys}\"\nbucket = {{ {rule} }}\nvalue_limit = {value_limit}\nfield_limit = {field_limit}\ncodec = \"{codec}\"\n"
-            ));
-            rules.push(rule);
-        }
-        (rules.join(" / "), text)
+    fn layout(&self, records: usize, entries: usize, codec: &str) -> (String, String) {
+        let Self { keys, limits: (value_limit, field_limit), .. } = self;
+        let rule = match self.spread {
+            Spread::Span(None) => format!("span = {}", entries * 5 / 4),
+            Spread::Span(Some(part)) => format!("span = {}, of = \"{part}\"", entries * 5 / 8),
+            Spread::Count => format!("count = {}", (records / entries).max(2)),
+        };
+        let text = format!(
+            "[[namespace]]\nkeys = \"{keys}\"\nbucket = {{ {rule} }}\nvalue_limit = {value_limit}\nfield_limit = {field_limit}\ncodec = \"{codec}\"\n"
+        );
+        (rule, text)
     }
-}
-
-/// How many records have keys of this template.
-fn count(keys: &str, records: &[Record]) -> anyhow::Result<usize> {
-    let template = Template::parse(keys)?;
-    Ok(records.iter().filter(|record| template.texts(&record.key).is_some()).count())
 }
 
 const FIRST: [&str; 12] = ["Ada", "Bert", "Cleo", "Dora", "Emil", "Fay", "Gus", "Hana", "Ivo", "June", "Karl", "Lena"];

@@ -59,7 +59,7 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
             let ratios: Vec<f64> = runs.iter().map(|(raw, zip)| zip / raw).collect();
             let ratio = median(ratios.clone()).unwrap_or(f64::NAN);
             // What is asked is that reading compressed values is not much slower.
-            let goal = (command == "GET").then(|| if ratio >= GOAL { "met" } else { "missed" });
+            let goal = (command == "GET").then_some(if ratio >= GOAL { "met" } else { "missed" });
             if goal == Some("missed") {
                 missed.push(format!("GET of compressed values, {pipeline} at a time: {ratio:.2} of raw ones"));
             }

@@ -28,8 +28,8 @@ const CODECS: [(&str, Option<[f64; 2]>); 10] = [
     ("\"hex\"", None),
     ("\"uuid\"", None),
 ];
-const VALUES: u64 = 2_000;
-const LEARNT: u64 = 10_000;
+const VALUES: usize = 2_000;
+const LEARNT: usize = 10_000;
 /// Values whose time is taken together.
 const TOGETHER: usize = 50;
 
@@ -43,7 +43,7 @@ pub(super) fn measure(options: &Options, report: &mut Report) -> anyhow::Result<
     for (codec, goal) in CODECS {
         let records = records(codec);
         let namespace = namespace(codec, &records)?;
-        let values: Vec<Pair<'_>> = pairs(&records[LEARNT as usize..]);
+        let values: Vec<Pair<'_>> = pairs(&records[LEARNT..]);
         let timed = Timed::of(&namespace, &values, rounds)?;
         let is_met = goal.is_none_or(|[encode, decode]| timed.encode_us <= encode && timed.decode_us <= decode);
         if let Some([encode, decode]) = goal.filter(|_| !is_met) {
@@ -69,8 +69,8 @@ pub(super) fn measure(options: &Options, report: &mut Report) -> anyhow::Result<
 
 /// Profiles as JSON, or text that the codec is for.
 fn records(codec: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let of = |number: u64| {
-        let (key, value) = sets::profile(number);
+    let of = |number: usize| {
+        let (key, value) = sets::profile(number as u64);
         let hex = |len: usize| value.iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..len].to_owned();
         let value = match codec {
             "\"hex\"" => hex(256).into_bytes(),
@@ -91,7 +91,7 @@ fn pairs(records: &[(Vec<u8>, Vec<u8>)]) -> Vec<Pair<'_>> {
 
 fn namespace(codec: &str, records: &[(Vec<u8>, Vec<u8>)]) -> anyhow::Result<Namespace> {
     let layout = Layout::parse_file(&format!("{KEYS}codec = {codec}\n"))?;
-    let learnt = pairs(&records[..LEARNT as usize]);
+    let learnt = pairs(&records[..LEARNT]);
     let (learn, judge) = learnt.split_at(learnt.len() * 7 / 8);
     let layout = train(&layout, learn, judge, 1_000_000).layout;
     let namespace = layout.namespaces()[0].clone();
