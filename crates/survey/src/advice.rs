@@ -111,7 +111,7 @@ fn decide(choice: Choice) -> (Advice, String, Option<Choice>) {
             let needs = if unmet.is_empty() { String::new() } else { format!("; set {}", unmet.join(", ")) };
             (Advice::Fold, format!("about {entries:.0} keys in a bucket{needs}"))
         }
-        Verdict::Zip if choice.codec.is_some() => (Advice::Zip, "as well in keys of their own".to_owned()),
+        Verdict::Zip if choice.codec.is_some() => (Advice::Zip, "such values do best in keys of their own".to_owned()),
         Verdict::Zip => (Advice::Zip, "shorter names save enough".to_owned()),
         Verdict::Leave(why) => (Advice::Leave, why.clone()),
     };
