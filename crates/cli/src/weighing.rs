@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use keyfold_survey::codec::{self, Coding, Record};
-use keyfold_survey::population::Population;
+use keyfold_survey::population::{Population, SampledKey};
 
 use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
@@ -43,14 +43,14 @@ impl<'i> Weighing<'i> {
         self.values.as_ref().map_or(0, Values::commands)
     }
 
-    /// What codecs make of a family's values; nothing where none makes them shorter, or there is nothing to read.
-    pub(crate) fn codings(&mut self, population: &Population<'_>) -> Vec<Coding> {
+    /// What codecs make of a family's values, by those of some of the keys of an even sample; nothing where none makes them shorter, or there is nothing to read.
+    pub(crate) fn codings(&mut self, population: &Population<'_>, even: &[SampledKey]) -> Vec<Coding> {
         self.progress.advance(1);
         if self.interrupt.wanted() && self.values.take().is_some() {
             self.notes.push("stopped early: of some families no codec was weighed".to_owned());
         }
         let Some(values) = &mut self.values else { return Vec::new() };
-        let wanted = codec::wanted(population.sample, self.family_bytes.min(self.left_bytes));
+        let wanted = codec::wanted(even, self.family_bytes.min(self.left_bytes));
         let keys: Vec<(&[u8], u64)> =
             wanted.iter().map(|sampled| (sampled.key.as_ref(), sampled.value.len())).collect();
         self.left_bytes = self.left_bytes.saturating_sub(keys.iter().map(|(_, len)| len).sum());

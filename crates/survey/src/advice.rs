@@ -7,7 +7,7 @@ use crate::choose::{Aims, Choice, Verdict, choose_among};
 use crate::codec::Coding;
 use crate::observation::Kind;
 use crate::plan::{self, Part, Plan};
-use crate::population::Population;
+use crate::population::{Population, SampledKey};
 use crate::survey::{FamilyFindings, Findings};
 
 /// A family is of strings if nearly all of its keys are.
@@ -69,8 +69,9 @@ pub struct Report {
     pub after_bytes: u64,
 }
 
-/// What codecs make of a family's values: whoever can read values answers, perhaps with nothing.
-pub type Codings<'c> = &'c mut dyn FnMut(&Population<'_>) -> Vec<Coding>;
+/// What codecs make of a family's values, by those of some of the given keys: whoever can read values answers,
+/// perhaps with nothing.
+pub type Codings<'c> = &'c mut dyn FnMut(&Population<'_>, &[SampledKey]) -> Vec<Coding>;
 
 /// Weighs what was found, on a server that has the layout `stored`.
 pub fn advise(findings: Findings, aims: &Aims, stored: Option<Layout>, codings: Codings<'_>) -> Report {
@@ -89,10 +90,10 @@ fn weigh(mut family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advis
         Some(why) => (Advice::Leave, why, None),
         None => match family.population() {
             None => (Advice::Leave, "a single key".to_owned(), None),
-            Some(population) => decide(choose_among(&population, aims, &codings(&population))),
+            Some(population) => decide(choose_among(&population, aims, &codings(&population, &family.even))),
         },
     };
-    family.sample = Vec::new();
+    (family.sample, family.even) = (Vec::new(), Vec::new());
     let after_bytes = match (&choice, advice) {
         (Some(choice), Advice::Fold | Advice::Zip) => {
             after_bytes * choice.bytes_after as f64 / choice.bytes_now.max(1) as f64
@@ -111,7 +112,7 @@ fn decide(choice: Choice) -> (Advice, String, Option<Choice>) {
             let needs = if unmet.is_empty() { String::new() } else { format!("; set {}", unmet.join(", ")) };
             (Advice::Fold, format!("about {entries:.0} keys in a bucket{needs}"))
         }
-        Verdict::Zip if choice.codec.is_some() => (Advice::Zip, "as well in keys of their own".to_owned()),
+        Verdict::Zip if choice.codec.is_some() => (Advice::Zip, "such values do best in keys of their own".to_owned()),
         Verdict::Zip => (Advice::Zip, "shorter names save enough".to_owned()),
         Verdict::Leave(why) => (Advice::Leave, why.clone()),
     };

@@ -8,7 +8,7 @@ use keyfold_core::template::{Parts, Template};
 use crate::family::{Families, Family, Split};
 use crate::observation::{Content, Kind, Observation};
 use crate::population::{Blocks, Population, SampledKey};
-use crate::summary::{SAMPLE_BYTES, Summary};
+use crate::summary::{EVEN_PART, SAMPLE_BYTES, Summary};
 
 /// All samples together may take this.
 const SAMPLES_BYTES: usize = 48 << 20;
@@ -76,6 +76,8 @@ pub struct FamilyFindings {
     pub summary: Summary,
     /// The sampled strings, each once.
     pub sample: Vec<SampledKey>,
+    /// Strings sampled one by one, whoever their neighbours are: those whose values stand for all.
+    pub even: Vec<SampledKey>,
     /// What was sampled as a whole.
     pub blocks: Blocks,
     /// The share of blocks in the sample.
@@ -110,11 +112,13 @@ impl Survey {
     fn bound_samples(&mut self) {
         let mut summaries = self.families.tallies_mut();
         while self.sample_bytes > LEAST_SAMPLE_BYTES
-            && summaries.iter().map(|summary| summary.sample.bytes()).sum::<usize>() > SAMPLES_BYTES
+            && summaries.iter().map(|summary| summary.sample.bytes() + summary.even.bytes()).sum::<usize>()
+                > SAMPLES_BYTES
         {
             self.sample_bytes /= 2;
             for summary in &mut summaries {
                 summary.sample.limit(self.sample_bytes);
+                summary.even.limit(self.sample_bytes / EVEN_PART);
             }
         }
     }
@@ -194,9 +198,12 @@ fn findings(family: Family<Summary>, scale: f64, (seen, total): (u64, u64), tabl
     let (keys_within, bytes_within) = (spread(keys, keys), spread(summary.bytes as f64, summary.bytes_squared));
     let sample = std::mem::replace(&mut summary.sample, crate::sample::BlockSample::new(0));
     let (kept, within) = (sample.kept_blocks(), sample.kept_within() / scale);
-    let mut sample = sample.into_keys();
+    let even = std::mem::replace(&mut summary.even, crate::sample::BlockSample::new(0));
+    let (mut sample, mut even) = (sample.into_keys(), even.into_keys());
     if let Some(template) = &template {
-        sample.retain(|sampled| template.parse_key(&sampled.key, &mut Parts::new()));
+        let matches = |sampled: &SampledKey| template.parse_key(&sampled.key, &mut Parts::new());
+        sample.retain(matches);
+        even.retain(matches);
     }
     FamilyFindings {
         template,
@@ -205,6 +212,7 @@ fn findings(family: Family<Summary>, scale: f64, (seen, total): (u64, u64), tabl
         bytes: Estimate { value: bytes * scale, within: bytes_within },
         summary,
         sample,
+        even,
         blocks,
         kept,
         within,

@@ -13,10 +13,12 @@ pub use sizes::Sizes;
 
 use crate::family::{Hole, Split, Tally};
 use crate::observation::{Content, Encoding, Kind, Observation, Sampled};
-use crate::sample::BlockSample;
+use crate::sample::{Block, BlockSample};
 
 /// What a family's sample of keys may take at first.
 pub(crate) const SAMPLE_BYTES: usize = 3 << 20;
+/// What the sample of keys whose values may be read may take, as a share of that.
+pub(crate) const EVEN_PART: usize = 2;
 /// With so many keys it is settled what a family's blocks are made of.
 const SETTLES_AT: usize = 32;
 /// Longer keys are counted, and never kept: no bucket would take their fields.
@@ -61,6 +63,8 @@ pub struct Summary {
     /// Examples.
     pub examples: Vec<Example>,
     pub(crate) sample: BlockSample,
+    /// Neighbours are often alike, and values that stand for others must not be: a sample of single keys.
+    pub(crate) even: BlockSample,
     pub(crate) blocks: Option<Hole>,
     is_settled: bool,
 }
@@ -79,6 +83,7 @@ impl Default for Summary {
             elements: Elements::default(),
             examples: Vec::new(),
             sample: BlockSample::new(SAMPLE_BYTES),
+            even: BlockSample::new(SAMPLE_BYTES / EVEN_PART),
             blocks: None,
             is_settled: false,
         }
@@ -112,6 +117,7 @@ impl Summary {
             return;
         }
         self.sample.offer(split.block(self.blocks, key), key, shape, observation.has_expiry);
+        self.even.offer(Block::of_bytes(key), key, shape, observation.has_expiry);
         if !self.is_settled && self.sample.len() >= SETTLES_AT {
             self.is_settled = true;
             self.blocks = blocks_of(&self.sample);
@@ -190,6 +196,7 @@ impl Tally for Summary {
         self.examples.extend(other.examples);
         self.examples.sort_by_key(|example| (example.value.is_none(), example.hash));
         self.examples.truncate(EXAMPLES);
+        self.even.merge(other.even);
         self.merge_samples(other.sample, other.blocks, other.is_settled);
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     let findings = survey.finish(if is_whole { seen } else { total });
     let mut weighing =
         Weighing::new(values(analyze, &walked, chosen), CODEC_BOUNDS, findings.families.len(), &interrupt);
-    let report = advise(findings, &aims, stored, &mut |population| weighing.codings(population));
+    let report = advise(findings, &aims, stored, &mut |population, even| weighing.codings(population, even));
 
     let mut notes = guesses;
     notes.extend(notes_on(&walked, seen, total, is_whole));

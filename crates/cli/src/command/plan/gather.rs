@@ -22,12 +22,17 @@ use crate::server::Server;
 /// What the sample of one family may take: some 40,000 keys, enough for hundreds of full buckets.
 const SAMPLE_BYTES: usize = 4 << 20;
 
+/// What the keys whose values may be read may take.
+const EVEN_BYTES: usize = 2 << 20;
+
 /// A family of keys, as far as it was seen.
 pub(crate) struct Gathered {
     pub(crate) template: Template,
     /// How many keys it has; an estimate where not all keys of the server were seen.
     pub(crate) keys: u64,
     pub(crate) sample: Vec<SampledKey>,
+    /// Keys sampled one by one, whose values may be read.
+    pub(crate) even: Vec<SampledKey>,
     pub(crate) blocks: Blocks,
     pub(crate) kept: f64,
     pub(crate) within: f64,
@@ -38,7 +43,7 @@ pub(crate) struct Gathered {
 impl Gathered {
     /// As the chooser takes it.
     pub(crate) fn population(&self) -> Population<'_> {
-        let Self { template, keys, sample, blocks, kept, within, codings: _ } = self;
+        let Self { template, keys, sample, blocks, kept, within, .. } = self;
         Population { template, keys: *keys, sample, blocks: *blocks, kept: *kept, within: *within }
     }
 }
@@ -155,11 +160,11 @@ fn strings(family: &FamilyFindings) -> f64 {
 fn found(family: FamilyFindings) -> Option<Gathered> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
     let keys = strings(&family).round() as u64;
-    let FamilyFindings { template, sample, blocks, kept, within, .. } = family;
+    let FamilyFindings { template, sample, even, blocks, kept, within, .. } = family;
     let template = template.filter(|_| keys > 0 && !sample.is_empty())?;
     let prefix = template.literal_prefix();
     let own = prefix.first() == Some(&DATA_PREFIX) || prefix.starts_with(ADMINISTRATION_PREFIX);
-    (!own).then_some(Gathered { template, keys, sample, blocks, kept, within, codings: Vec::new() })
+    (!own).then_some(Gathered { template, keys, sample, even, blocks, kept, within, codings: Vec::new() })
 }
 
 fn offer(families: &mut [Growing], observation: &Observation) {
@@ -178,6 +183,7 @@ fn offer(families: &mut [Growing], observation: &Observation) {
             };
             family.keys += 1;
             family.sample.offer(block, key, *value, *has_expiry);
+            family.even.offer(Block::of_bytes(key), key, *value, *has_expiry);
             return;
         }
     }
@@ -189,22 +195,24 @@ struct Growing {
     blocks: Blocks,
     keys: u64,
     sample: BlockSample,
+    even: BlockSample,
 }
 
 impl Growing {
     fn new(template: Template) -> Self {
         let int = template.placeholders().iter().position(|part| part.kind.is_int());
         let blocks = int.map_or(Blocks::Keys, Blocks::Ids);
-        Self { template, blocks, keys: 0, sample: BlockSample::new(SAMPLE_BYTES) }
+        let (sample, even) = (BlockSample::new(SAMPLE_BYTES), BlockSample::new(EVEN_BYTES));
+        Self { template, blocks, keys: 0, sample, even }
     }
 
     /// The family, where `share` of the server's keys was seen; none where no key was.
     fn finish(self, share: f64) -> Option<Gathered> {
-        let Self { template, blocks, keys, sample } = self;
+        let Self { template, blocks, keys, sample, even } = self;
         let (kept, within) = (sample.kept_blocks(), sample.kept_within() * share);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
         let keys = (keys as f64 / share).round() as u64;
-        let sample = sample.into_keys();
-        (keys > 0).then_some(Gathered { template, keys, sample, blocks, kept, within, codings: Vec::new() })
+        let (sample, even) = (sample.into_keys(), even.into_keys());
+        (keys > 0).then_some(Gathered { template, keys, sample, even, blocks, kept, within, codings: Vec::new() })
     }
 }

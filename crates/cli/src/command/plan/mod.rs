@@ -71,7 +71,7 @@ fn weigh_codecs(survey: &mut Survey, config: &PlanConfig, interrupt: &Interrupt)
     }
     let mut weighing = Weighing::new(Some(values(survey, config)?), CODEC_BOUNDS, survey.families.len(), interrupt);
     for gathered in &mut survey.families {
-        gathered.codings = weighing.codings(&gathered.population());
+        gathered.codings = weighing.codings(&gathered.population(), &gathered.even);
     }
     survey.notes.append(&mut weighing.notes);
     Ok(())
