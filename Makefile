@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: crash moves help test clients lint check servers demo demo-all bench memory-model analyze-stream model fuzz command-table
+.PHONY: crash moves help test clients lint check servers demo demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -33,6 +33,10 @@ demo: ## fold data before your eyes (DATA=file for your own)
 demo-all: ## fold every *.jsonl.gz of a directory (DIR=directory)
 	@scripts/ensure-server
 	cargo run --release -p keyfold -- demo --measure $(foreach file,$(sort $(wildcard $(DIR)/*.jsonl.gz)),--data $(file))
+
+lab-quick: ## run the published studies, small, with plots in target/lab (ARGS='--seed 2')
+	@scripts/ensure-server
+	cargo run -p keyfold -- lab all --quick --out target/lab $(ARGS)
 
 bench: ## measure memory, speed and idle connections on the servers at hand (ARGS='memory --server valkey')
 	@scripts/ensure-server

@@ -121,6 +121,22 @@ fn fields_of_hashtables() {
 }
 
 #[test]
+fn a_settled_table_holds_no_old_half() {
+    let model = model(Server::redis(7, 0)).with_limits(Limits { hash_entries: 0, ..Limits::default() });
+    let (mut hash, mut set) = (BucketCost::default(), SetCost::default());
+    for members in 1..=600_u64 {
+        hash.add(&model, bytes(6), bytes(1));
+        set.add(&model, bytes(200));
+        // At 513 the buckets grow from 512 to 1,024; the old ones are there until the first ones are full.
+        let old_half = if members == 513 { 512 * 8 } else { 0 };
+        if [512, 513].contains(&members) {
+            assert_eq!(model.hash_bytes(6, &hash, false) - model.settled_hash_bytes(6, &hash, false), old_half);
+            assert_eq!(model.set_bytes(6, &set, false) - model.settled_set_bytes(6, &set, false), old_half);
+        }
+    }
+}
+
+#[test]
 fn one_field_over_the_limit_makes_a_table() {
     let sizes = |server| {
         let model = model(server);

@@ -58,6 +58,8 @@ impl<'l> Bench<'l> {
     pub(super) fn new(ground: &'l mut Ground, interrupt: &'l Interrupt) -> anyhow::Result<Self> {
         let gauge = Gauge::new(ground.target().clone());
         let mut bench = Self { ground, interrupt, gauge, written: Written::default(), guesses: Vec::new() };
+        // A slow command is kept with its arguments, and would be weighed with the keys.
+        bench.ground.change("slowlog-log-slower-than", "-1")?;
         bench.warm_up()?;
         Ok(bench)
     }

@@ -15,7 +15,7 @@ use crate::server::{Server, Target};
 const EQUAL: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(1);
 /// How long connections that were closed may still be seen: then they are taken for somebody else's.
-const CLOSED_WITHIN: Duration = Duration::from_millis(500);
+const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 /// Look-ups sent at a time.
 const BATCH: u64 = 1000;

@@ -128,7 +128,7 @@ impl Ground {
     }
 
     /// Whether others' keys are here.
-    pub(crate) fn is_shared(&self) -> bool {
+    pub(super) fn is_shared(&self) -> bool {
         self.shared
     }
 

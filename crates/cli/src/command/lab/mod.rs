@@ -119,9 +119,12 @@ fn run_one(run: &LabRun, study: &dyn Study, ground: &mut Ground, interrupt: &Int
     let cleared = bench.clear();
     drop(bench);
     let restored = ground.restore();
-    let outcome = ran?;
+    let mut outcome = ran?;
     cleared?;
     restored?;
+    if ground.is_shared() {
+        outcome.beside_others();
+    }
     let mut conditions = format!("{server}, {}", outcome.settings);
     if conditions.ends_with(", ") {
         conditions.truncate(conditions.len() - 2);

@@ -74,6 +74,16 @@ impl Outcome {
         }
     }
 
+    /// Takes back that the model was held against the server: others' keys are there.
+    pub(super) fn beside_others(&mut self) {
+        self.errors_percent.clear();
+        self.notes.push(
+            "The server held other keys. Its table of keys has room for those and keeps it when the lab's are removed, so \
+             bytes may be off by a share of that table, and the model is not held against them."
+                .to_owned(),
+        );
+    }
+
     /// By how much the model was off at worst; none where nothing was predicted.
     pub(crate) fn worst_error_percent(&self) -> Option<f64> {
         self.errors_percent.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs()))

@@ -444,7 +444,7 @@ fn plots(curves: &[Curve]) -> Vec<Plot> {
             title: "What each new member costs".to_owned(),
             x: Axis::log2("members"),
             y: Axis::log10("bytes for a new member (1 and less shown as 1)"),
-            content: Content::Lines(curves.iter().enumerate().map(cost).collect()),
+            content: Content::Lines(curves.iter().enumerate().rev().map(cost).collect()),
         },
     ]
 }

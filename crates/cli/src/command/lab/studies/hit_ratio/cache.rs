@@ -119,6 +119,9 @@ impl Run<'_> {
         self.wire.extend_from_slice(&self.way.mark);
         writes.iter().for_each(|object| self.write(*object));
         batch.iter().for_each(|object| self.read(*object));
+        if self.wire.is_empty() {
+            return Ok(());
+        }
         self.way.server.send(&self.wire)?;
         if !self.way.mark.is_empty() {
             self.is_written()?;

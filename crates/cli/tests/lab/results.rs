@@ -1,0 +1,56 @@
+//! What the studies find, on every server at hand.
+
+use std::fs;
+use std::path::Path;
+
+use keyfold_testkit::found;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{ended, keyfold, oldest};
+
+/// The files that are the same to the byte for the same seed.
+const MEMORY: [&str; 5] = [
+    "set-vs-hash/memory.csv",
+    "set-vs-hash/savings-memory.csv",
+    "bucket-sweep/memory.csv",
+    "bucket-sweep/best-memory.csv",
+    "bundles/memory.csv",
+];
+
+fn quick(program: &Path, seed: &str, out: &Path) {
+    let mut command = keyfold(&["lab", "all", "--quick", "--seed", seed, "--program"]);
+    ended(command.arg(program).arg("--out").arg(out).output().unwrap()).assert_code(0);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_memory_to_the_byte() {
+    let Some(binary) = oldest() else { return };
+    let outs = ["1", "1", "2"].map(|seed| {
+        let out = TempDir::new().unwrap();
+        quick(binary.path(), seed, out.path());
+        out
+    });
+    let read = |out: &TempDir, file| fs::read_to_string(out.path().join(file)).unwrap();
+    for file in MEMORY {
+        assert_eq!(read(&outs[0], file), read(&outs[1], file), "{file}");
+    }
+    assert_ne!(read(&outs[0], MEMORY[2]), read(&outs[2], MEMORY[2]), "another seed is other uuids");
+}
+
+#[test]
+fn the_model_is_within_two_percent_on_every_server() {
+    for binary in found() {
+        let out = TempDir::new().unwrap();
+        quick(binary.path(), "7", out.path());
+        for study in ["set-vs-hash", "bucket-sweep", "bundles"] {
+            let text = fs::read_to_string(out.path().join(study).join("result.json")).unwrap();
+            let result: Value = serde_json::from_str(&text).unwrap();
+            let worst = result["model"]["worst_error_percent"].as_f64().unwrap();
+            assert!(worst.abs() <= 2.0, "{study} on {}: {worst}", binary.name());
+            assert!(result["model"]["points"].as_u64().unwrap() > 3, "{study}");
+        }
+        let page = fs::read_to_string(out.path().join("report.html")).unwrap();
+        assert!(page.contains("<svg") && page.contains("The original: 14,403 bytes"));
+    }
+}
