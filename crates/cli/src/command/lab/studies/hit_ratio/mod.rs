@@ -70,7 +70,7 @@ const QUICK: Scope = Scope {
     skews: &[],
     skew_percent: 10,
     control_percent: None,
-    turnover_s: 1.5,
+    turnover_s: 1.0,
     requests_per_key: 32,
 };
 const WHOLE: Scope = Scope {

@@ -5,6 +5,7 @@ use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::plot::{Axis, Bars, Content, Origin, Plot, Series};
 use crate::command::lab::studies::hit_ratio::objects::Form;
 
+const SIZES: [u64; 2] = [SMALL, LARGE];
 /// Differences of less are chance: which keys a server samples for eviction is.
 const POINTS_OF_CHANCE: f64 = 0.5;
 
@@ -17,7 +18,7 @@ pub(super) fn conclude(rows: &[Row], wholes: &[Whole], outcome: &mut Outcome) {
         measured: Some(whole.bytes as f64),
         predicted: Some(whole.predicted as f64),
     }));
-    outcome.tables.extend([memory_table(wholes), caches_table(rows)]);
+    outcome.tables.extend([best_table(rows), memory_table(wholes), caches_table(rows)]);
     outcome.plots.extend(plots(rows));
     outcome.notes.extend(notes(rows));
 }
@@ -46,48 +47,74 @@ fn gain(rows: &[Row], row: &Row) -> Option<f64> {
 }
 
 fn verdict(rows: &[Row]) -> String {
-    let said = [SMALL, LARGE].map(|value_bytes| where_it_wins(rows, Subject { policy: LRU, value_bytes }));
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    if said.is_empty() { "Nothing was measured.".to_owned() } else { format!("Under {LRU}, {}.", said.join("; ")) }
+    let subjects = [LRU, LFU].into_iter().flat_map(|policy| SIZES.map(|value_bytes| Subject { policy, value_bytes }));
+    let said: Vec<String> = subjects.filter_map(|subject| range(rows, subject)).collect();
+    if said.is_empty() {
+        return "Nothing was measured.".to_owned();
+    }
+    format!("Found by folded caches beside plain keys in the same memory: {}.", said.join("; "))
 }
 
-/// For each memory the best bucket against plain keys, in words.
-fn where_it_wins(rows: &[Row], subject: Subject) -> Option<String> {
-    let mut percents: Vec<u64> = subject.rows(rows).map(|row| row.given.percent).collect();
-    percents.sort_unstable();
-    percents.dedup();
-    let folded = |percent: u64| {
-        let own = subject.rows(rows).filter(move |row| row.given.percent == percent);
-        own.filter_map(|row| match row.given.form {
-            Form::Plain => None,
-            Form::Buckets(entries) => Some((entries, gain(rows, row)?)),
-        })
+/// The worst and the best of the folded caches, in words.
+fn range(rows: &[Row], subject: Subject) -> Option<String> {
+    let folded = subject.rows(rows).filter_map(|row| match row.given.form {
+        Form::Plain => None,
+        Form::Buckets(entries) => Some((gain(rows, row)?, entries, row.given.percent)),
+    });
+    let mut gains: Vec<(f64, u64, u64)> = folded.collect();
+    gains.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (worst, best) = (gains.first()?, gains.last()?);
+    let Subject { policy, value_bytes } = subject;
+    let under = format!("under {policy} with values of {value_bytes} bytes");
+    if worst.0 > -POINTS_OF_CHANCE && best.0 < POINTS_OF_CHANCE {
+        return Some(format!("{under} the same"));
+    }
+    let at = |(gain, entries, percent): &(f64, u64, u64)| {
+        let less = if *gain < 0.0 { "fewer" } else { "more" };
+        format!("{:.1} points {less} ({entries} a bucket, memory for {percent} % of the plain keys)", gain.abs())
     };
-    let by_gain = |one: &(u64, f64), other: &(u64, f64)| one.1.total_cmp(&other.1);
-    let bests: Vec<(u64, (u64, f64))> =
-        percents.iter().filter_map(|percent| Some((*percent, folded(*percent).max_by(by_gain)?))).collect();
-    let worsts: Vec<(u64, (u64, f64))> =
-        percents.iter().filter_map(|percent| Some((*percent, folded(*percent).min_by(by_gain)?))).collect();
-    let most = bests.iter().max_by(|one, other| by_gain(&one.1, &other.1))?;
-    let least = worsts.iter().min_by(|one, other| by_gain(&one.1, &other.1))?;
-    let value_bytes = subject.value_bytes;
-    let mut said = format!("with values of {value_bytes} bytes folding ");
-    if most.1.1 > POINTS_OF_CHANCE {
-        said += &format!(
-            "finds up to {:.1} points more ({} a bucket, memory for {} % of the plain keys)",
-            most.1.1, most.1.0, most.0
-        );
-    } else {
-        said += "never finds more";
+    Some(format!("{under} {} to {}", at(worst), at(best)))
+}
+
+/// The best cache of plain keys and the best folded one, whatever their policy.
+fn best_table(rows: &[Row]) -> Table {
+    let usual =
+        |value_bytes: u64| [LRU, LFU].into_iter().flat_map(move |policy| Subject { policy, value_bytes }.rows(rows));
+    let row = |(value_bytes, percent): (u64, u64)| {
+        let best = |plain: bool| {
+            let own = usual(value_bytes).filter(|row| row.given.percent == percent);
+            let own = own.filter(|row| (row.given.form == Form::Plain) == plain);
+            own.max_by(|one, other| one.tally.hit_ratio().total_cmp(&other.tally.hit_ratio()))
+        };
+        let (plain, folded) = (best(true)?, best(false)?);
+        let ratio = |row: &Row| Cell::Number(row.tally.hit_ratio(), 4);
+        Some(vec![
+            value_bytes.into(),
+            percent.into(),
+            plain.given.policy.into(),
+            ratio(plain),
+            folded.given.policy.into(),
+            folded.given.form.name().into(),
+            ratio(folded),
+        ])
+    };
+    let mut given: Vec<(u64, u64)> = rows.iter().map(|row| (row.given.value_bytes, row.given.percent)).collect();
+    given.sort_unstable();
+    given.dedup();
+    Table {
+        name: "best",
+        title: "The best cache of plain keys, and the best folded one".to_owned(),
+        heads: vec![
+            "value_bytes",
+            "memory_percent",
+            "plain_policy",
+            "plain_hit_ratio",
+            "folded_policy",
+            "folded_form",
+            "folded_hit_ratio",
+        ],
+        rows: given.into_iter().filter_map(row).collect(),
     }
-    if least.1.1 < -POINTS_OF_CHANCE {
-        said += &format!(" and up to {:.1} fewer ({} a bucket, {} %)", -least.1.1, least.1.0, least.0);
-    }
-    let wins = bests.iter().filter(|(_, best)| best.1 > POINTS_OF_CHANCE).map(|(percent, _)| *percent);
-    if let Some(from) = wins.min().filter(|from| percents.first() < Some(from)) {
-        said += &format!(", and some bucket wins from {from} % on");
-    }
-    Some(said)
 }
 
 fn memory_table(wholes: &[Whole]) -> Table {
@@ -149,54 +176,26 @@ fn caches_table(rows: &[Row]) -> Table {
 }
 
 fn plots(rows: &[Row]) -> Vec<Plot> {
-    let small = |policy| Subject { policy, value_bytes: SMALL };
-    let large = Subject { policy: LRU, value_bytes: LARGE };
-    let percent_found = |row: &Row| Some(row.tally.hit_ratio() * 100.0);
+    let found = |row: &Row| Some(row.tally.hit_ratio() * 100.0);
     let points = |row: &Row| gain(rows, row);
+    // Evictions are of all requests, of which half count.
     let evictions = |row: &Row| Some(row.tally.evicted() as f64 / row.tally.requests.max(1) as f64 * 500.0);
-    let found = "found, % of requests";
-    let over = "found more than plain keys, points";
+    let plot = |name, what: &str, y: &str, policy, value_bytes, value: &dyn Fn(&Row) -> Option<f64>| {
+        let title = format!("{what}, {policy}, values of {value_bytes} bytes");
+        lines(rows, name, title, y, Subject { policy, value_bytes }, value)
+    };
+    let (hits, hits_y) = ("Hit ratio by memory", "found, % of requests");
+    let (gain, gain_y) = ("Folded against plain", "found more than plain keys, points");
+    let (lost, lost_y) = ("Objects evicted", "objects evicted to 1,000 requests");
     let mut plots = vec![
-        lines(
-            rows,
-            "hits-lru",
-            format!("Hit ratio by memory, {LRU}, values of {SMALL} bytes"),
-            found,
-            small(LRU),
-            &percent_found,
-        ),
-        lines(
-            rows,
-            "gain-lru",
-            format!("Folded against plain, {LRU}, values of {SMALL} bytes"),
-            over,
-            small(LRU),
-            &points,
-        ),
-        lines(
-            rows,
-            "gain-lfu",
-            format!("Folded against plain, {LFU}, values of {SMALL} bytes"),
-            over,
-            small(LFU),
-            &points,
-        ),
-        lines(
-            rows,
-            "gain-large",
-            format!("Folded against plain, {LRU}, values of {LARGE} bytes"),
-            over,
-            large,
-            &points,
-        ),
-        lines(
-            rows,
-            "evictions",
-            format!("Objects evicted, {LRU}, values of {SMALL} bytes"),
-            "objects evicted to 1,000 requests",
-            small(LRU),
-            &evictions,
-        ),
+        plot("hits-lru", hits, hits_y, LRU, SMALL, &found),
+        plot("hits-lfu", hits, hits_y, LFU, SMALL, &found),
+        plot("gain-lru", gain, gain_y, LRU, SMALL, &points),
+        plot("gain-lfu", gain, gain_y, LFU, SMALL, &points),
+        plot("gain-lru-large", gain, gain_y, LRU, LARGE, &points),
+        plot("gain-lfu-large", gain, gain_y, LFU, LARGE, &points),
+        plot("evictions-lru", lost, lost_y, LRU, SMALL, &evictions),
+        plot("evictions-lfu", lost, lost_y, LFU, SMALL, &evictions),
     ];
     plots.extend(skew_plot(rows));
     plots
@@ -228,7 +227,7 @@ fn lines(
     Plot {
         name,
         title,
-        x: Axis::log2("memory, % of what all objects take as plain keys"),
+        x: Axis::linear("memory, % of what all objects take as plain keys"),
         y: Axis::linear(y),
         content: Content::Lines(forms(rows).into_iter().enumerate().map(line).collect()),
     }
@@ -281,7 +280,10 @@ fn notes(rows: &[Row]) -> Vec<String> {
     let mut notes = vec![
         "A server evicts keys, and a bucket is one. Folding lets more objects into the same memory, but what stays is \
          chosen by the bucket: an object that nobody asks for stays with a popular neighbour, and leaves with unpopular \
-         ones. Which objects share a bucket is by chance here; where neighbours are popular together, folding loses less."
+         ones. Under LFU the popular buckets stay for good and fill with all that was ever asked for, and every other one is \
+         new, seldom used, and soon gone: so it loses where not everything fits. Under LRU a bucket is gone as a whole now \
+         and then, and comes back with what is asked for alone. Which objects share a bucket is by chance here; where \
+         neighbours are popular together, folding loses less."
             .to_owned(),
         "Objects are written to keyfold's places by commands in batches, without its proxy. The first half of the \
          requests fills the cache; hit ratios are of the second half, evictions of all. Which keys a server samples \

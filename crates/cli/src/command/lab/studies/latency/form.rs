@@ -99,9 +99,9 @@ impl Shape {
             (key, Some(field)) => {
                 stored.clear();
                 if self.form == Form::Folded {
-                    frame::encode(value, None, &mut stored)
+                    frame::encode(value, None, &mut stored);
                 } else {
-                    stored.extend(value)
+                    stored.extend(value);
                 }
                 writer.hset(&key, &field, &stored)
             }
