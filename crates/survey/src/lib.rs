@@ -14,6 +14,7 @@
 //! | `choose` | whether to fold a family, and how: every way weighed on its own keys |
 //! | `codec` | what codecs make of a family's values: trained, judged, and what they take |
 //! | `plan` | the choices for all families as one layout, with the reasons |
+//! | `eviction.rs` | what folding does to a server that evicts, as measured |
 //! | `diagnosis` | why memory is not what it should be: findings from what was observed |
 //! | `advice.rs` | what to do with each family that was found, and what it saves |
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod advice;
 pub mod choose;
 pub mod codec;
 pub mod diagnosis;
+pub mod eviction;
 pub mod family;
 pub mod observation;
 pub mod plan;

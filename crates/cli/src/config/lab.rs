@@ -40,12 +40,14 @@ pub(crate) enum GroundPlace {
 }
 
 /// What a study may be told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
     /// What a GiB costs a month.
     pub(crate) price_usd: f64,
+    /// Requests for caches, instead of made-up ones.
+    pub(crate) trace: Option<PathBuf>,
 }
 
 /// How large a study is.
@@ -96,7 +98,7 @@ fn resolve_run(study: Option<String>, flags: GroundFlags) -> LabRun {
     LabRun {
         study,
         ground: GroundConfig { place, prefix, i_know: flags.i_know },
-        options: Options { scale, seed: flags.seed, price_usd: flags.price },
+        options: Options { scale, seed: flags.seed, price_usd: flags.price, trace: flags.trace },
         out: flags.out,
     }
 }

@@ -94,6 +94,10 @@ pub(crate) struct GroundFlags {
     #[arg(long, value_name = "USD", default_value_t = 11.5)]
     pub(crate) price: f64,
 
+    /// Requests for the study hit-ratio, one key to a line, instead of made-up ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
     /// Run on a server that isn't empty, with this before the name of every key
     #[arg(long, value_name = "PREFIX")]
     pub(crate) namespace_prefix: Option<String>,

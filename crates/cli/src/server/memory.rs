@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use keyfold_core::memory::{Allocator, Limits, Model};
+use keyfold_survey::eviction::Eviction;
 
 use super::Server;
 
@@ -142,6 +143,15 @@ pub(crate) fn room_bytes(server: &mut Server) -> anyhow::Result<Option<u64>> {
     let limits = [number(&fields, "maxmemory"), number(&fields, "total_system_memory") / 4 * 3];
     let least = limits.into_iter().filter(|limit| *limit > 0).min();
     Ok(least.map(|limit| limit.saturating_sub(used)))
+}
+
+/// How the server makes room, if it does, and how many keys it has evicted since it started.
+pub(crate) fn eviction(server: &mut Server) -> anyhow::Result<Option<(Eviction, u64)>> {
+    let memory = fields(server)?;
+    let policy = memory.get("maxmemory_policy").map_or("noeviction", String::as_str);
+    let Some(eviction) = Eviction::of(number(&memory, "maxmemory"), policy) else { return Ok(None) };
+    let stats: String = server.ask(redis::cmd("INFO").arg("stats"))?;
+    Ok(Some((eviction, number(&parse(&stats), "evicted_keys"))))
 }
 
 fn measure(fields: &HashMap<String, String>, histograms: u64) -> Measured {

@@ -4,6 +4,7 @@
 mod left;
 mod refused;
 mod results;
+mod served;
 
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;

@@ -18,9 +18,16 @@ const MEMORY: [&str; 5] = [
     "bundles/memory.csv",
 ];
 
+/// Studies that are over in a moment; those that take time by their nature are in `served.rs`.
+const STUDIES: [&str; 3] = ["set-vs-hash", "bucket-sweep", "bundles"];
+
 fn quick(program: &Path, seed: &str, out: &Path) {
-    let mut command = keyfold(&["lab", "all", "--quick", "--seed", seed, "--program"]);
-    ended(command.arg(program).arg("--out").arg(out).output().unwrap()).assert_code(0);
+    for study in STUDIES {
+        let mut command = keyfold(&["lab", "run", study, "--quick", "--seed", seed, "--program"]);
+        ended(command.arg(program).arg("--out").arg(out).output().unwrap()).assert_code(0);
+        let page = fs::read_to_string(out.join("report.html")).unwrap();
+        assert!(page.contains("<svg") && page.contains("The original: "), "{study}");
+    }
 }
 
 #[test]
@@ -43,14 +50,12 @@ fn the_model_is_within_two_percent_on_every_server() {
     for binary in found() {
         let out = TempDir::new().unwrap();
         quick(binary.path(), "7", out.path());
-        for study in ["set-vs-hash", "bucket-sweep", "bundles"] {
+        for study in STUDIES {
             let text = fs::read_to_string(out.path().join(study).join("result.json")).unwrap();
             let result: Value = serde_json::from_str(&text).unwrap();
             let worst = result["model"]["worst_error_percent"].as_f64().unwrap();
             assert!(worst.abs() <= 2.0, "{study} on {}: {worst}", binary.name());
             assert!(result["model"]["points"].as_u64().unwrap() > 3, "{study}");
         }
-        let page = fs::read_to_string(out.path().join("report.html")).unwrap();
-        assert!(page.contains("<svg") && page.contains("The original: 14,403 bytes"));
     }
 }

@@ -151,6 +151,27 @@ fn a_plan_is_proved_on_a_server_of_its_own() {
 }
 
 #[test]
+fn a_plan_for_a_server_that_evicts_says_what_that_does() {
+    let Some(binary) = servers().into_iter().next() else { return };
+    for (policy, said) in [
+        ("allkeys-lru", "evicts whole keys (allkeys-lru)"),
+        ("allkeys-lfu", "evicts whole keys (allkeys-lfu)"),
+        ("volatile-lru", "folded keys are never evicted"),
+        ("noeviction", ""),
+    ] {
+        let server = binary.start(&["--maxmemory", "100mb", "--maxmemory-policy", policy]).unwrap();
+        load(&server, users());
+        let dir = TempDir::new().unwrap();
+        let (report, text) = planned(&server, &out(&dir).0, &[]);
+        let notes: Vec<_> = report["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let evicts: Vec<_> = notes.iter().filter(|note| note.contains("evict")).collect();
+        assert_eq!(evicts.len(), usize::from(!said.is_empty()), "{policy}: {notes:?}");
+        assert!(evicts.iter().all(|note| note.contains(said)), "{policy}: {notes:?}");
+        assert_eq!(text.contains("evict"), !said.is_empty(), "{text}");
+    }
+}
+
+#[test]
 fn what_can_not_be_planned_says_why() {
     let Some(binary) = servers().into_iter().next() else { return };
     let server = binary.start(&[]).unwrap();

@@ -10,14 +10,18 @@ mod text;
 
 use keyfold_core::layout::{Layout, LayoutFile, Problem};
 use keyfold_core::memory::{Keyspace, Model};
+use keyfold_core::placement::{Count, Placement};
 use keyfold_core::template::{Automaton, Relation, Template};
 
 use crate::choose::{Choice, LEAST_KEYS, Verdict};
+use crate::eviction::Eviction;
 
 pub use text::Heading;
 
 /// Families of few keys that take less are not spoken of one by one.
 const MINOR_BYTES: u64 = 1 << 20;
+/// Entries to a bucket where many would have a server evict too much at once.
+const FEW_ENTRIES: u64 = 16;
 
 /// A family with what is to be done with it.
 #[derive(Clone, Debug)]
@@ -137,6 +141,27 @@ impl Plan {
         Layout::merge(self.stored.as_ref(), &file).map(|merged| merged.layout).map_err(|conflict| conflict.to_string())
     }
 
+    /// What folding does to a server that evicts, and has evicted so many keys; empty where nothing is folded.
+    pub fn eviction_notes(&self, eviction: Eviction, evicted_keys: u64) -> Vec<String> {
+        let folded = || self.families.iter().filter(|(family, part)| is_folded(family, part)).map(|(family, _)| family);
+        let (now, after) = folded()
+            .fold((0, 0), |(now, after), family| (now + family.choice.bytes_now, after + family.choice.bytes_after));
+        if after == 0 {
+            return Vec::new();
+        }
+        let ratio = now as f64 / after as f64;
+        let mut notes = vec![eviction.note(ratio)];
+        let counted = folded().find_map(|family| Some((family, few_entries(family)?)));
+        if let Some((family, fewer)) = counted.filter(|_| evicted_keys > 0 && eviction.wants_few_entries(ratio)) {
+            notes.push(format!(
+                "it has evicted {evicted_keys} keys: where what is asked for won't fit when folded either, few entries lose                  less: for {FEW_ENTRIES} a bucket, `{}` for {}",
+                fewer.line(&family.template),
+                family.template
+            ));
+        }
+        notes
+    }
+
     /// What all families take now, and with this plan.
     pub fn total_bytes(&self, model: &Model) -> (u64, u64) {
         let (mut now, mut after) = (Keyspace::new(model), Keyspace::new(model));
@@ -159,6 +184,17 @@ fn explain(problem: Problem) -> String {
         Problem::SameKeys { other, .. } => format!("`{other}` has the same keys"),
         problem => problem.to_string(),
     }
+}
+
+fn is_folded(family: &Family, part: &Part) -> bool {
+    *part == Part::Namespace && family.choice.verdict == Verdict::Fold
+}
+
+/// A family's placement with few entries to a bucket, where it says how many buckets there are.
+fn few_entries(family: &Family) -> Option<Placement> {
+    let Placement::Count(_) = family.choice.rule.placement else { return None };
+    let count = i64::try_from(family.keys / FEW_ENTRIES).ok()?;
+    Count::new(&family.template, count).ok().map(Placement::Count)
 }
 
 fn saved_at_most(choice: &Choice) -> u64 {

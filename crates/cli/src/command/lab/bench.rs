@@ -1,15 +1,17 @@
 //! What a study works with: a cleared server, writers to it, readings of its memory, and the model of it.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use keyfold_core::memory::{Keyspace, Model};
+use redis::Cmd;
 
 use super::gauge::Gauge;
 use super::ground::{Ground, Setting};
 use super::writer::{Writer, Written};
 use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
-use crate::server::{Server, memory};
+use crate::server::{Server, Target, memory};
 
 /// The user wants the lab to end.
 #[derive(Debug)]
@@ -136,6 +138,42 @@ impl<'l> Bench<'l> {
         self.ground.change(name, &value.to_string())
     }
 
+    /// The same for a setting that is a word.
+    pub(crate) fn set_word(&mut self, name: &str, value: &str) -> anyhow::Result<Setting> {
+        self.ground.change(name, value)
+    }
+
+    /// Whether others' keys are on the server.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.ground.is_shared()
+    }
+
+    /// Where the server is keyfold's own, the program that it is, for more of them; none inside: the first on PATH.
+    pub(crate) fn own_program(&self) -> Option<Option<PathBuf>> {
+        self.ground.own_program()
+    }
+
+    /// Whether the user wants the lab to end, for what runs beside the bench.
+    pub(crate) fn interrupt(&self) -> &'l Interrupt {
+        self.interrupt
+    }
+
+    /// Where the server is, for what connects by itself.
+    pub(crate) fn target(&self) -> &Target {
+        self.ground.target()
+    }
+
+    /// Notes that so many keys may be there that no writer wrote.
+    pub(crate) fn wrote(&mut self, keys: u64) {
+        self.written.add(keys);
+    }
+
+    /// The lab's mark in the server, as the command that writes it. For a server that evicts: sent now and then, it
+    /// keeps the mark in use, and brings it back where it was evicted.
+    pub(crate) fn mark(&self) -> Cmd {
+        self.ground.mark()
+    }
+
     /// Writes commands, and shows how far it is: `total` of them in all.
     pub(crate) fn writer(&mut self, what: &str, total: u64) -> anyhow::Result<Writer<'_>> {
         Ok(Writer {
@@ -223,6 +261,11 @@ pub(crate) struct Start {
 }
 
 impl Start {
+    /// `used_memory` then.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_bytes
+    }
+
     /// What came to it, where the server has this much now.
     pub(crate) fn weight(&self, used_bytes: u64) -> Weight {
         Weight { bytes: used_bytes.saturating_sub(self.used_bytes), before: self.keys }

@@ -4,9 +4,10 @@
 //! prefix of their own, which alone are ever removed. Settings are changed by [`Ground::change`] alone.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use redis::{RedisError, Value};
+use redis::{Cmd, RedisError, Value};
 
 use super::mark;
 use super::results::Results;
@@ -22,7 +23,9 @@ const FORBIDDEN: [&str; 4] = ["unknown command", "NOPERM", "not allowed", "disab
 /// The server under study.
 pub(crate) struct Ground {
     /// Ends with the lab.
-    _own: Option<OwnServer>,
+    own: Option<OwnServer>,
+    /// What to start where it is keyfold's own.
+    program: Option<PathBuf>,
     target: Target,
     prefix: Vec<u8>,
     /// Whether others' keys are here.
@@ -45,9 +48,11 @@ pub(crate) enum Setting {
 impl Ground {
     /// Starts or reaches the server, puts back what a killed lab left, and makes sure that it may be used.
     pub(super) fn open(config: &GroundConfig, results: &Results) -> anyhow::Result<(Self, Option<String>)> {
+        let mut named = None;
         let (own, target) = match &config.place {
             GroundPlace::Embedded(program) => {
                 let own = OwnServer::start(program.as_deref(), None).context("can't start a server to study")?;
+                named.clone_from(program);
                 let target = own.target().clone();
                 (Some(own), target)
             }
@@ -55,7 +60,8 @@ impl Ground {
         };
         let results = results.clone();
         let mut ground = Self {
-            _own: own,
+            own,
+            program: named,
             target,
             prefix: Vec::new(),
             shared: false,
@@ -109,6 +115,16 @@ impl Ground {
     /// Before every key's name.
     pub(crate) fn prefix(&self) -> &[u8] {
         &self.prefix
+    }
+
+    /// The program of keyfold's own server, where it is that: for more of them. None inside: the first on PATH.
+    pub(super) fn own_program(&self) -> Option<Option<PathBuf>> {
+        self.own.as_ref().map(|_| self.program.clone())
+    }
+
+    /// The command that writes the mark again.
+    pub(super) fn mark(&self) -> Cmd {
+        mark::writing(&self.prefix, &self.changed)
     }
 
     /// Whether others' keys are here.
@@ -165,11 +181,7 @@ impl Ground {
                 plural(written, "key")
             );
         }
-        let mut again = redis::cmd("HSET");
-        again.arg(mark::MARK);
-        for (field, value) in mark::read(&mut server)? {
-            again.arg(field).arg(value);
-        }
+        let again = self.mark();
         let mut emptied = redis::pipe();
         emptied.atomic().cmd("FLUSHDB").arg("SYNC").ignore().add_command(again).ignore();
         emptied.query::<()>(server.raw()).map_err(|error| server.explain(&error)).context("can't empty the server")

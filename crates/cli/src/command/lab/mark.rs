@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
+use redis::Cmd;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::print::number::plural;
@@ -22,9 +23,18 @@ const SETTING: &str = "setting:";
 
 /// Notes down that this process runs here.
 pub(super) fn make(server: &mut Server, prefix: &[u8]) -> anyhow::Result<()> {
+    let command = writing(prefix, &BTreeMap::new());
+    server.ask::<()>(&command).context("can't note down in the server that a lab runs there; nothing was changed")
+}
+
+/// The command that writes the whole mark, also where the server evicted it.
+pub(super) fn writing(prefix: &[u8], settings: &BTreeMap<String, String>) -> Cmd {
     let mut command = redis::cmd("HSET");
     command.arg(MARK).arg("host").arg(host()).arg("pid").arg(std::process::id()).arg("prefix").arg(prefix);
-    server.ask::<()>(&command).context("can't note down in the server that a lab runs there; nothing was changed")
+    for (name, old) in settings {
+        command.arg(format!("{SETTING}{name}")).arg(old);
+    }
+    command
 }
 
 /// Notes down what a setting was, unless that is known already.
@@ -34,8 +44,7 @@ pub(super) fn note(server: &mut Server, name: &str, old: &str) -> anyhow::Result
         .with_context(|| format!("can't note down the server's {name}; it was not changed"))
 }
 
-/// The mark's fields, to be written again in the transaction that empties the server.
-pub(super) fn read(server: &mut Server) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
+fn read(server: &mut Server) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     server.ask(redis::cmd("HGETALL").arg(MARK))
 }
 

@@ -21,6 +21,11 @@ impl Random {
         self.bits() % bound.max(1)
     }
 
+    /// A number from 0 to below 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// So many of these bytes.
     pub(crate) fn text(&mut self, len: usize, of: &[u8]) -> Vec<u8> {
         let mut pick = || usize::try_from(self.below(of.len() as u64)).unwrap_or(0);

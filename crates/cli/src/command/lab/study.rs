@@ -37,5 +37,7 @@ pub(crate) fn all() -> Vec<Box<dyn Study>> {
         Box::new(studies::set_vs_hash::SetVsHash),
         Box::new(studies::bucket_sweep::BucketSweep),
         Box::new(studies::bundles::Bundles),
+        Box::new(studies::latency::Latency),
+        Box::new(studies::hit_ratio::HitRatio),
     ]
 }

@@ -24,6 +24,11 @@ pub(super) struct Written {
 }
 
 impl Written {
+    /// By whoever writes without a writer.
+    pub(super) fn add(&mut self, keys: u64) {
+        self.strings += keys;
+    }
+
     /// The most keys that there can be.
     pub(super) fn keys(&self) -> u64 {
         self.strings + self.others.len() as u64

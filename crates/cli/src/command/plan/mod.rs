@@ -42,6 +42,9 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
     weigh_codecs(&mut survey, config, &interrupt)?;
     let plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
     survey.notes.splice(0..0, facts.guesses.iter().cloned());
+    if let Some((eviction, evicted_keys)) = memory::eviction(&mut server)? {
+        survey.notes.extend(plan.eviction_notes(eviction, evicted_keys));
+    }
     let heading = heading(&server, &survey, config);
     if let Some(path) = &config.out {
         plan.layout().map_err(|problem| anyhow!("the layout that was planned is refused: {problem}"))?;

@@ -2,4 +2,6 @@
 
 pub(super) mod bucket_sweep;
 pub(super) mod bundles;
+pub(super) mod hit_ratio;
+pub(super) mod latency;
 pub(super) mod set_vs_hash;
