@@ -79,7 +79,7 @@ impl Family {
             let (index, namespace) = layout.iter().next().unwrap();
             let mut codecs = namespace.codecs.clone();
             codecs.write_by(&coding.rule, dictionary.map(DictionaryId::of)).unwrap();
-            layout = layout.with_codecs(index, codecs);
+            layout = layout.with_codecs([(index, codecs)].into());
             let found = dictionary.map(|dictionary| (DictionaryId::of(dictionary), dictionary.to_vec()));
             layout.open(&Kinds::default(), &found.into_iter().collect());
         }
