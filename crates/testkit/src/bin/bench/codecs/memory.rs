@@ -1,5 +1,5 @@
 //! Whole `used_memory` a record: plain strings, plain strings with zlib values as client libraries store them, folded,
-//! folded with the best codec.
+//! folded with the best codec and a table for the text in fields.
 //!
 //! Codecs are trained and chosen by every fifth record; only the others are loaded. The dictionary and the layout are
 //! loaded too and count. The bucket's size is what the memory model says is best, for each layout by itself.
@@ -12,6 +12,8 @@ use keyfold_core::codec::Stored;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{Model, Placed};
+use keyfold_core::placement::text_table::{Training, train as train_table};
+use keyfold_core::template::Parts;
 use keyfold_testkit::Binary;
 use keyfold_testkit::coded::{Pair, Trained, train};
 use keyfold_testkit::memory::{Case, Data, Record, model_of, weigh_case};
@@ -24,6 +26,9 @@ use crate::report::{Cell, Report, Table};
 const LEARN_EACH: usize = 5;
 /// Of those, every so many-th chooses between what the others taught.
 const JUDGE_EACH: usize = 8;
+
+/// Texts that a table learns from, at the most.
+const TEXTS: usize = 10_000;
 
 const COLUMNS: [&str; 11] = [
     "data",
@@ -101,6 +106,10 @@ impl Measured {
         let parse = |text: &str| Layout::parse_file(text).map_err(anyhow::Error::from);
         let (_, raw) = best(binary, &held_out, uncoded.iter().map(|(rule, text)| Ok((rule, parse(text)?))))?;
         let trained = codec_for(&parse(&coded[0].1)?, &learnt, count);
+        let coded = match text_table(&parse(&coded[0].1)?, &learnt, count) {
+            Some(line) => coded.into_iter().map(|(rule, text)| (format!("{rule}, text table"), text + &line)).collect(),
+            None => coded,
+        };
         let trials = coded.iter().map(|(rule, text)| Ok((rule, trained.over(&parse(text)?))));
         let (rule, coded) = best(binary, &held_out, trials)?;
         check(&coded, &held_out)?;
@@ -125,6 +134,22 @@ fn codec_for(layout: &Layout, records: &[&Record], population: usize) -> Trained
     let learn: Vec<Pair<'_>> = pairs().filter(|(at, _)| !judges(*at)).map(|(_, pair)| pair).collect();
     let judge: Vec<Pair<'_>> = pairs().filter(|(at, _)| judges(*at)).map(|(_, pair)| pair).collect();
     train(layout, &learn, &judge, population as u64)
+}
+
+/// The line of the layout with a table for the text that keys leave in fields; none where they leave none, or too
+/// little to learn from.
+fn text_table(layout: &Layout, records: &[&Record], population: usize) -> Option<String> {
+    let namespace = layout.namespaces().first()?;
+    let left = |record: &&Record| {
+        let mut parts = Parts::new();
+        let is_own = namespace.template.parse_key(&record.key, &mut parts);
+        is_own.then(|| namespace.placement.text_left(&parts)).flatten()
+    };
+    let texts: Vec<Vec<u8>> = records.iter().filter_map(left).take(TEXTS).collect();
+    #[expect(clippy::cast_precision_loss, reason = "records of a test")]
+    let weight = population as f64 / texts.len().max(1) as f64;
+    let table = train_table(&texts, Training { weight })?;
+    Some(format!("text_table = \"{}\"\n", table.to_text()))
 }
 
 /// The layout of the fewest bytes, by the memory model.
