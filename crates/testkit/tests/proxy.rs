@@ -1,6 +1,8 @@
 //! The `keyfold` program in front of every server found, compared with that server without it.
 
-use keyfold_testkit::conformance::{self, CODED_LAYOUT, LAYOUT};
+use keyfold_core::layout::Layout;
+use keyfold_testkit::coded::{Pair, Trained, train};
+use keyfold_testkit::conformance::{self, CODED_LAYOUT, LAYOUT, POOLS};
 use keyfold_testkit::differential::{self, Options, Protocols};
 use keyfold_testkit::{Binary, Server, Sides, Subject, found};
 
@@ -34,6 +36,33 @@ fn every_conversation_on_compressed_values_is_too() {
     // What differs between versions is not in how values are stored.
     let ends = [binaries.first(), binaries.last().filter(|_| binaries.len() > 1)];
     ends.into_iter().flatten().for_each(|binary| converse(binary, CODED_LAYOUT));
+}
+
+#[test]
+fn what_codecs_learnt_does_not_show() {
+    let binary = found().pop().expect("no redis-server or valkey-server; run scripts/ensure-server");
+    let servers = [(); 2].map(|()| binary.start(&[]).expect("it starts"));
+    let trained = trained();
+    assert!(trained.dictionaries.len() > 1, "something was learnt");
+    trained.store(&mut servers[1].connect().expect("it listens")).expect("it is stored");
+    let subject = Subject::beside(&servers[1]).expect("keyfold serves");
+    let sides = Sides { plain: servers[0].address(), subject: subject.address() };
+    let (count, differences) = conformance::run_all(sides, "compressible");
+    assert!(count > 0 && differences.is_empty(), "{differences:#?}");
+}
+
+/// The coded layout with dictionaries of values such as the conversations have.
+fn trained() -> Trained {
+    let record = |number: usize| {
+        let key = (POOLS[number % POOLS.len()].key)(number / POOLS.len());
+        let mixed = number * 2_654_435_761 % 1_000_003;
+        let value = format!("abcabcabd{mixed}defdefg{mixed}abcabcabd").repeat(1 + number % 4);
+        (key, value.into_bytes())
+    };
+    let records: Vec<(Vec<u8>, Vec<u8>)> = (0..4000).map(record).collect();
+    let pairs: Vec<Pair<'_>> = records.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
+    let (learn, judge) = pairs.split_at(3500);
+    train(&Layout::parse_file(CODED_LAYOUT).expect("the layout is right"), learn, judge, 1_000_000)
 }
 
 fn converse(binary: &Binary, layout: &str) {
