@@ -68,10 +68,7 @@ impl Eviction {
             }
             Self::LeastRecent => self.found(ratio, "allkeys-lru"),
             Self::LeastFrequent => {
-                format!(
-                    "{}; under allkeys-lru folding lost less than a point anywhere",
-                    self.found(ratio, "allkeys-lfu")
-                )
+                format!("{}; under allkeys-lru these caches lost less than a point", self.found(ratio, "allkeys-lfu"))
             }
         }
     }

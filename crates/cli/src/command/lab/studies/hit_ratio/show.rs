@@ -52,7 +52,7 @@ fn verdict(rows: &[Row]) -> String {
     if said.is_empty() {
         return "Nothing was measured.".to_owned();
     }
-    format!("Found by folded caches beside plain keys in the same memory: {}.", said.join("; "))
+    format!("What folded caches find of 100 requests, beside plain keys in the same memory: {}.", said.join("; "))
 }
 
 /// The worst and the best of the folded caches, in words.
@@ -69,11 +69,13 @@ fn range(rows: &[Row], subject: Subject) -> Option<String> {
     if worst.0 > -POINTS_OF_CHANCE && best.0 < POINTS_OF_CHANCE {
         return Some(format!("{under} the same"));
     }
-    let at = |(gain, entries, percent): &(f64, u64, u64)| {
-        let less = if *gain < 0.0 { "fewer" } else { "more" };
-        format!("{:.1} points {less} ({entries} a bucket, memory for {percent} % of the plain keys)", gain.abs())
+    let points = |gain: f64| format!("{:.1} {}", gain.abs(), if gain < 0.0 { "fewer" } else { "more" });
+    let lost = if worst.0 < -POINTS_OF_CHANCE {
+        format!(" (at {} a bucket and memory for {} % of the plain keys)", worst.1, worst.2)
+    } else {
+        String::new()
     };
-    Some(format!("{under} {} to {}", at(worst), at(best)))
+    Some(format!("{under} from {}{lost} to {}", points(worst.0), points(best.0)))
 }
 
 /// The best cache of plain keys and the best folded one, whatever their policy.
