@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{CodecError, Owner};
+use super::{CodecError, LARGE_SLOT, Owner};
 use crate::frame::{self, Body, Frame};
 use crate::layout::Namespace;
 
@@ -67,6 +67,16 @@ impl Namespace {
         }
         frame::encode(value, expires_at_ms, out);
         None
+    }
+
+    /// Whether a frame names no codec, or one of this namespace's slots.
+    pub fn knows_slot_of(&self, frame: &Frame<'_>) -> bool {
+        match frame.body {
+            Body::Coded { slot, .. } | Body::Spill { slot: Some(slot), .. } => {
+                slot == LARGE_SLOT || self.codecs.iter().any(|known| known.number == slot)
+            }
+            Body::Raw(_) | Body::Integer(_) | Body::Spill { slot: None, .. } => true,
+        }
     }
 
     /// The value of a frame, with what lies in the spill key that it points to; none where that is gone.

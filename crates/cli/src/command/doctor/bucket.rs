@@ -50,6 +50,9 @@ impl<'k> Reading<'k> {
         let example = || Example::new(self.database, self.key, bytes).with_field(field);
         match Frame::decode(stored) {
             Err(_) => leftovers.damaged.add(example()),
+            Ok(frame) if !folded.layout.namespace(folded.namespace).knows_slot_of(&frame) => {
+                leftovers.damaged.add(example());
+            }
             Ok(frame) if frame.expired(leftovers.now_ms - GRACE_MS) => {
                 leftovers.expired.add(example());
                 let since = leftovers.expired_since_ms.into_iter().chain(frame.expires_at_ms).min();
