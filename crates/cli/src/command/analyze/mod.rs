@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_survey::advice::{Report, advise};
 use keyfold_survey::choose::Aims;
 use keyfold_survey::survey::Survey;
@@ -124,7 +125,8 @@ fn survey(
             })
         });
         for page in pages {
-            for observation in &page.keys {
+            // What keyfold keeps for itself is no family of anybody's.
+            for observation in page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX)) {
                 survey.observe(page.database, observation);
             }
             watch.advance(page.keys.len());
