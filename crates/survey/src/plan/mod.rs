@@ -154,7 +154,8 @@ impl Plan {
         let counted = folded().find_map(|family| Some((family, few_entries(family)?)));
         if let Some((family, fewer)) = counted.filter(|_| evicted_keys > 0 && eviction.wants_few_entries(ratio)) {
             notes.push(format!(
-                "it has evicted {evicted_keys} keys: where what is asked for won't fit when folded either, few entries lose                  less: for {FEW_ENTRIES} a bucket, `{}` for {}",
+                "it has evicted {evicted_keys} keys: where what is asked for won't fit when folded either, few entries \
+                 lose less: for {FEW_ENTRIES} a bucket, `{}` for {}",
                 fewer.line(&family.template),
                 family.template
             ));
