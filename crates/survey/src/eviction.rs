@@ -68,7 +68,12 @@ impl Eviction {
             }
             Self::LeastRecent => self.found(ratio, "allkeys-lru"),
             Self::LeastFrequent => {
-                format!("{}; under allkeys-lru these caches lost less than a point", self.found(ratio, "allkeys-lfu"))
+                let recent = Self::LeastRecent.nearest(ratio).map_or([0.0; 2], |measured| measured.of_128);
+                let (tight, roomy) = (points(recent[0]), points(recent[1]));
+                format!(
+                    "{}; under allkeys-lru, with 128 a bucket, {tight} and {roomy}",
+                    self.found(ratio, "allkeys-lfu")
+                )
             }
         }
     }
@@ -90,9 +95,9 @@ impl Eviction {
         };
         format!(
             "the server evicts whole keys ({policy}), and a bucket is one: where folding fits {there} times as many keys, as \
-             with values of {value_bytes} bytes (here {ratio:.1}), a cache with room for 5 % of the plain keys found {} with \
-             128 entries a bucket and {} with 16, one with room for 20 % {} and {} (`keyfold lab run hit-ratio`, \
-             Redis 7.0.15, Zipf 0.9)",
+             with values of {value_bytes} bytes (here {ratio:.1}), a cache with room for 5 % of the plain keys had a hit \
+             ratio {} with 128 entries a bucket and {} with 16, one with room for 20 % {} and {} (`keyfold lab run \
+             hit-ratio`, Redis 7.0.15, Zipf 0.9)",
             points(of_128[0]),
             points(of_16[0]),
             points(of_128[1]),
@@ -101,9 +106,9 @@ impl Eviction {
     }
 }
 
-/// `4.7 points more`.
+/// `4.7 points higher`.
 fn points(gain: f64) -> String {
-    format!("{:.1} points {}", gain.abs(), if gain < 0.0 { "fewer" } else { "more" })
+    format!("{:.1} points {}", gain.abs(), if gain < 0.0 { "lower" } else { "higher" })
 }
 
 #[cfg(test)]
@@ -124,6 +129,6 @@ mod tests {
         assert!(note.contains("values of 200 bytes (here 1.3)") && note.contains("allkeys-lru"), "{note}");
         assert!(Eviction::LeastFrequent.note(4.0).contains("values of 32 bytes (here 4.0)"));
         assert!(Eviction::Expiring.note(4.0).contains("never evicted"));
-        assert_eq!([points(-1.25), points(0.3)], ["1.2 points fewer", "0.3 points more"]);
+        assert_eq!([points(-1.25), points(0.3)], ["1.2 points lower", "0.3 points higher"]);
     }
 }

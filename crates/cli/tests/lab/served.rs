@@ -77,6 +77,16 @@ fn caches_hold_no_more_than_they_were_sent_and_find_no_less_with_more_memory() {
 }
 
 #[test]
+fn a_server_that_was_a_cache_is_as_it_was() {
+    let Some(stage) = Stage::start(&["--maxmemory", "50mb", "--maxmemory-policy", "volatile-ttl"]) else { return };
+    let settings = || ["maxmemory", "maxmemory-policy"].map(|name| stage.said(&format!("CONFIG GET {name}")));
+    let before = settings();
+    stage.run(&["lab", "run", "hit-ratio", "--quick"]).assert_code(0).assert_says("64 a bucket");
+    assert_eq!(settings(), before);
+    assert_eq!(stage.said("DBSIZE"), ":0\\r\\n");
+}
+
+#[test]
 fn a_cache_is_not_measured_beside_others_keys() {
     let Some(stage) = Stage::start(&[]) else { return };
     stage.said("SET mine 1");

@@ -117,3 +117,25 @@ fn names_that_toml_must_quote() {
     assert_eq!(plan.families[0].1, Part::Namespace);
     assert!(Layout::parse_file(&plan.to_toml(&Heading::default())).is_ok());
 }
+
+#[test]
+fn a_server_that_evicts_gets_a_word_on_it_and_fewer_entries_where_they_lose_less() {
+    let families = || {
+        vec![
+            family("user:{id:int}", 20_000, |i| format!("user:{i}"), INT),
+            family("big:{id:int}", 3000, |i| format!("big:{i}"), ValueShape::Bytes(20_000)),
+        ]
+    };
+    let plan = Plan::new(families(), None);
+    let lfu = plan.eviction_notes(Eviction::LeastFrequent, 7);
+    assert_eq!(lfu.len(), 2, "{lfu:?}");
+    assert!(
+        lfu[0].contains("8.8 points lower") && lfu[1].contains("`bucket = { span = 16 }` for user:{id:int}"),
+        "{lfu:?}"
+    );
+    assert_eq!(plan.eviction_notes(Eviction::LeastFrequent, 0).len(), 1, "nothing was evicted yet");
+    let lru = plan.eviction_notes(Eviction::LeastRecent, 7);
+    assert!(lru.len() == 1 && lru[0].contains("9.7 points higher"), "{lru:?}");
+    let left = Plan::new(families().split_off(1), None);
+    assert!(left.eviction_notes(Eviction::LeastFrequent, 7).is_empty(), "nothing is folded");
+}

@@ -84,6 +84,7 @@ const WHOLE: Scope = Scope {
     requests_per_key: 48,
 };
 /// On a server that is named, where caches have to take turns.
+const QUICK_ALONE: Scope = Scope { percents: &[20], entries: &[64], turnover_s: 0.5, ..QUICK };
 const ALONE: Scope = Scope { percents: &[5, 20], entries: &[16, 64], skews: &[], ..WHOLE };
 /// Of so many requests one is missed, about.
 const ONE_IN_MISSED: f64 = 2.0;
@@ -137,7 +138,8 @@ impl Study for HitRatio {
 
     fn run(&self, bench: &mut Bench<'_>, options: &Options) -> anyhow::Result<Outcome> {
         let scope = match (options.is_quick(), bench.own_program()) {
-            (true, _) => QUICK,
+            (true, Some(_)) => QUICK,
+            (true, None) => QUICK_ALONE,
             (false, Some(_)) => WHOLE,
             (false, None) => ALONE,
         };
@@ -162,7 +164,7 @@ impl Study for HitRatio {
         }
         let rows = farm::measure(bench, &jobs(&scope, &[&small, &large], &streams, &wholes))?;
         wholes.iter().for_each(|whole| outcome.hold(whole.bytes, whole.predicted));
-        show::conclude(&rows, &wholes, &mut outcome);
+        show::conclude(&rows, &wholes, scope.turnover_s, &mut outcome);
         outcome.notes.extend(bench.guesses().iter().cloned());
         Ok(outcome)
     }

@@ -9,7 +9,7 @@ const SIZES: [u64; 2] = [SMALL, LARGE];
 /// Differences of less are chance: which keys a server samples for eviction is.
 const POINTS_OF_CHANCE: f64 = 0.5;
 
-pub(super) fn conclude(rows: &[Row], wholes: &[Whole], outcome: &mut Outcome) {
+pub(super) fn conclude(rows: &[Row], wholes: &[Whole], turnover_s: f64, outcome: &mut Outcome) {
     outcome.verdict = verdict(rows);
     outcome.comparisons.extend(wholes.iter().filter(|whole| whole.value_bytes == SMALL).map(|whole| Comparison {
         what: format!("memory of all objects, {}", whole.form.name()),
@@ -20,7 +20,7 @@ pub(super) fn conclude(rows: &[Row], wholes: &[Whole], outcome: &mut Outcome) {
     }));
     outcome.tables.extend([best_table(rows), memory_table(wholes), caches_table(rows)]);
     outcome.plots.extend(plots(rows));
-    outcome.notes.extend(notes(rows));
+    outcome.notes.extend(notes(rows, turnover_s));
 }
 
 /// One kind of stream, value and policy: what a line of plots is of.
@@ -278,7 +278,7 @@ fn skew_plot(rows: &[Row]) -> Option<Plot> {
     })
 }
 
-fn notes(rows: &[Row]) -> Vec<String> {
+fn notes(rows: &[Row], turnover_s: f64) -> Vec<String> {
     let mut notes = vec![
         "A server evicts keys, and a bucket is one. Folding lets more objects into the same memory, but what stays is \
          chosen by the bucket: an object that nobody asks for stays with a popular neighbour, and leaves with unpopular \
@@ -304,7 +304,7 @@ fn notes(rows: &[Row]) -> Vec<String> {
         .collect();
     notes.push(format!(
         "A server tells idle times by whole seconds. So under {LRU} requests are held back to a speed at which a cache of \
-         plain keys is turned over in some seconds; faster, its LRU would be near to chance, which is worse for plain \
+         plain keys is turned over in some {turnover_s} s; faster, its LRU would be near to chance, which is worse for plain \
          keys.{} LFU does not depend on it, and runs at full speed.",
         if fast.is_empty() { String::new() } else { format!(" At full speed the same caches find: {}.", fast.join(", ")) }
     ));
