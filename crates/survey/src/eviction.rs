@@ -2,7 +2,7 @@
 //!
 //! Servers evict whole keys, and a bucket is one. Folding lets more objects into the same memory, and has the server
 //! choose by the bucket what stays. `keyfold lab run hit-ratio` measures which of the two weighs more; what it found is
-//! [`MEASURED`], and docs/lab.md has the rest.
+//! `MEASURED`, and docs/lab.md has the rest.
 
 /// How a server that has a limit of memory makes room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -125,6 +125,10 @@ impl Gathering {
     }
 
     fn observe(&mut self, database: u32, observation: &Observation) {
+        // What keyfold keeps for itself is no family of anybody's.
+        if observation.key.starts_with(ADMINISTRATION_PREFIX) {
+            return;
+        }
         match self {
             Self::Found(survey) => survey.observe(database, observation),
             Self::Asked(families) => offer(families, observation),
