@@ -5,6 +5,7 @@
 //! | `study.rs`, `studies` | what a study is, and each of them |
 //! | `ground.rs`, `mark.rs` | the server under study, left as it was found |
 //! | `bench.rs`, `gauge.rs`, `writer.rs` | what a study works with: readings of memory to the byte, commands in batches |
+//! | `physical.rs` | records as a server holds them, to be written and to be modelled |
 //! | `outcome.rs`, `plot.rs` | what came of it |
 //! | `results.rs`, `report.rs` | the files and the page |
 
@@ -13,6 +14,7 @@ mod gauge;
 mod ground;
 mod mark;
 mod outcome;
+mod physical;
 mod plot;
 mod random;
 mod report;

@@ -35,6 +35,9 @@ pub(crate) struct About {
 pub(crate) fn all() -> Vec<Box<dyn Study>> {
     vec![
         Box::new(studies::set_vs_hash::SetVsHash),
+        Box::new(studies::key_length::KeyLength),
+        Box::new(studies::int_buckets::IntBuckets),
+        Box::new(studies::codecs::Codecs),
         Box::new(studies::bucket_sweep::BucketSweep),
         Box::new(studies::bundles::Bundles),
         Box::new(studies::latency::Latency),

@@ -5,14 +5,15 @@
 
 use std::time::Instant;
 
-use anyhow::Context;
-use keyfold_core::frame;
+use anyhow::{Context, bail};
+use keyfold_core::codec::{CodecRule, Stored};
 use keyfold_core::layout::{Layout, PlaceKind};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
 
 use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
+use crate::command::lab::physical::with_codec;
 use crate::command::lab::plot::{Axis, Bars, Content, Origin, Plot};
 use crate::command::lab::random::Random;
 use crate::command::lab::study::{About, Study};
@@ -46,10 +47,12 @@ enum Form {
     Hashes(u64),
     /// In keyfold's buckets, with the larger limit.
     By,
+    /// The same, with hexadecimal text kept as bytes.
+    Hex,
 }
 
-// Hex kept as bytes belongs here as one more form: `By` under a layout whose namespace says so by its codec.
-const FORMS: [Form; 4] = [Form::Strings, Form::Hashes(VALUE_LIMITS[0]), Form::Hashes(VALUE_LIMITS[1]), Form::By];
+const FORMS: [Form; 5] =
+    [Form::Strings, Form::Hashes(VALUE_LIMITS[0]), Form::Hashes(VALUE_LIMITS[1]), Form::By, Form::Hex];
 
 /// One structure in one form.
 struct Shaped {
@@ -100,7 +103,7 @@ fn can_have(bench: &mut Bench<'_>, form: Form, outcome: &mut Outcome) -> anyhow:
     let limit = match form {
         Form::Strings => return Ok(true),
         Form::Hashes(limit) => limit,
-        Form::By => VALUE_LIMITS[1],
+        Form::By | Form::Hex => VALUE_LIMITS[1],
     };
     if bench.set(VALUE, limit)? == Setting::Is {
         return Ok(true);
@@ -119,7 +122,13 @@ impl Form {
             Self::Strings => "strings".to_owned(),
             Self::Hashes(limit) => format!("hashes, limit {limit}"),
             Self::By => "keyfold, by id".to_owned(),
+            Self::Hex => "keyfold, hex as bytes".to_owned(),
         }
+    }
+
+    fn layout(self) -> anyhow::Result<Layout> {
+        let layout = Layout::parse_file(LAYOUT).context("the study's layout")?;
+        if self == Self::Hex { with_codec(&layout, &CodecRule::named("hex"), None) } else { Ok(layout) }
     }
 
     fn shape(self, layout: &Layout, structure: u64, values: &mut Random) -> anyhow::Result<Shaped> {
@@ -133,11 +142,12 @@ impl Form {
                     shaped.hash = Some(format!("bundle:{structure}").into_bytes());
                     (format!("field:{field}").into_bytes(), value)
                 }
-                Self::By => {
+                Self::By | Self::Hex => {
                     let place = layout.locate(&key).place().filter(|place| place.kind == PlaceKind::Bucket);
                     let place = place.context("the study's layout places every field")?;
-                    let mut stored = Vec::new();
-                    frame::encode(&value, None, &mut stored);
+                    let Stored::InPlace(stored) = layout.namespace(place.namespace).encode(&key, &value, None) else {
+                        bail!("a value of {VALUE_HEX} characters does not fit its bucket");
+                    };
                     shaped.hash = Some(place.physical.as_slice().to_vec());
                     (place.field.as_slice().to_vec(), stored)
                 }
@@ -196,7 +206,7 @@ impl Shaped {
 }
 
 fn measure(bench: &mut Bench<'_>, form: Form, structures: u64, seed: u64) -> anyhow::Result<Measured> {
-    let layout = Layout::parse_file(LAYOUT).context("the study's layout")?;
+    let layout = form.layout()?;
     let mut values = Random::new(seed);
     let shaped = (0..structures).map(|structure| form.shape(&layout, structure, &mut values));
     let shaped = shaped.collect::<anyhow::Result<Vec<_>>>()?;
@@ -377,11 +387,14 @@ fn verdict(measured: &[Measured]) -> String {
         return "The server forbids CONFIG, so packed hashes of these values could not be measured.".to_owned();
     };
     let by = find(Form::By).map_or_else(String::new, |by| {
-        format!(" keyfold's buckets take {} memory than strings.", less(by.bytes as f64, strings.bytes as f64))
+        format!(" keyfold's buckets take {} memory than strings", less(by.bytes as f64, strings.bytes as f64))
+    });
+    let hex = find(Form::Hex).map_or_else(String::new, |hex| {
+        format!(", and {} with hexadecimal text kept as bytes", less(hex.bytes as f64, strings.bytes as f64))
     });
     format!(
         "Packed hashes take {} memory than strings (30 % less in the original). To read them whole takes {} time (26 % \
-         less in the original), and {} of the server's own.{by}",
+         less in the original), and {} of the server's own.{by}{hex}.",
         less(packed.bytes as f64, strings.bytes as f64),
         less(packed.read_s, strings.read_s),
         less(packed.read_server_us, strings.read_server_us)

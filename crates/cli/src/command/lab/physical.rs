@@ -1,0 +1,137 @@
+//! Records as a server holds them: strings, and fields of hashes; to be written, and to be modelled.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use keyfold_core::codec::{CodecRule, DictionaryId, Kinds, Stored};
+use keyfold_core::frame;
+use keyfold_core::layout::{Layout, Place, PlaceKind, spill_name};
+use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
+
+use super::writer::Writer;
+
+/// One string, or one field.
+struct Entry {
+    /// None where it is a string.
+    hash: Option<Vec<u8>>,
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// Everything that a server is to hold.
+#[derive(Default)]
+pub(crate) struct Physical {
+    entries: Vec<Entry>,
+    spills: u64,
+}
+
+impl Physical {
+    /// A string under a key of its own.
+    pub(crate) fn string(&mut self, key: &[u8], value: &[u8]) {
+        self.entries.push(Entry { hash: None, name: key.to_vec(), value: value.to_vec() });
+    }
+
+    /// A field of a hash.
+    pub(crate) fn field(&mut self, hash: &[u8], field: &[u8], value: &[u8]) {
+        self.entries.push(Entry { hash: Some(hash.to_vec()), name: field.to_vec(), value: value.to_vec() });
+    }
+
+    /// A record where the layout places it, as keyfold stores it.
+    pub(crate) fn place(&mut self, layout: &Layout, key: &[u8], value: &[u8]) {
+        match layout.locate(key).place() {
+            Some(place) if place.kind == PlaceKind::Bucket => self.place_field(layout, &place, key, value),
+            Some(place) if place.kind == PlaceKind::Framed => {
+                let stored = layout.namespace(place.namespace).encode_own(key, value);
+                self.string(&place.physical, &stored);
+            }
+            Some(place) => self.string(&place.physical, value),
+            None => self.string(key, value),
+        }
+    }
+
+    fn place_field(&mut self, layout: &Layout, place: &Place, key: &[u8], value: &[u8]) {
+        let stored = match layout.namespace(place.namespace).encode(key, value, None) {
+            Stored::InPlace(stored) => stored,
+            Stored::Spilled { content, slot } => {
+                self.spills += 1;
+                // As long as nearly all nonces are.
+                let nonce = u64::MAX - self.spills;
+                self.string(&spill_name(place.id, nonce, key), &content);
+                let mut pointer = Vec::new();
+                frame::encode_spill(nonce, slot, None, &mut pointer);
+                pointer
+            }
+        };
+        self.field(&place.physical, &place.field, &stored);
+    }
+
+    /// How many commands [`Self::write`] sends.
+    pub(crate) fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// How many values are too long for their buckets.
+    pub(crate) fn spills(&self) -> u64 {
+        self.spills
+    }
+
+    pub(crate) fn write(&self, writer: &mut Writer<'_>) -> anyhow::Result<()> {
+        self.entries.iter().try_for_each(|entry| match &entry.hash {
+            Some(hash) => writer.hset(hash, &entry.name, &entry.value),
+            None => writer.set(&entry.name, &entry.value),
+        })
+    }
+
+    /// What the model expects of it, where every name is longer by a prefix.
+    pub(crate) fn predict<'m>(&self, model: &'m Model, prefix_len: u64) -> Keyspace<'m> {
+        let mut keyspace = Keyspace::new(model);
+        let mut hashes: BTreeMap<&[u8], BucketCost> = BTreeMap::new();
+        for Entry { hash, name, value } in &self.entries {
+            match hash {
+                Some(hash) => hashes.entry(hash).or_default().add(model, ValueShape::of(name), ValueShape::of(value)),
+                None => keyspace.add_string(prefix_len + name.len() as u64, ValueShape::of(value), false),
+            }
+        }
+        for (name, hash) in hashes {
+            keyspace.add(model.settled_hash_bytes(prefix_len + name.len() as u64, &hash, false), false);
+        }
+        keyspace
+    }
+}
+
+/// The layout with this codec in all its namespaces, which values are written by from now on.
+pub(crate) fn with_codec(layout: &Layout, rule: &CodecRule, dictionary: Option<&[u8]>) -> anyhow::Result<Layout> {
+    let id = dictionary.map(DictionaryId::of);
+    let mut all = BTreeMap::new();
+    for (index, namespace) in layout.iter() {
+        let mut codecs = namespace.codecs.clone();
+        codecs.write_by(rule, id).context("the namespace has no slot left for its codec")?;
+        all.insert(index, codecs);
+    }
+    let mut layout = layout.with_codecs(all);
+    layout.open(&Kinds::default(), &id.zip(dictionary.map(<[u8]>::to_vec)).into_iter().collect());
+    Ok(layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use keyfold_core::memory::{Allocator, Server};
+
+    use super::*;
+
+    const LAYOUT: &str = "[[namespace]]\nkeys = \"n:{id:int}\"\nbucket = { span = 10 }\nvalue_limit = 8\n";
+
+    #[test]
+    fn records_lie_as_the_layout_places_them() {
+        let layout = Layout::parse_file(LAYOUT).unwrap();
+        let mut physical = Physical::default();
+        for id in 0..25 {
+            physical.place(&layout, format!("n:{id}").as_bytes(), b"5");
+        }
+        let model = Model::for_server(Server::redis(7, 0)).with_allocator(Allocator::SYSTEM);
+        assert_eq!((physical.len(), physical.spills(), physical.predict(&model, 0).keys()), (25, 0, 3));
+        physical.place(&layout, b"n:30", b"too long for it");
+        physical.place(&layout, b"elsewhere", b"5");
+        assert_eq!((physical.len(), physical.spills(), physical.predict(&model, 0).keys()), (28, 1, 6));
+    }
+}
