@@ -36,6 +36,6 @@ impl Codec for Uuid {
     }
 
     fn max_len(&self) -> usize {
-        36
+        usize::MAX
     }
 }
