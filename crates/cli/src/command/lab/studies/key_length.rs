@@ -66,7 +66,8 @@ impl Study for KeyLength {
 }
 
 fn lengths(is_quick: bool) -> Vec<usize> {
-    let is_taken = |len: &usize| !is_quick || len % QUICK_STEP == 0 || EDGES.contains(len) || SHOWN.contains(len);
+    let is_taken =
+        |len: &usize| !is_quick || len.is_multiple_of(QUICK_STEP) || EDGES.contains(len) || SHOWN.contains(len);
     LENGTHS.filter(is_taken).collect()
 }
 
