@@ -1,6 +1,7 @@
 //! `keyfold lab` as a process, before real servers.
 #![expect(clippy::unwrap_used, reason = "a test that fails says where by panicking")]
 
+mod counted;
 mod left;
 mod refused;
 mod results;

@@ -24,6 +24,7 @@ fn without_config_what_needs_it_is_left_out() {
     let ran = stage.run(&["lab", "all", "--quick"]);
     ran.assert_code(3).assert_says("left out: hashes under limit 1028: the server forbids CONFIG");
     ran.assert_says("left out: hashes, limit 1024").assert_says("hash, limit 512, 512 members");
+    ran.assert_says("left out: HTML, all: the server forbids CONFIG").assert_says("short strings: all ");
     assert_eq!(stage.said("DBSIZE"), ":0\\r\\n");
 }
 

@@ -10,16 +10,19 @@ use tempfile::TempDir;
 use crate::{ended, keyfold, oldest};
 
 /// The files that are the same to the byte for the same seed.
-const MEMORY: [&str; 5] = [
+const MEMORY: [&str; 8] = [
     "set-vs-hash/memory.csv",
     "set-vs-hash/savings-memory.csv",
     "bucket-sweep/memory.csv",
     "bucket-sweep/best-memory.csv",
     "bundles/memory.csv",
+    "key-length/memory.csv",
+    "int-buckets/memory.csv",
+    "codecs/memory.csv",
 ];
 
 /// Studies that are over in a moment; those that take time by their nature are in `served.rs`.
-const STUDIES: [&str; 3] = ["set-vs-hash", "bucket-sweep", "bundles"];
+const STUDIES: [&str; 6] = ["set-vs-hash", "bucket-sweep", "bundles", "key-length", "int-buckets", "codecs"];
 
 fn quick(program: &Path, seed: &str, out: &Path) {
     for study in STUDIES {
