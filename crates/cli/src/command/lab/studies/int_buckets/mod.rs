@@ -21,7 +21,7 @@ use form::{Form, SIZES};
 const ENTRIES: &str = "hash-max-listpack-entries";
 /// The original's number of counters.
 const COUNTERS: u64 = 10_000;
-/// With holes one id of so many is in use. The write-up doesn't say how many are.
+/// With holes one id of so many is in use. How many were in the original is not known here.
 const HOLES: u64 = 100;
 /// Counters are below this.
 const COUNTED: u64 = 1000;

@@ -27,9 +27,10 @@ pub(super) fn conclude(points: &[Point], speeds: &[Speed], counters: u64, outcom
     }
     outcome.verdict = verdict(points, speeds);
     outcome.notes.push(format!(
-        "How many holes the original had, and how large its smaller buckets were, is not known here: one id of {HOLES} is in \
-         use, by chance, and its 685 KB stand beside 64 to a bucket, as in the examples of its documentation. Servers of \
-         2018 packed hashes as ziplists, which take a few bytes more for an entry."
+        "How many holes the original had, and how large its smaller buckets were, is not known here. One id of {HOLES} is in \
+         use, by chance; 685 KB stand beside 64 to a bucket because that size, one of those in the examples of its \
+         documentation, comes nearest. So that they agree proves nothing; that larger buckets help does. Servers of 2018 \
+         packed hashes as ziplists, which take a few bytes more for an entry."
     ));
     outcome.notes.push(
         "A bucket with one entry costs more than a string of its own. Larger buckets help where ids have holes, at the \
