@@ -67,7 +67,12 @@ impl Outcome {
 
     /// Notes that the model said this of what was measured. A difference too small to be measured counts as none.
     pub(crate) fn hold(&mut self, measured_bytes: u64, predicted_bytes: u64) {
-        if measured_bytes.abs_diff(predicted_bytes) <= NOISE_BYTES {
+        self.hold_within(measured_bytes, predicted_bytes, 0);
+    }
+
+    /// The same where so many bytes are chance, which the model says the mean of.
+    pub(crate) fn hold_within(&mut self, measured_bytes: u64, predicted_bytes: u64, chance_bytes: u64) {
+        if measured_bytes.abs_diff(predicted_bytes) <= NOISE_BYTES.max(chance_bytes) {
             self.errors_percent.push(0.0);
         } else if measured_bytes > 0 {
             self.errors_percent.push((predicted_bytes as f64 / measured_bytes as f64 - 1.0) * 100.0);
