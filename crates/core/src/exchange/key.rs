@@ -8,7 +8,7 @@ use crate::codec;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
-use crate::layout::{Layout, Located, Namespace, Place, PlaceKind};
+use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, PlaceKind};
 use crate::placement::handmade::Packing;
 use crate::string::{Entry, Held};
 
@@ -138,7 +138,7 @@ impl Spot {
     fn read(&self, logical: &[u8], env: &Env<'_>) -> Result<Held, String> {
         let decode = |place: &Place, stored: &[u8], spilled: Option<&[u8]>| {
             let frame = Frame::decode(stored).map_err(|error| error.to_string())?;
-            let value = decode(env, place, logical, &frame, spilled)?;
+            let value = decode(env, place.namespace, logical, &frame, spilled)?;
             Ok::<_, String>(value.map(|value| (value.into_owned(), frame.expires_at_ms)))
         };
         let string = |value, expires_at_ms| Ok(Held::String(Entry { value, expires_at_ms }));
@@ -164,17 +164,17 @@ impl Spot {
     }
 }
 
-/// The value of a frame in a place; none where the spilled value it points to is gone. One that can't be decoded is
+/// The value of a frame of this namespace; none where the spilled value it points to is gone. One that can't be decoded is
 /// counted.
 pub(crate) fn decode<'s>(
     env: &Env<'_>,
-    place: &Place,
+    namespace: NamespaceIndex,
     logical: &[u8],
     frame: &Frame<'s>,
     spilled: Option<&'s [u8]>,
 ) -> Result<Option<Cow<'s, [u8]>>, String> {
-    env.layout.namespace(place.namespace).decode(logical, frame, spilled).map_err(|error| {
-        env.stats.namespace(place.namespace).count_undecodable();
+    env.layout.namespace(namespace).decode(logical, frame, spilled).map_err(|error| {
+        env.stats.namespace(namespace).count_undecodable();
         error.to_string()
     })
 }

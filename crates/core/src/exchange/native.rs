@@ -18,7 +18,7 @@ use crate::exchange::key::{Key, decode};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, SimpleSet, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
-use crate::layout::{Layout, Located, Namespace, Place, PlaceKind, spill_name};
+use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, PlaceKind, spill_name};
 use crate::resp::{Answer, Protocol, Reply, write_command};
 
 /// A key's bytes, on the spot where they are few.
@@ -28,6 +28,7 @@ pub(crate) type KeyBytes = SmallVec<[u8; 40]>;
 #[derive(Debug)]
 pub(crate) struct Get {
     key: KeyBytes,
+    namespace: NamespaceIndex,
     protocol: Protocol,
     /// The pointer was read; the reply is the spilled value.
     pointer: Option<Pointer>,
@@ -46,7 +47,7 @@ impl Get {
     /// Sends HGET, or GET; it has one reply.
     pub(crate) fn start(key: &[u8], place: &Place, protocol: Protocol, wire: &mut Vec<u8>) -> Self {
         send_get(place, wire);
-        Self { key: key.into(), protocol, pointer: None, nonce: None }
+        Self { key: key.into(), namespace: place.namespace, protocol, pointer: None, nonce: None }
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
@@ -94,13 +95,10 @@ impl Get {
         Step::Done(Effect::None)
     }
 
-    /// Answers what a codec wrote.
-    fn answer(&mut self, frame: &Frame<'_>, spilled: Option<&[u8]>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        let Located::Placed(place) = env.layout.locate(&self.key) else {
-            return self.begin_again(env.layout, io);
-        };
+    /// Answers what a codec wrote. The layout is the one of the beginning: the next one waits for what is under way.
+    fn answer(&self, frame: &Frame<'_>, spilled: Option<&[u8]>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let mut answer = Answer::new(io.answer, self.protocol);
-        match decode(env, &place, &self.key, frame, spilled) {
+        match decode(env, self.namespace, &self.key, frame, spilled) {
             Ok(Some(value)) => answer.bulk(&value),
             Ok(None) => answer.nil(),
             Err(why) => answer.error(&failure(&self.key, &why)),
