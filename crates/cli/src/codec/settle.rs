@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use keyfold_core::codec::{DictionaryId, Kinds};
+use keyfold_core::codec::{CodecRule, DictionaryId, Kinds};
 use keyfold_core::layout::{Layout, Namespace, NamespaceIndex};
 use keyfold_core::placement::Placement;
 
@@ -24,12 +24,13 @@ pub(crate) struct Settled {
 pub(crate) fn needs_training(namespace: &Namespace) -> bool {
     let is_stored = namespace.placement != Placement::Plain;
     let untrained = namespace.codecs.written().is_none_or(|slot| slot.dictionary.is_none());
-    let has_dictionary = match namespace.codec.name.as_str() {
-        "auto" => namespace.codecs.written().is_none(),
-        "zstd" => namespace.codec.options.get("dictionary") != Some(0),
-        name => Kinds::default().find(name).is_some_and(|kind| kind.needs_training()),
+    let CodecRule { name, options } = &namespace.codec;
+    let learns = if namespace.codec.is_auto() {
+        namespace.codecs.written().is_none()
+    } else {
+        Kinds::default().find(name).is_some_and(|kind| kind.learns(options))
     };
-    is_stored && has_dictionary && untrained
+    is_stored && learns && untrained
 }
 
 /// Trains the codecs of these namespaces by the server's values. `now` is the layout in force, `wanted` the one to

@@ -85,6 +85,11 @@ pub trait Kind: Debug + Send + Sync {
     fn needs_training(&self) -> bool {
         false
     }
+
+    /// Whether training makes it better, or of use at all.
+    fn learns(&self, _options: &Options) -> bool {
+        self.needs_training()
+    }
 }
 
 /// The kinds of codecs that a program knows.

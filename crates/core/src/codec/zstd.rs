@@ -52,6 +52,10 @@ impl Kind for Zstd {
         &[("level", 1, 19), ("dictionary", 0, 1 << 20)]
     }
 
+    fn learns(&self, options: &Options) -> bool {
+        options.get("dictionary") != Some(0)
+    }
+
     fn open(&self, options: &Options, dictionary: Option<&[u8]>) -> Result<Arc<dyn Codec>, CodecError> {
         Ok(Arc::new(ZstdCodec::open(level(options), dictionary)?))
     }
