@@ -20,6 +20,8 @@ const POLL: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Folding {
     pub(crate) layout: Arc<Layout>,
+    /// Its stored form, which the server's is compared with at every look.
+    pub(crate) text: String,
     pub(crate) namespaces: NamespaceStats,
 }
 
@@ -27,7 +29,7 @@ impl Folding {
     /// A layout with all its counters at zero.
     pub(crate) fn new(layout: Arc<Layout>) -> Self {
         let namespaces = NamespaceStats::new(layout.namespaces().len());
-        Self { layout, namespaces }
+        Self { text: layout.to_stored(), layout, namespaces }
     }
 
     /// Tells the operator, once for each, of namespaces most of whose values don't fit.

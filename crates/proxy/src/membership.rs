@@ -246,7 +246,7 @@ impl Keeper {
             return Ok(());
         }
         let text = text.to_vec();
-        let changed = std::str::from_utf8(&text).ok().filter(|text| *text != now.layout.to_stored());
+        let changed = std::str::from_utf8(&text).ok().filter(|text| *text != now.text);
         self.next = match changed.and_then(|text| Layout::from_stored(text).ok()) {
             Some(mut layout) => {
                 layout.adopt_codecs(&now.layout);
@@ -360,7 +360,7 @@ fn epoch_to_serve(now: &Folding, text: Option<&[u8]>, serving: bool, refused: &m
         return epoch;
     };
     let parsed = std::str::from_utf8(bytes).map_err(|error| error.to_string()).and_then(|text| {
-        if text == now.layout.to_stored() {
+        if text == now.text {
             return Ok(epoch);
         }
         let layout = Layout::from_stored(text).map_err(|error| error.to_string())?;
