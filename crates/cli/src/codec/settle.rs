@@ -56,8 +56,9 @@ pub(crate) fn settle(
         let is_other = written.is_some_and(|name| name != namespace.codec.name) && !namespace.codec.is_auto();
         let choice = choice::choose(namespace, &namespace.codec, samples, force || is_other);
         if let Some(candidate) = choice.taken() {
-            // No value is stored yet by what only `wanted` names.
-            let known = now.and_then(|now| now.find(namespace.id).map(|index| now.namespace(index)));
+            // No value is stored yet by what only `wanted` names. A namespace that moves has another id there.
+            let same = |known: &&Namespace| known.template.same_shape(&namespace.template);
+            let known = now.and_then(|now| now.namespaces().iter().find(same));
             let mut codecs = known.map(|known| known.codecs.clone()).unwrap_or_default();
             let id = candidate.dictionary.as_deref().map(DictionaryId::of);
             anyhow::ensure!(

@@ -69,6 +69,22 @@ fn compressed_and_unfolded_a_keyspace_is_what_it_was() {
     });
 }
 
+#[test]
+fn other_buckets_and_another_codec_at_once_lose_nothing() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect());
+    let before = stage.keyspace();
+    let layout = |count: u32, codec: &str| {
+        format!("[[namespace]]\nkeys = 'tok:{{name}}'\nbucket = {{ count = {count} }}\ncodec = '{codec}'\n")
+    };
+    stage.fold(&layout(20, "hex"), &[]).assert_code(0);
+    // Values in the slot of hex move while a dictionary is trained by them and takes a slot of its own.
+    stage.fold(&layout(40, "zstd"), &[]).assert_code(0).assert_says("chosen");
+    stage.verify();
+    stage.unfold(&["--clean"]).assert_code(0);
+    assert_same(&before, &stage.keyspace(), "after both");
+}
+
 /// What clients see of it all.
 fn answers(proxy: &Subject) -> Vec<String> {
     let mut wire = Wire::connect(proxy.address()).unwrap();
