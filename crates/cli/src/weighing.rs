@@ -43,7 +43,8 @@ impl<'i> Weighing<'i> {
         self.values.as_ref().map_or(0, Values::commands)
     }
 
-    /// What codecs make of a family's values, by those of some of the keys of an even sample; nothing where none makes them shorter, or there is nothing to read.
+    /// What codecs make of a family's values, by those of some of the keys of an even sample; nothing where none makes
+    /// them shorter, or there is nothing to read.
     pub(crate) fn codings(&mut self, population: &Population<'_>, even: &[SampledKey]) -> Vec<Coding> {
         self.progress.advance(1);
         if self.interrupt.wanted() && self.values.take().is_some() {
