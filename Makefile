@@ -1,15 +1,19 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: crash moves help test clients lint check servers demo demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
+.PHONY: crash moves scale help test test-long clients lint check servers demo demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: ## every test, against every server at hand
+test: ## the tests, against every server at hand; what takes minutes is in test-long
 	@scripts/ensure-server
 	cargo test --workspace
+
+test-long: ## the tests that take minutes: the lab's studies, measured twice and on every server
+	@scripts/ensure-server
+	cargo test -p keyfold --test program -- --ignored
 
 clients: ## sessions of redis-py, ioredis, go-redis and redis-rs through keyfold
 	@scripts/ensure-server
@@ -47,6 +51,11 @@ moves: ## measure how fast keys move, and what a load feels of it (ARGS='--serve
 	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin moves
 	target/release/moves $(ARGS)
 
+scale: ## every tool on 20,000,000 keys under load, with its time and memory (ARGS='--keys 2000000 --server valkey')
+	@scripts/ensure-server
+	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin scale
+	target/release/scale $(ARGS)
+
 crash: ## kill movers, proxies and the server while keys move, 200 rounds (ARGS='--rounds 20 --seed 1')
 	@scripts/ensure-server
 	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin crash
@@ -57,7 +66,7 @@ memory-model: ## compare the memory model with the servers at hand, and write do
 	cargo run --release -p keyfold-testkit --bin memory-model -- $(ARGS)
 
 analyze-stream: ## survey 100 million generated keys, and hold the resident size below 200 MB
-	cargo test --release -p keyfold-survey --test stream -- --ignored --nocapture
+	cargo test --release -p keyfold-survey --test survey stream -- --ignored --nocapture
 
 model: ## check the protocol of a move within wider bounds than the tests do
 	cargo test --release -p keyfold-core --test move_model -- --ignored --nocapture

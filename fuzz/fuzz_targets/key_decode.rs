@@ -89,8 +89,6 @@ static PARSED: LazyLock<Layout> = LazyLock::new(|| {
     Layout::parse_file(&text).expect("the layout is right")
 });
 const NAMESPACES: u8 = 13;
-/// How numbers below it stand in physical names.
-const BASE62: &[u8; 13] = b"0123456789ABC";
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(table) = TextTable::from_bytes(data) {
@@ -105,10 +103,8 @@ fuzz_target!(|data: &[u8]| {
     let (name, field) = data.split_at(len);
     let mark = b":;=!"[usize::from(mode / NAMESPACES) % 4];
     decodes_to_what_lies_there(name, field);
-    decodes_to_what_lies_there(
-        &[&[b'~', BASE62[usize::from(namespace)], mark], name.get(1..).unwrap_or_default()].concat(),
-        field,
-    );
+    let names = PARSED.namespaces()[usize::from(namespace)].names().unwrap_or_default();
+    decodes_to_what_lies_there(&[names.as_bytes(), &[mark], name.get(1..).unwrap_or_default()].concat(), field);
 });
 
 fn key_comes_back(key: &[u8]) {
@@ -120,7 +116,7 @@ fn key_comes_back(key: &[u8]) {
         Physical::Zipped { namespace, key: read } => assert_eq!((namespace, read.as_slice()), (place.namespace, key)),
         other => panic!("{} reads as {other:?}", place.physical.escape_ascii()),
     }
-    let spill = spill_name(place.id, key.len() as u64, key);
+    let spill = spill_name(place.stem, key.len() as u64, key);
     let expected = Physical::Spill { namespace: place.namespace, nonce: key.len() as u64, key };
     assert_eq!(PARSED.read_physical(&spill), expected);
 }

@@ -37,7 +37,7 @@ use flags::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     config::log::start(&cli);
-    match run(cli.command) {
+    match config::secrets::start(&cli.secret_file).and_then(|()| run(cli.command)) {
         Ok(code) => code,
         // Whoever read the output has seen enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -54,7 +54,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     match command {
         Command::Serve(flags) => command::serve::run(config::serve::resolve(*flags)?, &mut out)?,
-        Command::Layout(flags) => command::layout::run(flags.command, &mut out)?,
+        Command::Layout(flags) => code = command::layout::run(flags.command, &mut out)?,
         Command::Where(flags) => command::where_key::run(flags, &mut out)?,
         Command::Fold(flags) => code = command::fold::run(&config::fold::resolve_fold(*flags)?, &mut out)?,
         Command::Unfold(flags) => code = command::fold::run(&config::fold::resolve_unfold(*flags), &mut out)?,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use keyfold_core::codec::{Codec, CodecError, Kind, Kinds, Options, Owner, Stored};
 use keyfold_core::layout::LayoutFile;
+use keyfold_core::placement::Secrets;
 
 #[derive(Debug)]
 struct Flags;
@@ -56,7 +57,7 @@ impl Codec for Flags {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let kinds = Kinds::default().with(Arc::new(Flags));
     let file = "[[namespace]]\nkeys = \"seen:{user:int}\"\nbucket = { span = 64 }\ncodec = \"flags\"\n";
-    let mut layout = LayoutFile::parse_with(file, &kinds)?.into_layout();
+    let mut layout = LayoutFile::parse_with(file, &kinds, &Secrets::default())?.into_layout();
     layout.open(&kinds, &BTreeMap::new());
 
     let namespace = &layout.namespaces()[0];

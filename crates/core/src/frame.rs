@@ -77,6 +77,19 @@ pub enum Body<'a> {
 }
 
 impl Body<'_> {
+    /// Appends the frame of this body with an expiry, or the raw value where there is no need of a frame.
+    pub fn encode(&self, expires_at_ms: Option<i64>, out: &mut Vec<u8>) {
+        match *self {
+            Self::Raw(value) => encode(value, expires_at_ms, out),
+            Self::Integer(number) => encode(itoa::Buffer::new().format(number).as_bytes(), expires_at_ms, out),
+            Self::Spill { nonce, slot } => encode_spill(nonce, slot, expires_at_ms, out),
+            Self::Coded { slot, payload } => {
+                write_coded_head(slot, expires_at_ms, out);
+                out.extend_from_slice(payload);
+            }
+        }
+    }
+
     /// Whether the value lies in the spill key with this nonce.
     pub fn points_to(&self, nonce: u64) -> bool {
         matches!(self, Self::Spill { nonce: found, .. } if *found == nonce)

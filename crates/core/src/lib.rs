@@ -23,6 +23,7 @@
 
 pub mod access;
 pub mod change;
+pub mod clients;
 pub mod codec;
 pub mod command;
 pub mod exchange;

@@ -18,7 +18,7 @@ use std::mem;
 
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::{CompareAndSet, Env, store};
+use crate::exchange::{CompareAndSet, Env, Refusal, store};
 use crate::layout::{Located, NamespaceIndex, Physical};
 use crate::resp::{Reply, write_command};
 use crate::string::{Entry, Held};
@@ -37,6 +37,9 @@ const KEYS_A_CALL: usize = 32;
 
 /// Keys that stay are listed up to so many; the rest is counted.
 const LISTED: usize = 1000;
+
+/// What the server's answer was no reply to.
+const UNEXPECTED: &str = "the server sent a reply of another kind than the command has";
 
 /// What a walk has done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -306,10 +309,11 @@ impl Mover {
             match load.handle_reply(reply, env, &mut wire) {
                 Loading::Wait => {}
                 Loading::More(count) => self.more = Some((mem::take(&mut wire), count)),
-                Loading::Failed(error) => {
+                Loading::Failed(Refusal::Error(error)) => {
                     refuse_error(&error)?;
                     return Err(String::from_utf8_lossy(&error).into_owned());
                 }
+                Loading::Failed(Refusal::Unexpected) => return Err(UNEXPECTED.to_owned()),
                 Loading::Ready => load.keys().iter().try_for_each(|key| self.plan(key, env))?,
             }
         }
@@ -334,8 +338,9 @@ impl Mover {
         let held = match key.held() {
             Ok(Held::String(Entry { expires_at_ms: Some(at), .. })) if at < env.now_ms => {
                 // It names its codec as long as it is there.
+                self.moved.found += 1;
                 self.moved.expired += 1;
-                return self.push(key, &Held::Nothing, env);
+                return self.push(key, &Held::Nothing, Some(at), env);
             }
             Ok(held @ Held::String(_)) => held,
             Ok(_) => return Ok(()),
@@ -350,7 +355,7 @@ impl Mover {
             return Ok(());
         }
         self.moved.found += 1;
-        self.push(key, &held, env)
+        self.push(key, &held, None, env)
     }
 
     fn plan_move(&mut self, key: &Key, env: &mut Env<'_>) -> Result<(), String> {
@@ -370,12 +375,16 @@ impl Mover {
             self.leave(&key.logical, Left::InBoth);
             return Ok(());
         }
+        let mut expired_at_ms = None;
         let held = match held {
             Ok(Held::Other(kind)) => {
                 self.leave(&key.logical, Left::OtherType(String::from_utf8_lossy(&kind).into_owned()));
                 return Ok(());
             }
-            Ok(Held::String(Entry { expires_at_ms: Some(at), .. })) if at < env.now_ms => Held::Nothing,
+            Ok(Held::String(Entry { expires_at_ms: Some(at), .. })) if at < env.now_ms => {
+                expired_at_ms = Some(at);
+                Held::Nothing
+            }
             Ok(held) => held,
             Err(why) => {
                 self.leave(&key.logical, Left::Damaged(why));
@@ -385,14 +394,17 @@ impl Mover {
         if held == Held::Nothing {
             self.moved.expired += 1;
         }
-        self.push(key, &held, env)
+        self.push(key, &held, expired_at_ms, env)
     }
 
-    /// Has a key written with what it holds, if that hasn't changed.
-    fn push(&mut self, key: &Key, held: &Held, env: &mut Env<'_>) -> Result<(), String> {
+    /// Has a key written with what it holds, if that hasn't changed, and if the server too has it for expired.
+    fn push(&mut self, key: &Key, held: &Held, expired_at_ms: Option<i64>, env: &mut Env<'_>) -> Result<(), String> {
         let mut writes = CompareAndSet::default();
         store::plan_write(env, &mut writes, key, held)?;
         key.check(&mut writes);
+        if let Some(at) = expired_at_ms {
+            writes.check_time_past(at);
+        }
         self.groups.push((key.logical.clone(), writes));
         Ok(())
     }

@@ -3,11 +3,18 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::layout::NamespaceIndex;
+use crate::sweep::SweepState;
+
+/// Slots that are enough to know how many keys one holds.
+const SLOTS_NOTED: u64 = 2048;
 
 /// The counters of all namespaces, shared by everything that drives the core in one process.
 #[derive(Debug, Default)]
 pub struct Stats {
     namespaces: Vec<NamespaceStats>,
+    /// What SCAN last came by: slots of the server's table in the upper half, keys in them in the lower.
+    slots_and_keys: AtomicU64,
+    sweep: SweepState,
 }
 
 /// The counters of one namespace since the process started.
@@ -53,12 +60,34 @@ impl Counts {
 impl Stats {
     /// Counters for so many namespaces, all zero.
     pub fn new(namespaces: usize) -> Self {
-        Self { namespaces: (0..namespaces).map(|_| NamespaceStats::default()).collect() }
+        let namespaces = (0..namespaces).map(|_| NamespaceStats::default()).collect();
+        Self { namespaces, slots_and_keys: AtomicU64::new(0), sweep: SweepState::default() }
     }
 
     /// The counters of one namespace.
     pub fn namespace(&self, index: NamespaceIndex) -> &NamespaceStats {
         &self.namespaces[index.0]
+    }
+
+    /// What the sweep knows and has done.
+    pub fn sweep(&self) -> &SweepState {
+        &self.sweep
+    }
+
+    /// So many slots of the server's table, and the logical keys that were in them, by what SCAN last came by.
+    pub(crate) fn slots_and_keys(&self) -> (u64, u64) {
+        let both = self.slots_and_keys.load(Ordering::Relaxed);
+        (both >> 32, both & u64::from(u32::MAX))
+    }
+
+    /// Notes what SCAN came by. What was long before counts less and less.
+    pub(crate) fn note_slots(&self, slots: u64, keys: u64) {
+        let (mut all, mut held) = self.slots_and_keys();
+        (all, held) = (all + slots, held + keys);
+        while all > SLOTS_NOTED {
+            (all, held) = (all / 2, held / 2);
+        }
+        self.slots_and_keys.store(all << 32 | held.min(u64::from(u32::MAX)), Ordering::Relaxed);
     }
 }
 

@@ -3,8 +3,9 @@
 //! Expiry goes by the server's clock, never by this machine's. A sample asks the server for its `TIME` and
 //! takes half the round trip off; the offset is held against the monotonic clock, so a step of this machine's
 //! clock changes nothing. A sample counts only when it is surer than what is known, which ages: a slow round
-//! trip says less than a quick one some seconds ago. Time never runs backwards; where the server's clock was
-//! set back, it stands still until that has caught up.
+//! trip says less than a quick one some seconds ago. Where a better sample puts time back by little, it stands still until
+//! that has caught up, so that what has expired stays so. Where the server's clock itself was set, in either direction,
+//! the next sample is followed at once: what the server holds for alive must not stay absent here.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,6 +14,9 @@ use keyfold_core::resp::Reply;
 
 /// How far two clocks drift apart at most: 200 parts in a million, twice what common quartz does.
 const DRIFT: f64 = 200e-6;
+
+/// Time stands still rather than going back by no more than this.
+const STANDSTILL_MS: i64 = 1000;
 
 /// A worker's idea of the server's time.
 #[derive(Debug)]
@@ -47,7 +51,10 @@ impl Clock {
 
     fn at(&self, now: Instant) -> i64 {
         let now_ms = (self.known.get().at_start_us + micros(now.saturating_duration_since(self.start))) / 1000;
-        let now_ms = now_ms.max(self.last_ms.get());
+        let last_ms = self.last_ms.get();
+        if now_ms < last_ms && last_ms - now_ms <= STANDSTILL_MS {
+            return last_ms;
+        }
         self.last_ms.set(now_ms);
         now_ms
     }
@@ -117,13 +124,24 @@ mod tests {
     }
 
     #[test]
-    fn time_stands_still_where_the_servers_clock_is_set_back() {
+    fn time_stands_still_where_it_would_go_back_by_little() {
         let clock = Clock::new();
         clock.handle_time(&time_reply(SERVER_US), after(&clock, 0), after(&clock, 0));
         assert_eq!(clock.at(after(&clock, 1000)), SERVER_US / 1000 + 1000);
-        clock.handle_time(&time_reply(SERVER_US), after(&clock, 1000), after(&clock, 1002));
-        assert_eq!(clock.at(after(&clock, 1500)), SERVER_US / 1000 + 1000);
-        assert_eq!(clock.at(after(&clock, 2501)), SERVER_US / 1000 + 1500);
+        clock.handle_time(&time_reply(SERVER_US + 500_000), after(&clock, 1000), after(&clock, 1002));
+        assert_eq!(clock.at(after(&clock, 1400)), SERVER_US / 1000 + 1000);
+        assert_eq!(clock.at(after(&clock, 2001)), SERVER_US / 1000 + 1500);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_and_is_set_right_is_followed_both_ways() {
+        let clock = Clock::new();
+        let hour_us = 3_600_000_000;
+        clock.handle_time(&time_reply(SERVER_US), after(&clock, 0), after(&clock, 0));
+        clock.handle_time(&time_reply(SERVER_US + hour_us), after(&clock, 1000), after(&clock, 1002));
+        assert_eq!(clock.at(after(&clock, 1501)), (SERVER_US + hour_us) / 1000 + 500);
+        clock.handle_time(&time_reply(SERVER_US + 2_000_000), after(&clock, 2000), after(&clock, 2002));
+        assert_eq!(clock.at(after(&clock, 2501)), SERVER_US / 1000 + 2500);
     }
 
     #[test]

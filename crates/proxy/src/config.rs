@@ -8,7 +8,9 @@ use std::time::Duration;
 use keyfold_core::access::Users;
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
+use keyfold_core::placement::Secrets;
 use keyfold_core::resp::RequestLimits;
+use keyfold_core::session::Patience;
 
 use crate::address::{ListenAddress, ServerAddress};
 
@@ -29,6 +31,8 @@ pub struct Config {
     pub layout: Arc<Layout>,
     /// The codecs that are known; `layout` is open already, as far as it can be.
     pub codecs: Kinds,
+    /// The secrets that namespaces may be keyed by.
+    pub secrets: Secrets,
     /// Who may come in.
     pub users: Arc<Users>,
     /// Listen beyond loopback even where clients needn't authenticate (`--allow-open`).
@@ -39,6 +43,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How what has expired is removed.
     pub sweep: Sweeping,
+    /// Refuse writes while the layout was put back and it isn't known where its keys lie (`--read-only-in-doubt`).
+    pub read_only_in_doubt: bool,
 }
 
 impl Config {
@@ -52,11 +58,13 @@ impl Config {
             server_tls: ServerTls::default(),
             layout: Arc::new(layout),
             codecs: Kinds::default(),
+            secrets: Secrets::default(),
             users: Arc::new(Users::open()),
             allow_open: false,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             sweep: Sweeping::default(),
+            read_only_in_doubt: false,
         }
     }
 
@@ -88,7 +96,8 @@ pub struct Limits {
     pub max_queued_answer_bytes: usize,
     /// Command bytes that may wait for one connection to the server; past it, no client begins a request there.
     pub server_high_water_bytes: usize,
-    /// Connections that had a client to themselves and are kept for the next, in each worker.
+    /// Connections that had a client to themselves and are kept for the next, in each worker; more than these are
+    /// closed after some seconds without one.
     pub idle_server_connections: usize,
 }
 
@@ -111,12 +120,14 @@ impl Default for Limits {
 pub struct Timeouts {
     /// To connect to the server, TLS and greeting included (`--connect-timeout`).
     pub connect: Duration,
-    /// For the server to answer on a connection that stays open (`--server-timeout`); zero: for ever.
+    /// For the server to answer a request whose turn has come (`--server-timeout`); zero: for ever. A connection
+    /// that is silent for longer is given up, and those whose requests were on it are told.
     ///
-    /// A minute by default: longer than scripts and KEYS on large data take, short enough that a server or
-    /// a network that swallows bytes is noticed. Commands that block have connections of their own and are
-    /// exempt; there TCP keepalive notices a dead peer.
+    /// With what passes until that is noticed, a client waits for two seconds at most by default.
     pub server: Duration,
+    /// The same for commands that may keep the server busy (`--slow-timeout`): scripts, KEYS, FLUSHALL, SORT, and
+    /// commands that keyfold doesn't know. A command that blocks has its own time and the server timeout.
+    pub slow: Duration,
     /// For a client to say something (`--idle-timeout`); zero: for ever, as in Redis.
     pub idle_client: Duration,
     /// For a client to take any byte of the answers that wait for it (`--write-timeout`); zero: for ever.
@@ -130,12 +141,25 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            connect: Duration::from_secs(5),
-            server: Duration::from_secs(60),
+            connect: Duration::from_secs(2),
+            server: Duration::from_millis(1500),
+            slow: Duration::from_secs(60),
             idle_client: Duration::ZERO,
             write_stall: Duration::from_secs(60),
             handshake: Duration::from_secs(10),
             shutdown: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Timeouts {
+    /// How long the server may be silent over a request; none: for ever.
+    pub(crate) fn silence(&self, patience: Patience) -> Option<Duration> {
+        let bound = |limit: Duration| (!limit.is_zero()).then_some(limit);
+        match patience {
+            Patience::Prompt => bound(self.server),
+            Patience::Slow => bound(self.slow),
+            Patience::Blocks(ms) => bound(self.server)?.checked_add(Duration::from_millis(ms?)),
         }
     }
 }

@@ -8,8 +8,8 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use keyfold_core::codec::{self, DICTIONARIES_KEY, DictionaryId, Kinds};
-use keyfold_core::layout::Layout;
+use keyfold_core::codec::{self, DICTIONARIES_KEY, Kinds};
+use keyfold_core::layout::{Layout, slot_records};
 use keyfold_core::resp::write_command;
 
 use crate::upstream::{Errand, LinkError};
@@ -61,24 +61,41 @@ async fn keep_for_ever(mut errand: Errand) {
     }
 }
 
+/// What a field of the hash is to hold.
+enum Field {
+    Dictionary(Vec<u8>),
+    /// The record of a namespace's slots, which is kept beside the dictionaries.
+    Slots(String),
+}
+
+impl Field {
+    fn stored(&self) -> Vec<u8> {
+        match self {
+            Self::Dictionary(dictionary) => codec::pack(dictionary),
+            Self::Slots(text) => text.clone().into_bytes(),
+        }
+    }
+}
+
 async fn put_back(errand: &mut Errand) -> Result<(), LinkError> {
-    let known: Vec<(DictionaryId, Vec<u8>)> = errand.with_env(|env| {
+    let known: Vec<(String, Field)> = errand.with_env(|env| {
+        let records = slot_records(env.layout).into_iter().map(|(field, text)| (field, Field::Slots(text)));
         let all = env.layout.namespaces().iter().flat_map(|namespace| namespace.codecs.dictionaries());
-        all.map(|(id, dictionary)| (id, dictionary.to_vec())).collect()
+        records.chain(all.map(|(id, dictionary)| (id.to_string(), Field::Dictionary(dictionary.to_vec())))).collect()
     });
     if known.is_empty() {
         return Ok(());
     }
     let mut wire = Vec::new();
-    for (id, _) in &known {
-        write_command(&mut wire, &[b"HEXISTS", DICTIONARIES_KEY, id.to_string().as_bytes()]);
+    for (field, _) in &known {
+        write_command(&mut wire, &[b"HEXISTS", DICTIONARIES_KEY, field.as_bytes()]);
     }
     let replies = errand.request(&wire, known.len()).await?;
     let lost: Vec<_> = known.iter().zip(&replies).filter(|(_, reply)| reply.as_slice() == b":0\r\n").collect();
     wire.clear();
-    for ((id, dictionary), _) in &lost {
-        tracing::warn!(dictionary = %id, "the server has lost a dictionary; writing it again");
-        write_command(&mut wire, &[b"HSET", DICTIONARIES_KEY, id.to_string().as_bytes(), &codec::pack(dictionary)]);
+    for ((field, content), _) in &lost {
+        tracing::warn!(field, "the server has lost a part of keyfold:dictionaries; writing it again");
+        write_command(&mut wire, &[b"HSET", DICTIONARIES_KEY, field.as_bytes(), &content.stored()]);
     }
     if !lost.is_empty() {
         errand.request(&wire, lost.len()).await?;

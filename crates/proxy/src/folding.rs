@@ -23,13 +23,18 @@ pub(crate) struct Folding {
     /// Its stored form, which the server's is compared with at every look.
     pub(crate) text: String,
     pub(crate) namespaces: NamespaceStats,
+    /// Whether clients are refused writes while a layout is in doubt.
+    read_only_in_doubt: bool,
 }
 
 impl Folding {
     /// A layout with all its counters at zero.
-    pub(crate) fn new(layout: Arc<Layout>) -> Self {
+    pub(crate) fn new(mut layout: Layout, read_only_in_doubt: bool) -> Self {
+        if read_only_in_doubt {
+            layout.refuse_writes_in_doubt();
+        }
         let namespaces = NamespaceStats::new(layout.namespaces().len());
-        Self { text: layout.to_stored(), layout, namespaces }
+        Self { text: layout.to_stored(), layout: Arc::new(layout), namespaces, read_only_in_doubt }
     }
 
     /// Tells the operator, once for each, of namespaces most of whose values don't fit.
@@ -49,12 +54,13 @@ impl Folding {
 
     /// The next layout, with the counts so far.
     pub(crate) fn followed_by(&self, layout: Layout) -> Self {
-        let next = Self::new(Arc::new(layout));
+        let next = Self::new(layout, self.read_only_in_doubt);
         for (index, namespace) in self.layout.iter() {
-            if let Some(kept) = next.layout.find(namespace.id) {
+            if let Some(kept) = next.layout.find(&namespace.template) {
                 next.namespaces.namespace(kept).add(self.namespaces.namespace(index).counts());
             }
         }
+        next.namespaces.sweep().add(self.namespaces.sweep().total());
         next
     }
 }

@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | [`config`], [`address`] | what the proxy can be told |
 //! | `proxy`, `shutdown` | its start and its end |
+//! | `reload` | what of it may be replaced while it runs |
 //! | `listen` | accepting, and handing connections to workers |
 //! | `worker` | one thread and what its tasks share |
 //! | `client` | a client: its requests, slots and answers |
@@ -42,6 +43,7 @@ mod membership;
 mod nonce;
 mod outbox;
 mod proxy;
+mod reload;
 mod shutdown;
 mod socket;
 mod stats;
@@ -53,6 +55,7 @@ mod worker;
 pub use config::Config;
 pub use nonce::Nonces;
 pub use proxy::{Handle, ServeError, StartError, serve, start};
+pub use reload::Reloader;
 pub use shutdown::Stopper;
 pub use stats::Totals;
 pub use tls::TlsError;

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::TcpListener as StdTcpListener;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::Path;
@@ -21,6 +22,7 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 use crate::address::ListenAddress;
 use crate::config::Config;
 use crate::socket::{Socket, set_options};
+use crate::tls::Current;
 use crate::worker::Order;
 
 /// What a client reads that is one too many, as a server would say it.
@@ -36,12 +38,15 @@ const BACKLOG: i32 = 1024;
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(StdTcpListener),
-    Tls(StdTcpListener, Arc<ServerConfig>),
+    Tls(StdTcpListener, Arc<Current<ServerConfig>>),
     Unix(StdUnixListener),
 }
 
 /// Binds an address; what it became, with the port that port 0 got.
-pub(crate) fn bind(address: &ListenAddress, tls: Option<&Arc<ServerConfig>>) -> io::Result<(Listener, ListenAddress)> {
+pub(crate) fn bind(
+    address: &ListenAddress,
+    tls: Option<&Arc<Current<ServerConfig>>>,
+) -> io::Result<(Listener, ListenAddress)> {
     match address {
         ListenAddress::Tcp(wanted) => {
             let listener = bind_tcp(*wanted)?;
@@ -177,7 +182,7 @@ pub(crate) async fn accept_all(listener: Listener, room: Arc<Room>, workers: Vec
 
 async fn accept_tcp(
     listener: StdTcpListener,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<Arc<Current<ServerConfig>>>,
     room: &Arc<Room>,
     workers: &[UnboundedSender<Order>],
 ) -> io::Result<()> {
@@ -189,7 +194,7 @@ async fn accept_tcp(
                 let stream = stream.into_std()?;
                 let stream = match &tls {
                     None => Accepted::Tcp(stream),
-                    Some(tls) => Accepted::Tls(stream, Arc::clone(tls)),
+                    Some(tls) => Accepted::Tls(stream, tls.now()),
                 };
                 hand_over(Arrival { stream, seat }, workers);
             }
@@ -240,13 +245,16 @@ fn hand_over(arrival: Arrival, workers: &[UnboundedSender<Order>]) {
 /// Makes an accepted connection a client's socket, in the worker that will serve it.
 pub(crate) async fn greet(stream: Accepted, id: u64, config: &Config) -> Option<(Socket, Peer)> {
     let (address, local_address) = stream.addresses();
+    let descriptor = stream.descriptor();
     let socket = match stream {
         Accepted::Tcp(stream) => tcp(stream).map(Socket::Tcp),
         Accepted::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
         Accepted::Tls(stream, tls) => Box::pin(greet_tls(stream, tls, config.timeouts.handshake)).await,
     };
     match socket {
-        Ok(socket) => Some((socket, Peer { id, address, local_address, database: config.upstream.database })),
+        Ok(socket) => {
+            Some((socket, Peer { id, address, local_address, descriptor, database: config.upstream.database }))
+        }
         Err(error) => {
             tracing::debug!(%error, address, "a client did not get as far as its first request");
             None
@@ -255,6 +263,13 @@ pub(crate) async fn greet(stream: Accepted, id: u64, config: &Config) -> Option<
 }
 
 impl Accepted {
+    fn descriptor(&self) -> i32 {
+        match self {
+            Self::Tcp(stream) | Self::Tls(stream, _) => stream.as_raw_fd(),
+            Self::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+
     /// The client's address and ours, as CLIENT INFO shows them.
     fn addresses(&self) -> (String, String) {
         match self {

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use keyfold_core::change::{Act, LEASE_MS, LEASES_KEY, Lease, Member};
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Epoch, Layout};
+use keyfold_core::placement::Secrets;
 use keyfold_core::resp::{Reply, write_command};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -158,12 +159,14 @@ pub(crate) fn keep(
     workers: Vec<mpsc::UnboundedSender<Order>>,
     current: watch::Sender<Arc<Folding>>,
     kinds: Kinds,
+    secrets: Secrets,
 ) -> Task {
     Box::new(move |errand| {
         let member = Member::new(membership.id(), &who);
         let keeper = Keeper {
             errand: errand.in_database(0),
             kinds,
+            secrets,
             membership,
             member,
             workers,
@@ -187,6 +190,7 @@ enum Broken {
 struct Keeper {
     errand: Errand,
     kinds: Kinds,
+    secrets: Secrets,
     membership: Arc<Membership>,
     member: Member,
     workers: Vec<mpsc::UnboundedSender<Order>>,
@@ -233,7 +237,8 @@ impl Keeper {
         let now = Arc::clone(&self.current.borrow());
         let serving = self.member.serving().is_some();
         let refused = &mut self.refused;
-        let epoch_of = |text: Option<&[u8]>| epoch_to_serve(&now, text, serving, refused);
+        let secrets = &self.secrets;
+        let epoch_of = |text: Option<&[u8]>| epoch_to_serve(&now, secrets, text, serving, refused);
         self.member.see(&replies, epoch_of).map_err(Broken::Server)?;
         self.prepare().await
     }
@@ -247,7 +252,7 @@ impl Keeper {
         }
         let text = text.to_vec();
         let changed = std::str::from_utf8(&text).ok().filter(|text| *text != now.text);
-        self.next = match changed.and_then(|text| Layout::from_stored(text).ok()) {
+        self.next = match changed.and_then(|text| Layout::from_stored_with(text, &self.secrets).ok()) {
             Some(mut layout) => {
                 layout.adopt_codecs(&now.layout);
                 dictionaries::open(&mut self.errand, &self.kinds, &mut layout).await?;
@@ -346,7 +351,13 @@ impl Keeper {
 
 /// The epoch of the layout in the server, as far as it can be served: of one that can't be, or that is gone, the
 /// epoch before goes on.
-fn epoch_to_serve(now: &Folding, text: Option<&[u8]>, serving: bool, refused: &mut Option<Vec<u8>>) -> Epoch {
+fn epoch_to_serve(
+    now: &Folding,
+    secrets: &Secrets,
+    text: Option<&[u8]>,
+    serving: bool,
+    refused: &mut Option<Vec<u8>>,
+) -> Epoch {
     let epoch = now.layout.epoch();
     let Some(bytes) = text else {
         if serving && !now.layout.is_empty() && refused.as_deref() != Some(b"") {
@@ -363,7 +374,7 @@ fn epoch_to_serve(now: &Folding, text: Option<&[u8]>, serving: bool, refused: &m
         if text == now.text {
             return Ok(epoch);
         }
-        let layout = Layout::from_stored(text).map_err(|error| error.to_string())?;
+        let layout = Layout::from_stored_with(text, secrets).map_err(|error| error.to_string())?;
         if layout.epoch() == epoch {
             return Err(format!("it says something else under the same epoch {epoch}"));
         }

@@ -5,19 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use keyfold_core::clients::Clients;
 use keyfold_core::layout::Layout;
 use keyfold_core::stats::Counts;
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
 use crate::address::{ListenAddress, Route};
 use crate::config::Config;
 use crate::folding::Folding;
 use crate::listen::{self, Listener, Room};
 use crate::membership::{self, Membership};
+use crate::reload::Reloader;
 use crate::shutdown::{Phase, Signals, Stopper};
 use crate::stats::{Stats, Totals};
-use crate::tls::{self, TlsError};
+use crate::tls::{self, Current, TlsError};
 use crate::worker::{self, Order, Task, Worker};
 use crate::{dictionaries, sweep};
 
@@ -75,6 +77,7 @@ pub struct Handle {
     threads: Vec<JoinHandle<io::Result<()>>>,
     room: Arc<Room>,
     stats: Vec<Arc<Stats>>,
+    reloader: Reloader,
     /// What the core counts, by namespace.
     folding: watch::Receiver<Arc<Folding>>,
 }
@@ -84,9 +87,10 @@ pub struct Handle {
 /// # Errors
 /// An address that can't be had or shouldn't be, a certificate of no use, no threads.
 pub fn start(config: Config) -> Result<Handle, StartError> {
-    let (listeners, addresses) = bind_all(&config)?;
+    let client_tls = config.client_tls.as_ref().map(tls::client_side).transpose()?.map(Current::new);
+    let (listeners, addresses) = bind_all(&config, client_tls.as_ref())?;
     let server_tls = match &config.upstream.route {
-        Route::Tcp { tls: true, .. } => Some(tls::server_side(&config.server_tls)?),
+        Route::Tcp { tls: true, .. } => Some(Current::new(tls::server_side(&config.server_tls)?)),
         Route::Tcp { .. } | Route::Unix(_) => None,
     };
     raise_descriptor_limit(&config);
@@ -96,17 +100,23 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     let config = Arc::new(config);
     let (stopper, phase) = Stopper::new();
     let membership = Arc::new(Membership::new(config.worker_count())?);
-    let (folding_sender, folding) = watch::channel(Arc::new(Folding::new(Arc::clone(&config.layout))));
+    let (folding_sender, folding) =
+        watch::channel(Arc::new(Folding::new((*config.layout).clone(), config.read_only_in_doubt)));
     let room = Room::new(config.worker_count(), config.limits.max_clients);
-    let mut handle = Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], folding };
+    let clients = Arc::new(Clients::default());
+    let reloader = Reloader { config: Arc::clone(&config), clients, client_tls, server_tls: server_tls.clone() };
+    let mut handle =
+        Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], reloader, folding };
     for _ in 0..config.worker_count() {
         handle.spawn_worker(&config, server_tls.clone(), phase.clone(), &membership)?;
     }
     let who = format!("pid:{},listen:{}", std::process::id(), shown(&handle.addresses));
-    handle.spawn(membership::keep(membership, who, handle.workers.clone(), folding_sender, config.codecs.clone()));
+    let (kinds, secrets) = (config.codecs.clone(), config.secrets.clone());
+    handle.spawn(membership::keep(membership, who, handle.workers.clone(), folding_sender, kinds, secrets));
     handle.spawn(dictionaries::keep());
     if config.sweep.fields_per_second > 0 {
-        handle.spawn(sweep::sweep(Arc::clone(&config)));
+        handle.spawn(sweep::walk(Arc::clone(&config)));
+        handle.spawn(sweep::remove_due());
     }
     handle.spawn_acceptor(listeners, phase)?;
     Ok(handle)
@@ -130,7 +140,10 @@ fn shown(addresses: &[ListenAddress]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn bind_all(config: &Config) -> Result<(Vec<Listener>, Vec<ListenAddress>), StartError> {
+fn bind_all(
+    config: &Config,
+    tls: Option<&Arc<Current<ServerConfig>>>,
+) -> Result<(Vec<Listener>, Vec<ListenAddress>), StartError> {
     if config.listen.is_empty() {
         return Err(StartError::NoListener);
     }
@@ -138,9 +151,8 @@ fn bind_all(config: &Config) -> Result<(Vec<Listener>, Vec<ListenAddress>), Star
     if let Some(open) = config.listen.iter().find(|address| address.is_open() && !guarded) {
         return Err(StartError::Open(open.clone()));
     }
-    let tls = config.client_tls.as_ref().map(tls::client_side).transpose()?;
     let bind = |address: &ListenAddress| {
-        listen::bind(address, tls.as_ref()).map_err(|source| StartError::Bind { address: address.clone(), source })
+        listen::bind(address, tls).map_err(|source| StartError::Bind { address: address.clone(), source })
     };
     config.listen.iter().map(bind).collect()
 }
@@ -179,6 +191,12 @@ impl Handle {
         Arc::clone(&self.folding.borrow().layout)
     }
 
+    /// The same from time to time, for another thread.
+    pub fn layouts(&self) -> impl Fn() -> Arc<Layout> + Send + 'static {
+        let folding = self.folding.clone();
+        move || Arc::clone(&folding.borrow().layout)
+    }
+
     /// What each namespace's keys went through so far, in the order of the layout.
     pub fn namespaces(&self) -> Vec<Counts> {
         let folding = Arc::clone(&self.folding.borrow());
@@ -212,6 +230,11 @@ impl Handle {
         Ok(())
     }
 
+    /// What another thread can replace parts of the proxy by.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
+    }
+
     /// What another thread can end the proxy by.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
@@ -242,7 +265,7 @@ impl Handle {
     fn spawn_worker(
         &mut self,
         config: &Arc<Config>,
-        server_tls: Option<Arc<ClientConfig>>,
+        server_tls: Option<Arc<Current<ClientConfig>>>,
         phase: watch::Receiver<Phase>,
         membership: &Arc<Membership>,
     ) -> Result<(), StartError> {
@@ -251,9 +274,11 @@ impl Handle {
         let stats = Arc::new(Stats::default());
         let (config, counted) = (Arc::clone(config), Arc::clone(&stats));
         let folding = Arc::clone(&self.folding.borrow());
+        let clients = Arc::clone(&self.reloader.clients);
         let thread = std::thread::Builder::new().name(format!("keyfold-{}", self.workers.len())).spawn(move || {
             // Made on its thread, where it stays: a worker holds what can't move to another.
-            let worker = Worker::new(config, server_tls, counted, folding, membership).map_err(io::Error::other)?;
+            let worker =
+                Worker::new(config, server_tls, counted, folding, membership, clients).map_err(io::Error::other)?;
             worker::run(worker, orders, phase)
         })?;
         self.workers.push(sender);

@@ -1,6 +1,9 @@
-//! Drives the sweep: at a rate the server doesn't notice, by one proxy at a time.
+//! Drives the sweep: a walk over all, at a rate the server doesn't notice, by one proxy at a time; and beside it the
+//! buckets in which something is known to have expired, by whichever proxy knows it.
 //!
-//! The lease only keeps proxies from doing the same work twice; nothing is wrong where two sweep at once.
+//! The lease only keeps proxies from doing the same work twice; nothing is wrong where two sweep at once. Both go
+//! faster where they find much, as the server's own expiry does, and never take more than a quarter of the server's
+//! time: after each batch they rest three times as long as it took.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +26,25 @@ const LEASE_MS: &[u8] = b"30000";
 /// How often it is renewed.
 const RENEWAL: Duration = Duration::from_secs(10);
 
+/// How often it is looked for buckets that are due.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Buckets that are due, looked through at once.
+const BUCKETS_AT_ONCE: usize = 64;
+
+/// How often it is asked which databases have keys.
+const DATABASES_EVERY: Duration = Duration::from_secs(5);
+
+/// What has been due for longer than this is a word to the operator, at most as often as that.
+const LAG_MS: u64 = 10_000;
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// A rest is so many times as long as the work before it, where much is found.
+const REST: u32 = 3;
+
+/// From this share of expired fields among those that were looked at, it goes as fast as it may.
+const MUCH: f64 = 0.1;
+
 /// Why a walk was broken off.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
@@ -34,38 +56,119 @@ enum Broken {
     LeaseLost,
 }
 
-/// The task that sweeps, again and again.
-pub(crate) fn sweep(config: Arc<Config>) -> Task {
-    Box::new(|errand| Box::pin(sweep_for_ever(errand, config)) as Pin<Box<dyn Future<Output = ()>>>)
+/// The task that walks over all, again and again.
+pub(crate) fn walk(config: Arc<Config>) -> Task {
+    Box::new(|errand| Box::pin(walk_for_ever(errand, config)) as Pin<Box<dyn Future<Output = ()>>>)
 }
 
-async fn sweep_for_ever(errand: Errand, config: Arc<Config>) {
+/// The task that looks through buckets in which something is known to have expired.
+pub(crate) fn remove_due() -> Task {
+    Box::new(|errand| Box::pin(remove_due_for_ever(errand)) as Pin<Box<dyn Future<Output = ()>>>)
+}
+
+async fn walk_for_ever(errand: Errand, config: Arc<Config>) {
     let holder = errand.with_env(|env| format!("{:016x}", (env.nonces)()));
-    let mut sweeper =
-        Sweeper { errand: errand.in_database(0), holder, renewed: None, rate: config.sweep.fields_per_second };
+    let errand = errand.in_database(0);
+    let mut walker = Walker { errand, holder, renewed: None, pace: Pace::new(config.sweep.fields_per_second) };
+    let mut pause = config.sweep.pause;
     loop {
-        tokio::time::sleep(config.sweep.pause).await;
-        if sweeper.errand.with_env(|env| env.layout.is_empty()) || !sweeper.hold_lease().await.unwrap_or(false) {
+        tokio::time::sleep(pause).await;
+        pause = config.sweep.pause;
+        if walker.errand.with_env(|env| env.layout.is_empty()) || !walker.hold_lease().await.unwrap_or(false) {
             continue;
         }
-        match sweeper.sweep_all().await {
-            Ok(Swept { expired: 0, orphans: 0, .. }) => {}
-            Ok(Swept { fields, expired, orphans }) => tracing::info!(fields, expired, orphans, "swept"),
-            Err(reason) => tracing::debug!(%reason, "sweep broken off; it begins again later"),
+        let begun = Instant::now();
+        let swept = match walker.walk_all().await {
+            Ok(swept) => swept,
+            Err(reason) => {
+                tracing::debug!(%reason, "sweep broken off; it begins again later");
+                continue;
+            }
+        };
+        let walk_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        walker.errand.with_env(|env| env.stats.sweep().set_walk_ms(walk_ms));
+        let Swept { fields, expired, orphans } = swept;
+        if (expired, orphans) != (0, 0) {
+            tracing::info!(fields, expired, orphans, walk_ms, "swept");
         }
+        pause = config.sweep.pause.mul_f64((1.0 - share(swept) / MUCH).clamp(0.1, 1.0));
+        walker.tell_of_large_buckets();
     }
 }
 
-struct Sweeper {
+/// The share of expired fields among those that were looked at.
+fn share(swept: Swept) -> f64 {
+    // Counts of fields are far below where a float gets imprecise.
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no precision")]
+    let share = swept.expired as f64 / swept.fields.max(1) as f64;
+    share
+}
+
+/// How long to rest between batches.
+#[derive(Debug)]
+struct Pace {
+    /// Fields looked at in a second, where little is found.
+    rate: u32,
+    /// The share of expired fields, as the last batches had it.
+    share: f64,
+}
+
+impl Pace {
+    fn new(rate: u32) -> Self {
+        Self { rate, share: 0.0 }
+    }
+
+    /// The rest after a batch that looked at something and took some time.
+    fn rest(&mut self, batch: Swept, took: Duration) -> Duration {
+        if batch.fields > 0 {
+            self.share = self.share.midpoint(share(batch));
+        }
+        // An empty step of the walk counts too: SCAN isn't free.
+        let looked_at = u32::try_from(batch.fields).unwrap_or(u32::MAX).max(100);
+        let calm = Duration::from_secs_f64(f64::from(looked_at) / f64::from(self.rate.max(1)));
+        if self.share >= MUCH { calm.min(took * REST) } else { calm.max(took) }
+    }
+}
+
+/// Sends the next batch of a sweep and takes its replies; what was looked at, none at the end.
+async fn sweep_batch(sweep: &mut Sweep, errand: &mut Errand) -> Result<Option<Swept>, Broken> {
+    let mut commands = Vec::new();
+    let Some(count) = sweep.next(&mut commands) else { return Ok(None) };
+    let before = sweep.swept();
+    let replies = errand.request(&commands, count).await?;
+    errand.with_env(|env| sweep.handle_replies(&replies, env)).map_err(Broken::Server)?;
+    let after = sweep.swept();
+    let batch = Swept {
+        fields: after.fields - before.fields,
+        expired: after.expired - before.expired,
+        orphans: after.orphans - before.orphans,
+    };
+    errand.with_env(|env| env.stats.sweep().add(batch));
+    Ok(Some(batch))
+}
+
+async fn databases(errand: &mut Errand) -> Result<Vec<u32>, Broken> {
+    let mut command = Vec::new();
+    write_command(&mut command, &[b"INFO", b"keyspace"]);
+    let replies = errand.request(&command, 1).await?;
+    let text = match replies.first().map(|raw| Reply::parse(raw)) {
+        Some(Ok(Reply::Bulk(text))) => String::from_utf8_lossy(text).into_owned(),
+        _ => return Err(Broken::Server("INFO was refused".to_owned())),
+    };
+    // db0:keys=7,expires=0,avg_ttl=0
+    let number = |line: &str| line.strip_prefix("db")?.split(':').next()?.parse().ok();
+    Ok(text.lines().filter_map(number).collect())
+}
+
+struct Walker {
     /// In database 0, for the lease.
     errand: Errand,
     holder: String,
     renewed: Option<Instant>,
-    /// Fields looked at in a second.
-    rate: u32,
+    pace: Pace,
 }
 
-impl Sweeper {
+impl Walker {
     /// Takes the lease or renews it; whether this proxy holds it.
     async fn hold_lease(&mut self) -> Result<bool, LinkError> {
         if self.renewed.is_some_and(|renewed| renewed.elapsed() < RENEWAL) {
@@ -86,10 +189,10 @@ impl Sweeper {
     }
 
     /// Walks every database that has keys.
-    async fn sweep_all(&mut self) -> Result<Swept, Broken> {
+    async fn walk_all(&mut self) -> Result<Swept, Broken> {
         let mut all = Swept::default();
-        for database in self.databases().await? {
-            let swept = self.sweep_one(database).await?;
+        for database in databases(&mut self.errand).await? {
+            let swept = self.walk_one(database).await?;
             all.fields += swept.fields;
             all.expired += swept.expired;
             all.orphans += swept.orphans;
@@ -97,35 +200,120 @@ impl Sweeper {
         Ok(all)
     }
 
-    async fn databases(&mut self) -> Result<Vec<u32>, Broken> {
-        let mut command = Vec::new();
-        write_command(&mut command, &[b"INFO", b"keyspace"]);
-        let replies = self.errand.request(&command, 1).await?;
-        let text = match replies.first().map(|raw| Reply::parse(raw)) {
-            Some(Ok(Reply::Bulk(text))) => String::from_utf8_lossy(text).into_owned(),
-            _ => return Err(Broken::Server("INFO was refused".to_owned())),
-        };
-        // db0:keys=7,expires=0,avg_ttl=0
-        let number = |line: &str| line.strip_prefix("db")?.split(':').next()?.parse().ok();
-        Ok(text.lines().filter_map(number).collect())
-    }
-
-    async fn sweep_one(&mut self, database: u32) -> Result<Swept, Broken> {
+    async fn walk_one(&mut self, database: u32) -> Result<Swept, Broken> {
         let mut errand = self.errand.another().in_database(database);
         let mut sweep = Sweep::default();
-        let mut commands = Vec::new();
-        while let Some(count) = sweep.next(&mut commands) {
+        loop {
             if !self.hold_lease().await? {
                 return Err(Broken::LeaseLost);
             }
-            let before = sweep.swept().fields;
-            let replies = errand.request(&commands, count).await?;
-            errand.with_env(|env| sweep.handle_replies(&replies, env)).map_err(Broken::Server)?;
-            commands.clear();
-            // An empty step of the walk counts too: SCAN isn't free.
-            let looked_at = u32::try_from(sweep.swept().fields - before).unwrap_or(u32::MAX).max(100);
-            tokio::time::sleep(Duration::from_secs_f64(f64::from(looked_at) / f64::from(self.rate.max(1)))).await;
+            let begun = Instant::now();
+            let Some(batch) = sweep_batch(&mut sweep, &mut errand).await? else { return Ok(sweep.swept()) };
+            tokio::time::sleep(self.pace.rest(batch, begun.elapsed())).await;
         }
-        Ok(sweep.swept())
+    }
+
+    fn tell_of_large_buckets(&self) {
+        self.errand.with_env(|env| {
+            for bucket in env.stats.sweep().large_buckets.take_untold() {
+                tracing::warn!(
+                    bucket = %bucket.name.escape_ascii(),
+                    fields = bucket.fields,
+                    namespace = %env.layout.namespace(bucket.namespace).template,
+                    "a bucket has far more fields than the others, and each command on it is slower for that: \
+                     spread its keys by `keyfold fold` with another bucket rule, such as `count`"
+                );
+            }
+        });
+    }
+}
+
+async fn remove_due_for_ever(errand: Errand) {
+    let mut remover = Remover { asking: errand.in_database(0), known: None, errands: Vec::new() };
+    let mut warned: Option<Instant> = None;
+    loop {
+        tokio::time::sleep(TICK).await;
+        if let Err(reason) = remover.remove_due().await {
+            // What was due is found by the walk.
+            tracing::debug!(%reason, "removing what has expired was broken off");
+            tokio::time::sleep(TICK * 5).await;
+        }
+        let lag_ms = remover.asking.with_env(|env| env.stats.sweep().expiring.lag_ms(env.now_ms));
+        if lag_ms > LAG_MS && warned.is_none_or(|at| at.elapsed() > WARN_EVERY) {
+            warned = Some(Instant::now());
+            tracing::warn!(
+                lag_ms,
+                "the sweep can't keep up: values expire faster than a quarter of the server's time removes them, \
+                 and the server's memory grows beyond what is alive; give values that are written that often a \
+                 longer expiry, or their keys a server of their own"
+            );
+        }
+    }
+}
+
+/// Looks through buckets that are due.
+struct Remover {
+    /// In database 0.
+    asking: Errand,
+    /// The databases that have keys, and when that was asked.
+    known: Option<(Instant, Vec<u32>)>,
+    /// One in each database so far.
+    errands: Vec<(u32, Errand)>,
+}
+
+impl Remover {
+    async fn remove_due(&mut self) -> Result<(), Broken> {
+        loop {
+            let due = self.asking.with_env(|env| env.stats.sweep().expiring.take_due(env.now_ms, BUCKETS_AT_ONCE));
+            if due.is_empty() {
+                return Ok(());
+            }
+            // Which database a bucket lies in isn't noted: mostly there is one.
+            for database in self.databases().await? {
+                let errand = self.errand(database);
+                let mut sweep = Sweep::of_buckets(&due);
+                let mut begun = Instant::now();
+                while sweep_batch(&mut sweep, errand).await?.is_some() {
+                    tokio::time::sleep(begun.elapsed() * REST).await;
+                    begun = Instant::now();
+                }
+            }
+        }
+    }
+
+    async fn databases(&mut self) -> Result<Vec<u32>, Broken> {
+        if let Some((asked, databases)) = &self.known
+            && asked.elapsed() < DATABASES_EVERY
+        {
+            return Ok(databases.clone());
+        }
+        let databases = databases(&mut self.asking).await?;
+        self.known = Some((Instant::now(), databases.clone()));
+        Ok(databases)
+    }
+
+    fn errand(&mut self, database: u32) -> &mut Errand {
+        let at = self.errands.iter().position(|(known, _)| *known == database).unwrap_or_else(|| {
+            self.errands.push((database, self.asking.another().in_database(database)));
+            self.errands.len() - 1
+        });
+        &mut self.errands[at].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_faster_with_what_it_finds() {
+        let mut pace = Pace::new(1000);
+        let batch = |fields, expired| Swept { fields, expired, orphans: 0 };
+        let took = Duration::from_millis(2);
+        assert_eq!(pace.rest(batch(1000, 0), took), Duration::from_secs(1));
+        assert_eq!(pace.rest(batch(1000, 500), took), took * REST);
+        assert_eq!(pace.rest(batch(0, 0), took), took * REST, "what was found is being removed");
+        let rests: Vec<_> = (0..4).map(|_| pace.rest(batch(1000, 0), took)).collect();
+        assert_eq!(rests.last(), Some(&Duration::from_secs(1)));
     }
 }

@@ -1,7 +1,7 @@
 //! TLS by rustls with ring: what listeners show, and how the server is checked.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -37,6 +37,24 @@ pub enum TlsError {
     /// The system trusts no one.
     #[error("the system has no trusted authorities ({0}); name one with --upstream-ca")]
     NoRoots(String),
+}
+
+/// What TLS goes by. It may be replaced; a connection goes by what there was when it began.
+#[derive(Debug)]
+pub(crate) struct Current<T>(RwLock<Arc<T>>);
+
+impl<T> Current<T> {
+    pub(crate) fn new(config: Arc<T>) -> Arc<Self> {
+        Arc::new(Self(RwLock::new(config)))
+    }
+
+    pub(crate) fn now(&self) -> Arc<T> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&self, next: Arc<T>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = next;
+    }
 }
 
 /// How TLS clients are greeted.

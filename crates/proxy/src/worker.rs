@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use keyfold_core::clients::Clients;
 use keyfold_core::exchange::{Env, ServerInfo};
 use slab::Slab;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -28,16 +29,20 @@ use crate::membership::Membership;
 use crate::nonce::Nonces;
 use crate::shutdown::Phase;
 use crate::stats::Stats;
-use crate::upstream::{Errand, Lanes, LinkError};
+use crate::tls::Current;
+use crate::upstream::{Errand, Lanes, LinkError, Names};
 
-/// How often connections are looked after. Timeouts are counted in these.
+/// How often clients are looked after. Their timeouts are counted in these.
 const TICK: Duration = Duration::from_secs(1);
+
+/// How often connections to the server are looked after: so late it is noticed that one is silent for too long, twice.
+const LANES_TICK: Duration = Duration::from_millis(200);
 
 /// How often it is looked for namespaces whose values spill, in ticks.
 const WARN_TICKS: u32 = 10;
 
 /// How often the server is asked for its time.
-const CLOCK_INTERVAL: Duration = Duration::from_secs(5);
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Work for the background of a worker, given a connection of its own.
 pub type Task = Box<dyn FnOnce(Errand) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
@@ -60,10 +65,19 @@ pub(crate) struct Worker {
     pub(crate) nonces: Nonces,
     /// What the server last said of itself.
     pub(crate) server: RefCell<ServerInfo>,
+    /// The longest argument that the server takes, where it says so. It would close a connection over a longer one,
+    /// and many clients share that.
+    pub(crate) max_bulk_bytes: Cell<usize>,
     pub(crate) lanes: Lanes,
+    /// Where the server is.
+    pub(crate) names: Names,
     /// Where every socket is read into, one at a time.
     pub(crate) scratch: RefCell<Box<[u8]>>,
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
+    /// The clients of all workers, as they see one another.
+    pub(crate) everybody: Arc<Clients>,
+    /// A task waits for the end of CLIENT PAUSE.
+    pub(crate) awaits_unpause: Cell<bool>,
     pub(crate) stopping: Cell<bool>,
     /// Ticks since the start.
     pub(crate) tick: Cell<u32>,
@@ -76,7 +90,7 @@ pub(crate) struct Worker {
     pub(crate) membership: Arc<Membership>,
     /// Clients that have gone while requests of theirs were under way.
     pub(crate) leaving: RefCell<Vec<Rc<Client>>>,
-    server_tls: Option<Arc<ClientConfig>>,
+    server_tls: Option<Arc<Current<ClientConfig>>>,
     /// The last client has gone.
     empty: Notify,
 }
@@ -84,19 +98,24 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(
         config: Arc<Config>,
-        server_tls: Option<Arc<ClientConfig>>,
+        server_tls: Option<Arc<Current<ClientConfig>>>,
         stats: Arc<Stats>,
         folding: Arc<Folding>,
         membership: Arc<Membership>,
+        everybody: Arc<Clients>,
     ) -> Result<Self, getrandom::Error> {
         Ok(Self {
             config,
             clock: Clock::new(),
             nonces: Nonces::new()?,
             server: RefCell::default(),
+            max_bulk_bytes: Cell::new(usize::MAX),
             lanes: Lanes::default(),
+            names: Names::default(),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             clients: RefCell::default(),
+            everybody,
+            awaits_unpause: Cell::new(false),
             stopping: Cell::new(false),
             tick: Cell::new(0),
             stats,
@@ -124,10 +143,28 @@ impl Worker {
         })
     }
 
+    /// Wakes this worker's clients when CLIENT PAUSE has ended by itself. (CLIENT UNPAUSE wakes them at once.)
+    pub(crate) fn await_unpause(self: &Rc<Self>) {
+        if self.awaits_unpause.replace(true) {
+            return;
+        }
+        let worker = Rc::clone(self);
+        spawn_local(async move {
+            while let Some(left_ms) = worker.everybody.pause().left_ms(worker.clock.now_ms()) {
+                // Looked at again from time to time: a pause may be made shorter, and the server's clock set.
+                tokio::time::sleep(Duration::from_millis(left_ms.unsigned_abs()).min(TICK)).await;
+            }
+            worker.awaits_unpause.set(false);
+            for (_, client) in worker.clients.borrow().iter() {
+                client.wake();
+            }
+        });
+    }
+
     /// How to speak TLS with the server.
     pub(crate) fn connector(&self) -> Result<TlsConnector, LinkError> {
         let missing = || LinkError::Tls(std::io::ErrorKind::Unsupported.into());
-        self.server_tls.clone().map(TlsConnector::from).ok_or_else(missing)
+        self.server_tls.as_ref().map(|tls| TlsConnector::from(tls.now())).ok_or_else(missing)
     }
 
     pub(crate) fn forget_client(&self, key: usize) {
@@ -144,13 +181,13 @@ impl Worker {
     fn check_all(&self) {
         let tick = self.tick.get().saturating_add(1);
         self.tick.set(tick);
+        self.everybody.sample_rate(self.clock.now_ms());
         let timeouts = &self.config.timeouts;
         let (idle, stall) = (ticks(timeouts.idle_client), ticks(timeouts.write_stall));
         for (_, client) in self.clients.borrow().iter() {
             client.check(tick, idle, stall);
         }
         self.leaving.borrow_mut().retain(|client| !client.is_quiet());
-        self.lanes.check(tick, ticks(timeouts.server));
         if tick.is_multiple_of(WARN_TICKS) {
             self.folding.borrow().warn_of_spills();
         }
@@ -247,11 +284,17 @@ async fn drain(worker: &Worker, phase: &mut watch::Receiver<Phase>) {
 }
 
 async fn look_after(worker: Rc<Worker>) {
-    let mut ticker = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
-    ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let every = |period| {
+        let mut ticker = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+        ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        ticker
+    };
+    let (mut clients, mut lanes) = (every(TICK), every(LANES_TICK));
     loop {
-        ticker.tick().await;
-        worker.check_all();
+        tokio::select! {
+            _ = clients.tick() => worker.check_all(),
+            _ = lanes.tick() => worker.lanes.check(&worker.config),
+        }
     }
 }
 

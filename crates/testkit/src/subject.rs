@@ -49,7 +49,7 @@ impl Subject {
     /// # Errors
     /// Where it does not come to listen.
     pub fn start(server: &Server, layout: &str) -> Result<Self, SubjectError> {
-        Self::launch(server, Some(layout), "127.0.0.1:0")
+        Self::launch(server, Some(layout), "127.0.0.1:0", &[])
     }
 
     /// The same with the layout that the server holds, or none.
@@ -57,7 +57,15 @@ impl Subject {
     /// # Errors
     /// Where it does not come to listen.
     pub fn beside(server: &Server) -> Result<Self, SubjectError> {
-        Self::launch(server, None, "127.0.0.1:0")
+        Self::launch(server, None, "127.0.0.1:0", &[])
+    }
+
+    /// The same with more options of `keyfold serve`.
+    ///
+    /// # Errors
+    /// Where it does not come to listen.
+    pub fn beside_with(server: &Server, options: &[&str]) -> Result<Self, SubjectError> {
+        Self::launch(server, None, "127.0.0.1:0", options)
     }
 
     /// The same at an address that another one had, so that its clients find it.
@@ -65,10 +73,10 @@ impl Subject {
     /// # Errors
     /// Where it does not come to listen.
     pub fn beside_at(server: &Server, address: SocketAddr) -> Result<Self, SubjectError> {
-        Self::launch(server, None, &address.to_string())
+        Self::launch(server, None, &address.to_string(), &[])
     }
 
-    fn launch(server: &Server, layout: Option<&str>, listen: &str) -> Result<Self, SubjectError> {
+    fn launch(server: &Server, layout: Option<&str>, listen: &str, options: &[&str]) -> Result<Self, SubjectError> {
         let program = program();
         if !program.is_file() {
             return Err(SubjectError::Missing(program));
@@ -76,6 +84,9 @@ impl Subject {
         let dir = tempfile::Builder::new().prefix("keyfold-").tempdir()?;
         let mut command = Command::new(&program);
         command.args(["serve", "--listen", listen, "--upstream", &server.url()]);
+        // A busy machine is no frozen server.
+        command.args(["--server-timeout", "1m", "--connect-timeout", "20s"]);
+        command.args(options);
         if let Some(layout) = layout {
             let layout_file = dir.path().join("layout.toml");
             fs::write(&layout_file, layout)?;

@@ -5,8 +5,9 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use keyfold_core::change::COPY_KEY;
 use keyfold_core::codec::{DICTIONARIES_KEY, DictionaryId};
-use keyfold_core::layout::{Layout, Move, NamespaceId, STORED_KEY};
+use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex, STORED_KEY};
 use keyfold_core::placement::Placement;
 use serde_json::{Value, json};
 
@@ -14,13 +15,15 @@ use super::interrupt::Interrupt;
 use crate::codec::choice::Choice;
 use crate::codec::settle::{self, Settled};
 use crate::config::fold::{Direction, Fold, check_names};
-use crate::layout::activate::activate;
-use crate::layout::stored::{self, Stored};
+use crate::layout::evidence::count_keyfolds;
+use crate::layout::stored::Stored;
 use crate::layout::{dictionaries, keys};
 use crate::moving::both;
+use crate::moving::carry_out::{Done, carry_out, differs};
 use crate::moving::checks::{self, Checks};
 use crate::moving::drive::{self, Driven};
-use crate::moving::leftovers;
+use crate::moving::recovery;
+use crate::moving::rollout::KeyCheck;
 use crate::moving::survey::{self, Survey};
 use crate::print::number::{count, plural, tenths};
 use crate::print::table::{self, Align};
@@ -32,7 +35,7 @@ use crate::server::{Server, listpack};
 const LEFT: u8 = 3;
 
 /// Keys of keyfold's own that are of no use once nothing is folded.
-const OWN_KEYS: [&[u8]; 4] = [STORED_KEY, DICTIONARIES_KEY, b"keyfold:sweep", b"keyfold:wait"];
+const OWN_KEYS: [&[u8]; 4] = [STORED_KEY, COPY_KEY, DICTIONARIES_KEY, b"keyfold:sweep"];
 
 pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
@@ -57,9 +60,10 @@ fn look_and_move(
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     server.set_name(WRITER);
-    let before = stored::read(server)?;
+    let before = recovery::resolve(server, None, KeyCheck::Look)?;
     let mut pace = Pace::new(config.max_ops);
-    let Look { planned, survey, dictionaries, choices } = look(config, server, before.as_ref(), &mut pace, interrupt)?;
+    let Look { planned, survey, dictionaries, choices } =
+        look(config, server, before.as_ref(), &mut pace.looking(), interrupt)?;
     if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {
         writeln!(out, "{}", nothing_to_do(config))?;
         clean(config, server, &planned.layout, out)?;
@@ -95,7 +99,7 @@ fn look_and_move(
         return Ok(ExitCode::SUCCESS);
     }
     dictionaries::write(server, &dictionaries)?;
-    let done = carry_out(server, before.as_ref(), &planned, &survey, &mut pace, interrupt)?;
+    let done = carry_out(server, before.as_ref(), &planned, survey.keys(), &mut pace, interrupt)?;
     // Whoever removes dictionaries that no layout named may have met these before the layout was in force.
     dictionaries::write(server, &dictionaries)?;
     report(config, &planned, &survey, &done, out)?;
@@ -104,17 +108,6 @@ fn look_and_move(
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::from(LEFT))
-}
-
-/// What has been done.
-struct Done {
-    driven: Driven,
-    /// The layout in force at the end.
-    layout: Layout,
-    settled: bool,
-    /// Keys that somebody wrote to old places after the last walk over them, past keyfold.
-    stragglers: u64,
-    used_bytes: u64,
 }
 
 /// What is there, and what is to be done.
@@ -139,7 +132,7 @@ fn look(
     let layout = before.map_or(&empty, |stored| &stored.layout);
     let mut planned = plan(config, layout)?;
     let waiting = planned.layout.iter().filter(|(_, namespace)| settle::needs_training(namespace));
-    let waiting = waiting.filter(|(_, namespace)| planned.moving.contains(&namespace.id)).map(|(index, _)| index);
+    let waiting = waiting.map(|(index, _)| index).filter(|index| planned.moving.contains(index));
     let now = before.map(|stored| &stored.layout);
     let Settled { layout: trained, dictionaries, choices } =
         settle::settle(server, now, &planned.layout, &waiting.collect(), false, pace, interrupt)?;
@@ -151,8 +144,8 @@ fn look(
     let all = planned.clone().reopen(layout, &settled);
     let survey = survey::survey(server, &all.layout, pace, interrupt)?;
     let found = survey.families.iter().filter(|(_, family)| family.keys + family.other_keys > 0);
-    let hidden: Vec<NamespaceId> = found.map(|(index, _)| all.layout.namespaces()[*index].id).collect();
-    let reopened: Vec<NamespaceId> = settled.into_iter().filter(|id| hidden.contains(id)).collect();
+    let hidden: Vec<NamespaceIndex> = found.map(|(index, _)| NamespaceIndex(*index)).collect();
+    let reopened: Vec<NamespaceIndex> = settled.into_iter().filter(|index| hidden.contains(index)).collect();
     Ok(Look { planned: planned.reopen(layout, &reopened), survey, dictionaries, choices })
 }
 
@@ -166,13 +159,9 @@ fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
             check_names(&config.namespaces, &all, "the server's layout")?;
             let meant =
                 |source: &str| config.namespaces.is_empty() || config.namespaces.iter().any(|name| name == source);
-            let ids: Vec<NamespaceId> = layout
-                .namespaces()
-                .iter()
-                .filter(|namespace| meant(namespace.template.source()))
-                .map(|namespace| namespace.id)
-                .collect();
-            Ok(layout.plan_unfold(&ids)?)
+            let namespaces = layout.iter().filter(|(_, namespace)| meant(namespace.template.source()));
+            let which: Vec<NamespaceIndex> = namespaces.map(|(index, _)| index).collect();
+            Ok(layout.plan_unfold(&which)?)
         }
     }
 }
@@ -180,12 +169,13 @@ fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
 /// Keys of a new namespace that moves out of handmade hashes must not lie there as plain keys too: nobody would look
 /// for them.
 fn check_no_plain_keys(server: &mut Server, before: Option<&Stored>, layout: &Layout) -> anyhow::Result<()> {
-    let known = |id| before.is_some_and(|stored| stored.layout.find(id).is_some());
-    let added: Vec<NamespaceId> = layout
-        .moving()
-        .filter(|namespace| namespace.handmade().is_some() && namespace.placement != Placement::Plain)
-        .map(|namespace| namespace.id)
-        .filter(|id| !known(*id))
+    let is_known =
+        |namespace: &Namespace| before.is_some_and(|stored| stored.layout.find(&namespace.template).is_some());
+    let added: Vec<NamespaceIndex> = layout
+        .iter()
+        .filter(|(_, namespace)| namespace.handmade().is_some() && namespace.placement != Placement::Plain)
+        .filter(|(_, namespace)| !is_known(namespace))
+        .map(|(index, _)| index)
         .collect();
     if added.is_empty() {
         return Ok(());
@@ -193,51 +183,11 @@ fn check_no_plain_keys(server: &mut Server, before: Option<&Stored>, layout: &La
     keys::check_absent(server, layout, &added).context("nothing was changed; fold these first, without --from")
 }
 
-fn differs(before: Option<&Stored>, layout: &Layout) -> bool {
-    before.is_none_or(|stored| stored.layout != *layout) && !layout.is_empty()
-}
-
 fn nothing_to_do(config: &Fold) -> &'static str {
     match config.direction {
         Direction::Fold { .. } => "everything lies where the layout says",
         Direction::Unfold { .. } => "nothing is folded",
     }
-}
-
-/// From the first change of the layout to the last.
-fn carry_out(
-    server: &mut Server,
-    before: Option<&Stored>,
-    planned: &Move,
-    survey: &Survey,
-    pace: &mut Pace,
-    interrupt: &Interrupt,
-) -> anyhow::Result<Done> {
-    if differs(before, &planned.layout) {
-        activate(server, before, &planned.layout)?;
-    }
-    let driven = drive::drive(server, &planned.layout, survey.keys(), pace, interrupt)?;
-    let mut done = Done {
-        driven,
-        layout: planned.layout.clone(),
-        settled: planned.moving.is_empty(),
-        stragglers: 0,
-        used_bytes: 0,
-    };
-    if done.driven.left.left_count == 0 && !planned.moving.is_empty() {
-        let settled = planned.layout.settled(&planned.moving);
-        let moving = Stored { text: planned.layout.to_stored(), layout: planned.layout.clone() };
-        activate(server, Some(&moving), &settled)?;
-        // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
-        let late = survey::survey(server, &planned.layout, pace, interrupt)?;
-        done.stragglers = late.keys();
-        if done.stragglers == 0 {
-            leftovers::remove(server, &planned.layout)?;
-        }
-        (done.layout, done.settled) = (settled, true);
-    }
-    done.used_bytes = server.used_memory()?;
-    Ok(done)
 }
 
 /// Removes what keyfold keeps on the server, where nothing is folded any more and the user wants it.
@@ -249,8 +199,14 @@ fn clean(config: &Fold, server: &mut Server, layout: &Layout, out: &mut dyn Writ
         bail!("keys are still folded, so the layout stays; unfold them too, without --namespace");
     }
     server.select(0)?;
-    for key in OWN_KEYS {
+    let is_served = count_keyfolds(server) > 0;
+    let own = OWN_KEYS.iter().filter(|key| !is_served || (**key != STORED_KEY && **key != COPY_KEY));
+    for key in own {
         server.ask::<()>(redis::cmd("DEL").arg(key))?;
+    }
+    if is_served {
+        let what = "removed what keyfold keeps on the server, but the layout, which names nothing any more";
+        return Ok(writeln!(out, "{what}: keyfolds that run go by it")?);
     }
     Ok(writeln!(out, "removed the layout from the server")?)
 }

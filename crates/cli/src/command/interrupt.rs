@@ -20,6 +20,11 @@ impl Interrupt {
         Ok(Self(wanted))
     }
 
+    /// One that never comes, for work beside a program's own that follows signals itself.
+    pub(crate) fn never() -> Self {
+        Self(Arc::default())
+    }
+
     pub(crate) fn wanted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

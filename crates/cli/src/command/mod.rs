@@ -14,6 +14,7 @@ pub(crate) mod plan;
 pub(crate) mod recode;
 mod reload;
 pub(crate) mod serve;
+mod settle;
 pub(crate) mod train;
 pub(crate) mod verify;
 pub(crate) mod where_key;

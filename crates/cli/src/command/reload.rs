@@ -1,36 +1,75 @@
-//! Reads the layout file again on SIGHUP and brings it to the server, from where every keyfold takes it up.
+//! Reads files again on SIGHUP: users and certificates, which this keyfold goes by, and the layout, which is brought to
+//! the server, from where every keyfold takes it up. No connection is dropped; what is wrong with a file is logged, and
+//! what was read before stays in force.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use keyfold_proxy::Reloader;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
+use crate::config::serve::UsersSource;
 use crate::layout::file;
-use crate::layout::rollout::{self, KeyCheck, Rollout};
-use crate::server::{Server, Target};
+use crate::moving::rollout::{self, KeyCheck, Rollout};
+use crate::server::Target;
 
-/// Begins to follow SIGHUP. What goes wrong then is logged, and the layout before goes on being served.
-pub(crate) fn follow(layout: Option<PathBuf>, target: Target, check: KeyCheck) -> anyhow::Result<()> {
+/// What may be read again.
+pub(crate) struct Files {
+    pub(crate) users: UsersSource,
+    pub(crate) layout: Option<PathBuf>,
+    pub(crate) key_check: KeyCheck,
+}
+
+/// Begins to follow SIGHUP.
+pub(crate) fn follow(files: Files, target: Target, reloader: Reloader) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGHUP]).context("can't follow signals")?;
     std::thread::Builder::new().name("keyfold-reload".to_owned()).spawn(move || {
         for _ in signals.forever() {
-            let Some(path) = &layout else {
-                tracing::warn!("SIGHUP: there is no --layout FILE to read again");
-                continue;
-            };
-            match reload(path, &target, check) {
-                Ok(rollout) => {
-                    tracing::info!("{}; every keyfold before the server takes it up within seconds", rollout.summary());
-                }
-                Err(error) => tracing::error!("the layout is as it was: {error:#}"),
-            }
+            files.reload(&target, &reloader);
         }
     })?;
     Ok(())
 }
 
-fn reload(path: &std::path::Path, target: &Target, check: KeyCheck) -> anyhow::Result<Rollout> {
+impl Files {
+    fn reload(&self, target: &Target, reloader: &Reloader) {
+        if let Some(path) = self.users.path() {
+            match self.users.read() {
+                Ok(users) => {
+                    reloader.replace_users(&users);
+                    tracing::info!("read again who may come in, from {}", path.display());
+                }
+                Err(error) => tracing::error!("who may come in is as it was: {error:#}"),
+            }
+        }
+        if reloader.has_certificates() {
+            match reloader.reload_certificates() {
+                Ok(()) => tracing::info!("read the certificates again; connections that begin now go by them"),
+                Err(error) => tracing::error!("the certificates are as they were: {error}"),
+            }
+        }
+        match &self.layout {
+            Some(path) => self.reload_layout(path, target),
+            None if self.users.path().is_none() && !reloader.has_certificates() => {
+                tracing::warn!("SIGHUP: there is no file to read again; --layout, --users and --tls-cert name some");
+            }
+            None => {}
+        }
+    }
+
+    fn reload_layout(&self, path: &Path, target: &Target) {
+        match bring(path, target, self.key_check) {
+            Ok(rollout) => {
+                tracing::info!("{}; every keyfold before the server takes it up within seconds", rollout.summary());
+                rollout.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            }
+            Err(error) => tracing::error!("the layout is as it was: {error:#}"),
+        }
+    }
+}
+
+fn bring(path: &Path, target: &Target, check: KeyCheck) -> anyhow::Result<Rollout> {
     let layout = file::read(path)?;
-    rollout::bring(&mut Server::connect(target)?, Some(&layout), check)
+    Ok(rollout::bring(target, Some(&layout), check)?.1)
 }

@@ -8,10 +8,11 @@ use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::StartError;
 
-use crate::command::reload;
+use crate::command::reload::{self, Files};
+use crate::command::settle;
 use crate::config::serve::{Behind, Serve};
-use crate::layout::rollout;
-use crate::server::{OwnServer, Server, Target, listpack};
+use crate::moving::rollout;
+use crate::server::{OwnServer, Target, listpack};
 
 pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let (mut own, target) = match &config.server {
@@ -35,9 +36,8 @@ pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Brings the layout to the server, and says what is not as it should be.
 fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout> {
-    let mut server = Server::connect(target)?;
+    let (mut server, rollout) = rollout::bring(target, config.layout.as_ref(), config.key_check)?;
     tracing::info!(server = %server.version(), "connected");
-    let rollout = rollout::bring(&mut server, config.layout.as_ref(), config.key_check)?;
     if rollout.layout.is_empty() {
         tracing::warn!("no layout: every key passes through as it is; name a layout with --layout FILE");
     } else {
@@ -48,7 +48,8 @@ fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout>
             tracing::info!("set {setting} on keyfold's own server, as the layout needs it");
         }
     }
-    for warning in rollout::shortfalls(&mut server, &rollout.layout, &config.assumed) {
+    let shortfalls = rollout::shortfalls(&mut server, &rollout.layout, &config.assumed);
+    for warning in rollout.warnings().iter().chain(&shortfalls) {
         tracing::warn!("{warning}");
     }
     Ok(rollout.layout)
@@ -62,10 +63,11 @@ fn serve(
     own: Option<&mut OwnServer>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let (layout_file, key_check) = (config.layout_file.clone(), config.key_check);
+    let files = Files { users: config.users, layout: config.layout_file, key_check: config.key_check };
     let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(explain)?;
     handle.follow_signals().context("can't follow signals")?;
-    reload::follow(layout_file, target.clone(), key_check)?;
+    reload::follow(files, target.clone(), handle.reloader())?;
+    settle::follow(target.clone(), handle.layouts())?;
     let (stopped, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     if let Some(own) = own {
         let (stopper, stopped, lost) = (handle.stopper(), Arc::clone(&stopped), Arc::clone(&lost));

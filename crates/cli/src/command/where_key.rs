@@ -102,9 +102,8 @@ fn explain_place(layout: &Layout, key: &[u8], located: Located, report: &mut Rep
             Ok(None)
         }
         Located::Placed(place) => {
-            let Namespace { id, template, placement, .. } = layout.namespace(place.namespace);
-            report.add("namespace", id.to_string(), id.0);
-            report.text("template", template.source());
+            let Namespace { template, placement, .. } = layout.namespace(place.namespace);
+            report.text("namespace", template.source());
             report.text("placement", placement.line(template));
             report.bytes("physical", &place.physical);
             if place.kind == PlaceKind::Bucket {
@@ -123,9 +122,8 @@ fn look_for(
     moving: Moving,
     report: &mut Report,
 ) -> anyhow::Result<Option<Place>> {
-    let Namespace { id, template, placement, former, .. } = layout.namespace(moving.namespace);
-    report.add("namespace", id.to_string(), id.0);
-    report.text("template", template.source());
+    let Namespace { template, placement, former, .. } = layout.namespace(moving.namespace);
+    report.text("namespace", template.source());
     if let Some(former) = former {
         report.text("moving from", former.placement.line(template));
     }
@@ -209,7 +207,7 @@ fn explain_frame(
             report.text("value", number.to_string());
         }
         Body::Spill { nonce, slot } => {
-            let name = spill_name(place.id, nonce, key);
+            let name = spill_name(place.stem, nonce, key);
             let bytes: u64 = server.ask(redis::cmd("STRLEN").arg(&name))?;
             report.text("frame", "spilled: the value is over the limit and has a key of its own");
             if let Some(slot) = slot {

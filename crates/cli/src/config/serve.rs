@@ -12,10 +12,10 @@ use keyfold_core::resp::RequestLimits;
 use keyfold_proxy::Config;
 use keyfold_proxy::config::{ClientTls, Limits, Sweeping, Timeouts};
 
-use super::target;
+use super::{secrets, target, users_file};
 use crate::flags::serve::{AccessFlags, LimitFlags, ServeFlags, TimeoutFlags};
 use crate::layout::file;
-use crate::layout::rollout::KeyCheck;
+use crate::moving::rollout::KeyCheck;
 use crate::server::Target;
 
 const PASSWORD_VARIABLE: &str = "KEYFOLD_PASSWORD";
@@ -27,6 +27,7 @@ pub(crate) struct Serve {
     /// Where it was read from.
     pub(crate) layout_file: Option<PathBuf>,
     pub(crate) key_check: KeyCheck,
+    pub(crate) users: UsersSource,
     pub(crate) assumed: Vec<(String, u64)>,
     pub(crate) proxy: Proxy,
 }
@@ -54,7 +55,8 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
     let layout = flags.layout.as_deref().map(file::read).transpose()?;
     let allow_open = flags.access.allow_open;
     let client_tls = client_tls(&flags.access);
-    let users = users(&flags.access)?;
+    let users_source = UsersSource::of(&flags.access);
+    let users = users_source.read()?;
     let server = match flags.server.upstream {
         Some(address) => Behind::Upstream(target::resolve(address, flags.upstream_tls)),
         None => Behind::Own { program: flags.server.server, data: flags.server.data },
@@ -66,9 +68,11 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
         threads: flags.threads,
         client_tls,
         users: Arc::new(users),
+        secrets: secrets::given().clone(),
         allow_open,
         limits: limits(&flags.limits),
         timeouts: timeouts(&flags.timeouts),
+        read_only_in_doubt: flags.read_only_in_doubt,
         sweep: Sweeping { fields_per_second: flags.sweep_rate, ..Sweeping::default() },
         ..Config::new(nowhere, Layout::default())
     };
@@ -78,6 +82,7 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
         layout,
         layout_file: flags.layout,
         key_check,
+        users: users_source,
         assumed: flags.settings.assume,
         proxy: Proxy(config),
     })
@@ -88,23 +93,52 @@ fn client_tls(flags: &AccessFlags) -> Option<ClientTls> {
     Some(ClientTls { cert, key, client_ca: flags.tls_client_ca.clone() })
 }
 
-/// The users' file, or else the one password, or else everyone.
-fn users(flags: &AccessFlags) -> anyhow::Result<Users> {
-    if let Some(path) = &flags.users {
-        let text = read(path, "the users")?;
-        return Users::parse(&text).with_context(|| format!("{}", path.display()));
+/// What says who may come in.
+pub(crate) enum UsersSource {
+    /// `--users FILE`
+    Users(PathBuf),
+    /// `--password-file FILE`, the one password of all.
+    Password(PathBuf),
+    /// The environment's password, or nothing.
+    Environment,
+}
+
+impl UsersSource {
+    fn of(flags: &AccessFlags) -> Self {
+        match (&flags.users, &flags.password_file) {
+            (Some(path), _) => Self::Users(path.clone()),
+            (None, Some(path)) => Self::Password(path.clone()),
+            (None, None) => Self::Environment,
+        }
     }
-    let password = match &flags.password_file {
-        Some(path) => first_line(&read(path, "the password")?).to_vec(),
-        None => match env::var_os(PASSWORD_VARIABLE) {
-            Some(password) => password.into_encoded_bytes(),
-            None => return Ok(Users::open()),
-        },
-    };
-    if password.is_empty() {
-        bail!("the password is empty; write one, or leave out --password-file and {PASSWORD_VARIABLE}");
+
+    /// The file, where there is one: what may say something else by now.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Users(path) | Self::Password(path) => Some(path),
+            Self::Environment => None,
+        }
     }
-    Ok(Users::with_password(&password))
+
+    /// Who may come in, as it says now.
+    pub(crate) fn read(&self) -> anyhow::Result<Users> {
+        let password = match self {
+            Self::Users(path) => {
+                let text = read(path, "the users")?;
+                let users = Users::parse(&text).with_context(|| format!("{}", path.display()))?;
+                return Ok(users.kept_in(users_file::File(path.clone())));
+            }
+            Self::Password(path) => first_line(&read(path, "the password")?).to_vec(),
+            Self::Environment => match env::var_os(PASSWORD_VARIABLE) {
+                Some(password) => password.into_encoded_bytes(),
+                None => return Ok(Users::open()),
+            },
+        };
+        if password.is_empty() {
+            bail!("the password is empty; write one, or leave out --password-file and {PASSWORD_VARIABLE}");
+        }
+        Ok(Users::with_password(&password))
+    }
 }
 
 fn read(path: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
@@ -136,6 +170,7 @@ fn timeouts(flags: &TimeoutFlags) -> Timeouts {
     Timeouts {
         connect: flags.connect_timeout.0,
         server: flags.server_timeout.0,
+        slow: flags.slow_timeout.0,
         idle_client: flags.idle_timeout.0,
         write_stall: flags.write_timeout.0,
         handshake: flags.handshake_timeout.0,

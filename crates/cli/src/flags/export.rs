@@ -38,8 +38,8 @@ pub(crate) struct ExportFlags {
     #[arg(long, value_name = "N")]
     pub(crate) max_ops: Option<NonZero<u32>>,
 
-    /// Don't remember which keys were written, at some 50 bytes each (a bucket is one): a key may come twice
-    /// where the server's table grows or shrinks meanwhile
+    /// Don't remember which keys were written, at some 50 bytes each (a bucket is one), beyond a million in a temporary
+    /// file: a key may come twice where the server's table grows or shrinks meanwhile
     #[arg(long)]
     pub(crate) allow_repeats: bool,
 

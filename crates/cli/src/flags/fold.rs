@@ -53,7 +53,8 @@ pub(crate) struct MoveFlags {
     #[arg(long, short)]
     pub(crate) yes: bool,
 
-    /// Commands a second that the server gets at most
+    /// Commands a second that the server gets at most while keys move; the looks at all keys before and after take a
+    /// quarter of the time
     #[arg(long, value_name = "N")]
     pub(crate) max_ops: Option<NonZero<u32>>,
 

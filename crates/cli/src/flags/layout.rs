@@ -1,5 +1,6 @@
 //! `keyfold layout`.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -21,6 +22,8 @@ pub(crate) enum LayoutCommand {
     Show(ShowFlags),
     /// Bring a file to a server, with the checks of serve, and without serving
     Push(PushFlags),
+    /// Say what is left of a layout that was lost, and restore it
+    Recover(RecoverFlags),
 }
 
 const CHECK_EXAMPLES: &str = "\
@@ -45,7 +48,8 @@ pub(crate) struct CheckFlags {
 const SHOW_EXAMPLES: &str = "\
 Examples:
   keyfold layout show redis://127.0.0.1:6379
-  keyfold layout show unix:///run/redis.sock --toml > layout.toml
+  keyfold layout show unix:///run/redis.sock --file > layout.toml     to change, and push
+  keyfold layout show unix:///run/redis.sock --toml > kept.toml       to keep beside backups
 
 Exit codes: 0 shown, 1 no server or no layout there, 2 usage";
 
@@ -59,7 +63,12 @@ pub(crate) struct ShowFlags {
     #[command(flatten)]
     pub(crate) tls: UpstreamTlsFlags,
 
-    /// Print the layout as a file, to change and bring back
+    /// Print the layout as a file, to change and bring back with fold or push
+    #[arg(long, conflicts_with_all = ["json", "toml"])]
+    pub(crate) file: bool,
+
+    /// Print the layout as the server holds it, byte for byte: epoch and codec slots included. `SET keyfold:layout`
+    /// takes it as it is
     #[arg(long, conflicts_with = "json")]
     pub(crate) toml: bool,
 
@@ -72,7 +81,8 @@ const PUSH_EXAMPLES: &str = "\
 Examples:
   keyfold layout push layout.toml --upstream redis://127.0.0.1:6379
 
-Every keyfold before that server has to be started again afterwards: a running one keeps its layout.
+Every keyfold before that server takes the layout up while clients go on. What they write meanwhile
+is folded with it.
 
 Exit codes: 0 the server has the layout, 1 refused or failed, and nothing was changed, 2 usage";
 
@@ -96,4 +106,44 @@ pub(crate) struct PushFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+const RECOVER_EXAMPLES: &str = "\
+Examples:
+  keyfold layout recover redis://127.0.0.1:6379 --dry-run
+  keyfold layout recover redis://127.0.0.1:6379
+  keyfold layout recover redis://127.0.0.1:6379 --layout layout.toml
+
+Keyfolds that run need not be stopped. They put back a layout that is lost by themselves; this is for
+when none ran, and for keys in two places.
+
+Exit codes: 0 the layout is in force, 1 it can't be, and the reason is on stderr, 2 usage, 3 it is in
+force, and some keys hold two values or another type";
+
+#[derive(Args, Debug)]
+#[command(after_help = RECOVER_EXAMPLES)]
+pub(crate) struct RecoverFlags {
+    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
+          default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
+    pub(crate) upstream: ServerAddress,
+
+    /// Where neither the server nor a keyfold knows the layout any more: the file that keys were folded by, or
+    /// what `layout show --toml` printed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) layout: Option<PathBuf>,
+
+    /// Say what is there and what would be done, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Commands a second to the server, at most, while it is looked where keys lie
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<NonZero<u32>>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) tls: UpstreamTlsFlags,
 }

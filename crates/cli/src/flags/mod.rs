@@ -21,6 +21,8 @@ pub(crate) mod upstream;
 pub(crate) mod verify;
 pub(crate) mod where_key;
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -58,6 +60,11 @@ pub(crate) struct Cli {
     /// info,keyfold_proxy=debug [default: info for serve, warn otherwise]
     #[arg(long, global = true, value_name = "FILTER", env = "KEYFOLD_LOG", hide_env_values = true)]
     pub(crate) log: Option<String>,
+
+    /// The secret of namespaces with `keyed = true`, which says in which bucket a key lies. Several while keys move from
+    /// one secret to another: a file that doesn't say which means the first
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) secret_file: Vec<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -54,6 +54,11 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "N", default_value_t = Sweeping::default().fields_per_second)]
     pub(crate) sweep_rate: u32,
 
+    /// Refuse writes while the layout, which was lost and put back, is in doubt: until a walk has found where its
+    /// keys lie
+    #[arg(long)]
+    pub(crate) read_only_in_doubt: bool,
+
     /// Don't look whether keys of new namespaces are on the server already. Such keys become invisible
     #[arg(long)]
     pub(crate) skip_key_check: bool,
@@ -172,9 +177,13 @@ pub(crate) struct TimeoutFlags {
     #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().connect), value_parser = above_zero)]
     pub(crate) connect_timeout: Wait,
 
-    /// For the server to answer; commands that block are exempt
+    /// For the server to answer; a command that blocks has its own time besides
     #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().server))]
     pub(crate) server_timeout: Wait,
+
+    /// For the server to answer scripts, KEYS, FLUSHALL, SORT and commands that keyfold doesn't know
+    #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().slow))]
+    pub(crate) slow_timeout: Wait,
 
     /// For a client to say something
     #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().idle_client))]

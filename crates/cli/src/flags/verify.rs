@@ -30,7 +30,8 @@ pub(crate) struct VerifyFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
 
-    /// How far expiries may differ. Above 0, verify remembers every expiry of the dump, some 50 bytes each
+    /// How far expiries may differ. Above 0, verify remembers every expiry of the dump, some 50 bytes each, beyond a
+    /// million in a temporary file
     #[arg(long, value_name = "MS", default_value_t = 0, requires = "against")]
     pub(crate) ttl_tolerance_ms: u64,
 

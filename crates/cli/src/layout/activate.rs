@@ -8,7 +8,9 @@ use keyfold_core::change::{Coordinator, Course, LeaseView};
 use keyfold_core::layout::{Epoch, Layout};
 use keyfold_proxy::Nonces;
 
+use super::dictionaries;
 use super::stored::Stored;
+use crate::config::secrets;
 use crate::server::Server;
 use crate::server::connection::WRITER;
 
@@ -17,6 +19,7 @@ use crate::server::connection::WRITER;
 /// # Errors
 /// Another change is under way, the layout was changed meanwhile, or proxies don't answer: nothing is changed.
 pub(crate) fn activate(server: &mut Server, before: Option<&Stored>, layout: &Layout) -> anyhow::Result<()> {
+    dictionaries::record_slots(server, layout)?;
     server.select(0)?;
     let from = before.map_or(Epoch(0), |stored| stored.layout.epoch());
     let change = Nonces::new().context("the system has no randomness to give")?.draw();
@@ -27,6 +30,8 @@ pub(crate) fn activate(server: &mut Server, before: Option<&Stored>, layout: &La
         let mut wire = Vec::new();
         coordinator.withdraw(&mut wire);
         let _ = server.exchange(&wire, 1);
+        let nothing = Layout::default();
+        let _ = dictionaries::forget_slots(server, before.map_or(&nothing, |stored| &stored.layout));
     }
     result
 }
@@ -74,7 +79,7 @@ fn change_layout(
 }
 
 fn epoch_of(text: Option<&[u8]>) -> Epoch {
-    let parse = |text: &[u8]| Layout::from_stored(std::str::from_utf8(text).ok()?).ok();
+    let parse = |text: &[u8]| Layout::from_stored_with(std::str::from_utf8(text).ok()?, secrets::given()).ok();
     text.and_then(parse).map_or(Epoch(0), |layout| layout.epoch())
 }
 

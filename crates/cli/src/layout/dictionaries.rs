@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
 use keyfold_core::codec::{self, DICTIONARIES_KEY, DictionaryId, Kinds};
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{Layout, slot_records, slots_field};
 
 use crate::server::Server;
 
@@ -34,12 +34,33 @@ pub(crate) fn write(server: &mut Server, dictionaries: &BTreeMap<DictionaryId, V
     Ok(())
 }
 
+/// Records the codec slots of a layout beside the dictionaries, before it is in force: where the layout is lost, they
+/// say what values are stored by.
+pub(crate) fn record_slots(server: &mut Server, layout: &Layout) -> anyhow::Result<()> {
+    server.select(0)?;
+    for (field, text) in slot_records(layout) {
+        server.ask::<()>(redis::cmd("HSET").arg(DICTIONARIES_KEY).arg(field).arg(text))?;
+    }
+    Ok(())
+}
+
+/// Removes the records of slots of names that a layout in force doesn't use any more.
+pub(crate) fn forget_slots(server: &mut Server, layout: &Layout) -> anyhow::Result<()> {
+    server.select(0)?;
+    let there: Vec<Vec<u8>> = server.ask(redis::cmd("HKEYS").arg(DICTIONARIES_KEY))?;
+    for field in there.iter().filter(|field| slots_field(field).is_some_and(|stem| !layout.has_in_use(stem))) {
+        server.ask::<()>(redis::cmd("HDEL").arg(DICTIONARIES_KEY).arg(field))?;
+    }
+    Ok(())
+}
+
 /// Removes the dictionaries that a layout in force doesn't name; how many there were.
 pub(crate) fn remove_unnamed(server: &mut Server, layout: &Layout) -> anyhow::Result<usize> {
     server.select(0)?;
     let named: BTreeSet<String> = layout.dictionaries().iter().map(DictionaryId::to_string).collect();
     let there: Vec<String> = server.ask(redis::cmd("HKEYS").arg(DICTIONARIES_KEY))?;
-    let unnamed: Vec<&String> = there.iter().filter(|id| !named.contains(*id)).collect();
+    let is_unnamed = |field: &&String| slots_field(field.as_bytes()).is_none() && !named.contains(*field);
+    let unnamed: Vec<&String> = there.iter().filter(is_unnamed).collect();
     for id in &unnamed {
         server.ask::<()>(redis::cmd("HDEL").arg(DICTIONARIES_KEY).arg(id))?;
     }

@@ -4,12 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Layout, LayoutError, LayoutFile};
+
+use crate::config::secrets;
 
 /// Reads and parses a file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<LayoutFile> {
     let text = fs::read_to_string(path).with_context(|| format!("can't read the layout {}", path.display()))?;
-    LayoutFile::parse(&text).map_err(|error| anyhow!("{}", show(&path.display().to_string(), &text, &error)))
+    LayoutFile::parse_with(&text, &Kinds::default(), secrets::given())
+        .map_err(|error| anyhow!("{}", show(&path.display().to_string(), &text, &error)))
 }
 
 /// The layout that a file is by itself.

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, Located, Namespace, NamespaceId, Physical};
+use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, Located, NamespaceIndex, Physical};
 use keyfold_core::placement::Placement;
 use keyfold_core::string::glob;
 use keyfold_core::template::{Template, Type};
@@ -28,7 +28,7 @@ struct Found {
 }
 
 /// Refuses where any database holds a key of the namespaces `added` to `layout`.
-pub(crate) fn check_absent(server: &mut Server, layout: &Layout, added: &[NamespaceId]) -> anyhow::Result<()> {
+pub(crate) fn check_absent(server: &mut Server, layout: &Layout, added: &[NamespaceIndex]) -> anyhow::Result<()> {
     let mut found = Vec::new();
     let pattern = pattern_of_keys(layout, added);
     for Database { number: database, keys } in scan::databases(server)? {
@@ -52,7 +52,7 @@ pub(crate) fn check_absent(server: &mut Server, layout: &Layout, added: &[Namesp
 fn scan(
     server: &mut Server,
     layout: &Layout,
-    added: &[NamespaceId],
+    added: &[NamespaceIndex],
     pattern: &[u8],
     (database, total): (u32, u64),
     found: &mut Vec<Found>,
@@ -72,9 +72,8 @@ fn scan(
                 Located::Moving(moving) => moving.namespace,
                 Located::Plain | Located::Reserved => continue,
             };
-            let namespace = layout.namespace(index);
-            if added.contains(&namespace.id) {
-                note(found, namespace.template.source(), key, database);
+            if added.contains(&index) {
+                note(found, layout.namespace(index).template.source(), key, database);
             }
         }
         cursor = next;
@@ -125,9 +124,8 @@ fn may_have_left_plain(template: &Template, from: &Former) -> bool {
 }
 
 /// A glob that all keys of these namespaces match.
-fn pattern_of_keys(layout: &Layout, added: &[NamespaceId]) -> Vec<u8> {
-    let namespaces = layout.namespaces().iter().filter(|namespace| added.contains(&namespace.id));
-    common_pattern(namespaces.map(|namespace: &Namespace| namespace.template.literal_prefix()))
+fn pattern_of_keys(layout: &Layout, added: &[NamespaceIndex]) -> Vec<u8> {
+    common_pattern(added.iter().map(|index| layout.namespace(*index).template.literal_prefix()))
 }
 
 /// A glob that all names match which begin with one of these, so that the server sends few others.
@@ -151,8 +149,8 @@ mod tests {
             .map(|keys| format!("[[namespace]]\nkeys = '{keys}'\nbucket = {{ count = 8 }}\n"))
             .collect();
         let layout = Layout::parse_file(&file).unwrap();
-        let ids: Vec<_> = layout.namespaces().iter().map(|namespace| namespace.id).collect();
-        String::from_utf8(pattern_of_keys(&layout, &ids)).unwrap()
+        let all: Vec<_> = layout.iter().map(|(index, _)| index).collect();
+        String::from_utf8(pattern_of_keys(&layout, &all)).unwrap()
     }
 
     #[test]

@@ -9,7 +9,9 @@
 
 pub(crate) mod activate;
 pub(crate) mod dictionaries;
+pub(crate) mod evidence;
 pub(crate) mod file;
+mod heads;
 pub(crate) mod keys;
-pub(crate) mod rollout;
+mod slots;
 pub(crate) mod stored;

@@ -1,9 +1,11 @@
 //! The server's own copy of the layout.
 
-use anyhow::{Context, anyhow};
+use anyhow::bail;
+use keyfold_core::change::{COPY_KEY, Register, Standing};
 use keyfold_core::layout::{Layout, STORED_KEY};
 
-use super::{dictionaries, file};
+use super::dictionaries;
+use crate::config::secrets;
 use crate::server::Server;
 
 /// What the server holds: the text, and the layout it is. None where it holds none.
@@ -12,16 +14,31 @@ pub(crate) struct Stored {
     pub(crate) layout: Layout,
 }
 
+/// The register with its copy. Leaves the connection in database 0.
+pub(crate) fn register(server: &mut Server) -> anyhow::Result<Register> {
+    server.select(0)?;
+    let (layout, copy) = server.ask(redis::cmd("MGET").arg(STORED_KEY).arg(COPY_KEY))?;
+    Ok(Register { layout, copy })
+}
+
 /// Reads the server's layout. Leaves the connection in database 0.
 pub(crate) fn read(server: &mut Server) -> anyhow::Result<Option<Stored>> {
-    server.select(0)?;
-    let text: Option<Vec<u8>> = server.ask(redis::cmd("GET").arg(STORED_KEY))?;
-    let Some(text) = text else { return Ok(None) };
-    let name = String::from_utf8_lossy(STORED_KEY);
-    let text = String::from_utf8(text).map_err(|_| anyhow!("the server's {name} is not text; restore it"))?;
-    let layout = Layout::from_stored(&text)
-        .map_err(|error| anyhow!("{}", file::show(&name, &text, &error)))
-        .context("the server's own layout can't be read")?;
+    let recover = format!("`keyfold layout recover {}` says what is there, and restores it", server.address());
+    let layout = match register(server)?.standing(secrets::given()) {
+        Standing::InForce(layout) | Standing::Half(layout) => layout,
+        Standing::Lost(None) => return Ok(None),
+        Standing::Lost(Some(why)) => bail!("the server's own layout can't be read: {why}; {recover}"),
+        Standing::Parted(_) => bail!(
+            "the server's keyfold:layout and keyfold:layout:copy differ: one of them was changed past keyfold; {recover}"
+        ),
+        Standing::Unclear(why) => bail!("the server's keyfold:layout and keyfold:layout:copy differ: {why}; {recover}"),
+        Standing::OtherVersion(why) => {
+            bail!(
+                "another version of keyfold wrote the server's layout, or it takes a secret; it is left as it is: {why}"
+            )
+        }
+    };
+    let text = layout.to_stored();
     let layout = dictionaries::open(server, layout)?;
     Ok(Some(Stored { text, layout }))
 }

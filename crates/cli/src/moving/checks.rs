@@ -2,6 +2,7 @@
 
 use keyfold_core::layout::Layout;
 
+use super::permissions;
 use super::survey::Survey;
 use crate::print::number::{plural, tenths};
 use crate::server::{Server, listpack};
@@ -18,7 +19,7 @@ pub(crate) struct Checks {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Looks at the server's role, settings, memory and clients.
+/// Looks at the server's role, its user's rights, settings, memory and clients.
 pub(crate) fn check(
     server: &mut Server,
     layout: &Layout,
@@ -30,6 +31,7 @@ pub(crate) fn check(
     if replication.lines().any(|line| line.trim_end() == "role:slave") {
         checks.obstacles.push("this server is a replica; move on its primary".to_owned());
     }
+    checks.obstacles.extend(permissions::check(server)?);
     let folds = layout.moving().any(|namespace| namespace.placement != keyfold_core::placement::Placement::Plain);
     if folds {
         checks.obstacles.extend(listpack::shortfalls(server, layout, assumed).iter().map(ToString::to_string));

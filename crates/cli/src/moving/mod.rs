@@ -7,9 +7,13 @@
 //! again: what has been moved stays moved, and every key is found where it lies.
 
 pub(crate) mod both;
+pub(crate) mod carry_out;
 pub(crate) mod checks;
 pub(crate) mod drive;
 mod hashes;
-pub(crate) mod leftovers;
+mod leftovers;
 mod overhead;
+mod permissions;
+pub(crate) mod recovery;
+pub(crate) mod rollout;
 pub(crate) mod survey;

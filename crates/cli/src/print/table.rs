@@ -36,10 +36,10 @@ pub(crate) fn render(heads: &[(&str, Align)], rows: impl IntoIterator<Item = Vec
 /// The namespaces of a layout.
 pub(crate) fn namespaces(layout: &Layout) -> String {
     use Align::{Left, Right};
-    let heads = [("id", Right), ("keys", Left), ("placement", Left), ("value limit", Right), ("field limit", Right)];
+    let heads = [("names", Left), ("keys", Left), ("placement", Left), ("value limit", Right), ("field limit", Right)];
     let rows = layout.namespaces().iter().map(|namespace| {
         vec![
-            namespace.id.to_string(),
+            namespace.names().unwrap_or_else(|| "–".to_owned()),
             namespace.template.to_string(),
             namespace.placement.line(&namespace.template),
             namespace.value_limit.to_string(),
@@ -53,7 +53,7 @@ pub(crate) fn namespaces(layout: &Layout) -> String {
 pub(crate) fn namespaces_json(layout: &Layout) -> serde_json::Value {
     let namespace = |namespace: &keyfold_core::layout::Namespace| {
         serde_json::json!({
-            "id": namespace.id.0,
+            "names": namespace.names(),
             "keys": namespace.template.source(),
             "placement": namespace.placement.line(&namespace.template),
             "value_limit": namespace.value_limit,

@@ -14,8 +14,8 @@ use super::{Record, digest};
 
 /// Parts of a digest.
 const PARTS: usize = 1 << 16;
-/// Records that are held against each other in one go: some 200 MB, keys of middling length.
-const RECORDS_AT_ONCE: u64 = 1_000_000;
+/// Records that are held against each other in one go: some 100 MB, keys of middling length.
+const RECORDS_AT_ONCE: u64 = 400_000;
 
 /// All records of one side.
 pub(crate) struct Sums {

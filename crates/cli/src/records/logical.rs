@@ -3,6 +3,8 @@
 //! Each command is a client of its own to the core, so that none waits for another's second round trip. So two
 //! commands on one key must not be under way together: whoever drives this waits for the first one.
 
+use std::sync::Arc;
+
 use std::collections::{HashMap, VecDeque};
 
 use anyhow::{Context, bail};
@@ -13,14 +15,14 @@ use keyfold_core::session::{Begun, Peer, Session};
 use keyfold_core::stats::Stats;
 use keyfold_proxy::Nonces;
 
-use crate::server::{Server, ServerTime, reply};
+use crate::server::{Pipelined, Server, ServerTime, reply};
 
 /// Commands gathered before they are sent.
 const WIRE_BYTES: usize = 64 * 1024;
 
 /// Commands under way, each with what its asker wants to know of it when it is answered.
 pub(crate) struct Logical<'a, T> {
-    server: &'a mut Server,
+    server: Pipelined<'a>,
     layout: &'a Layout,
     stats: Stats,
     users: Users,
@@ -29,6 +31,8 @@ pub(crate) struct Logical<'a, T> {
     time: ServerTime,
     session: Session,
     wire: Vec<u8>,
+    /// Replies to what is in `wire`.
+    unsent: u64,
     /// Whose replies come next, and how many.
     awaited: VecDeque<(u64, u32)>,
     exchanges: HashMap<u64, (Exchange, Vec<u8>, T)>,
@@ -51,10 +55,11 @@ impl<'a, T> Logical<'a, T> {
         let nonces = Nonces::new().context("the system has no randomness to give")?;
         let session = Session::new(
             Peer::default(),
+            &Arc::default(),
             &Env { now_ms: 0, nonces: &mut || 0, server: &info, layout, stats: &stats, users: &users },
         );
         Ok(Self {
-            server,
+            server: server.pipelined(),
             layout,
             stats,
             users,
@@ -63,6 +68,7 @@ impl<'a, T> Logical<'a, T> {
             time,
             session,
             wire: Vec::new(),
+            unsent: 0,
             awaited: VecDeque::new(),
             exchanges: HashMap::new(),
             next: 0,
@@ -84,7 +90,7 @@ impl<'a, T> Logical<'a, T> {
     /// Goes on in another database. Nothing may be under way.
     pub(crate) fn select(&mut self, database: u32) -> anyhow::Result<()> {
         debug_assert_eq!(self.under_way(), 0, "answers of another database are outstanding");
-        self.server.select(database)
+        self.server.idle_server().select(database)
     }
 
     /// Begins a command on keys; [`Self::answer`] gives `about` back with its answer.
@@ -102,6 +108,7 @@ impl<'a, T> Logical<'a, T> {
                 self.exchanges.insert(self.next, (exchange, answer, about));
                 self.next += 1;
                 self.commands += replies;
+                self.unsent += u64::from(replies);
             }
             Begun::Pushes | Begun::Close => bail!("{} is no command for tools", args[0].escape_ascii()),
         }
@@ -147,8 +154,12 @@ impl<'a, T> Logical<'a, T> {
             Step::More(replies) => {
                 self.awaited.push_back((slot, replies));
                 self.commands += replies;
+                self.unsent += u64::from(replies);
                 self.flush()?;
                 Ok(None)
+            }
+            Step::Unexpected => {
+                bail!("the server answered with '{}', which is no reply to what was asked", reply.escape_ascii())
             }
             Step::Done(_) => Ok(self.exchanges.remove(&slot).map(|(_, answer, about)| (about, answer))),
         }
@@ -156,7 +167,7 @@ impl<'a, T> Logical<'a, T> {
 
     fn flush(&mut self) -> anyhow::Result<()> {
         if !self.wire.is_empty() {
-            self.server.send(&self.wire)?;
+            self.server.send(&self.wire, std::mem::take(&mut self.unsent))?;
             self.wire.clear();
         }
         Ok(())

@@ -11,6 +11,7 @@
 //! | `jsonl` | one record as one line |
 //! | `dump` | files of such lines, packed or not |
 //! | `digest` | fingerprints of keys and contents |
+//! | `fingerprints` | fingerprints with a number each, in bounded memory |
 //! | `compare` | a server and a dump, in constant memory |
 //! | `logical` | drives the core's exchanges over a tool's connection |
 pub(crate) mod ask;
@@ -19,6 +20,7 @@ pub(crate) mod content;
 pub(crate) mod digest;
 pub(crate) mod dump;
 pub(crate) mod finding;
+pub(crate) mod fingerprints;
 pub(crate) mod hashtable;
 pub(crate) mod jsonl;
 pub(crate) mod logical;

@@ -60,10 +60,10 @@ mod tests {
         let zipped = place_of(&layout, b"page:a").unwrap().physical;
         assert!(is_allowed(&layout, b"page:a", Spot::Zipped { physical: &zipped }));
         assert!(!is_allowed(&layout, b"page:a", Spot::Plain));
-        assert!(is_allowed(&layout, b"user:129", Spot::Field { bucket: b"~0:1", field: b"1" }));
-        assert!(!is_allowed(&layout, b"user:129", Spot::Field { bucket: b"~0:0", field: b"1" }));
+        assert!(is_allowed(&layout, b"user:129", Spot::Field { bucket: b"~tnrO:1", field: b"1" }));
+        assert!(!is_allowed(&layout, b"user:129", Spot::Field { bucket: b"~tnrO:0", field: b"1" }));
         assert!(is_allowed(&layout, b"user:x", Spot::Plain));
-        assert_eq!(key_at(&layout, NamespaceIndex(0), b"~0:1", b"1"), Some(b"user:129".to_vec()));
-        assert_eq!(key_at(&layout, NamespaceIndex(0), b"~0:1", b"128"), None);
+        assert_eq!(key_at(&layout, NamespaceIndex(0), b"~tnrO:1", b"1"), Some(b"user:129".to_vec()));
+        assert_eq!(key_at(&layout, NamespaceIndex(0), b"~tnrO:1", b"128"), None);
     }
 }

@@ -6,13 +6,13 @@
 //! their answers stay within [`ANSWER_BYTES`], whatever the sizes of values are.
 //!
 //! SCAN shows a key that is there all the time at least once, and some twice while the server's table grows or
-//! shrinks. The walk remembers a fingerprint of each physical name, some 20 to 60 bytes, and passes over what it
-//! has seen, unless told to be forgetful.
+//! shrinks. The walk remembers a fingerprint of each physical name, in a temporary file where there are many, and passes
+//! over what it has seen, unless told to be forgetful.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use keyfold_core::codec::CodecError;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, NamespaceIndex, Physical, PlaceKind, spill_name};
@@ -20,10 +20,11 @@ use redis::Value;
 
 use super::ask::{Ask, Field, Own, Wants};
 use super::finding::{Finding, Kind};
+use super::fingerprints::Fingerprints;
 use super::place::{self, Spot};
 use super::{Content, Other, Record, content, digest, hashtable};
 use crate::server::pace::Pace;
-use crate::server::{Server, ServerTime};
+use crate::server::{Pipelined, Server, ServerTime};
 
 /// Questions under way at most.
 const ASKS_AT_ONCE: usize = 64;
@@ -82,7 +83,7 @@ enum Cursor {
 }
 
 struct Walk<'a, 'v> {
-    server: &'a mut Server,
+    server: Pipelined<'a>,
     manner: &'a Manner<'a>,
     pace: &'a mut Pace,
     visit: &'v mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>,
@@ -94,7 +95,7 @@ struct Walk<'a, 'v> {
     sent: VecDeque<(Ask, u32)>,
     /// Spilled values that nothing pointed to, each with its key's field and its nonce.
     suspects: Vec<(Field, u64, Vec<u8>)>,
-    seen: HashSet<u128>,
+    seen: Fingerprints,
     /// Of an answer, over the last ones.
     mean_bytes: usize,
 }
@@ -111,7 +112,7 @@ pub(crate) fn walk(
     let time = ServerTime::ask(server)?;
     let has_pexpiretime = server.version().has_pexpiretime();
     let walk = Walk {
-        server,
+        server: server.pipelined(),
         manner,
         pace,
         visit,
@@ -122,7 +123,7 @@ pub(crate) fn walk(
         waiting: VecDeque::new(),
         sent: VecDeque::new(),
         suspects: Vec::new(),
-        seen: HashSet::new(),
+        seen: Fingerprints::new(),
         mean_bytes: 0,
     };
     walk.run()
@@ -175,7 +176,7 @@ impl Walk<'_, '_> {
         }
         if !wire.is_empty() {
             self.pace.spend(u64::from(commands));
-            self.server.send(&wire)?;
+            self.server.send(&wire, u64::from(commands))?;
         }
         Ok(())
     }
@@ -198,17 +199,17 @@ impl Walk<'_, '_> {
             _ => None,
         };
         if let Some(error) = replies.iter().find_map(refused) {
-            return Err(self.server.refused(&error).context(format!("{} was refused", ask.name())));
+            return Err(self.server.server().refused(&error).context(format!("{} was refused", ask.name())));
         }
         if !ask.is_atomic() {
             return Ok(replies);
         }
         match replies.into_iter().next_back() {
             Some(Value::Array(replies)) => match replies.iter().find_map(refused) {
-                Some(error) => Err(self.server.refused(&error).context(format!("{} was refused", ask.name()))),
+                Some(error) => Err(self.server.server().refused(&error).context(format!("{} was refused", ask.name()))),
                 None => Ok(replies),
             },
-            _ => bail!("the server at {} answered EXEC with nothing", self.server.address()),
+            _ => bail!("the server at {} answered EXEC with nothing", self.server.server().address()),
         }
     }
 
@@ -266,7 +267,7 @@ impl Walk<'_, '_> {
         self.cursor = if cursor == b"0" { Cursor::Around } else { Cursor::At(cursor) };
         let mut strings = Vec::new();
         for name in names {
-            if self.manner.forgetful || self.seen.insert(digest::name(&name)) {
+            if self.manner.forgetful || self.is_new(&name)? {
                 (self.visit)(Sight::Name)?;
                 strings.extend(self.take_name(name)?);
             }
@@ -276,6 +277,11 @@ impl Walk<'_, '_> {
             self.waiting.push_back(Ask::Strings(std::mem::replace(&mut strings, rest)));
         }
         Ok(())
+    }
+
+    fn is_new(&mut self, name: &[u8]) -> anyhow::Result<bool> {
+        let is_new = self.seen.insert(digest::name(name), 0);
+        is_new.context("can't keep the names that were seen in a temporary file; TMPDIR says where these lie")
     }
 
     /// What a name of the server is to be asked; a key of its own, where it is one.
@@ -299,8 +305,9 @@ impl Walk<'_, '_> {
                 if !self.manner.wants.owners {
                     return Ok(None);
                 }
-                let id = Layout::id_in(&name);
-                let place = layout.places(key).find(|place| Some(place.id) == id && place.kind == PlaceKind::Bucket);
+                let stem = Layout::stem_in(&name);
+                let place =
+                    layout.places(key).find(|place| Some(place.stem) == stem && place.kind == PlaceKind::Bucket);
                 let key = key.to_vec();
                 let Some(place) = place else {
                     self.find(Kind::StraySpill, name, None, Some(key), String::new())?;
@@ -420,8 +427,8 @@ impl Walk<'_, '_> {
         let expires_at_ms = frame.expires_at_ms;
         let home = Home::Bucket(field.namespace);
         if let Body::Spill { nonce, .. } = frame.body {
-            let id = Layout::id_in(&field.bucket).unwrap_or(self.manner.layout.namespace(field.namespace).id);
-            let name = spill_name(id, nonce, &field.key);
+            let stem = Layout::stem_in(&field.bucket).unwrap_or(self.manner.layout.namespace(field.namespace).stem);
+            let name = spill_name(stem, nonce, &field.key);
             self.waiting.push_back(Ask::Spill { field, stored, name, expires_at_ms });
             return Ok(());
         }
@@ -529,4 +536,43 @@ fn expires_at(reply: &Value, now_ms: i64) -> Option<i64> {
 
 fn strange(command: &str, reply: &Value) -> anyhow::Error {
     anyhow!("{command} answered {reply:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use keyfold_proxy::config::ServerTls;
+
+    use super::*;
+    use crate::server::Target;
+
+    #[test]
+    fn after_a_walk_that_was_stopped_early_the_connection_answers_what_it_is_asked() {
+        let running = keyfold_testkit::found()[0].start(&[]).unwrap();
+        let target = Target { address: running.url().parse().unwrap(), tls: ServerTls::default() };
+        let mut server = Server::connect(&target).unwrap();
+        let mut keys = redis::pipe();
+        for number in 0..5000 {
+            keys.cmd("SET").arg(format!("key:{number}")).arg(number).ignore();
+        }
+        server.query_all::<()>(&keys).unwrap();
+        let (seen, layout) = (std::cell::Cell::new(0), Layout::default());
+        let manner = Manner {
+            layout: &layout,
+            folded: false,
+            wants: Wants::default(),
+            forgetful: true,
+            listpack_limits: (None, None),
+            stopped: &|| seen.get() > 100,
+        };
+        let mut pace = Pace::new(None);
+        let mut visit = |sight: Sight<'_>| {
+            seen.set(seen.get() + u64::from(matches!(sight, Sight::Record(..))));
+            Ok(())
+        };
+        assert!(!walk(&mut server, 0, &manner, &mut pace, &mut visit).unwrap());
+        assert!(server.used_memory().unwrap() > 0);
+        let error = walk(&mut server, 0, &manner, &mut pace, &mut |_| bail!("enough")).unwrap_err();
+        assert_eq!(error.to_string(), "enough");
+        assert_eq!(server.ask::<u64>(&redis::cmd("DBSIZE")).unwrap(), 5000);
+    }
 }

@@ -1,9 +1,8 @@
 //! Commands that travel together: packed by hand, as a pipeline of owned commands would be the walk's largest cost.
 
-use redis::{Connection, RedisError, Value};
+use redis::Value;
 
-/// The server is gone, or speaks no RESP any more.
-pub(super) struct Lost(pub(super) RedisError);
+use crate::server::Server;
 
 /// Commands to send at once.
 #[derive(Default)]
@@ -35,20 +34,9 @@ impl Batch {
 
     /// Sends what was pushed, and takes one answer for each command; an error that the server answers is one. The
     /// batch is empty afterwards.
-    pub(super) fn send(&mut self, connection: &mut Connection) -> Result<Vec<Value>, Lost> {
-        let commands = std::mem::take(&mut self.commands);
-        if commands == 0 {
-            return Ok(Vec::new());
-        }
-        connection.send_packed_command(&self.bytes).map_err(Lost)?;
+    pub(super) fn send(&mut self, server: &mut Server) -> anyhow::Result<Vec<Value>> {
+        let answers = server.exchange_values(&self.bytes, std::mem::take(&mut self.commands))?;
         self.bytes.clear();
-        let mut answers = Vec::with_capacity(commands);
-        while answers.len() < commands {
-            match connection.recv_response().map_err(Lost)? {
-                Value::Push { .. } => {}
-                answer => answers.push(answer),
-            }
-        }
         Ok(answers)
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use values::Values;
 
 use crate::server::Server;
 use crate::server::pace::Pace;
-use batch::{Batch, Lost};
+use batch::Batch;
 use facts::Facts;
 
 /// Keys of one page where nothing limits the rate: enough that round trips don't count, and a SCAN that holds up
@@ -213,10 +213,7 @@ impl<'w> Walker<'w> {
         batch: &mut Batch,
     ) -> Result<std::vec::IntoIter<redis::Value>, anyhow::Error> {
         self.pace.spend(batch.commands());
-        match batch.send(server.raw()) {
-            Ok(answers) => Ok(answers.into_iter()),
-            Err(Lost(error)) => Err(server.explain(&error)),
-        }
+        Ok(batch.send(server)?.into_iter())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::batch::{Batch, Lost};
+use super::batch::Batch;
 use super::keyspace::Database;
 use crate::server::Server;
 use crate::server::pace::Pace;
@@ -60,10 +60,7 @@ impl Values {
         let mut batch = Batch::default();
         indices.iter().for_each(|index| batch.push(&[b"GET", keys[*index].0]));
         self.pace.spend(batch.commands());
-        let answers = match batch.send(self.server.raw()) {
-            Ok(answers) => answers,
-            Err(Lost(error)) => return Err(self.server.explain(&error)),
-        };
+        let answers = batch.send(&mut self.server)?;
         for (index, answer) in indices.iter().zip(answers) {
             if let Value::BulkString(value) = answer {
                 values[*index] = Some(value);

@@ -1,4 +1,8 @@
 //! The tools' connection to a server, and errors that say what to do.
+//!
+//! A question is asked and answered in one call, or by a [`Pipelined`], which borrows the connection until every reply
+//! is read. A connection that broke off in the middle of a reply (a timeout, a signal, bytes that are no reply) is
+//! given up: whoever asks on it again is told so, and never gets the answer to an earlier question.
 
 use std::fs;
 use std::path::Path;
@@ -9,9 +13,11 @@ use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
 use redis::{
     Client, ClientTlsConfig, Cmd, Connection, ConnectionAddr, ConnectionLike, ErrorKind, FromRedisValue,
-    IntoConnectionInfo, RedisConnectionInfo, RedisError, ServerError, ServerErrorKind, TlsCertificates, Value,
+    IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisError, ServerError, ServerErrorKind, TlsCertificates,
+    Value,
 };
 
+use super::Pipelined;
 use super::version::Version;
 
 /// The name of a tool's connection.
@@ -36,6 +42,8 @@ pub(crate) struct Target {
 pub(crate) struct Server {
     address: ServerAddress,
     connection: Connection,
+    /// What went wrong where the connection was given up.
+    lost: Option<RedisError>,
     version: Version,
 }
 
@@ -52,23 +60,28 @@ impl Server {
         let version =
             Version::parse(&info).with_context(|| format!("what answers at {address} is no Redis or Valkey"))?;
         version.check()?;
-        let mut server = Self { address, connection, version };
+        let mut server = Self { address, connection, lost: None, version };
         server.set_name(TOOL);
         Ok(server)
     }
 
     /// Names the connection, for CLIENT LIST. A user who may not goes without.
     pub(crate) fn set_name(&mut self, name: &str) {
-        let _: Result<(), _> = redis::cmd("CLIENT").arg("SETNAME").arg(name).query(&mut self.connection);
+        let _: Result<(), _> = self.query(redis::cmd("CLIENT").arg("SETNAME").arg(name));
     }
 
     /// Whether the server is ready: one that loads its data answers INFO, and little else.
     pub(crate) fn is_ready(&mut self) -> anyhow::Result<bool> {
-        match redis::cmd("PING").query::<String>(&mut self.connection) {
+        match self.query::<String>(&redis::cmd("PING")) {
             Ok(_) => Ok(true),
             Err(error) if is_loading(&error) => Ok(false),
             Err(error) => Err(explain(&error, &self.address)),
         }
+    }
+
+    /// Lets an answer take this long, on this connection.
+    pub(crate) fn set_patience(&mut self, patience: Duration) -> anyhow::Result<()> {
+        Ok(self.connection.set_read_timeout(Some(patience))?)
     }
 
     /// Which server it is.
@@ -83,7 +96,7 @@ impl Server {
 
     /// Sends one command.
     pub(crate) fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> anyhow::Result<T> {
-        command.query(&mut self.connection).map_err(|error| {
+        self.query(command).map_err(|error| {
             let name = command.args_iter().next().map_or_else(String::new, |arg| match arg {
                 redis::Arg::Simple(name) => String::from_utf8_lossy(name).into_owned(),
                 _ => String::new(),
@@ -92,10 +105,20 @@ impl Server {
         })
     }
 
+    /// Sends one command; its error as the server, or the connection, gave it.
+    pub(crate) fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
+        self.on_connection(|connection| command.query(connection))
+    }
+
+    /// Sends several commands at once; the first error that the server gave, where it gave one.
+    pub(crate) fn query_all<T: FromRedisValue>(&mut self, commands: &Pipeline) -> Result<T, RedisError> {
+        self.on_connection(|connection| commands.query(connection))
+    }
+
     /// Sends several commands at once. What the server refuses comes back as an error in its place.
-    pub(crate) fn ask_all(&mut self, commands: &redis::Pipeline) -> anyhow::Result<Vec<redis::Value>> {
+    pub(crate) fn ask_all(&mut self, commands: &Pipeline) -> anyhow::Result<Vec<Value>> {
         let packed = commands.get_packed_pipeline();
-        let replies = self.connection.req_packed_commands(&packed, 0, commands.len());
+        let replies = self.on_connection(|connection| connection.req_packed_commands(&packed, 0, commands.len()));
         replies.map_err(|error| explain(&error, &self.address))
     }
 
@@ -104,34 +127,61 @@ impl Server {
         explain(error, &self.address)
     }
 
-    /// The connection itself, for what is more than one command.
-    pub(crate) fn raw(&mut self) -> &mut Connection {
-        &mut self.connection
+    /// For questions that are asked before earlier ones are answered.
+    pub(crate) fn pipelined(&mut self) -> Pipelined<'_> {
+        Pipelined::new(self)
     }
 
-    /// Sends commands that are written already; [`Self::receive`] reads their replies.
-    pub(crate) fn send(&mut self, commands: &[u8]) -> anyhow::Result<()> {
-        self.connection.send_packed_command(commands).map_err(|error| self.lost(&error))
+    /// Sends commands that are written already, and reads so many replies.
+    pub(crate) fn exchange_values(&mut self, commands: &[u8], replies: usize) -> anyhow::Result<Vec<Value>> {
+        let mut pipelined = self.pipelined();
+        pipelined.send(commands, replies as u64)?;
+        (0..replies).map(|_| pipelined.receive()).collect()
     }
 
-    /// The next reply, an error of the server included.
-    pub(crate) fn receive(&mut self) -> anyhow::Result<Value> {
-        self.connection.recv_response().map_err(|error| self.lost(&error))
-    }
-
-    /// Sends commands that are written already, and reads so many replies, as they came.
+    /// The same, with the replies as they came.
     pub(crate) fn exchange(&mut self, commands: &[u8], replies: usize) -> anyhow::Result<Vec<Vec<u8>>> {
-        if replies == 0 {
-            return Ok(Vec::new());
-        }
-        self.send(commands)?;
+        let mut pipelined = self.pipelined();
+        pipelined.send(commands, replies as u64)?;
         (0..replies)
             .map(|_| {
                 let mut reply = Vec::new();
-                super::reply::encode(&self.receive()?, &mut reply);
+                super::reply::encode(&pipelined.receive()?, &mut reply);
                 Ok(reply)
             })
             .collect()
+    }
+
+    /// For [`Pipelined`] alone, which reads as many replies as it sends for.
+    pub(super) fn put(&mut self, commands: &[u8]) -> anyhow::Result<()> {
+        self.on_connection(|connection| connection.send_packed_command(commands)).map_err(|error| self.broken(&error))
+    }
+
+    /// For [`Pipelined`] alone: the next reply.
+    pub(super) fn take(&mut self) -> anyhow::Result<Value> {
+        loop {
+            match self.on_connection(Connection::recv_response).map_err(|error| self.broken(&error))? {
+                Value::Push { .. } => {}
+                reply => return Ok(reply),
+            }
+        }
+    }
+
+    /// Everything that is sent or read goes through here: a connection that breaks off is not used again.
+    fn on_connection<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Connection) -> Result<T, RedisError>,
+    ) -> Result<T, RedisError> {
+        if let Some(error) = &self.lost {
+            return Err(error.clone());
+        }
+        let answer = ask(&mut self.connection);
+        if let Err(error) = &answer
+            && matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse)
+        {
+            self.lost = Some(error.clone());
+        }
+        answer
     }
 
     /// The server's `used_memory`, in bytes.
@@ -146,7 +196,7 @@ impl Server {
         explain(&error.clone().into(), &self.address)
     }
 
-    fn lost(&self, error: &RedisError) -> anyhow::Error {
+    fn broken(&self, error: &RedisError) -> anyhow::Error {
         explain(error, &self.address).context(format!("lost the server at {}", self.address))
     }
 

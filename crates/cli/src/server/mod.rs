@@ -5,6 +5,7 @@ pub(crate) mod listpack;
 pub(crate) mod memory;
 pub(crate) mod own;
 pub(crate) mod pace;
+pub(crate) mod pipelined;
 pub(crate) mod reply;
 pub(crate) mod supervisor;
 pub(crate) mod time;
@@ -12,4 +13,5 @@ pub(crate) mod version;
 
 pub(crate) use connection::{Server, Target};
 pub(crate) use own::OwnServer;
+pub(crate) use pipelined::Pipelined;
 pub(crate) use time::ServerTime;

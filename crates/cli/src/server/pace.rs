@@ -1,4 +1,4 @@
-//! No more commands a second than one is allowed, kept by waiting.
+//! How fast a tool may go: so many commands a second, or a share of the time. Both are kept by waiting.
 
 use std::num::NonZero;
 use std::thread;
@@ -11,23 +11,57 @@ const NAP: Duration = Duration::from_millis(50);
 /// Time that went by unused is not made up for later by a burst longer than this.
 const BURST: Duration = Duration::from_millis(100);
 
-/// So many commands a second, and no more.
+/// Whoever only looks rests so many times as long as it has worked.
+const RESTS: u32 = 3;
+/// Work that took longer was no walk's: somebody was asked, or codecs were trained.
+const LONGEST_WORK: Duration = Duration::from_millis(500);
+/// Commands that go at once where time is what is limited.
+const LOOKS_AT_ONCE: u32 = 256;
+
+/// What limits a tool.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    Nothing,
+    PerSecond(NonZero<u32>),
+    /// A quarter of the time.
+    Time,
+}
+
+/// So fast, and no faster.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    per_second: Option<NonZero<u32>>,
+    limit: Limit,
     spent: u64,
-    /// When the next command may go, had all earlier ones gone in their time.
+    /// By commands: when the next one may go, had all earlier ones gone in their time. By time: when work began.
     due: Instant,
 }
 
 impl Pace {
+    /// At most so many commands a second.
     pub(crate) fn new(per_second: Option<NonZero<u32>>) -> Self {
-        Self { per_second, spent: 0, due: Instant::now() }
+        Self::limited(per_second.map_or(Limit::Nothing, Limit::PerSecond))
+    }
+
+    /// For a look at all keys beside this work. Where that is limited the look takes a quarter of the time, however
+    /// many commands it is: slow work begins soon.
+    pub(crate) fn looking(&self) -> Self {
+        Self::limited(match self.limit {
+            Limit::Nothing => Limit::Nothing,
+            Limit::PerSecond(_) | Limit::Time => Limit::Time,
+        })
+    }
+
+    fn limited(limit: Limit) -> Self {
+        Self { limit, spent: 0, due: Instant::now() }
     }
 
     /// How many commands may go at once, so that no wait is long: a tenth of a second's.
     pub(crate) fn burst(&self) -> u32 {
-        self.per_second.map_or(u32::MAX, |per_second| (per_second.get() / 10).max(1))
+        match self.limit {
+            Limit::Nothing => u32::MAX,
+            Limit::PerSecond(per_second) => (per_second.get() / 10).max(1),
+            Limit::Time => LOOKS_AT_ONCE,
+        }
     }
 
     /// Counts commands, and waits until their time is over.
@@ -38,18 +72,23 @@ impl Pace {
     /// The same, but for a wait that ends once `is_stopped`.
     pub(crate) fn spend_unless(&mut self, commands: u64, is_stopped: &dyn Fn() -> bool) {
         self.spent += commands;
-        let Some(per_second) = self.per_second else { return };
         let now = Instant::now();
-        self.due = self.due.max(now.checked_sub(BURST).unwrap_or(now));
-        self.due += Duration::from_secs_f64(commands as f64 / f64::from(per_second.get()));
-        if self.due.saturating_duration_since(now) < LEAST_WAIT {
-            return;
-        }
-        while let Some(left) = self.due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            if is_stopped() {
-                return;
+        match self.limit {
+            Limit::Nothing => {}
+            Limit::PerSecond(per_second) => {
+                self.due = self.due.max(now.checked_sub(BURST).unwrap_or(now));
+                self.due += Duration::from_secs_f64(commands as f64 / f64::from(per_second.get()));
+                if self.due.saturating_duration_since(now) >= LEAST_WAIT {
+                    wait_until(self.due, is_stopped);
+                }
             }
-            thread::sleep(left.min(NAP));
+            Limit::Time => {
+                let rest = now.saturating_duration_since(self.due).min(LONGEST_WORK) * RESTS;
+                if rest >= LEAST_WAIT {
+                    wait_until(now + rest, is_stopped);
+                    self.due = Instant::now();
+                }
+            }
         }
     }
 
@@ -59,9 +98,28 @@ impl Pace {
     }
 }
 
+fn wait_until(due: Instant, is_stopped: &dyn Fn() -> bool) {
+    while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        if is_stopped() {
+            return;
+        }
+        thread::sleep(left.min(NAP));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_rests_three_times_as_long_as_it_works() {
+        let (started, mut pace) = (Instant::now(), Pace::new(NonZero::new(1)).looking());
+        thread::sleep(Duration::from_millis(20));
+        pace.spend(1_000_000);
+        assert!(started.elapsed() >= Duration::from_millis(80), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60));
+        assert_eq!(Pace::new(None).looking().burst(), u32::MAX);
+    }
 
     #[test]
     fn a_limit_is_kept() {

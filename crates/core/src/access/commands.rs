@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::command::{Categories, Command, table};
+use crate::resp::word::c_text;
 
 /// Commands allowed.
 #[derive(Clone, Debug)]
@@ -14,15 +15,47 @@ pub(super) struct Commands {
     marks: Vec<bool>,
     /// By [`Command::index`], for commands without a mark.
     first_args: BTreeMap<usize, Vec<Vec<u8>>>,
+    /// Whether the last rule of all commands allowed them.
+    begins_with_all: bool,
+    /// The rules since, in order and in lower case; those that a later one makes void are left out.
+    rules: Vec<String>,
 }
 
 impl Commands {
     pub(super) fn none() -> Self {
-        Self { all: false, marks: vec![false; table().len()], first_args: BTreeMap::new() }
+        Self {
+            all: false,
+            marks: vec![false; table().len()],
+            first_args: BTreeMap::new(),
+            begins_with_all: false,
+            rules: vec![],
+        }
     }
 
     pub(super) fn all() -> Self {
-        Self { all: true, marks: vec![true; table().len()], first_args: BTreeMap::new() }
+        Self {
+            all: true,
+            marks: vec![true; table().len()],
+            first_args: BTreeMap::new(),
+            begins_with_all: true,
+            rules: vec![],
+        }
+    }
+
+    /// Notes a rule that has been applied, for [`describe`](Self::describe): `name` is what follows its sign. A rule of
+    /// the same name, or of a subcommand of it, is void from now on (`ACLUpdateCommandRules`, acl.c of Redis 7.2).
+    pub(super) fn note_rule(&mut self, name: &[u8], allowed: bool) {
+        let name = String::from_utf8_lossy(name).to_lowercase();
+        let is_void =
+            |rule: &String| rule[1..].strip_prefix(&name).is_some_and(|rest| rest.is_empty() || rest.starts_with('|'));
+        self.rules.retain(|rule| !is_void(rule));
+        self.rules.push(format!("{}{name}", if allowed { '+' } else { '-' }));
+    }
+
+    /// The rules that lead here from no rule at all, as ACL LIST shows them.
+    pub(super) fn describe(&self) -> String {
+        let begin = if self.begins_with_all { "+@all" } else { "-@all" };
+        self.rules.iter().fold(begin.to_owned(), |text, rule| text + " " + rule)
     }
 
     /// Whether it is every command, those that no table knows included.
@@ -67,6 +100,6 @@ impl Commands {
 
     fn allow_by_first_arg(&self, command: &Command, args: &[&[u8]]) -> bool {
         let Some(allowed) = self.first_args.get(&command.index()) else { return false };
-        args.get(1).is_some_and(|first| allowed.iter().any(|arg| arg.eq_ignore_ascii_case(first)))
+        args.get(1).is_some_and(|first| allowed.iter().any(|arg| c_text(arg).eq_ignore_ascii_case(c_text(first))))
     }
 }

@@ -14,6 +14,9 @@
 //! | `selector` | what a user may do: commands, keys, channels |
 //! | `commands` | the commands among that |
 //! | `password` | digests |
+//! | `users` | all of them, as they stand now |
+//! | `describe` | users in the words of ACL LIST and ACL GETUSER |
+//! | `log` | what was denied |
 //!
 //! Rules mean what they mean to Redis 7.0, with three differences, each on the safe side:
 //! - A file without `user default` has no default user: whoever connects must authenticate.
@@ -25,91 +28,26 @@
 //! Patterns are matched with the keys that clients name, wherever these are kept.
 
 mod commands;
+mod describe;
+mod log;
 mod parse;
 mod password;
 mod rules;
 mod selector;
 mod user;
+mod users;
 
+pub(crate) use log::Denied;
+pub(crate) use parse::SetUserError;
 pub use parse::UsersError;
 pub use rules::RuleError;
 pub use user::User;
-
-use std::sync::Arc;
-
-use password::Digest;
-use subtle::{Choice, ConstantTimeEq};
-
-/// The user of a connection that has not said who it is.
-const DEFAULT: &str = "default";
-
-/// The users of a proxy.
-#[derive(Clone, Debug)]
-pub struct Users {
-    users: Vec<Arc<User>>,
-}
-
-impl Users {
-    /// Whoever connects is the user `default` and may do everything.
-    pub fn open() -> Self {
-        let mut user = User::new(DEFAULT);
-        user.allow_all();
-        user.set_nopass();
-        Self::of([user])
-    }
-
-    /// Whoever knows the password is the user `default` and may do everything.
-    pub fn with_password(password: &[u8]) -> Self {
-        let mut user = User::new(DEFAULT);
-        user.allow_all();
-        user.add_password(Digest::of(password));
-        Self::of([user])
-    }
-
-    /// Reads the lines of an ACL file: `user name rule rule …`, empty lines, and comments after a `#` at
-    /// the start.
-    ///
-    /// # Errors
-    /// Where a line does not read, a name comes twice, or there is no user at all.
-    pub fn parse(text: &[u8]) -> Result<Self, UsersError> {
-        parse::parse(text).map(Self::of)
-    }
-
-    fn of(users: impl IntoIterator<Item = User>) -> Self {
-        Self { users: users.into_iter().map(Arc::new).collect() }
-    }
-
-    /// Whom a client is before it authenticates: the default user, where it is on and takes no password.
-    /// None where clients must authenticate first.
-    pub fn initial(&self) -> Option<Arc<User>> {
-        self.users.iter().find(|user| user.name() == DEFAULT && user.is_on() && user.is_nopass()).cloned()
-    }
-
-    /// Whether clients must authenticate before they can do anything.
-    pub fn has_password(&self) -> bool {
-        self.initial().is_none()
-    }
-
-    /// The user of this name, where the password is one of theirs and they are on.
-    ///
-    /// Every digest of every user is compared, whoever is asked for: how long it takes does not tell which
-    /// users there are. Costs a SHA-256 of the password and a few nanoseconds a digest.
-    pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
-        let digest = Digest::of(password);
-        let mut found = None;
-        for user in &self.users {
-            let named = user.name().as_bytes().ct_eq(name);
-            let accepted = Choice::from(u8::from(user.is_on())) & user.accepts(&digest);
-            if bool::from(named & accepted) {
-                found = Some(user);
-            }
-        }
-        found.cloned()
-    }
-}
+pub use users::{Users, UsersFile};
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// `echo -n password | sha256sum`

@@ -70,6 +70,70 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<User>, UsersError> {
     if users.is_empty() { Err(UsersError::NoUsers) } else { Ok(users) }
 }
 
+/// Why rules of ACL SETUSER don't read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SetUserError {
+    /// A parenthesis is opened, by this argument, and not closed.
+    Unmatched(Vec<u8>),
+    /// A rule.
+    Rule {
+        /// As it was given; a selector as a whole.
+        rule: Vec<u8>,
+        /// Why.
+        reason: RuleError,
+    },
+}
+
+/// Applies the rules of ACL SETUSER one after the other. A selector may be one argument or several
+/// (`ACLMergeSelectorArguments`, acl.c of Redis 7.0).
+pub(super) fn apply_all(user: &mut User, rules: &[&[u8]]) -> Result<(), SetUserError> {
+    for rule in merge_selectors(rules)? {
+        let applied = match rule.strip_prefix(b"(") {
+            Some(inside) => parse_whole_selector(inside).map(|selector| user.add_selector(selector)),
+            None => rules::apply(user, &rule),
+        };
+        applied.map_err(|reason| SetUserError::Rule { rule, reason })?;
+    }
+    Ok(())
+}
+
+/// The rules, each selector as one.
+fn merge_selectors(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, SetUserError> {
+    let mut merged = Vec::new();
+    let mut open: Option<(&[u8], Vec<u8>)> = None;
+    for rule in rules {
+        if rule.starts_with(b"(") && !rule.ends_with(b")") {
+            open = Some((rule, rule.to_vec()));
+            continue;
+        }
+        match open.take() {
+            None => merged.push(rule.to_vec()),
+            Some((first, begun)) => {
+                let longer = [begun.as_slice(), b" ", rule].concat();
+                if rule.ends_with(b")") {
+                    merged.push(longer);
+                } else {
+                    open = Some((first, longer));
+                }
+            }
+        }
+    }
+    match open {
+        Some((first, _)) => Err(SetUserError::Unmatched(first.to_vec())),
+        None => Ok(merged),
+    }
+}
+
+/// The selector of what follows its parenthesis.
+fn parse_whole_selector(inside: &[u8]) -> Result<Selector, RuleError> {
+    let mut selector = Selector::none();
+    let inside = inside.strip_suffix(b")").ok_or(RuleError::Unclosed)?;
+    for rule in inside.split(|byte| *byte == b' ').filter(|rule| !rule.is_empty()) {
+        rules::apply_in_parentheses(&mut selector, rule)?;
+    }
+    Ok(selector)
+}
+
 fn parse_line(line: usize, text: &[u8]) -> Result<User, UsersError> {
     let mut words = text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
     let word = words.next().unwrap_or_default();
@@ -206,7 +270,9 @@ mod tests {
         }
         assert_eq!(reason(">"), RuleError::EmptyPassword);
         assert_eq!(reason("#abc"), RuleError::BadHash);
-        assert_eq!(reason("<abc"), RuleError::RemovesPassword);
+        assert_eq!(reason("<abc"), RuleError::NoSuchPassword);
+        assert_eq!(reason(">x <abc"), RuleError::NoSuchPassword);
+        assert_eq!(reason("!abc"), RuleError::BadHash);
         assert_eq!(reason("(+get"), RuleError::Unclosed);
         assert_eq!(reason("("), RuleError::Unclosed);
         assert_eq!(reason("(on)"), RuleError::NotInSelector);

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
 /// The SHA-256 of a password. Compared in constant time, and not printed.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Digest([u8; 32]);
 
 impl Digest {
@@ -29,6 +29,13 @@ impl Digest {
             *byte = digit(pair[0])? << 4 | digit(pair[1])?;
         }
         Some(Self(digest))
+    }
+}
+
+impl Digest {
+    /// As ACL LIST shows it.
+    pub(super) fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

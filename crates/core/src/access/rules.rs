@@ -4,7 +4,7 @@
 use super::commands::Commands;
 use super::password::Digest;
 use super::selector::{KeyAccess, Selector};
-use super::user::User;
+use super::user::{Payload, User};
 use crate::command::{Categories, Command, table};
 
 /// Why a rule does not read, and what to do.
@@ -52,9 +52,44 @@ pub enum RuleError {
     /// Not 64 digits.
     #[error("a password's hash is its SHA-256 in 64 lower-case hexadecimal digits; a plain password follows '>'")]
     BadHash,
-    /// `<password` or `!hash`.
-    #[error("passwords are not removed one by one; leave the password out, or write 'resetpass'")]
-    RemovesPassword,
+    /// `<password` or `!hash` that isn't one of the user's.
+    #[error("the user has no such password; leave the rule out")]
+    NoSuchPassword,
+}
+
+impl RuleError {
+    /// What ACL SETUSER of Redis 7.0 answers in its place (`ACLSetUserStringError`); where that has no such error, what
+    /// it says of itself.
+    pub(crate) fn of_server(self) -> String {
+        match self {
+            Self::UnknownCommand | Self::UnknownCategory | Self::DeniedFirstArg => {
+                "Unknown command or category name in ACL".to_owned()
+            }
+            Self::AfterAllKeys => {
+                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not \
+                                   have any effect. Try 'resetkeys' to start with an empty list of patterns"
+                    .to_owned()
+            }
+            Self::AfterAllChannels => {
+                "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and \
+                                       does not have any effect. Try 'resetchannels' to start with an empty list of \
+                                       channels"
+                    .to_owned()
+            }
+            Self::NoSuchPassword => "The password you are trying to remove from the user does not exist".to_owned(),
+            Self::BadHash => "The password hash must be exactly 64 characters and contain only lowercase hexadecimal \
+                              characters"
+                .to_owned(),
+            Self::FirstArgOfSubcommand => "Allowing first-arg of a subcommand is not supported".to_owned(),
+            Self::EmptyPassword => self.to_string(),
+            Self::Unknown
+            | Self::NotInSelector
+            | Self::Unclosed
+            | Self::NoSubcommand
+            | Self::BadPattern
+            | Self::BadKeyAccess => "Syntax error".to_owned(),
+        }
+    }
 }
 
 /// Applies one rule outside parentheses.
@@ -64,17 +99,23 @@ pub(super) fn apply(user: &mut User, rule: &[u8]) -> Result<(), RuleError> {
         (_, b"off") => user.set_on(false),
         (_, b"nopass") => user.set_nopass(),
         (_, b"resetpass") => user.reset_passwords(),
-        (_, b"reset") => *user = User::new(user.name()),
+        (_, b"reset") => user.reset(),
         (_, b"clearselectors") => user.clear_selectors(),
-        // They tell a server what to check in RESTORE. ACL SAVE writes them, so they are read over.
-        (_, b"sanitize-payload" | b"skip-sanitize-payload") => {}
+        // They tell a server what to check in RESTORE, and are kept to be shown.
+        (_, b"sanitize-payload") => user.set_payload(Payload::Checked),
+        (_, b"skip-sanitize-payload") => user.set_payload(Payload::Unchecked),
         (b">", _) => return Err(RuleError::EmptyPassword),
         ([b'>', password @ ..], _) => user.add_password(Digest::of(password)),
         ([b'#', hex @ ..], _) => user.add_password(Digest::parse(hex).ok_or(RuleError::BadHash)?),
-        ([b'<' | b'!', ..], _) => return Err(RuleError::RemovesPassword),
+        ([b'<', password @ ..], _) => return remove_password(user, &Digest::of(password)),
+        ([b'!', hex @ ..], _) => return remove_password(user, &Digest::parse(hex).ok_or(RuleError::BadHash)?),
         _ => return user.change_root(|root| apply_to_selector(root, rule)),
     }
     Ok(())
+}
+
+fn remove_password(user: &mut User, digest: &Digest) -> Result<(), RuleError> {
+    if user.remove_password(digest) { Ok(()) } else { Err(RuleError::NoSuchPassword) }
 }
 
 /// Applies one rule in parentheses.
@@ -100,9 +141,16 @@ fn apply_to_selector(selector: &mut Selector, rule: &[u8]) -> Result<(), RuleErr
         ([b'&', pattern @ ..], _) => return add_channels(selector, pattern),
         ([sign @ (b'+' | b'-'), b'@', name @ ..], _) => {
             selector.commands.set_category(category(name)?, *sign == b'+');
+            selector.commands.note_rule(&rule[1..], *sign == b'+');
         }
-        ([b'+', name @ ..], _) => return allow_command(&mut selector.commands, name),
-        ([b'-', name @ ..], _) => return deny_command(&mut selector.commands, name),
+        ([b'+', name @ ..], _) => {
+            allow_command(&mut selector.commands, name)?;
+            selector.commands.note_rule(name, true);
+        }
+        ([b'-', name @ ..], _) => {
+            deny_command(&mut selector.commands, name)?;
+            selector.commands.note_rule(name, false);
+        }
         _ => return Err(RuleError::Unknown),
     }
     Ok(())

@@ -38,8 +38,10 @@ struct KeyPattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Denied {
     Command,
-    Key,
-    Channel,
+    /// The argument that names it.
+    Key(usize),
+    /// The argument that names it.
+    Channel(usize),
 }
 
 /// What a user may do, or a part of it.
@@ -103,7 +105,9 @@ impl Selector {
 
     /// Allows more channels.
     pub(super) fn add_channels(&mut self, pattern: &[u8]) {
-        self.channel_patterns.push(pattern.to_vec());
+        if !self.channel_patterns.iter().any(|known| known == pattern) {
+            self.channel_patterns.push(pattern.to_vec());
+        }
     }
 
     /// Whether it allows a request, as `ACLSelectorCheckCmd` of Redis 7.0 decides.
@@ -112,13 +116,15 @@ impl Selector {
             return Err(Denied::Command);
         }
         let allowed = |key: &Key| args.get(key.index).is_some_and(|name| self.allows_key(name, key.access));
-        if !self.all_keys && !keys.iter().all(allowed) {
-            return Err(Denied::Key);
+        if !self.all_keys
+            && let Some(key) = keys.iter().find(|key| !allowed(key))
+        {
+            return Err(Denied::Key(key.index));
         }
-        if !self.all_channels && !self.allows_channels(command, args) {
-            return Err(Denied::Channel);
+        match self.refused_channel(command, args) {
+            Some(index) if !self.all_channels => Err(Denied::Channel(index)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// One pattern must allow all that is needed.
@@ -136,15 +142,56 @@ impl Selector {
 
     /// Channels are matched with the patterns; the patterns of PSUBSCRIBE must each be one of them.
     /// Unsubscribing is free.
-    fn allows_channels(&self, command: &Command, args: &[&[u8]]) -> bool {
-        let matches = |channel: &&[u8]| self.channel_patterns.iter().any(|pattern| glob::matches(pattern, channel));
-        let is_one = |channel: &&[u8]| self.channel_patterns.iter().any(|pattern| pattern == channel);
-        let mut channels = args.iter().skip(1);
-        match command.name {
-            "publish" | "spublish" => channels.take(1).all(matches),
-            "subscribe" | "ssubscribe" => channels.all(matches),
-            "psubscribe" => channels.all(is_one),
-            _ => true,
+    ///
+    /// None where all are allowed, else the first that isn't, among the arguments.
+    fn refused_channel(&self, command: &Command, args: &[&[u8]]) -> Option<usize> {
+        let mut channels = args.iter().enumerate().skip(1);
+        let refused = match command.name {
+            "publish" | "spublish" => channels.take(1).find(|(_, channel)| !self.allows_channel(channel)),
+            "subscribe" | "ssubscribe" => channels.find(|(_, channel)| !self.allows_channel(channel)),
+            "psubscribe" => channels.find(|(_, pattern)| !self.allows_channel_pattern(pattern)),
+            _ => None,
+        };
+        refused.map(|(index, _)| index)
+    }
+
+    /// Whether a channel may be listened to.
+    pub(super) fn allows_channel(&self, channel: &[u8]) -> bool {
+        self.all_channels || self.channel_patterns.iter().any(|pattern| glob::matches(pattern, channel))
+    }
+
+    /// Whether all channels of a pattern may be listened to.
+    pub(super) fn allows_channel_pattern(&self, pattern: &[u8]) -> bool {
+        self.all_channels || self.channel_patterns.iter().any(|known| known == pattern)
+    }
+
+    /// The rules of keys, as ACL GETUSER shows them.
+    pub(super) fn describe_keys(&self) -> String {
+        let shown = |known: &KeyPattern| {
+            let access = match (known.access.contains(KeyAccess::READ), known.access.contains(KeyAccess::WRITE)) {
+                (true, false) => "%R",
+                (false, true) => "%W",
+                _ => "",
+            };
+            format!("{access}~{}", String::from_utf8_lossy(&known.pattern))
+        };
+        if self.all_keys { "~*".to_owned() } else { self.key_patterns.iter().map(shown).collect::<Vec<_>>().join(" ") }
+    }
+
+    /// The rules of channels, as ACL GETUSER shows them.
+    pub(super) fn describe_channels(&self) -> String {
+        let shown = |pattern: &Vec<u8>| format!("&{}", String::from_utf8_lossy(pattern));
+        match self.all_channels {
+            true => "&*".to_owned(),
+            false => self.channel_patterns.iter().map(shown).collect::<Vec<_>>().join(" "),
         }
+    }
+
+    /// All of its rules, as ACL LIST shows them.
+    pub(super) fn describe(&self) -> String {
+        let channels = self.describe_channels();
+        let reset = if self.all_channels { "" } else { "resetchannels" };
+        let parts = [self.describe_keys(), reset.to_owned(), channels, self.commands.describe()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }

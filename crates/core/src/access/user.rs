@@ -5,6 +5,7 @@ use subtle::{Choice, ConstantTimeEq};
 use super::password::Digest;
 use super::selector::{Denied, Selector};
 use crate::command::{Categories, Command, Keys};
+use crate::resp::word::{c_text, is_word};
 
 /// Longer names are cut in errors.
 const SHOWN_NAME_BYTES: usize = 128;
@@ -22,6 +23,28 @@ pub struct User {
     more: Vec<Selector>,
     /// One of the selectors allows everything: nothing else needs to be looked at.
     unrestricted: bool,
+    payload: Payload,
+}
+
+/// What is to be checked in RESTORE. It is the server's own user that decides that; here it is kept to be shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// No rule says so.
+    #[default]
+    Unsaid,
+    /// `sanitize-payload`
+    Checked,
+    /// `skip-sanitize-payload`
+    Unchecked,
+}
+
+/// What of a request is denied, for ACL LOG and ACL DRYRUN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denial {
+    /// `command`, `key` or `channel`.
+    pub(crate) reason: &'static str,
+    /// Its name.
+    pub(crate) object: Vec<u8>,
 }
 
 impl User {
@@ -35,6 +58,7 @@ impl User {
             root: Selector::none(),
             more: Vec::new(),
             unrestricted: false,
+            payload: Payload::Unsaid,
         }
     }
 
@@ -64,11 +88,34 @@ impl User {
                 Some(format!("EXECABORT Transaction discarded because of: {}", refused_command("exec")))
             }
             Err(Denied::Command) => Some(refused_command(command.name)),
-            Err(Denied::Key) => Some(refused_arguments("keys")),
-            Err(Denied::Channel) => Some(refused_arguments("channels")),
+            Err(Denied::Key(_)) => Some(refused_arguments("keys")),
+            Err(Denied::Channel(_)) => Some(refused_arguments("channels")),
             Ok(()) if runs_scripts(command) => Some(refused_script()),
             Ok(()) => self.refuse_sort(command, args, keys),
         }
+    }
+
+    /// What of a request the user may not; none where it is allowed, or refused for another reason.
+    pub(crate) fn denial(&self, command: &Command, args: &[&[u8]], keys: &Keys) -> Option<Denial> {
+        let named = |index: usize| args.get(index).map_or_else(Vec::new, |arg| arg.to_vec());
+        match self.check(command, args, keys) {
+            _ if self.unrestricted => None,
+            Err(Denied::Command) => Some(Denial { reason: "command", object: command.name.into() }),
+            Err(Denied::Key(index)) => Some(Denial { reason: "key", object: named(index) }),
+            Err(Denied::Channel(index)) => Some(Denial { reason: "channel", object: named(index) }),
+            Ok(()) => None,
+        }
+    }
+
+    /// Whether the user may listen to all of these channels and patterns.
+    pub(crate) fn may_listen<'a>(
+        &self,
+        mut channels: impl Iterator<Item = &'a [u8]>,
+        mut patterns: impl Iterator<Item = &'a [u8]>,
+    ) -> bool {
+        self.unrestricted
+            || (channels.all(|channel| self.selectors().any(|selector| selector.allows_channel(channel)))
+                && patterns.all(|pattern| self.selectors().any(|selector| selector.allows_channel_pattern(pattern))))
     }
 
     /// The error for a command that the command table does not know, by the name that the client sent.
@@ -76,6 +123,23 @@ impl User {
     pub fn refuse_unknown(&self, name: &[u8]) -> Option<String> {
         let shown = name.get(..SHOWN_NAME_BYTES).unwrap_or(name);
         (!self.unrestricted).then(|| refused_command(&shown.escape_ascii().to_string()))
+    }
+
+    pub(super) fn root(&self) -> &Selector {
+        &self.root
+    }
+
+    pub(super) fn more(&self) -> &[Selector] {
+        &self.more
+    }
+
+    pub(super) fn payload(&self) -> Payload {
+        self.payload
+    }
+
+    /// The hashes of the passwords, as ACL LIST shows them.
+    pub(super) fn passwords(&self) -> impl Iterator<Item = String> {
+        self.digests.iter().map(Digest::to_hex)
     }
 
     fn selectors(&self) -> impl Iterator<Item = &Selector> {
@@ -144,7 +208,25 @@ impl User {
 
     pub(super) fn add_password(&mut self, digest: Digest) {
         self.nopass = false;
-        self.digests.push(digest);
+        if !self.digests.contains(&digest) {
+            self.digests.push(digest);
+        }
+    }
+
+    /// Takes this password no more; false where it never did.
+    pub(super) fn remove_password(&mut self, digest: &Digest) -> bool {
+        let before = self.digests.len();
+        self.digests.retain(|known| known != digest);
+        self.digests.len() < before
+    }
+
+    pub(super) fn set_payload(&mut self, payload: Payload) {
+        self.payload = payload;
+    }
+
+    /// As if it was just made.
+    pub(super) fn reset(&mut self) {
+        *self = Self { payload: Payload::Checked, ..Self::new(&self.name) };
     }
 
     /// Is on, and may do everything.
@@ -194,12 +276,12 @@ fn runs_scripts(command: &Command) -> bool {
 fn open_sort_option(args: &[&[u8]]) -> Option<&'static str> {
     let mut rest = args.get(2..)?;
     while let [option, after @ ..] = rest {
-        let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+        let is = |word: &str| is_word(option, word);
         let taken = match after {
             _ if is("asc") || is("desc") || is("alpha") => 0,
             [_, _, ..] if is("limit") => 2,
             [_, ..] if is("store") => 1,
-            [pattern, ..] if is("by") && pattern.contains(&b'*') => return Some("BY"),
+            [pattern, ..] if is("by") && c_text(pattern).contains(&b'*') => return Some("BY"),
             [_, ..] if is("by") => 1,
             [_, ..] if is("get") => return Some("GET"),
             _ => return None,
@@ -266,6 +348,7 @@ mod tests {
         allows("+@all -select +select|0", "SELECT 0");
         denies("+@all -select +select|0", "SELECT 1", "select");
         allows("+debug|Object", "DEBUG oBJECT k");
+        allows("+debug|object", "DEBUG oBJECT\0x k");
         denies("+select|0 -select", "SELECT 0", "select");
         denies("+select|0 -@connection", "SELECT 0", "select");
         denies("+select|0 -@all", "SELECT 0", "select");
@@ -291,6 +374,12 @@ mod tests {
         allows("+@all %R~k %W~k", "GETDEL k");
         // Each pattern must allow all that is needed.
         denies("+@all %R~k %W~k*", "GETDEL k", "keys");
+    }
+
+    #[test]
+    fn a_group_may_be_called_like_an_option() {
+        denies("+@all ~consumer ~STREAMS", "XREADGROUP COUNT 1 GROUP STREAMS consumer STREAMS other >", "keys");
+        allows("+@all ~other", "XREADGROUP COUNT 1 GROUP group consumer STREAMS other >");
     }
 
     #[test]
@@ -320,6 +409,7 @@ mod tests {
     fn sort_by_other_keys_takes_the_right_to_read_any() {
         let error = |option| format!("ERR {option} option of SORT denied due to insufficient ACL permissions.");
         assert_eq!(refused("+@all ~a", "SORT a LIMIT 0 1 BY w_*"), error("BY"));
+        assert_eq!(refused("+@all ~a", "SORT a bY\0 w_*"), error("BY"));
         assert_eq!(refused("+@all ~a", "SORT a ALPHA GET # BY w_*"), error("GET"));
         assert_eq!(refused("+@all ~a %W~*", "SORT_RO a GET v_*"), error("GET"));
         allows("+@all ~a", "SORT a BY nosort");

@@ -237,6 +237,7 @@ impl Coordinator {
             step.check(&[b"HGET", LEASES_KEY, &view.field()], Some(&view.text));
         }
         step.write(&[b"SET", STORED_KEY, layout]);
+        step.write(&[b"SET", super::COPY_KEY, layout]);
         step.write(&[b"DEL", CHANGE_KEY]);
         step.send_with_text(wire);
     }

@@ -34,11 +34,13 @@
 
 mod coordinator;
 mod member;
+mod register;
 mod sight;
 mod words;
 
 pub use coordinator::{Coordinator, Course, Obstacle};
 pub use member::{Act, Member};
+pub use register::{COPY_KEY, Register, Standing};
 pub use words::{Announcement, Attempt, Lease, LeaseView, Phase, Stance};
 
 /// The hash of the members' leases, in database 0.

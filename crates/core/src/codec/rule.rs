@@ -44,6 +44,16 @@ impl CodecRule {
         Self::named("none")
     }
 
+    /// What nobody knows any more.
+    pub(super) fn lost() -> Self {
+        Self::named("lost")
+    }
+
+    /// Whether nobody knows what it was.
+    pub(super) fn is_lost(&self) -> bool {
+        self.name == "lost"
+    }
+
     /// Whether values are stored as they are.
     pub fn is_none(&self) -> bool {
         self.name == "none"

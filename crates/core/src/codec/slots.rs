@@ -127,6 +127,28 @@ impl Codecs {
         self.writes = None;
     }
 
+    /// The same with the slots of `other`; none where one number means two things.
+    #[must_use]
+    pub fn united(&self, other: &Self) -> Option<Self> {
+        let mut united = self.clone();
+        for (slot, open) in &other.slots {
+            match self.iter().find(|own| own.number == slot.number) {
+                Some(own) if own != slot => return None,
+                Some(_) => {}
+                None => united.slots.push((slot.clone(), open.clone())),
+            }
+        }
+        Some(united)
+    }
+
+    /// Has a number stand for what nobody knows any more: values that name it are refused, and it is never given again.
+    pub fn reserve(&mut self, number: u8) {
+        if number <= MAX_SLOT && self.iter().all(|slot| slot.number != number) {
+            let slot = Slot { number, rule: CodecRule::lost(), dictionary: None };
+            self.slots.push((slot, Err("it was not opened".to_owned())));
+        }
+    }
+
     /// Takes away all slots but the one that is written. Only for when no value names them any more.
     pub fn free_unwritten(&mut self) {
         let writes = self.writes;
@@ -185,6 +207,11 @@ fn decode_within(codec: &dyn Codec, payload: &[u8], owner: &Owner<'_>, out: &mut
 
 fn open(slot: &Slot, kinds: &Kinds, dictionaries: &BTreeMap<DictionaryId, Vec<u8>>) -> Opened {
     let name = &slot.rule.name;
+    if slot.rule.is_lost() {
+        return Err(
+            "the layout that said what it was is lost; `keyfold layout recover` says how to restore it".to_owned()
+        );
+    }
     let kind = kinds.find(name).ok_or_else(|| format!("this program knows no codec '{name}'"))?;
     let dictionary = match slot.dictionary {
         Some(id) => Some(dictionaries.get(&id).ok_or_else(|| {

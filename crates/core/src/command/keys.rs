@@ -10,6 +10,8 @@
 
 use smallvec::SmallVec;
 
+use crate::resp::word::is_word;
+
 bitflags::bitflags! {
     /// What a command does with a key, in the servers' own words.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -46,8 +48,8 @@ pub enum Begin {
     Index(usize),
     /// At the argument after a keyword.
     Keyword {
-        /// Compared in any case.
-        word: &'static [u8],
+        /// Read as [`is_word`] reads options.
+        word: &'static str,
         /// The argument to look at first; counted from the end, and looking backwards, where negative.
         from: isize,
     },
@@ -181,12 +183,12 @@ impl Begin {
             Self::Index(index) => Some(index),
             Self::Keyword { word, from } if from >= 0 => {
                 let from = from.unsigned_abs();
-                let at = args.get(from..)?.iter().position(|arg| arg.eq_ignore_ascii_case(word))?;
+                let at = args.get(from..)?.iter().position(|arg| is_word(arg, word))?;
                 Some(from + at + 1)
             }
             Self::Keyword { word, from } => {
                 let end = (args.len() + 1).checked_sub(from.unsigned_abs())?;
-                let at = args.get(1..end)?.iter().rposition(|arg| arg.eq_ignore_ascii_case(word))?;
+                let at = args.get(1..end)?.iter().rposition(|arg| is_word(arg, word))?;
                 Some(at + 2)
             }
             Self::Unknown => None,

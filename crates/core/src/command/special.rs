@@ -3,6 +3,7 @@
 
 use super::Command;
 use super::keys::{Access, Keys};
+use crate::resp::word::{c_text, is_word};
 
 /// Finds the keys of a request where the command's specs alone do not.
 pub(super) type Special = fn(&Command, &[&[u8]], &mut Keys);
@@ -15,12 +16,9 @@ pub(super) fn lookup(name: &str) -> Option<Special> {
         "georadius" | "georadiusbymember" => Some(georadius),
         "set" => Some(set),
         "bitfield" => Some(bitfield),
+        "xreadgroup" => Some(xreadgroup),
         _ => None,
     }
-}
-
-fn is(arg: &[u8], word: &str) -> bool {
-    arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
 /// `SORT key [BY pattern] [LIMIT offset count] [GET pattern …] [ASC | DESC] [ALPHA] [STORE key]`; the last
@@ -30,14 +28,14 @@ fn sort(command: &Command, args: &[&[u8]], keys: &mut Keys) {
     let mut store = None;
     let mut at = 2;
     while let Some(arg) = args.get(at) {
-        if is(arg, "limit") {
+        if is_word(arg, "limit") {
             at += 2;
-        } else if is(arg, "by") || is(arg, "get") {
-            if args.get(at + 1).is_some_and(|pattern| pattern.contains(&b'*')) {
+        } else if is_word(arg, "by") || is_word(arg, "get") {
+            if args.get(at + 1).is_some_and(|pattern| c_text(pattern).contains(&b'*')) {
                 keys.set_open();
             }
             at += 1;
-        } else if is(arg, "store") && at + 1 < args.len() && command.name == "sort" {
+        } else if is_word(arg, "store") && at + 1 < args.len() && command.name == "sort" {
             store = Some(at + 1);
             at += 1;
         }
@@ -54,14 +52,14 @@ fn migrate(command: &Command, args: &[&[u8]], keys: &mut Keys) {
     let mut at = 6;
     while args.get(3).is_some_and(|key| key.is_empty()) && at < args.len() {
         let arg = args[at];
-        if is(arg, "keys") {
+        if is_word(arg, "keys") {
             let access = command.keys[0].access;
             (at + 1..args.len()).for_each(|index| keys.push(index, access));
             return;
         }
-        at += if is(arg, "auth") {
+        at += if is_word(arg, "auth") {
             2
-        } else if is(arg, "auth2") {
+        } else if is_word(arg, "auth2") {
             3
         } else {
             1
@@ -77,7 +75,7 @@ fn georadius(command: &Command, args: &[&[u8]], keys: &mut Keys) {
     let mut store = None;
     let mut at = command.arity.unsigned_abs() as usize;
     while at + 1 < args.len() {
-        if is(args[at], "store") || is(args[at], "storedist") {
+        if is_word(args[at], "store") || is_word(args[at], "storedist") {
             store = Some(at + 1);
             at += 1;
         }
@@ -91,9 +89,14 @@ fn georadius(command: &Command, args: &[&[u8]], keys: &mut Keys) {
 /// `SET key value [… GET …]`: it reads only with GET, or with a condition on the value (IFEQ and its kin).
 /// The servers leave the condition out here; we say that it reads.
 fn set(command: &Command, args: &[&[u8]], keys: &mut Keys) {
-    let reads = args.iter().skip(3).any(|arg| is(arg, "get") || arg.get(..2).is_some_and(|start| is(start, "if")));
+    let reads = args.iter().skip(3).any(|arg| is_word(arg, "get") || is_condition(arg));
     let access = if reads { Access::RW | Access::ACCESS | Access::UPDATE } else { Access::OW | Access::UPDATE };
     refine(command, args, keys, access);
+}
+
+/// IFEQ and the like.
+fn is_condition(option: &[u8]) -> bool {
+    option.get(..2).is_some_and(|start| is_word(start, "if"))
 }
 
 /// `BITFIELD key [GET …] [OVERFLOW …] [SET …] [INCRBY …]`: it only reads where there is nothing but GET.
@@ -102,9 +105,9 @@ fn bitfield(command: &Command, args: &[&[u8]], keys: &mut Keys) {
     let reads_only = loop {
         let Some(arg) = args.get(at) else { break true };
         let rest = args.len() - at - 1;
-        if is(arg, "get") && rest >= 2 {
+        if is_word(arg, "get") && rest >= 2 {
             at += 3;
-        } else if is(arg, "overflow") && rest >= 1 {
+        } else if is_word(arg, "overflow") && rest >= 1 {
             at += 2;
         } else {
             break false;
@@ -112,6 +115,31 @@ fn bitfield(command: &Command, args: &[&[u8]], keys: &mut Keys) {
     };
     let access = if reads_only { Access::RO | Access::ACCESS } else { Access::RW | Access::ACCESS | Access::UPDATE };
     refine(command, args, keys, access);
+}
+
+/// `XREADGROUP [COUNT count] [BLOCK milliseconds] [NOACK] GROUP group consumer STREAMS key … id …`. The spec looks for
+/// STREAMS from the fourth argument on, and so takes a group of that name for the word. The server itself reads the
+/// options one after the other; what it then takes for keys are keys here too.
+fn xreadgroup(command: &Command, args: &[&[u8]], keys: &mut Keys) {
+    keys.add_specs(&command.keys, args);
+    let (mut at, mut has_group) = (1, false);
+    while let Some(arg) = args.get(at) {
+        if is_word(arg, "streams") {
+            let streams = (args.len() - at - 1) / 2;
+            let missing = |index: &usize| !keys.iter().any(|key| key.index == *index);
+            let named: Vec<usize> = (at + 1..=at + streams).filter(missing).collect();
+            if has_group {
+                named.into_iter().for_each(|index| keys.push(index, command.keys[0].access));
+            }
+            return;
+        }
+        has_group |= is_word(arg, "group");
+        at += match () {
+            () if is_word(arg, "group") => 3,
+            () if is_word(arg, "noack") => 1,
+            () => 2,
+        };
+    }
 }
 
 /// The keys of the specs, with another access.

@@ -183,7 +183,7 @@ fn parse_begin(text: &'static str) -> Option<Begin> {
     }
     if let Some(keyword) = text.strip_prefix('k') {
         let (word, from) = keyword.split_once(',')?;
-        return Some(Begin::Keyword { word: word.as_bytes(), from: from.parse().ok()? });
+        return Some(Begin::Keyword { word, from: from.parse().ok()? });
     }
     (text == "?").then_some(Begin::Unknown)
 }

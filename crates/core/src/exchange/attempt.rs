@@ -3,8 +3,9 @@
 //! SETNX goes as HSETNX first, which refuses a field that is there though its value may have expired; INCR
 //! goes as HINCRBY, for which a frame is no integer.
 
-use crate::exchange::{Env, Io, Work};
+use crate::exchange::{Effect, Env, Io, ReplyKind, Step, Work};
 use crate::layout::Place;
+use crate::resp::word::is_word;
 use crate::resp::{Protocol, write_command};
 use crate::string::Run;
 
@@ -46,21 +47,33 @@ impl Attempt {
         Self { args: owned(args), run, protocol, when_set: None }
     }
 
-    /// Takes the reply: the answer is written, or the work begins, with so many replies to come.
-    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Option<(Work, u32)> {
+    /// Takes the reply.
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Attempted {
         match self.when_set {
-            Some(answer) if reply.starts_with(b":1") => io.answer.extend_from_slice(answer),
-            Some(_) if reply.starts_with(b":0") => return Some(self.work_out(env, io)),
-            None if reply.starts_with(b"-ERR hash value is not an integer") => return Some(self.work_out(env, io)),
-            _ => io.answer.extend_from_slice(reply),
+            Some(_) if reply == b":0\r\n" => return self.work_out(env, io),
+            None if reply.starts_with(b"-ERR hash value is not an integer") => return self.work_out(env, io),
+            Some(answer) if reply == b":1\r\n" => io.answer.extend_from_slice(answer),
+            _ if reply.starts_with(b"-") || (self.when_set.is_none() && ReplyKind::Integer.fits(reply)) => {
+                io.answer.extend_from_slice(reply);
+            }
+            _ => return Attempted::Ended(Step::Unexpected),
         }
-        None
+        Attempted::Ended(Step::Done(Effect::None))
     }
 
-    fn work_out(&self, env: &Env<'_>, io: &mut Io<'_>) -> (Work, u32) {
+    fn work_out(&self, env: &Env<'_>, io: &mut Io<'_>) -> Attempted {
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
-        Work::start(self.run, &args, std::iter::once(1), self.protocol, env, io.wire)
+        let (work, replies) = Work::start(self.run, &args, std::iter::once(1), self.protocol, env, io.wire);
+        Attempted::Refused(Box::new(work), replies)
     }
+}
+
+/// What came of an attempt.
+pub(crate) enum Attempted {
+    /// It ends so.
+    Ended(Step),
+    /// The command didn't do: it is worked out, with so many replies to come.
+    Refused(Box<Work>, u32),
 }
 
 fn owned(args: &[&[u8]]) -> Vec<Vec<u8>> {
@@ -107,18 +120,18 @@ fn read_options(options: &[&[u8]], now_ms: i64) -> Option<(bool, Option<i64>)> {
     let mut expires_at_ms = None;
     let mut options = options.iter();
     while let Some(option) = options.next() {
-        if option.eq_ignore_ascii_case(b"nx") {
+        if is_word(option, "nx") {
             if_absent = true;
             continue;
         }
         if expires_at_ms.is_some() {
             return None;
         }
-        expires_at_ms = Some(if option.eq_ignore_ascii_case(b"ex") {
+        expires_at_ms = Some(if is_word(option, "ex") {
             read_expiry(options.next()?, 1000, now_ms)?
-        } else if option.eq_ignore_ascii_case(b"px") {
+        } else if is_word(option, "px") {
             read_expiry(options.next()?, 1, now_ms)?
-        } else if option.eq_ignore_ascii_case(b"pxat") {
+        } else if is_word(option, "pxat") {
             read_time(options.next()?, now_ms)?
         } else {
             return None;

@@ -2,42 +2,60 @@
 
 use std::mem;
 
+use crate::exchange::reply_kind::{Refusal, ReplyKind};
 use crate::resp::{Reply, write_command};
 
 /// Commands for one [`Batch`], as bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
     bytes: Vec<u8>,
-    count: u32,
+    kinds: Vec<ReplyKind>,
 }
 
 impl Commands {
-    /// Appends a command.
+    /// Appends a command of keyfold's own, whose reply is of the kind that it has.
     pub(crate) fn push(&mut self, args: &[&[u8]]) {
         write_command(&mut self.bytes, args);
-        self.count += 1;
+        self.kinds.push(args.first().map_or(ReplyKind::Any, |name| ReplyKind::of(name)));
+    }
+
+    /// Appends a command of a client's, whose reply is for the client to judge.
+    pub(crate) fn push_passed(&mut self, args: &[&[u8]]) {
+        write_command(&mut self.bytes, args);
+        self.kinds.push(ReplyKind::Any);
+    }
+
+    /// Appends a command that is encoded already.
+    pub(crate) fn push_bytes(&mut self, command: &[u8]) {
+        self.bytes.extend_from_slice(command);
+        self.kinds.push(ReplyKind::Any);
     }
 
     /// How many commands there are.
     pub(crate) fn count(&self) -> u32 {
-        self.count
+        u32::try_from(self.kinds.len()).unwrap_or(u32::MAX)
     }
 }
 
 /// The replies to commands that were sent together.
 #[derive(Debug)]
 pub(crate) struct Batch {
+    kinds: Vec<ReplyKind>,
+    /// How many replies have come.
+    taken: usize,
     left: u32,
     atomic: bool,
     failure: Option<Vec<u8>>,
     aborted: bool,
+    /// A reply was of a kind that its command doesn't have.
+    unexpected: bool,
     replies: Vec<Vec<u8>>,
 }
 
 impl Batch {
     /// Sends the commands so that nothing happens between them: alone, or within MULTI and EXEC.
     pub(crate) fn send_atomic(commands: &Commands, wire: &mut Vec<u8>) -> Self {
-        if commands.count <= 1 { Self::send(commands, wire) } else { Self::send_transaction(commands, wire) }
+        if commands.count() <= 1 { Self::send(commands, wire) } else { Self::send_transaction(commands, wire) }
     }
 
     /// Sends the commands within MULTI and EXEC, however few they are.
@@ -45,13 +63,26 @@ impl Batch {
         write_command(wire, &[b"MULTI"]);
         wire.extend_from_slice(&commands.bytes);
         write_command(wire, &[b"EXEC"]);
-        Self { left: commands.count + 2, atomic: true, failure: None, aborted: false, replies: Vec::new() }
+        Self::awaiting(commands, commands.count() + 2, true)
     }
 
     /// Sends the commands one after another; another client's may come between them.
     pub(crate) fn send(commands: &Commands, wire: &mut Vec<u8>) -> Self {
         wire.extend_from_slice(&commands.bytes);
-        Self { left: commands.count, atomic: false, failure: None, aborted: false, replies: Vec::new() }
+        Self::awaiting(commands, commands.count(), false)
+    }
+
+    fn awaiting(commands: &Commands, left: u32, atomic: bool) -> Self {
+        Self {
+            kinds: commands.kinds.clone(),
+            taken: 0,
+            left,
+            atomic,
+            failure: None,
+            aborted: false,
+            unexpected: false,
+            replies: Vec::new(),
+        }
     }
 
     /// How many replies are still to come.
@@ -59,22 +90,39 @@ impl Batch {
         self.left
     }
 
-    /// Takes the next reply; true once all are there.
+    /// Takes the next reply; true once all are there, or one of them is none that could have come.
     pub(crate) fn handle_reply(&mut self, reply: &[u8]) -> bool {
         self.left = self.left.saturating_sub(1);
         let is_error = matches!(reply.first(), Some(b'-' | b'!'));
         if !self.atomic {
+            self.unexpected |= !self.kinds.get(self.taken).is_some_and(|kind| kind.fits(reply));
             self.replies.push(reply.to_vec());
         } else if is_error {
             // The first error says why; EXEC's own says only that there was one.
             self.failure.get_or_insert_with(|| reply.to_vec());
         } else if self.left == 0 {
-            match split_array(reply) {
-                Some(replies) => self.replies = replies,
-                None => self.aborted = true,
+            self.take_exec(reply);
+        } else {
+            let expected: &[u8] = if self.taken == 0 { b"+OK\r\n" } else { b"+QUEUED\r\n" };
+            self.unexpected |= reply != expected;
+        }
+        self.taken += 1;
+        self.left == 0 || self.unexpected
+    }
+
+    /// Takes the reply to EXEC.
+    fn take_exec(&mut self, reply: &[u8]) {
+        match split_array(reply) {
+            Some(replies) => {
+                let fit = self.kinds.iter().zip(&replies).all(|(kind, reply)| kind.fits(reply));
+                self.unexpected |= replies.len() != self.kinds.len() || !fit;
+                self.replies = replies;
+            }
+            None => {
+                self.aborted = Reply::parse(reply) == Ok(Reply::Nil);
+                self.unexpected |= !self.aborted;
             }
         }
-        self.left == 0
     }
 
     /// Whether EXEC answered nil: a watched key had changed, and nothing was carried out.
@@ -85,10 +133,11 @@ impl Batch {
     /// The reply to each command, just as it came.
     ///
     /// # Errors
-    /// The error reply, as it came, where the commands weren't carried out.
-    pub(crate) fn take(&mut self) -> Result<Vec<Vec<u8>>, Vec<u8>> {
+    /// The error reply, where the commands weren't carried out, or that the replies can't be trusted.
+    pub(crate) fn take(&mut self) -> Result<Vec<Vec<u8>>, Refusal> {
         match self.failure.take() {
-            Some(error) => Err(error),
+            _ if self.unexpected => Err(Refusal::Unexpected),
+            Some(error) => Err(Refusal::Error(error)),
             None => Ok(mem::take(&mut self.replies)),
         }
     }

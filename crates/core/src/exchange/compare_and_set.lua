@@ -1,5 +1,5 @@
--- keyfold: run the writes if the reads still answer as they did. TIME answers as it did until it is later than
--- the milliseconds that are expected.
+-- keyfold: run the writes if the reads still answer as they did. TIME must not be later than the milliseconds that are
+-- expected after "+", and must be later than those after ">".
 -- ARGV: the number of checks; each check: a command, then its expected reply ("-" absent, "+" and the
 -- reply otherwise); then the writes, each a command. A command: its number of arguments, then those.
 local at = 2
@@ -15,8 +15,12 @@ for _ = 1, tonumber(ARGV[1]) do
     -- Another type lies there by now: that is a change like any other.
     if found.err and not string.find(found.err, 'WRONGTYPE', 1, true) then return found end
     local now_ms = found[2] and found[1] * 1000 + math.floor(found[2] / 1000)
-    if now_ms and now_ms > tonumber(string.sub(expected, 2)) then return 0 end
-    found = now_ms and string.sub(expected, 2) or found.ok
+    if now_ms then
+      local is_later = now_ms > tonumber(string.sub(expected, 2))
+      if is_later ~= (string.sub(expected, 1, 1) == '>') then return 0 end
+      expected = '-'
+    end
+    found = found.ok
   end
   if type(found) == 'number' then
     if found ~= tonumber(string.sub(expected, 2)) then return 0 end

@@ -9,7 +9,13 @@ local function run(call)
 end
 local function skip() at = at + tonumber(ARGV[at]) + 1 end
 local function holds(found, expected)
-  if type(found) == 'table' then found = found.ok end
+  if type(found) == 'table' then
+    local now_ms = found[2] and found[1] * 1000 + math.floor(found[2] / 1000)
+    if now_ms then
+      return (now_ms > tonumber(string.sub(expected, 2))) == (string.sub(expected, 1, 1) == '>')
+    end
+    found = found.ok
+  end
   if type(found) == 'number' then return found == tonumber(string.sub(expected, 2)) end
   return (found and '+' .. found or '-') == expected
 end

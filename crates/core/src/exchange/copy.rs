@@ -9,7 +9,8 @@ use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, done, failure, script, store};
 use crate::frame::Frame;
-use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::resp::word::is_word;
+use crate::resp::{Answer, Protocol, Reply};
 use crate::string::number::parse_integer;
 use crate::string::{Entry, Held, Space};
 
@@ -28,9 +29,9 @@ impl CopyArguments {
         let mut found = Self { database: None, replace: false };
         let mut options = args.get(3..)?.iter();
         while let Some(option) = options.next() {
-            if option.eq_ignore_ascii_case(b"replace") {
+            if is_word(option, "replace") {
                 found.replace = true;
-            } else if option.eq_ignore_ascii_case(b"db") {
+            } else if is_word(option, "db") {
                 found.database = Some(parse_integer(options.next()?)?.try_into().ok()?);
             } else {
                 return None;
@@ -59,7 +60,6 @@ pub(crate) struct Copy {
 enum Phase {
     Source,
     Destination(Batch),
-    Refused,
     Writing(CompareAndSet),
 }
 
@@ -88,7 +88,7 @@ impl Copy {
             Phase::Source => match self.source.handle_reply(reply, env, io.wire) {
                 Loading::Wait => Step::Wait,
                 Loading::More(replies) => Step::More(replies),
-                Loading::Failed(error) => done(io, &error),
+                Loading::Failed(refusal) => refusal.end(io),
                 Loading::Ready => self.take_source(env, io),
             },
             Phase::Destination(batch) => {
@@ -97,10 +97,9 @@ impl Copy {
                 }
                 match batch.take() {
                     Ok(replies) => self.take_destination(&replies, env, io),
-                    Err(error) => done(io, &error),
+                    Err(refusal) => refusal.end(io),
                 }
             }
-            Phase::Refused => done(io, reply),
             Phase::Writing(writes) => match Reply::parse(reply) {
                 Ok(Reply::Integer(1)) => done(io, b":1\r\n"),
                 Ok(Reply::Integer(_)) => {
@@ -111,20 +110,23 @@ impl Copy {
                     writes.send_with_text(io.wire);
                     Step::More(1)
                 }
-                _ => done(io, &script::without_place(reply)),
+                Ok(Reply::Error(_)) => done(io, &script::without_place(reply)),
+                _ => Step::Unexpected,
             },
         }
     }
 
     fn take_source(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let mut space = Space::new(env.now_ms);
-        if let Err(message) = self.source.fill(&mut space) {
-            return self.fail(io, &message);
-        }
+        self.source.fill(&mut space);
         match space.held(&self.args[1]) {
             // Also where there is no such database the server is asked, which looks at that first.
             Held::Nothing => {}
             Held::String(entry) => self.entry = entry.clone(),
+            Held::Unread(_) => {
+                let why = self.source.keys()[0].held().err().unwrap_or_default();
+                return self.fail(io, &why);
+            }
             Held::Other(kind) => {
                 let why = format!("a {} can't be copied onto a folded key", kind.escape_ascii());
                 return self.fail(io, &failure(&self.args[2], &why));
@@ -145,10 +147,13 @@ impl Copy {
     }
 
     fn take_destination(&mut self, replies: &[Vec<u8>], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        if replies.first().is_none_or(|selected| selected.starts_with(b"-")) {
-            write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
-            self.phase = Phase::Refused;
-            return Step::More(1);
+        // Back to where the others are that share the connection: an error leaves them elsewhere.
+        if replies.last().is_none_or(|back| back != b"+OK\r\n") {
+            return Step::Unexpected;
+        }
+        // SELECT says of a database that isn't there what COPY would.
+        if let Some(error) = replies.first().filter(|selected| selected.starts_with(b"-")) {
+            return done(io, error);
         }
         let found = match replies.get(1).map(|raw| Reply::parse(raw)) {
             Some(Ok(Reply::Nil)) => None,
@@ -177,12 +182,19 @@ impl Copy {
         let mut writes = CompareAndSet::default();
         for key in self.source.keys() {
             key.check(&mut writes);
+            if let Some(at) = key.field_expires_at_ms() {
+                writes.check_time(at);
+            }
         }
         writes.check_select(self.there);
         let physical = self.destination.physical();
         match self.destination.bucket() {
             Some(place) => {
                 writes.check(&[b"HGET", &place.physical, &place.field], found);
+                let expiry = found.and_then(|stored| Frame::decode(stored).ok()?.expires_at_ms);
+                if let Some(at) = expiry.filter(|at| *at < env.now_ms) {
+                    writes.check_time_past(at);
+                }
                 let stored =
                     store::encode_field(env, place, &self.args[2], &self.entry.value, self.entry.expires_at_ms);
                 store::write_field(&mut writes, place, &stored);

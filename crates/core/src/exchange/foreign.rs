@@ -9,7 +9,7 @@ use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{Effect, Env, Io, Step, done};
 use crate::resp::{Answer, Protocol};
-use crate::string::{Held, SCRATCH, Space};
+use crate::string::{Held, SCRATCH, Space, Unread, WhyUnread};
 
 /// What such a command comes to.
 #[derive(Clone, Debug)]
@@ -31,6 +31,10 @@ pub(crate) enum Verdict<'a> {
     PassedOn,
     /// These commands are for the server; the reply to the one at this index is the answer.
     OnScratch(Commands, usize),
+    /// A value that was left unread must be read: HyperLogLogs are strings of their own form.
+    NeedsBytes,
+    /// A value can't be decoded: the error.
+    Undecodable(String),
 }
 
 const FOLDED_HYPERLOGLOG: &str =
@@ -43,12 +47,23 @@ impl OnOtherType {
         let mut scratches: Vec<(Vec<u8>, &[u8])> = Vec::new();
         let mut names = Vec::new();
         for index in &self.folded {
-            let Some(Held::String(entry)) = args.get(*index).map(|key| space.held(key)) else { continue };
-            if self.writes_hyperloglog && entry.value.starts_with(b"HYLL") {
+            let value = match args.get(*index).map(|key| space.held(key)) {
+                Some(Held::String(entry)) => entry.value.as_slice(),
+                Some(Held::Unread(Unread { why: WhyUnread::Undecodable(error), .. })) => {
+                    return Verdict::Undecodable(error.clone());
+                }
+                Some(Held::Unread(_)) if args[0].get(..2).is_some_and(|name| name.eq_ignore_ascii_case(b"pf")) => {
+                    return Verdict::NeedsBytes;
+                }
+                // To all others one string is like another.
+                Some(Held::Unread(_)) => b"",
+                Some(Held::Nothing | Held::Other(_)) | None => continue,
+            };
+            if self.writes_hyperloglog && value.starts_with(b"HYLL") {
                 return Verdict::Refused(FOLDED_HYPERLOGLOG);
             }
             names.push(*index);
-            scratches.push(([scratch, names.len().to_string().as_bytes()].concat(), &entry.value));
+            scratches.push(([scratch, names.len().to_string().as_bytes()].concat(), value));
         }
         let of_another_type =
             |index: &usize| args.get(*index).is_some_and(|key| matches!(space.held(key), Held::Other(_)));
@@ -65,7 +80,7 @@ impl OnOtherType {
             shown[*index] = name;
         }
         let answer_at = scratches.len();
-        commands.push(&shown);
+        commands.push_passed(&shown);
         for (name, _) in &scratches {
             commands.push(&[b"DEL", name]);
         }
@@ -98,7 +113,7 @@ impl Foreign {
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        let mut load = Load::new(env, foreign.folded.iter().map(|index| args[*index]));
+        let mut load = Load::new(env, foreign.folded.iter().map(|index| args[*index])).sparing();
         let replies = load.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         (Self { protocol, args, foreign: foreign.clone(), phase: Phase::Loading(load) }, replies)
@@ -109,7 +124,7 @@ impl Foreign {
             Phase::Loading(load) => match load.handle_reply(reply, env, io.wire) {
                 Loading::Wait => Step::Wait,
                 Loading::More(replies) => Step::More(replies),
-                Loading::Failed(error) => done(io, &error),
+                Loading::Failed(refusal) => refusal.end(io),
                 Loading::Ready => self.loaded(env, io),
             },
             Phase::Asking(batch, answer_at) => {
@@ -118,7 +133,7 @@ impl Foreign {
                 }
                 match batch.take() {
                     Ok(replies) => done(io, replies.get(*answer_at).map_or(&[], Vec::as_slice)),
-                    Err(error) => done(io, &error),
+                    Err(refusal) => refusal.end(io),
                 }
             }
         }
@@ -126,20 +141,25 @@ impl Foreign {
 
     fn loaded(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let mut space = Space::new(env.now_ms);
-        if let Phase::Loading(load) = &self.phase
-            && let Err(message) = load.fill(&mut space)
-        {
-            Answer::new(io.answer, self.protocol).error(&message);
-            return Step::Done(Effect::None);
+        if let Phase::Loading(load) = &self.phase {
+            load.fill(&mut space);
         }
         let (commands, answer_at) = match self.foreign.judge(&self.args, &space, SCRATCH) {
             Verdict::Refused(error) => {
                 Answer::new(io.answer, self.protocol).error(error);
                 return Step::Done(Effect::None);
             }
+            Verdict::Undecodable(error) => {
+                Answer::new(io.answer, self.protocol).error(&error);
+                return Step::Done(Effect::None);
+            }
+            Verdict::NeedsBytes => {
+                let Phase::Loading(load) = &mut self.phase else { return Step::Wait };
+                return Step::More(load.send_rest(io.wire));
+            }
             Verdict::PassedOn => {
                 let mut commands = Commands::default();
-                commands.push(&self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                commands.push_passed(&self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
                 (commands, 0)
             }
             Verdict::OnScratch(commands, answer_at) => (commands, answer_at),

@@ -1,9 +1,10 @@
-//! INFO: the server's own text with a section of keyfold's behind it.
+//! The section of INFO that is keyfold's own.
 
 use std::fmt::Write;
 
 use crate::exchange::Env;
-use crate::resp::{Answer, Protocol, Reply};
+use crate::resp::word::is_word;
+use crate::sweep::Swept;
 
 /// The section `# Keyfold`.
 ///
@@ -11,18 +12,27 @@ use crate::resp::{Answer, Protocol, Reply};
 /// # Keyfold
 /// keyfold_version:0.1.0
 /// keyfold_layout_epoch:3
+/// keyfold_layout_in_doubt:0
 /// keyfold_namespaces:1
-/// keyfold_namespace_1:keys=user:{id:int}:logins,reads=7,writes=5,spills=0,conflicts=0
-/// keyfold_codecs_1:codec=zstd,slot=0,value_bytes=1280,stored_bytes=310,undecodable=0
+/// keyfold_namespace_0:keys=user:{id:int}:logins,names=~hY3p,reads=7,writes=5,spills=0,conflicts=0
+/// keyfold_codecs_0:codec=zstd,slot=0,value_bytes=1280,stored_bytes=310,undecodable=0
 /// ```
-/// The last line stands there only where values are compressed, or were. Its bytes are of the values written since
-/// the proxy started, its slot the one that they are written by.
+/// The line of codecs stands there only where values are compressed, or were. Its bytes are of the values written since
+/// the proxy started, its slot the one that they are written by. Then comes the sweep: what this keyfold has looked at
+/// and found, buckets that are noted as due, for how long the first of them has been, and how long the last walk took;
+/// and buckets that are larger than any should be.
+///
+/// ```text
+/// keyfold_sweep:fields=90210,expired=311,orphans=0,noted=12,lag_ms=0,walk_ms=2100
+/// keyfold_large_bucket_0:name=~hY3p:7,fields=200000,keys=user:{id:int}:logins
+/// ```
 pub(crate) fn section(env: &Env<'_>) -> String {
     let namespaces = env.layout.namespaces();
     let mut text = format!(
-        "# Keyfold\r\nkeyfold_version:{}\r\nkeyfold_layout_epoch:{}\r\nkeyfold_namespaces:{}\r\n",
+        "# Keyfold\r\nkeyfold_version:{}\r\nkeyfold_layout_epoch:{}\r\nkeyfold_layout_in_doubt:{}\r\nkeyfold_namespaces:{}\r\n",
         env!("CARGO_PKG_VERSION"),
         env.layout.epoch(),
+        u8::from(env.layout.is_in_doubt()),
         namespaces.len()
     );
     for (index, namespace) in env.layout.iter() {
@@ -30,8 +40,14 @@ pub(crate) fn section(env: &Env<'_>) -> String {
         // Writing to a string can't fail.
         let _ = write!(
             text,
-            "keyfold_namespace_{}:keys={},reads={},writes={},spills={},conflicts={}\r\n",
-            namespace.id, namespace.template, counts.reads, counts.writes, counts.spills, counts.conflicts
+            "keyfold_namespace_{}:keys={},names={},reads={},writes={},spills={},conflicts={}\r\n",
+            index.0,
+            namespace.template,
+            namespace.names().as_deref().unwrap_or("none"),
+            counts.reads,
+            counts.writes,
+            counts.spills,
+            counts.conflicts
         );
         if namespace.codec.is_none() && namespace.codecs.is_empty() {
             continue;
@@ -40,25 +56,36 @@ pub(crate) fn section(env: &Env<'_>) -> String {
         let _ = write!(
             text,
             "keyfold_codecs_{}:codec={},slot={slot},value_bytes={},stored_bytes={},undecodable={}\r\n",
-            namespace.id, namespace.codec.name, counts.value_bytes, counts.stored_bytes, counts.undecodable
+            index.0, namespace.codec.name, counts.value_bytes, counts.stored_bytes, counts.undecodable
         );
     }
+    write_sweep(env, &mut text);
     text
+}
+
+fn write_sweep(env: &Env<'_>, text: &mut String) {
+    let sweep = env.stats.sweep();
+    let Swept { fields, expired, orphans } = sweep.total();
+    let (noted, lag_ms) = (sweep.expiring.noted(), sweep.expiring.lag_ms(env.now_ms));
+    // Writing to a string can't fail.
+    let _ = write!(
+        text,
+        "keyfold_sweep:fields={fields},expired={expired},orphans={orphans},noted={noted},lag_ms={lag_ms},walk_ms={}\r\n",
+        sweep.walk_ms()
+    );
+    for (index, bucket) in sweep.large_buckets.all().iter().enumerate() {
+        let _ = write!(
+            text,
+            "keyfold_large_bucket_{index}:name={},fields={},keys={}\r\n",
+            bucket.name.escape_ascii(),
+            bucket.fields,
+            env.layout.namespace(bucket.namespace).template
+        );
+    }
 }
 
 /// Whether INFO with these arguments shows the section.
 pub(crate) fn wants_section(args: &[&[u8]]) -> bool {
-    let all: [&[u8]; 4] = [b"all", b"everything", b"default", b"keyfold"];
-    args.len() == 1 || args[1..].iter().any(|arg| all.iter().any(|name| arg.eq_ignore_ascii_case(name)))
-}
-
-/// The server's reply with the section behind it; other replies (errors) as they are.
-pub(crate) fn append_section(reply: &[u8], env: &Env<'_>, protocol: Protocol, out: &mut Vec<u8>) {
-    let Ok(Reply::Bulk(text)) = Reply::parse(reply) else {
-        out.extend_from_slice(reply);
-        return;
-    };
-    let gap: &[u8] = if text.is_empty() { b"" } else { b"\r\n" };
-    let text = [text, gap, section(env).as_bytes()].concat();
-    Answer::new(out, protocol).verbatim(&text);
+    let all = ["all", "everything", "default", "keyfold"];
+    args.len() == 1 || args[1..].iter().any(|arg| all.iter().any(|name| is_word(arg, name)))
 }

@@ -6,11 +6,12 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::codec;
 use crate::exchange::script::CompareAndSet;
+use crate::exchange::watch::Sum;
 use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, PlaceKind};
 use crate::placement::handmade::Packing;
-use crate::string::{Entry, Held};
+use crate::string::{Entry, Held, Unread, WhyUnread};
 
 /// One key: the spots where it may lie, and what was found there.
 #[derive(Clone, Debug)]
@@ -36,10 +37,22 @@ pub(crate) struct Spot {
 pub(super) enum Found {
     #[default]
     Nothing,
-    /// A bucket's field: the stored value, and the spilled value it points to, once read.
-    Field { stored: Vec<u8>, spilled: Option<Vec<u8>> },
+    /// A bucket's field: the stored value, and the spilled value it points to.
+    Field { stored: Vec<u8>, spilled: Spilled },
     /// A key of its own: what TYPE, GET and PEXPIRETIME said.
     Native { kind: Vec<u8>, value: Option<Vec<u8>>, expires_at_ms: Option<i64>, expiry_is_exact: bool },
+}
+
+/// What is known of the spilled value that a stored value points to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Spilled {
+    /// It points to none, or to one that is gone, or that wasn't looked at yet.
+    #[default]
+    Nothing,
+    /// It was read.
+    Read(Vec<u8>),
+    /// It is there, and too long to be read without need.
+    Large,
 }
 
 impl Spot {
@@ -73,12 +86,36 @@ impl Spot {
         }
     }
 
+    /// When what lies there expires, as far as that can be read.
+    fn expires_at_ms(&self) -> Option<i64> {
+        match &self.found {
+            Found::Native { expires_at_ms, .. } => *expires_at_ms,
+            _ => self.frame()?.expires_at_ms,
+        }
+    }
+
     /// The nonce of the spilled value, where there is one.
     pub(crate) fn spill(&self) -> Option<u64> {
         match self.frame()?.body {
             Body::Spill { nonce, .. } => Some(nonce),
             _ => None,
         }
+    }
+
+    /// The spilled value that was left unread because it is large: its nonce, and the slot of the codec that wrote it.
+    pub(crate) fn large_spill(&self) -> Option<(u64, Option<u8>)> {
+        match (&self.found, self.frame()?.body) {
+            (Found::Field { spilled: Spilled::Large, .. }, Body::Spill { nonce, slot }) => Some((nonce, slot)),
+            _ => None,
+        }
+    }
+
+    /// What would be stored there for the same value with this expiry, the spilled value staying where it is. None
+    /// where that can't be said without decoding it, or nothing of it is kept in a field.
+    pub(crate) fn stored_with_expiry(&self, expires_at_ms: Option<i64>) -> Option<Vec<u8>> {
+        let mut stored = Vec::new();
+        self.frame()?.body.encode(expires_at_ms, &mut stored);
+        Some(stored)
     }
 
     /// Whether something lies there, an expired value included.
@@ -156,9 +193,16 @@ impl Spot {
                 PlaceKind::Handmade(packing) => {
                     string(packing.unpack(stored).map_err(|error| error.to_string())?.into_owned(), None)
                 }
-                // Where a spilled value is gone the server has evicted it, or lost it: the key is gone with it.
-                _ => decode(place, stored, spilled.as_deref())?
-                    .map_or(Ok(Held::Nothing), |(value, at)| string(value, at)),
+                _ if *spilled == Spilled::Large => Ok(Held::Unread(Unread {
+                    origin: logical.to_vec(),
+                    expires_at_ms: self.frame().and_then(|frame| frame.expires_at_ms),
+                    why: WhyUnread::Large,
+                })),
+                _ => {
+                    let spilled = if let Spilled::Read(bytes) = spilled { Some(bytes.as_slice()) } else { None };
+                    // Where a spilled value is gone the server has evicted it, or lost it: the key is gone with it.
+                    decode(place, stored, spilled)?.map_or(Ok(Held::Nothing), |(value, at)| string(value, at))
+                }
             },
         }
     }
@@ -230,19 +274,27 @@ impl Key {
         self.spots.iter().any(Spot::is_stored)
     }
 
-    /// Whether it is the same value, wherever it lies.
-    pub(crate) fn holds_the_same(&self, other: &Self) -> bool {
-        let fields = |key: &Self| key.spots.iter().all(|spot| !matches!(spot.found, Found::Native { .. }));
-        if fields(self) && fields(other) && !self.is_moving() && !other.is_moving() {
-            return match (&self.spots[0].found, &other.spots[0].found) {
-                (Found::Field { stored, .. }, Found::Field { stored: other, .. }) => stored == other,
-                (one, other) => one == other,
+    /// What it holds, as a sum; none where it isn't in buckets alone, or can't be decoded and may have moved. What is
+    /// stored says enough where there is one place: a spilled value lies under a nonce that no other value ever has.
+    pub(crate) fn sum(&self) -> Option<Sum> {
+        if !self.is_in_buckets() {
+            return None;
+        }
+        if !self.is_moving() {
+            return match &self.spots[0].found {
+                Found::Nothing => Some(Sum::of(std::iter::empty())),
+                Found::Field { stored, .. } => Some(Sum::of([stored.as_slice()].into_iter())),
+                Found::Native { .. } => None,
             };
         }
-        match (self.held(), other.held()) {
-            (Ok(Held::Other(_)), _) | (Err(_), _) => false,
-            (Ok(one), Ok(other)) => one == other,
-            (_, Err(_)) => false,
+        match self.held() {
+            Ok(Held::Nothing) => Some(Sum::of(std::iter::empty())),
+            Ok(Held::String(entry)) => {
+                let expiry = entry.expires_at_ms.map(i64::to_le_bytes);
+                let expiry = expiry.as_ref().map_or(&[][..], |bytes| bytes);
+                Some(Sum::of([entry.value.as_slice(), expiry].into_iter()))
+            }
+            Ok(Held::Unread(_) | Held::Other(_)) | Err(_) => None,
         }
     }
 
@@ -269,5 +321,13 @@ impl Key {
     pub(crate) fn held(&self) -> Result<Held, String> {
         let spot = self.spots.iter().find(|spot| spot.is_stored());
         spot.map_or(Ok(Held::Nothing), |spot| spot.held.clone())
+    }
+
+    /// The same, where a value that can't be decoded is one whose bytes are not at hand.
+    pub(crate) fn held_or_unread(&self) -> Held {
+        self.held().unwrap_or_else(|error| {
+            let expires_at_ms = self.spots.iter().find(|spot| spot.is_stored()).and_then(Spot::expires_at_ms);
+            Held::Unread(Unread { origin: self.logical.clone(), expires_at_ms, why: WhyUnread::Undecodable(error) })
+        })
     }
 }

@@ -1,230 +1,14 @@
-//! Commands on the whole keyspace: logical keys are shown, buckets never.
+//! Commands on the whole keyspace whose answer is one number or one key: a bucket counts as its fields.
 //!
-//! Buckets are found by the reserved prefix, or by what the names of handmade hashes begin with, and opened with HGETALL, because whether a field still counts is
-//! written in its value. None of these commands is atomic over several round trips, as SCAN never is.
+//! None of these commands is atomic over several round trips, as SCAN never is. KEYS and SCAN are in `listing`.
 
 use std::mem;
 
 use crate::exchange::batch::{Batch, Commands, split_array};
-use crate::exchange::{Effect, Env, Io, Step};
-use crate::layout::{Layout, NamespaceIndex, Physical};
-use crate::resp::{Answer, Protocol, Reply, write_command};
-use crate::string::glob;
-
-/// Buckets opened in one round trip.
-const BUCKETS_AT_ONCE: usize = 128;
-
-/// Sorts physical keys into logical ones and buckets that are to be opened, and opens them.
-#[derive(Debug, Default)]
-struct Unfold {
-    pattern: Option<Vec<u8>>,
-    keys: Vec<Vec<u8>>,
-    buckets: Vec<(NamespaceIndex, Vec<u8>)>,
-    opening: Vec<(NamespaceIndex, Vec<u8>)>,
-    batch: Option<Batch>,
-}
-
-impl Unfold {
-    /// Takes physical keys; `kinds` says which count.
-    fn take(&mut self, env: &Env<'_>, physical: Reply<'_>, plain: bool, folded: bool) {
-        let Reply::Array(names) = physical else { return };
-        for name in names.filter_map(Reply::bytes) {
-            match env.layout.read_physical(name) {
-                Physical::Plain if plain => self.show(name.to_vec()),
-                Physical::Zipped { key, .. } if plain => self.show(key),
-                Physical::Bucket(namespace) if folded => self.buckets.push((namespace, name.to_vec())),
-                _ => {}
-            }
-        }
-    }
-
-    fn show(&mut self, key: Vec<u8>) {
-        // A lone star is no pattern to the server; it shows the empty key too.
-        if self.pattern.as_ref().is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, &key)) {
-            self.keys.push(key);
-        }
-    }
-
-    /// Opens some buckets; none when all are open.
-    fn open_next(&mut self, wire: &mut Vec<u8>) -> Option<Step> {
-        if self.buckets.is_empty() {
-            return None;
-        }
-        let rest = self.buckets.len().saturating_sub(BUCKETS_AT_ONCE);
-        self.opening = self.buckets.split_off(rest);
-        let mut commands = Commands::default();
-        for (_, name) in &self.opening {
-            commands.push(&[b"HGETALL", name]);
-        }
-        let batch = Batch::send(&commands, wire);
-        let replies = batch.left();
-        self.batch = Some(batch);
-        Some(Step::More(replies))
-    }
-
-    /// Takes a reply to HGETALL; true once all of the round trip are there.
-    fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>) -> Result<bool, Vec<u8>> {
-        let Some(batch) = &mut self.batch else { return Ok(true) };
-        if !batch.handle_reply(reply) {
-            return Ok(false);
-        }
-        let replies = batch.take()?;
-        for ((namespace, bucket), raw) in mem::take(&mut self.opening).into_iter().zip(replies) {
-            let Ok(Reply::Array(mut fields) | Reply::Map(mut fields)) = Reply::parse(&raw) else { return Err(raw) };
-            while let (Some(Reply::Bulk(field)), Some(Reply::Bulk(stored))) = (fields.next(), fields.next()) {
-                // What can't be decoded is there all the same.
-                if env.layout.has_expired_in(&bucket, stored, env.now_ms) {
-                    continue;
-                }
-                if let Some(key) = env.layout.key_of(namespace, &bucket, field) {
-                    self.show(key);
-                }
-            }
-        }
-        Ok(true)
-    }
-}
-
-/// KEYS and SCAN.
-#[derive(Debug)]
-pub(crate) struct List {
-    protocol: Protocol,
-    unfold: Unfold,
-    /// The reads of physical names; taken when they are there.
-    names: Option<Batch>,
-    /// SCAN's next cursor.
-    cursor: Option<Vec<u8>>,
-    kind: ListKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ListKind {
-    Keys,
-    /// One SCAN whose names are all wanted.
-    Scan,
-    /// Two SCANs of the same cursor: keys of the type asked for, and buckets where that is string.
-    ScanType {
-        strings: bool,
-    },
-}
-
-impl List {
-    /// KEYS pattern; with the number of replies to come.
-    pub(crate) fn keys(layout: &Layout, pattern: &[u8], protocol: Protocol, wire: &mut Vec<u8>) -> (Self, u32) {
-        let mut commands = Commands::default();
-        commands.push(&[b"KEYS", pattern]);
-        for glob in layout.bucket_globs() {
-            commands.push(&[b"KEYS", &glob]);
-        }
-        Self::start(Some(pattern.to_vec()), &commands, ListKind::Keys, protocol, wire)
-    }
-
-    /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]; with the number of replies to come.
-    ///
-    /// # Errors
-    /// The error the server gives for arguments like these.
-    pub(crate) fn scan(args: &[&[u8]], protocol: Protocol, wire: &mut Vec<u8>) -> Result<(Self, u32), &'static str> {
-        let mut pattern = None;
-        let mut count: &[u8] = b"10";
-        let mut kind = None;
-        let mut options = args[2..].iter();
-        while let Some(option) = options.next() {
-            let value = options.next().ok_or("ERR syntax error")?;
-            match option.to_ascii_lowercase().as_slice() {
-                b"match" => pattern = Some(value.to_vec()),
-                b"count" => count = value,
-                b"type" => kind = Some(*value),
-                _ => return Err("ERR syntax error"),
-            }
-        }
-        let mut commands = Commands::default();
-        let Some(kind) = kind else {
-            commands.push(&[b"SCAN", args[1], b"COUNT", count]);
-            return Ok(Self::start(pattern, &commands, ListKind::Scan, protocol, wire));
-        };
-        // Both walk the same slots of the server's table in one step, so they end at the same cursor.
-        commands.push(&[b"SCAN", args[1], b"COUNT", count, b"TYPE", kind]);
-        commands.push(&[b"SCAN", args[1], b"COUNT", count, b"TYPE", b"hash"]);
-        let strings = kind.eq_ignore_ascii_case(b"string");
-        Ok(Self::start(pattern, &commands, ListKind::ScanType { strings }, protocol, wire))
-    }
-
-    fn start(
-        pattern: Option<Vec<u8>>,
-        commands: &Commands,
-        kind: ListKind,
-        protocol: Protocol,
-        wire: &mut Vec<u8>,
-    ) -> (Self, u32) {
-        let batch = Batch::send_atomic(commands, wire);
-        let replies = batch.left();
-        let unfold = Unfold { pattern, ..Unfold::default() };
-        (Self { protocol, unfold, names: Some(batch), cursor: None, kind }, replies)
-    }
-
-    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        let taken = match &mut self.names {
-            Some(batch) => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
-                }
-                let replies = batch.take();
-                self.names = None;
-                replies.and_then(|replies| self.take_names(&replies, env))
-            }
-            None => self.unfold.handle_reply(reply, env).map(|_| ()),
-        };
-        if let Err(error) = taken {
-            io.answer.extend_from_slice(&error);
-            return Step::Done(Effect::None);
-        }
-        if self.unfold.batch.as_ref().is_some_and(|batch| batch.left() > 0) {
-            return Step::Wait;
-        }
-        self.unfold.open_next(io.wire).unwrap_or_else(|| self.finish(io))
-    }
-
-    fn take_names(&mut self, replies: &[Vec<u8>], env: &Env<'_>) -> Result<(), Vec<u8>> {
-        for (index, raw) in replies.iter().enumerate() {
-            let first = index == 0;
-            let parsed = Reply::parse(raw).map_err(|_| raw.clone())?;
-            let Reply::Array(mut parts) = parsed else { return Err(raw.clone()) };
-            match self.kind {
-                ListKind::Keys => self.unfold.take(env, parsed, true, !first),
-                ListKind::Scan | ListKind::ScanType { .. } => {
-                    self.cursor = parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
-                    let names = parts.next().ok_or_else(|| raw.clone())?;
-                    let strings = matches!(self.kind, ListKind::Scan | ListKind::ScanType { strings: true });
-                    let plain = self.kind == ListKind::Scan || first;
-                    let folded = self.kind == ListKind::Scan || (!first && strings);
-                    self.unfold.take(env, names, plain, folded);
-                }
-            }
-        }
-        if self.kind == ListKind::Keys {
-            // A zipped key's physical name may match the pattern by itself, and the reserved names always do.
-            self.unfold.keys.sort_unstable();
-            self.unfold.keys.dedup();
-            // What one glob finds, another may find too.
-            self.unfold.buckets.sort_unstable();
-            self.unfold.buckets.dedup();
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self, io: &mut Io<'_>) -> Step {
-        let mut answer = Answer::new(io.answer, self.protocol);
-        if let Some(cursor) = &self.cursor {
-            answer.array(2);
-            answer.bulk(cursor);
-        }
-        answer.array(self.unfold.keys.len());
-        for key in &self.unfold.keys {
-            answer.bulk(key);
-        }
-        Step::Done(Effect::None)
-    }
-}
+use crate::exchange::listing::List;
+use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, Step};
+use crate::layout::{NamespaceIndex, Physical};
+use crate::resp::{Answer, Elements, Protocol, Reply, write_command};
 
 /// DBSIZE: the server's count, with each bucket counted by its fields.
 #[derive(Debug)]
@@ -254,28 +38,25 @@ impl Size {
                 self.scan(b"0", io)
             }
             (SizePhase::Names, Ok(Reply::Array(mut parts))) => {
-                let cursor = parts.next().and_then(Reply::bytes).unwrap_or(b"0").to_vec();
-                let names = parts.next();
-                self.take_names(names, cursor, env, io)
+                let (Some(Reply::Bulk(cursor)), Some(Reply::Array(names))) = (parts.next(), parts.next()) else {
+                    return Step::Unexpected;
+                };
+                self.take_names(names, cursor.to_vec(), env, io)
             }
-            (SizePhase::Buckets { batch, cursor }, Ok(Reply::Integer(fields))) => {
-                self.total += fields;
+            (SizePhase::Buckets { batch, cursor }, _) => {
                 if !batch.handle_reply(reply) {
                     return Step::Wait;
                 }
-                let cursor = mem::take(cursor);
-                self.scan(&cursor, io)
-            }
-            _ => {
-                // Replies to commands sent together may still be on their way; they are waited for.
-                if let SizePhase::Buckets { batch, .. } = &mut self.phase
-                    && !batch.handle_reply(reply)
-                {
-                    return Step::Wait;
+                let (taken, cursor) = (batch.take(), mem::take(cursor));
+                match taken.and_then(|replies| sum(&replies)) {
+                    Err(refusal) => refusal.end(io),
+                    Ok(fields) => {
+                        self.total += fields;
+                        self.scan(&cursor, io)
+                    }
                 }
-                io.answer.extend_from_slice(reply);
-                Step::Done(Effect::None)
             }
+            (SizePhase::Total | SizePhase::Names, _) => Refusal::of(reply).end(io),
         }
     }
 
@@ -289,18 +70,16 @@ impl Size {
         Step::More(1)
     }
 
-    fn take_names(&mut self, names: Option<Reply<'_>>, cursor: Vec<u8>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+    fn take_names(&mut self, names: Elements<'_>, cursor: Vec<u8>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let mut commands = Commands::default();
-        if let Some(Reply::Array(names)) = names {
-            for name in names.filter_map(Reply::bytes) {
-                match env.layout.read_physical(name) {
-                    Physical::Plain | Physical::Zipped { .. } => {}
-                    Physical::Bucket(_) => {
-                        self.total -= 1;
-                        commands.push(&[b"HLEN", name]);
-                    }
-                    Physical::Administration | Physical::Spill { .. } | Physical::Unknown => self.total -= 1,
+        for name in names.filter_map(Reply::bytes) {
+            match env.layout.read_physical(name) {
+                Physical::Plain | Physical::Zipped { .. } => {}
+                Physical::Bucket(_) => {
+                    self.total -= 1;
+                    commands.push(&[b"HLEN", name]);
                 }
+                Physical::Administration | Physical::Spill { .. } | Physical::Unknown => self.total -= 1,
             }
         }
         if commands.count() == 0 {
@@ -311,6 +90,14 @@ impl Size {
         self.phase = SizePhase::Buckets { batch, cursor };
         Step::More(replies)
     }
+}
+
+/// The sum of integers.
+fn sum(replies: &[Vec<u8>]) -> Result<i64, Refusal> {
+    replies.iter().try_fold(0, |sum, raw| match Reply::parse(raw) {
+        Ok(Reply::Integer(number)) => Ok(sum + number),
+        _ => Err(Refusal::of(raw)),
+    })
 }
 
 /// RANDOMKEY: a random physical key, and a random field where it is a bucket. After some misses (keyfold's
@@ -337,7 +124,7 @@ impl Random {
         if let Some((namespace, name)) = self.bucket.take() {
             return match random_field(reply, env, namespace, &name) {
                 Some(key) => self.finish(&key, io),
-                None => self.miss(io),
+                None => self.miss(env, io),
             };
         }
         match Reply::parse(reply) {
@@ -349,8 +136,9 @@ impl Random {
                     self.bucket = Some((namespace, name.to_vec()));
                     Step::More(1)
                 }
-                _ => self.miss(io),
+                _ => self.miss(env, io),
             },
+            _ if !ReplyKind::Bulk.fits(reply) => Step::Unexpected,
             _ => {
                 io.answer.extend_from_slice(reply);
                 Step::Done(Effect::None)
@@ -358,17 +146,17 @@ impl Random {
         }
     }
 
-    fn miss(&mut self, io: &mut Io<'_>) -> Step {
+    fn miss(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         self.misses += 1;
         if self.misses < 8 {
             write_command(io.wire, &[b"RANDOMKEY"]);
             return Step::More(1);
         }
-        self.walk_from(b"0", io)
+        self.walk_from(b"0", env, io)
     }
 
-    fn walk_from(&mut self, cursor: &[u8], io: &mut Io<'_>) -> Step {
-        match List::scan(&[b"SCAN", cursor, b"COUNT", b"100"], self.protocol, io.wire) {
+    fn walk_from(&mut self, cursor: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        match List::scan(env, &[b"SCAN", cursor, b"COUNT", b"100"], self.protocol, io.wire) {
             Ok((list, replies)) => {
                 self.walk = Some(Box::new(list));
                 Step::More(replies)
@@ -382,21 +170,23 @@ impl Random {
 
     fn walk_on(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let Some(walk) = &mut self.walk else { return Step::Wait };
-        let mut unused = Vec::new();
-        let step = walk.handle_reply(reply, env, &mut Io { wire: io.wire, answer: &mut unused });
+        let mut listed = Vec::new();
+        let step = walk.handle_reply(reply, env, &mut Io { wire: io.wire, answer: &mut listed });
         if !matches!(step, Step::Done(_)) {
             return step;
         }
-        if unused.first() == Some(&b'-') {
-            io.answer.append(&mut unused);
+        let Ok(Reply::Array(mut parts)) = Reply::parse(&listed) else {
+            io.answer.append(&mut listed);
             return step;
+        };
+        let (cursor, keys) = (parts.next().and_then(Reply::bytes), parts.next());
+        if let Some(Reply::Array(mut keys)) = keys
+            && let Some(key) = keys.next().and_then(Reply::bytes)
+        {
+            return self.finish(key, io);
         }
-        if let Some(key) = walk.unfold.keys.first() {
-            let key = key.clone();
-            return self.finish(&key, io);
-        }
-        match walk.cursor.take() {
-            Some(cursor) if cursor != b"0" => self.walk_from(&cursor, io),
+        match cursor {
+            Some(cursor) if cursor != b"0" => self.walk_from(cursor, env, io),
             _ => {
                 Answer::new(io.answer, self.protocol).nil();
                 Step::Done(Effect::None)

@@ -1,13 +1,21 @@
 //! Reads keys, wherever they lie, into a space: one round trip, and a second where values are spilled.
+//!
+//! A load may be told to spare large spilled values: what is short is read along with its length, and what is long
+//! stays in the server until somebody needs its bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::exchange::Env;
 use crate::exchange::batch::{Batch, Commands};
-use crate::exchange::key::{Found, Key};
+use crate::exchange::key::{Found, Key, Spilled};
+use crate::exchange::reply_kind::Refusal;
 use crate::layout::spill_name;
 use crate::resp::Reply;
 use crate::string::Space;
+
+/// A spilled value up to this length is read together with its length; a longer one is left where it is. It is
+/// far above what most spilled values have, and a server sends it in some ten microseconds.
+const READ_ALONG_BYTES: usize = 16 << 10;
 
 /// How a load goes on after a reply.
 #[derive(Debug)]
@@ -18,8 +26,8 @@ pub(crate) enum Loading {
     More(u32),
     /// All keys are read.
     Ready,
-    /// The server answered this error, as it came.
-    Failed(Vec<u8>),
+    /// The server answered with an error, or with what can't be trusted.
+    Failed(Refusal),
 }
 
 /// A key of a load, and one of its spots.
@@ -38,8 +46,14 @@ pub(crate) struct Load {
     dangling: BTreeSet<u64>,
     /// Within a WATCH, EXEC would end it; there the watch keeps what is read together.
     watched: bool,
+    /// Large spilled values are left unread.
+    sparing: bool,
+    /// What was left unread is being read after all.
+    reads_rest: bool,
     /// TYPE isn't asked.
     taken_for_strings: bool,
+    /// The spilled values of keys in one place aren't read, and their values not decoded.
+    leaves_spills: bool,
     has_pexpiretime: bool,
 }
 
@@ -57,7 +71,10 @@ impl Load {
             spills: Vec::new(),
             dangling: BTreeSet::new(),
             watched: false,
+            sparing: false,
+            reads_rest: false,
             taken_for_strings: false,
+            leaves_spills: false,
             has_pexpiretime,
         }
     }
@@ -66,6 +83,45 @@ impl Load {
     pub(crate) fn watched(mut self) -> Self {
         self.watched = true;
         self
+    }
+
+    /// A load of what WATCH compares later: keys in buckets, and of those in one place not the spilled values, whose
+    /// nonces say enough.
+    pub(crate) fn for_watch<'a>(env: &Env<'_>, logical: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut load = Self::new(env, logical).watched();
+        let Self { keys, groups, .. } = &mut load;
+        for group in &mut *groups {
+            group.retain(|(key, _)| keys[*key].is_in_buckets());
+        }
+        groups.retain(|group| !group.is_empty());
+        load.leaves_spills = true;
+        load
+    }
+
+    /// The same, where large spilled values are left unread.
+    pub(crate) fn sparing(mut self) -> Self {
+        self.sparing = true;
+        self
+    }
+
+    fn spares(&self) -> bool {
+        self.sparing && !self.reads_rest
+    }
+
+    /// Whether a spilled value was left unread.
+    pub(crate) fn left_any_unread(&self) -> bool {
+        self.keys.iter().flat_map(|key| key.spots()).any(|spot| spot.large_spill().is_some())
+    }
+
+    /// Reads what was left unread; with the number of replies to come.
+    pub(crate) fn send_rest(&mut self, wire: &mut Vec<u8>) -> u32 {
+        self.reads_rest = true;
+        self.spills.clear();
+        match self.read_spills(wire) {
+            Loading::More(replies) => replies,
+            // It was all read: from the beginning is right too.
+            _ => self.send(wire),
+        }
     }
 
     /// A load of the places that keys which are moving had before. What is in their new places isn't read, and
@@ -111,6 +167,7 @@ impl Load {
             }
         }
         self.spills.clear();
+        self.reads_rest = false;
         self.send_batch(&commands, wire)
     }
 
@@ -140,16 +197,17 @@ impl Load {
             self.take_spills(&replies, wire)
         };
         if matches!(loading, Loading::Ready) {
-            for Key { logical, spots } in &mut self.keys {
+            let leaves_spills = self.leaves_spills;
+            for Key { logical, spots } in self.keys.iter_mut().filter(|key| !leaves_spills || key.is_moving()) {
                 spots.iter_mut().for_each(|spot| spot.decode(logical, env));
             }
         }
         loading
     }
 
-    fn take_found(&mut self, replies: &[Vec<u8>], now_ms: i64) -> Result<(), Vec<u8>> {
+    fn take_found(&mut self, replies: &[Vec<u8>], now_ms: i64) -> Result<(), Refusal> {
         let mut replies = replies.iter();
-        let mut next = || replies.next().map_or(&b"-ERR keyfold: a reply is missing\r\n"[..], Vec::as_slice);
+        let mut next = || replies.next().map_or(&[][..], Vec::as_slice);
         for group in &self.groups {
             let (key, spot) = group[0];
             let first = &mut self.keys[key].spots[spot];
@@ -161,14 +219,19 @@ impl Load {
             }
             let raw = next();
             let fields: Vec<Reply<'_>> = match Reply::parse(raw) {
-                Ok(Reply::Error(_)) | Err(_) => return Err(raw.to_vec()),
+                Ok(Reply::Error(_)) | Err(_) => return Err(Refusal::of(raw)),
                 Ok(Reply::Array(elements)) => elements.collect(),
                 Ok(field) => vec![field],
             };
+            if fields.len() != group.len() {
+                return Err(Refusal::Unexpected);
+            }
             for ((key, spot), field) in group.iter().zip(fields) {
-                self.keys[*key].spots[*spot].found = field
-                    .bytes()
-                    .map_or(Found::Nothing, |bytes| Found::Field { stored: bytes.to_vec(), spilled: None });
+                self.keys[*key].spots[*spot].found = match field {
+                    Reply::Bulk(bytes) => Found::Field { stored: bytes.to_vec(), spilled: Spilled::Nothing },
+                    Reply::Nil => Found::Nothing,
+                    _ => return Err(Refusal::Unexpected),
+                };
             }
         }
         Ok(())
@@ -178,9 +241,23 @@ impl Load {
     fn read_spills(&mut self, wire: &mut Vec<u8>) -> Loading {
         let mut commands = Commands::default();
         for (index, key) in self.keys.iter().enumerate() {
+            if self.leaves_spills && !key.is_moving() {
+                continue;
+            }
             for (at, spot) in key.spots.iter().enumerate() {
                 if let (Some(nonce), Some(place)) = (spot.spill(), &spot.place) {
-                    commands.push(&[b"GET", &spill_name(place.id, nonce, &key.logical)]);
+                    let name = spill_name(place.stem, nonce, &key.logical);
+                    if self.spares() {
+                        if self.watched {
+                            // A client's commands may come to be carried out on it: it must not be gone by then.
+                            commands.push(&[b"WATCH", &name]);
+                        }
+                        commands.push(&[b"STRLEN", &name]);
+                        let last = (READ_ALONG_BYTES - 1).to_string();
+                        commands.push(&[b"GETRANGE", &name, b"0", last.as_bytes()]);
+                    } else {
+                        commands.push(&[b"GET", &name]);
+                    }
                     self.spills.push((index, at));
                 }
             }
@@ -196,36 +273,32 @@ impl Load {
     }
 
     fn take_spills(&mut self, replies: &[Vec<u8>], wire: &mut Vec<u8>) -> Loading {
-        for (index, raw) in self.spills.clone().iter().zip(replies) {
+        let spares = self.spares();
+        let replies_each = if spares { 2 + usize::from(self.watched) } else { 1 };
+        for (index, replies) in self.spills.clone().iter().zip(replies.chunks(replies_each)) {
             let (key, spot) = index;
-            match Reply::parse(raw) {
-                Ok(Reply::Bulk(bytes)) => {
-                    if let Found::Field { spilled, .. } = &mut self.keys[*key].spots[*spot].found {
-                        *spilled = Some(bytes.to_vec());
-                    }
-                }
-                // Replaced since the pointer was read: everything once more. A pointer that is still there then
-                // points to nothing.
-                Ok(Reply::Nil) => {
-                    if self.keys[*key].spots[*spot].spill().is_some_and(|nonce| self.dangling.insert(nonce)) {
-                        return Loading::More(self.send(wire));
-                    }
-                }
-                _ => return Loading::Failed(raw.clone()),
+            let found = match if spares { read_spared(replies) } else { read_spilled(&replies[0]) } {
+                Ok(found) => found,
+                Err(error) => return Loading::Failed(error),
+            };
+            let spot = &mut self.keys[*key].spots[*spot];
+            // Replaced since the pointer was read: everything once more. A pointer that is still there then points
+            // to nothing.
+            if found == Spilled::Nothing && spot.spill().is_some_and(|nonce| self.dangling.insert(nonce)) {
+                return Loading::More(self.send(wire));
+            }
+            if let Found::Field { spilled, .. } = &mut spot.found {
+                *spilled = found;
             }
         }
         Loading::Ready
     }
 
-    /// Puts what was read into a space.
-    ///
-    /// # Errors
-    /// The error reply for a stored value that can't be decoded.
-    pub(crate) fn fill(&self, space: &mut Space) -> Result<(), String> {
+    /// Puts what was read into a space. A value that can't be decoded is there, without its bytes.
+    pub(crate) fn fill(&self, space: &mut Space) {
         for key in &self.keys {
-            space.load(&key.logical, key.held()?);
+            space.load(&key.logical, key.held_or_unread());
         }
-        Ok(())
     }
 }
 
@@ -247,21 +320,45 @@ fn group_by_bucket(keys: &[Key]) -> Vec<Vec<SpotIndex>> {
     groups
 }
 
-fn read_native(replies: [&[u8]; 3], expiry_is_exact: bool, now_ms: i64) -> Result<Found, Vec<u8>> {
+/// The reply to GET of a spilled value.
+fn read_spilled(raw: &[u8]) -> Result<Spilled, Refusal> {
+    match Reply::parse(raw) {
+        Ok(Reply::Bulk(bytes)) => Ok(Spilled::Read(bytes.to_vec())),
+        Ok(Reply::Nil) => Ok(Spilled::Nothing),
+        _ => Err(Refusal::of(raw)),
+    }
+}
+
+/// The replies to STRLEN and GETRANGE of a spilled value, the last of a few. None is empty, so that one without a
+/// length is gone; so is one of which fewer bytes came than it has.
+fn read_spared(replies: &[Vec<u8>]) -> Result<Spilled, Refusal> {
+    let [.., len, start] = replies else { return Err(Refusal::Unexpected) };
+    let Ok(Reply::Integer(len)) = Reply::parse(len) else { return Err(Refusal::of(len)) };
+    let Ok(Reply::Bulk(bytes)) = Reply::parse(start) else { return Err(Refusal::of(start)) };
+    let len = usize::try_from(len).unwrap_or(0);
+    Ok(match bytes.len() {
+        0 => Spilled::Nothing,
+        read if read == len => Spilled::Read(bytes.to_vec()),
+        READ_ALONG_BYTES if len > READ_ALONG_BYTES => Spilled::Large,
+        _ => Spilled::Nothing,
+    })
+}
+
+fn read_native(replies: [&[u8]; 3], expiry_is_exact: bool, now_ms: i64) -> Result<Found, Refusal> {
     let [kind, value, expiry] = replies;
-    let Ok(Reply::Simple(name)) = Reply::parse(kind) else { return Err(kind.to_vec()) };
+    let Ok(Reply::Simple(name)) = Reply::parse(kind) else { return Err(Refusal::of(kind)) };
     if name == b"none" {
         return Ok(Found::Nothing);
     }
     let value = match Reply::parse(value) {
         Ok(Reply::Bulk(bytes)) => Some(bytes.to_vec()),
         Ok(Reply::Nil) if name.is_empty() => return Ok(Found::Nothing),
-        Ok(Reply::Error(error)) if !error.starts_with(b"WRONGTYPE") => return Err(value.to_vec()),
+        Ok(Reply::Error(error)) if !error.starts_with(b"WRONGTYPE") => return Err(Refusal::of(value)),
         _ => None,
     };
     let expires_at_ms = match Reply::parse(expiry) {
         // Taken for none, it would be lost with the next write.
-        Ok(Reply::Error(_)) => return Err(expiry.to_vec()),
+        Ok(Reply::Error(_)) => return Err(Refusal::of(expiry)),
         Ok(Reply::Integer(at)) if at >= 0 => Some(if expiry_is_exact { at } else { now_ms + at }),
         _ => None,
     };

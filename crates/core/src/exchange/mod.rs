@@ -7,32 +7,45 @@
 //! another connection's replies.
 
 use crate::access::Users;
-use crate::layout::{Epoch, Layout};
+use crate::layout::Layout;
 use crate::resp::{Answer, Protocol, Reply};
 use crate::session::answer_hello;
 use crate::stats::Stats;
 
 mod attempt;
 mod batch;
+pub(crate) mod bucket;
 mod copy;
 mod foreign;
+mod in_place;
 pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod keyspace;
+pub(crate) mod listing;
 pub(crate) mod load;
 pub(crate) mod native;
+pub(crate) mod overview;
+pub(crate) mod pieces;
 pub(crate) mod probe;
+mod reply_kind;
 mod script;
 pub(crate) mod store;
+mod time_span;
 pub(crate) mod transaction;
+mod transfer;
+pub(crate) mod wait;
+pub(crate) mod watch;
 mod work;
 
+use attempt::Attempted;
 pub(crate) use attempt::{Attempt, SimpleSet};
 pub(crate) use batch::Batch;
 pub(crate) use copy::{Copy, CopyArguments};
 pub(crate) use foreign::{Foreign, OnOtherType};
+pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub(crate) use script::CompareAndSet;
 pub(crate) use store::{RETIRE_MS, encode_field};
+pub use watch::Watched;
 pub(crate) use work::Work;
 
 /// What the core takes from outside while it works.
@@ -64,6 +77,32 @@ impl ServerInfo {
     /// The first number of its version; 0 where that doesn't read.
     pub(crate) fn major(&self) -> u32 {
         self.version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
+    }
+
+    /// Whether it is a Valkey that says so; those before 8 call themselves Redis.
+    pub(crate) fn is_valkey(&self) -> bool {
+        self.name.eq_ignore_ascii_case("valkey")
+    }
+
+    /// Its first two numbers; zeros where they don't read.
+    fn release(&self) -> (u32, u32) {
+        let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+
+    /// Whether it has what came with this Redis, or with this Valkey.
+    pub(crate) fn is_since(&self, redis: (u32, u32), valkey: (u32, u32)) -> bool {
+        self.release() >= if self.is_valkey() { valkey } else { redis }
+    }
+
+    /// Whether it is a Redis of this release or a later one.
+    pub(crate) fn is_redis_since(&self, major: u32, minor: u32) -> bool {
+        !self.is_valkey() && self.release() >= (major, minor)
+    }
+
+    /// Whether it is a Valkey of this release or a later one.
+    pub(crate) fn is_valkey_since(&self, major: u32, minor: u32) -> bool {
+        self.is_valkey() && self.release() >= (major, minor)
     }
 
     /// Whether it knows flags at the head of a script: since Redis 7.0.
@@ -104,6 +143,9 @@ pub enum Step {
     More(u32),
     /// The answer is complete. No reply is outstanding.
     Done(Effect),
+    /// The reply is of a kind that the command doesn't have. Nothing was answered: the connection is in a state that
+    /// nobody knows, and must be given up with all that is under way on it.
+    Unexpected,
 }
 
 /// What a finished exchange changes in its client's session.
@@ -123,31 +165,6 @@ pub enum Effect {
     Reset,
 }
 
-/// What WATCH found under keys.
-#[derive(Debug)]
-pub struct Watched {
-    pub(crate) keys: Vec<key::Key>,
-    /// The layout that said where they lie.
-    pub(crate) epoch: Epoch,
-    /// The time of the WATCH.
-    pub(crate) now_ms: i64,
-}
-
-impl Watched {
-    /// Adds what another WATCH found.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.keys.extend(other.keys);
-    }
-
-    /// Whether something happened to a key that the server can't have noticed: it has expired, or belongs
-    /// elsewhere by now.
-    pub(crate) fn is_broken(&self, env: &Env<'_>) -> bool {
-        let expired =
-            |key: &key::Key| key.field_expires_at_ms().is_some_and(|at| (self.now_ms..env.now_ms).contains(&at));
-        self.epoch != env.layout.epoch() || self.keys.iter().any(expired)
-    }
-}
-
 /// A conversation under way.
 #[derive(Debug)]
 pub struct Exchange(pub(crate) Kind);
@@ -157,8 +174,8 @@ pub struct Exchange(pub(crate) Kind);
 pub(crate) enum Kind {
     /// The one reply is the answer, as it came.
     PassOn,
-    /// The reply says nothing where it is no error; the answer is OK.
-    Set,
+    /// The reply says nothing where it is of this kind; the answer is OK.
+    Set(ReplyKind),
     Get(native::Get),
     Overwrite(Box<native::Overwrite>),
     /// MSET.
@@ -168,7 +185,8 @@ pub(crate) enum Kind {
     Work(Box<Work>),
     Foreign(Box<Foreign>),
     Copy(Box<Copy>),
-    List(Box<keyspace::List>),
+    Pieces(Box<pieces::Pieces>),
+    List(Box<listing::List>),
     Size(Box<keyspace::Size>),
     Random(Box<keyspace::Random>),
     /// SELECT to a database and back: the first reply is the answer.
@@ -176,26 +194,24 @@ pub(crate) enum Kind {
         database: u32,
         answer: Option<Vec<u8>>,
     },
-    Info {
-        protocol: Protocol,
-    },
+    Overview(Box<overview::Overview>),
     /// HELLO: the server's answer, with the client's own id.
     Hello {
         id: u64,
     },
-    /// SCAN with options that aren't known here: the reply counts where it is an error.
+    /// SCAN or COPY with options that aren't known here: the reply counts where it is an error.
     ErrorOnly {
         protocol: Protocol,
     },
     /// The one reply is the answer; then this has changed.
     Then(Option<Effect>),
     Probe(Box<probe::Probe>),
-    /// A write on the connection, then WAIT, whose reply is the answer.
+    /// Something that replicas get, then WAIT, whose reply is the answer.
     Wait {
-        written: bool,
+        announced: wait::Announced,
     },
     Transaction(Box<transaction::Transaction>),
-    Watch(Box<transaction::Watch>),
+    Watch(Box<watch::Watch>),
     /// EXEC of a client whose watched key has expired meanwhile: UNWATCH is sent, the answer is nil.
     Abort {
         protocol: Protocol,
@@ -216,50 +232,79 @@ impl Exchange {
         matches!(self.0, Kind::PassOn)
     }
 
+    /// Whether its one reply is the client's answer, byte for byte.
+    pub fn hands_on(&self) -> bool {
+        matches!(self.0, Kind::PassOn)
+    }
+
+    /// Whether its client wants no answer.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self.0, Kind::Silent(_))
+    }
+
+    /// Whether it asks the server if there is a command of some name.
+    pub(crate) fn is_probe(&self) -> bool {
+        match &self.0 {
+            Kind::Probe(_) => true,
+            Kind::Silent(exchange) => exchange.is_probe(),
+            _ => false,
+        }
+    }
+
     /// Takes the next reply, which is whole.
     pub fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         match &mut self.0 {
             Kind::Get(get) => return get.handle_reply(reply, env, io),
             Kind::PassOn => io.answer.extend_from_slice(reply),
-            Kind::Set => io.answer.extend_from_slice(if reply.starts_with(b"-") { reply } else { b"+OK\r\n" }),
+            Kind::Set(kind) if !kind.fits(reply) => return Step::Unexpected,
+            Kind::Set(_) => io.answer.extend_from_slice(if reply.starts_with(b"-") { reply } else { b"+OK\r\n" }),
             Kind::Overwrite(overwrite) => return overwrite.handle_reply(reply, io),
             Kind::Delete(delete) => return delete.handle_reply(reply, env, io),
             Kind::Work(work) => return work.handle_reply(reply, env, io),
             Kind::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
             Kind::Copy(copy) => return copy.handle_reply(reply, env, io),
+            Kind::Pieces(pieces) => return pieces.handle_reply(reply, env, io),
             Kind::List(list) => return list.handle_reply(reply, env, io),
             Kind::Size(size) => return size.handle_reply(reply, env, io),
             Kind::Random(random) => return random.handle_reply(reply, env, io),
             Kind::Transaction(transaction) => return transaction.handle_reply(reply, env, io),
             Kind::Watch(watch) => return watch.handle_reply(reply, env, io),
-            Kind::Info { protocol } => info::append_section(reply, env, *protocol, io.answer),
+            Kind::Overview(overview) => return overview.handle_reply(reply, env, io),
             Kind::Attempt(attempt) => {
-                let Some((work, replies)) = attempt.handle_reply(reply, env, io) else {
-                    return Step::Done(Effect::None);
+                let (work, replies) = match attempt.handle_reply(reply, env, io) {
+                    Attempted::Ended(step) => return step,
+                    Attempted::Refused(work, replies) => (work, replies),
                 };
-                self.0 = Kind::Work(Box::new(work));
+                self.0 = Kind::Work(work);
                 return Step::More(replies);
             }
             Kind::SetMany(batch) => {
                 if !batch.handle_reply(reply) {
                     return Step::Wait;
                 }
-                let failed = batch.take().map(|replies| replies.into_iter().find(|reply| reply.starts_with(b"-")));
-                match failed {
-                    Err(error) | Ok(Some(error)) => io.answer.extend(error),
-                    Ok(None) => io.answer.extend_from_slice(b"+OK\r\n"),
+                match batch.take() {
+                    Err(refusal) => return refusal.end(io),
+                    Ok(replies) => {
+                        let failed = replies.iter().find(|reply| reply.starts_with(b"-"));
+                        io.answer.extend_from_slice(failed.map_or(b"+OK\r\n", Vec::as_slice));
+                    }
                 }
             }
             Kind::Select { database, answer } => {
                 let Some(answer) = answer else {
                     *answer = Some(reply.to_vec());
-                    return Step::Wait;
+                    return if ReplyKind::Ok.fits(reply) { Step::Wait } else { Step::Unexpected };
                 };
+                // Back to where the others are that share the connection: an error leaves them elsewhere.
+                if reply != b"+OK\r\n" {
+                    return Step::Unexpected;
+                }
                 io.answer.extend_from_slice(answer);
                 if !answer.starts_with(b"-") {
                     return Step::Done(Effect::Database(*database));
                 }
             }
+            Kind::Then(_) if !ReplyKind::Simple.fits(reply) => return Step::Unexpected,
             Kind::Then(effect) => {
                 io.answer.extend_from_slice(reply);
                 if !reply.starts_with(b"-")
@@ -269,17 +314,16 @@ impl Exchange {
                 }
             }
             Kind::Probe(probe) => return probe.handle_reply(reply, io),
-            Kind::Wait { written } => {
-                if !std::mem::replace(written, true) {
-                    return Step::Wait;
-                }
-                io.answer.extend_from_slice(reply);
-            }
+            Kind::Wait { announced } => return announced.handle_reply(reply, io),
+            Kind::Hello { .. } if !matches!(reply.first(), Some(b'*' | b'%' | b'-')) => return Step::Unexpected,
             Kind::Hello { id } => answer_hello(reply, *id, io.answer),
             Kind::ErrorOnly { .. } if reply.starts_with(b"-") => io.answer.extend_from_slice(reply),
             Kind::ErrorOnly { protocol } => {
-                Answer::new(io.answer, *protocol).error("ERR keyfold: SCAN takes MATCH, COUNT and TYPE here");
+                Answer::new(io.answer, *protocol).error(
+                    "ERR keyfold: the server knows an option of this command that keyfold doesn't; leave it out",
+                );
             }
+            Kind::Flush if !ReplyKind::Ok.fits(reply) => return Step::Unexpected,
             Kind::Flush => io.answer.extend(script::without_place(reply)),
             Kind::Silent(exchange) => {
                 let start = io.answer.len();
@@ -287,6 +331,8 @@ impl Exchange {
                 io.answer.truncate(start);
                 return step;
             }
+            // A connection that goes on to watch what its last client did is of no use.
+            Kind::Abort { .. } | Kind::Unwatch { .. } if reply != b"+OK\r\n" => return Step::Unexpected,
             Kind::Abort { protocol } => {
                 Answer::new(io.answer, *protocol).nil_array();
                 return Step::Done(Effect::Unwatched);

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Key, decode};
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Effect, Env, Io, SimpleSet, Step, done, failure, store};
+use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, SimpleSet, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, PlaceKind, spill_name};
 use crate::resp::{Answer, Protocol, Reply, write_command};
@@ -63,6 +63,7 @@ impl Get {
                 self.answer(&frame, Some(content), env, io)
             }
             Ok(Reply::Bulk(stored)) if !is_raw(stored) => self.decode(stored, env, io),
+            _ if !ReplyKind::Bulk.fits(reply) => Step::Unexpected,
             _ => {
                 io.answer.extend_from_slice(reply);
                 Step::Done(Effect::None)
@@ -86,7 +87,7 @@ impl Get {
                     let Located::Placed(place) = env.layout.locate(&self.key) else {
                         return self.begin_again(env.layout, io);
                     };
-                    write_command(io.wire, &[b"GET", &spill_name(place.id, nonce, &self.key)]);
+                    write_command(io.wire, &[b"GET", &spill_name(place.stem, nonce, &self.key)]);
                     self.pointer = Some(Pointer { nonce, slot });
                     return Step::More(1);
                 }
@@ -184,7 +185,7 @@ impl Overwrite {
             return Step::Wait;
         }
         match self.batch.take() {
-            Err(error) => return done(io, &error),
+            Err(refusal) => return refusal.end(io),
             Ok(replies) if !self.retiring => {
                 let old = replies.first().map_or(&[][..], Vec::as_slice);
                 let mut commands = Commands::default();
@@ -318,11 +319,11 @@ impl Delete {
             return Step::Wait;
         }
         match self.batch.take() {
-            Err(error) => return done(io, &error),
+            Err(refusal) => return refusal.end(io),
             Ok(replies) if !self.retiring => {
                 let commands = match self.count(&replies, env) {
                     Ok(commands) => commands,
-                    Err(error) => return done(io, &error),
+                    Err(refusal) => return refusal.end(io),
                 };
                 if commands.count() > 0 {
                     self.retiring = true;
@@ -337,19 +338,20 @@ impl Delete {
     }
 
     /// Counts what was there and hadn't expired; the commands that retire what was spilled.
-    fn count(&mut self, replies: &[Vec<u8>], env: &Env<'_>) -> Result<Commands, Vec<u8>> {
+    fn count(&mut self, replies: &[Vec<u8>], env: &Env<'_>) -> Result<Commands, Refusal> {
         let mut commands = Commands::default();
         let (native, folded) = replies.split_at(self.native.min(replies.len()));
         for raw in native {
-            let Ok(Reply::Integer(count)) = Reply::parse(raw) else { return Err(raw.clone()) };
+            let Ok(Reply::Integer(count)) = Reply::parse(raw) else { return Err(Refusal::of(raw)) };
             self.deleted += count;
         }
         for (keys, raw) in self.buckets.iter().zip(folded.iter().step_by(2)) {
-            let Ok(Reply::Array(fields)) = Reply::parse(raw) else { return Err(raw.clone()) };
+            let Ok(Reply::Array(fields)) = Reply::parse(raw) else { return Err(Refusal::of(raw)) };
             for (key, field) in keys.iter().zip(fields) {
                 let Some(stored) = field.bytes() else { continue };
-                let live = Frame::decode(stored).is_ok_and(|frame| !frame.expired(env.now_ms));
-                self.deleted += i64::from(live);
+                // What can't be decoded was there all the same.
+                let has_expired = Frame::decode(stored).is_ok_and(|frame| frame.expired(env.now_ms));
+                self.deleted += i64::from(!has_expired);
                 retire(&mut commands, key, Some(field));
             }
         }

@@ -12,13 +12,22 @@ use crate::resp::write_command;
 const SOURCE: &str = include_str!("compare_and_set.lua");
 
 /// SHA-1 of [`SOURCE`] in hex, as EVALSHA names it; a test keeps the two together.
-const SHA: &[u8] = b"3a667c324fdc6c5038f0e7afe332a9ad6181dae2";
+const SHA: &[u8] = b"7d08b79546894452584a7e711e8ad3ace82a4f08";
 
 /// The same for many groups of checks and writes, each by itself.
 const EACH_SOURCE: &str = include_str!("compare_and_set_each.lua");
 
 /// SHA-1 of [`EACH_SOURCE`].
-const EACH_SHA: &[u8] = b"87b46c1d73779118bbe6950df7592b359d038c7a";
+const EACH_SHA: &[u8] = b"1fa86d174d2c817a1d2a390ceca382d8748fe051";
+
+/// What the script does to its first key where a check fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Otherwise {
+    /// A list comes to lie there, so that commands for strings that come next are refused.
+    PutListFirst,
+    /// It is removed.
+    RemoveFirst,
+}
 
 /// Checks and writes for the script, as they are gathered.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +53,14 @@ impl CompareAndSet {
         self.checks += 1;
         let until = format!("+{until_ms}");
         self.check_args.extend(["1", "TIME", &until].map(|arg| arg.as_bytes().to_vec()));
+    }
+
+    /// The server's clock must be past this: what was taken for expired is alive until then, whatever our own idea of
+    /// the time.
+    pub(crate) fn check_time_past(&mut self, since_ms: i64) {
+        self.checks += 1;
+        let since = format!(">{since_ms}");
+        self.check_args.extend(["1", "TIME", &since].map(|arg| arg.as_bytes().to_vec()));
     }
 
     /// From here on checks and writes are in this database.
@@ -85,9 +102,19 @@ impl CompareAndSet {
         self.send_as(b"EVAL", format!("#!lua flags=allow-oom\n{SOURCE}").as_bytes(), wire);
     }
 
-    /// Appends the command that makes the server know the script; it has one reply.
-    pub(crate) fn send_load(wire: &mut Vec<u8>) {
-        write_command(wire, &[b"SCRIPT", b"LOAD", SOURCE.as_bytes()]);
+    /// The call with the script's text, as a command for a MULTI, where NOSCRIPT would come too late. Where a check
+    /// fails this becomes of the first key that was named.
+    pub(crate) fn with_otherwise(&self, otherwise: Otherwise) -> Vec<u8> {
+        let otherwise = match otherwise {
+            Otherwise::PutListFirst => "redis.call('RPUSH', KEYS[1], '')",
+            Otherwise::RemoveFirst => "redis.call('UNLINK', KEYS[1])",
+        };
+        let source = format!(
+            "local function attempt()\n{SOURCE}\nend\nlocal done = attempt()\nif done ~= 1 then {otherwise} end\nreturn done"
+        );
+        let mut command = Vec::new();
+        self.send_as(b"EVAL", source.as_bytes(), &mut command);
+        command
     }
 
     fn send_as(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {
@@ -126,7 +153,8 @@ impl CompareAndSet {
         write_command(wire, &[b"SCRIPT", b"LOAD", EACH_SOURCE.as_bytes()]);
     }
 
-    fn name_key(&mut self, key: &[u8]) {
+    /// Declares a key of a check or a write that isn't its second argument.
+    pub(crate) fn name_key(&mut self, key: &[u8]) {
         if self.keys.last().is_none_or(|last| last != key) {
             self.keys.push(key.to_vec());
         }
@@ -180,10 +208,11 @@ mod tests {
         writes.check(&[b"HGET", b"b", b"f"], Some(b"old"));
         writes.check(&[b"HGET", b"c", b"f"], None);
         writes.check_time(77);
+        writes.check_time_past(66);
         let mut wire = Vec::new();
         writes.send(&mut wire);
         let mut expected = Vec::new();
-        let words = "2 b c 3 3 HGET b f +old 3 HGET c f - 1 TIME +77 4 HSET b f new";
+        let words = "2 b c 4 3 HGET b f +old 3 HGET c f - 1 TIME +77 1 TIME >66 4 HSET b f new";
         let args = [&b"EVALSHA"[..], SHA].into_iter().chain(words.split(' ').map(str::as_bytes)).collect::<Vec<_>>();
         write_command(&mut expected, &args);
         assert_eq!(wire, expected);

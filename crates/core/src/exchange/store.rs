@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use crate::codec;
 use crate::exchange::key::{Key, Spot};
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Env, failure};
+use crate::exchange::{Env, failure, transfer};
 use crate::frame;
 use crate::layout::{Place, PlaceKind, spill_name};
-use crate::string::{Entry, Held, Space};
+use crate::string::{Entry, Held, Space, Unread, WhyUnread};
 
 /// How long a spilled value that nothing points to any more is still readable, for a reader that was told
 /// of it just before; after that the server removes it.
@@ -34,6 +34,7 @@ pub(crate) fn encode_field<'v>(
 ) -> Stored<'v> {
     let namespace = env.layout.namespace(place.namespace);
     let stats = env.stats.namespace(place.namespace);
+    note_expiry(env, place, expires_at_ms);
     match namespace.encode(key, value, expires_at_ms) {
         codec::Stored::InPlace(field) => {
             stats.count_encoded(value.len(), field.len());
@@ -45,8 +46,15 @@ pub(crate) fn encode_field<'v>(
             let nonce = (env.nonces)();
             let mut field = Vec::with_capacity(18);
             frame::encode_spill(nonce, slot, expires_at_ms, &mut field);
-            Stored { field, spill: Some((spill_name(place.id, nonce, key), content)) }
+            Stored { field, spill: Some((spill_name(place.stem, nonce, key), content)) }
         }
+    }
+}
+
+/// Has the sweep look through a bucket once what is written there now has expired.
+pub(super) fn note_expiry(env: &Env<'_>, place: &Place, expires_at_ms: Option<i64>) {
+    if let Some(at) = expires_at_ms {
+        env.stats.sweep().expiring.note(place.namespace, &place.physical, at, env.now_ms);
     }
 }
 
@@ -72,7 +80,17 @@ pub(crate) fn write_field(writes: &mut CompareAndSet, place: &Place, stored: &St
 
 /// Retires the spilled value with this nonce.
 pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
-    writes.write(&[b"PEXPIRE", &spill_name(place.id, nonce, key), RETIRE_MS]);
+    writes.write(&[b"PEXPIRE", &spill_name(place.stem, nonce, key), RETIRE_MS]);
+}
+
+/// Whether a change can't be written before values that were left unread are read whole: it brings one to where it
+/// has to be stored otherwise than it lies.
+pub(crate) fn needs_all_bytes(keys: &[Key], space: &Space) -> bool {
+    space.changes().any(|(logical, held)| {
+        let Held::Unread(unread @ Unread { why: WhyUnread::Large, .. }) = held else { return false };
+        let key = keys.iter().find(|key| key.logical == logical);
+        key.is_none_or(|key| transfer::of(keys, key, unread).is_none())
+    })
 }
 
 /// Everything that the space's changes come to, with the checks that no key it was worked out from has
@@ -83,18 +101,31 @@ pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64
 pub(crate) fn plan_writes(env: &mut Env<'_>, keys: &[Key], space: &Space) -> Result<CompareAndSet, String> {
     let mut writes = CompareAndSet::default();
     let by_name: BTreeMap<&[u8], &Key> = keys.iter().map(|key| (key.logical.as_slice(), key)).collect();
+    // What leaves its key for one other is renamed; this comes first, before the key's own changes retire it.
+    transfer::plan_all(env, &mut writes, keys, space)?;
     for (logical, held) in space.changes() {
         let Some(key) = by_name.get(logical) else {
             return Err(failure(logical, "it was written without being read"));
         };
-        plan_write(env, &mut writes, key, held)?;
+        match held {
+            Held::Unread(_) => plan_removals(&mut writes, key, &key.spots()[1..]),
+            Held::String(entry) if let Some((place, stored)) = with_another_expiry(key, entry) => {
+                note_expiry(env, place, entry.expires_at_ms);
+                writes.write(&[b"HSET", &place.physical, &place.field, &stored]);
+                plan_removals(&mut writes, key, &key.spots()[1..]);
+            }
+            held => plan_write(env, &mut writes, key, held)?,
+        }
     }
     if !writes.is_empty() {
         for key in keys {
             key.check(&mut writes);
-            // A value that expires meanwhile is gone for everybody: it must not be given more time, nor an answer.
-            if let Some(at) = key.field_expires_at_ms().filter(|at| *at >= space.now_ms()) {
-                writes.check_time(at);
+            // A value that expires meanwhile is gone for everybody: it must not be given more time, nor an answer. One
+            // that was taken for expired must be that by the server's clock too.
+            match key.field_expires_at_ms() {
+                Some(at) if at >= space.now_ms() => writes.check_time(at),
+                Some(at) => writes.check_time_past(at),
+                None => {}
             }
         }
     }
@@ -109,6 +140,7 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
     let (here, elsewhere) = key.spots().split_first().ok_or_else(|| failure(&key.logical, "it has no place"))?;
     match (held, here.bucket()) {
         (Held::Nothing, _) => plan_removal(writes, key, here),
+        (Held::Unread(_), _) => return Err(failure(&key.logical, "its value was not read")),
         (Held::String(entry), Some(place)) => {
             retire(writes, key, here);
             let stored = encode_field(env, place, &key.logical, &entry.value, entry.expires_at_ms);
@@ -129,10 +161,22 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
             return Err(other_type(env, place, &key.logical, kind));
         }
     }
-    for spot in elsewhere {
+    plan_removals(writes, key, elsewhere);
+    Ok(())
+}
+
+/// The place and the stored value of a key whose spilled value stays as it is, and nothing but its expiry changes; none
+/// otherwise. A mover writes such a value again all the same: another codec may be in force than the one that wrote it.
+fn with_another_expiry<'k>(key: &'k Key, entry: &Entry) -> Option<(&'k Place, Vec<u8>)> {
+    let here = key.spots().first().filter(|here| here.spill().is_some())?;
+    let is_unchanged = matches!(key.held(), Ok(Held::String(old)) if old.value == entry.value);
+    Some((here.bucket().filter(|_| is_unchanged)?, here.stored_with_expiry(entry.expires_at_ms)?))
+}
+
+fn plan_removals(writes: &mut CompareAndSet, key: &Key, spots: &[Spot]) {
+    for spot in spots {
         plan_removal(writes, key, spot);
     }
-    Ok(())
 }
 
 /// Takes away what lies in a spot, the spilled value included.
@@ -148,7 +192,7 @@ fn plan_removal(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
 }
 
 /// Retires the spilled value that a spot's stored value points to, where it does.
-fn retire(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
+pub(super) fn retire(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
     if let (Some(place), Some(nonce)) = (spot.bucket(), spot.spill()) {
         retire_spill(writes, place, nonce, &key.logical);
     }

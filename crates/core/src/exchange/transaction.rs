@@ -5,17 +5,20 @@
 //! writes join the others in the same MULTI. Where the watch was broken by another client it is all worked
 //! out again, unless a key that the client itself watches has changed: then EXEC answers nil, as it must.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
+use crate::command::{Command, table};
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::foreign::{OnOtherType, Verdict};
+use crate::exchange::in_place::{self, Hosting};
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::work::{ask_commands, read_help};
-use crate::exchange::{Effect, Env, Io, Step, Watched, store};
+use crate::exchange::time_span::{TimeSpan, guard_name};
+use crate::exchange::work::{GROWTH_LIMIT_BYTES, ask_commands, read_help};
+use crate::exchange::{Effect, Env, Io, Refusal, Step, Watched, store};
 use crate::resp::{Answer, Protocol, write_command};
-use crate::string::{self, Ask, Call, Run, Space, finish};
+use crate::string::{self, Ask, Call, Halt, Run, Space, finish};
 
 const MAX_ATTEMPTS: u32 = 1000;
 
@@ -32,12 +35,27 @@ pub(crate) struct Queued {
     pub(crate) folded: bool,
     /// Set for a command of another type on folded keys.
     pub(crate) foreign: Option<OnOtherType>,
+    /// Whether the server may compute for long over it.
+    pub(crate) is_slow: bool,
 }
 
 impl Queued {
     /// A command that the server answers.
     pub(crate) fn passed(args: &[&[u8]], keys: Vec<usize>, run: Option<Run>) -> Self {
-        Self { args: args.iter().map(|arg| arg.to_vec()).collect(), keys, run, folded: false, foreign: None }
+        Self {
+            args: args.iter().map(|arg| arg.to_vec()).collect(),
+            keys,
+            run,
+            folded: false,
+            foreign: None,
+            is_slow: false,
+        }
+    }
+
+    /// The command, where the table knows it.
+    pub(crate) fn command(&self) -> Option<&'static Command> {
+        let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        table().resolve(&args)
     }
 
     fn keys(&self) -> impl Iterator<Item = &[u8]> {
@@ -56,7 +74,13 @@ pub(crate) struct Transaction {
     space: Space,
     phase: Phase,
     outcomes: Vec<Outcome>,
+    /// Keys whose commands the server carries out on their large values, where these lie.
+    hosted: BTreeMap<Vec<u8>, Hosting>,
     attempts: u32,
+    /// When EXEC may come, where that matters.
+    span: Option<TimeSpan>,
+    /// Tells the key that bounds the time from other transactions'.
+    nonce: Option<u64>,
 }
 
 /// What is known of a command's answer.
@@ -80,6 +104,11 @@ enum Phase {
         batch: Batch,
         index: usize,
         answer_at: usize,
+    },
+    /// The transaction's time is being bounded, before these writes.
+    Bounding {
+        batch: Batch,
+        writes: Vec<Vec<Vec<u8>>>,
     },
     Committing(Batch),
     Unwatching,
@@ -123,11 +152,25 @@ impl Transaction {
         settle(&mut queue)?;
         let outcomes = initial_outcomes(&queue);
         let space = Space::new(env.now_ms);
-        let mut exec =
-            Self { protocol, queue, watched, load: None, space, phase: Phase::Watching, outcomes, attempts: 0 };
+        let mut exec = Self {
+            protocol,
+            queue,
+            watched,
+            load: None,
+            space,
+            phase: Phase::Watching,
+            outcomes,
+            hosted: BTreeMap::new(),
+            attempts: 0,
+            span: None,
+            nonce: None,
+        };
         let replies = if exec.queue.iter().any(|queued| queued.folded) {
-            exec.load =
-                Some(Load::new(env, exec.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys)).watched());
+            exec.load = Some(
+                Load::new(env, exec.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys))
+                    .watched()
+                    .sparing(),
+            );
             exec.watch(wire)
         } else {
             exec.commit(&[], wire)
@@ -147,6 +190,7 @@ impl Transaction {
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         match &mut self.phase {
             Phase::Watching if reply.starts_with(b"-") => done(io, reply),
+            Phase::Watching if reply != b"+OK\r\n" => Step::Unexpected,
             Phase::Watching => {
                 let Some(load) = &mut self.load else { return Step::Wait };
                 self.phase = Phase::Loading;
@@ -157,7 +201,7 @@ impl Transaction {
                 match load.handle_reply(reply, env, io.wire) {
                     Loading::Wait => Step::Wait,
                     Loading::More(replies) => Step::More(replies),
-                    Loading::Failed(error) => self.give_up(error, io),
+                    Loading::Failed(refusal) => self.refused(refusal, io),
                     Loading::Ready => self.loaded(env, io),
                 }
             }
@@ -165,17 +209,36 @@ impl Transaction {
                 if !batch.handle_reply(reply) {
                     return Step::Wait;
                 }
-                let replies = batch.take().unwrap_or_default();
-                self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
-                self.work_out(env, io)
+                match batch.take() {
+                    Err(refusal) => self.refused(refusal, io),
+                    Ok(replies) => {
+                        self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
+                        self.work_out(env, io)
+                    }
+                }
             }
             Phase::Judging { batch, index, answer_at } => {
                 if !batch.handle_reply(reply) {
                     return Step::Wait;
                 }
-                let answer = batch.take().unwrap_or_default().into_iter().nth(*answer_at);
-                self.outcomes[*index] = Outcome::Answer(answer.unwrap_or_default());
-                self.work_out(env, io)
+                match batch.take() {
+                    Err(refusal) => self.refused(refusal, io),
+                    Ok(mut replies) if *answer_at < replies.len() => {
+                        self.outcomes[*index] = Outcome::Answer(replies.swap_remove(*answer_at));
+                        self.work_out(env, io)
+                    }
+                    Ok(_) => Step::Unexpected,
+                }
+            }
+            Phase::Bounding { batch, writes } => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                let (taken, writes) = (batch.take(), mem::take(writes));
+                match taken {
+                    Err(refusal) => self.refused(refusal, io),
+                    Ok(replies) => self.bounded(&replies, &writes, env, io),
+                }
             }
             Phase::Committing(batch) => {
                 if !batch.handle_reply(reply) {
@@ -186,9 +249,11 @@ impl Transaction {
                 }
                 match batch.take() {
                     Ok(replies) => self.finish(replies, io),
-                    Err(error) => done(io, &error),
+                    Err(Refusal::Error(error)) => done(io, &error),
+                    Err(Refusal::Unexpected) => Step::Unexpected,
                 }
             }
+            Phase::Unwatching if reply != b"+OK\r\n" => Step::Unexpected,
             Phase::Unwatching => {
                 // The answer was written when it was known; this is UNWATCH's reply.
                 Step::Done(Effect::Unwatched)
@@ -198,16 +263,19 @@ impl Transaction {
 
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         if self.watch_is_broken() {
-            let mut nil = Vec::new();
-            Answer::new(&mut nil, self.protocol).nil_array();
-            return self.give_up(nil, io);
+            return self.give_up_with_nil(io);
         }
-        self.space = Space::new(env.now_ms);
+        self.hosted.clear();
+        self.start_over(Space::new(env.now_ms).bounded(GROWTH_LIMIT_BYTES));
+        self.work_out(env, io)
+    }
+
+    /// Begins to work the queue out on what was read.
+    fn start_over(&mut self, space: Space) {
+        self.space = space;
         self.outcomes = initial_outcomes(&self.queue);
-        let filled = self.load.as_ref().map_or(Ok(()), |load| load.fill(&mut self.space));
-        match filled {
-            Ok(()) => self.work_out(env, io),
-            Err(message) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
+        if let Some(load) = &self.load {
+            load.fill(&mut self.space);
         }
     }
 
@@ -219,7 +287,13 @@ impl Transaction {
             }
             // EXEC would end the watch, so what the server is asked goes without MULTI, on a scratch key of its own.
             let scratch = format!("{}:{:x}:", String::from_utf8_lossy(string::SCRATCH), (env.nonces)()).into_bytes();
+            if queued.keys().any(|key| self.hosted.contains_key(key)) {
+                self.outcomes[index] = Outcome::Passed;
+                continue;
+            }
             let (commands, answer_at) = match run_queued(queued, &mut self.space, self.protocol, &scratch) {
+                Worked::Large => return self.work_elsewhere(index, env, io),
+                Worked::Undecodable(error) => return self.give_up(format!("-{error}\r\n").into_bytes(), io),
                 Worked::Out(known) => {
                     self.outcomes[index] = known;
                     continue;
@@ -236,18 +310,98 @@ impl Transaction {
             return Step::More(replies);
         }
         let keys = self.load.as_ref().map_or(&[][..], Load::keys);
+        if store::needs_all_bytes(keys, &self.space) {
+            return self.read_all(io);
+        }
         match store::plan_writes(env, keys, &self.space) {
-            Ok(writes) => Step::More(self.commit(&writes.into_writes(), io.wire)),
+            Ok(writes) => self.bound(writes.into_writes(), env, io),
             Err(message) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
+        }
+    }
+
+    /// The command at `index` works on more bytes than are read here: the server carries out all commands on its key,
+    /// or they are read after all.
+    fn work_elsewhere(&mut self, index: usize, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        let Some(load) = &self.load else { return Step::Wait };
+        let mut before = Space::new(env.now_ms);
+        load.fill(&mut before);
+        let key = load.keys().iter().find(|key| self.queue[index].keys().any(|named| named == key.logical));
+        let names = |queued: &&Queued, key: &Key| queued.keys().any(|named| named == key.logical);
+        let hosting = key.and_then(|key| {
+            let on_key = || self.queue.iter().filter(|queued| names(queued, key));
+            let alone = on_key().all(|queued| queued.foreign.is_none() && queued.keys == [1]);
+            let commands = on_key().map(|queued| queued.args[0].as_slice());
+            let held = before.held(&key.logical);
+            alone.then(|| in_place::host(commands, key, held, env)).flatten().map(|found| (key.logical.clone(), found))
+        });
+        let space = Space::new(env.now_ms);
+        match hosting {
+            Some((key, hosting)) => {
+                self.hosted.insert(key, hosting);
+                self.start_over(space.bounded(GROWTH_LIMIT_BYTES));
+            }
+            None if load.left_any_unread() => return self.read_all(io),
+            // What the client asks for is made here.
+            None => self.start_over(space),
+        }
+        self.work_out(env, io)
+    }
+
+    fn read_all(&mut self, io: &mut Io<'_>) -> Step {
+        let Some(load) = &mut self.load else { return Step::Wait };
+        self.phase = Phase::Loading;
+        Step::More(load.send_rest(io.wire))
+    }
+
+    /// Sees to it that EXEC comes at a time at which the keys are as they were taken for: alive or expired.
+    fn bound(&mut self, writes: Vec<Vec<Vec<u8>>>, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        let expiries = self.load.iter().flat_map(Load::keys).filter_map(Key::field_expires_at_ms);
+        let span = TimeSpan::of(expiries, self.space.now_ms());
+        let has_effects = !writes.is_empty() || self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Passed));
+        self.span = span.filter(|_| has_effects);
+        let Some(span) = &self.span else { return Step::More(self.commit(&writes, io.wire)) };
+        let nonce = *self.nonce.get_or_insert_with(|| (env.nonces)());
+        let batch = Batch::send(&span.commands(nonce), io.wire);
+        let replies = batch.left();
+        self.phase = Phase::Bounding { batch, writes };
+        Step::More(replies)
+    }
+
+    /// The time is bounded, or has run out.
+    fn bounded(&mut self, replies: &[Vec<u8>], writes: &[Vec<Vec<u8>>], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        if let Some(error) = replies.iter().find(|reply| reply.starts_with(b"-")) {
+            return self.give_up(error.clone(), io);
+        }
+        match self.span.as_ref().map(|span| span.holds(replies)) {
+            Some(Some(true)) | None => Step::More(self.commit(writes, io.wire)),
+            Some(Some(false)) => self.begin_again(env, io),
+            Some(None) => Step::Unexpected,
         }
     }
 
     fn commit(&mut self, writes: &[Vec<Vec<u8>>], wire: &mut Vec<u8>) -> u32 {
         let mut commands = Commands::default();
+        for before in self.hosted.values().flat_map(|hosting| &hosting.before) {
+            commands.push_bytes(before);
+        }
         let outcomes = self.queue.iter().zip(&self.outcomes);
-        let passed = outcomes.filter(|(_, outcome)| matches!(outcome, Outcome::Passed)).map(|(queued, _)| &queued.args);
-        for command in passed.chain(writes) {
-            commands.push(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        for (queued, _) in outcomes.filter(|(_, outcome)| matches!(outcome, Outcome::Passed)) {
+            let mut args = queued.args.iter().map(Vec::as_slice).collect::<Vec<_>>();
+            if let Some(hosting) = queued.keys().find_map(|key| self.hosted.get(key)) {
+                args[1] = &hosting.name;
+            }
+            commands.push_passed(&args);
+        }
+        for write in writes {
+            commands.push(&write.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        for after in self.hosted.values().flat_map(|hosting| &hosting.after) {
+            commands.push_bytes(after);
+        }
+        if let (Some(span), Some(nonce)) = (&self.span, self.nonce)
+            && span.until_ms.is_some()
+        {
+            commands.push(&[b"UNLINK", &guard_name(nonce)]);
         }
         let batch = Batch::send_transaction(&commands, wire);
         let replies = batch.left();
@@ -258,31 +412,51 @@ impl Transaction {
     /// The watch was broken. Where it was ours alone, or by another key of a bucket in which the client watches
     /// a key, it begins again.
     fn aborted(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        if !self.watched.as_ref().is_none_or(Watched::may_be_others) {
+            return self.answer_nil(io);
+        }
+        self.begin_again(env, io)
+    }
+
+    /// Reads everything once more, and works it out anew.
+    fn begin_again(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         for place in self.load.iter().flat_map(|load| load.keys()).filter_map(Key::place) {
             env.stats.namespace(place.namespace).count_conflict();
         }
         self.attempts += 1;
-        let folded_only = self.watched.as_ref().is_none_or(|watched| watched.keys.iter().all(Key::is_in_buckets));
-        if !folded_only || self.attempts == MAX_ATTEMPTS {
-            return self.answer_nil(io);
+        if self.attempts == MAX_ATTEMPTS {
+            return self.give_up_with_nil(io);
         }
         // From now on the watched keys are read too, to see whether it was one of them.
-        let watched = self.watched.iter().flat_map(|watched| &watched.keys).map(|key| key.logical.as_slice());
+        let watched = self.watched.iter().flat_map(Watched::keys);
         let queued = self.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys);
-        self.load = Some(Load::new(env, queued.chain(watched)).watched());
+        self.load = Some(Load::new(env, queued.chain(watched)).watched().sparing());
         Step::More(self.watch(io.wire))
     }
 
     /// Whether a key that the client watches holds something else than it did at its WATCH.
     fn watch_is_broken(&self) -> bool {
         let Some((load, watched)) = self.load.as_ref().zip(self.watched.as_ref()) else { return false };
-        let now = |key: &Key| load.keys().iter().find(|known| known.logical == key.logical);
-        self.attempts > 0 && watched.keys.iter().any(|key| now(key).is_none_or(|now| !now.holds_the_same(key)))
+        self.attempts > 0 && watched.differs_from(load.keys())
     }
 
     fn answer_nil(&mut self, io: &mut Io<'_>) -> Step {
         Answer::new(io.answer, self.protocol).nil_array();
         Step::Done(Effect::Unwatched)
+    }
+
+    /// Answers with nil where the watch stands still.
+    fn give_up_with_nil(&mut self, io: &mut Io<'_>) -> Step {
+        let mut nil = Vec::new();
+        Answer::new(&mut nil, self.protocol).nil_array();
+        self.give_up(nil, io)
+    }
+
+    fn refused(&mut self, refusal: Refusal, io: &mut Io<'_>) -> Step {
+        match refusal {
+            Refusal::Error(error) => self.give_up(error, io),
+            Refusal::Unexpected => Step::Unexpected,
+        }
     }
 
     /// Answers with an error; the watch must not outlive it.
@@ -294,7 +468,8 @@ impl Transaction {
     }
 
     fn finish(&mut self, replies: Vec<Vec<u8>>, io: &mut Io<'_>) -> Step {
-        let mut replies = replies.into_iter();
+        let before = self.hosted.values().map(|hosting| hosting.before.len()).sum();
+        let mut replies = replies.into_iter().skip(before);
         Answer::new(io.answer, self.protocol).array(self.queue.len());
         for outcome in mem::take(&mut self.outcomes) {
             match outcome {
@@ -322,6 +497,10 @@ enum Worked {
     Asks(Ask),
     /// The server answers these, at this index.
     Shows(Commands, usize),
+    /// It works on more bytes than are read here.
+    Large,
+    /// It needs a value that can't be decoded.
+    Undecodable(String),
 }
 
 /// Works one command out.
@@ -333,51 +512,20 @@ fn run_queued(queued: &Queued, space: &mut Space, protocol: Protocol, scratch: &
             Verdict::Refused(error) => answer.error(error),
             Verdict::PassedOn => return Worked::Out(Outcome::Passed),
             Verdict::OnScratch(commands, answer_at) => return Worked::Shows(commands, answer_at),
+            Verdict::NeedsBytes => return Worked::Large,
+            Verdict::Undecodable(error) => return Worked::Undecodable(error),
         }
     } else if let Some(run) = queued.run {
         let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
-        if let Err(ask) = finish(run(&Call { args: &args }, space, &mut answer), &mut answer) {
-            return Worked::Asks(ask);
+        match run(&Call { args: &args }, space, &mut answer) {
+            Err(Halt::Large) => return Worked::Large,
+            Err(Halt::Undecodable(error)) => return Worked::Undecodable(error),
+            flow => {
+                if let Err(ask) = finish(flow, &mut answer) {
+                    return Worked::Asks(ask);
+                }
+            }
         }
     }
     Worked::Out(Outcome::Answer(out))
-}
-
-/// WATCH: the physical keys, and what lies under them: that a value expires no server would notice, and a
-/// bucket changes more often than the key.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    load: Load,
-    answer: Option<Vec<u8>>,
-}
-
-impl Watch {
-    /// Sends WATCH; it has one reply.
-    pub(crate) fn start(keys: &[&[u8]], env: &Env<'_>, wire: &mut Vec<u8>) -> Self {
-        let load = Load::new(env, keys.iter().copied()).watched();
-        let physical = load.keys().iter().flat_map(Key::physicals).collect::<BTreeSet<_>>();
-        let mut args: Vec<&[u8]> = vec![b"WATCH"];
-        args.extend(physical);
-        write_command(wire, &args);
-        Self { load, answer: None }
-    }
-
-    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        if self.answer.is_none() {
-            self.answer = Some(reply.to_vec());
-            if reply.starts_with(b"-") {
-                return done(io, reply);
-            }
-            return Step::More(self.load.send(io.wire));
-        }
-        match self.load.handle_reply(reply, env, io.wire) {
-            Loading::Wait => Step::Wait,
-            Loading::More(replies) => Step::More(replies),
-            Loading::Ready | Loading::Failed(_) => {
-                io.answer.extend(self.answer.take().unwrap_or_default());
-                let keys = self.load.keys().to_vec();
-                Step::Done(Effect::Watching(Watched { keys, epoch: env.layout.epoch(), now_ms: env.now_ms }))
-            }
-        }
-    }
 }

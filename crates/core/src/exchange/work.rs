@@ -1,9 +1,13 @@
 //! Any string command on any mix of folded and plain keys: read, work out, compare and set; again where
 //! another client was quicker.
+//!
+//! Large spilled values are left in the server. A command that needs the bytes of one is carried out there, where the
+//! server can do that; else they are read after all.
 
 use std::mem;
 
 use crate::exchange::batch::{Batch, Commands};
+use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, script, store};
@@ -13,6 +17,9 @@ use crate::string::{self, Ask, Call, Halt, Run, Space, finish};
 /// How often a command is worked out again before it gives up. Every conflict is another client's success,
 /// so that only a storm on one key gets here.
 const MAX_ATTEMPTS: u32 = 1000;
+
+/// No value grows beyond this here: the server makes it, under a spill's name.
+pub(crate) const GROWTH_LIMIT_BYTES: usize = 1 << 20;
 
 /// A string command under way.
 #[derive(Debug)]
@@ -34,6 +41,10 @@ enum Phase {
         writes: CompareAndSet,
         answer: Vec<u8>,
     },
+    /// The server works on the value where it lies.
+    InPlace(InPlace),
+    /// Replies that count for nothing are outstanding; then this is the answer, or it begins again.
+    Clearing(Option<Vec<u8>>),
     /// The server answers itself.
     PassedOn,
 }
@@ -48,7 +59,7 @@ impl Work {
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        let mut load = Load::new(env, keys.map(|index| args[index]));
+        let mut load = Load::new(env, keys.map(|index| args[index])).sparing();
         let replies = load.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let space = Space::new(env.now_ms);
@@ -60,7 +71,7 @@ impl Work {
             Phase::Loading => match self.load.handle_reply(reply, env, io.wire) {
                 Loading::Wait => Step::Wait,
                 Loading::More(replies) => Step::More(replies),
-                Loading::Failed(error) => done(io, &error),
+                Loading::Failed(refusal) => refusal.end(io),
                 Loading::Ready => self.loaded(env, io),
             },
             Phase::Asking(batch) => {
@@ -68,7 +79,7 @@ impl Work {
                     return Step::Wait;
                 }
                 match batch.take() {
-                    Err(error) => done(io, &error),
+                    Err(refusal) => refusal.end(io),
                     Ok(replies) => {
                         self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
                         self.work_out(env, io)
@@ -85,18 +96,25 @@ impl Work {
                     writes.send_with_text(io.wire);
                     Step::More(1)
                 }
-                _ => done(io, &script::without_place(reply)),
+                Ok(Reply::Error(_)) => done(io, &script::without_place(reply)),
+                _ => Step::Unexpected,
+            },
+            Phase::InPlace(in_place) => {
+                let Some(outcome) = in_place.handle_reply(reply, io.wire) else { return Step::Wait };
+                self.worked_in_place(outcome, env, io)
+            }
+            Phase::Clearing(answer) => match answer.take() {
+                Some(answer) => done(io, &answer),
+                None => self.begin_again(env, io),
             },
             Phase::PassedOn => done(io, reply),
         }
     }
 
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        self.space = Space::new(env.now_ms);
-        match self.load.fill(&mut self.space) {
-            Ok(()) => self.work_out(env, io),
-            Err(message) => fail(io, self.protocol, &message),
-        }
+        self.space = Space::new(env.now_ms).bounded(GROWTH_LIMIT_BYTES);
+        self.load.fill(&mut self.space);
+        self.work_out(env, io)
     }
 
     fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
@@ -113,11 +131,17 @@ impl Work {
             self.phase = Phase::PassedOn;
             return Step::More(1);
         }
+        if flow == Err(Halt::Large) {
+            return self.work_elsewhere(env, io);
+        }
         if let Err(ask) = finish(flow, &mut answer) {
             let batch = Batch::send_atomic(&ask_commands(&ask, string::SCRATCH), io.wire);
             let replies = batch.left();
             self.phase = Phase::Asking(batch);
             return Step::More(replies);
+        }
+        if store::needs_all_bytes(self.load.keys(), &self.space) {
+            return self.read_all(io);
         }
         match store::plan_writes(env, self.load.keys(), &self.space) {
             Err(message) => fail(io, self.protocol, &message),
@@ -128,6 +152,45 @@ impl Work {
                 Step::More(1)
             }
         }
+    }
+
+    /// The command works on more bytes than are read here: the server does it, or they are read after all.
+    fn work_elsewhere(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        if let [key] = self.load.keys()
+            && let Some((in_place, replies)) = InPlace::start(&args, key, self.space.held(&key.logical), env, io.wire)
+        {
+            self.phase = Phase::InPlace(in_place);
+            return Step::More(replies);
+        }
+        if self.load.left_any_unread() {
+            return self.read_all(io);
+        }
+        // Several keys, or one that is being moved: what the client asks for is made here.
+        self.space = Space::new(env.now_ms);
+        self.load.fill(&mut self.space);
+        self.work_out(env, io)
+    }
+
+    fn read_all(&mut self, io: &mut Io<'_>) -> Step {
+        self.phase = Phase::Loading;
+        Step::More(self.load.send_rest(io.wire))
+    }
+
+    fn worked_in_place(&mut self, outcome: Outcome, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        match outcome {
+            Outcome::Answer(answer) | Outcome::Failed(answer, 0) => done(io, &answer),
+            Outcome::Unexpected => Step::Unexpected,
+            Outcome::Changed(0) => self.begin_again(env, io),
+            Outcome::Changed(replies) => self.clear(None, replies),
+            Outcome::Failed(error, replies) => self.clear(Some(error), replies),
+        }
+    }
+
+    /// Waits for the one reply that counts for nothing.
+    fn clear(&mut self, answer: Option<Vec<u8>>, replies: u32) -> Step {
+        self.phase = Phase::Clearing(answer);
+        Step::More(replies)
     }
 
     fn begin_again(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {

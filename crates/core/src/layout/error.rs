@@ -2,6 +2,7 @@
 
 use crate::placement::PlacementError;
 use crate::placement::handmade::HandmadeError;
+use crate::placement::name::NameHash;
 use crate::placement::text_table::TextTableError;
 use crate::template::TemplateError;
 
@@ -18,6 +19,13 @@ pub struct LayoutError {
 }
 
 impl LayoutError {
+    /// Whether a stored form is damaged. What a keyfold of another version wrote is not, nor what takes a secret that
+    /// was not given: these must be left as they are.
+    pub fn is_damage(&self) -> bool {
+        use Problem::{NoSecret, OtherSecret, UnknownField, Version};
+        !matches!(self.problem, Version { .. } | UnknownField(_) | NoSecret | OtherSecret { .. })
+    }
+
     /// An error at a byte of `text`.
     pub(super) fn at(text: &str, offset: usize, problem: Problem) -> Self {
         let before = text.get(..offset).unwrap_or(text);
@@ -47,6 +55,27 @@ pub enum Problem {
     /// Both `bucket` and `placement`.
     #[error("`placement` says that there are no buckets, and `bucket` how they are; leave one of them out")]
     BucketAndPlacement,
+    /// Keyed, and no secret given.
+    #[error("`keyed`: which bucket a key lies in follows from a secret here; give its file with --secret-file")]
+    NoSecret,
+    /// Keyed by a secret that was not given.
+    #[error(
+        "`keyed = {fingerprint:?}`: which bucket a key lies in follows from the secret of this fingerprint, and it was \
+         not given; give its file with --secret-file"
+    )]
+    OtherSecret {
+        /// The fingerprint of the one that it takes.
+        fingerprint: String,
+    },
+    /// Keyed by what is no fingerprint.
+    #[error("`keyed = {given:?}`: it is `true`, or the fingerprint of a secret, 16 hexadecimal digits")]
+    BadFingerprint {
+        /// What it says.
+        given: String,
+    },
+    /// Keyed, where no hash decides on buckets.
+    #[error("`keyed`: only the buckets of {{ count = N }} follow from a hash, which a secret can decide on")]
+    KeyedWithoutCount,
     /// `text_table` that is none, or has nothing to pack.
     #[error("`text_table`: {0}")]
     TextTable(#[source] TextTableError),
@@ -109,21 +138,18 @@ pub enum Problem {
         /// The limit given.
         given: i64,
     },
-    /// An id that isn't one.
-    #[error("`id = {given}`: an id is 0 to {max}; leave it out to have one given")]
-    BadId {
-        /// The id given.
-        given: i64,
-        /// The largest that may be written there.
-        max: u32,
-    },
-    /// An id twice.
-    #[error("`id = {id}` is already the id of `{other}`; leave it out to have one given")]
-    SameId {
-        /// The id.
-        id: u32,
-        /// The template of the other namespace.
+    /// Two namespaces whose keys would lie under the same names. One in some million pairs does.
+    #[error(
+        "`keys`: the physical names of `{keys}` would be those of `{other}` (line {line}), by chance; give one of them \
+         another bucket rule, such as one bucket more, or another `field_limit`"
+    )]
+    SameNames {
+        /// The later template.
+        keys: String,
+        /// The earlier template.
         other: String,
+        /// The earlier template's line.
+        line: usize,
     },
     /// Every key of the template is reserved.
     #[error("`keys`: all keys of `{keys}` begin with `~` or `keyfold:`, which are keyfold's own; choose another name")]
@@ -156,18 +182,43 @@ pub enum Problem {
         /// A key that both match.
         example: Vec<u8>,
     },
-    /// A stored form that this version can't read.
-    #[error(
-        "`version = {given}`: this keyfold reads layouts of version 1; use the keyfold that wrote it, or a newer one"
-    )]
+    /// A field that there is not.
+    #[error("{0}")]
+    UnknownField(String),
+    /// A stored form of another version.
+    #[error("`version = {given}`: this keyfold reads layouts of version {read}; use the keyfold that wrote it")]
     Version {
         /// The version given.
         given: i64,
+        /// The version that this keyfold reads.
+        read: i64,
     },
     /// A file that says where keys lay before.
     #[error("`from`: only the server's own layout has it, while keys are moved; leave it out")]
     FromInFile,
-    /// A stored namespace without an id, or with one not given yet.
-    #[error("`id`: a stored namespace has an id below `next_id`; restore the layout as keyfold wrote it")]
-    StoredId,
+    /// Names in a file.
+    #[error("`names`: what physical names begin with follows from the other fields; leave it out")]
+    NamesInFile,
+    /// A stored namespace without its names.
+    #[error("`names` is missing; restore the layout as keyfold wrote it")]
+    NoNames,
+    /// Stored names that are not those of the rules beside them.
+    #[error(
+        "`names = {given:?}`: by the rules beside it names begin with `~{hash}` where they begin with keyfold's own \
+         at all; restore the layout as keyfold wrote it"
+    )]
+    WrongNames {
+        /// The names given.
+        given: String,
+        /// The hash that follows from the rules.
+        hash: NameHash,
+    },
+    /// A writer's number, or a name used before, that is none.
+    #[error("`{field}`: {given:?} is not as keyfold writes it; restore the layout as keyfold wrote it")]
+    Stored {
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        given: String,
+    },
 }

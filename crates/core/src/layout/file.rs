@@ -2,26 +2,26 @@
 
 use std::mem;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::codec::SlotEntry;
 use super::error::{LayoutError, Problem};
+use super::naming::{hashes_of, name_hash, same_names};
 use super::overlap::{self, Clash};
-use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace, NamespaceId};
+use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace};
 use crate::codec::{CodecRule, Codecs, Kinds};
 use crate::placement::handmade::{Handmade, Packing};
-use crate::placement::{By, Count, Placement, PlacementError, Span, TextTable};
+use crate::placement::name::{Generation, NameHash, Stem};
+use crate::placement::{By, Count, Placement, PlacementError, Secrets, Span, TextTable};
 use crate::template::Template;
 
 /// A string can't be longer in the server (`proto-max-bulk-len`'s default).
 const MAX_LIMIT: i64 = 512 * 1024 * 1024;
 
-/// The largest id that a file may give: names stay short, and the ids after it never run out.
-const MAX_WRITTEN_ID: u32 = 999_999;
-
-/// What a person wrote: namespaces, most of them without an id.
+/// What a person wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutFile {
     /// The namespaces, in the file's order.
@@ -31,8 +31,6 @@ pub struct LayoutFile {
 /// A namespace as a file says it. See [`Namespace`] for what the fields mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileNamespace {
-    /// The id, where the file gives one.
-    pub id: Option<NamespaceId>,
     /// The shape of its keys.
     pub template: Template,
     /// The rule that gives them their places.
@@ -48,10 +46,10 @@ pub struct FileNamespace {
 }
 
 impl FileNamespace {
-    /// The namespace, once it has its id. `known` is what it was so far: what its values are stored by stays
+    /// The namespace, once it has its names. `known` is what it was so far: what its values are stored by stays
     /// readable, and what they will be stored by changes where the file says something else than before.
-    pub(super) fn with_id(&self, id: NamespaceId, known: Option<&Namespace>) -> Namespace {
-        let Self { id: _, template, placement, value_limit, field_limit, codec, codec_waits } = self.clone();
+    pub(super) fn with_stem(&self, stem: Stem, known: Option<&Namespace>) -> Namespace {
+        let Self { template, placement, value_limit, field_limit, codec, codec_waits } = self.clone();
         let mut codecs = known.map(|known| known.codecs.clone()).unwrap_or_default();
         if known.is_none_or(|known| known.codec != codec) {
             let same_kind = codecs.written().filter(|slot| slot.rule.name == codec.name);
@@ -62,18 +60,18 @@ impl FileNamespace {
                 codecs.write_by(&codec, dictionary);
             }
         }
-        Namespace { id, template, placement, value_limit, field_limit, codec, codecs, former: None }
+        Namespace { stem, template, placement, value_limit, field_limit, codec, codecs, former: None }
     }
 }
 
 impl LayoutFile {
-    /// Reads a file, and refuses what can't be or makes no sense. Codecs are keyfold's own.
+    /// Reads a file, and refuses what can't be or makes no sense. Codecs are keyfold's own, and there are no secrets.
     pub fn parse(text: &str) -> Result<Self, LayoutError> {
-        Self::parse_with(text, &Kinds::default())
+        Self::parse_with(text, &Kinds::default(), &Secrets::default())
     }
 
-    /// The same, with other codecs.
-    pub fn parse_with(text: &str, kinds: &Kinds) -> Result<Self, LayoutError> {
+    /// The same, with other codecs, and the secrets that namespaces may be keyed by.
+    pub fn parse_with(text: &str, kinds: &Kinds, secrets: &Secrets) -> Result<Self, LayoutError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct File {
@@ -87,7 +85,10 @@ impl LayoutFile {
         if let Some(slot) = file.namespace.iter().find_map(|entry| entry.slot.first()) {
             return Err(LayoutError::at(text, slot.span().start, Problem::SlotInFile));
         }
-        let namespaces = read_namespaces(text, file.namespace, MAX_WRITTEN_ID, Some(kinds))?;
+        if let Some(names) = file.namespace.iter().find_map(|entry| entry.names.as_ref()) {
+            return Err(LayoutError::at(text, names.span().start, Problem::NamesInFile));
+        }
+        let namespaces = read_namespaces(text, file.namespace, Some(kinds), secrets)?;
         Ok(Self { namespaces: namespaces.into_iter().map(|read| read.namespace).collect() })
     }
 }
@@ -96,11 +97,12 @@ impl LayoutFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {
+    names: Option<Spanned<String>>,
     keys: Spanned<String>,
     bucket: Option<Spanned<Bucket>>,
     placement: Option<Spanned<String>>,
+    keyed: Option<Spanned<Keyed>>,
     text_table: Option<Spanned<String>>,
-    id: Option<Spanned<i64>>,
     value_limit: Option<Spanned<i64>>,
     field_limit: Option<Spanned<i64>>,
     codec: Option<Spanned<toml::Value>>,
@@ -113,20 +115,31 @@ pub(super) struct Entry {
 /// What was read of one namespace.
 pub(super) struct Read {
     pub(super) namespace: FileNamespace,
+    pub(super) stem: Stem,
     pub(super) former: Option<Former>,
     pub(super) codecs: Codecs,
+}
+
+impl Read {
+    fn hashes(&self) -> Vec<NameHash> {
+        let own = (&self.namespace.placement, self.stem);
+        hashes_of(std::iter::once(own).chain(self.former.as_ref().map(|former| (&former.placement, former.stem))))
+    }
 }
 
 /// Where the keys of a namespace lay before, in the stored form.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct From {
-    id: Spanned<i64>,
+    names: Option<Spanned<String>>,
     bucket: Option<Spanned<Bucket>>,
     placement: Option<Spanned<String>>,
+    keyed: Option<Spanned<Keyed>>,
     text_table: Option<Spanned<String>>,
     field_limit: Option<Spanned<i64>>,
     handmade: Option<Spanned<HandmadeRule>>,
+    #[serde(default)]
+    put_back: bool,
 }
 
 /// The hashes of an application's own that keys are moved out of.
@@ -136,6 +149,14 @@ struct HandmadeRule {
     keys: String,
     field: String,
     value: String,
+}
+
+/// Whether places follow from a secret, or from which.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "true, or the fingerprint of a secret")]
+enum Keyed {
+    Any(bool),
+    By(String),
 }
 
 #[derive(Deserialize)]
@@ -151,7 +172,10 @@ struct Bucket {
 pub(super) fn parse_toml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, LayoutError> {
     toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        LayoutError::at(text, offset, Problem::Toml(error.message().to_owned()))
+        let message = error.message().to_owned();
+        // As serde words it. Nothing else tells this mistake from others.
+        let is_unknown = message.starts_with("unknown field `");
+        LayoutError::at(text, offset, if is_unknown { Problem::UnknownField(message) } else { Problem::Toml(message) })
     })
 }
 
@@ -160,35 +184,35 @@ pub(super) fn parse_toml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, Lay
 pub(super) fn read_namespaces(
     text: &str,
     entries: Vec<Entry>,
-    max_id: u32,
     kinds: Option<&Kinds>,
+    secrets: &Secrets,
 ) -> Result<Vec<Read>, LayoutError> {
-    let reader = Reader { text, max_id, kinds };
+    let reader = Reader { text, kinds, secrets };
     let spans: Vec<_> = entries.iter().map(|entry| entry.keys.span()).collect();
     let mut all: Vec<Read> = Vec::with_capacity(entries.len());
     for mut entry in entries {
-        let id = entry.id.as_ref().map(Spanned::span);
-        let from = entry.from.take();
+        let (names, from, keys) = (entry.names.take(), entry.from.take(), entry.keys.span());
         let codecs = reader.codecs(mem::take(&mut entry.slot), entry.writes)?;
         let namespace = reader.namespace(entry)?;
-        let same_id = |other: &&Read| other.namespace.id == namespace.id;
-        if let (Some(span), Some(NamespaceId(id)), Some(other)) = (id, namespace.id, all.iter().find(same_id)) {
-            return Err(reader.error(&span, Problem::SameId { id, other: other.namespace.template.to_string() }));
-        }
-        let former = from.map(|from| reader.former(&namespace.template, from.into_inner())).transpose()?;
-        all.push(Read { namespace, former, codecs });
+        let stem = reader.stem(names, &keys, &namespace.template, &namespace.placement, namespace.field_limit)?;
+        let former = from.map(|from| reader.former(&namespace.template, from)).transpose()?;
+        all.push(Read { namespace, stem, former, codecs });
     }
     let templates: Vec<_> = all.iter().map(|read| &read.namespace.template).collect();
-    match overlap::first_clash(&templates) {
-        Some(clash) => Err(reader.clash(&templates, &spans, clash)),
+    if let Some(clash) = overlap::first_clash(&templates) {
+        return Err(reader.clash(&templates, &spans, clash));
+    }
+    let hashes: Vec<_> = all.iter().map(Read::hashes).collect();
+    match same_names(&hashes) {
+        Some((later, earlier)) => Err(reader.same_names(&templates, &spans, (later, earlier))),
         None => Ok(all),
     }
 }
 
 pub(super) struct Reader<'t> {
-    text: &'t str,
-    max_id: u32,
+    pub(super) text: &'t str,
     pub(super) kinds: Option<&'t Kinds>,
+    pub(super) secrets: &'t Secrets,
 }
 
 impl Reader<'_> {
@@ -205,7 +229,8 @@ impl Reader<'_> {
         }
         let span = entry.codec.as_ref().map(Spanned::span);
         let codec = entry.codec.map(|codec| self.codec(&codec)).transpose()?.unwrap_or_else(CodecRule::none);
-        let placement = match self.placement(&template, entry.bucket, entry.placement)? {
+        let placement = self.placement(&template, entry.bucket, entry.placement)?;
+        let placement = match self.keyed(placement, entry.keyed)? {
             Placement::Zipped if !codec.is_none() => Placement::Framed,
             // In the stored form values are still decoded on their way to being plain.
             Placement::Plain if !codec.is_none() && self.kinds.is_some() => {
@@ -215,7 +240,6 @@ impl Reader<'_> {
         };
         let kind = self.kinds.and_then(|kinds| kinds.find(&codec.name));
         Ok(FileNamespace {
-            id: entry.id.map(|id| self.id(&id)).transpose()?,
             placement: self.with_text_table(&template, placement, entry.text_table)?,
             value_limit: self.limit("value_limit", entry.value_limit, DEFAULT_VALUE_LIMIT)?,
             field_limit: self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT)?,
@@ -225,17 +249,20 @@ impl Reader<'_> {
         })
     }
 
-    fn former(&self, template: &Template, from: From) -> Result<Former, LayoutError> {
+    fn former(&self, template: &Template, from: Spanned<From>) -> Result<Former, LayoutError> {
+        let span = from.span();
+        let from = from.into_inner();
+        let put_back = from.put_back;
         let placement = match from.handmade {
             Some(rule) if from.bucket.is_none() && from.placement.is_none() => self.handmade(template, rule)?,
             Some(rule) => return Err(self.error(&rule.span(), Problem::BucketAndHandmade)),
             None => self.placement(template, from.bucket, from.placement)?,
         };
-        Ok(Former {
-            id: self.id(&from.id)?,
-            placement: self.with_text_table(template, placement, from.text_table)?,
-            field_limit: self.limit("field_limit", from.field_limit, DEFAULT_FIELD_LIMIT)?,
-        })
+        let placement = self.keyed(placement, from.keyed)?;
+        let placement = self.with_text_table(template, placement, from.text_table)?;
+        let field_limit = self.limit("field_limit", from.field_limit, DEFAULT_FIELD_LIMIT)?;
+        let stem = self.stem(from.names, &span, template, &placement, field_limit)?;
+        Ok(Former { stem, placement, field_limit, put_back })
     }
 
     fn handmade(&self, template: &Template, rule: Spanned<HandmadeRule>) -> Result<Placement, LayoutError> {
@@ -271,6 +298,26 @@ impl Reader<'_> {
         }
     }
 
+    /// The placement under the secret that is meant.
+    fn keyed(&self, placement: Placement, keyed: Option<Spanned<Keyed>>) -> Result<Placement, LayoutError> {
+        let Some(keyed) = keyed else { return Ok(placement) };
+        let span = keyed.span();
+        let secret = match keyed.into_inner() {
+            Keyed::Any(false) => return Ok(placement),
+            Keyed::Any(true) => self.secrets.first().ok_or(Problem::NoSecret),
+            Keyed::By(name) => {
+                let known = name.parse().map(|fingerprint| self.secrets.find(fingerprint));
+                let known = known.map_err(|_| self.error(&span, Problem::BadFingerprint { given: name.clone() }))?;
+                known.ok_or(Problem::OtherSecret { fingerprint: name })
+            }
+        };
+        let keyed = match placement {
+            Placement::Count(count) => secret.map(|secret| Placement::Count(count.keyed_by(Arc::clone(secret)))),
+            _ => Err(Problem::KeyedWithoutCount),
+        };
+        keyed.map_err(|problem| self.error(&span, problem))
+    }
+
     fn with_text_table(
         &self,
         template: &Template,
@@ -282,10 +329,26 @@ impl Reader<'_> {
         packed.map_err(|error| self.error(&text.span(), Problem::TextTable(error)))
     }
 
-    fn id(&self, id: &Spanned<i64>) -> Result<NamespaceId, LayoutError> {
-        let (given, max) = (*id.get_ref(), self.max_id);
-        let number = u32::try_from(given).ok().filter(|number| *number <= max);
-        number.map(NamespaceId).ok_or_else(|| self.error(&id.span(), Problem::BadId { given, max }))
+    /// What names begin with by these rules: said in the stored form, and of generation 0 in a file.
+    fn stem(
+        &self,
+        names: Option<Spanned<String>>,
+        span: &Range<usize>,
+        template: &Template,
+        placement: &Placement,
+        field_limit: usize,
+    ) -> Result<Stem, LayoutError> {
+        let hash = name_hash(template, placement, field_limit);
+        let Some(names) = names else {
+            let is_left_out = self.kinds.is_none() && placement.has_names();
+            let stem = Stem { hash, generation: Generation(0) };
+            return if is_left_out { Err(self.error(span, Problem::NoNames)) } else { Ok(stem) };
+        };
+        let stem = names.get_ref().strip_prefix('~').and_then(|stem| stem.parse().ok());
+        stem.filter(|stem: &Stem| stem.hash == hash && placement.has_names()).ok_or_else(|| {
+            let given = names.get_ref().clone();
+            self.error(&names.span(), Problem::WrongNames { given, hash })
+        })
     }
 
     fn limit(&self, field: &'static str, limit: Option<Spanned<i64>>, default: usize) -> Result<usize, LayoutError> {
@@ -293,6 +356,13 @@ impl Reader<'_> {
         let given = *limit.get_ref();
         let bytes = usize::try_from(given).ok().filter(|_| (1..=MAX_LIMIT).contains(&given));
         bytes.ok_or_else(|| self.error(&limit.span(), Problem::Limit { field, given }))
+    }
+
+    fn same_names(&self, templates: &[&Template], spans: &[Range<usize>], clash: (usize, usize)) -> LayoutError {
+        let (later, earlier) = clash;
+        let line = self.error(&spans[earlier], Problem::OneRule).line;
+        let [keys, other] = [later, earlier].map(|index| templates[index].to_string());
+        self.error(&spans[later], Problem::SameNames { keys, other, line })
     }
 
     fn clash(&self, templates: &[&Template], spans: &[Range<usize>], clash: Clash) -> LayoutError {

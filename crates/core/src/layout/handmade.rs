@@ -34,9 +34,8 @@ impl Layout {
     /// Whether the physical name is of the old places of its namespace, which is moving.
     pub fn is_former_place(&self, namespace: NamespaceIndex, physical: &[u8]) -> bool {
         let Some(former) = &self.namespace(namespace).former else { return false };
-        match Self::id_in(physical) {
-            // A namespace that moves from plain may have one number on both sides; no name with a number is plain.
-            Some(id) => id == former.id && !matches!(former.placement, Placement::Handmade(_) | Placement::Plain),
+        match Self::stem_in(physical) {
+            Some(stem) => stem == former.stem && former.placement.has_names(),
             None => matches!(former.placement, Placement::Handmade(_)),
         }
     }
@@ -76,6 +75,11 @@ mod tests {
         before.plan_fold_from(&file, &rules).map_err(|conflict| conflict.to_string())
     }
 
+    /// A physical name of the only namespace.
+    fn name(layout: &Layout, rest: &str) -> Vec<u8> {
+        (layout.namespaces()[0].names().unwrap() + rest).into_bytes()
+    }
+
     fn media() -> Layout {
         planned(&Layout::default(), FILE, "mediabucket:{id/1000}").unwrap().layout
     }
@@ -90,14 +94,15 @@ mod tests {
             (old.physical.as_slice(), old.field.as_slice()),
             (b"mediabucket:1155".as_slice(), b"1155315".as_slice())
         );
-        assert_eq!(moving.new.unwrap().physical.as_slice(), b"~0:4h9");
+        assert_eq!(moving.new.unwrap().physical.as_slice(), name(&layout, ":4h9"));
         let index = NamespaceIndex(0);
         assert_eq!(layout.read_physical(b"mediabucket:1155"), Physical::Bucket(index));
         assert_eq!(layout.key_of(index, b"mediabucket:1155", b"1155315"), Some(b"media:1155315".to_vec()));
         for (hash, field) in [("mediabucket:1155", "1154315"), ("mediabucket:1155", "x"), ("mediabucket:01", "1000")] {
             assert_eq!(layout.key_of(index, hash.as_bytes(), field.as_bytes()), None, "{hash} {field}");
         }
-        assert!(layout.is_former_place(index, b"mediabucket:1155") && !layout.is_former_place(index, b"~0:4h9"));
+        assert!(layout.is_former_place(index, b"mediabucket:1155"));
+        assert!(!layout.is_former_place(index, &name(&layout, ":4h9")));
         assert_eq!(layout.bucket_globs(), [b"~*".to_vec(), b"mediabucket:*".to_vec()]);
     }
 
@@ -120,10 +125,10 @@ mod tests {
         let mut expired = Vec::new();
         crate::frame::encode(b"1", Some(1_600_000_000_000), &mut expired);
         let now_ms = 1_700_000_000_000;
-        assert!(layout.has_expired_in(b"~0:4h9", &expired, now_ms));
+        assert!(layout.has_expired_in(&name(&layout, ":4h9"), &expired, now_ms));
         assert!(!layout.has_expired_in(b"mediabucket:1155", &expired, now_ms));
         assert_eq!(layout.packing_in(b"mediabucket:1155"), Some(Packing::Raw));
-        assert_eq!(layout.packing_in(b"~0:4h9"), None);
+        assert_eq!(layout.packing_in(&name(&layout, ":4h9")), None);
         assert_eq!(layout.packing_in(b"other"), None);
     }
 
@@ -160,7 +165,7 @@ mod tests {
         assert_eq!(layout.plan_fold(&file(FILE)).unwrap().layout, layout);
         let other = planned(&layout, FILE, "mediabucket:{id/500}").unwrap_err();
         assert!(other.contains("never back into them"), "{other}");
-        let back = layout.plan_unfold(&[layout.namespaces()[0].id]).unwrap_err().to_string();
+        let back = layout.plan_unfold(&[NamespaceIndex(0)]).unwrap_err().to_string();
         assert!(back.contains("finish that with `keyfold fold` first"), "{back}");
     }
 
@@ -169,34 +174,16 @@ mod tests {
         let before = Layout::parse_file(FILE).unwrap();
         let joined = planned(&before, FILE, "mediabucket:{id/1000}").unwrap();
         let namespace = &joined.layout.namespaces()[0];
-        assert_eq!(
-            (namespace.id, &namespace.placement),
-            (before.namespaces()[0].id, &before.namespaces()[0].placement)
-        );
+        let known = &before.namespaces()[0];
+        assert_eq!((namespace.stem, &namespace.placement), (known.stem, &known.placement));
         assert!(namespace.handmade().is_some());
-        let former = namespace.former.as_ref().unwrap();
-        assert!(former.id != namespace.id && former.id < joined.layout.next_id(), "no name of keyfold's is old");
-        assert!(!joined.layout.is_former_place(NamespaceIndex(0), b"~0!1:media:5"));
+        let names = [*b"!1:media:5", *b":4h9000000"].map(|rest| [name(&joined.layout, "").as_slice(), &rest].concat());
+        let is_old = |name: &Vec<u8>| joined.layout.is_former_place(NamespaceIndex(0), name);
+        assert!(!names.iter().any(is_old), "no name of keyfold's is old");
         joined.layout.follows(&before).unwrap();
         assert!(joined.layout.settled(&joined.moving).follows(&joined.layout).is_ok());
         let elsewhere = planned(&before, &FILE.replace("64", "32"), "mediabucket:{id/1000}").unwrap_err();
         assert!(elsewhere.contains("and then move the hashes' keys to them with --from"), "{elsewhere}");
-    }
-
-    #[test]
-    fn numbers_are_given_once() {
-        let two = FILE.to_owned() + &USERS.replace("bucket", "id = 1\nbucket");
-        let file = file(&two);
-        let rules: Vec<_> = [("m:{id/9}", 0), ("u:{id/9}", 1)]
-            .iter()
-            .map(|(keys, at)| Handmade::new(&file.namespaces[*at].template, keys, "{id}", Packing::Raw).unwrap())
-            .collect();
-        let layout = Layout::default().plan_fold_from(&file, &rules).unwrap().layout;
-        let namespaces = layout.namespaces().iter();
-        let mut ids: Vec<_> = namespaces.flat_map(|each| [each.id, each.former.as_ref().unwrap().id]).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        assert_eq!(ids.len(), 4, "{ids:?}");
     }
 
     #[test]

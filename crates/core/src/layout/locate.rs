@@ -5,22 +5,22 @@
 //! really lies there, so that bytes which keyfold never wrote are no key.
 
 use crate::placement::handmade::Packing;
-use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Mark, Name};
+use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Head, Mark, Name, Stem};
 use crate::placement::{Field, Placement};
 use crate::template::{Part, Parts};
 
-use super::{Layout, Namespace, NamespaceId, NamespaceIndex};
+use super::{Layout, Namespace, NamespaceIndex};
 
 /// What the keys begin with that clients may not use.
-pub(super) const RESERVED_PREFIXES: [&[u8]; 2] = [&[DATA_PREFIX], ADMINISTRATION_PREFIX];
+pub(crate) const RESERVED_PREFIXES: [&[u8]; 2] = [&[DATA_PREFIX], ADMINISTRATION_PREFIX];
 
 /// Where one logical key lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The namespace it belongs to.
     pub namespace: NamespaceIndex,
-    /// The number in the physical name: the namespace's, or its former one.
-    pub id: NamespaceId,
+    /// What the physical name begins with: the namespace's stem, or its former one.
+    pub stem: Stem,
     /// A field of a bucket, or a key of its own.
     pub kind: PlaceKind,
     /// The physical key.
@@ -124,10 +124,10 @@ impl Layout {
     }
 
     fn place(&self, index: NamespaceIndex, parts: &[Part<'_>]) -> Located {
-        let Namespace { id, placement, field_limit, former, .. } = &self.namespaces[index.0];
-        let located = place_by(index, *id, placement, *field_limit, parts);
+        let Namespace { stem, placement, field_limit, former, .. } = &self.namespaces[index.0];
+        let located = place_by(index, *stem, placement, *field_limit, parts);
         let Some(former) = former else { return located };
-        let old = place_by(index, former.id, &former.placement, former.field_limit, parts);
+        let old = place_by(index, former.stem, &former.placement, former.field_limit, parts);
         if located == old {
             return located;
         }
@@ -146,8 +146,8 @@ impl Layout {
     }
 
     fn read_name<'p>(&self, physical: &'p [u8]) -> Option<Physical<'p>> {
-        let (id, mark, rest) = name::decode_head(physical)?;
-        let (index, placement) = self.find_rules(NamespaceId(id))?;
+        let Head { tag: None, stem, mark, rest } = Head::decode(physical)? else { return None };
+        let (index, placement) = self.find_rules(stem)?;
         let namespace = &self.namespaces[index.0];
         match mark {
             Mark::Bucket | Mark::WholeBucket => {
@@ -165,9 +165,9 @@ impl Layout {
     pub fn key_of(&self, namespace: NamespaceIndex, physical: &[u8], field: &[u8]) -> Option<Vec<u8>> {
         let template = &self.namespaces.get(namespace.0)?.template;
         let parts = if is_reserved(physical) {
-            let (id, mark, bucket) = name::decode_head(physical)?;
-            let (_, placement) = self.find_rules(NamespaceId(id)).filter(|(index, _)| *index == namespace)?;
-            placement.decode(template, mark, bucket, field)?
+            let Head { tag: None, stem, mark, rest } = Head::decode(physical)? else { return None };
+            let (_, placement) = self.find_rules(stem).filter(|(index, _)| *index == namespace)?;
+            placement.decode(template, mark, rest, field)?
         } else {
             self.namespaces[namespace.0].handmade()?.decode(template, physical, field)?
         };
@@ -183,20 +183,17 @@ impl Layout {
         found.then_some(key)
     }
 
-    /// The namespace that has this number, or had it before it began to move, and the rule that goes with it. A
-    /// namespace may have one number on both sides, where one of them is plain: no name with a number is of that.
-    fn find_rules(&self, id: NamespaceId) -> Option<(NamespaceIndex, &Placement)> {
+    /// The namespace whose names begin so, or did before it began to move, and the rule that goes with it.
+    fn find_rules(&self, stem: Stem) -> Option<(NamespaceIndex, &Placement)> {
         self.iter().find_map(|(index, namespace)| {
-            let former = namespace.former.as_ref().filter(|former| former.id == id).map(|former| &former.placement);
-            let own = (namespace.id == id).then_some(&namespace.placement);
-            let rules = own.filter(|own| **own != Placement::Plain).or(former).or(own)?;
-            Some((index, rules))
+            let (placement, _) = namespace.rules().find(|(placement, own)| *own == stem && placement.has_names())?;
+            Some((index, placement))
         })
     }
 
-    /// The number of the namespace that a physical name holds, where it is one.
-    pub fn id_in(physical: &[u8]) -> Option<NamespaceId> {
-        name::decode_head(physical).map(|(id, _, _)| NamespaceId(id))
+    /// What a physical name begins with, where it is one that layouts write.
+    pub fn stem_in(physical: &[u8]) -> Option<Stem> {
+        Head::decode(physical).filter(|head| head.tag.is_none()).map(|head| head.stem)
     }
 
     /// Every place that `key` may lie in, the one where it is written first; none for a plain key.
@@ -210,10 +207,10 @@ impl Layout {
     }
 }
 
-/// The name of the key that holds the value of `key` spilled under `nonce`, beside buckets with this number.
-pub fn spill_name(id: NamespaceId, nonce: u64, key: &[u8]) -> Vec<u8> {
+/// The name of the key that holds the value of `key` spilled under `nonce`, beside buckets with this stem.
+pub fn spill_name(stem: Stem, nonce: u64, key: &[u8]) -> Vec<u8> {
     let mut name = Name::new();
-    name::encode_head(id.0, Mark::Spill, &mut name);
+    name::encode_head(stem, Mark::Spill, &mut name);
     name::encode_base62(nonce, &mut name);
     name.push(b':');
     name.extend_from_slice(key);
@@ -223,7 +220,7 @@ pub fn spill_name(id: NamespaceId, nonce: u64, key: &[u8]) -> Vec<u8> {
 /// Where one rule places the key with these parts.
 fn place_by(
     namespace: NamespaceIndex,
-    id: NamespaceId,
+    stem: Stem,
     placement: &Placement,
     field_limit: usize,
     parts: &[Part<'_>],
@@ -236,9 +233,9 @@ fn place_by(
         Placement::Handmade(handmade) => PlaceKind::Handmade(handmade.packing()),
     };
     // Written where it is returned: a place is some 150 bytes, and moving it costs as much as finding it.
-    let mut located = Located::Placed(Place { namespace, id, kind, physical: Name::new(), field: Field::new() });
+    let mut located = Located::Placed(Place { namespace, stem, kind, physical: Name::new(), field: Field::new() });
     if let Located::Placed(Place { physical, field, .. }) = &mut located
-        && placement.locate(id.0, parts, physical, field)
+        && placement.locate(stem, parts, physical, field)
         && (field.len() <= field_limit || matches!(kind, PlaceKind::Handmade(_)))
     {
         return located;

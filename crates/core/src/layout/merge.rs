@@ -6,8 +6,10 @@
 use std::fmt;
 
 use super::file::{FileNamespace, LayoutFile};
+use super::naming::same_places;
 use super::overlap::hashes_in_the_way;
-use super::{Epoch, Layout, Namespace, NamespaceId};
+use super::overlap::same_names;
+use super::{Epoch, Layout, Namespace, NamespaceIndex};
 use crate::placement::Placement;
 use crate::template::{Automaton, Relation};
 
@@ -17,11 +19,11 @@ pub struct Merged {
     /// The layout to use: of the next epoch where anything differs, and otherwise the one in use.
     pub layout: Layout,
     /// The namespaces that are new.
-    pub added: Vec<NamespaceId>,
+    pub added: Vec<NamespaceIndex>,
     /// The namespaces that differ in what may change at any time.
-    pub changed: Vec<NamespaceId>,
+    pub changed: Vec<NamespaceIndex>,
     /// The namespaces that are as they were.
-    pub unchanged: Vec<NamespaceId>,
+    pub unchanged: Vec<NamespaceIndex>,
 }
 
 /// A file that doesn't fit the layout in use.
@@ -63,14 +65,11 @@ const PLACES: &str =
     "folded keys would be looked for in other places; write it as in use, or move them with `keyfold fold`";
 const MISSING: &str = "its folded keys would be lost from sight; keep the namespace, or `keyfold unfold` it first";
 pub(super) const TAKEN: &str = "folded keys would be looked for in other places; unfold the wider namespace first";
-const OTHER_ID: &str = "an id is given once; write the one in use, or leave it out";
-const USED_ID: &str = "ids are never given twice; leave it out to have the next one given";
 
 impl LayoutFile {
-    /// The file alone: epoch 1, ids from 0.
+    /// The file alone: epoch 1.
     pub fn into_layout(self) -> Layout {
-        let start = Layout::new(Epoch(0), NamespaceId(0), Vec::new());
-        join(&start, &self).layout
+        join(&Layout::default(), &self).layout
     }
 }
 
@@ -78,20 +77,20 @@ impl Layout {
     /// Brings `file` to a server whose layout is `stored`, or that has none.
     ///
     /// Namespaces are the same where their templates split every key alike; the names of placeholders may
-    /// change, as may `value_limit` and `codec`. Ids are kept, and new ones counted on from `next_id`. The
-    /// epoch grows only where anything differs.
+    /// change, as may `value_limit` and `codec`. The epoch grows only where anything differs.
     pub fn merge(stored: Option<&Self>, file: &LayoutFile) -> Result<Merged, LayoutConflict> {
-        let empty = Self::new(Epoch(0), NamespaceId(0), Vec::new());
+        let empty = Self::default();
         let stored = stored.unwrap_or(&empty);
         let mut conflicts = conflicts(stored, file);
         if conflicts.is_empty() {
             let merged = join(stored, file);
             conflicts = hashes_in_the_way(&merged.layout.namespaces);
+            conflicts.extend(same_names(&merged.layout.namespaces));
             if conflicts.is_empty() {
                 return Ok(merged);
             }
         }
-        Err(LayoutConflict { epoch: stored.epoch, conflicts })
+        Err(LayoutConflict { epoch: stored.epoch(), conflicts })
     }
 }
 
@@ -114,30 +113,16 @@ fn conflicts(stored: &Layout, file: &LayoutFile) -> Vec<Conflict> {
         if wanted.placement != namespace.placement {
             conflict(placement, wanted.placement.line(&wanted.template), PLACES);
         }
-        if wanted.field_limit != namespace.field_limit {
+        let limits = [namespace.field_limit, wanted.field_limit];
+        if !same_places((&namespace.placement, limits[0]), (&namespace.placement, limits[1])) {
             let line = |limit| format!("field_limit = {limit}");
-            conflict(line(namespace.field_limit), line(wanted.field_limit), PLACES);
-        }
-        if let Some(id) = wanted.id.filter(|id| *id != namespace.id) {
-            conflict(format!("id = {}", namespace.id), format!("id = {id}"), OTHER_ID);
+            conflict(line(limits[0]), line(limits[1]), PLACES);
         }
     }
     for wanted in new_namespaces(stored, file) {
-        conflicts.extend(used_id(stored, wanted));
         conflicts.extend(taken_keys(stored, wanted));
     }
     conflicts
-}
-
-/// A new namespace with an id from the past.
-pub(super) fn used_id(stored: &Layout, wanted: &FileNamespace) -> Option<Conflict> {
-    let id = wanted.id.filter(|id| *id < stored.next_id)?;
-    Some(Conflict {
-        keys: wanted.template.to_string(),
-        in_use: format!("next_id = {}", stored.next_id),
-        in_file: format!("id = {id}"),
-        advice: USED_ID,
-    })
 }
 
 /// A new namespace that, as the more specific, would have keys which lie in the places of another.
@@ -167,28 +152,21 @@ fn new_namespaces<'f>(stored: &'f Layout, file: &'f LayoutFile) -> impl Iterator
 fn join(stored: &Layout, file: &LayoutFile) -> Merged {
     let (mut added, mut changed, mut unchanged) = (Vec::new(), Vec::new(), Vec::new());
     let mut namespaces = Vec::new();
-    for old in &stored.namespaces {
+    for (index, old) in stored.iter() {
         let new = in_file(file, old).map_or_else(
             || old.clone(),
-            |wanted| Namespace { former: old.former.clone(), ..wanted.with_id(old.id, Some(old)) },
+            |wanted| Namespace { former: old.former.clone(), ..wanted.with_stem(old.stem, Some(old)) },
         );
-        if new == *old { &mut unchanged } else { &mut changed }.push(old.id);
+        if new == *old { &mut unchanged } else { &mut changed }.push(index);
         namespaces.push(new);
     }
-    // Ids that the file gives are taken first, so that none of them is given to another.
-    let given = new_namespaces(stored, file).filter_map(|wanted| wanted.id).max();
-    let mut next_id =
-        given.map_or(stored.next_id, |NamespaceId(id)| stored.next_id.max(NamespaceId(id.saturating_add(1))));
+    let mut generations = stored.generations.clone();
     for wanted in new_namespaces(stored, file) {
-        let id = wanted.id.unwrap_or_else(|| {
-            let id = next_id;
-            next_id = NamespaceId(id.0.saturating_add(1));
-            id
-        });
-        added.push(id);
-        namespaces.push(wanted.with_id(id, None));
+        let stem = generations.take(&wanted.template, &wanted.placement, wanted.field_limit);
+        added.push(NamespaceIndex(namespaces.len()));
+        namespaces.push(wanted.with_stem(stem, None));
     }
-    let differs = stored.epoch == Epoch(0) || !added.is_empty() || !changed.is_empty();
-    let epoch = Epoch(stored.epoch.0.saturating_add(differs.into()));
-    Merged { layout: Layout::new(epoch, next_id, namespaces), added, changed, unchanged }
+    let differs = stored.epoch() == Epoch(0) || !added.is_empty() || !changed.is_empty();
+    let revision = if differs { stored.revision.next() } else { stored.revision };
+    Merged { layout: Layout::new(revision, generations, namespaces), added, changed, unchanged }
 }

@@ -1,15 +1,17 @@
 //! The versioned set of namespaces: which keys are folded, and how.
 //!
 //! Two forms of one text. A person writes the *file* ([`LayoutFile`]); the server holds the *stored* form
-//! ([`Layout::to_stored`]) under [`STORED_KEY`], with the ids and the epoch that keyfold gave:
+//! ([`Layout::to_stored`]) under [`STORED_KEY`], with what keyfold adds to it:
 //!
 //! ```toml
-//! version = 1                        # only in the stored form, as are epoch and next_id
+//! version = 2                        # only in the stored form, as is all up to the first namespace
 //! epoch   = 3
-//! next_id = 2
+//! attempt = "8c2a9d3f01b7e645"       # drawn by who wrote it: tells two layouts of one epoch apart
+//! used    = ["hY3p", "b0Qk1"]        # what names began with so far, with the highest generation of each hash
+//! unused_from = 0                    # the first generation of a hash that isn't among them
 //!
 //! [[namespace]]
-//! id          = 0                    # in a file: optional, given once and never reused
+//! names       = "~hY3p"              # only in the stored form: what the names of its keys begin with
 //! keys        = "user:{id:int}"      # the template
 //! bucket      = { span = 128 }       # or { span = 128, of = "id" }, { count = 16384 }, { by = "id" }
 //! value_limit = 64                   # stored bytes over which a value is spilled
@@ -17,7 +19,7 @@
 //! codec       = "none"               # or "zstd", { name = "zstd", level = 12 }, "auto": see crate::codec
 //!
 //! [[namespace]]
-//! id        = 1
+//! names     = "~b0Qk1"
 //! keys      = "user:{name}"          # has the keys that the more specific one above doesn't match
 //! placement = "plain"                # instead of bucket: "plain" stays as it is; "zipped", the default,
 //! ```                                # is a key of its own with a short name; "framed" is the same with a codec
@@ -36,12 +38,10 @@
 //!
 //! ```toml
 //! [namespace.from]                   # only in the stored form: reads look here too, writes take it away
-//! id          = 0
 //! placement   = "plain"
 //! field_limit = 64
 //!
 //! [namespace.from]                   # the same, where an application folded the keys itself
-//! id          = 0
 //! handmade    = { keys = "u:{id/512:base62}", field = "{id%512:base62}", value = "zlib" }
 //! field_limit = 64
 //! ```
@@ -53,28 +53,39 @@ mod codec;
 mod error;
 mod file;
 mod handmade;
+mod heads;
+#[cfg(test)]
+mod keyed;
 mod locate;
 mod merge;
 mod moving;
+mod naming;
 mod overlap;
+mod recovery;
+mod revision;
 mod stored;
 #[cfg(test)]
 mod tests;
 mod warning;
 
+pub use codec::{read_slots, slot_records, slots_field};
 pub use error::{LayoutError, Problem};
 pub use file::{FileNamespace, LayoutFile};
+pub use heads::{Found, Heads, NAMES_PATTERN};
+pub(crate) use locate::RESERVED_PREFIXES;
 pub use locate::{Located, Moving, Physical, Place, PlaceKind, spill_name};
 pub use merge::{Conflict, LayoutConflict, Merged};
 pub use moving::{Former, Move};
+pub use revision::{Attempt, Epoch, Revision};
 pub use warning::{Concern, Warning};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use crate::codec::{CodecRule, Codecs, DictionaryId, Kinds};
-use crate::placement::Placement;
+use crate::placement::name::Stem;
+use crate::placement::{Placement, Secrets};
 use crate::template::Template;
+use naming::Generations;
 
 /// The server's key, in database 0, that holds the stored form.
 pub const STORED_KEY: &[u8] = b"keyfold:layout";
@@ -84,26 +95,6 @@ pub const DEFAULT_VALUE_LIMIT: usize = 64;
 /// Field bytes over which a key stays plain, where the file says nothing.
 pub const DEFAULT_FIELD_LIMIT: usize = 64;
 
-/// The number of a layout's version: one more with each change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Epoch(pub u64);
-
-impl fmt::Display for Epoch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// A namespace's number in physical names: given once, never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NamespaceId(pub u32);
-
-impl fmt::Display for NamespaceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Where a namespace stands in [`Layout::namespaces`]. Of use with that layout only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceIndex(pub usize);
@@ -111,8 +102,8 @@ pub struct NamespaceIndex(pub usize);
 /// One template with the way its keys are folded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its number in physical names.
-    pub id: NamespaceId,
+    /// What the names of its keys begin with. It follows from the rules below, all but the generation.
+    pub stem: Stem,
     /// The shape of its keys.
     pub template: Template,
     /// The rule that gives them their places.
@@ -132,34 +123,36 @@ pub struct Namespace {
 /// A versioned set of namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    epoch: Epoch,
-    next_id: NamespaceId,
+    revision: Revision,
+    generations: Generations,
     namespaces: Vec<Namespace>,
     /// The namespaces in the order in which a key tries them: the more specific first.
     order: Vec<NamespaceIndex>,
     /// The namespaces that are moved out of handmade hashes.
     handmade: Vec<NamespaceIndex>,
+    /// Whether clients are refused writes under it.
+    refuses_writes: bool,
 }
 
 /// No namespaces: every key stays as it is.
 impl Default for Layout {
     fn default() -> Self {
-        Self::new(Epoch(0), NamespaceId(0), Vec::new())
+        Self::new(Revision::default(), Generations::default(), Vec::new())
     }
 }
 
 impl Layout {
-    fn new(epoch: Epoch, next_id: NamespaceId, mut namespaces: Vec<Namespace>) -> Self {
+    fn new(revision: Revision, generations: Generations, mut namespaces: Vec<Namespace>) -> Self {
         let kinds = Kinds::default();
         namespaces.iter_mut().for_each(|namespace| namespace.codecs.open(&kinds, &BTreeMap::new()));
         let templates: Vec<_> = namespaces.iter().map(|namespace| &namespace.template).collect();
         let order = overlap::specific_first(&templates);
         let handmade = namespaces.iter().enumerate().filter(|(_, namespace)| namespace.handmade().is_some());
         let handmade = handmade.map(|(index, _)| NamespaceIndex(index)).collect();
-        Self { epoch, next_id, namespaces, order, handmade }
+        Self { revision, generations, namespaces, order, handmade, refuses_writes: false }
     }
 
-    /// A layout of its own from the text of a file: epoch 1, ids from 0.
+    /// A layout of its own from the text of a file: epoch 1.
     ///
     /// For a server that has a layout already, see [`Self::merge`].
     pub fn parse_file(text: &str) -> Result<Self, LayoutError> {
@@ -197,8 +190,7 @@ impl Layout {
         for (index, codecs) in codecs {
             namespaces[index.0].codecs = codecs;
         }
-        let epoch = if namespaces == self.namespaces { self.epoch } else { self.epoch.next() };
-        Self::new(epoch, self.next_id, namespaces)
+        self.followed_by(self.generations.clone(), namespaces)
     }
 
     /// The same layout in the next epoch, where a namespace is to have another codec. What is written stays as it is.
@@ -206,18 +198,36 @@ impl Layout {
     pub fn with_codec_rule(&self, index: NamespaceIndex, rule: CodecRule) -> Self {
         let mut namespaces = self.namespaces.clone();
         namespaces[index.0].codec = rule;
-        let epoch = if namespaces == self.namespaces { self.epoch } else { self.epoch.next() };
-        Self::new(epoch, self.next_id, namespaces)
+        self.followed_by(self.generations.clone(), namespaces)
+    }
+
+    /// What comes after it: of the next epoch where any namespace differs, and otherwise the same.
+    fn followed_by(&self, generations: Generations, namespaces: Vec<Namespace>) -> Self {
+        let revision = if namespaces == self.namespaces { self.revision } else { self.revision.next() };
+        Self::new(revision, generations, namespaces)
+    }
+
+    /// The secrets that places in it follow from.
+    pub fn secrets(&self) -> Secrets {
+        let rules = self.namespaces.iter().flat_map(Namespace::rules);
+        rules.filter_map(|(placement, _)| placement.secret().cloned()).collect()
     }
 
     /// Its version.
     pub fn epoch(&self) -> Epoch {
-        self.epoch
+        self.revision.epoch
     }
 
-    /// The id that the next new namespace gets.
-    pub fn next_id(&self) -> NamespaceId {
-        self.next_id
+    /// What tells it from every other layout of the server.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The same layout, as written by who drew this number.
+    #[must_use]
+    pub fn with_attempt(mut self, attempt: Attempt) -> Self {
+        self.revision.attempt = attempt;
+        self
     }
 
     /// The namespaces, in the order of their coming.
@@ -248,8 +258,8 @@ impl Layout {
         &self.namespaces[index.0]
     }
 
-    /// The namespace with this id.
-    pub fn find(&self, id: NamespaceId) -> Option<NamespaceIndex> {
-        self.namespaces.iter().position(|namespace| namespace.id == id).map(NamespaceIndex)
+    /// The namespace of the keys of this template, whatever its placeholders are called.
+    pub fn find(&self, template: &Template) -> Option<NamespaceIndex> {
+        self.namespaces.iter().position(|namespace| namespace.template.same_shape(template)).map(NamespaceIndex)
     }
 }

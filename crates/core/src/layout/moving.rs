@@ -11,22 +11,25 @@
 //! so turning round only says which of them is the new one. Handmade hashes are a way in only: keys move out of
 //! them, and such a move can't be turned round.
 
-use super::merge::{Conflict, LayoutConflict, in_file, taken_keys, used_id};
-use super::overlap::hashes_in_the_way;
-use super::{Epoch, FileNamespace, Layout, LayoutFile, Namespace, NamespaceId};
+use super::merge::{Conflict, LayoutConflict, in_file, taken_keys};
+use super::naming::{Generations, name_hash, same_places};
+use super::overlap::{hashes_in_the_way, same_names};
+use super::{FileNamespace, Layout, LayoutFile, Namespace, NamespaceIndex};
+use crate::placement::name::{DATA_PREFIX, Generation, Stem};
 use crate::placement::{Handmade, Placement};
 use crate::template::{Automaton, Relation, Template};
 
 /// Where the keys of a namespace lay before, while they are moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Former {
-    /// The number in the physical names there; of no use where they are plain. Where they are an application's own
-    /// hashes it is a number that no name has.
-    pub id: NamespaceId,
+    /// What the physical names there begin with; of no use where they are plain, or an application's own hashes.
+    pub stem: Stem,
     /// The rule that gave them their places.
     pub placement: Placement,
     /// Field bytes over which a key stayed plain.
     pub field_limit: usize,
+    /// Whether the layout was lost and put back, so that nobody knows whether any key lies there.
+    pub put_back: bool,
 }
 
 /// A move that can begin, or go on.
@@ -34,8 +37,8 @@ pub struct Former {
 pub struct Move {
     /// The layout to move under: the next epoch where anything differs, and otherwise the one in use.
     pub layout: Layout,
-    /// The namespaces that move under it, by their ids there.
-    pub moving: Vec<NamespaceId>,
+    /// The namespaces that move under it.
+    pub moving: Vec<NamespaceIndex>,
 }
 
 const ONE_WAY: &str = "its keys are being moved out of hashes that an application made itself, and never back into them; finish that with `keyfold fold` first";
@@ -57,26 +60,41 @@ impl Namespace {
     }
 
     fn as_former(&self) -> Former {
-        Former { id: self.id, placement: self.placement.clone(), field_limit: self.field_limit }
+        Former { stem: self.stem, placement: self.placement.clone(), field_limit: self.field_limit, put_back: false }
+    }
+
+    /// What the physical names of its keys begin with, where they have any.
+    pub fn names(&self) -> Option<String> {
+        self.placement.has_names().then(|| format!("{}{}", char::from(DATA_PREFIX), self.stem))
+    }
+
+    /// The rules by which its keys lie, the one that is written by first, with what names begin with.
+    pub(super) fn rules(&self) -> impl Iterator<Item = (&Placement, Stem)> {
+        let former = self.former.as_ref().map(|former| (&former.placement, former.stem));
+        std::iter::once((&self.placement, self.stem)).chain(former)
     }
 
     /// Whether its keys lie, or will lie, where `wanted` says.
     fn leads_to(&self, wanted: &FileNamespace) -> bool {
-        self.placement == wanted.placement
-            && (self.field_limit == wanted.field_limit || self.placement == Placement::Plain)
+        same_places((&self.placement, self.field_limit), (&wanted.placement, wanted.field_limit))
     }
 
     /// The other way round: what was new is old.
     fn turned(&self, former: &Former) -> Self {
-        let Former { id, placement, field_limit } = former.clone();
-        Self { id, placement, field_limit, former: Some(self.as_former()), ..self.clone() }
+        let Former { stem, placement, field_limit, put_back: _ } = former.clone();
+        Self { stem, placement, field_limit, former: Some(self.as_former()), ..self.clone() }
     }
 }
 
 impl Former {
+    /// A rule without names of keyfold's.
+    pub(super) fn nameless(template: &Template, placement: Placement, field_limit: usize) -> Self {
+        let hash = name_hash(template, &placement, field_limit);
+        Self { stem: Stem { hash, generation: Generation(0) }, placement, field_limit, put_back: false }
+    }
+
     fn leads_to(&self, wanted: &FileNamespace) -> bool {
-        self.placement == wanted.placement
-            && (self.field_limit == wanted.field_limit || self.placement == Placement::Plain)
+        same_places((&self.placement, self.field_limit), (&wanted.placement, wanted.field_limit))
     }
 }
 
@@ -87,7 +105,7 @@ impl Layout {
     /// # Errors
     /// What can't be, as in [`Layout::merge`]; a namespace that is on its way to somewhere else.
     pub fn plan_fold(&self, file: &LayoutFile) -> Result<Move, LayoutConflict> {
-        let mut plan = Planner::with_ids_of(self, file);
+        let mut plan = Planner::new(self);
         for wanted in &file.namespaces {
             plan.bring(wanted, None);
         }
@@ -100,7 +118,7 @@ impl Layout {
     /// # Errors
     /// As [`Self::plan_fold`]; hashes whose names are keys, or of another namespace's hashes too.
     pub fn plan_fold_from(&self, file: &LayoutFile, from: &[Handmade]) -> Result<Move, LayoutConflict> {
-        let mut plan = Planner::with_ids_of(self, file);
+        let mut plan = Planner::new(self);
         for (wanted, from) in file.namespaces.iter().zip(from) {
             plan.bring(wanted, Some(from));
         }
@@ -111,11 +129,10 @@ impl Layout {
     ///
     /// # Errors
     /// A namespace that is on its way between two folded placements.
-    pub fn plan_unfold(&self, ids: &[NamespaceId]) -> Result<Move, LayoutConflict> {
+    pub fn plan_unfold(&self, which: &[NamespaceIndex]) -> Result<Move, LayoutConflict> {
         let mut plan = Planner::new(self);
-        for namespace in self.namespaces.iter().filter(|namespace| ids.contains(&namespace.id)) {
+        for (_, namespace) in self.iter().filter(|(index, _)| which.contains(index)) {
             let wanted = FileNamespace {
-                id: None,
                 template: namespace.template.clone(),
                 placement: Placement::Plain,
                 value_limit: namespace.value_limit,
@@ -130,27 +147,27 @@ impl Layout {
 
     /// The namespaces of `file` that are settled as folded: clients look for their keys in buckets alone, and those
     /// that somebody wrote past keyfold are hidden.
-    pub fn settled_in(&self, file: &LayoutFile) -> Vec<NamespaceId> {
-        let is_settled = |namespace: &&Namespace| {
+    pub fn settled_in(&self, file: &LayoutFile) -> Vec<NamespaceIndex> {
+        let is_settled = |(_, namespace): &(NamespaceIndex, &Namespace)| {
             namespace.placement != Placement::Plain && !namespace.is_moving() && namespace.in_file(file).is_some()
         };
-        self.namespaces.iter().filter(is_settled).map(|namespace| namespace.id).collect()
+        self.iter().filter(is_settled).map(|(index, _)| index).collect()
     }
 
-    /// The layout once the namespaces with these ids have moved: they are settled. One that is plain is left out,
+    /// The layout once these namespaces have moved: they are settled. One that is plain is left out,
     /// unless it keeps its keys from a wider one.
     #[must_use]
-    pub fn settled(&self, ids: &[NamespaceId]) -> Self {
-        let mut namespaces = self.namespaces.clone();
-        for namespace in namespaces.iter_mut().filter(|namespace| ids.contains(&namespace.id)) {
-            namespace.former = None;
-        }
-        let all: Vec<Template> = namespaces.iter().map(|namespace| namespace.template.clone()).collect();
-        namespaces.retain(|namespace| {
-            let unfolded = ids.contains(&namespace.id) && namespace.placement == Placement::Plain;
-            !unfolded || all.iter().any(|wider| is_within(&namespace.template, wider))
+    pub fn settled(&self, which: &[NamespaceIndex]) -> Self {
+        let is_left_out = |index: NamespaceIndex, namespace: &Namespace| {
+            let is_unfolded = which.contains(&index) && namespace.placement == Placement::Plain;
+            is_unfolded && !self.namespaces.iter().any(|wider| is_within(&namespace.template, &wider.template))
+        };
+        let kept = self.iter().filter(|(index, namespace)| !is_left_out(*index, namespace));
+        let namespaces = kept.map(|(index, namespace)| {
+            let former = namespace.former.clone().filter(|_| !which.contains(&index));
+            Namespace { former, ..namespace.clone() }
         });
-        Self::new(self.epoch.next(), self.next_id, namespaces)
+        Self::new(self.revision.next(), self.generations.clone(), namespaces.collect())
     }
 
     /// Whether every key that may lie somewhere under `before` is looked for there under this layout too, so that
@@ -164,10 +181,11 @@ impl Layout {
             let Some(new) = self.namespaces.iter().find(|new| new.template.same_shape(template)) else {
                 return Err(format!("keys of {template} are folded, and the namespace is gone"));
             };
-            let here = (new.id, &new.placement, new.field_limit);
-            let there = new.former.as_ref().map(|former| (former.id, &former.placement, former.field_limit));
-            let rule = (old.id, &old.placement, old.field_limit);
-            if here != rule && there != Some(rule) {
+            let is_kept = |stem: Stem, placement: &Placement, field_limit: usize| {
+                stem == old.stem && same_places((placement, field_limit), (&old.placement, old.field_limit))
+            };
+            let is_former = |former: &Former| is_kept(former.stem, &former.placement, former.field_limit);
+            if !is_kept(new.stem, &new.placement, new.field_limit) && !new.former.as_ref().is_some_and(is_former) {
                 return Err(format!("keys of {template} that are folded now would lie elsewhere"));
             }
         }
@@ -184,15 +202,15 @@ impl Move {
     /// The same with these namespaces, which are settled as folded, opened again: their keys are looked for under
     /// their own names too, and are moved from there. `before` is the layout in use.
     #[must_use]
-    pub fn reopen(self, before: &Layout, ids: &[NamespaceId]) -> Self {
+    pub fn reopen(self, before: &Layout, which: &[NamespaceIndex]) -> Self {
         let Self { layout, mut moving } = self;
         let mut namespaces = layout.namespaces;
-        for namespace in namespaces.iter_mut().filter(|namespace| ids.contains(&namespace.id)) {
-            namespace.former = Some(Former { placement: Placement::Plain, ..namespace.as_former() });
-            moving.push(namespace.id);
+        for index in which {
+            let Some(namespace) = namespaces.get_mut(index.0) else { continue };
+            namespace.former = Some(Former::nameless(&namespace.template, Placement::Plain, namespace.field_limit));
+            moving.push(*index);
         }
-        let epoch = if namespaces == before.namespaces { before.epoch } else { before.epoch.next() };
-        Self { layout: Layout::new(epoch, layout.next_id, namespaces), moving }
+        Self { layout: before.followed_by(layout.generations, namespaces), moving }
     }
 }
 
@@ -200,47 +218,25 @@ fn is_within(template: &Template, wider: &Template) -> bool {
     !template.same_shape(wider) && Automaton::of(template).relation(&Automaton::of(wider)) == Relation::Within
 }
 
-impl Epoch {
-    /// The one after it.
-    #[must_use]
-    pub fn next(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
-}
-
 /// Namespaces as they come to be, and what stands against it.
 struct Planner<'l> {
     before: &'l Layout,
     namespaces: Vec<Namespace>,
-    next_id: NamespaceId,
-    moving: Vec<NamespaceId>,
+    generations: Generations,
+    moving: Vec<NamespaceIndex>,
     conflicts: Vec<Conflict>,
 }
 
 impl<'l> Planner<'l> {
     fn new(before: &'l Layout) -> Self {
-        let (namespaces, next_id) = (before.namespaces.clone(), before.next_id);
-        Self { before, namespaces, next_id, moving: Vec::new(), conflicts: Vec::new() }
+        let (namespaces, generations) = (before.namespaces.clone(), before.generations.clone());
+        Self { before, namespaces, generations, moving: Vec::new(), conflicts: Vec::new() }
     }
 
-    /// Ids that the file gives are taken first, so that none of them is given to another.
-    fn with_ids_of(before: &'l Layout, file: &LayoutFile) -> Self {
-        let mut plan = Self::new(before);
-        let given = file.namespaces.iter().filter_map(|wanted| wanted.id).max();
-        plan.next_id = plan.next_id.max(given.map_or(NamespaceId(0), |id| NamespaceId(id.0.saturating_add(1))));
-        plan
-    }
-
-    fn give_id(&mut self, wanted: Option<NamespaceId>) -> NamespaceId {
-        let id = wanted.unwrap_or(self.next_id);
-        self.next_id = self.next_id.max(NamespaceId(id.0.saturating_add(1)));
-        id
-    }
-
-    /// Where keys lay that come out of handmade hashes: under a number of its own, so that none of keyfold's names,
-    /// such as those of spilled values beside the new places, is taken for one from before.
-    fn former_of(&mut self, handmade: Placement, field_limit: usize) -> Former {
-        Former { id: self.give_id(None), placement: handmade, field_limit }
+    /// The namespace as the file wants it, under names that nobody has used.
+    fn named(&mut self, wanted: &FileNamespace, known: Option<&Namespace>) -> Namespace {
+        let stem = self.generations.take(&wanted.template, &wanted.placement, wanted.field_limit);
+        wanted.with_stem(stem, known)
     }
 
     fn bring(&mut self, wanted: &FileNamespace, from: Option<&Handmade>) {
@@ -254,26 +250,21 @@ impl<'l> Planner<'l> {
 
     /// A namespace that the layout doesn't have: its keys are plain, where nothing else is said.
     fn add(&mut self, wanted: &FileNamespace, from: Option<Placement>) {
-        let refused = [used_id(self.before, wanted), taken_keys(self.before, wanted)];
-        if refused.iter().any(Option::is_some) {
-            return self.conflicts.extend(refused.into_iter().flatten());
+        if let Some(refused) = taken_keys(self.before, wanted) {
+            return self.conflicts.push(refused);
         }
-        let id = self.give_id(wanted.id);
-        let mut namespace = wanted.with_id(id, None);
-        let former = match from {
-            Some(handmade) => self.former_of(handmade, wanted.field_limit),
-            None => Former { id, placement: Placement::Plain, field_limit: wanted.field_limit },
-        };
-        if wanted.placement != former.placement {
-            namespace.former = Some(former);
-            self.moving.push(id);
+        let mut namespace = self.named(wanted, None);
+        let former = from.unwrap_or(Placement::Plain);
+        if wanted.placement != former {
+            namespace.former = Some(Former::nameless(&wanted.template, former, wanted.field_limit));
+            self.moving.push(NamespaceIndex(self.namespaces.len()));
         }
         self.namespaces.push(namespace);
     }
 
     fn change(&mut self, index: usize, wanted: &FileNamespace, from: Option<Placement>) {
         let known = self.namespaces[index].clone();
-        let kept = |id: NamespaceId, former: Option<Former>| Namespace { former, ..wanted.with_id(id, Some(&known)) };
+        let kept = |former: Option<Former>| Namespace { former, ..wanted.with_stem(known.stem, Some(&known)) };
         let is_other = |former: &Former| from.as_ref().is_some_and(|from| *from != former.placement);
         let changed = match &known.former {
             None if from.is_some() && !known.leads_to(wanted) => {
@@ -285,12 +276,9 @@ impl<'l> Planner<'l> {
                 });
             }
             None if from.is_some() => {
-                let former = from.map(|handmade| self.former_of(handmade, known.field_limit));
-                kept(known.id, former)
+                kept(from.map(|handmade| Former::nameless(&known.template, handmade, known.field_limit)))
             }
-            former if known.leads_to(wanted) && !former.as_ref().is_some_and(is_other) => {
-                kept(known.id, former.clone())
-            }
+            former if known.leads_to(wanted) && !former.as_ref().is_some_and(is_other) => kept(former.clone()),
             Some(former) if former.leads_to(wanted) && from.is_none() => known.turned(former),
             Some(former) => {
                 let route =
@@ -305,21 +293,21 @@ impl<'l> Planner<'l> {
                     advice: if known.handmade().is_some() { ONE_WAY } else { BUSY },
                 });
             }
-            None => kept(self.give_id(None), Some(known.as_former())),
+            None => Namespace { former: Some(known.as_former()), ..self.named(wanted, Some(&known)) },
         };
         if changed.is_moving() {
-            self.moving.push(changed.id);
+            self.moving.push(NamespaceIndex(index));
         }
         self.namespaces[index] = changed;
     }
 
     fn finish(mut self, before: &Layout) -> Result<Move, LayoutConflict> {
         self.conflicts.extend(hashes_in_the_way(&self.namespaces));
+        self.conflicts.extend(same_names(&self.namespaces));
         if !self.conflicts.is_empty() {
-            return Err(LayoutConflict { epoch: before.epoch, conflicts: self.conflicts });
+            return Err(LayoutConflict { epoch: before.epoch(), conflicts: self.conflicts });
         }
-        let epoch = if self.namespaces == before.namespaces { before.epoch } else { before.epoch.next() };
-        Ok(Move { layout: Layout::new(epoch, self.next_id, self.namespaces), moving: self.moving })
+        Ok(Move { layout: before.followed_by(self.generations, self.namespaces), moving: self.moving })
     }
 }
 

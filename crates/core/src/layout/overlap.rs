@@ -2,7 +2,7 @@
 
 use super::locate::RESERVED_PREFIXES;
 use super::merge::Conflict;
-use super::{Namespace, NamespaceIndex};
+use super::{Namespace, NamespaceIndex, naming};
 use crate::placement::Placement;
 use crate::placement::handmade::NUMBER_BYTES;
 use crate::template::{Automaton, Relation, Template};
@@ -82,7 +82,7 @@ pub(super) fn hashes_in_the_way(namespaces: &[Namespace]) -> Vec<Conflict> {
             });
         };
         for other in namespaces {
-            let is_own = other.id == namespace.id;
+            let is_own = other.template.same_shape(&namespace.template);
             if let Some(example) = shape.shared(&Automaton::of(&other.template))
                 && !(is_own && always_folded(other))
             {
@@ -102,6 +102,22 @@ pub(super) fn hashes_in_the_way(namespaces: &[Namespace]) -> Vec<Conflict> {
         }
     }
     conflicts
+}
+
+const SAME_NAMES: &str =
+    "by chance; give the namespace another bucket rule, such as one bucket more, or another `field_limit`";
+
+/// What stands against namespaces whose keys would lie under the same names.
+pub(super) fn same_names(namespaces: &[Namespace]) -> Option<Conflict> {
+    let hashes: Vec<_> = namespaces.iter().map(|namespace| naming::hashes_of(namespace.rules())).collect();
+    let (later, earlier) = naming::same_names(&hashes)?;
+    let [namespace, other] = [later, earlier].map(|index| &namespaces[index]);
+    Some(Conflict {
+        keys: namespace.template.to_string(),
+        in_use: format!("the names of `{}` begin with `~{}`", other.template, other.stem.hash),
+        in_file: format!("the same names: {}", namespace.placement.line(&namespace.template)),
+        advice: SAME_NAMES,
+    })
 }
 
 /// Whether no key of it, whose parts are ints, ever lies under its own name.

@@ -1,33 +1,51 @@
 //! The server's own copy of the layout: the file's TOML, with nothing left to defaults.
 
 use std::fmt::Write as _;
+use std::str::FromStr;
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::{LayoutError, Problem};
 use super::file::{Entry, Read, parse_toml, read_namespaces};
-use super::{Epoch, Layout, Namespace, NamespaceId};
+use super::naming::Generations;
+use super::{Epoch, Layout, Namespace, Revision};
+use crate::placement::name::{Generation, Stem};
+use crate::placement::{Placement, Secrets};
 
 /// The version of the stored form.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 impl Layout {
     /// The stored form: TOML that any client can read.
     pub fn to_stored(&self) -> String {
-        let mut text = format!("version = {VERSION}\nepoch = {}\nnext_id = {}\n", self.epoch, self.next_id);
+        let Generations { highest, first } = &self.generations;
+        let used = highest.iter().map(|(&hash, &generation)| format!("\"{}\"", Stem { hash, generation }));
+        let mut text = format!(
+            "version = {VERSION}\nepoch = {}\nattempt = \"{}\"\nused = [{}]\nunused_from = {}\n",
+            self.revision.epoch,
+            self.revision.attempt,
+            used.collect::<Vec<_>>().join(", "),
+            first.0,
+        );
         for namespace in &self.namespaces {
             text.push('\n');
+            text.push_str("[[namespace]]\n");
+            write_names(&namespace.placement, namespace.stem, &mut text);
             namespace.write(&mut text);
-            namespace.write_slots(&mut text);
+            namespace.codecs.write("namespace.slot", &mut text);
             if let Some(former) = &namespace.former {
-                let _ = write!(
+                text.push_str("[namespace.from]\n");
+                write_names(&former.placement, former.stem, &mut text);
+                let _ = writeln!(
                     text,
-                    "[namespace.from]\nid = {}\n{}\nfield_limit = {}\n",
-                    former.id,
+                    "{}\nfield_limit = {}",
                     former.placement.lines(&namespace.template),
                     former.field_limit,
                 );
+                if former.put_back {
+                    text.push_str("put_back = true\n");
+                }
             }
         }
         text
@@ -37,14 +55,22 @@ impl Layout {
     pub fn to_file(&self) -> String {
         let mut text = String::new();
         for (at, namespace) in self.namespaces.iter().enumerate() {
-            text.push_str(if at > 0 { "\n" } else { "" });
+            text.push_str(if at > 0 { "\n[[namespace]]\n" } else { "[[namespace]]\n" });
             namespace.write(&mut text);
         }
         text
     }
 
-    /// Reads what [`Self::to_stored`] wrote, and trusts it no more than a file.
+    /// Reads what [`Self::to_stored`] wrote, and trusts it no more than a file. There are no secrets.
     pub fn from_stored(text: &str) -> Result<Self, LayoutError> {
+        Self::from_stored_with(text, &Secrets::default())
+    }
+
+    /// The same with the secrets that namespaces may be keyed by.
+    ///
+    /// # Errors
+    /// Also where one is keyed by another: nobody could tell where its keys lie.
+    pub fn from_stored_with(text: &str, secrets: &Secrets) -> Result<Self, LayoutError> {
         #[derive(Deserialize)]
         struct Versioned {
             version: Spanned<i64>,
@@ -55,24 +81,48 @@ impl Layout {
             #[serde(rename = "version")]
             _version: i64,
             epoch: u64,
-            next_id: Spanned<u32>,
+            attempt: Spanned<String>,
+            used: Vec<Spanned<String>>,
+            unused_from: u32,
             #[serde(default)]
             namespace: Vec<Entry>,
         }
         let version = parse_toml::<Versioned>(text)?.version;
         if *version.get_ref() != VERSION {
-            let problem = Problem::Version { given: *version.get_ref() };
+            let problem = Problem::Version { given: *version.get_ref(), read: VERSION };
             return Err(LayoutError::at(text, version.span().start, problem));
         }
         let stored: Stored = parse_toml(text)?;
-        let next_id = NamespaceId(*stored.next_id.get_ref());
-        let namespaces = read_namespaces(text, stored.namespace, u32::MAX, None)?;
-        let namespaces = namespaces.into_iter().map(|Read { namespace, former, codecs }| {
-            let id = namespace.id.filter(|id| *id < next_id && former.as_ref().is_none_or(|from| from.id < next_id));
-            id.map(|id| Namespace { former, codecs, ..namespace.with_id(id, None) })
-                .ok_or_else(|| LayoutError::at(text, stored.next_id.span().start, Problem::StoredId))
+        let revision = Revision { epoch: Epoch(stored.epoch), attempt: parse_said(text, "attempt", &stored.attempt)? };
+        let mut generations = Generations { first: Generation(stored.unused_from), ..Generations::default() };
+        for used in &stored.used {
+            generations.note(parse_said(text, "used", used)?);
+        }
+        let namespaces = read_namespaces(text, stored.namespace, None, secrets)?.into_iter();
+        let namespaces = namespaces.map(|Read { namespace, stem, former, codecs }| Namespace {
+            former,
+            codecs,
+            ..namespace.with_stem(stem, None)
         });
-        Ok(Self::new(Epoch(stored.epoch), next_id, namespaces.collect::<Result<_, _>>()?))
+        let namespaces: Vec<_> = namespaces.collect();
+        for (placement, stem) in namespaces.iter().flat_map(Namespace::rules) {
+            if placement.has_names() {
+                generations.note(stem);
+            }
+        }
+        Ok(Self::new(revision, generations, namespaces))
+    }
+}
+
+/// What a field of the stored form says.
+fn parse_said<T: FromStr>(text: &str, field: &'static str, said: &Spanned<String>) -> Result<T, LayoutError> {
+    let given = said.get_ref();
+    given.parse().map_err(|_| LayoutError::at(text, said.span().start, Problem::Stored { field, given: given.clone() }))
+}
+
+fn write_names(placement: &Placement, stem: Stem, text: &mut String) {
+    if placement.has_names() {
+        let _ = writeln!(text, "names = \"~{stem}\"");
     }
 }
 
@@ -81,24 +131,11 @@ impl Namespace {
         let keys = toml::Value::from(self.template.source());
         let _ = write!(
             text,
-            "[[namespace]]\nid = {}\nkeys = {keys}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = {}\n",
-            self.id,
+            "keys = {keys}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = {}\n",
             self.placement.lines(&self.template),
             self.value_limit,
             self.field_limit,
             self.codec,
         );
-    }
-
-    fn write_slots(&self, text: &mut String) {
-        if let Some(slot) = self.codecs.written() {
-            let _ = writeln!(text, "writes = {}", slot.number);
-        }
-        for slot in self.codecs.iter() {
-            let _ = write!(text, "[[namespace.slot]]\nnumber = {}\ncodec = {}\n", slot.number, slot.rule);
-            if let Some(dictionary) = slot.dictionary {
-                let _ = writeln!(text, "dictionary = \"{dictionary}\"");
-            }
-        }
     }
 }

@@ -54,6 +54,11 @@ fn refusal(text: &str) -> String {
     LayoutFile::parse(text).unwrap_err().to_string()
 }
 
+/// A physical name of the namespace at `index`.
+fn name(layout: &Layout, index: usize, rest: &str) -> String {
+    layout.namespaces()[index].names().unwrap_or_else(|| "~none".to_owned()) + rest
+}
+
 fn placed(layout: &Layout, key: &str) -> (String, String, String) {
     let Located::Placed(place) = layout.locate(key.as_bytes()) else { panic!("{key} is not placed") };
     let keys = layout.namespace(place.namespace).template.to_string();
@@ -64,10 +69,10 @@ fn placed(layout: &Layout, key: &str) -> (String, String, String) {
 fn the_designs_file_is_read() {
     let layout = layout();
     assert_eq!(layout.epoch(), Epoch(1));
-    assert_eq!(layout.next_id(), NamespaceId(8));
-    assert_eq!(placed(&layout, "user:1000:logins").1, "~0:7");
-    assert_eq!(placed(&layout, "post:9000:title"), ("post:{id:int}:{part}".into(), "~2:2LA".into(), "title".into()));
-    assert_eq!(placed(&layout, "page:/a").1, "~3=/a");
+    assert_eq!(placed(&layout, "user:1000:logins").1, name(&layout, 0, ":7"));
+    let title = ("post:{id:int}:{part}".into(), name(&layout, 2, ":2LA"), "title".into());
+    assert_eq!(placed(&layout, "post:9000:title"), title);
+    assert_eq!(placed(&layout, "page:/a").1, name(&layout, 3, "=/a"));
     assert_eq!(layout.namespaces()[6].value_limit, 40);
     assert_eq!(layout.warnings(), []);
 }
@@ -78,7 +83,7 @@ fn what_does_not_match_stays_plain() {
     for key in ["user:007:logins", "user:1:visits", "session:x", "page:admin:x", ""] {
         assert_eq!(layout.locate(key.as_bytes()), Located::Plain, "{key}");
     }
-    for key in ["~", "~0:7", "keyfold:", "keyfold:layout"] {
+    for key in ["~", "~0000:7", "keyfold:", "keyfold:layout"] {
         assert_eq!(layout.locate(key.as_bytes()), Located::Reserved, "{key}");
     }
 }
@@ -93,9 +98,9 @@ fn a_field_over_the_limit_stays_plain() {
 #[test]
 fn reserved_keys_stay_reserved_under_a_template_that_matches_them() {
     let layout = Layout::parse_file(&namespace("{tenant}:cart", "")).unwrap();
-    assert_eq!(layout.locate(b"~0:cart"), Located::Reserved);
+    assert_eq!(layout.locate(b"~0000:cart"), Located::Reserved);
     assert_eq!(layout.locate(b"keyfold:cart"), Located::Reserved);
-    assert_eq!(placed(&layout, "a:cart").1, "~0=a");
+    assert_eq!(placed(&layout, "a:cart").1, name(&layout, 0, "=a"));
 }
 
 #[test]
@@ -175,8 +180,8 @@ fn other_mistakes_are_refused() {
         ("placement = \"span\"", "there are \"plain\" and \"zipped\""),
         ("value_limit = 0", "`value_limit = 0`: a limit is"),
         ("field_limit = -1", "`field_limit = -1`: a limit is"),
-        ("id = -1", "`id = -1`: an id is"),
-        ("id = 1000000", "an id is 0 to 999999"),
+        ("id = 1", "line 3, column 1: unknown field `id`"),
+        ("names = '~0000'", "line 3, column 9: `names`: what physical names begin with follows"),
         ("ttl = 5", "line 3, column 1: unknown field `ttl`"),
     ] {
         let message = refusal(&namespace("user:{id:int}", rest));
@@ -187,11 +192,6 @@ fn other_mistakes_are_refused() {
     assert!(refusal(&namespace("t:{x}", "bucket = { span = 8 }")).contains("the template has none"));
     assert!(refusal(&namespace("~:{x}", "")).contains("keyfold's own"));
     assert!(refusal(&namespace("keyfold:{x}", "")).contains("keyfold's own"));
-    let twice = namespace("a:{x}", "id = 3") + &namespace("b:{x}", "id = 3");
-    assert_eq!(
-        refusal(&twice),
-        "line 6, column 6: `id = 3` is already the id of `a:{x}`; leave it out to have one given"
-    );
 }
 
 #[test]
@@ -223,10 +223,14 @@ fn warnings_say_what_the_server_would_do() {
 fn the_stored_form_is_read_back() {
     let layout = layout();
     let stored = layout.to_stored();
-    assert!(stored.starts_with(
-        "version = 1\nepoch = 1\nnext_id = 8\n\n[[namespace]]\nid = 0\nkeys = \"user:{id:int}:logins\"\n\
-         bucket = { span = 128 }\nvalue_limit = 64\nfield_limit = 64\ncodec = \"none\"\n"
-    ));
+    let names = name(&layout, 0, "");
+    let head = "version = 2\nepoch = 1\nattempt = \"0000000000000000\"\nused = [\"";
+    assert!(stored.starts_with(head), "{stored}");
+    let first = format!(
+        "\nunused_from = 0\n\n[[namespace]]\nnames = \"{names}\"\nkeys = \"user:{{id:int}}:logins\"\n\
+         bucket = {{ span = 128 }}\nvalue_limit = 64\nfield_limit = 64\ncodec = \"none\"\n"
+    );
+    assert!(stored.contains(&first), "{stored}");
     assert_eq!(Layout::from_stored(&stored), Ok(layout));
     let quoted = Layout::parse_file("[[namespace]]\nkeys = 'a\"\\:{x}'\n").unwrap();
     assert_eq!(Layout::from_stored(&quoted.to_stored()), Ok(quoted));
@@ -236,36 +240,74 @@ fn the_stored_form_is_read_back() {
 fn a_stored_form_is_not_trusted() {
     let stored = layout().to_stored();
     let error = |from: &str, to: &str| Layout::from_stored(&stored.replacen(from, to, 1)).unwrap_err().to_string();
+    let names = name(&layout(), 0, "");
     assert!(
-        error("version = 1", "version = 2\nshape = 3").starts_with("line 1, column 11: `version = 2`: this keyfold")
+        error("version = 2", "version = 3\nshape = 3").starts_with("line 1, column 11: `version = 3`: this keyfold")
     );
-    assert!(error("version = 1\n", "").contains("missing field `version`"));
-    assert!(error("next_id = 8", "next_id = 7").contains("below `next_id`"));
-    assert!(error("id = 7\n", "").contains("below `next_id`"));
-    assert!(error("id = 7\n", "id = 6\n").contains("already the id of"));
+    assert!(error("version = 2\n", "").contains("missing field `version`"));
+    assert!(error(&format!("names = \"{names}\"\n"), "").contains("`names` is missing"));
+    for other in ["~0000", "~", "0000", &format!("{names}01"), &names[1..], "~{06S}0000"] {
+        let said = error(&format!("\"{names}\""), &format!("{other:?}"));
+        assert!(said.contains(&format!("names begin with `{names}`")), "{said}");
+    }
+    assert!(error("span = 128", "span = 127").contains("by the rules beside it"));
+    assert!(error("attempt = \"0", "attempt = \"x").contains("`attempt`: \"x000"));
+    assert!(error("used = [", "used = [\"000\", ").contains("`used`: \"000\""));
 }
 
 #[test]
-fn merging_keeps_ids_and_gives_new_ones() {
+fn what_another_version_wrote_is_told_from_damage() {
+    let stored = layout().to_stored();
+    let error = |from: &str, to: &str| Layout::from_stored(&stored.replacen(from, to, 1)).unwrap_err();
+    for (from, to) in [
+        ("version = 2", "version = 3"),
+        ("version = 2", "version = 1"),
+        ("epoch = 1\n", "epoch = 1\nshards = 4\n"),
+        ("value_limit = 64", "value_limit = 64\nttl = 5"),
+        ("{ span = 128 }", "{ span = 128, of_slot = 3 }"),
+    ] {
+        assert!(!error(from, to).is_damage(), "{to}");
+    }
+    for (from, to) in [("version = 2", "version = two"), ("epoch = 1", "epoch = -1"), ("[[namespace]]", "[[namespace")]
+    {
+        assert!(error(from, to).is_damage(), "{to}");
+    }
+    assert!(Layout::from_stored("\u{0}garbage").unwrap_err().is_damage());
+    assert!(Layout::from_stored(&stored[..stored.len() / 2]).unwrap_err().is_damage());
+}
+
+#[test]
+fn layouts_of_one_epoch_are_told_apart() {
+    let layout = layout().with_attempt(Attempt(0x00ab_cdef_0123_4567));
+    let read = Layout::from_stored(&layout.to_stored()).unwrap();
+    assert_eq!(read.revision(), Revision { epoch: Epoch(1), attempt: Attempt(0x00ab_cdef_0123_4567) });
+    assert_ne!(read, self::layout());
+    assert_eq!(read.plan_fold(&file(FILE)).unwrap().layout.revision(), read.revision(), "nothing changes");
+    let next = read.plan_unfold(&[NamespaceIndex(0)]).unwrap().layout;
+    assert_eq!(next.revision(), Revision { epoch: Epoch(2), attempt: Attempt(0) });
+}
+
+#[test]
+fn merging_keeps_names() {
     let first = namespace("a:{x:int}", "bucket = { span = 8 }");
     let second = namespace("b:{x}", "");
+    let [at_0, at_1] = [0, 1].map(NamespaceIndex);
     let start = Layout::merge(None, &file(&first)).unwrap().layout;
-    assert_eq!((start.epoch(), start.next_id()), (Epoch(1), NamespaceId(1)));
+    assert_eq!(start.epoch(), Epoch(1));
 
     let same = Layout::merge(Some(&start), &file(&first)).unwrap();
-    assert_eq!((same.layout, same.unchanged), (start.clone(), vec![NamespaceId(0)]));
+    assert_eq!((same.layout, same.unchanged), (start.clone(), vec![at_0]));
 
     let more = Layout::merge(Some(&start), &file(&(second.clone() + &first))).unwrap();
-    assert_eq!((more.added, more.unchanged), (vec![NamespaceId(1)], vec![NamespaceId(0)]));
-    assert_eq!((more.layout.epoch(), more.layout.next_id()), (Epoch(2), NamespaceId(2)));
+    assert_eq!((more.added, more.unchanged), (vec![at_1], vec![at_0]));
+    assert_eq!(more.layout.epoch(), Epoch(2));
 
-    let wider = first.replace("{x:int}", "{y:int}") + "value_limit = 100\n" + &second;
+    let wider = first.replace("{x:int}", "{y:int}") + "value_limit = 100\n" + &second + "field_limit = 5\n";
     let changed = Layout::merge(Some(&more.layout), &file(&wider)).unwrap();
-    assert_eq!((changed.changed, changed.layout.epoch()), (vec![NamespaceId(0)], Epoch(3)));
+    assert_eq!((changed.changed, changed.layout.epoch()), (vec![at_0, at_1], Epoch(3)));
     assert_eq!(changed.layout.namespaces()[0].value_limit, 100);
-
-    let given = Layout::merge(None, &file(&(second + &namespace("c:{x}", "id = 4")))).unwrap();
-    assert_eq!((given.added, given.layout.next_id()), (vec![NamespaceId(5), NamespaceId(4)], NamespaceId(6)));
+    let stems = |layout: &Layout| layout.namespaces().iter().map(|namespace| namespace.stem).collect::<Vec<_>>();
+    assert_eq!(stems(&changed.layout), stems(&more.layout));
 }
 
 #[test]
@@ -274,7 +316,7 @@ fn merging_refuses_what_would_lose_keys() {
     let layout = Layout::parse_file(&text).unwrap();
     let conflict = Layout::merge(
         Some(&layout),
-        &file(&(namespace("a:{x:int}", "bucket = { span = 9 }") + &namespace("c:{x}", "id = 1"))),
+        &file(&(namespace("a:{x:int}", "bucket = { span = 9 }") + &namespace("c:{x}", ""))),
     )
     .unwrap_err();
     assert_eq!(
@@ -289,19 +331,12 @@ fn merging_refuses_what_would_lose_keys() {
   b:{x}
     in use:  placement = \"zipped\"
     in file: (nothing)
-    its folded keys would be lost from sight; keep the namespace, or `keyfold unfold` it first
-
-  c:{x}
-    in use:  next_id = 2
-    in file: id = 1
-    ids are never given twice; leave it out to have the next one given"
+    its folded keys would be lost from sight; keep the namespace, or `keyfold unfold` it first"
     );
     let narrower = text.clone() + &namespace("b:{x:int}", "bucket = { span = 8 }");
     assert!(
         Layout::merge(Some(&layout), &file(&narrower)).unwrap_err().to_string().contains("`b:0` is folded as `b:{x}`")
     );
-    let other_id = text.replacen("bucket", "id = 5\nbucket", 1);
-    assert!(Layout::merge(Some(&layout), &file(&other_id)).unwrap_err().to_string().contains("in file: id = 5"));
     let field_limit = text.replacen("bucket", "field_limit = 5\nbucket", 1);
     assert!(Layout::merge(Some(&layout), &file(&field_limit)).is_err());
 }
@@ -314,27 +349,33 @@ fn physical_names_are_read() {
         assert_eq!(layout.read_physical(name.as_bytes()), Physical::Plain, "{name}");
     }
     assert_eq!(layout.read_physical(b"keyfold:layout"), Physical::Administration);
-    for (name, index) in [("~0:7", 0), ("~1:4GF", 1), ("~1;0", 1), ("~2:2LA", 2), ("~6;9", 6)] {
+    for (rest, index) in [(":7", 0), (":4GF", 1), (":2LA", 2), (";9", 6)] {
+        let name = name(&layout, index, rest);
         assert_eq!(layout.read_physical(name.as_bytes()), Physical::Bucket(NamespaceIndex(index)), "{name}");
     }
     let seen = Physical::Zipped { namespace: NamespaceIndex(7), key: format!("seen:9000:{uuid}").into_bytes() };
-    assert_eq!(layout.read_physical(b"~7=2LA:AY8AAAAAcACAAAAAAAAA_w"), seen);
-    for name in [
-        "~",
-        "~0",
-        "~0;7",
-        "~0:07",
-        "~0:",
-        "~1:4GG",
-        "~8:1",
-        "~0=1",
-        "~3:1",
-        "~3=admin:x",
-        "~5;1",
-        "~6;zzz",
-        "~7=2LA:AY8",
-        "~4:1",
+    assert_eq!(layout.read_physical(name(&layout, 7, "=2LA:AY8AAAAAcACAAAAAAAAA_w").as_bytes()), seen);
+    for (index, rest) in [
+        (0, ""),
+        (0, ";7"),
+        (0, ":07"),
+        (0, ":"),
+        (0, "1:7"),
+        (1, ":4GG"),
+        (1, ";0"),
+        (0, "=1"),
+        (3, ":1"),
+        (3, "=admin:x"),
+        (4, ":1"),
+        (5, ";1"),
+        (6, ";zzz"),
+        (7, "=2LA:AY8"),
     ] {
+        let name = name(&layout, index, rest);
+        assert_eq!(layout.read_physical(name.as_bytes()), Physical::Unknown, "{name}");
+    }
+    let tagged = name(&layout, 0, ":7").replace('~', "~{06S}");
+    for name in ["~", "~0", "~0:7", "~00000:1", tagged.as_str()] {
         assert_eq!(layout.read_physical(name.as_bytes()), Physical::Unknown, "{name}");
     }
 }
@@ -343,14 +384,15 @@ fn physical_names_are_read() {
 fn fields_that_were_never_written_are_no_keys() {
     let layout = layout();
     let key_of = |index, name: &str, field: &[u8]| layout.key_of(NamespaceIndex(index), name.as_bytes(), field);
-    assert_eq!(key_of(0, "~0:7", b"104"), Some(b"user:1000:logins".to_vec()));
+    let [own, other] = [0, 1].map(|index| name(&layout, index, ":7"));
+    assert_eq!(key_of(0, &own, b"104"), Some(b"user:1000:logins".to_vec()));
     for field in [b"128".as_slice(), b"0104", b"+1", b"", b"x", b"18446744073709551615"] {
-        assert_eq!(key_of(0, "~0:7", field), None, "{}", field.escape_ascii());
+        assert_eq!(key_of(0, &own, field), None, "{}", field.escape_ascii());
     }
-    assert_eq!(key_of(1, "~0:7", b"104"), None);
-    assert_eq!(key_of(0, "~1:7", b"104"), None);
-    assert_eq!(key_of(0, "~0:AzL8n0Y58m7", b"127"), None);
-    assert_eq!(key_of(99, "~0:7", b"104"), None);
+    assert_eq!(key_of(1, &own, b"104"), None);
+    assert_eq!(key_of(0, &other, b"104"), None);
+    assert_eq!(key_of(0, &name(&layout, 0, ":AzL8n0Y58m7"), b"127"), None);
+    assert_eq!(key_of(99, &own, b"104"), None);
 }
 
 /// Keys of all the namespaces, and bytes of nobody.
@@ -382,23 +424,24 @@ proptest! {
 
     #[test]
     fn outside_bytes_are_a_place_or_nothing(
-        index in 0_usize..9, name in "~[0-8][:;=!][0-9A-Za-z_:-]{0,4}", field in proptest::collection::vec(any::<u8>(), 0..20)
+        index in 0_usize..9, of in 0_usize..8, rest in "[:;=!][0-9A-Za-z_:-]{0,4}", field in proptest::collection::vec(any::<u8>(), 0..20)
     ) {
         let layout = layout();
+        let name = name(&layout, of, &rest);
         if let Some(key) = layout.key_of(NamespaceIndex(index), name.as_bytes(), &field) {
             let Located::Placed(place) = layout.locate(&key) else { panic!("{key:?} is not placed") };
             prop_assert_eq!((place.physical.as_slice(), place.field.as_slice()), (name.as_bytes(), field.as_slice()));
         }
         layout.read_physical(&field);
         if let Physical::Spill { namespace, nonce, key } = layout.read_physical(name.as_bytes()) {
-            prop_assert_eq!(spill_name(layout.namespace(namespace).id, nonce, key), name.as_bytes());
+            prop_assert_eq!(spill_name(layout.namespace(namespace).stem, nonce, key), name.as_bytes());
         }
     }
 
     #[test]
-    fn a_spill_is_read_back(index in 0_usize..8, nonce: u64, key: Vec<u8>) {
+    fn a_spill_is_read_back(index in prop::sample::select(vec![0_usize, 1, 2, 3, 5, 6, 7]), nonce: u64, key: Vec<u8>) {
         let (layout, namespace) = (layout(), NamespaceIndex(index));
-        let name = spill_name(layout.namespace(namespace).id, nonce, &key);
+        let name = spill_name(layout.namespace(namespace).stem, nonce, &key);
         prop_assert_eq!(layout.read_physical(&name), Physical::Spill { namespace, nonce, key: &key });
     }
 
@@ -412,7 +455,7 @@ proptest! {
 fn a_compressed_namespace_on_its_way_to_being_plain_is_read_back() {
     let file = "[[namespace]]\nkeys = \"page:{path}\"\ncodec = \"zstd\"\n";
     let folded = Layout::parse_file(file).unwrap();
-    let moving = folded.plan_unfold(&[NamespaceId(0)]).unwrap().layout;
+    let moving = folded.plan_unfold(&[NamespaceIndex(0)]).unwrap().layout;
     assert_eq!(Layout::from_stored(&moving.to_stored()).unwrap(), moving);
     let plain = format!("{file}placement = \"plain\"\n");
     assert!(Layout::parse_file(&plain).is_err(), "nobody means that in a file");

@@ -58,7 +58,7 @@ impl<'m> Placed<'m> {
             Stored::Spilled { content, slot } => {
                 let mut pointer = Vec::new();
                 frame::encode_spill(NONCE, slot, expires_at_ms, &mut pointer);
-                self.add_string(&spill_name(place.id, NONCE, key), &content, false);
+                self.add_string(&spill_name(place.stem, NONCE, key), &content, false);
                 self.spills += 1;
                 pointer
             }

@@ -217,12 +217,58 @@ fn records_take_what_their_places_take() {
     let mut spilling = BucketCost::default();
     spilling.add(&model, ValueShape::Integer(1), bytes(9));
     let mut expected = Keyspace::new(&model);
-    expected.add_hash(4, &full, false);
-    expected.add_hash(4, &spilling, false);
-    expected.add_string(3 + 11 + 1 + 8, bytes(19), false);
+    expected.add_hash(7, &full, false);
+    expected.add_hash(7, &spilling, false);
+    expected.add_string(6 + 11 + 1 + 8, bytes(19), false);
     expected.add_string(6, ValueShape::Integer(77), false);
     assert_eq!(placed.buckets().len(), 2);
     assert_eq!(placed.spills(), 1);
     assert_eq!(placed.keyspace().keys(), 4);
     assert_eq!(placed.total_bytes(), expected.total_bytes());
+}
+
+/// Bytes a record, of so many uuids with small values over as many buckets as have 100 of them each.
+fn bytes_of_uuids(uuid: impl Fn(u64, u64, u64) -> (u64, u64)) -> u64 {
+    let records = 40_000_u64;
+    let layout = Layout::parse_file("[[namespace]]\nkeys = 's:{id:uuid}'\nbucket = { count = 400 }\n").unwrap();
+    let model = model(Server::redis(7, 0));
+    let mut placed = Placed::new(&model, &layout);
+    for record in 0..records {
+        let [first, second] = [0, 1].map(|half| xxhash_rust::xxh3::xxh3_64_with_seed(&record.to_le_bytes(), half));
+        let (high, low) = uuid(record, first, second);
+        let text = format!("{high:016x}{low:016x}");
+        let uuid = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-");
+        placed.add(format!("s:{uuid}").as_bytes(), b"12345678", None);
+    }
+    assert_eq!(placed.buckets().len(), 400);
+    placed.total_bytes() * 10 / records
+}
+
+#[test]
+fn uuids_of_every_variant_take_about_as_much() {
+    let rfc = |low: u64| 0b10 << 62 | low >> 2;
+    let random = bytes_of_uuids(|_, high, low| (high & !0xf000 | 0x4000, rfc(low)));
+    let timed =
+        bytes_of_uuids(|record, high, low| (((0x018f << 48) + (record << 16)) | 0x7000 | (high & 0xfff), rfc(low)));
+    let hashes = bytes_of_uuids(|_, high, low| (high, low));
+    assert_eq!((random, timed, hashes), (258, 263, 264), "tenths of a byte");
+}
+
+/// Hundredths of a byte that a key of its own takes on average for so many bytes more of its name, over parts of 4 to 67
+/// bytes and values of 1 to 64.
+fn cost_of_name_bytes(server: Server, short: u64, long: u64) -> u64 {
+    let model = model(server);
+    let sizes = || (4..68).flat_map(|part| (1..65).map(move |value| (part, value)));
+    let bytes = |head: u64| -> u64 {
+        sizes().map(|(part, value)| model.string_bytes(head + part, ValueShape::Bytes(value), false)).sum()
+    };
+    (bytes(long) - bytes(short)) * 100 / sizes().count() as u64
+}
+
+/// What docs/layout.md says of names: `~6Bk9=` stands before what a key of its own is called, where a counter's digit would
+/// make `~0=`.
+#[test]
+fn the_head_of_a_name_costs_its_bytes() {
+    let servers = [Server::redis(7, 0), Server::redis(8, 0), Server::valkey(8, 1), Server::valkey(9, 1)];
+    assert_eq!(servers.map(|server| cost_of_name_bytes(server, 3, 6)), [300, 300, 304, 326]);
 }

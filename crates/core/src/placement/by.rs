@@ -1,7 +1,7 @@
 //! *by*: one bucket for each value of one part.
 //!
 //! ```text
-//! post:{id:int}:{part}, by id        post:9000:title  ▶  ~0:2LA   title
+//! post:{id:int}:{part}, by id        post:9000:title  ▶  ~hY3p:2LA   title
 //!
 //! bucket   the part: int base62, uuid and hex base64url, text as it is
 //! field    the other parts in order (see `field.rs`)
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::error::PlacementError;
 use super::field::{self, Field, Form};
-use super::name::{self, Mark, Name};
+use super::name::{self, Mark, Name, Stem};
 use super::span::named_part;
 use super::text_table::TextTable;
 use super::zipped::{decode_part, encode_part};
@@ -41,9 +41,9 @@ impl By {
         self.part
     }
 
-    pub(super) fn locate(&self, namespace: u32, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
+    pub(super) fn locate(&self, stem: Stem, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
         let Some(part) = parts.get(self.part) else { return false };
-        name::encode_head(namespace, Mark::Bucket, name);
+        name::encode_head(stem, Mark::Bucket, name);
         encode_part(part, name);
         field::encode(self.form(parts.len() - 1), others(parts, self.part), field);
         true

@@ -16,9 +16,11 @@
 //! timestamps spread as a hash would. The field tells q, h follows from the field, and so the bucket says
 //! the rest.
 //!
-//! *Whole* form, where the spreading part can't be divided (a hex of less than 8 bytes, a uuid of another
-//! variant) or there is none: r = 0, the field holds all parts, and the bucket's name has `;` for `:`,
+//! *Whole* form, where the spreading part can't be divided (a hex of less than 8 bytes) or there is none: r = 0, the field holds all parts, and the bucket's name has `;` for `:`,
 //! so that the two forms never meet.
+//!
+//! Where strangers choose keys, *keyed* by a secret: h is then the secret's hash of the field (see `secret.rs`), so that
+//! nobody else knows which keys share a bucket.
 
 use std::sync::Arc;
 
@@ -26,7 +28,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::PlacementError;
 use super::field::{self, Field, Form};
-use super::name::{self, Mark, Name};
+use super::name::{self, Mark, Name, Stem};
+use super::secret::Secret;
 use super::span::checked;
 use super::spread::{self, Divided};
 use super::text_table::TextTable;
@@ -40,6 +43,7 @@ pub struct Count {
     /// The part that spreads the keys.
     spreading: Option<usize>,
     pub(super) table: Option<Arc<TextTable>>,
+    secret: Option<Arc<Secret>>,
 }
 
 impl Count {
@@ -49,7 +53,18 @@ impl Count {
         let first =
             |wanted: fn(Type) -> bool| template.placeholders().iter().position(|placeholder| wanted(placeholder.kind));
         let spreading = first(|kind| kind == Type::Uuid).or(first(|kind| kind == Type::Hex)).or(first(Type::is_int));
-        Ok(Self { count, spreading, table: None })
+        Ok(Self { count, spreading, table: None, secret: None })
+    }
+
+    /// The same, keyed by a secret.
+    #[must_use]
+    pub fn keyed_by(self, secret: Arc<Secret>) -> Self {
+        Self { secret: Some(secret), ..self }
+    }
+
+    /// The secret that it is keyed by, where it is.
+    pub fn secret(&self) -> Option<&Arc<Secret>> {
+        self.secret.as_ref()
     }
 
     /// How many buckets there are.
@@ -57,7 +72,7 @@ impl Count {
         self.count
     }
 
-    pub(super) fn locate(&self, namespace: u32, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
+    pub(super) fn locate(&self, stem: Stem, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
         let mut buffer = Field::new();
         let divided = self.spreading.and_then(|part| {
             let Divided { quotient, remainder } = spread::divide(parts.get(part)?, self.count, &mut buffer)?;
@@ -70,7 +85,7 @@ impl Count {
             field::encode(self.form(parts.len(), false), parts.iter(), field);
             (Mark::WholeBucket, 0)
         };
-        name::encode_head(namespace, mark, name);
+        name::encode_head(stem, mark, name);
         // Both are below the count, so one subtraction does for a division.
         let bucket = remainder + self.turn(field);
         name::encode_base62(if bucket < self.count { bucket } else { bucket - self.count }, name);
@@ -113,8 +128,8 @@ impl Count {
         let kind = self.spreading.and_then(|part| template.placeholders().get(part)).map(|part| part.kind);
         let form_occurs = match mark {
             Mark::Bucket => kind.is_some(),
-            // Every int can be divided.
-            _ => !kind.is_some_and(Type::is_int),
+            // Every int and every uuid can be divided.
+            _ => !kind.is_some_and(|kind| kind.is_int() || kind == Type::Uuid),
         };
         form_occurs && name::decode_base62(bucket).is_some_and(|number| number < self.count)
     }
@@ -126,6 +141,6 @@ impl Count {
 
     /// How far the circle of buckets is turned for this field.
     fn turn(&self, field: &[u8]) -> u64 {
-        xxh3_64(field) % self.count
+        self.secret.as_ref().map_or_else(|| xxh3_64(field), |secret| secret.hash(field)) % self.count
     }
 }

@@ -27,6 +27,7 @@ mod error;
 mod field;
 pub mod handmade;
 pub mod name;
+mod secret;
 pub mod span;
 mod spread;
 #[cfg(test)]
@@ -39,13 +40,14 @@ pub use count::Count;
 pub use error::PlacementError;
 pub use field::Field;
 pub use handmade::Handmade;
+pub use secret::{Fingerprint, NoFingerprint, Secret, Secrets, ShortSecret};
 pub use span::Span;
 pub use text_table::TextTable;
 
 use std::sync::Arc;
 
 use crate::template::{Part, Parts, Template, Type};
-use name::{Mark, Name};
+use name::{Mark, Name, Stem};
 use text_table::TextTableError;
 
 /// The rule that gives the keys of one template their places.
@@ -72,16 +74,16 @@ impl Placement {
     ///
     /// False where the key stays plain; the buffers then hold nothing of use. `parts` are what the
     /// placement's template made of a key.
-    pub fn locate(&self, namespace: u32, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
+    pub fn locate(&self, stem: Stem, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
         match self {
             Self::Plain => false,
             Self::Zipped | Self::Framed => {
-                zipped::locate(namespace, parts, name);
+                zipped::locate(stem, parts, name);
                 true
             }
-            Self::Span(span) => span.locate(namespace, parts, name, field),
-            Self::Count(count) => count.locate(namespace, parts, name, field),
-            Self::By(by) => by.locate(namespace, parts, name, field),
+            Self::Span(span) => span.locate(stem, parts, name, field),
+            Self::Count(count) => count.locate(stem, parts, name, field),
+            Self::By(by) => by.locate(stem, parts, name, field),
             Self::Handmade(handmade) => handmade.locate(parts, name, field),
         }
     }
@@ -107,6 +109,14 @@ impl Placement {
             (Self::Count(count), Mark::Bucket | Mark::WholeBucket) => count.names_bucket(template, mark, bucket),
             (Self::By(by), Mark::Bucket) => by.names_bucket(template, bucket),
             _ => false,
+        }
+    }
+
+    /// The secret that places follow from, where they follow from one.
+    pub fn secret(&self) -> Option<&Arc<Secret>> {
+        match self {
+            Self::Count(count) => count.secret(),
+            Self::Plain | Self::Zipped | Self::Framed | Self::Span(_) | Self::By(_) | Self::Handmade(_) => None,
         }
     }
 
@@ -164,7 +174,10 @@ impl Placement {
     /// The line of a layout file that says this placement for `template`, for people: a text table is named, not
     /// written out. For files see [`Self::lines`].
     pub fn line(&self, template: &Template) -> String {
-        let line = self.rule_line(template);
+        let line = match self.secret() {
+            Some(secret) => format!("{}, keyed by {}", self.rule_line(template), secret.fingerprint()),
+            None => self.rule_line(template),
+        };
         match self.text_table() {
             Some(table) => format!("{line}, text_table of {} symbols ({})", table.symbols().len(), table.fingerprint()),
             None => line,
@@ -173,14 +186,45 @@ impl Placement {
 
     /// The lines of a layout file that say this placement for `template`, without a line break at the end.
     pub fn lines(&self, template: &Template) -> String {
-        let line = self.rule_line(template);
-        match self.text_table() {
-            Some(table) => format!("{line}\ntext_table = \"{}\"", table.to_text()),
-            None => line,
+        let mut lines = self.rule_line(template);
+        if let Some(secret) = self.secret() {
+            lines += &format!("\nkeyed = \"{}\"", secret.fingerprint());
         }
+        if let Some(table) = self.text_table() {
+            lines += &format!("\ntext_table = \"{}\"", table.to_text());
+        }
+        lines
     }
 
-    /// The same without a text table.
+    /// The rule in one line, whatever placeholders are called: two placements with physical names place the keys of a
+    /// template alike, and read what lies there alike, exactly if their lines are equal. Names follow from it, so it
+    /// never changes.
+    pub(crate) fn canonical(&self) -> String {
+        let rule = match self {
+            Self::Plain => "plain".to_owned(),
+            Self::Zipped => "zipped".to_owned(),
+            Self::Framed => "framed".to_owned(),
+            Self::Span(span) => format!("span {} of {}", span.span(), span.part()),
+            Self::Count(count) => format!("count {}", count.count()),
+            Self::By(by) => format!("by {}", by.part()),
+            Self::Handmade(_) => "handmade".to_owned(),
+        };
+        let secret = self.secret().map(|secret| format!(", keyed by {}", secret.fingerprint()));
+        let table = self.text_table().map(|table| format!(", text table {:016x}", table.sum()));
+        [Some(rule), secret, table].into_iter().flatten().collect()
+    }
+
+    /// Whether keys lie in fields of keyfold's own buckets.
+    pub fn has_buckets(&self) -> bool {
+        matches!(self, Self::Span(_) | Self::Count(_) | Self::By(_))
+    }
+
+    /// Whether keys get physical names of keyfold's.
+    pub fn has_names(&self) -> bool {
+        !matches!(self, Self::Plain | Self::Handmade(_))
+    }
+
+    /// The same without a secret and a text table.
     pub fn rule_line(&self, template: &Template) -> String {
         match self {
             Self::Plain => r#"placement = "plain""#.to_owned(),

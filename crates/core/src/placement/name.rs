@@ -1,15 +1,24 @@
 //! Physical names: short, printable where the key is, and told apart by their first bytes.
 //!
 //! ```text
-//! ~ {ns} : {bucket}             a bucket
-//! ~ {ns} ; {bucket}             a bucket of whole parts (see `count.rs`)
-//! ~ {ns} = {parts}              a key of its own, zipped
-//! ~ {ns} ! {nonce} : {key}      a spilled value; {key} is the logical key as it is
+//! ~ {stem} : {bucket}             a bucket
+//! ~ {stem} ; {bucket}             a bucket of whole parts (see `count.rs`)
+//! ~ {stem} = {parts}              a key of its own, zipped
+//! ~ {stem} ! {nonce} : {key}      a spilled value; {key} is the logical key as it is
+//!
+//! {stem}   {hash} {generation}    whose data it is: 4 characters, and none or a few
+//! ~ { {tag} } {stem} …            the same with the tag of a cluster's slot: reserved, and written by nobody yet
 //! ```
-//! `{ns}` and `{nonce}` are numbers in base62 (`0`–`9`, `A`–`Z`, `a`–`z`; no leading zeros), and so is
-//! `{bucket}` except where a bucket is named *by* a part. Encoding and decoding are exact inverses.
+//! `{hash}` is four characters of base62 (`0`–`9`, `A`–`Z`, `a`–`z`) that follow from the template and the placement
+//! ([`NameHash::of`]), so the same rules give the same names on every server. `{generation}` and `{nonce}` are numbers
+//! in base62 without leading zeros, a generation of 0 is left out, and `{bucket}` is a number too except where a bucket
+//! is named *by* a part. Encoding and decoding are exact inverses.
+
+use std::fmt;
+use std::str::FromStr;
 
 use smallvec::SmallVec;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The first byte of every physical name.
 pub const DATA_PREFIX: u8 = b'~';
@@ -19,7 +28,7 @@ pub const ADMINISTRATION_PREFIX: &[u8] = b"keyfold:";
 /// A physical name. Up to 48 bytes take no allocation.
 pub type Name = SmallVec<[u8; 48]>;
 
-/// The byte after the namespace: what kind of thing a physical name names.
+/// The byte after the stem: what kind of thing a physical name names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
     /// A bucket.
@@ -48,19 +57,138 @@ impl Mark {
     }
 }
 
-/// Begins a physical name: the prefix, the namespace and the mark.
-pub fn encode_head(namespace: u32, mark: Mark, out: &mut Name) {
+/// How many characters of a name the hash takes.
+const HASH_DIGITS: usize = 4;
+/// How many hashes there are.
+const HASHES: u64 = 62 * 62 * 62 * 62;
+/// The most characters that the tag of a slot takes.
+const MOST_TAG_DIGITS: usize = 3;
+
+/// What names the data of all namespaces with the same template and placement, on every server: four characters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameHash([u8; HASH_DIGITS]);
+
+impl NameHash {
+    /// The hash of a canonical text of the rules that places follow from.
+    pub fn of(rules: &str) -> Self {
+        let mut rest = xxh3_64(rules.as_bytes()) % HASHES;
+        let mut digits = [b'0'; HASH_DIGITS];
+        for digit in digits.iter_mut().rev() {
+            *digit = BASE62[(rest % 62) as usize];
+            rest /= 62;
+        }
+        Self(digits)
+    }
+}
+
+impl fmt::Display for NameHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|digit| write!(f, "{}", char::from(*digit)))
+    }
+}
+
+impl fmt::Debug for NameHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NameHash({self})")
+    }
+}
+
+/// How often a placement has been taken up again: 0 the first time that keys move to it, 1 the second. So what a
+/// first time left behind is never met by a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(pub u32);
+
+/// Whose data a physical name is of: what it begins with, behind the prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stem {
+    /// What follows from the template and the placement.
+    pub hash: NameHash,
+    /// What tells two times of the same placement apart.
+    pub generation: Generation,
+}
+
+impl Stem {
+    /// One like any other, for names that are weighed or compared and not written.
+    pub const ANY: Self = Self { hash: NameHash([b'0'; HASH_DIGITS]), generation: Generation(0) };
+
+    fn encode(self, out: &mut Name) {
+        out.extend_from_slice(&self.hash.0);
+        if self.generation != Generation(0) {
+            encode_base62(self.generation.0.into(), out);
+        }
+    }
+
+    /// The stem that these characters, and no others, are.
+    fn decode(text: &[u8]) -> Option<Self> {
+        let (hash, generation) = text.split_first_chunk::<HASH_DIGITS>()?;
+        if !hash.iter().all(u8::is_ascii_alphanumeric) {
+            return None;
+        }
+        let generation = match generation {
+            [] => 0,
+            digits => u32::try_from(decode_base62(digits).filter(|number| *number > 0)?).ok()?,
+        };
+        Some(Self { hash: NameHash(*hash), generation: Generation(generation) })
+    }
+}
+
+/// As names have it, without the prefix.
+impl fmt::Display for Stem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Name::new();
+        self.encode(&mut text);
+        text.iter().try_for_each(|byte| write!(f, "{}", char::from(*byte)))
+    }
+}
+
+/// No stem of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not what a name of keyfold's begins with")]
+pub struct NoStem;
+
+impl FromStr for Stem {
+    type Err = NoStem;
+
+    fn from_str(text: &str) -> Result<Self, NoStem> {
+        Self::decode(text.as_bytes()).ok_or(NoStem)
+    }
+}
+
+/// Begins a physical name: the prefix, the stem and the mark.
+pub fn encode_head(stem: Stem, mark: Mark, out: &mut Name) {
     out.push(DATA_PREFIX);
-    encode_base62(u64::from(namespace), out);
+    stem.encode(out);
     out.push(mark.byte());
 }
 
-/// The namespace, the mark, and what follows them.
-pub fn decode_head(name: &[u8]) -> Option<(u32, Mark, &[u8])> {
-    let rest = name.strip_prefix(&[DATA_PREFIX])?;
-    let len = rest.iter().position(|byte| !byte.is_ascii_alphanumeric())?;
-    let namespace = u32::try_from(decode_base62(&rest[..len])?).ok()?;
-    Some((namespace, Mark::of(rest[len])?, &rest[len + 1..]))
+/// How a physical name begins, and what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head<'n> {
+    /// The tag of a cluster's slot, without its braces. No layout writes one yet.
+    pub tag: Option<&'n [u8]>,
+    /// Whose data it is.
+    pub stem: Stem,
+    /// What kind of thing it names.
+    pub mark: Mark,
+    /// What follows the mark.
+    pub rest: &'n [u8],
+}
+
+impl<'n> Head<'n> {
+    /// Reads how a name begins; none where it is no name of keyfold's.
+    pub fn decode(name: &'n [u8]) -> Option<Self> {
+        let rest = name.strip_prefix(&[DATA_PREFIX])?;
+        let (tag, rest) = match rest.strip_prefix(b"{") {
+            Some(tagged) => {
+                let end = memchr::memchr(b'}', tagged).filter(|end| (1..=MOST_TAG_DIGITS).contains(end))?;
+                let (tag, rest) = (&tagged[..end], &tagged[end + 1..]);
+                (Some(tag).filter(|tag| tag.iter().all(u8::is_ascii_alphanumeric)).map(Some)?, rest)
+            }
+            None => (None, rest),
+        };
+        let len = rest.iter().position(|byte| !byte.is_ascii_alphanumeric())?;
+        Some(Self { tag, stem: Stem::decode(&rest[..len])?, mark: Mark::of(rest[len])?, rest: &rest[len + 1..] })
+    }
 }
 
 /// The nonce and the logical key in what follows a spill's mark.
@@ -131,15 +259,52 @@ mod tests {
         assert_eq!(decode_base62(b""), None);
     }
 
+    fn stem(text: &str) -> Stem {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn heads() {
         let mut name = Name::new();
-        encode_head(62, Mark::Spill, &mut name);
-        assert_eq!(name.as_slice(), b"~10!");
-        assert_eq!(decode_head(b"~10!x:y"), Some((62, Mark::Spill, b"x:y".as_slice())));
-        for name in [b"~".as_slice(), b"~0", b"~:1", b"~00:1", b"~0?1", b"0:1", b"~4gfFC4:1"] {
-            assert_eq!(decode_head(name), None, "{}", name.escape_ascii());
+        encode_head(stem("a0Zz10"), Mark::Spill, &mut name);
+        assert_eq!(name.as_slice(), b"~a0Zz10!");
+        let head = Head::decode(b"~a0Zz10!x:y").unwrap();
+        assert_eq!((head.stem.generation, head.mark, head.rest), (Generation(62), Mark::Spill, b"x:y".as_slice()));
+        assert_eq!(Head::decode(b"~0000:").unwrap().stem.generation, Generation(0));
+        for name in [
+            b"~".as_slice(),
+            b"~0",
+            b"~:1",
+            b"~000:1",
+            b"~0000",
+            b"~00000:1",
+            b"~000001:1",
+            b"~0000?1",
+            b"~000\xe9:1",
+            b"0000:1",
+            b"~00004gfFC4:1",
+        ] {
+            assert_eq!(Head::decode(name), None, "{}", name.escape_ascii());
         }
+    }
+
+    #[test]
+    fn heads_with_the_tag_of_a_slot() {
+        let head = Head::decode(b"~{06S}a0Zz1:7").unwrap();
+        assert_eq!(
+            (head.tag, head.stem, head.mark, head.rest),
+            (Some(&b"06S"[..]), stem("a0Zz1"), Mark::Bucket, &b"7"[..])
+        );
+        for name in [b"~{}a0Zz:7".as_slice(), b"~{06S0}a0Zz:7", b"~{06Sa0Zz:7", b"~{0-}a0Zz:7", b"~{06S}:7", b"~{06S"] {
+            assert_eq!(Head::decode(name), None, "{}", name.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn hashes_have_four_characters_and_differ() {
+        let hashes: std::collections::BTreeSet<_> = (0..1000).map(|n| NameHash::of(&n.to_string())).collect();
+        assert_eq!(hashes.len(), 1000);
+        assert!(hashes.iter().all(|hash| hash.to_string().len() == 4));
     }
 
     proptest! {
@@ -148,6 +313,28 @@ mod tests {
             prop_assert_eq!(decode_base62(&base62(number)), Some(number));
             if let Some(number) = decode_base62(digits.as_bytes()) {
                 prop_assert_eq!(base62(number), digits.as_bytes());
+            }
+        }
+
+        #[test]
+        fn heads_are_exact(hash in "[0-9A-Za-z]{4}", generation: u32, mark in 0_usize..4, rest: Vec<u8>) {
+            let hash = NameHash(hash.as_bytes().try_into().unwrap());
+            let stem = Stem { hash, generation: Generation(generation) };
+            let mark = [Mark::Bucket, Mark::WholeBucket, Mark::Zipped, Mark::Spill][mark];
+            let mut name = Name::new();
+            encode_head(stem, mark, &mut name);
+            name.extend_from_slice(&rest);
+            prop_assert_eq!(Head::decode(&name), Some(Head { tag: None, stem, mark, rest: &rest }));
+            prop_assert_eq!(stem.to_string().parse(), Ok(stem));
+        }
+
+        #[test]
+        fn what_is_read_as_a_head_is_written_the_same(name in "~[0-9A-Za-z]{0,7}[:;=!?][0-9a:]{0,3}") {
+            if let Some(Head { tag: None, stem, mark, rest }) = Head::decode(name.as_bytes()) {
+                let mut written = Name::new();
+                encode_head(stem, mark, &mut written);
+                written.extend_from_slice(rest);
+                prop_assert_eq!(written.as_slice(), name.as_bytes());
             }
         }
     }

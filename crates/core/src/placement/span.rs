@@ -1,7 +1,7 @@
 //! *span*: neighbouring numbers share a bucket.
 //!
 //! ```text
-//! user:{id:int}:logins, span 128        user:1000:logins  ▶  ~0:7   104
+//! user:{id:int}:logins, span 128        user:1000:logins  ▶  ~hY3p:7   104
 //!
 //! bucket   id / span, base62
 //! field    id % span, then the other parts in order (see `field.rs`)
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::error::PlacementError;
 use super::field::{self, Field, Form};
-use super::name::{self, Mark, Name};
+use super::name::{self, Mark, Name, Stem};
 use super::text_table::TextTable;
 use super::{other_kinds, others};
 use crate::template::{Part, Parts, Template, Type};
@@ -60,9 +60,9 @@ impl Span {
         self.part
     }
 
-    pub(super) fn locate(&self, namespace: u32, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
+    pub(super) fn locate(&self, stem: Stem, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
         let Some(&Part::Int(id)) = parts.get(self.part) else { return false };
-        name::encode_head(namespace, Mark::Bucket, name);
+        name::encode_head(stem, Mark::Bucket, name);
         name::encode_base62(id / self.span, name);
         let offset = Part::Int(id % self.span);
         field::encode(self.form(parts.len()), std::iter::once(&offset).chain(others(parts, self.part)), field);

@@ -1,12 +1,13 @@
 //! One suite over all placements, and how evenly *count* spreads.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::name::{self, Mark, Name};
+use super::name::{Head, Mark, Name, Stem, decode_base62};
 use super::text_table::TextTableError;
-use super::{By, Count, Field, Placement, Span, TextTable};
+use super::{By, Count, Field, Placement, Secret, Span, TextTable};
 use crate::template::Template;
 use crate::template::tests::{keys, parse_key, template};
 
@@ -20,6 +21,13 @@ fn count(source: &str, count: i64) -> (Template, Placement) {
     let template = template(source);
     let placement = Placement::Count(Count::new(&template, count).unwrap());
     (template, placement)
+}
+
+/// Spread by a secret.
+fn keyed((template, placement): (Template, Placement), secret: &[u8]) -> (Template, Placement) {
+    let Placement::Count(count) = placement else { panic!("only a count is keyed") };
+    let secret = Arc::new(Secret::new(secret).unwrap());
+    (template, Placement::Count(count.keyed_by(secret)))
 }
 
 fn by(source: &str, name: &str) -> (Template, Placement) {
@@ -44,15 +52,19 @@ fn packed((template, placement): (Template, Placement)) -> (Template, Placement)
 
 type Place = (Vec<u8>, Vec<u8>);
 
+fn stem() -> Stem {
+    "0007".parse().unwrap()
+}
+
 fn locate((template, placement): &(Template, Placement), key: &[u8]) -> Option<Place> {
     let (mut name, mut field) = (Name::new(), Field::new());
     let parts = parse_key(template, key)?;
-    placement.locate(7, &parts, &mut name, &mut field).then(|| (name.into_vec(), field.into_vec()))
+    placement.locate(stem(), &parts, &mut name, &mut field).then(|| (name.into_vec(), field.into_vec()))
 }
 
 fn decode((template, placement): &(Template, Placement), (name, field): &Place) -> Option<Vec<u8>> {
-    let (namespace, mark, rest) = name::decode_head(name)?;
-    assert_eq!(namespace, 7);
+    let Head { tag: None, stem: read, mark, rest } = Head::decode(name)? else { panic!("no slot has a tag yet") };
+    assert_eq!(read, stem());
     assert_eq!(placement.names_bucket(template, mark, rest), mark != Mark::Zipped);
     placement.decode(template, mark, rest, field).map(|parts| template.render(&parts))
 }
@@ -102,6 +114,8 @@ one_to_one! {
     count_int_text: count("{a}:{id:int}:{b}", 2);
     count_uuid_rest: count("{a}:{b:hex}:{c:uuid}{d:int(2)}", 3);
     count_hex_rest: count("{a:int}:{b:hex}:{c:hex}", 2);
+    keyed_uuid: keyed(count("session:{id:uuid}", 4093), b"a secret of keyfold's");
+    keyed_text: packed(keyed(count("{a}:{b}", 7), b"a secret of keyfold's"));
     packed_span_rest: packed(span("{a}:{b:int}:{c:hex}:{d:int}", Some("d"), 1 << 32));
     packed_span_text: packed(span("u:{id:int}:{x}", None, 128));
     packed_count_text: packed(count("page:{path}", 2));
@@ -127,14 +141,14 @@ fn fields_of(folded: &(Template, Placement), key: &str) -> (String, String) {
 #[test]
 fn places_by_example() {
     let place = |name: &str, field: &str| (name.to_owned(), field.to_owned());
-    assert_eq!(fields_of(&span("user:{id:int}:logins", None, 128), "user:1000:logins"), place("~7:7", "104"));
-    assert_eq!(fields_of(&span("u:{id:int}:{x}", None, 128), "u:1000:name"), place("~7:7", "hname"));
-    assert_eq!(fields_of(&by("post:{id:int}:{part}", "id"), "post:9000:title"), place("~7:2LA", "title"));
-    assert_eq!(fields_of(&zipped("page:{path}"), "page:/docs/a"), place("~7=/docs/a", ""));
-    assert_eq!(fields_of(&zipped("{a}:{b:int}"), "user:62"), place("~7=4:user10", ""));
+    assert_eq!(fields_of(&span("user:{id:int}:logins", None, 128), "user:1000:logins"), place("~0007:7", "104"));
+    assert_eq!(fields_of(&span("u:{id:int}:{x}", None, 128), "u:1000:name"), place("~0007:7", "hname"));
+    assert_eq!(fields_of(&by("post:{id:int}:{part}", "id"), "post:9000:title"), place("~0007:2LA", "title"));
+    assert_eq!(fields_of(&zipped("page:{path}"), "page:/docs/a"), place("~0007=/docs/a", ""));
+    assert_eq!(fields_of(&zipped("{a}:{b:int}"), "user:62"), place("~0007=4:user10", ""));
     assert_eq!(
         fields_of(&zipped("s:{u:int}:{i:uuid}"), "s:9000:018f0000-0000-7000-8000-0000000000ff"),
-        place("~7=2LA:AY8AAAAAcACAAAAAAAAA_w", "")
+        place("~0007=2LA:AY8AAAAAcACAAAAAAAAA_w", "")
     );
 }
 
@@ -142,39 +156,46 @@ fn places_by_example() {
 #[test]
 fn spread_places_never_change() {
     let place = |name: &str, field: &str| (name.to_owned(), field.to_owned());
-    assert_eq!(fields_of(&count("u:{id:int}", 16384), "u:1000000"), place("~7:2LI", "61"));
+    assert_eq!(fields_of(&count("u:{id:int}", 16384), "u:1000000"), place("~0007:2LI", "61"));
     let session = count("s:{id:uuid}", 4096);
     assert_eq!(
         fields_of(&session, "s:9f1c2d3e-4b5a-4678-9abc-def012345678"),
-        place("~7:wl", r"\'\xc7\x0bO\x92\xd6\x99\xe1\xab\xcd\xef\x01#E")
+        place("~0007:wl", r"\'\xc7\x0bO\x92\xd6\x99\xe1\xab\xcd\xef\x01#E")
     );
     assert_eq!(
         fields_of(&session, "s:9f1c2d3e-4b5a-4678-dabc-def012345678"),
-        place("~7;11J", r"\x9f\x1c->KZFx\xda\xbc\xde\xf0\x124Vx")
+        place("~0007:N3", r"\x0c\'\xc7\x0bO\x92\xd6\x99\xe1\xab\xcd\xef\x01#E")
     );
-    assert_eq!(fields_of(&count("b:{id:hex}", 65536), "b:00112233445566778899"), place("~7:9J5", r#"\"3DUfw\x00\x11"#));
-    assert_eq!(fields_of(&count("p:{path}", 1024), "p:/docs/a"), place("~7;DV", "/docs/a"));
+    assert_eq!(
+        fields_of(&keyed(count("u:{id:int}", 16384), b"correct horse battery staple"), "u:1000000"),
+        place("~0007:4Ff", "61")
+    );
+    assert_eq!(
+        fields_of(&count("b:{id:hex}", 65536), "b:00112233445566778899"),
+        place("~0007:9J5", r#"\"3DUfw\x00\x11"#)
+    );
+    assert_eq!(fields_of(&count("p:{path}", 1024), "p:/docs/a"), place("~0007;DV", "/docs/a"));
 }
 
 #[test]
 fn packed_places_never_change() {
     let place = |name: &str, field: &str| (name.to_owned(), field.to_owned());
     let texts = packed(count("{a}:{b}:{c}", 1024));
-    assert_eq!(fields_of(&texts, "ab:cab:12"), place("~7;9c", r"\x01\x00c\x01\x00\x05"));
-    assert_eq!(fields_of(&packed(span("u:{id:int}:{x}", None, 128)), "u:1000:name"), place("~7:7", r"h\x06"));
-    assert_eq!(fields_of(&packed(by("post:{id:int}:{part}", "id")), "post:9000:name"), place("~7:2LA", r"\x06"));
+    assert_eq!(fields_of(&texts, "ab:cab:12"), place("~0007;9c", r"\x01\x00c\x01\x00\x05"));
+    assert_eq!(fields_of(&packed(span("u:{id:int}:{x}", None, 128)), "u:1000:name"), place("~0007:7", r"h\x06"));
+    assert_eq!(fields_of(&packed(by("post:{id:int}:{part}", "id")), "post:9000:name"), place("~0007:2LA", r"\x06"));
     let session = packed(count("s:{id:uuid}:{x}", 4096));
     assert_eq!(
         fields_of(&session, "s:9f1c2d3e-4b5a-4678-9abc-def012345678:name"),
-        place("~7:GZ", r"\x0e\'\xc7\x0bO\x92\xd6\x99\xe1\xab\xcd\xef\x01#E\x06")
+        place("~0007:GZ", r"\x0e\'\xc7\x0bO\x92\xd6\x99\xe1\xab\xcd\xef\x01#E\x06")
     );
     let hex = packed(count("{a}:{b:hex}:{c}:{d:int}", 64));
     assert_eq!(
         fields_of(&hex, "ab:00ff00ff00ff00ff00:b:500"),
-        place("~7:7", r"\t\x03\xfc\x03\xfc\x03\xfc\x03\xfc\x00\xf4\x03\x01\x00b")
+        place("~0007:7", r"\t\x03\xfc\x03\xfc\x03\xfc\x03\xfc\x00\xf4\x03\x01\x00b")
     );
-    assert_eq!(fields_of(&hex, "ab:00ff:b:500"), place("~7;a", r"\x02\x00\xff\xf4\x03\x01\x00b"));
-    assert_eq!(fields_of(&packed(count("p:{x}", 64)), "p:2012"), place("~7;P", "2012"));
+    assert_eq!(fields_of(&hex, "ab:00ff:b:500"), place("~0007;a", r"\x02\x00\xff\xf4\x03\x01\x00b"));
+    assert_eq!(fields_of(&packed(count("p:{x}", 64)), "p:2012"), place("~0007;P", "2012"));
 }
 
 #[test]
@@ -251,6 +272,8 @@ fn uuids_spread_evenly() {
         ("v4", uuids(&|_, a, b| (a & !0xf000 | 0x4000, tail(b)))),
         ("v7, same millisecond", uuids(&|_, a, b| (0x018f_0000_0000_0000 | 0x7000 | a & 0xfff, tail(b)))),
         ("v7, counted", uuids(&|i, _, _| (((0x018f << 48) + (i << 16)) | 0x7000, tail(0)))),
+        ("hashes, of any variant", uuids(&|_, a, b| (a, b))),
+        ("counted, of no variant in use", uuids(&|i, _, _| (0, i))),
     ];
     for buckets in [1024, 1000] {
         let folded = count("s:{id:uuid}", buckets);
@@ -277,4 +300,35 @@ fn hex_and_text_spread_evenly() {
         1024,
         &fills(&count("p:{path}:{n:int}", 1024), (0..n).map(|i| format!("p:/docs/{}:{}", i / 8, i % 8))),
     );
+}
+
+/// Ids that fall into the bucket of the first id, as whoever knows the rule can work them out: any quotient, and the
+/// remainder that its hash leaves for this bucket.
+fn aimed(folded: &(Template, Placement), buckets: u64, ids: u64) -> Vec<String> {
+    let bucket = |id: u64| bucket_of(folded, &format!("u:{id}"));
+    let target = bucket(0);
+    let aim = |quotient: u64| {
+        let turned = bucket(quotient * buckets);
+        format!("u:{}", quotient * buckets + (target + buckets - turned) % buckets)
+    };
+    (1..=ids).map(aim).collect()
+}
+
+fn bucket_of(folded: &(Template, Placement), key: &str) -> u64 {
+    let (name, _) = locate(folded, key.as_bytes()).unwrap();
+    decode_base62(Head::decode(&name).unwrap().rest).unwrap()
+}
+
+#[test]
+fn keys_chosen_for_one_bucket_are_spread_by_a_secret() {
+    let buckets = 256;
+    let open = count("u:{id:int}", 256);
+    let ids = aimed(&open, buckets, 64 * buckets);
+    assert!(ids.iter().all(|id| bucket_of(&open, id) == bucket_of(&open, "u:0")), "all of them hit");
+    for secret in [&b"correct horse battery staple"[..], b"another secret of an operator"] {
+        let keyed = keyed(count("u:{id:int}", 256), secret);
+        assert_even("aimed", 256, &fills(&keyed, ids.iter().cloned()));
+        let others = aimed(&keyed, buckets, 64 * buckets);
+        assert_even("aimed by another secret's rule", 256, &fills(&open, others.into_iter()));
+    }
 }

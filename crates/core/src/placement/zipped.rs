@@ -1,8 +1,8 @@
 //! *zipped*: a key of its own, with a short name.
 //!
 //! ```text
-//! page:{path}                    page:/docs/a      ▶  ~0=/docs/a
-//! seen:{user:int}:{item:uuid}    seen:9000:018f…   ▶  ~1=2LA:AY8AAAAAcACAAAAAAAAA_w
+//! page:{path}                    page:/docs/a      ▶  ~hY3p=/docs/a
+//! seen:{user:int}:{item:uuid}    seen:9000:018f…   ▶  ~b0Qk=2LA:AY8AAAAAcACAAAAAAAAA_w
 //!
 //! int, int(n)   base62 of the number
 //! uuid          22 characters of base64url
@@ -14,14 +14,14 @@
 use std::borrow::Cow;
 
 use super::base64;
-use super::name::{self, Mark, Name};
+use super::name::{self, Mark, Name, Stem};
 use crate::template::{Part, Parts, Template, Type, hex_bytes};
 
 /// Ends a part that another follows.
 const SEPARATOR: u8 = b':';
 
-pub(super) fn locate(namespace: u32, parts: &[Part<'_>], name: &mut Name) {
-    name::encode_head(namespace, Mark::Zipped, name);
+pub(super) fn locate(stem: Stem, parts: &[Part<'_>], name: &mut Name) {
+    name::encode_head(stem, Mark::Zipped, name);
     let Some((last, before)) = parts.split_last() else { return };
     for part in before {
         if let Part::Text(text) = part {

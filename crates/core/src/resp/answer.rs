@@ -53,6 +53,16 @@ impl<'a> Answer<'a> {
         self.line(b':', itoa::Buffer::new().format(value).as_bytes());
     }
 
+    /// A number of seconds: a double, in RESP2 its text.
+    pub fn milliseconds_as_seconds(&mut self, ms: i64) {
+        #[expect(clippy::cast_precision_loss, reason = "times that matter have far fewer digits")]
+        let text = (ms as f64 / 1000.0).to_string();
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => self.line(b',', text.as_bytes()),
+        }
+    }
+
     /// A bulk string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         write_bulk(self.out, bytes);
@@ -90,6 +100,14 @@ impl<'a> Answer<'a> {
     /// The head of an array; `len` elements follow.
     pub fn array(&mut self, len: usize) {
         self.head(b'*', len);
+    }
+
+    /// The head of a set; `len` elements follow. RESP2 shows an array.
+    pub fn set(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.head(b'*', len),
+            Protocol::Resp3 => self.head(b'~', len),
+        }
     }
 
     /// The head of a map; `len` pairs follow. RESP2 shows a flat array.

@@ -7,7 +7,8 @@
 mod answer;
 mod reply;
 mod request;
+pub mod word;
 
 pub use answer::{Answer, Protocol, write_bulk, write_command};
-pub use reply::{Elements, Reply, ReplyError, ReplyScanner};
+pub use reply::{Elements, Reply, ReplyError, ReplyFlow, ReplyScanner};
 pub use request::{Args, ProtocolError, Read, RequestLimits, RequestReader};

@@ -55,6 +55,47 @@ impl ReplyScanner {
     }
 }
 
+/// Follows one reply while its bytes are handed on in pieces, so that nobody holds all of them.
+#[derive(Clone, Debug)]
+pub struct ReplyFlow {
+    /// Bytes to come of the string that it is in.
+    payload_bytes: usize,
+    /// Replies to come.
+    left: u64,
+}
+
+impl Default for ReplyFlow {
+    fn default() -> Self {
+        Self { payload_bytes: 0, left: 1 }
+    }
+}
+
+impl ReplyFlow {
+    /// How many bytes at the start of `input` belong to the reply and may be handed on, and whether it ends behind
+    /// them. What follows those bytes comes first in the next call.
+    ///
+    /// # Errors
+    /// Bytes that can't be a reply.
+    pub fn advance(&mut self, input: &[u8]) -> Result<(usize, bool), ReplyError> {
+        let mut at = 0;
+        loop {
+            let passed = self.payload_bytes.min(input.len() - at);
+            at += passed;
+            self.payload_bytes -= passed;
+            if self.payload_bytes > 0 {
+                return Ok((at, false));
+            }
+            if self.left == 0 {
+                return Ok((at, true));
+            }
+            let Some(head) = Head::read(input, at)? else { return Ok((at, false)) };
+            at = head.end;
+            self.payload_bytes = head.payload_bytes;
+            self.left = (self.left - 1).checked_add(head.elements).ok_or(ReplyError::Length)?;
+        }
+    }
+}
+
 /// The first line of a reply.
 struct Head {
     kind: u8,
@@ -175,6 +216,11 @@ impl<'a> Elements<'a> {
         usize::try_from(self.left).unwrap_or(usize::MAX)
     }
 
+    /// What is left, as it came.
+    pub(crate) fn raw(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Whether none is left.
     pub fn is_empty(&self) -> bool {
         self.left == 0
@@ -237,6 +283,23 @@ mod tests {
                 assert_eq!(scanner.scan(&reply[..end]), Ok(None), "{}", reply.escape_ascii());
             }
             assert_eq!(scanner.scan(reply), Ok(Some(reply.len())), "{}", reply.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_reply_is_handed_on_in_pieces_up_to_its_end() {
+        for reply in REPLIES {
+            let stream = [reply, &b"+next\r\n"[..]].concat();
+            for size in 1..stream.len() {
+                let (mut flow, mut passed, mut ends) = (ReplyFlow::default(), 0, false);
+                let mut there = 0;
+                while !ends {
+                    there = (there + size).min(stream.len());
+                    let (len, last) = flow.advance(&stream[passed..there]).unwrap();
+                    (passed, ends) = (passed + len, last);
+                }
+                assert_eq!(passed, reply.len(), "{} by {size}", reply.escape_ascii());
+            }
         }
     }
 

@@ -1,25 +1,31 @@
 //! Starts a request whose plan has been met.
 
+use std::sync::Arc;
+
 use crate::change::LEASES_KEY;
 use crate::codec::DICTIONARIES_KEY;
+use crate::exchange::overview::Overview;
+use crate::exchange::pieces::Pieces;
 use crate::exchange::probe::{Probe, WhenKnown};
-use crate::exchange::transaction::{Queued, Transaction, Watch};
+use crate::exchange::transaction::{Queued, Transaction};
+use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, SimpleSet, Work, info, keyspace, native,
+    Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, ReplyKind, SimpleSet, Work, info, keyspace,
+    listing, native, wait,
 };
 use crate::layout::{Place, PlaceKind, STORED_KEY};
-use crate::resp::{Answer, write_command};
+use crate::resp::{Answer, Protocol, write_command};
 use crate::session::client_command::ReplyMode;
 use crate::session::queue::Queue;
 use crate::session::route::{KeyspaceCommand, Route, SessionCommand};
 use crate::session::{Begun, Lane, Plan, Session};
-use crate::string::Run;
 use crate::string::number::parse_integer;
+use crate::string::{Run, SCRATCH};
 
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
 
-/// Written before WAIT, so that its connection has a write to wait for that comes after all others.
-const WAIT_KEY: &[u8] = b"keyfold:wait";
+/// A name that nothing is ever stored under, for a COPY of nothing.
+const SCRATCH_COPY: &[u8] = b"keyfold:scratch:copy";
 
 /// How a request that was sent goes on.
 fn sent(kind: Kind, replies: u32, hold: bool) -> Begun {
@@ -39,12 +45,21 @@ impl Session {
     ) -> Begun {
         if plan.lane != Lane::Local {
             self.lane = plan.lane;
+            self.expects_large = self.expects_large.saturating_sub(1);
+        }
+        self.entry().note_request(plan.command, env.now_ms);
+        self.show_to_monitors(plan, args, env.now_ms);
+        if plan.route.is_refusal()
+            && let Some(command) = plan.command
+        {
+            self.note_denied(command, args, env);
         }
         let start = io.answer.len();
-        let begun = self.begin_route(&plan.route, args, raw, env, io);
+        let mut begun = self.begin_route(&plan.route, args, raw, env, io);
         if self.reply_mode != ReplyMode::On {
-            return self.silence(begun, start, io);
+            begun = self.silence(begun, start, io);
         }
+        self.entry().note_begun(&self.state(plan.patience.blocks()));
         begun
     }
 
@@ -80,7 +95,7 @@ impl Session {
         let protocol = self.protocol;
         match route {
             Route::One { name, run, place, write } => self.begin_one(name, *run, place, *write, args, env, io),
-            Route::PassOn { .. } => {
+            Route::PassOn { .. } | Route::Kill => {
                 pass_on(args, raw, io);
                 sent(Kind::PassOn, 1, false)
             }
@@ -94,6 +109,9 @@ impl Session {
             }
             Route::Many { name, run, keys, write } => self.begin_many(name, *run, keys, *write, args, env, io),
             Route::Moving { name, run, keys, write } => {
+                if Pieces::may_take(name, keys.len()) {
+                    return begin_pieces(name, *run, args, protocol, env, io);
+                }
                 if let Some(batch) = native::set_moving(env, name, args, io.wire) {
                     let replies = batch.left();
                     return sent(Kind::SetMany(batch), replies, false);
@@ -114,6 +132,13 @@ impl Session {
                 Answer::new(io.answer, protocol).error(message);
                 Begun::Answered
             }
+            Route::Unknown(answer) => {
+                self.queue.iter_mut().for_each(|queue| queue.spoilt = true);
+                io.answer.extend_from_slice(answer);
+                Begun::Answered
+            }
+            Route::Client(command) => self.client(args, command, env, &mut Answer::new(io.answer, protocol)),
+            Route::Acl(command) => self.acl(args, command, env, &mut Answer::new(io.answer, protocol)),
             Route::Session(command) => self.begin_session(*command, args, env, io),
             Route::Queue(queued) => self.enqueue(queued.clone(), io),
             Route::Probe { refusal } => self.begin_probe(args, refusal.clone(), io),
@@ -128,10 +153,10 @@ impl Session {
                 sent(Kind::Unwatch { answer }, 1, true)
             }
             Route::Hello { .. } => self.hello(args, env, io),
-            Route::Wait => {
-                write_command(io.wire, &[b"SET", WAIT_KEY, b"", b"PX", b"1"]);
+            Route::Wait { .. } => {
+                let announced = wait::announce(env.server, io.wire);
                 pass_on(args, raw, io);
-                sent(Kind::Wait { written: false }, 2, true)
+                sent(Kind::Wait { announced }, 2, true)
             }
             Route::Keyspace(command) => self.begin_keyspace(*command, args, raw, env, io),
             Route::Select { database } => self.begin_select(*database, args, io),
@@ -150,10 +175,9 @@ impl Session {
                 self.subscriptions.begin(name, args.len() - 1);
                 Begun::Pushes
             }
-            Route::Monitor => {
-                pass_on(args, raw, io);
-                self.subscriptions.begin_monitor();
-                Begun::Pushes
+            Route::Unblock { connection, reason } => {
+                write_command(io.wire, &[b"CLIENT", b"UNBLOCK", connection.to_string().as_bytes(), reason.as_bytes()]);
+                sent(Kind::PassOn, 1, false)
             }
             Route::Reset => {
                 pass_on(args, raw, io);
@@ -209,7 +233,7 @@ impl Session {
         if place.kind == PlaceKind::Framed {
             return (!set.if_absent).then(|| {
                 native::set_own(env, &set, place, args[1], io.wire);
-                sent(Kind::Set, 1, false)
+                sent(Kind::Set(ReplyKind::Ok), 1, false)
             });
         }
         let namespace = env.layout.namespace(place.namespace);
@@ -222,7 +246,7 @@ impl Session {
             && !env.stats.namespace(place.namespace).has_spilled()
         {
             native::set(set.value, place, io.wire);
-            return Some(sent(Kind::Set, 1, false));
+            return Some(sent(Kind::Set(ReplyKind::Integer), 1, false));
         }
         let stored = crate::exchange::encode_field(env, place, args[1], set.value, set.expires_at_ms);
         if set.if_absent {
@@ -231,7 +255,7 @@ impl Session {
         }
         if stored.spill.is_none() && !env.stats.namespace(place.namespace).has_spilled() {
             native::set(&stored.field, place, io.wire);
-            return Some(sent(Kind::Set, 1, false));
+            return Some(sent(Kind::Set(ReplyKind::Integer), 1, false));
         }
         let (overwrite, replies) = native::Overwrite::start(env, args[1], place, &stored, io.wire);
         Some(sent(Kind::Overwrite(Box::new(overwrite)), replies, false))
@@ -249,6 +273,9 @@ impl Session {
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
+        if Pieces::may_take(name, keys.len()) {
+            return begin_pieces(name, run, args, self.protocol, env, io);
+        }
         if matches!(name, "del" | "unlink") {
             return begin_delete(args, env, io);
         }
@@ -265,10 +292,12 @@ impl Session {
                     return self.begin_copy(run, database, replace, args, env, io);
                 }
                 Some(_) => {}
-                // The server says what is wrong, before it looks at any key.
+                // The server says what is wrong, before it looks at any key: those of the request stay out of it.
                 None => {
-                    write_command(io.wire, args);
-                    return sent(Kind::PassOn, 1, false);
+                    let mut harmless = args.to_vec();
+                    (harmless[1], harmless[2]) = (SCRATCH, SCRATCH_COPY);
+                    write_command(io.wire, &harmless);
+                    return sent(Kind::ErrorOnly { protocol: self.protocol }, 1, false);
                 }
             }
         }
@@ -303,9 +332,9 @@ impl Session {
                 answer.ok();
                 return Begun::Close;
             }
+            SessionCommand::HangUp => return Begun::Close,
             SessionCommand::Auth => self.auth(args, env, &mut answer),
-            SessionCommand::Client => self.client(args, &mut answer),
-            SessionCommand::Whoami => answer.bulk(self.user.as_ref().map_or("", |user| user.name()).as_bytes()),
+            SessionCommand::Monitor => self.begin_monitor(&mut answer),
             SessionCommand::Reset => {
                 answer.simple("RESET");
                 self.reset();
@@ -344,7 +373,7 @@ impl Session {
             (None, refusal) => WhenKnown::Refuse(refusal.unwrap_or_default()),
             (Some(_), Some(refusal)) => WhenKnown::RefuseQueued(refusal),
             (Some(queue), None) => {
-                queue.push(Queued::passed(args, Vec::new(), None));
+                queue.push(Queued { is_slow: true, ..Queued::passed(args, Vec::new(), None) });
                 WhenKnown::Queued
             }
         };
@@ -394,7 +423,8 @@ impl Session {
         match command {
             KeyspaceCommand::Info => {
                 pass_on(args, raw, io);
-                sent(Kind::Info { protocol }, 1, false)
+                let overview = Overview::new(Arc::clone(self.joined.clients()), self.database, args, protocol);
+                sent(Kind::Overview(Box::new(overview)), 1, false)
             }
             KeyspaceCommand::Flush => self.begin_flush(args, raw, io),
             KeyspaceCommand::Size => sent(Kind::Size(Box::new(keyspace::Size::start(io.wire))), 1, true),
@@ -402,10 +432,10 @@ impl Session {
                 sent(Kind::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true)
             }
             KeyspaceCommand::Keys => {
-                let (list, replies) = keyspace::List::keys(env.layout, args[1], protocol, io.wire);
+                let (list, replies) = listing::List::keys(env, args[1], protocol, io.wire);
                 sent(Kind::List(Box::new(list)), replies, true)
             }
-            KeyspaceCommand::Scan => match keyspace::List::scan(args, protocol, io.wire) {
+            KeyspaceCommand::Scan => match listing::List::scan(env, args, protocol, io.wire) {
                 Ok((list, replies)) => sent(Kind::List(Box::new(list)), replies, true),
                 Err(_) => {
                     // The server says what is wrong first. What it may show of its keys must not be seen.
@@ -440,6 +470,12 @@ impl Session {
 fn begin_delete(args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
     let (delete, replies) = native::Delete::start(env, args[0], &args[1..], io.wire);
     sent(Kind::Delete(Box::new(delete)), replies, false)
+}
+
+/// What comes after it on the same keys waits for the last of its steps.
+fn begin_pieces(name: &str, run: Run, args: &[&[u8]], protocol: Protocol, env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
+    let (pieces, replies) = Pieces::start(name, run, args, protocol, env, io.wire);
+    sent(Kind::Pieces(Box::new(pieces)), replies, true)
 }
 
 fn pass_on(args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) {

@@ -1,8 +1,15 @@
-//! CLIENT: what connections need of it. A proxy's client is no client of the server, so the rest is refused.
+//! CLIENT, for the clients of this proxy: those of the server are the proxy's own connections, and nobody's business.
+//!
+//! Which subcommands, options and fields there are is what the server behind has, and so are the errors.
 
-use crate::resp::{Answer, Protocol};
-use crate::session::Session;
+use crate::clients::{Asked, ClientFlags, Filter, PauseMode, line};
+use crate::command::Command;
+use crate::exchange::{Env, ServerInfo};
+use crate::resp::Answer;
 use crate::session::hello::valid_name;
+use crate::session::route::{Route, wrong_arity};
+use crate::session::{Begun, Session};
+use crate::string::number::parse_integer;
 
 /// Whether the client wants answers, by CLIENT REPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,70 +25,154 @@ pub(crate) enum ReplyMode {
 const TRACKING: &str = "ERR keyfold: CLIENT TRACKING is not supported: the server would name buckets, not keys; \
                         switch the client's cache off, or connect it to the server directly";
 
+const IMPORT_SOURCE: &str = "ERR keyfold: CLIENT IMPORT-SOURCE is not supported through the proxy, whose connections \
+                             other clients use too; send it to the server directly";
+
+const SYNTAX: &str = "ERR syntax error";
+
 impl Session {
     /// CLIENT subcommand …
-    pub(crate) fn client(&mut self, args: &[&[u8]], answer: &mut Answer<'_>) {
-        let Some(subcommand) = args.get(1) else {
-            return answer.error("ERR wrong number of arguments for 'client' command");
+    pub(crate) fn client(
+        &mut self,
+        args: &[&[u8]],
+        command: &'static Command,
+        env: &Env<'_>,
+        answer: &mut Answer<'_>,
+    ) -> Begun {
+        let Some((_, subcommand)) = command.name.split_once('|').filter(|(_, name)| is_known(name, env.server)) else {
+            let shown = args[1][..args[1].len().min(128)].escape_ascii();
+            answer.error(&format!("ERR unknown subcommand '{shown}'. Try CLIENT HELP."));
+            return Begun::Answered;
         };
-        let subcommand = subcommand.to_ascii_lowercase();
-        match (subcommand.as_slice(), &args[2..]) {
-            (b"id", []) => answer.integer(i64::try_from(self.peer.id).unwrap_or(i64::MAX)),
-            (b"getname", []) if self.name.is_empty() => answer.nil(),
-            (b"getname", []) => answer.bulk(&self.name),
-            (b"setname", [name]) => match valid_name(name) {
-                Ok(name) => {
-                    self.name = name.to_vec();
-                    answer.ok();
+        if !command.arity_ok(args.len()) {
+            answer.error(&wrong_arity(command));
+            return Begun::Answered;
+        }
+        if subcommand == "kill" {
+            return self.kill(&args[2..], env, answer);
+        }
+        let answered = self.answer_client(subcommand, args, env, answer);
+        if let Err(error) = answered {
+            answer.error(&error);
+        }
+        Begun::Answered
+    }
+
+    /// Every subcommand but KILL, its arity being right.
+    fn answer_client(
+        &mut self,
+        subcommand: &str,
+        args: &[&[u8]],
+        env: &Env<'_>,
+        answer: &mut Answer<'_>,
+    ) -> Result<(), String> {
+        let options = &args[2..];
+        match subcommand {
+            "id" => answer.integer(i64::try_from(self.peer.id).unwrap_or(i64::MAX)),
+            "getname" if self.entry().words().name.is_empty() => answer.nil(),
+            "getname" => answer.bulk(&self.entry().words().name),
+            "setname" => {
+                self.entry().words().name = valid_name(options[0])?.to_vec();
+                answer.ok();
+            }
+            "setinfo" => {
+                self.set_info(options[0], options[1])?;
+                answer.ok();
+            }
+            "info" => answer.verbatim(line(self.entry(), env.server, env.now_ms).as_bytes()),
+            "list" => answer.verbatim(self.list(options, env)?.as_bytes()),
+            "reply" => return self.set_reply_mode(options[0], answer),
+            "no-evict" | "no-touch" => {
+                let option = if subcommand == "no-evict" { ClientFlags::NO_EVICT } else { ClientFlags::NO_TOUCH };
+                self.options.set(option, on_or_off(options[0])?);
+                answer.ok();
+            }
+            "capa" => {
+                // What isn't known is no error, so that clients may name what comes later.
+                if options.iter().any(|capa| capa.eq_ignore_ascii_case(b"redirect")) {
+                    self.options.insert(ClientFlags::REDIRECT);
                 }
-                Err(message) => answer.error(message),
-            },
-            (b"setinfo", [attribute, value]) => self.set_info(attribute, value, answer),
-            (b"info", []) | (b"list", [..]) => answer.verbatim(self.describe().as_bytes()),
-            (b"reply", [mode]) => self.set_reply_mode(mode, answer),
-            (b"no-evict" | b"no-touch", [mode]) if [&b"on"[..], b"off"].contains(&mode.to_ascii_lowercase().as_slice()) => {
                 answer.ok();
             }
-            (b"trackinginfo", []) => {
-                answer.map(3);
-                answer.bulk(b"flags");
-                answer.array(1);
-                answer.bulk(b"off");
-                answer.bulk(b"redirect");
-                answer.integer(-1);
-                answer.bulk(b"prefixes");
-                answer.array(0);
+            "pause" => self.pause(args, env, answer)?,
+            "unpause" => {
+                self.joined.clients().unpause();
+                answer.ok();
             }
-            (b"getredir", []) => answer.integer(-1),
-            (b"tracking", [mode]) if mode.eq_ignore_ascii_case(b"off") => answer.ok(),
-            (b"tracking" | b"caching", _) => answer.error(TRACKING),
-            (name, _) if KNOWN.contains(&name) => answer.error(&format!(
-                "ERR keyfold: CLIENT {} with these arguments is not supported through the proxy; send it to the server directly",
-                name.to_ascii_uppercase().escape_ascii()
-            )),
-            _ => answer.error(&format!("ERR unknown subcommand '{}'. Try CLIENT HELP.", args[1][..args[1].len().min(128)].escape_ascii())),
+            "unblock" => {
+                read_unblock(args)?;
+                // Whoever could be unblocked is asked of the server.
+                answer.integer(0);
+            }
+            "trackinginfo" => answer_tracking_info(answer),
+            "getredir" => answer.integer(-1),
+            "tracking" if matches!(options, [mode] if mode.eq_ignore_ascii_case(b"off")) => answer.ok(),
+            "import-source" => return Err(IMPORT_SOURCE.to_owned()),
+            _ => return Err(TRACKING.to_owned()),
         }
+        Ok(())
     }
 
-    fn set_info(&mut self, attribute: &[u8], value: &[u8], answer: &mut Answer<'_>) {
-        let slot = match attribute.to_ascii_lowercase().as_slice() {
-            b"lib-name" => &mut self.library.0,
-            b"lib-ver" => &mut self.library.1,
-            _ => return answer.error(&format!("ERR Unrecognized option '{}'", attribute.escape_ascii())),
+    fn list(&self, options: &[&[u8]], env: &Env<'_>) -> Result<String, String> {
+        let filter = Filter::parse(Asked::List, options, env.server, env.users)?;
+        let skips_me = filter.skips_me(false);
+        let all = self.joined.clients().all();
+        let shown = all.iter().filter(|entry| !(skips_me && entry.id() == self.peer.id));
+        let fitting = shown.filter(|entry| filter.fits(entry, env.now_ms));
+        Ok(fitting.map(|entry| line(entry, env.server, env.now_ms)).collect())
+    }
+
+    /// CLIENT KILL address, or with options. Whoever ends itself gets its answer first.
+    fn kill(&mut self, options: &[&[u8]], env: &Env<'_>, answer: &mut Answer<'_>) -> Begun {
+        let filter = match options {
+            [address] => Ok(Filter::of_address(address)),
+            _ => Filter::parse(Asked::Kill, options, env.server, env.users),
         };
-        match valid_name(value) {
-            Ok(value) => {
-                *slot = value.to_vec();
-                answer.ok();
+        let filter = match filter {
+            Ok(filter) => filter,
+            Err(error) => {
+                answer.error(&error);
+                return Begun::Answered;
             }
-            Err(_) => answer.error(&format!(
-                "ERR {} cannot contain spaces, newlines or special characters.",
-                attribute.to_ascii_lowercase().escape_ascii()
-            )),
+        };
+        let (mut killed, mut myself) = (0, false);
+        for entry in self.joined.clients().all().iter().filter(|entry| filter.fits(entry, env.now_ms)) {
+            if entry.id() != self.peer.id {
+                entry.kill();
+            } else if filter.skips_me(true) {
+                continue;
+            } else {
+                myself = true;
+            }
+            killed += 1;
         }
+        match options {
+            [_] if killed == 0 => answer.error("ERR No such client"),
+            [_] => answer.ok(),
+            _ => answer.integer(killed),
+        }
+        if myself { Begun::Close } else { Begun::Answered }
     }
 
-    fn set_reply_mode(&mut self, mode: &[u8], answer: &mut Answer<'_>) {
+    fn set_info(&mut self, attribute: &[u8], value: &[u8]) -> Result<(), String> {
+        let attribute_name = attribute.to_ascii_lowercase();
+        if !matches!(attribute_name.as_slice(), b"lib-name" | b"lib-ver") {
+            return Err(format!("ERR Unrecognized option '{}'", attribute.escape_ascii()));
+        }
+        let Ok(value) = valid_name(value) else {
+            let shown = attribute_name.escape_ascii();
+            return Err(format!("ERR {shown} cannot contain spaces, newlines or special characters."));
+        };
+        let mut words = self.entry().words();
+        let slot = match attribute_name.as_slice() {
+            b"lib-name" => &mut words.library_name,
+            _ => &mut words.library_version,
+        };
+        *slot = value.to_vec();
+        Ok(())
+    }
+
+    fn set_reply_mode(&mut self, mode: &[u8], answer: &mut Answer<'_>) -> Result<(), String> {
         match mode.to_ascii_lowercase().as_slice() {
             b"on" => {
                 self.reply_mode = ReplyMode::On;
@@ -90,46 +181,86 @@ impl Session {
             b"off" => self.reply_mode = ReplyMode::Off,
             b"skip" if self.reply_mode == ReplyMode::On => self.reply_mode = ReplyMode::SkipNext,
             b"skip" => {}
-            _ => answer.error("ERR syntax error"),
+            _ => return Err(SYNTAX.to_owned()),
         }
+        Ok(())
     }
 
-    /// One line as CLIENT INFO shows it, with what the proxy knows of the client.
-    fn describe(&self) -> String {
-        format!(
-            "id={} addr={} laddr={} name={} db={} sub={} multi={} user={} lib-name={} lib-ver={} resp={}\n",
-            self.peer.id,
-            self.peer.address,
-            self.peer.local_address,
-            self.name.escape_ascii(),
-            self.database,
-            u8::from(self.subscriptions.active()),
-            self.queue.as_ref().map_or(-1, |queue| i64::try_from(queue.commands.len()).unwrap_or(i64::MAX)),
-            self.user.as_ref().map_or("", |user| user.name()),
-            self.library.0.escape_ascii(),
-            self.library.1.escape_ascii(),
-            if self.protocol == Protocol::Resp3 { 3 } else { 2 },
-        )
+    /// CLIENT PAUSE timeout [WRITE|ALL]
+    fn pause(&self, args: &[&[u8]], env: &Env<'_>, answer: &mut Answer<'_>) -> Result<(), String> {
+        let mode = match &args[3..] {
+            [] => PauseMode::All,
+            [mode] if mode.eq_ignore_ascii_case(b"all") => PauseMode::All,
+            [mode] if mode.eq_ignore_ascii_case(b"write") => PauseMode::Writes,
+            [_] => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".to_owned()),
+            _ => return Err(too_many(args)),
+        };
+        let timeout_ms = parse_integer(args[2]).ok_or("ERR timeout is not an integer or out of range")?;
+        if timeout_ms < 0 {
+            return Err("ERR timeout is negative".to_owned());
+        }
+        let until_ms = env.now_ms.checked_add(timeout_ms).ok_or("ERR timeout is out of range")?;
+        self.joined.clients().pause().begin(mode, until_ms, env.now_ms);
+        answer.ok();
+        Ok(())
+    }
+
+    /// CLIENT UNBLOCK of a client that has a connection to the server to itself: the server knows whether a command
+    /// waits there. None for all other requests.
+    pub(crate) fn unblock_route(&self, command: &Command, args: &[&[u8]]) -> Option<Route> {
+        if command.name != "client|unblock" || !command.arity_ok(args.len()) {
+            return None;
+        }
+        let (id, reason) = read_unblock(args).ok()?;
+        let connection = self.joined.clients().find(id)?.waits_on()?;
+        Some(Route::Unblock { connection, reason })
     }
 }
 
-const KNOWN: &[&[u8]] = &[
-    b"id",
-    b"getname",
-    b"setname",
-    b"setinfo",
-    b"info",
-    b"list",
-    b"reply",
-    b"no-evict",
-    b"no-touch",
-    b"kill",
-    b"pause",
-    b"unpause",
-    b"unblock",
-    b"help",
-    b"trackinginfo",
-    b"getredir",
-    b"capa",
-    b"import-source",
-];
+/// The client that CLIENT UNBLOCK id [TIMEOUT|ERROR] names, and the reason.
+fn read_unblock(args: &[&[u8]]) -> Result<(u64, &'static str), String> {
+    let reason = match &args[3..] {
+        [] => "TIMEOUT",
+        [reason] if reason.eq_ignore_ascii_case(b"timeout") => "TIMEOUT",
+        [reason] if reason.eq_ignore_ascii_case(b"error") => "ERROR",
+        [_] => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".to_owned()),
+        _ => return Err(too_many(args)),
+    };
+    let id = parse_integer(args[2]).ok_or("ERR value is not an integer or out of range")?;
+    // No client has a negative id, nor 0.
+    Ok((u64::try_from(id).unwrap_or(0), reason))
+}
+
+fn too_many(args: &[&[u8]]) -> String {
+    let shown = args[1].escape_ascii();
+    format!("ERR unknown subcommand or wrong number of arguments for '{shown}'. Try CLIENT HELP.")
+}
+
+fn on_or_off(word: &[u8]) -> Result<bool, String> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(SYNTAX.to_owned()),
+    }
+}
+
+fn answer_tracking_info(answer: &mut Answer<'_>) {
+    answer.map(3);
+    answer.bulk(b"flags");
+    answer.set(1);
+    answer.bulk(b"off");
+    answer.bulk(b"redirect");
+    answer.integer(-1);
+    answer.bulk(b"prefixes");
+    answer.array(0);
+}
+
+/// Whether the server has a subcommand that the table knows of some server.
+fn is_known(subcommand: &str, server: &ServerInfo) -> bool {
+    match subcommand {
+        "setinfo" | "no-touch" => server.is_since((7, 2), (7, 2)),
+        "capa" => server.is_valkey_since(8, 0),
+        "import-source" => server.is_valkey_since(8, 1),
+        _ => true,
+    }
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::access::User;
 use crate::exchange::{Env, Exchange, Io, Kind};
+use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::session::{Begun, Session};
 
@@ -36,10 +37,13 @@ impl Session {
         }
         match env.users.authenticate(name, password) {
             Some(user) => {
-                self.user = Some(user);
+                self.set_user(Some(user));
                 answer.ok();
             }
-            None => answer.error(WRONG_PASSWORD),
+            None => {
+                self.note_not_let_in(args[0], name, env);
+                answer.error(WRONG_PASSWORD);
+            }
         }
     }
 
@@ -66,15 +70,22 @@ impl Session {
             }
             Ok(hello) => {
                 self.protocol = hello.protocol;
-                self.user = hello.user;
+                self.set_user(hello.user);
                 if let Some(name) = hello.name {
-                    self.name = name;
+                    self.entry().words().name = name;
                 }
                 let number: &[u8] = if self.protocol == Protocol::Resp3 { b"3" } else { b"2" };
                 write_command(io.wire, &[b"HELLO", number]);
                 Begun::Sent { exchange: Exchange(Kind::Hello { id: self.peer.id }), replies: 1, hold: true }
             }
         }
+    }
+
+    /// The name of AUTH in a HELLO that it doesn't let in.
+    pub(crate) fn not_let_in<'a>(&self, args: &[&'a [u8]], env: &Env<'_>) -> Option<&'a [u8]> {
+        let is_wrong = self.read_hello(args, env).is_err_and(|error| error == WRONG_PASSWORD);
+        let at = args.iter().skip(2).position(|arg| arg.eq_ignore_ascii_case(b"auth")).filter(|_| is_wrong)?;
+        args.get(at + 3).copied()
     }
 
     fn read_hello(&self, args: &[&[u8]], env: &Env<'_>) -> Result<Hello, String> {
@@ -91,11 +102,11 @@ impl Session {
         let mut options = args.get(2..).unwrap_or_default();
         while let Some((option, rest)) = options.split_first() {
             options = match rest {
-                [name, password, rest @ ..] if option.eq_ignore_ascii_case(b"auth") => {
+                [name, password, rest @ ..] if is_word(option, "auth") => {
                     hello.user = Some(env.users.authenticate(name, password).ok_or(WRONG_PASSWORD)?);
                     rest
                 }
-                [name, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
+                [name, rest @ ..] if is_word(option, "setname") => {
                     hello.name = Some(valid_name(name)?.to_vec());
                     rest
                 }

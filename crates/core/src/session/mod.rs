@@ -8,20 +8,27 @@
 //! The answers of one client keep the order of its requests, and so do their effects: a request that may
 //! write in a second round trip holds back those behind it, and so does a change of lane.
 
+mod acl_command;
 mod begin;
 mod client_command;
 mod hello;
+mod monitor;
+mod patience;
 mod queue;
+mod refusal;
 mod route;
 mod subscriptions;
 
 use std::sync::Arc;
 
 use crate::access::User;
+use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State};
+use crate::command::{Command, Flags};
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
 pub(crate) use hello::answer_hello;
+pub use patience::Patience;
 use queue::Queue;
 use route::Route;
 use subscriptions::Subscriptions;
@@ -54,7 +61,18 @@ pub struct Plan {
     pub lane: Lane,
     /// All earlier requests of this client must have been answered first.
     pub alone: bool,
+    /// How long the server may take over it.
+    pub patience: Patience,
     route: Route,
+    /// The command, where the table knows it.
+    command: Option<&'static Command>,
+}
+
+impl Plan {
+    /// How the answer to the request, which has so many arguments, tells whether the keys that it read were there.
+    pub fn lookup_kind(&self, argc: usize) -> LookupKind {
+        self.command.map_or(LookupKind::None, |command| LookupKind::of(command, argc))
+    }
 }
 
 /// How a request began.
@@ -89,6 +107,18 @@ pub struct Peer {
     pub local_address: String,
     /// The database it starts in, and comes back to by RESET.
     pub database: u32,
+    /// The number of its socket in this process.
+    pub descriptor: i32,
+}
+
+/// A request or reply of so many bytes is large: others shouldn't wait for it to pass.
+pub const LARGE_BYTES: usize = 64 * 1024;
+
+/// So many requests after a large answer are taken to have large ones too.
+const LARGE_REQUESTS: u16 = 256;
+
+fn is_large(args: &[&[u8]]) -> bool {
+    args.iter().map(|arg| arg.len()).sum::<usize>() >= LARGE_BYTES
 }
 
 /// A client's session.
@@ -100,8 +130,16 @@ pub struct Session {
     user: Option<Arc<User>>,
     /// Who it was before it said so, and is again after RESET.
     initial_user: Option<Arc<User>>,
-    name: Vec<u8>,
-    library: (Vec<u8>, Vec<u8>),
+    /// What other clients see of it.
+    joined: Joined,
+    /// The version of the users that it goes by.
+    users_version: u64,
+    /// It is to be closed: its user is no more.
+    shut_out: bool,
+    /// What it chose by CLIENT NO-EVICT, NO-TOUCH and CAPA.
+    options: ClientFlags,
+    /// It gets the lines of MONITOR.
+    monitoring: bool,
     reply_mode: ReplyMode,
     queue: Option<Queue>,
     /// What is watched on the client's own lane.
@@ -109,25 +147,34 @@ pub struct Session {
     subscriptions: Subscriptions,
     /// The lane of the last request that had one.
     lane: Lane,
+    /// So many requests more are taken for ones with large answers.
+    expects_large: u16,
 }
 
 impl Session {
-    /// The session of a client that has just connected.
-    pub fn new(peer: Peer, env: &Env<'_>) -> Self {
-        Self {
+    /// The session of a client that has just connected, and is one of `clients` from now on.
+    pub fn new(peer: Peer, clients: &Arc<Clients>, env: &Env<'_>) -> Self {
+        let joined = clients.join(&peer, env.now_ms);
+        let mut session = Self {
             database: peer.database,
             peer,
             protocol: Protocol::Resp2,
-            user: env.users.initial(),
+            user: None,
             initial_user: env.users.initial(),
-            name: Vec::new(),
-            library: (Vec::new(), Vec::new()),
+            joined,
+            users_version: env.users.version(),
+            shut_out: false,
+            options: ClientFlags::empty(),
+            monitoring: false,
             reply_mode: ReplyMode::On,
             queue: None,
             watched: None,
             subscriptions: Subscriptions::default(),
             lane: Lane::Local,
-        }
+            expects_large: 0,
+        };
+        session.set_user(env.users.initial());
+        session
     }
 
     /// The protocol the client speaks.
@@ -141,23 +188,89 @@ impl Session {
     }
 
     /// Says what a request needs. Cheap; may be called again for the same request.
-    pub fn plan(&self, args: &[&[u8]], env: &Env<'_>) -> Plan {
-        let route = self.route(args, env);
-        let lane = self.lane_of(&route);
+    pub fn plan(&mut self, args: &[&[u8]], env: &Env<'_>) -> Plan {
+        self.follow_users(env.users);
+        let (command, route) = self.route(args, env);
+        let lane = self.lane_of(&route, args);
         let alone = route.alone() || (lane != Lane::Local && self.lane != Lane::Local && lane != self.lane);
-        Plan { lane, alone, route }
+        Plan { lane, alone, patience: route.patience(), route, command }
     }
 
-    fn lane_of(&self, route: &Route) -> Lane {
+    /// Whether CLIENT PAUSE holds a planned request back now.
+    pub fn is_paused(&self, plan: &Plan, env: &Env<'_>) -> bool {
+        let may_write = || self.may_write(plan);
+        !plan.route.is_refusal() && self.joined.clients().pause().holds(env.now_ms, may_write)
+    }
+
+    fn may_write(&self, plan: &Plan) -> bool {
+        let may_write = |command: &Command| command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE);
+        let queued =
+            matches!(plan.route, Route::Exec { .. }) && self.queue.as_ref().is_some_and(|queue| queue.holds(may_write));
+        plan.command.is_some_and(may_write) || queued
+    }
+
+    /// What others see of the client, and tell it.
+    pub fn entry(&self) -> &Entry {
+        self.joined.entry()
+    }
+
+    /// The client has gone: nobody sees it any more, although requests of it may be under way.
+    pub fn leave(&self) {
+        self.joined.leave();
+    }
+
+    /// The state that others see.
+    fn state(&self, blocks: bool) -> State {
+        let mut flags = self.options;
+        flags.set(ClientFlags::MONITOR, self.monitoring);
+        flags.set(ClientFlags::PUBSUB, self.subscriptions.subscribed());
+        flags.set(ClientFlags::MULTI, self.queue.is_some());
+        flags.set(ClientFlags::BLOCKED, blocks);
+        flags.set(ClientFlags::RESP3, self.protocol == Protocol::Resp3);
+        let (channels, patterns, shards) = self.subscriptions.counts();
+        State {
+            database: self.database,
+            flags,
+            channels,
+            patterns,
+            shards,
+            queued: self.queue.as_ref().map_or(0, |queue| queue.commands.len()),
+            queued_bytes: self.queue.as_ref().map_or(0, Queue::bytes),
+            watched: self.watched.as_ref().map_or(0, |watched| watched.keys().len()),
+        }
+    }
+
+    /// Says who the client is from now on.
+    fn set_user(&mut self, user: Option<Arc<User>>) {
+        user.as_ref().map_or("", |user| user.name()).clone_into(&mut self.entry().words().user);
+        self.user = user;
+    }
+
+    fn lane_of(&self, route: &Route, args: &[&[u8]]) -> Lane {
         let (database, protocol) = (self.database, self.protocol);
+        // What may keep a connection busy must not have other clients' requests behind it. A client's WATCH would
+        // be ended there by a transaction of keyfold's own.
+        let is_long = route.patience() == Patience::Slow || self.expects_large > 0 || is_large(args);
+        let keeps_away = is_long && (route.only_passes_on() || !self.has_own_state());
         if let Route::Hello { protocol } = route {
             Lane::Shared { database, protocol: *protocol }
+        } else if matches!(route, Route::Kill) {
+            // A busy server lets nobody choose a database.
+            Lane::Shared { database: self.peer.database, protocol }
         } else if route.is_local() {
             Lane::Local
-        } else if route.needs_own_lane() || self.hears_only_pushes() {
+        } else if route.needs_own_lane() || keeps_away || self.hears_only_pushes() {
             Lane::Own { database, protocol }
         } else {
             Lane::Shared { database, protocol }
+        }
+    }
+
+    /// Notes that the server's replies to a request had so many bytes. After large ones the client's next requests
+    /// are taken to have large answers too: what a command brings isn't known before.
+    pub fn note_reply_bytes(&mut self, len: usize) {
+        if len >= LARGE_BYTES {
+            self.expects_large = LARGE_REQUESTS;
         }
     }
 
@@ -185,34 +298,76 @@ impl Session {
             Effect::Unwatched => self.watched = None,
             Effect::Reset => self.reset(),
         }
+        self.entry().note_state(&self.state(false));
     }
 
     fn reset(&mut self) {
         self.protocol = Protocol::Resp2;
         self.database = self.peer.database;
-        self.user.clone_from(&self.initial_user);
-        self.name.clear();
+        self.set_user(self.initial_user.clone());
+        self.entry().words().name.clear();
+        self.options &= ClientFlags::REDIRECT;
+        self.end_monitor();
         self.reply_mode = ReplyMode::On;
         self.queue = None;
         self.watched = None;
         self.subscriptions = Subscriptions::default();
     }
 
-    /// Says that a request that was planned can't begin, or that its exchange was dropped, because the
-    /// server is away: the session forgets what lived on the lost connection, and writes the error that the
-    /// client gets.
-    pub fn server_lost(&mut self, lane: Lane, reason: &str, answer: &mut Vec<u8>) {
+    /// Answers a request that was planned and can't begin, because the server is away.
+    pub fn refuse_planned(&mut self, plan: &Plan, reason: &str, answer: &mut Vec<u8>) {
+        self.forget_lane(plan.lane);
+        match &plan.route {
+            // The client takes its transaction for ended.
+            Route::Exec { .. } | Route::AbortExec { .. } | Route::Unwatch => self.queue = None,
+            Route::Probe { .. } => self.apply(Effect::SpoilQueue),
+            _ => {}
+        }
+        let wanted = self.reply_mode == ReplyMode::On;
+        if self.reply_mode == ReplyMode::Skip {
+            self.reply_mode = ReplyMode::On;
+        }
+        self.write_loss(wanted, reason, answer);
+    }
+
+    /// Answers a request whose exchange was under way on a connection that is lost.
+    pub fn lose(&mut self, lane: Lane, exchange: &Exchange, reason: &str, answer: &mut Vec<u8>) {
+        self.forget_lane(lane);
+        if exchange.is_probe() {
+            self.apply(Effect::SpoilQueue);
+        }
+        self.write_loss(!exchange.is_silent(), reason, answer);
+    }
+
+    /// Answers bytes that are no request; the connection is closed after it.
+    pub fn refuse_unread(&self, error: &str, answer: &mut Vec<u8>) {
+        if self.reply_mode == ReplyMode::On {
+            Answer::new(answer, self.protocol).error(error);
+        }
+    }
+
+    fn write_loss(&self, wanted: bool, reason: &str, answer: &mut Vec<u8>) {
+        if wanted {
+            Answer::new(answer, self.protocol).error(&format!("ERR keyfold: {reason}"));
+        }
+    }
+
+    /// Forgets what lived on the client's own lane, where it was that one that is lost.
+    fn forget_lane(&mut self, lane: Lane) {
         if matches!(lane, Lane::Own { .. }) {
             self.watched = None;
             self.subscriptions = Subscriptions::default();
         }
-        Answer::new(answer, self.protocol).error(&format!("ERR keyfold: {reason}"));
     }
 
     /// Looks at a reply that came on the client's own lane, before any exchange does: true when it is a push
-    /// (a pub/sub message, a confirmation, a line of MONITOR), which goes to the client as it is.
+    /// (a pub/sub message, a confirmation), which goes to the client as it is.
     pub fn handle_push(&mut self, reply: &[u8]) -> bool {
-        self.subscriptions.handle_push(reply, self.protocol)
+        let is_push = self.subscriptions.handle_push(reply, self.protocol);
+        if is_push {
+            self.entry().note_state(&self.state(false));
+        }
+        is_push
     }
 
     /// Whether confirmations of a SUBSCRIBE or UNSUBSCRIBE are still to come.

@@ -1,7 +1,9 @@
 //! The commands that a client has queued since MULTI.
 
+use crate::command::Command;
 use crate::exchange::transaction::Queued;
 use crate::layout::Epoch;
+use crate::session::LARGE_BYTES;
 
 /// A queue takes no more than this many bytes of arguments, so that no client fills the proxy's memory.
 pub(crate) const MAX_QUEUE_BYTES: usize = 256 << 20;
@@ -35,8 +37,24 @@ impl Queue {
         true
     }
 
-    /// Whether EXEC watches keys of its own: when something is to be worked out.
+    /// Whether the server may compute for long over it.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.commands.iter().any(|queued| queued.is_slow)
+    }
+
+    /// The bytes of its arguments.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it holds such a command.
+    pub(crate) fn holds(&self, such: impl Fn(&Command) -> bool) -> bool {
+        self.commands.iter().any(|queued| queued.command().is_some_and(&such))
+    }
+
+    /// Whether EXEC watches keys of its own, as something is to be worked out, or is so large that others shouldn't
+    /// wait for it to pass.
     pub(crate) fn needs_own_lane(&self) -> bool {
-        self.commands.iter().any(|queued| queued.folded)
+        self.bytes >= LARGE_BYTES || self.commands.iter().any(|queued| queued.folded)
     }
 }

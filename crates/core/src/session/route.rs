@@ -4,10 +4,15 @@ use smallvec::SmallVec;
 
 use crate::command::{Access, Categories, Command, Flags, Keys, table};
 use crate::exchange::transaction::Queued;
-use crate::exchange::{Env, OnOtherType, info};
+use crate::exchange::{Env, OnOtherType};
 use crate::layout::{Layout, Located, NamespaceIndex, Place, PlaceKind};
 use crate::resp::Protocol;
-use crate::session::Session;
+use crate::resp::word::{is_ambiguous, is_word};
+use crate::session::refusal::{
+    is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
+    unknown_command,
+};
+use crate::session::{Patience, Session};
 use crate::string::{self, Run};
 
 /// The way of one request.
@@ -17,11 +22,17 @@ pub(crate) enum Route {
     Error(String),
     /// The same within MULTI, whose EXEC will fail for it.
     QueueError(String),
+    /// The error reply of a command that no server has, or not for certain; within MULTI its EXEC will fail for it.
+    Unknown(Vec<u8>),
     /// Answered from the session.
     Session(SessionCommand),
+    /// CLIENT, or one of its subcommands.
+    Client(&'static Command),
+    /// ACL, or one of its subcommands.
+    Acl(&'static Command),
     /// To the server as it came.
     PassOn {
-        blocking: bool,
+        patience: Patience,
         alone: bool,
     },
     /// To the server, with the short names of zipped keys.
@@ -50,7 +61,7 @@ pub(crate) enum Route {
     /// A command of another type that names folded keys.
     Foreign {
         foreign: OnOtherType,
-        blocking: bool,
+        patience: Patience,
     },
     Keyspace(KeyspaceCommand),
     Select {
@@ -61,6 +72,7 @@ pub(crate) enum Route {
     Unwatch,
     Exec {
         own: bool,
+        patience: Patience,
     },
     /// Within MULTI: queued.
     Queue(Queued),
@@ -78,11 +90,19 @@ pub(crate) enum Route {
         protocol: Protocol,
     },
     /// WAIT and WAITAOF.
-    Wait,
+    Wait {
+        patience: Patience,
+    },
     Subscribe {
         name: &'static str,
     },
-    Monitor,
+    /// SCRIPT KILL and FUNCTION KILL.
+    Kill,
+    /// CLIENT UNBLOCK of a client that has a connection to the server to itself, by the server's number of it.
+    Unblock {
+        connection: i64,
+        reason: &'static str,
+    },
     /// RESET of a client with a lane of its own.
     Reset,
 }
@@ -91,10 +111,11 @@ pub(crate) enum Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionCommand {
     Quit,
+    /// It is no command but HTTP: the connection is closed without a word.
+    HangUp,
     Auth,
     Reset,
-    Client,
-    Whoami,
+    Monitor,
     Multi,
     Discard,
     Unwatch,
@@ -117,23 +138,54 @@ pub(crate) enum KeyspaceCommand {
 impl Route {
     /// Whether the answer needs no server.
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self, Self::Error(_) | Self::QueueError(_) | Self::Session(_) | Self::Queue(_))
+        matches!(
+            self,
+            Self::Error(_)
+                | Self::QueueError(_)
+                | Self::Unknown(_)
+                | Self::Session(_)
+                | Self::Client(_)
+                | Self::Acl(_)
+                | Self::Queue(_)
+        )
     }
 
-    /// Whether it may leave state on the connection, or keep it busy.
+    /// Whether it may leave state on the connection, or block it.
     pub(crate) fn needs_own_lane(&self) -> bool {
         match self {
-            Self::PassOn { blocking, .. } | Self::Foreign { blocking, .. } => *blocking,
-            Self::Exec { own } | Self::AbortExec { own, .. } => *own,
-            Self::Watch | Self::Unwatch | Self::Wait | Self::Subscribe { .. } | Self::Monitor | Self::Reset => true,
+            Self::PassOn { patience, .. } | Self::Foreign { patience, .. } => patience.blocks(),
+            Self::Exec { own, .. } | Self::AbortExec { own, .. } => *own,
+            Self::Watch | Self::Unwatch | Self::Wait { .. } | Self::Subscribe { .. } | Self::Reset => true,
             _ => false,
         }
+    }
+
+    /// How long the server may take over it.
+    pub(crate) fn patience(&self) -> Patience {
+        match self {
+            Self::PassOn { patience, .. }
+            | Self::Foreign { patience, .. }
+            | Self::Exec { patience, .. }
+            | Self::Wait { patience } => *patience,
+            Self::Keyspace(KeyspaceCommand::Flush) => Patience::Slow,
+            _ => Patience::Prompt,
+        }
+    }
+
+    /// Whether it goes to the server as it came, by no transaction of keyfold's own.
+    pub(crate) fn only_passes_on(&self) -> bool {
+        matches!(self, Self::PassOn { .. })
+    }
+
+    /// Whether it is refused before anything is sent.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Error(_) | Self::QueueError(_) | Self::Unknown(_) | Self::AbortExec { .. })
     }
 
     /// Whether all earlier requests must have been answered.
     pub(crate) fn alone(&self) -> bool {
         match self {
-            Self::PassOn { blocking, alone } => *blocking || *alone,
+            Self::PassOn { patience, alone } => patience.blocks() || *alone,
             Self::Session(command) => *command == SessionCommand::Reset,
             Self::Keyspace(KeyspaceCommand::Flush) | Self::Hello { .. } | Self::Select { .. } => true,
             _ => self.needs_own_lane(),
@@ -142,21 +194,31 @@ impl Route {
 }
 
 impl Session {
-    /// Which way a request goes.
-    pub(crate) fn route(&self, args: &[&[u8]], env: &Env<'_>) -> Route {
+    /// Which way a request goes, and its command where the table knows it.
+    pub(crate) fn route(&self, args: &[&[u8]], env: &Env<'_>) -> (Option<&'static Command>, Route) {
+        if is_http(args[0]) {
+            return (None, Route::Session(SessionCommand::HangUp));
+        }
         let Some(command) = table().lookup(args[0]) else {
-            return self.route_unknown(args, env);
+            return (None, self.route_unknown(args, env));
         };
         if !command.arity_ok(args.len()) {
-            return self.refuse_command(command, wrong_arity(command));
+            return (Some(command), self.refuse_command(command, wrong_arity(command)));
         }
         let command = table().resolve(args).unwrap_or(command);
+        (Some(command), self.route_command(command, args, env))
+    }
+
+    fn route_command(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
         // Outside a transaction whoever runs a subcommand says so.
         if self.queue.is_some() && !command.arity_ok(args.len()) {
             return self.error(wrong_arity(command));
         }
-        if let Some(error) = self.refuse(command, args) {
+        if let Some(error) = self.refuse(command, args).or_else(|| self.refuse_write(command, env)) {
             return self.refuse_command(command, error);
+        }
+        if command.is_container && args.len() > 1 && command.name != "client" {
+            return self.route_unknown_subcommand(args, env);
         }
         if self.queue.is_some() {
             return self.route_queued(command, args, env);
@@ -194,8 +256,9 @@ impl Session {
                 }
             }
         }
-        if self.subscriptions.monitoring() && !matches!(command.name, "quit") {
-            return Some("ERR keyfold: the connection shows MONITOR's lines; use another one for commands".to_owned());
+        if self.monitoring && command.flags.intersects(Flags::WRITE | Flags::READONLY | Flags::MAY_REPLICATE) {
+            // To the server whoever monitors is a kind of replica.
+            return Some("ERR Replica can't interact with the keyspace".to_owned());
         }
         let subscribed = self.hears_only_pushes();
         let allowed = command.name.ends_with("subscribe") || matches!(command.name, "ping" | "quit" | "reset");
@@ -208,33 +271,51 @@ impl Session {
         None
     }
 
+    /// Why nothing is written now, where this command would.
+    fn refuse_write(&self, command: &Command, env: &Env<'_>) -> Option<String> {
+        if !env.layout.refuses_writes() {
+            return None;
+        }
+        let is_script = matches!(command.name, "eval" | "evalsha" | "fcall");
+        let is_queued = command.name == "exec"
+            && self.queue.as_ref().is_some_and(|queue| queue.holds(|queued| queued.flags.contains(Flags::WRITE)));
+        (command.flags.contains(Flags::WRITE) || is_script || is_queued).then(|| {
+            "READONLY keyfold takes no writes while its layout is in doubt (--read-only-in-doubt): it was lost and put \
+             back, and it is being looked where its keys lie"
+                .to_owned()
+        })
+    }
+
     /// A command that no server known to us has: a module's, a newer one's, or a mistake.
     fn route_unknown(&self, args: &[&[u8]], env: &Env<'_>) -> Route {
         let Some(user) = &self.user else {
             return Route::Error("NOAUTH Authentication required.".to_owned());
         };
+        if is_ambiguous(args[0]) {
+            return Route::Unknown(unknown_command(args));
+        }
         if let Some(error) = user.refuse_unknown(args[0]) {
             return self.error(error);
         }
-        // Which of its arguments are keys isn't known, so each might be.
-        let folded = args[1..].iter().find_map(|arg| match env.layout.locate(arg) {
-            Located::Placed(place) => Some((arg, place.namespace)),
-            Located::Moving(moving) => Some((arg, moving.namespace)),
-            Located::Plain | Located::Reserved => None,
-        });
-        let refusal = folded.map(|(key, namespace)| {
-            format!(
-                "ERR keyfold: '{}' is a command this version doesn't know, and '{}' may be a folded key of {}; \
-                 send it to the server directly, or with keys that are not folded",
-                printable(args[0]),
-                printable(key),
-                env.layout.namespace(namespace).template
-            )
-        });
+        let refusal = refused_unknown(args, env.layout);
         if refusal.is_some() || self.queue.is_some() {
             return Route::Probe { refusal };
         }
-        Route::PassOn { blocking: false, alone: false }
+        Route::PassOn { patience: Patience::Slow, alone: false }
+    }
+
+    /// A subcommand that no server known to us has, of a command that they have and that the user may use.
+    fn route_unknown_subcommand(&self, args: &[&[u8]], env: &Env<'_>) -> Route {
+        if is_ambiguous(args[1]) {
+            return Route::Unknown(unknown_command(args));
+        }
+        let may_run = self.user.as_ref().and_then(|user| user.refuse_unknown(args[0]));
+        let refusal = may_run.or_else(|| refused_unknown(args, env.layout));
+        if refusal.is_some() || self.queue.is_some() {
+            return Route::Probe { refusal };
+        }
+        // It may take long, or block, for all that is known.
+        Route::PassOn { patience: Patience::Slow, alone: false }
     }
 
     /// Commands on the connection and on the keyspace.
@@ -248,8 +329,11 @@ impl Session {
                 Err(message) => Route::Error(message),
             }),
             "auth" => session(SessionCommand::Auth),
-            "client" => session(SessionCommand::Client),
-            "acl" if command.name == "acl|whoami" => session(SessionCommand::Whoami),
+            "client" if command.name == "client|help" => None,
+            "client" => Some(self.unblock_route(command, args).unwrap_or(Route::Client(command))),
+            // What only tells of commands is the server's to answer.
+            "acl" if matches!(command.name, "acl|cat" | "acl|genpass" | "acl|help") => None,
+            "acl" => Some(Route::Acl(command)),
             "multi" => session(SessionCommand::Multi),
             "reset" if self.has_own_state() => Some(Route::Reset),
             "reset" => session(SessionCommand::Reset),
@@ -259,21 +343,20 @@ impl Session {
             "unwatch" if self.watched.is_some() => Some(Route::Unwatch),
             "unwatch" => session(SessionCommand::Unwatch),
             "select" => Some(route_select(args)),
-            "wait" | "waitaof" => Some(Route::Wait),
+            "wait" | "waitaof" => Some(Route::Wait { patience: Patience::with(command, args) }),
             "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe" | "punsubscribe" | "sunsubscribe" => {
                 Some(Route::Subscribe { name: command.name })
             }
-            "monitor" => Some(Route::Monitor),
+            "monitor" => session(SessionCommand::Monitor),
+            "script" | "function" if command.name.ends_with("|kill") => Some(Route::Kill),
             "scan" => Some(Route::Keyspace(KeyspaceCommand::Scan)),
             "keys" => Some(Route::Keyspace(KeyspaceCommand::Keys)),
             "dbsize" => Some(Route::Keyspace(KeyspaceCommand::Size)),
             "randomkey" => Some(Route::Keyspace(KeyspaceCommand::Random)),
             "flushall" | "flushdb" => Some(Route::Keyspace(KeyspaceCommand::Flush)),
-            "info" if args.len() == 2 && args[1].eq_ignore_ascii_case(b"keyfold") => {
-                session(SessionCommand::InfoKeyfold)
-            }
-            "info" if info::wants_section(args) => Some(Route::Keyspace(KeyspaceCommand::Info)),
-            name => refused_always(name, args).map(Route::Error),
+            "info" if args.len() == 2 && is_word(args[1], "keyfold") => session(SessionCommand::InfoKeyfold),
+            "info" => Some(Route::Keyspace(KeyspaceCommand::Info)),
+            _ => refused_always(command, args).map(Route::Error),
         }
     }
 
@@ -284,11 +367,16 @@ impl Session {
             Ok(places) => places,
             Err(message) => return Route::Error(message),
         };
-        if let Some(error) = open_keys(command, &keys, args, env.layout) {
+        if let Some(error) = refused_patterns(command, &keys, args, env.layout) {
+            return Route::Error(error);
+        }
+        if command.name == "debug"
+            && let Some(error) = refused_debug(args, env.layout)
+        {
             return Route::Error(error);
         }
         if places.folded.is_empty() && places.moving.is_empty() {
-            return Route::PassOn { blocking: blocks(command, args), alone: false };
+            return Route::PassOn { patience: Patience::with(command, args), alone: false };
         }
         let write = command.flags.contains(Flags::WRITE);
         places.count(env, write);
@@ -325,7 +413,7 @@ impl Session {
     ) -> Route {
         let folded: Vec<usize> = places.indices().collect();
         let Some((index, namespace)) = places.first() else {
-            return Route::PassOn { blocking: blocks(command, args), alone: false };
+            return Route::PassOn { patience: Patience::with(command, args), alone: false };
         };
         let namespace = &env.layout.namespace(namespace).template;
         let named = format!("'{}' belongs to the namespace {namespace}", printable(args[index]));
@@ -345,38 +433,39 @@ impl Session {
         if overwrites && let Some(refusal) = refusal {
             return Route::Error(refusal);
         }
-        let blocking = blocks(command, args);
-        if blocking && self.watched.is_some() {
+        let patience = Patience::with(command, args);
+        if patience.blocks() && self.watched.is_some() {
             return Route::Error(format!(
                 "ERR keyfold: {name} on a folded key is not supported while keys are watched"
             ));
         }
         let writes_hyperloglog = command.categories.contains(Categories::HYPERLOGLOG | Categories::WRITE);
-        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, blocking }
+        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, patience }
     }
 
     /// Within MULTI.
     fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
         let error = |message: &str| Route::QueueError(message.to_owned());
         match command.name.split('|').next().unwrap_or_default() {
-            // A subcommand that isn't in the table.
-            _ if command.is_container => return Route::Probe { refusal: None },
             "exec" => return self.route_exec(env),
             "discard" if self.watched.is_some() => return Route::Unwatch,
             "discard" => return Route::Session(SessionCommand::Discard),
             "quit" => return Route::Session(SessionCommand::Quit),
             "reset" if self.has_own_state() => return Route::Reset,
             "reset" => return Route::Session(SessionCommand::Reset),
-            // These two leave the queue as it is.
+            // To Redis these two leave the queue as it is, to Valkey they spoil it.
+            name @ ("multi" | "watch") if env.server.is_valkey() => {
+                return Route::QueueError(not_in_transaction(name, env.server));
+            }
             "multi" => return Route::Error("ERR MULTI calls can not be nested".to_owned()),
             "watch" => return Route::Error("ERR WATCH inside MULTI is not allowed".to_owned()),
-            "select" | "auth" | "client" | "hello" | "monitor" => {
+            "select" | "auth" | "client" | "acl" | "hello" | "monitor" => {
                 return error(
                     "ERR keyfold: commands on the connection are not supported inside MULTI; send them before it",
                 );
             }
             _ if command.flags.contains(Flags::NO_MULTI) => {
-                return error("ERR Command not allowed inside a transaction");
+                return Route::QueueError(not_in_transaction(command.name, env.server));
             }
             name if name.ends_with("subscribe") => {
                 return error("ERR keyfold: subscribing inside MULTI is not supported; do it before");
@@ -386,8 +475,8 @@ impl Session {
                     "ERR keyfold: commands on the whole keyspace are not supported inside MULTI while keys are folded",
                 );
             }
-            name => {
-                if let Some(message) = refused_always(name, args) {
+            _ => {
+                if let Some(message) = refused_always(command, args) {
                     return Route::QueueError(message);
                 }
             }
@@ -407,6 +496,7 @@ impl Session {
         let keys = command.keys_in(args).iter().map(|key| key.index).collect();
         let mut queued = Queued::passed(args, keys, string_run(command));
         queued.folded = !matches!(route, Route::PassOn { .. });
+        queued.is_slow = route.patience() == Patience::Slow;
         if let Route::Foreign { foreign, .. } = route {
             queued.keys.clone_from(&foreign.folded);
             queued.foreign = Some(foreign);
@@ -421,9 +511,9 @@ impl Session {
     pub(crate) fn requeue(&self, queue: Vec<Queued>, env: &Env<'_>) -> Result<Vec<Queued>, String> {
         let again = |queued: Queued| {
             let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
-            match table().resolve(&args) {
+            match table().resolve(&args).filter(|command| !(command.is_container && args.len() > 1)) {
                 Some(command) => self.settle_queued(command, &args, env),
-                None => Ok(queued.clone()),
+                None => refused_unknown(&args, env.layout).map_or_else(|| Ok(queued.clone()), Err),
             }
         };
         queue.into_iter().map(again).collect()
@@ -434,7 +524,8 @@ impl Session {
             Some(queue) if queue.spoilt && self.watched.is_none() => Route::Session(SessionCommand::ExecAbort),
             Some(queue) => {
                 let is_old = queue.epoch != env.layout.epoch();
-                Route::Exec { own: queue.needs_own_lane() || is_old || self.watched.is_some() }
+                let patience = if queue.is_slow() { Patience::Slow } else { Patience::Prompt };
+                Route::Exec { own: queue.needs_own_lane() || is_old || self.watched.is_some(), patience }
             }
             None => Route::Error("ERR EXEC without MULTI".to_owned()),
         }
@@ -445,7 +536,7 @@ fn route_select(args: &[&[u8]]) -> Route {
     match string::number::parse_integer(args[1]).and_then(|database| u32::try_from(database).ok()) {
         Some(database) => Route::Select { database },
         // The server says what is wrong with it; nothing is selected.
-        None => Route::PassOn { blocking: false, alone: true },
+        None => Route::PassOn { patience: Patience::Prompt, alone: true },
     }
 }
 
@@ -503,7 +594,7 @@ impl Places {
 
 /// A string command of whose keys one lies in one of two places: it is worked out, whatever it is.
 fn route_moving(command: &'static Command, run: Run, args: &[&[u8]], keys: &Keys, write: bool) -> Route {
-    if command.name == "copy" && args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(b"db")) {
+    if command.name == "copy" && args.iter().skip(3).any(|arg| is_word(arg, "db")) {
         let key = printable(args[1]);
         return Route::Error(format!(
             "ERR keyfold: COPY to another database waits until the keys of '{key}' or its copy have been moved; try again later"
@@ -556,42 +647,6 @@ fn works_on_one_type(command: &Command) -> bool {
     command.categories.intersects(typed) && !command.categories.intersects(Categories::SCRIPTING)
 }
 
-fn blocks(command: &Command, args: &[&[u8]]) -> bool {
-    command.flags.contains(Flags::BLOCKING)
-        && (!matches!(command.name, "xread" | "xreadgroup")
-            || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block")))
-}
-
-/// Commands that can't be let through whatever they name.
-fn refused_always(name: &str, args: &[&[u8]]) -> Option<String> {
-    let why = match name {
-        "sync" | "psync" | "replconf" => "replicate from the server itself",
-        "swapdb" if args[1..].contains(&&b"0"[..]) => "the layout lives in database 0",
-        _ => return None,
-    };
-    Some(format!("ERR keyfold: {} is not supported through the proxy: {why}", name.to_uppercase()))
-}
-
-/// The error where SORT's patterns may reach folded keys.
-fn open_keys(command: &Command, keys: &Keys, args: &[&[u8]], layout: &Layout) -> Option<String> {
-    if !keys.is_open() || !command.name.starts_with("sort") {
-        return None;
-    }
-    let pattern = args.windows(2).find_map(|pair| {
-        let names_keys = pair[0].eq_ignore_ascii_case(b"by") || pair[0].eq_ignore_ascii_case(b"get");
-        let prefix = pair[1].split(|byte| *byte == b'*').next().unwrap_or_default();
-        (names_keys && pair[1].contains(&b'*') && layout.may_hold_prefix(prefix)).then_some(pair[1])
-    })?;
-    Some(format!(
-        "ERR keyfold: SORT with the pattern '{}' may read folded keys, which the server can't find; read them with MGET",
-        printable(pattern)
-    ))
-}
-
-fn wrong_arity(command: &Command) -> String {
+pub(crate) fn wrong_arity(command: &Command) -> String {
     format!("ERR wrong number of arguments for '{}' command", command.name)
-}
-
-fn printable(bytes: &[u8]) -> String {
-    bytes[..bytes.len().min(128)].escape_ascii().to_string()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::access::User;
 use crate::resp::{Protocol, Reply};
 
 /// A client's subscriptions.
@@ -11,13 +12,12 @@ pub(crate) struct Subscriptions {
     patterns: BTreeSet<Vec<u8>>,
     shards: BTreeSet<Vec<u8>>,
     awaited: usize,
-    monitoring: bool,
 }
 
 impl Subscriptions {
     /// Whether the connection has state of this kind.
     pub(crate) fn active(&self) -> bool {
-        self.monitoring || self.awaited > 0 || self.subscribed()
+        self.awaited > 0 || self.subscribed()
     }
 
     /// Whether the client is subscribed to anything.
@@ -25,19 +25,20 @@ impl Subscriptions {
         !(self.channels.is_empty() && self.patterns.is_empty() && self.shards.is_empty())
     }
 
-    /// Whether the connection shows what the server does, and nothing else any more.
-    pub(crate) fn monitoring(&self) -> bool {
-        self.monitoring
+    /// Whether a user may be subscribed to all of it.
+    pub(crate) fn are_allowed(&self, user: &User) -> bool {
+        let channels = self.channels.iter().chain(&self.shards);
+        user.may_listen(channels.map(Vec::as_slice), self.patterns.iter().map(Vec::as_slice))
+    }
+
+    /// How many channels, patterns and sharded channels.
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
+        (self.channels.len(), self.patterns.len(), self.shards.len())
     }
 
     /// Whether confirmations are still to come.
     pub(crate) fn awaited(&self) -> bool {
         self.awaited > 0
-    }
-
-    /// MONITOR was sent.
-    pub(crate) fn begin_monitor(&mut self) {
-        self.monitoring = true;
     }
 
     /// SUBSCRIBE, UNSUBSCRIBE or one of their kin was sent: `name` in lower case, with so many channels.
@@ -52,11 +53,8 @@ impl Subscriptions {
         self.awaited += if channels == 0 { all.max(1) } else { channels };
     }
 
-    /// Looks at a reply; true when it is a push, a confirmation or a line of MONITOR.
+    /// Looks at a reply; true when it is a push or a confirmation.
     pub(crate) fn handle_push(&mut self, raw: &[u8], protocol: Protocol) -> bool {
-        if self.monitoring {
-            return true;
-        }
         match (raw.first(), protocol) {
             // SUBSCRIBE was refused; nothing else can be answered while confirmations are awaited.
             (Some(b'-'), _) if self.awaited > 0 => {

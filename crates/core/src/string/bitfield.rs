@@ -4,9 +4,10 @@
 //! 7.0.15): all operations are parsed before the key is looked at, and a value is made long enough for
 //! the last bit any of them may write before the first one runs.
 
-use super::bits::{self, BAD_OFFSET, SYNTAX_ERROR, c_string, grown, integer, is_word, parse_integer};
+use super::bits::{self, BAD_OFFSET, SYNTAX_ERROR, grown, integer, parse_integer};
 use super::{Call, Flow, Halt, Space};
 use crate::resp::Answer;
+use crate::resp::word::{c_text, is_word};
 
 const BAD_KIND: &str =
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
@@ -44,7 +45,11 @@ fn read(key: &[u8], operations: &[Operation], space: &Space, answer: &mut Answer
 fn write(key: &[u8], operations: &[Operation], last_bit: u64, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let held = space.string(key)?;
     let len_before = held.map(|entry| entry.value.len());
-    let mut entry = grown(held, usize::try_from(last_bit >> 3).map_or(usize::MAX, |byte| byte + 1));
+    let len = usize::try_from(last_bit >> 3).map_or(usize::MAX, |byte| byte + 1);
+    if len_before.is_none_or(|before| before < len) {
+        space.check_growth(len)?;
+    }
+    let mut entry = grown(held, len);
     let mut changed = len_before != Some(entry.value.len());
 
     answer.array(operations.len());
@@ -154,7 +159,7 @@ struct Kind {
 
 impl Kind {
     fn parse(arg: &[u8]) -> Result<Self, Halt> {
-        let (signed, widest, digits) = match c_string(arg) {
+        let (signed, widest, digits) = match c_text(arg) {
             [b'i', digits @ ..] => (true, 64, digits),
             [b'u', digits @ ..] => (false, 63, digits),
             _ => return Err(BAD_KIND.into()),

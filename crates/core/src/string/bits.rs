@@ -13,6 +13,7 @@ use std::ops::RangeInclusive;
 
 use super::{Call, Entry, Flow, Halt, Held, Space};
 use crate::resp::Answer;
+use crate::resp::word::is_word;
 
 /// How long a value may grow: `proto-max-bulk-len` as servers have it unless told otherwise.
 pub(super) const MAX_VALUE_BYTES: i64 = 512 << 20;
@@ -32,6 +33,9 @@ pub(super) fn setbit(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
     let held = space.string(call.args[1])?;
     let before = held.and_then(|entry| entry.value.get(byte));
     let was_on = before.is_some_and(|bits| bits & mask != 0);
+    if before.is_none() {
+        space.check_growth(byte + 1)?;
+    }
     if before.is_none() || was_on != on {
         let mut entry = grown(held, byte + 1);
         entry.value[byte] = if on { entry.value[byte] | mask } else { entry.value[byte] & !mask };
@@ -263,16 +267,6 @@ pub(super) fn parse_integer(arg: &[u8]) -> Option<i64> {
         [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => str::from_utf8(arg).ok()?.parse().ok(),
         _ => None,
     }
-}
-
-/// Whether an option is this lower-case word. Servers compare C strings: a zero byte ends the option.
-pub(super) fn is_word(arg: &[u8], word: &str) -> bool {
-    c_string(arg).eq_ignore_ascii_case(word.as_bytes())
-}
-
-/// An argument up to its first zero byte.
-pub(super) fn c_string(arg: &[u8]) -> &[u8] {
-    &arg[..memchr::memchr(0, arg).unwrap_or(arg.len())]
 }
 
 #[cfg(test)]

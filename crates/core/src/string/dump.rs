@@ -3,19 +3,19 @@
 //! The payload (LZF, a version, a CRC-64) is the server's own. It is made, and read back, by the server, on
 //! the scratch key.
 
-use super::number::{integer_argument, is_word};
+use super::number::integer_argument;
 use super::{Ask, Call, Entry, Flow, Halt, Held, Reply, SCRATCH, Space, not_on_type};
 use crate::resp::Answer;
+use crate::resp::word::is_word;
 
 /// DUMP key: the payload, or nil.
 pub(super) fn dump(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    let value = match space.held(call.args[1]) {
-        Held::Nothing => {
-            answer.nil();
-            return Ok(());
-        }
-        Held::String(entry) => entry.value.clone(),
-        Held::Other(kind) => return Err(not_on_type("DUMP", kind)),
+    if let Held::Other(kind) = space.held(call.args[1]) {
+        return Err(not_on_type("DUMP", kind));
+    }
+    let Some(Entry { value, .. }) = space.string(call.args[1])?.cloned() else {
+        answer.nil();
+        return Ok(());
     };
     let Some(replies) = space.help() else {
         return ask(&[&[b"SET", SCRATCH, &value], &[b"DUMP", SCRATCH], &[b"DEL", SCRATCH]]);

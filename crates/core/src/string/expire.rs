@@ -1,9 +1,9 @@
 //! When keys expire: EXPIRE and its three relatives, TTL and its three, PERSIST. Redis 7.0 expire.c.
 
-use super::number::{c_text, integer_argument, is_word};
-use super::set::expiry_of;
-use super::{Call, Entry, Flow, Halt, Held, Space, not_on_type};
+use super::number::integer_argument;
+use super::{Call, Flow, Halt, Held, Space, not_on_type};
 use crate::resp::Answer;
+use crate::resp::word::{c_text, is_word};
 
 /// EXPIRE key seconds [NX | XX | GT | LT]: 1 where it set the expiry, 0 where it did not.
 pub(super) fn expire(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
@@ -46,27 +46,24 @@ fn set_expiry(
         .checked_mul(scale)
         .and_then(|time| time.checked_add(start_ms))
         .ok_or_else(|| Halt::Error(format!("ERR invalid expire time in '{name}' command")))?;
-    let met = match string_only(space, key, name)? {
-        Some(entry) => condition.met(entry.expires_at_ms, at),
-        None => false,
-    };
+    let met = string_expiry(space, key, name)?.is_some_and(|current| condition.met(current, at));
     if met {
         if at <= space.now_ms() {
             space.remove(key);
-        } else if let Some(entry) = space.edit(key) {
-            entry.expires_at_ms = Some(at);
+        } else {
+            space.set_expiry(key, Some(at));
         }
     }
     answer.integer(i64::from(met));
     Ok(())
 }
 
-/// The string under `key`. A key of another type expires too, but what it holds is not in the space.
-fn string_only<'a>(space: &'a Space, key: &[u8], name: &str) -> Result<Option<&'a Entry>, Halt> {
+/// When the string under `key` expires, none where there is none. A key of another type expires too, but what it
+/// holds is not in the space.
+fn string_expiry(space: &Space, key: &[u8], name: &str) -> Result<Option<Option<i64>>, Halt> {
     match space.held(key) {
-        Held::Nothing => Ok(None),
-        Held::String(entry) => Ok(Some(entry)),
         Held::Other(kind) => Err(not_on_type(&name.to_ascii_uppercase(), kind)),
+        _ => Ok(space.expiry(key)),
     }
 }
 
@@ -157,10 +154,10 @@ fn show_expiry(
     name: &str,
     show: impl Fn(i64) -> i64,
 ) -> Flow {
-    let shown = match string_only(space, call.args[1], name)? {
+    let shown = match string_expiry(space, call.args[1], name)? {
         None => -2,
-        Some(Entry { expires_at_ms: None, .. }) => -1,
-        Some(Entry { expires_at_ms: Some(at), .. }) => show(*at),
+        Some(None) => -1,
+        Some(Some(at)) => show(at),
     };
     answer.integer(shown);
     Ok(())
@@ -174,10 +171,9 @@ fn to_seconds(ms: i64) -> i64 {
 /// PERSIST key: 1 where it had an expiry, which is gone, else 0.
 pub(super) fn persist(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let key = call.args[1];
-    string_only(space, key, "persist")?;
-    let expiring = expiry_of(space, key).is_some();
-    if expiring && let Some(entry) = space.edit(key) {
-        entry.expires_at_ms = None;
+    let expiring = string_expiry(space, key, "persist")?.flatten().is_some();
+    if expiring {
+        space.set_expiry(key, None);
     }
     answer.integer(i64::from(expiring));
     Ok(())

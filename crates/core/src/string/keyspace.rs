@@ -1,9 +1,9 @@
 //! Keys as a whole, whatever they hold: DEL, UNLINK, EXISTS, TOUCH, TYPE, RENAME, RENAMENX, COPY.
 //! Redis 7.0 db.c.
 
-use super::number::is_word;
 use super::{Call, Flow, Halt, Held, Space, not_on_type};
 use crate::resp::Answer;
+use crate::resp::word::is_word;
 
 /// DEL key … and UNLINK key …: how many were there.
 pub(super) fn del(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
@@ -28,7 +28,7 @@ pub(super) fn exists(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
 pub(super) fn type_of(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     match space.held(call.args[1]) {
         Held::Nothing => answer.simple("none"),
-        Held::String(_) => answer.simple("string"),
+        Held::String(_) | Held::Unread(_) => answer.simple("string"),
         Held::Other(name) => answer.simple(&String::from_utf8_lossy(name)),
     }
     Ok(())
@@ -72,15 +72,15 @@ pub(super) fn copy(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let entry = match space.held(from) {
-        Held::String(entry) if replace || !space.exists(to) => entry.clone(),
+    match space.held(from) {
+        Held::String(_) | Held::Unread(_) if replace || !space.exists(to) => {}
         Held::Other(name) if replace || !space.exists(to) => return Err(not_on_type("COPY", name)),
         _ => {
             answer.integer(0);
             return Ok(());
         }
-    };
-    space.put(to, entry);
+    }
+    space.copy(from, to);
     answer.integer(1);
     Ok(())
 }

@@ -4,9 +4,10 @@
 //! (t_string.c, Redis 7.0.15), and so are its limits: it refuses pairs whose table of 4-byte lengths would
 //! exceed `proto-max-bulk-len`. Here that table is one row of lengths and, to walk back, one bit a cell.
 
-use super::bits::{MAX_VALUE_BYTES, SYNTAX_ERROR, integer, is_word};
+use super::bits::{MAX_VALUE_BYTES, SYNTAX_ERROR, integer};
 use super::{Call, Flow, Halt, Space};
 use crate::resp::Answer;
+use crate::resp::word::is_word;
 
 const NO_STRINGS: &str = "ERR The specified keys must contain string values";
 const BOTH: &str = "ERR If you want both the length and indexes, please just use IDX.";
@@ -18,6 +19,10 @@ const TOO_LARGE: &str = "ERR Insufficient memory, transient memory for LCS excee
 pub(super) fn lcs(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let (a, b) = match (space.string(call.args[1]), space.string(call.args[2])) {
         (Ok(a), Ok(b)) => (a.map_or(&[][..], |entry| &entry.value), b.map_or(&[][..], |entry| &entry.value)),
+        (Err(halt @ (Halt::Large | Halt::Undecodable(_))), _)
+        | (_, Err(halt @ (Halt::Large | Halt::Undecodable(_)))) => {
+            return Err(halt);
+        }
         _ => return Err(NO_STRINGS.into()),
     };
     let options = Options::parse(&call.args[3..])?;

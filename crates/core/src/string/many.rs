@@ -4,12 +4,17 @@ use super::{Call, Entry, Flow, Halt, Space};
 use crate::resp::Answer;
 
 /// MGET key …: the values in order; nil where there is none, or another type.
+///
+/// In the place of a value that can't be decoded stands its error. Nil would say that it isn't there, and an error
+/// in place of the array would keep the other values from the client; clients know errors inside arrays from EXEC.
 pub(super) fn mget(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let keys = &call.args[1..];
     answer.array(keys.len());
     for key in keys {
         match space.string(key) {
             Ok(Some(entry)) => answer.bulk(&entry.value),
+            Err(Halt::Undecodable(error)) => answer.error(&error),
+            Err(Halt::Large) => return Err(Halt::Large),
             Ok(None) | Err(_) => answer.nil(),
         }
     }

@@ -4,6 +4,9 @@
 //! back what changed by compare-and-set; EXEC runs its whole queue on one space. The plain server is the
 //! oracle: every answer, errors included, is the one it would give.
 //!
+//! A value whose bytes weren't read, because they are many or can't be decoded, is there all the same: a command
+//! that needs none of them works on it, and one that does halts.
+//!
 //! A function never changes the space before it can fail, and never before it asks for help: it may be
 //! run again from the start.
 
@@ -25,7 +28,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, WRONG_TYPE, finish};
+pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
 
 use crate::resp::Answer;
 

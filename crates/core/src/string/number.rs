@@ -39,18 +39,6 @@ pub fn integer_argument(call: &Call<'_>, index: usize) -> Result<i64, Halt> {
     parse_integer(call.args[index]).ok_or_else(|| NOT_AN_INTEGER.into())
 }
 
-/// Whether an option is the word `word`, in any case.
-///
-/// The server compares options as C strings: what follows a zero byte is not looked at.
-pub fn is_word(option: &[u8], word: &str) -> bool {
-    c_text(option).eq_ignore_ascii_case(word.as_bytes())
-}
-
-/// What C sees of an argument: the bytes before the first zero byte.
-pub fn c_text(bytes: &[u8]) -> &[u8] {
-    memchr::memchr(0, bytes).map_or(bytes, |end| &bytes[..end])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,13 +55,5 @@ mod tests {
         }
         assert_eq!(parse_integer(b"100000000000000000000000000000"), None);
         assert_eq!(parse_integer(b"1\0"), None);
-    }
-
-    #[test]
-    fn words_end_at_a_zero_byte() {
-        assert!(is_word(b"kEepTtl", "KEEPTTL"));
-        assert!(is_word(b"nx\0junk", "nx"));
-        assert!(!is_word(b"nxx", "nx"));
-        assert!(!is_word(b"\0nx", "nx"));
     }
 }

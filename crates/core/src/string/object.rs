@@ -6,6 +6,7 @@
 use super::number::parse_integer;
 use super::{Call, Entry, Flow, Halt, Held, Space, not_on_type};
 use crate::resp::Answer;
+use crate::resp::word::c_text;
 
 /// The longest string that is kept in one piece with its header, in bytes.
 const EMBSTR_MAX_BYTES: usize = 44;
@@ -39,11 +40,11 @@ pub(super) fn object(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
     let name = call.args[1].to_ascii_lowercase();
     match name.as_slice() {
         b"encoding" => shown(call, space, answer, "encoding", |entry, answer| {
-            answer.bulk(encoding(&entry.value).as_bytes());
+            answer.bulk(entry.map_or("raw", |entry| encoding(&entry.value)).as_bytes());
             Ok(())
         }),
         b"refcount" => shown(call, space, answer, "refcount", |entry, answer| {
-            answer.integer(reference_count(&entry.value));
+            answer.integer(entry.map_or(1, |entry| reference_count(&entry.value)));
             Ok(())
         }),
         b"idletime" => shown(call, space, answer, "idletime", |_, answer| {
@@ -59,17 +60,22 @@ pub(super) fn object(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
     }
 }
 
+/// Shows something of a key that is there. No entry stands for a string whose bytes were left unread, as they are many.
 fn shown(
     call: &Call<'_>,
     space: &Space,
     answer: &mut Answer<'_>,
     name: &str,
-    show: impl Fn(&Entry, &mut Answer<'_>) -> Flow,
+    show: impl Fn(Option<&Entry>, &mut Answer<'_>) -> Flow,
 ) -> Flow {
     check_arity(call, name, 3)?;
     match space.held(call.args[2]) {
         Held::Nothing => answer.nil(),
-        Held::String(entry) => show(entry, answer)?,
+        Held::String(entry) => show(Some(entry), answer)?,
+        Held::Unread(_) => match space.string(call.args[2]) {
+            Err(Halt::Large) => show(None, answer)?,
+            other => drop(other?),
+        },
         Held::Other(kind) => return Err(not_on_type("OBJECT", kind)),
     }
     Ok(())
@@ -110,7 +116,7 @@ fn reference_count(value: &[u8]) -> i64 {
 
 /// The reply to an unknown subcommand, which echoes up to 128 bytes of it.
 fn unknown(name: &[u8]) -> Vec<u8> {
-    let name = super::number::c_text(name);
+    let name = c_text(name);
     let mut reply = [b"-ERR unknown subcommand '", &name[..name.len().min(128)], b"'. Try OBJECT HELP."].concat();
     for byte in &mut reply {
         if matches!(byte, b'\r' | b'\n') {

@@ -1,8 +1,9 @@
 //! The option words of SET and GETEX, and the expiry they set. Redis 7.0 `parseExtendedStringArgumentsOrReply`
 //! and `getExpireMillisecondsOrReply` (t_string.c).
 
-use super::number::{integer_argument, is_word};
+use super::number::integer_argument;
 use super::{Call, Halt};
+use crate::resp::word::is_word;
 
 /// Which command's options: SET knows NX, XX, GET and KEEPTTL, GETEX knows PERSIST; the expiries are both's.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -29,6 +29,9 @@ pub(super) fn append(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
     let (key, tail) = (call.args[1], call.args[2]);
     if let Some(entry) = space.string(key)? {
         check_length(length(&entry.value), length(tail))?;
+        space.check_growth(entry.value.len() + tail.len())?;
+    } else {
+        space.check_growth(tail.len())?;
     }
     let len = if let Some(entry) = space.edit(key) {
         entry.value.extend_from_slice(tail);
@@ -72,6 +75,9 @@ pub(super) fn setrange(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'
         return Ok(());
     }
     check_length(offset, length(patch))?;
+    if offset + length(patch) > len {
+        space.check_growth(start + patch.len())?;
+    }
     if !space.exists(key) {
         space.put(key, Entry::default());
     }

@@ -94,17 +94,15 @@ pub(super) fn getex(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>)
     let absolute = options.expire.is_some_and(|(unit, _)| unit.is_absolute());
     if absolute && at.is_some_and(|at| at <= space.now_ms()) {
         space.remove(key);
-    } else if (at.is_some() || (options.persist && had_expiry))
-        && let Some(entry) = space.edit(key)
-    {
-        entry.expires_at_ms = at;
+    } else if at.is_some() || (options.persist && had_expiry) {
+        space.set_expiry(key, at);
     }
     Ok(())
 }
 
 /// When the string under `key` expires.
 pub(super) fn expiry_of(space: &Space, key: &[u8]) -> Option<i64> {
-    space.string(key).ok().flatten().and_then(|entry| entry.expires_at_ms)
+    space.expiry(key).flatten()
 }
 
 fn write(space: &mut Space, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {

@@ -13,6 +13,26 @@ pub struct Entry {
     pub expires_at_ms: Option<i64>,
 }
 
+/// A string that is there and whose bytes are not at hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The key that it was loaded under. It is another than its own once it was renamed or copied.
+    pub origin: Vec<u8>,
+    /// When it expires, in milliseconds since 1970, or never.
+    pub expires_at_ms: Option<i64>,
+    /// Why its bytes are not at hand.
+    pub why: WhyUnread,
+}
+
+/// Why a string's bytes are not at hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhyUnread {
+    /// They are many, and so they stayed in the server.
+    Large,
+    /// They can't be decoded: the error reply of whoever needs them, code first.
+    Undecodable(String),
+}
+
 /// What a key holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
@@ -20,6 +40,8 @@ pub enum Held {
     Nothing,
     /// A string.
     String(Entry),
+    /// A string whose bytes are not at hand. What needs none of them works on it all the same.
+    Unread(Unread),
     /// A list, hash, set, sorted set, stream or module type, by the name TYPE gives.
     Other(Vec<u8>),
 }
@@ -54,6 +76,11 @@ pub enum Halt {
     OtherType(String),
     /// Run these on the server, put the replies where [`Space::help`] finds them, and call again.
     Ask(Ask),
+    /// A value that was left unread is needed, or one would grow beyond what is worked on here: the server works on
+    /// it where it lies, or it is read whole and the function is called again.
+    Large,
+    /// A value is needed that can't be decoded; the error reply, code first.
+    Undecodable(String),
 }
 
 impl From<&str> for Halt {
@@ -82,12 +109,25 @@ pub struct Space {
     slots: BTreeMap<Vec<u8>, Slot>,
     now_ms: i64,
     help: Option<Vec<Reply>>,
+    /// No value may grow beyond so many bytes here.
+    growth_limit: Option<usize>,
 }
 
 impl Space {
     /// An empty space at a time, in milliseconds since 1970 by the server's clock.
     pub fn new(now_ms: i64) -> Self {
         Self { now_ms, ..Self::default() }
+    }
+
+    /// The same, where a command that would make a value longer than `bytes` halts as [`Halt::Large`].
+    #[must_use]
+    pub fn bounded(self, bytes: usize) -> Self {
+        Self { growth_limit: Some(bytes), ..self }
+    }
+
+    /// Halts where a value is to grow to a length that isn't worked on here.
+    pub(super) fn check_growth(&self, len: usize) -> Flow {
+        if self.growth_limit.is_some_and(|limit| len > limit) { Err(Halt::Large) } else { Ok(()) }
     }
 
     /// The time the command runs at, in milliseconds since 1970.
@@ -108,12 +148,39 @@ impl Space {
     /// The string under `key`, none where there is none or it has expired.
     ///
     /// # Errors
-    /// WRONGTYPE where the key holds another type.
+    /// WRONGTYPE where the key holds another type, or a halt where the string's bytes are not at hand.
     pub fn string(&self, key: &[u8]) -> Result<Option<&Entry>, Halt> {
         match self.held(key) {
             Held::Nothing => Ok(None),
             Held::String(entry) => Ok(Some(entry)),
+            Held::Unread(Unread { why: WhyUnread::Large, .. }) => Err(Halt::Large),
+            Held::Unread(Unread { why: WhyUnread::Undecodable(error), .. }) => Err(Halt::Undecodable(error.clone())),
             Held::Other(_) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    /// When the string under `key` expires, whether or not its bytes are at hand; none where there is no string.
+    pub fn expiry(&self, key: &[u8]) -> Option<Option<i64>> {
+        match self.held(key) {
+            Held::String(Entry { expires_at_ms, .. }) | Held::Unread(Unread { expires_at_ms, .. }) => {
+                Some(*expires_at_ms)
+            }
+            Held::Nothing | Held::Other(_) => None,
+        }
+    }
+
+    /// Has the string under `key` expire at another time, or never.
+    pub fn set_expiry(&mut self, key: &[u8], at_ms: Option<i64>) {
+        if self.expiry(key).is_none() {
+            return;
+        }
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        slot.changed = true;
+        match &mut slot.held {
+            Held::String(Entry { expires_at_ms, .. }) | Held::Unread(Unread { expires_at_ms, .. }) => {
+                *expires_at_ms = at_ms;
+            }
+            Held::Nothing | Held::Other(_) => {}
         }
     }
 
@@ -124,7 +191,12 @@ impl Space {
 
     fn living<'a>(&self, held: &'a Held) -> &'a Held {
         match held {
-            Held::String(entry) if entry.expires_at_ms.is_some_and(|at| self.now_ms > at) => &Held::Nothing,
+            Held::String(Entry { expires_at_ms: Some(at), .. })
+            | Held::Unread(Unread { expires_at_ms: Some(at), .. })
+                if self.now_ms > *at =>
+            {
+                &Held::Nothing
+            }
             held => held,
         }
     }
@@ -143,7 +215,7 @@ impl Space {
         slot.changed = true;
         match &mut slot.held {
             Held::String(entry) => Some(entry),
-            Held::Nothing | Held::Other(_) => None,
+            Held::Nothing | Held::Unread(_) | Held::Other(_) => None,
         }
     }
 
@@ -160,8 +232,13 @@ impl Space {
 
     /// Moves what `from` holds, of any type, to `to`, whatever was there.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) {
-        let held = self.held(from).clone();
+        self.copy(from, to);
         self.remove(from);
+    }
+
+    /// Gives `to` what `from` holds, of any type, whatever was there.
+    pub fn copy(&mut self, from: &[u8], to: &[u8]) {
+        let held = self.held(from).clone();
         self.slots.insert(to.to_vec(), Slot { held, changed: true });
     }
 
@@ -194,8 +271,12 @@ impl Space {
 pub fn finish(flow: Flow, answer: &mut Answer<'_>) -> Result<(), Ask> {
     match flow {
         Ok(()) => Ok(()),
-        Err(Halt::Error(message) | Halt::OtherType(message)) => {
+        Err(Halt::Error(message) | Halt::OtherType(message) | Halt::Undecodable(message)) => {
             answer.error(&message);
+            Ok(())
+        }
+        Err(Halt::Large) => {
+            answer.error("ERR keyfold: the value is too large to be worked on here");
             Ok(())
         }
         Err(Halt::Ask(ask)) => Err(ask),

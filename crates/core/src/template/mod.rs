@@ -120,6 +120,16 @@ impl Template {
         }
     }
 
+    /// The template whatever its placeholders are called: two of [`Self::same_shape`], and no others, have the same.
+    /// Physical names follow from it, so it never changes.
+    pub(crate) fn canonical(&self) -> String {
+        let piece = |piece: &Piece| match piece {
+            Piece::Literal(literal) => literal.escape_ascii().to_string().replace('{', "{{").replace('}', "}}"),
+            Piece::Placeholder(kind) => format!("{{{kind}}}"),
+        };
+        self.pieces.iter().map(piece).collect()
+    }
+
     /// Whether both split every key into the same parts; placeholders may have other names.
     pub fn same_shape(&self, other: &Self) -> bool {
         self.pieces == other.pieces

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use keyfold_core::change::{CHANGE_KEY, LEASES_KEY};
+use keyfold_core::change::{CHANGE_KEY, COPY_KEY, LEASES_KEY};
 use keyfold_core::layout::STORED_KEY;
 use keyfold_core::resp::{Reply, ReplyScanner, write_bulk, write_command};
 
@@ -78,6 +78,8 @@ impl Server {
             }
             [b"DEL", key] if *key == CHANGE_KEY => self.change = None,
             [b"SET", key, text] if *key == STORED_KEY => self.epoch = epoch_of(Some(text)),
+            // Here no key is ever lost, so nobody reads the register's second half.
+            [b"SET", key, text] if *key == COPY_KEY => assert_eq!(epoch_of(Some(text)), self.epoch),
             _ => panic!("the model's server does not know {command:?}"),
         }
     }

@@ -82,6 +82,8 @@ impl Connection {
     fn poll(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<()>> {
         let _ = self.client.task.set(cx.waker().clone());
         self.client.woken.set(false);
+        self.client.state.borrow().session.entry().set_task(cx.waker());
+        self.client.hear_others(&self.worker.config.users);
         if self.client.ending.get().is_some() {
             return Poll::Ready(Ok(()));
         }
@@ -90,11 +92,20 @@ impl Connection {
         self.release_own_lane();
         loop {
             let flushed = self.poll_answers(cx, socket)?;
+            if let Some(own) = &self.client.state.borrow().own {
+                own.go_on();
+            }
             // Room in the outbox may be what the next request waited for.
             if !self.resume() {
+                self.note_buffers();
                 return if flushed.is_ready() && self.is_finished() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
         }
+    }
+
+    fn note_buffers(&self) {
+        let state = self.client.state.borrow();
+        state.session.entry().note_buffers(self.inbox.len(), state.queued_bytes());
     }
 
     /// Begins requests that had to wait; whether any could.
@@ -167,17 +178,18 @@ impl Connection {
         Ok(flushed)
     }
 
-    /// Gives the own connection back once it holds nothing of this client. Where the client says no more it
-    /// is ended instead: a command that blocks there would never be answered.
+    /// Gives the own connection back once it holds nothing of this client and no request waits, be it for this
+    /// connection to be opened. Where the client says no more it is ended instead: a command that blocks there
+    /// would never be answered.
     fn release_own_lane(&mut self) {
+        if self.requests.blocked {
+            return;
+        }
         let mut state = self.client.state.borrow_mut();
         let Some(own) = &state.own else { return };
         if state.own_in_flight == 0 && state.session.own_lane_is_clean() && !state.session.awaits_pushes() {
-            let reusable = !std::mem::take(&mut state.own_was_reset);
-            if let Some(own) = state.own.take() {
-                self.worker.lanes.give_back(own, reusable, &self.worker);
-            }
-        } else if self.input != Input::Open && !self.requests.blocked {
+            state.give_back_own(&self.worker);
+        } else if self.input != Input::Open {
             own.finish();
         }
     }
@@ -194,6 +206,7 @@ impl Drop for Connection {
         self.worker.forget_client(self.key);
         let mut state = self.client.state.borrow_mut();
         state.gone = true;
+        state.session.leave();
         state.drop_answers();
         if let Some(own) = state.own.take() {
             own.finish();
@@ -208,10 +221,20 @@ fn log_ending(ending: Ending, worker: &Worker) {
         Ending::WriteStalled => {
             tracing::warn!("client closed: it took none of its answers for longer than --write-timeout");
         }
+        Ending::Killed => tracing::info!("client closed: by CLIENT KILL"),
+        Ending::ShutOut => {
+            tracing::info!("client closed: its user is no more, or may not listen to its channels any more");
+        }
+        Ending::MonitorFellBehind => {
+            tracing::warn!("client closed: it takes the lines of MONITOR more slowly than they come");
+        }
         Ending::AnswersOverLimit => tracing::warn!(
             limit = limits.max_queued_answer_bytes,
             "client closed: the answers that wait for it are over --max-queued-answer-bytes"
         ),
+        Ending::AnswerCutOff => {
+            tracing::warn!("client closed: the connection to the server was lost in the middle of its answer");
+        }
         Ending::ServerStateLost => {
             tracing::info!("client closed: its subscriptions or WATCH were lost with the connection to the server");
         }

@@ -9,7 +9,8 @@
 //!             │          └────────┴── answers wait in their slots
 //!             └── answered straight into the outbox, then all behind it that are complete
 //! ```
-//! What holds: bytes reach the outbox in the order of the requests, and only whole answers do.
+//! What holds: bytes reach the outbox in the order of the requests, and only whole answers do, but for a large one that
+//! the server alone gives: it comes in pieces with nothing between them, and its client is closed where the rest is lost.
 
 mod connection;
 mod requests;
@@ -19,8 +20,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
 
+use keyfold_core::access::Users;
+use keyfold_core::clients::{LookupKind, Outcome};
 use keyfold_core::exchange::{Effect, Env, Exchange, Io, Step};
-use keyfold_core::session::{Lane, Peer, Session};
+use keyfold_core::session::{LARGE_BYTES, Lane, Peer, Session};
 
 use crate::outbox::Outbox;
 use crate::upstream::Upstream;
@@ -54,7 +57,11 @@ pub(crate) enum Ending {
     Idle,
     WriteStalled,
     AnswersOverLimit,
+    AnswerCutOff,
     ServerStateLost,
+    Killed,
+    ShutOut,
+    MonitorFellBehind,
 }
 
 /// How a request goes on after a reply.
@@ -64,6 +71,8 @@ pub(crate) enum Progress {
     Kept,
     /// It wrote more commands, which will have so many replies.
     More(u32),
+    /// The reply can't be trusted, and neither can the connection.
+    Unexpected,
 }
 
 #[derive(Debug)]
@@ -81,6 +90,8 @@ struct State {
     own: Option<Rc<Upstream>>,
     /// Requests under way on the own lane.
     own_in_flight: usize,
+    /// A part of the first slot's answer is in the outbox, and the rest comes as it is received.
+    flowing: bool,
     /// RESET went to the own lane: it has lost its user, database and protocol, and is of no use to others.
     own_was_reset: bool,
 }
@@ -89,6 +100,10 @@ struct State {
 #[derive(Debug)]
 struct Slot {
     lane: Lane,
+    /// It waits for what other clients may do.
+    blocks: bool,
+    /// What its answer tells of the keys that it read.
+    lookups: LookupKind,
     /// None once it is answered.
     exchange: Option<Exchange>,
     answer: Vec<u8>,
@@ -97,7 +112,7 @@ struct Slot {
 impl Client {
     fn new(peer: Peer, worker: &Worker) -> Self {
         let state = State {
-            session: worker.with_env(|env| Session::new(peer, env)),
+            session: worker.with_env(|env| Session::new(peer, &worker.everybody, env)),
             slots: VecDeque::new(),
             first: 0,
             outbox: Outbox::default(),
@@ -106,6 +121,7 @@ impl Client {
             gone: false,
             own: None,
             own_in_flight: 0,
+            flowing: false,
             own_was_reset: false,
         };
         Self {
@@ -139,9 +155,40 @@ impl Client {
         pushed
     }
 
+    /// Whether the answer of the request in this slot may go out in pieces, while it is received.
+    pub(crate) fn may_flow(&self, slot: u64) -> bool {
+        let state = self.state.borrow();
+        let first = state.slots.front().filter(|_| slot == state.first);
+        let exchange = first.and_then(|first| first.exchange.as_ref());
+        // Messages go out as they come, and would come between the pieces.
+        !state.session.is_subscribed() && exchange.is_some_and(Exchange::hands_on)
+    }
+
+    /// Takes a piece of the first slot's answer; `ends` with the last one.
+    pub(crate) fn handle_piece(&self, piece: &[u8], ends: bool) {
+        let mut state = self.state.borrow_mut();
+        state.outbox.buffer().extend_from_slice(piece);
+        state.flowing = !ends;
+        if ends {
+            state.session.note_reply_bytes(LARGE_BYTES);
+            state.complete(0);
+        }
+        self.after_answer(&mut state);
+    }
+
+    /// Whether so much is on its way out to it that the pieces behind had better wait. Answers that wait in their slots
+    /// don't count: they go out only behind those pieces.
+    pub(crate) fn is_full(&self, high_water_bytes: usize) -> bool {
+        let state = self.state.borrow();
+        !state.gone && state.outbox.unsent() > high_water_bytes
+    }
+
     /// Answers the request in this slot with an error: its connection is lost.
     pub(crate) fn handle_server_lost(&self, slot: u64, reason: &str) {
         let mut state = self.state.borrow_mut();
+        if std::mem::take(&mut state.flowing) {
+            self.ending.set(Some(Ending::AnswerCutOff));
+        }
         state.handle_server_lost(slot, reason);
         self.after_answer(&mut state);
     }
@@ -149,6 +196,11 @@ impl Client {
     /// Whether its own lane holds something that would be lost with it.
     pub(crate) fn holds_server_state(&self) -> bool {
         !self.state.borrow().session.own_lane_is_clean()
+    }
+
+    /// Whether confirmations of a SUBSCRIBE are still to come on its own lane.
+    pub(crate) fn awaits_pushes(&self) -> bool {
+        self.state.borrow().session.awaits_pushes()
     }
 
     /// Its own lane is gone. A client that had state there (a subscription, a WATCH) is closed, as if the
@@ -167,7 +219,7 @@ impl Client {
         let state = self.state.borrow();
         state.slots.iter().all(|slot| match &slot.exchange {
             None => true,
-            Some(exchange) => matches!(slot.lane, Lane::Own { .. }) && exchange.only_passes_on(),
+            Some(exchange) => slot.blocks && exchange.only_passes_on(),
         })
     }
 
@@ -214,6 +266,29 @@ impl Client {
         }
     }
 
+    /// What others have decided about the client, and the lines of MONITOR that they have for it.
+    fn hear_others(&self, users: &Users) {
+        let mut state = self.state.borrow_mut();
+        state.session.follow_users(users);
+        if state.session.is_shut_out() {
+            self.ending.set(Some(Ending::ShutOut));
+        }
+        let State { session, outbox, flowing, .. } = &mut *state;
+        match session.entry().outcome() {
+            Some(Outcome::Killed) => self.ending.set(Some(Ending::Killed)),
+            Some(Outcome::FellBehind) => self.ending.set(Some(Ending::MonitorFellBehind)),
+            // Nothing comes between the pieces of an answer.
+            None if *flowing => {}
+            None => {
+                let before = outbox.unsent();
+                session.entry().take_feed(outbox.buffer());
+                if outbox.unsent() > before {
+                    self.after_answer(&mut state);
+                }
+            }
+        }
+    }
+
     fn after_answer(&self, state: &mut State) {
         if state.gone {
             state.drop_answers();
@@ -236,10 +311,14 @@ impl State {
         let slot = &mut self.slots[index];
         let Some(exchange) = &mut slot.exchange else { return Progress::Kept };
         let answer = if index == 0 { self.outbox.buffer() } else { &mut slot.answer };
+        self.session.note_reply_bytes(reply.len());
+        let start = answer.len();
         match exchange.handle_reply(reply, env, &mut Io { wire, answer }) {
             Step::Wait => Progress::Kept,
             Step::More(replies) => Progress::More(replies),
+            Step::Unexpected => Progress::Unexpected,
             Step::Done(effect) => {
+                self.session.entry().note_answer(slot.lookups, answer.get(start..).unwrap_or_default());
                 self.own_was_reset |= matches!(effect, Effect::Reset);
                 self.session.apply(effect);
                 self.complete(index);
@@ -251,11 +330,9 @@ impl State {
     fn handle_server_lost(&mut self, slot: u64, reason: &str) {
         let Some(index) = self.index(slot) else { return };
         let slot = &mut self.slots[index];
-        if slot.exchange.is_none() {
-            return;
-        }
+        let Some(exchange) = slot.exchange.take() else { return };
         let answer = if index == 0 { self.outbox.buffer() } else { &mut slot.answer };
-        self.session.server_lost(slot.lane, reason, answer);
+        self.session.lose(slot.lane, &exchange, reason, answer);
         self.complete(index);
     }
 
@@ -270,6 +347,9 @@ impl State {
         slot.exchange = None;
         if matches!(slot.lane, Lane::Own { .. }) {
             self.own_in_flight -= 1;
+            if self.own_in_flight == 0 {
+                self.session.entry().note_waits_on(None);
+            }
         }
         if index > 0 {
             self.parked_bytes += slot.answer.len();
@@ -283,10 +363,24 @@ impl State {
         self.held &= !self.slots.is_empty();
     }
 
+    /// Gives the own connection back, which holds nothing of this client any more.
+    fn give_back_own(&mut self, worker: &Worker) {
+        let reusable = !std::mem::take(&mut self.own_was_reset);
+        if let Some(own) = self.own.take() {
+            worker.lanes.give_back(own, reusable);
+        }
+    }
+
     /// Adds a slot whose answer is known already.
     fn park(&mut self, answer: Vec<u8>) {
         self.parked_bytes += answer.len();
-        self.slots.push_back(Slot { lane: Lane::Local, exchange: None, answer });
+        self.slots.push_back(Slot {
+            lane: Lane::Local,
+            blocks: false,
+            lookups: LookupKind::None,
+            exchange: None,
+            answer,
+        });
     }
 
     fn drop_answers(&mut self) {

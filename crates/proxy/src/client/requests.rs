@@ -1,10 +1,11 @@
 //! Begins a client's requests.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use keyfold_core::exchange::{Env, Io};
-use keyfold_core::resp::{Answer, Args, Read, RequestLimits, RequestReader};
-use keyfold_core::session::{Begun, Lane, Plan};
+use keyfold_core::resp::{Args, Read, RequestLimits, RequestReader};
+use keyfold_core::session::{Begun, Lane, Patience, Plan};
 
 use super::{Client, Slot, State};
 use crate::upstream::{Status, Upstream};
@@ -20,6 +21,8 @@ pub(super) struct Requests {
     shared: Option<(Lane, Rc<Upstream>)>,
     /// The client was authenticated when it was last looked at, and may send what the limits allow.
     trusted: bool,
+    /// What the server took for the longest argument when it was last looked at.
+    max_bulk_bytes: usize,
     /// A whole request waits until it may begin.
     pub(super) blocked: bool,
     /// No request is read any more: one broke the protocol, or asked to close.
@@ -37,7 +40,16 @@ enum Start {
 impl Requests {
     pub(super) fn new(client: Rc<Client>, worker: Rc<Worker>) -> Self {
         let reader = RequestReader::new(RequestLimits::UNAUTHENTICATED);
-        Self { client, worker, reader, shared: None, trusted: false, blocked: false, over: false }
+        Self {
+            client,
+            worker,
+            reader,
+            shared: None,
+            trusted: false,
+            max_bulk_bytes: usize::MAX,
+            blocked: false,
+            over: false,
+        }
     }
 
     /// Begins what is whole in `input` and may begin; how many bytes that took.
@@ -67,27 +79,24 @@ impl Requests {
         })
     }
 
-    /// Sets the limits by whether the client has authenticated.
+    /// Sets the limits by whether the client has authenticated, and by what the server takes.
     fn trust(&mut self) {
         let trusted = self.client.state.borrow().session.is_authenticated();
-        if trusted != self.trusted {
-            self.trusted = trusted;
-            let limits = &self.worker.config.limits;
-            self.reader.set_limits(if trusted { limits.request } else { RequestLimits::UNAUTHENTICATED });
+        let max_bulk_bytes = self.worker.max_bulk_bytes.get();
+        if (trusted, max_bulk_bytes) == (self.trusted, self.max_bulk_bytes) {
+            return;
         }
+        (self.trusted, self.max_bulk_bytes) = (trusted, max_bulk_bytes);
+        let mut limits = if trusted { self.worker.config.limits.request } else { RequestLimits::UNAUTHENTICATED };
+        limits.max_bulk_bytes = limits.max_bulk_bytes.min(max_bulk_bytes);
+        self.reader.set_limits(limits);
     }
 
     /// Answers with an error behind all other answers, and reads no more.
     fn refuse(&mut self, error: &str) {
         self.over = true;
         let mut state = self.client.state.borrow_mut();
-        let mut answer = Vec::new();
-        Answer::new(&mut answer, state.session.protocol()).error(error);
-        if state.slots.is_empty() {
-            state.outbox.buffer().extend_from_slice(&answer);
-        } else {
-            state.park(answer);
-        }
+        answer_in_order(&mut state, |state, answer| state.session.refuse_unread(error, answer));
     }
 
     /// Begins the request that the reader has just found.
@@ -103,6 +112,10 @@ impl Requests {
         if plan.alone && !state.slots.is_empty() {
             return Start::Wait;
         }
+        if state.session.is_paused(&plan, env) {
+            self.worker.await_unpause();
+            return Start::Wait;
+        }
         self.worker.stats.count_request();
         let upstream = match plan.lane {
             Lane::Local => return begin_here(&mut state, &plan, &args, raw, env),
@@ -110,12 +123,14 @@ impl Requests {
             Lane::Own { .. } => own_lane(&mut state, plan.lane, &self.client, &self.worker),
         };
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
-            Status::Ready if !self.worker.membership.is_leased() => self.wait_for_lease(&mut state, plan.lane),
+            Status::Ready if !self.worker.membership.is_leased() => self.wait_for_lease(&mut state, &plan),
             Status::Ready => {
-                upstream.follow(plan.lane);
-                begin_there(&mut state, &plan, &args, raw, env, &upstream, &self.client)
+                upstream.follow(plan.lane, self.worker.config.timeouts.silence(Patience::Prompt));
+                let patience = self.worker.config.timeouts.silence(plan.patience);
+                let at = At { upstream: &upstream, client: &self.client, patience };
+                begin_there(&mut state, &plan, &args, raw, env, &at)
             }
-            Status::Away(reason) => begin_lost(&mut state, plan.lane, &reason),
+            Status::Away(reason) => refuse(&mut state, &plan, &reason),
             Status::Connecting => Start::Wait,
             Status::Closed => {
                 // The next try opens another.
@@ -130,9 +145,9 @@ impl Requests {
 
 impl Requests {
     /// Nothing may begin without a lease. All clients are woken when there is one.
-    fn wait_for_lease(&self, state: &mut State, lane: Lane) -> Start {
+    fn wait_for_lease(&self, state: &mut State, plan: &Plan) -> Start {
         match self.worker.membership.trouble() {
-            Some(trouble) => begin_lost(state, lane, &trouble),
+            Some(trouble) => refuse(state, plan, &trouble),
             None => Start::Wait,
         }
     }
@@ -160,7 +175,11 @@ fn may_begin(state: &State, worker: &Worker) -> bool {
         && !state.session.awaits_pushes()
 }
 
+/// The client's own connection: the one it has, where that is as it needs it.
 fn own_lane(state: &mut State, lane: Lane, client: &Rc<Client>, worker: &Rc<Worker>) -> Rc<Upstream> {
+    if state.own_was_reset || state.own.as_ref().is_some_and(|own| !own.serves(lane)) {
+        state.give_back_own(worker);
+    }
     let own = state.own.get_or_insert_with(|| worker.lanes.own(lane, client, worker));
     Rc::clone(own)
 }
@@ -178,6 +197,14 @@ fn begin_here(state: &mut State, plan: &Plan, args: &Args<'_>, raw: Option<&[u8]
     }
 }
 
+/// Where a request goes, and for whom.
+struct At<'a> {
+    upstream: &'a Upstream,
+    client: &'a Rc<Client>,
+    /// How long the server may be silent over it.
+    patience: Option<Duration>,
+}
+
 /// Runs a request that the server has a part in.
 fn begin_there(
     state: &mut State,
@@ -185,10 +212,9 @@ fn begin_there(
     args: &Args<'_>,
     raw: Option<&[u8]>,
     env: &mut Env<'_>,
-    upstream: &Upstream,
-    client: &Rc<Client>,
+    at: &At<'_>,
 ) -> Start {
-    let mut queue = upstream.queue();
+    let mut queue = at.upstream.queue();
     let begun = answer_in_order(state, |state, answer| {
         let wire = queue.outbox.buffer();
         state.session.begin(plan, args, raw, env, &mut Io { wire, answer })
@@ -196,23 +222,28 @@ fn begin_there(
     match begun {
         Begun::Answered => return Start::Begun,
         Begun::Close => return Start::Close,
-        Begun::Pushes => {}
+        Begun::Pushes => queue.expect_pushes(),
         Begun::Sent { exchange, replies, hold } => {
-            queue.expect(client, state.first + state.slots.len() as u64, replies);
-            state.slots.push_back(Slot { lane: plan.lane, exchange: Some(exchange), answer: Vec::new() });
+            queue.expect(at.client, state.first + state.slots.len() as u64, replies, at.patience);
+            let (lane, blocks) = (plan.lane, plan.patience.blocks());
+            let lookups = plan.lookup_kind(args.len());
+            state.slots.push_back(Slot { lane, blocks, lookups, exchange: Some(exchange), answer: Vec::new() });
             state.held = hold;
-            state.own_in_flight += usize::from(matches!(plan.lane, Lane::Own { .. }));
+            if matches!(plan.lane, Lane::Own { .. }) {
+                state.own_in_flight += 1;
+                state.session.entry().note_waits_on(at.upstream.number());
+            }
         }
     }
     drop(queue);
-    upstream.wake();
+    at.upstream.wake();
     Start::Begun
 }
 
 /// Answers a request that can't begin because the server is away.
-fn begin_lost(state: &mut State, lane: Lane, reason: &str) -> Start {
-    answer_in_order(state, |state, answer| state.session.server_lost(lane, reason, answer));
-    if matches!(lane, Lane::Own { .. }) {
+fn refuse(state: &mut State, plan: &Plan, reason: &str) -> Start {
+    answer_in_order(state, |state, answer| state.session.refuse_planned(plan, reason, answer));
+    if matches!(plan.lane, Lane::Own { .. }) {
         state.own = None;
     }
     Start::Begun

@@ -55,10 +55,11 @@ impl Errand {
         self.worker.with_env(body)
     }
 
-    /// Asks for the server's time.
+    /// Asks for the server's time, and for how long an argument it takes.
     pub(crate) async fn sample_clock(&mut self) -> Result<(), LinkError> {
         let mut link = self.take_link().await?;
         within(&self.worker, link.sample_clock(&self.worker)).await?;
+        within(&self.worker, link.learn_limits(&self.worker)).await?;
         self.link = Some(link);
         Ok(())
     }

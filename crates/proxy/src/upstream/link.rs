@@ -6,10 +6,11 @@ use std::time::Instant;
 use keyfold_core::exchange::ServerInfo;
 use keyfold_core::resp::{Protocol, Reply, ReplyError, ReplyScanner, write_command};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio_rustls::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::names::connect_to_any;
 use crate::address::{Route, ServerAddress};
 use crate::socket::{Socket, set_options};
 use crate::worker::Worker;
@@ -41,6 +42,12 @@ pub enum LinkError {
     /// Its greeting is none.
     #[error("it does not answer HELLO as Redis and Valkey do")]
     Stranger,
+    /// Another try has just shown why.
+    #[error("{0}")]
+    Known(std::sync::Arc<str>),
+    /// It sent a reply of a kind that the command doesn't have.
+    #[error("it sent a reply of another kind than the command has")]
+    Unexpected,
     /// It sent a reply that nothing had asked for.
     #[error("it sent a reply that nobody asked for")]
     Unasked,
@@ -151,13 +158,26 @@ impl Link {
         }
         Ok(())
     }
+
+    /// Asks for how long an argument the server takes. One that doesn't tell keeps what it said last.
+    pub(crate) async fn learn_limits(&mut self, worker: &Worker) -> Result<(), LinkError> {
+        let reply = self.ask_one(&[b"CONFIG", b"GET", b"proto-max-bulk-len"]).await?;
+        if let Reply::Array(mut setting) | Reply::Map(mut setting) = Reply::parse(&reply)?
+            && let (Some(_), Some(Reply::Bulk(value))) = (setting.next(), setting.next())
+            && let Some(bytes) = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok())
+        {
+            worker.max_bulk_bytes.set(bytes);
+        }
+        Ok(())
+    }
 }
 
 async fn connect(worker: &Worker) -> Result<Socket, LinkError> {
     match &worker.config.upstream.route {
         Route::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path).await?)),
         Route::Tcp { host, port, tls } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            let addresses = worker.names.find(host, *port).await?;
+            let stream = connect_to_any(&addresses, worker.config.timeouts.connect).await?;
             // Where nobody listens on a local port, the system may connect a socket to itself.
             if stream.local_addr()? == stream.peer_addr()? {
                 return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());

@@ -8,25 +8,27 @@
 //! with the connection. So no reply ever meets another request than its own.
 
 mod errand;
+mod gate;
 mod lanes;
 mod link;
+mod names;
+mod queue;
+mod silence;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 use std::{future, pin};
 
-use keyfold_core::exchange::Env;
-use keyfold_core::resp::{ReplyScanner, write_command};
-use keyfold_core::session::Lane;
+use keyfold_core::resp::ReplyScanner;
+use keyfold_core::session::{Lane, Patience};
 use tokio::io::AsyncWrite;
 
 use crate::backoff::Backoff;
-use crate::client::{Client, Progress};
+use crate::client::Client;
+use crate::config::Timeouts;
 use crate::inbox::{self, Inbox};
-use crate::outbox::Outbox;
 use crate::socket::Socket;
 use crate::worker::Worker;
 
@@ -34,9 +36,15 @@ pub use errand::Errand;
 pub(crate) use lanes::Lanes;
 pub(crate) use link::Link;
 pub use link::LinkError;
+pub(crate) use names::Names;
+pub(crate) use queue::{Queue, Status};
+use silence::Verdict;
 
 /// After so many full reads in a row others get their turn.
 const READS_PER_TURN: usize = 4;
+
+/// Own connections beyond those that are kept are closed after so long without a client.
+const UNUSED_AFTER: Duration = Duration::from_secs(10);
 
 /// A connection that lived shorter than this is not tried again at once: something drops it on purpose.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
@@ -53,63 +61,11 @@ pub(crate) struct Upstream {
     number: Cell<Option<i64>>,
 }
 
-/// What goes out and what is awaited.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    status: Status,
-    pub(crate) outbox: Outbox,
-    pending: VecDeque<Pending>,
-    scanner: ReplyScanner,
-    /// Clients to wake when the connection is ready, or has room again.
-    waiting: Vec<Rc<Client>>,
-    /// The one client of a [`Lane::Own`].
-    owner: Option<Rc<Client>>,
-    /// Nothing more will be asked: say so to the server once the outbox is empty.
-    finishing: bool,
-    /// A request wanted this lane since the last try to connect.
-    wanted: bool,
-    /// The worker's tick at the last reply, or when the queue was last empty.
-    heard: u32,
-}
-
-/// Whether requests may begin.
-#[derive(Clone, Debug)]
-pub(crate) enum Status {
-    /// They wait for the first try to connect to end.
-    Connecting,
-    /// They may.
-    Ready,
-    /// They fail with this reason.
-    Away(Rc<str>),
-    /// This object is of no use any more; ask the lanes for another.
-    Closed,
-}
-
-/// Replies that are awaited.
-#[derive(Debug)]
-struct Pending {
-    /// Whose they are; none for commands of the proxy itself.
-    client: Option<Rc<Client>>,
-    slot: u64,
-    replies: u32,
-}
-
 impl Upstream {
-    fn new(lane: Lane, owner: Option<Rc<Client>>, tick: u32) -> Self {
-        let queue = Queue {
-            status: Status::Connecting,
-            outbox: Outbox::default(),
-            pending: VecDeque::new(),
-            scanner: ReplyScanner::default(),
-            waiting: Vec::new(),
-            owner,
-            finishing: false,
-            wanted: true,
-            heard: tick,
-        };
+    fn new(lane: Lane, owner: Option<Rc<Client>>) -> Self {
         Self {
             lane: Cell::new(lane),
-            queue: RefCell::new(queue),
+            queue: RefCell::new(Queue::new(owner)),
             task: OnceCell::new(),
             woken: Cell::new(false),
             number: Cell::new(None),
@@ -132,6 +88,11 @@ impl Upstream {
         queue.status.clone()
     }
 
+    /// The server's number for the connection that it has now; none of a server that doesn't tell.
+    pub(crate) fn number(&self) -> Option<i64> {
+        self.number.get()
+    }
+
     /// The wire to append commands to; [`Queue::expect`] their replies and [`wake`](Self::wake) afterwards.
     pub(crate) fn queue(&self) -> std::cell::RefMut<'_, Queue> {
         self.queue.borrow_mut()
@@ -146,15 +107,36 @@ impl Upstream {
         }
     }
 
+    /// Whether it is a client's own and speaks the protocol of `lane`, in whatever database.
+    pub(crate) fn serves(&self, lane: Lane) -> bool {
+        matches!((self.lane.get(), lane), (Lane::Own { protocol, .. }, Lane::Own { protocol: needed, .. }) if protocol == needed)
+    }
+
     /// Brings an own connection to the database of `lane`: its client has changed it while there was state
     /// on the connection, and another can't take its place.
-    pub(crate) fn follow(&self, lane: Lane) {
+    pub(crate) fn follow(&self, lane: Lane, patience: Option<Duration>) {
         let Lane::Own { database, .. } = lane else { return };
         if self.lane.replace(lane) != lane {
             let mut queue = self.queue.borrow_mut();
-            write_command(queue.outbox.buffer(), &[b"SELECT", database.to_string().as_bytes()]);
-            queue.pending.push_back(Pending { client: None, slot: 0, replies: 1 });
+            queue.ask(&[b"SELECT", database.to_string().as_bytes()], patience);
         }
+    }
+
+    /// Reads on, where it waited for its client to take what there was.
+    pub(crate) fn go_on(&self) {
+        if self.queue.borrow().waits_for_owner {
+            self.wake();
+        }
+    }
+
+    /// Whether requests may begin.
+    fn is_ready(&self) -> bool {
+        matches!(self.queue.borrow().status, Status::Ready)
+    }
+
+    /// Whether nobody has used it for a while.
+    fn is_unused(&self, now: Instant) -> bool {
+        self.queue.borrow().silence.lasts(now) > UNUSED_AFTER
     }
 
     /// Ends the connection once what was asked has been answered. The server sees a client that says no
@@ -164,25 +146,30 @@ impl Upstream {
         self.wake();
     }
 
-    /// Gives back what an idle connection need not hold, asks one that was silent for long whether it is
-    /// still there, and gives up one that is not. Called every second.
-    pub(crate) fn check(&self, tick: u32, timeout_ticks: u32) {
+    /// Gives back what an idle connection need not hold, asks one that was silent for long whether it is still
+    /// there, and gives up one that owes an answer for longer than it may. Called some times a second.
+    pub(crate) fn check(&self, now: Instant, timeouts: &Timeouts) {
         let mut queue = self.queue.borrow_mut();
         if !matches!(queue.status, Status::Ready) {
             return;
         }
-        let silent = tick.saturating_sub(queue.heard);
-        if silent > 0 && queue.pending.is_empty() {
-            queue.outbox.trim();
-        }
-        if timeout_ticks > 0 && silent > timeout_ticks / 2 && queue.pending.is_empty() {
-            write_command(queue.outbox.buffer(), &[b"PING"]);
-            queue.heard = tick;
-            queue.pending.push_back(Pending { client: None, slot: 0, replies: 1 });
-        } else if timeout_ticks > 0 && silent > timeout_ticks {
-            queue.status = Status::Closed;
+        let patience = if queue.waits_for_owner {
+            None
+        } else if queue.finishing {
+            timeouts.silence(Patience::Slow)
+        } else if let Some(front) = queue.pending.front() {
+            front.patience
+        } else if queue.owner.as_ref().is_some_and(|owner| owner.awaits_pushes()) {
+            timeouts.silence(Patience::Prompt)
         } else {
-            return;
+            queue.rest(now, timeouts.silence(Patience::Prompt));
+            None
+        };
+        match queue.silence.judge(now, patience) {
+            Verdict::Fine => return,
+            // What has come may not have been read yet, where this process was held up itself.
+            Verdict::Suspect => {}
+            Verdict::Over => queue.status = Status::Closed,
         }
         drop(queue);
         self.wake();
@@ -232,7 +219,8 @@ impl Upstream {
     /// Runs a client's own connection, once.
     async fn run_own(self: Rc<Self>, worker: Rc<Worker>) {
         let Lane::Own { database, protocol } = self.lane.get() else { return };
-        match Link::open(&worker, database, protocol).await {
+        let open = Link::open(&worker, database, protocol);
+        match worker.lanes.gate.pass(open, worker.nonces.draw()).await {
             Ok(link) => {
                 let why = self.drive(link, &worker).await;
                 self.lose(&worker, &why);
@@ -246,7 +234,7 @@ impl Upstream {
     /// Carries commands and replies until the connection ends, and says why it did.
     async fn drive(&self, link: Link, worker: &Rc<Worker>) -> LinkError {
         let mut guard = LoseOnDrop { upstream: self, worker, armed: true };
-        self.set_ready(worker.tick.get());
+        self.set_ready();
         self.number.set(link.number);
         let mut socket = link.socket;
         let mut inbox = Inbox::default();
@@ -262,7 +250,7 @@ impl Upstream {
     fn poll(&self, cx: &mut Context<'_>, socket: &mut Socket, inbox: &mut Inbox, worker: &Worker) -> Poll<LinkError> {
         self.woken.set(false);
         if matches!(self.queue.borrow().status, Status::Closed) {
-            return Poll::Ready(LinkError::TimedOut(worker.config.timeouts.server));
+            return Poll::Ready(LinkError::TimedOut(self.queue.borrow().silence.limit()));
         }
         match self.poll_replies(cx, socket, inbox, worker) {
             Ok(()) => {}
@@ -284,6 +272,9 @@ impl Upstream {
     ) -> Result<(), LinkError> {
         let mut scratch = worker.scratch.borrow_mut();
         for _ in 0..READS_PER_TURN {
+            if self.queue.borrow_mut().must_wait(worker.config.limits.answer_high_water_bytes) {
+                return Ok(());
+            }
             let Poll::Ready(read) = inbox::poll_read(socket, cx, &mut scratch)? else { return Ok(()) };
             if read == 0 {
                 return Err(LinkError::Closed);
@@ -305,11 +296,24 @@ impl Upstream {
     /// Hands out every reply that is whole; how many bytes that took.
     fn handle_replies(&self, input: &[u8], worker: &Worker) -> Result<usize, LinkError> {
         let mut queue = self.queue.borrow_mut();
-        queue.heard = worker.tick.get();
+        queue.silence.broken();
         worker.with_env(|env| {
             let mut start = 0;
             while start < input.len() {
-                let Some(len) = queue.scanner.scan(&input[start..])? else { break };
+                if queue.flow.is_some() {
+                    let len = queue.hand_on(&input[start..])?;
+                    start += len;
+                    if len == 0 {
+                        break;
+                    }
+                    continue;
+                }
+                let Some(len) = queue.scanner.scan(&input[start..])? else {
+                    if queue.begin_flow(&input[start..]) {
+                        continue;
+                    }
+                    break;
+                };
                 queue.handle_reply(&input[start..start + len], env)?;
                 start += len;
             }
@@ -325,7 +329,12 @@ impl Upstream {
         high_water_bytes: usize,
     ) -> Poll<std::io::Result<()>> {
         let mut queue = self.queue.borrow_mut();
+        let written = queue.outbox.written();
         let flushed = queue.outbox.poll_flush(socket, cx)?;
+        // While a long request goes out there is nothing to answer yet.
+        if queue.outbox.written() > written && queue.pending.front().is_some_and(|front| front.end > written) {
+            queue.silence.broken();
+        }
         if queue.outbox.unsent() <= high_water_bytes {
             queue.wake_waiting();
         }
@@ -336,10 +345,10 @@ impl Upstream {
         Poll::Pending
     }
 
-    fn set_ready(&self, tick: u32) {
+    fn set_ready(&self) {
         let mut queue = self.queue.borrow_mut();
         queue.status = Status::Ready;
-        queue.heard = tick;
+        queue.silence.broken();
         queue.wake_waiting();
     }
 
@@ -363,6 +372,8 @@ impl Upstream {
                 if matches!(self.lane.get(), Lane::Own { .. }) { Status::Closed } else { Status::Connecting };
             queue.outbox.clear();
             queue.scanner = ReplyScanner::default();
+            queue.flow = None;
+            queue.waits_for_owner = false;
             queue.wake_waiting();
             (std::mem::take(&mut queue.pending), queue.owner.take())
         };
@@ -381,55 +392,6 @@ impl Upstream {
         }
         if let Some(owner) = owner {
             owner.handle_own_lane_lost(stateful);
-        }
-    }
-}
-
-impl Queue {
-    /// Adds a request's replies to those that are awaited.
-    pub(crate) fn expect(&mut self, client: &Rc<Client>, slot: u64, replies: u32) {
-        self.pending.push_back(Pending { client: Some(Rc::clone(client)), slot, replies });
-    }
-
-    fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>) -> Result<(), LinkError> {
-        match &self.owner {
-            Some(owner) if owner.handle_push(reply) => return Ok(()),
-            // Nobody here asked for pushes; a server may still send some.
-            None if reply.first() == Some(&b'>') => return Ok(()),
-            _ => {}
-        }
-        let front = self.pending.front_mut().ok_or(LinkError::Unasked)?;
-        let slot = front.slot;
-        front.replies -= 1;
-        let last = front.replies == 0;
-        let progress = match &front.client {
-            Some(client) => client.handle_reply(slot, reply, env, self.outbox.buffer()),
-            None => Progress::Kept,
-        };
-        match progress {
-            Progress::Kept if last => drop(self.pending.pop_front()),
-            Progress::Kept => {}
-            Progress::More(replies) => {
-                let client = if last {
-                    self.pending.pop_front().and_then(|entry| entry.client)
-                } else {
-                    self.pending.front().and_then(|entry| entry.client.clone())
-                };
-                self.pending.push_back(Pending { client, slot, replies });
-            }
-        }
-        Ok(())
-    }
-
-    fn wait(&mut self, client: &Rc<Client>) {
-        if client.start_waiting() {
-            self.waiting.push(Rc::clone(client));
-        }
-    }
-
-    fn wake_waiting(&mut self) {
-        for client in self.waiting.drain(..) {
-            client.stop_waiting();
         }
     }
 }

@@ -85,8 +85,8 @@ fn what_has_expired_is_removed_and_its_spilled_value_with_it() {
     assert!(set.iter().all(|reply| reply == "+OK\\r\\n"), "{set:?}");
     let mut server = stage.server.connect().unwrap();
     // The bucket, the long value that stays, and the sweeper's lease.
-    eventually("expired fields are gone", || server.call(&[b"HLEN", b"~0:0"]).unwrap() == b":2\r\n");
-    eventually("its spilled value is gone", || server.call(&[b"KEYS", b"~0!*"]).unwrap().starts_with(b"*1\r\n"));
+    eventually("expired fields are gone", || server.call(&[b"HLEN", b"~WOgb:0"]).unwrap() == b":2\r\n");
+    eventually("its spilled value is gone", || server.call(&[b"KEYS", b"~WOgb!*"]).unwrap().starts_with(b"*1\r\n"));
     assert_eq!(
         ask(&stage, &[&["GET", "user:3"], &["STRLEN", "user:4"], &["DBSIZE"]]),
         ["$5\\r\\nstays\\r\\n", ":1000\\r\\n", ":2\\r\\n"]
@@ -100,9 +100,9 @@ fn a_spilled_value_that_was_replaced_is_retired() {
     ask(&stage, &[&["SET", "user:1", &long]]);
     // Past the proxy, as one that has never seen a long value would: the pointer is gone, the value remains.
     let mut server = stage.server.connect().unwrap();
-    server.call(&[b"HSET", b"~0:0", b"1", b"short"]).unwrap();
+    server.call(&[b"HSET", b"~WOgb:0", b"1", b"short"]).unwrap();
     eventually("it is given a time to live", || {
-        server.call(&[b"EVAL", b"return redis.call('PTTL', redis.call('KEYS', '~0!*')[1])", b"0"]).unwrap()
+        server.call(&[b"EVAL", b"return redis.call('PTTL', redis.call('KEYS', '~WOgb!*')[1])", b"0"]).unwrap()
             != b":-1\r\n"
     });
     assert_eq!(ask(&stage, &[&["GET", "user:1"]]), ["$5\\r\\nshort\\r\\n"]);

@@ -4,10 +4,13 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use keyfold_core::layout::Layout;
 use keyfold_proxy::{StartError, start};
-use keyfold_testkit::Wire;
+use keyfold_testkit::{Wire, found};
 
-use crate::stage::{address, call, commands, config_for, eventually, resident_bytes, stage, stage_with};
+use crate::stage::{
+    Stage, address, call, commands, config_for, connection_that_asked, eventually, resident_bytes, stage, stage_with,
+};
 
 #[test]
 fn a_client_that_does_not_read_harms_nobody() {
@@ -31,6 +34,31 @@ fn a_client_that_does_not_read_harms_nobody() {
 }
 
 #[test]
+fn a_watch_keeps_no_values() {
+    let layout = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
+    let stage = stage_with(|config| config.layout = Layout::parse_file(layout).unwrap().into());
+    let mut writer = stage.connect();
+    let value = vec![b'x'; 20 << 20];
+    for key in [&b"plain"[..], b"user:1"] {
+        assert_eq!(writer.call(&[b"SET", key, &value]).unwrap(), b"+OK\r\n");
+    }
+    let before = resident_bytes();
+    let mut watchers: Vec<_> = (0..8).map(|_| stage.connect()).collect();
+    for watcher in &mut watchers {
+        assert_eq!(call(watcher, "WATCH plain user:1"), "+OK\r\n");
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more");
+    // They still tell a change, of a value that lies beside its bucket too.
+    call(&mut writer, "APPEND user:1 y");
+    for watcher in &mut watchers {
+        watcher.send_bytes(&commands(&["MULTI", "SET user:2 a", "EXEC"])).unwrap();
+        let answers = [(); 3].map(|()| String::from_utf8(watcher.reply().unwrap()).unwrap());
+        assert_eq!(answers, ["+OK\r\n", "+QUEUED\r\n", "*-1\r\n"]);
+    }
+}
+
+#[test]
 fn a_client_over_its_answer_limit_is_closed() {
     let stage = stage_with(|config| config.limits.max_queued_answer_bytes = 1 << 20);
     let mut wire = stage.connect();
@@ -39,6 +67,44 @@ fn a_client_over_its_answer_limit_is_closed() {
     greedy.send_bytes(&commands(&["GET value"]).repeat(500)).unwrap();
     eventually("one client is left", || stage.proxy.totals().clients == 1);
     assert_eq!(call(&mut wire, "STRLEN value"), ":100000\r\n");
+}
+
+#[test]
+fn a_subscriber_that_does_not_read_is_closed() {
+    let stage = stage_with(|config| config.limits.max_queued_answer_bytes = 1 << 20);
+    let (mut slow, mut publisher) = (stage.connect(), stage.connect());
+    call(&mut slow, "SUBSCRIBE news");
+    let message = vec![b'x'; 100_000];
+    eventually("one client is left", || {
+        assert!(publisher.call(&[b"PUBLISH", b"news", &message]).unwrap().starts_with(b":"));
+        stage.proxy.totals().clients == 1
+    });
+}
+
+#[test]
+fn half_a_request_takes_no_more_than_has_come_of_it() {
+    let stage = stage();
+    let mut other = stage.connect();
+    call(&mut other, "SET a 1");
+    let before = resident_bytes();
+    let heads: [&[u8]; 4] =
+        [b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$100000000\r\nx", b"*1000000\r\n$3\r\nDEL\r\n", b"*2\r\n$3\r\nGE", b"SET a "];
+    let halves: Vec<_> = heads
+        .iter()
+        .cycle()
+        .take(200)
+        .map(|head| {
+            let mut wire = stage.connect();
+            wire.send_bytes(head).unwrap();
+            wire
+        })
+        .collect();
+    for n in 0..100 {
+        assert_eq!(call(&mut other, &format!("SET other {n}")), "+OK\r\n");
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more");
+    assert_eq!(stage.proxy.totals().clients, halves.len() + 1);
 }
 
 #[test]
@@ -95,4 +161,23 @@ fn an_open_door_is_refused_unless_it_is_meant() {
     let proxy = start(config).unwrap();
     let port = address(&proxy).port();
     assert_eq!(call(&mut Wire::connect(("127.0.0.1", port)).unwrap(), "PING"), "+PONG\r\n");
+}
+
+#[test]
+fn an_argument_that_the_server_does_not_take_closes_its_clients_connection_alone() {
+    for binary in found() {
+        let server = binary.start(&["--proto-max-bulk-len", "1mb"]).unwrap();
+        let proxy = start(config_for(&server)).unwrap();
+        let stage = Stage { proxy, server };
+        let (mut other, mut direct) = (stage.connect(), stage.server.connect().unwrap());
+        assert_eq!(call(&mut other, &format!("SET value {}", "x".repeat(1 << 20))), "+OK\r\n");
+        assert_eq!(call(&mut other, "STRLEN value"), ":1048576\r\n");
+        let shared = connection_that_asked(&mut direct, "strlen").expect("the shared connection");
+        let mut greedy = stage.connect();
+        greedy.send_bytes(format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n", (1 << 20) + 1).as_bytes()).unwrap();
+        assert_eq!(greedy.reply().unwrap(), b"-ERR Protocol error: invalid bulk length\r\n", "{}", stage.server.name());
+        assert!(greedy.is_closed().unwrap());
+        assert_eq!(call(&mut other, "STRLEN value"), ":1048576\r\n");
+        assert_eq!(connection_that_asked(&mut direct, "strlen"), Some(shared), "{}", stage.server.name());
+    }
 }

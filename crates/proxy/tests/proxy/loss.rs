@@ -1,11 +1,9 @@
 //! The server goes, and comes back.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use keyfold_testkit::{Server, Wire};
+use keyfold_testkit::Wire;
 
 use crate::stage::{Stage, address, call, commands, config_for, eventually, stage, start_server};
 
@@ -78,30 +76,6 @@ fn the_error_says_what_is_wrong_and_what_comes_next() {
     let mut wire = Wire::connect(address(&proxy)).unwrap();
     let error = call(&mut wire, "GET a");
     assert_eq!(error, format!("-ERR keyfold: the server at {url} is away (connection refused); trying again\r\n"));
-}
-
-fn signal(server: &Server, signal: &str) {
-    let sent = Command::new("kill").args([signal, &server.pid().to_string()]).status().unwrap();
-    assert!(sent.success());
-}
-
-#[test]
-fn a_server_that_answers_no_more_is_given_up() {
-    let server = start_server(&[]);
-    let mut config = config_for(&server);
-    config.timeouts.server = Duration::from_secs(1);
-    config.timeouts.connect = Duration::from_secs(1);
-    let proxy = keyfold_proxy::start(config).unwrap();
-    let mut wire = Wire::connect(address(&proxy)).unwrap();
-    assert_eq!(call(&mut wire, "SET a 1"), "+OK\r\n");
-    signal(&server, "-STOP");
-    eventually("the proxy gives up", || {
-        let answer = call(&mut wire, "GET a");
-        assert!(answer == "$1\r\n1\r\n" || answer.starts_with("-ERR keyfold: the "), "{answer}");
-        answer.contains("no answer within 1s")
-    });
-    signal(&server, "-CONT");
-    eventually("it comes back", || call(&mut wire, "GET a") == "$1\r\n1\r\n");
 }
 
 #[test]

@@ -2,22 +2,44 @@
 //!
 //! | module | what it asks |
 //! | --- | --- |
+//! | `bounded` | do commands on many keys go in short steps, and answer what they would in one? |
+//! | `clients` | do clients see, end, hold and watch one another as those of a server do? |
 //! | `damage` | what of values that no codec wrote? |
+//! | `frozen` | what of connections, and of a server, that stand still or are busy? |
 //! | `order` | do answers come in the order of the requests, however the bytes come? |
 //! | `limits` | does nothing grow without bound, and does one client not harm another? |
+//! | `large` | do large requests and answers hold up nobody else? |
+//! | `info` | does INFO speak of clients and of logical keys? |
 //! | `leaving` | what of clients that go halfway? |
 //! | `loss` | what when the server goes? |
 //! | `own_lane` | do blocking commands, transactions and subscriptions keep to their client? |
+//! | `silence` | does CLIENT REPLY keep its word whatever goes wrong? |
+//! | `spills` | is a large value worked on where it lies, as the plain server would? |
 //! | `stopping` | is every accepted request answered? |
+//! | `sweeping` | does what has expired leave the server soon, and is no large bucket read at once? |
+//! | `users` | does ACL act on the proxy's users as on a server's? |
 //! | `transport` | TLS and unix sockets, both ways |
+//! | `words` | what of requests in hostile words? |
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+mod bounded;
+mod clients;
 mod damage;
 mod folding;
+mod frozen;
+mod info;
+mod large;
 mod leaving;
 mod limits;
 mod loss;
 mod order;
 mod own_lane;
+mod relay;
+mod silence;
+mod spills;
 mod stage;
 mod stopping;
+mod sweeping;
+mod talk;
 mod transport;
+mod users;
+mod words;

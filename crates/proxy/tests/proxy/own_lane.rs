@@ -1,19 +1,31 @@
 //! Blocking commands, transactions and subscriptions keep to their client.
 
-use crate::stage::{Stage, call, commands, eventually, stage};
+use keyfold_core::layout::Layout;
+use keyfold_proxy::start;
+use keyfold_testkit::{Wire, found};
 
-fn blocked_clients(stage: &Stage) -> String {
-    let info = call(&mut stage.server.connect().unwrap(), "INFO clients");
+use crate::frozen::signal;
+use crate::stage::{Stage, call, commands, config_for, eventually, stage};
+
+/// How many connections the server has taken so far.
+fn connections_taken(direct: &mut Wire) -> u64 {
+    let info = call(direct, "INFO stats");
+    info.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap().parse().unwrap()
+}
+
+fn blocked_clients(direct: &mut Wire) -> String {
+    let info = call(direct, "INFO clients");
     info.lines().find(|line| line.starts_with("blocked_clients")).unwrap().to_owned()
 }
 
 #[test]
 fn a_blocked_client_blocks_nobody_and_is_served_in_order() {
     let stage = stage();
+    let mut direct = stage.server.connect().unwrap();
     let (mut blocked, mut other) = (stage.connect(), stage.connect());
     blocked.send_bytes(&commands(&["SET a 1", "BLPOP list 0", "GET a"])).unwrap();
     assert_eq!(blocked.reply().unwrap(), b"+OK\r\n");
-    eventually("it is blocked", || blocked_clients(&stage) == "blocked_clients:1");
+    eventually("it is blocked", || blocked_clients(&mut direct) == "blocked_clients:1");
     assert_eq!(call(&mut other, "SET a 2"), "+OK\r\n");
     assert_eq!(call(&mut other, "RPUSH list x"), ":1\r\n");
     assert_eq!(blocked.reply().unwrap(), b"*2\r\n$4\r\nlist\r\n$1\r\nx\r\n");
@@ -23,11 +35,12 @@ fn a_blocked_client_blocks_nobody_and_is_served_in_order() {
 #[test]
 fn a_blocked_client_that_goes_is_blocked_no_more() {
     let stage = stage();
+    let mut direct = stage.server.connect().unwrap();
     let mut blocked = stage.connect();
     blocked.send_bytes(&commands(&["BLPOP list 0"])).unwrap();
-    eventually("it is blocked", || blocked_clients(&stage) == "blocked_clients:1");
+    eventually("it is blocked", || blocked_clients(&mut direct) == "blocked_clients:1");
     drop(blocked);
-    eventually("it is gone", || blocked_clients(&stage) == "blocked_clients:0");
+    eventually("it is gone", || blocked_clients(&mut direct) == "blocked_clients:0");
     assert_eq!(call(&mut stage.connect(), "RPUSH list x"), ":1\r\n");
 }
 
@@ -42,6 +55,31 @@ fn connections_are_given_back() {
     let connected = call(&mut stage.server.connect().unwrap(), "CLIENT LIST").matches("name=keyfold").count();
     // For each worker one for its clock, one for the lease, and of this client's one shared and one own.
     assert!(connected <= 5, "{connected} connections");
+}
+
+#[test]
+fn a_client_opens_one_connection_of_its_own_at_most() {
+    const CLIENTS: u64 = 60;
+    // The proxy's own errands may come to connect meanwhile.
+    const OTHERS: u64 = 8;
+    for command in ["SUBSCRIBE news", "WATCH a", "BLPOP list 0"] {
+        let stage = stage();
+        let mut direct = stage.server.connect().unwrap();
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| stage.connect()).collect();
+        clients.iter_mut().for_each(|client| assert_eq!(call(client, "GET a"), "$-1\r\n"));
+        let before = connections_taken(&mut direct);
+        for client in &mut clients {
+            client.send_bytes(&commands(&[command])).unwrap();
+        }
+        if command.starts_with("BLPOP") {
+            let all = format!("blocked_clients:{CLIENTS}");
+            eventually("all are blocked", || blocked_clients(&mut direct) == all);
+        } else {
+            clients.iter_mut().for_each(|client| assert!(!client.reply().unwrap().starts_with(b"-")));
+        }
+        let opened = connections_taken(&mut direct) - before;
+        assert!(opened <= CLIENTS + OTHERS, "{command}: {opened} connections");
+    }
 }
 
 #[test]
@@ -76,6 +114,22 @@ fn a_watch_and_another_database() {
 }
 
 #[test]
+fn another_protocol_and_a_reset_need_another_connection() {
+    let stage = stage();
+    let mut wire = stage.connect();
+    // Sent at once, so that there is no moment between two of them.
+    let requests = ["WATCH a", "UNWATCH", "HELLO 3", "WATCH a", "MULTI", "GET a", "EXEC"];
+    wire.send_bytes(&commands(&requests)).unwrap();
+    let answers = requests.map(|_| String::from_utf8(wire.reply().unwrap()).unwrap());
+    assert_eq!(answers[3..], ["+OK\r\n", "+OK\r\n", "+QUEUED\r\n", "*1\r\n_\r\n"]);
+    let requests = ["SELECT 1", "WATCH a", "RESET", "SELECT 1", "SET a 1", "WATCH a", "MULTI", "GET a", "EXEC"];
+    wire.send_bytes(&commands(&requests)).unwrap();
+    let answers = requests.map(|_| String::from_utf8(wire.reply().unwrap()).unwrap());
+    assert_eq!(answers[2], "+RESET\r\n");
+    assert_eq!(answers[8], "*1\r\n$1\r\n1\r\n");
+}
+
+#[test]
 fn messages_reach_their_subscribers() {
     let stage = stage();
     let (mut old, mut new, mut publisher) = (stage.connect(), stage.connect(), stage.connect());
@@ -98,4 +152,33 @@ fn a_subscriber_is_closed_with_its_server() {
     let Stage { proxy: _proxy, server } = stage;
     drop(server);
     assert!(subscriber.is_closed().unwrap());
+}
+
+#[test]
+fn wait_counts_the_replicas_that_have_the_clients_own_writes() {
+    for binary in found() {
+        let server = binary.start(&["--repl-diskless-sync-delay", "0"]).unwrap();
+        let port = server.port().to_string();
+        let replica = binary.start(&["--replicaof", "127.0.0.1", &port]).unwrap();
+        let mut config = config_for(&server);
+        let users = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
+        config.layout = Layout::parse_file(users).unwrap().into();
+        let stage = Stage { proxy: start(config).unwrap(), server };
+        let mut direct = stage.server.connect().unwrap();
+        eventually("the replica follows", || call(&mut direct, "INFO replication").contains("state=online"));
+
+        let mut wire = stage.connect();
+        assert_eq!(call(&mut wire, "SET user:1 value"), "+OK\r\n");
+        assert_eq!(call(&mut wire, "WAIT 1 20000"), ":1\r\n", "{}", stage.server.name());
+        // A replica that stands still has none of what is written from now on.
+        signal(&replica, "-STOP");
+        for key in ["user:1", "plain"] {
+            assert_eq!(call(&mut wire, &format!("SET {key} other")), "+OK\r\n");
+            assert_eq!(call(&mut wire, "WAIT 1 50"), ":0\r\n", "{} {key}", stage.server.name());
+        }
+        signal(&replica, "-CONT");
+        assert_eq!(call(&mut wire, "WAIT 1 20000"), ":1\r\n", "{}", stage.server.name());
+        assert_eq!(call(&mut direct, "EXISTS keyfold:wait"), ":0\r\n");
+        assert!(call(&mut wire, "WAIT 1 x").starts_with("-ERR"));
+    }
 }

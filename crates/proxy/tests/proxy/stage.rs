@@ -40,6 +40,9 @@ pub(crate) fn config_for(server: &Server) -> Config {
     let mut config = Config::new(server.url().parse().unwrap(), Layout::parse_file("").unwrap());
     config.listen.push("127.0.0.1:0".parse().unwrap());
     config.threads = Some(2.try_into().unwrap());
+    // A busy machine is no frozen server; tests of that say so.
+    config.timeouts.server = PATIENCE;
+    config.timeouts.connect = PATIENCE;
     config
 }
 
@@ -86,4 +89,11 @@ pub(crate) fn call(wire: &mut Wire, text: &str) -> String {
 pub(crate) fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// The server's number, as CLIENT LIST writes it, for a connection whose last command is this one, in lower case.
+pub(crate) fn connection_that_asked(direct: &mut Wire, command: &str) -> Option<String> {
+    let list = call(direct, "CLIENT LIST");
+    let line = list.lines().find(|line| line.contains(&format!(" cmd={command} ")))?;
+    line.split(' ').next().map(str::to_owned)
 }

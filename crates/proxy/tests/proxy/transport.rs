@@ -158,3 +158,35 @@ fn unix_sockets_both_ways() {
     let _proxy = start(config).unwrap();
     assert_eq!(call(&mut Wire::connect_unix(&path).unwrap(), "GET a"), "$1\r\n1\r\n");
 }
+
+/// Whether a new client that trusts these certificates' authority alone is served.
+fn serves(proxy: &Handle, files: &Certificates) -> bool {
+    let mut client = tls_client(proxy, files, false);
+    let mut answer = [0; 7];
+    let asked = client.write_all(&commands(&["PING"])).and_then(|()| client.read_exact(&mut answer));
+    asked.is_ok_and(|()| &answer == b"+PONG\r\n")
+}
+
+#[test]
+fn certificates_are_read_again_and_no_connection_is_dropped() {
+    let (server, shown, other) = (start_server(&[]), certificates(), certificates());
+    let proxy = tls_proxy(&server, &shown, None);
+    let mut before = tls_client(&proxy, &shown, false);
+    before.write_all(&commands(&["SET a b"])).unwrap();
+    let mut answer = [0; 5];
+    before.read_exact(&mut answer).unwrap();
+    assert!(serves(&proxy, &shown) && !serves(&proxy, &other));
+
+    // A broken file changes nothing.
+    std::fs::write(&shown.cert, "no certificate").unwrap();
+    assert!(proxy.reloader().reload_certificates().is_err());
+    assert!(serves(&proxy, &shown));
+
+    std::fs::copy(&other.cert, &shown.cert).unwrap();
+    std::fs::copy(&other.key, &shown.key).unwrap();
+    proxy.reloader().reload_certificates().unwrap();
+    assert!(serves(&proxy, &other) && !serves(&proxy, &shown));
+    before.write_all(&commands(&["SET a c"])).unwrap();
+    before.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+OK\r\n");
+}

@@ -3,6 +3,7 @@
 use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT};
 use keyfold_core::memory::{Limits, Model};
 use keyfold_core::placement::Placement;
+use keyfold_core::placement::name::Stem;
 
 use super::Aims;
 use super::judge::MOST_ENTRIES;
@@ -90,7 +91,7 @@ fn value_limits(members: &[Member<'_>]) -> Vec<u64> {
 fn field_limits(members: &[Member<'_>], placement: &Placement) -> Vec<u64> {
     let length = |member: &Member<'_>| {
         let (mut name, mut field) = Default::default();
-        placement.locate(0, &member.parts, &mut name, &mut field);
+        placement.locate(Stem::ANY, &member.parts, &mut name, &mut field);
         field.len() as u64
     };
     steps(members.iter().map(length).collect(), DEFAULT_FIELD_LIMIT as u64, MOST_FIELD_BYTES)

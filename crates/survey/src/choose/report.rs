@@ -214,9 +214,8 @@ pub(super) fn notes(way: &Way, growth: f64) -> Vec<String> {
         notes.push(format!("Room for {room} times the keys instead of {growth}. {MORE_LATER}"));
     }
     if way.weighed.whole_share > 0.0 && way.weighed.whole_share < 1.0 {
-        let kinds = "uuids of another variant than the RFC's, or hex of less than 8 bytes";
         notes.push(format!(
-            "{} of the ids can't be divided ({kinds}): they have as many buckets of their own",
+            "{} of the ids can't be divided (hex of less than 8 bytes): they have as many buckets of their own",
             share(way.weighed.whole_share)
         ));
     }

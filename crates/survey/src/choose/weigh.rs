@@ -8,7 +8,7 @@
 
 use keyfold_core::codec::DICTIONARIES_KEY;
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
-use keyfold_core::placement::name::{self, Mark, Name};
+use keyfold_core::placement::name::{Head, Mark, Name, Stem};
 use keyfold_core::placement::{Field, Placement};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,10 +20,8 @@ use crate::codec::Coding;
 use crate::population::{Blocks, Population};
 use crate::sample::BLOCK_IDS;
 
-/// The id that stands in physical names; one of two digits is as good as any.
-const NAMESPACE: u32 = 10;
-/// `~10!`, eleven digits of a nonce, and `:`, before the key of a spilled value.
-const SPILL_NAME_BYTES: u64 = 4 + 11 + 1;
+/// `~0000!`, eleven digits of a nonce, and `:`, before the key of a spilled value.
+const SPILL_NAME_BYTES: u64 = 6 + 11 + 1;
 /// The name of a dictionary, in hexadecimal.
 const DICTIONARY_NAME_BYTES: u64 = 32;
 
@@ -168,7 +166,7 @@ impl Scales<'_, '_> {
         let mut us = 0.0;
         for member in self.members {
             let mut name = Name::new();
-            Placement::Zipped.locate(NAMESPACE, &member.parts, &mut name, &mut Field::new());
+            Placement::Zipped.locate(Stem::ANY, &member.parts, &mut name, &mut Field::new());
             let bytes = model.string_bytes(name.len() as u64, member.own, member.has_expiry);
             footprint.add(bytes, member.has_expiry);
             us += self.times.plain_us(member.own.len() as f64);
@@ -185,7 +183,7 @@ impl Scales<'_, '_> {
         let merged = self.merged(&rule.placement);
         for (member, index) in self.members.iter().zip(0_u32..) {
             let (mut name, mut field) = (Name::new(), Field::new());
-            let bucketed = rule.placement.locate(NAMESPACE, &member.parts, &mut name, &mut field);
+            let bucketed = rule.placement.locate(Stem::ANY, &member.parts, &mut name, &mut field);
             if self.is_cut(&rule.placement, member) || merged.as_ref().is_some_and(|merged| !merged.takes(member.key)) {
                 continue;
             }
@@ -196,7 +194,7 @@ impl Scales<'_, '_> {
             let name_bytes = u32::try_from(name.len()).unwrap_or(u32::MAX);
             let bucket = merged.as_ref().map_or_else(|| Some(xxh3_64(&name)), |merged| merged.bucket(&name));
             let Some(bucket) = bucket else { continue };
-            let is_whole = name::decode_head(&name).is_some_and(|(_, mark, _)| mark == Mark::WholeBucket);
+            let is_whole = Head::decode(&name).is_some_and(|head| head.mark == Mark::WholeBucket);
             places.push(Placed { bucket, member: index, name_bytes, is_whole, field: ValueShape::of(&field) });
         }
         places.sort_unstable_by_key(|place| (place.bucket, place.member));

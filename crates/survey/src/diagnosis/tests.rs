@@ -228,7 +228,7 @@ fn a_file_that_is_not_in_effect() {
 fn sparse_buckets_say_what_a_better_count_saves() {
     let mut case = Case::with_layout(COUNTERS);
     for bucket in 0..200 {
-        case.hash(FamilyName::Namespace(NamespaceIndex(0)), &format!("~0:{bucket}"), Encoding::Packed, &numbers(3));
+        case.hash(FamilyName::Namespace(NamespaceIndex(0)), &format!("~tnrO:{bucket}"), Encoding::Packed, &numbers(3));
     }
     let finding = case.only();
     assert_eq!(finding.kind, Kind::SparseBuckets);
@@ -265,7 +265,12 @@ fn objects_are_no_sparse_buckets() {
 fn nearly_full_buckets_are_a_note() {
     let mut case = Case::with_layout(COUNTERS);
     for bucket in 0..64 {
-        case.hash(FamilyName::Namespace(NamespaceIndex(0)), &format!("~0:{bucket}"), Encoding::Packed, &numbers(480));
+        case.hash(
+            FamilyName::Namespace(NamespaceIndex(0)),
+            &format!("~tnrO:{bucket}"),
+            Encoding::Packed,
+            &numbers(480),
+        );
     }
     let findings = diagnose(&case.seen);
     assert_eq!((findings.len(), findings[0].kind, findings[0].severity), (1, Kind::FullBuckets, Severity::Note));
@@ -275,10 +280,10 @@ fn nearly_full_buckets_are_a_note() {
 fn leftovers_say_where_they_are() {
     let mut case = Case::with_layout(COUNTERS);
     case.seen.leftovers.now_ms = 10 * 3_600_000;
-    case.seen.leftovers.expired.add(Example::new(0, b"~0:1", 20).with_field(b"7"));
+    case.seen.leftovers.expired.add(Example::new(0, b"~tnrO:1", 20).with_field(b"7"));
     case.seen.leftovers.expired_since_ms = Some(5 * 3_600_000);
-    case.seen.leftovers.orphans.add(Example::new(2, b"~0!x:user:1", 500));
-    case.seen.leftovers.unknown_names.add(Example::new(0, b"~9:1", 300));
+    case.seen.leftovers.orphans.add(Example::new(2, b"~tnrO!x:user:1", 500));
+    case.seen.leftovers.unknown_names.add(Example::new(0, b"~0000:1", 300));
     let problems = case.problems();
     let kinds: Vec<_> = problems.iter().map(|finding| (finding.kind, finding.cost_bytes)).collect();
     assert_eq!(
@@ -293,7 +298,7 @@ fn leftovers_say_where_they_are() {
 fn a_damaged_layout_shows_its_line() {
     let mut case = Case::new();
     case.seen.layout = LayoutState::Damaged("keyfold:layout:3:1: no such field".into());
-    case.seen.leftovers.unknown_names.add(Example::new(0, b"~0:1", 300));
+    case.seen.leftovers.unknown_names.add(Example::new(0, b"~tnrO:1", 300));
     let problems = case.problems();
     assert_eq!(problems.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::UnknownNames, Kind::DamagedLayout]);
     assert!(problems[1].why[0].contains("3:1"));

@@ -10,6 +10,7 @@
 //! | keys that have no placeholder at all | text |
 //! | many words that hold alike | text: `pages.de`, `pages.fr` … |
 //! | text of several depths: `/a`, `/a/b`, `/a/b/c` | text to the end |
+//! | text with other delimiters in it: `film:Oh, what a war:1969` | the text up to the delimiter that ends it |
 //!
 //! Few words stay apart: `user:{id}:name` and `user:{id}:email` are two families, `app:user:` and `app:order:` too.
 
@@ -399,7 +400,7 @@ fn absorb_special<L: Tally>(mut all: Vec<Path<L>>) -> Vec<Path<L>> {
 }
 
 fn covers<L: Tally>(general: &Path<L>, path: &Path<L>) -> bool {
-    if is_word_of(general, path) {
+    if is_word_of(general, path) || is_cut_text_of(general, path) {
         return true;
     }
     if general.count / RARE_WORD <= path.count || general.steps.len() > path.steps.len() {
@@ -430,9 +431,24 @@ fn is_word_of<L: Tally>(general: &Path<L>, path: &Path<L>) -> bool {
             one.delimiter == other.delimiter && (is_word || one.kind == other.kind)
         });
     let texts = general.steps.iter().filter(|step| step.kind == StepKind::Text).count();
-    let is_part = path.count <= general.count / RARE_PART
-        || path.count <= general.count / 2 && general.tally.resembles(&path.tally);
-    same && texts > words && is_part
+    same && texts > words && is_part_of(general, path)
+}
+
+/// Whether a path is `general` with text that was cut at other delimiters than the one that ends it there. A segment
+/// has no delimiter in it, so this is exact: `general` as a template has these keys.
+fn is_cut_text_of<L: Tally>(general: &Path<L>, path: &Path<L>) -> bool {
+    let mut rest = path.steps.iter();
+    let same = general.steps.iter().all(|one| match (&one.kind, one.delimiter) {
+        (StepKind::Text, Some(_)) => rest.any(|other| other.delimiter == one.delimiter),
+        _ => rest.next().is_some_and(|other| other.kind == one.kind && other.delimiter == one.delimiter),
+    });
+    let is_longer = path.steps.len() > general.steps.len();
+    is_longer && same && rest.next().is_none() && is_part_of(general, path)
+}
+
+/// Whether a path is rare beside `general`, or holds alike and isn't the more frequent one.
+fn is_part_of<L: Tally>(general: &Path<L>, path: &Path<L>) -> bool {
+    path.count <= general.count / RARE_PART || path.count <= general.count / 2 && general.tally.resembles(&path.tally)
 }
 
 /// Placeholders that only ever had one value are literals.

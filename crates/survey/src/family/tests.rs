@@ -173,3 +173,26 @@ proptest! {
         prop_assert_eq!(families.iter().map(|family| family.keys).sum::<u64>(), total);
     }
 }
+
+/// A title as films have them: some with a comma, a slash, a hash or a colon in it, some with numbers.
+fn title(seed: u64) -> String {
+    let word = |n: u64| -> String { hex(seed * 31 + n, 7).bytes().map(|b| char::from(b'g' + b % 17)).collect() };
+    let (one, two, three) = (word(1), word(2), word(3));
+    match seed % 40 {
+        0 => format!("{one}, the"),
+        1 => format!("{one}/{two}"),
+        2 => format!("{one}, {two}, and {three}"),
+        3 => format!("{one} #{}", seed % 9 + 1),
+        4 => format!("{one}; or, {two}"),
+        5 => format!("{one}: {two} {three}"),
+        6 => format!("{one} {}: {two}", seed % 5 + 2),
+        7 => format!("{}", 1900 + seed % 150),
+        _ => format!("{one} {two}"),
+    }
+}
+
+#[test]
+fn text_with_delimiters_in_it_is_one_family() {
+    let found = names((0..36_000).map(|i| format!("movie:{}:{}", title(i), 1920 + i % 100)));
+    assert_eq!(found, ["movie:{name}:{id:int}", "movie:{name}:{name2}:{id:int}"]);
+}

@@ -8,7 +8,8 @@
 mod tests;
 mod text;
 
-use keyfold_core::layout::{Layout, LayoutFile, Problem};
+use keyfold_core::codec::Kinds;
+use keyfold_core::layout::{Layout, LayoutError, LayoutFile, Problem};
 use keyfold_core::memory::{Keyspace, Model};
 use keyfold_core::placement::{Count, Placement, Span};
 use keyfold_core::template::{Automaton, Relation, Template};
@@ -94,9 +95,15 @@ impl Plan {
         if let Some(family) = more {
             text::namespace(&mut text, family);
         }
-        let file = LayoutFile::parse(&text).map_err(|error| explain(error.problem))?;
+        let file = self.parse(&text).map_err(|error| explain(error.problem))?;
         Layout::merge(self.stored.as_ref(), &file).map_err(|conflict| conflict.to_string())?;
         Ok(())
+    }
+
+    /// Reads a file that may have namespaces of the server's: under their secrets.
+    fn parse(&self, text: &str) -> Result<LayoutFile, LayoutError> {
+        let secrets = self.stored.as_ref().map(Layout::secrets).unwrap_or_default();
+        LayoutFile::parse_with(text, &Kinds::default(), &secrets)
     }
 
     /// Gives `plain` namespaces to families whose keys another one would have, unless they are too small to matter.
@@ -137,7 +144,7 @@ impl Plan {
 
     /// The layout that a server has once it took the file.
     pub fn layout(&self) -> Result<Layout, String> {
-        let file = LayoutFile::parse(&text::namespaces(self)).map_err(|error| error.problem.to_string())?;
+        let file = self.parse(&text::namespaces(self)).map_err(|error| error.problem.to_string())?;
         Layout::merge(self.stored.as_ref(), &file).map(|merged| merged.layout).map_err(|conflict| conflict.to_string())
     }
 

@@ -98,7 +98,7 @@ fn begin(text: &mut String, keys: &str) {
 
 fn stored_namespace(text: &mut String, namespace: &Namespace) {
     begin(text, namespace.template.source());
-    let _ = writeln!(text, "id = {}\n{}", namespace.id, namespace.placement.lines(&namespace.template));
+    let _ = writeln!(text, "{}", namespace.placement.lines(&namespace.template));
     limit(text, "value_limit", namespace.value_limit as u64, DEFAULT_VALUE_LIMIT);
     limit(text, "field_limit", namespace.field_limit as u64, DEFAULT_FIELD_LIMIT);
     if !namespace.codec.is_none() {

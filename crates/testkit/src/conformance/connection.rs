@@ -100,6 +100,52 @@ pub(super) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "words end at a zero byte and are in any case",
+        r#"
+        SET <0> v
+        SET <0> w "gEt\x00x"
+        SET <0> 1 "eX\x00" 100000
+        SET <0> 2 "KeepTTL\x00KEEPTTL"
+        TTL <0>
+        SET <0> 3 "\x00NX"
+        GETEX <0> "PERSIST\x00EX"
+        COPY <0> <1> "DB\x00" 0 "rePLACE\x00x"
+        COPY <0> <2> "DB\x00" 3 "rePLACE\x00x"
+        COPY <0> <2> "DB\x00" 99
+        COPY <0> <2> "D\x00B" 3
+        GET <1>
+        HELLO 3 "SETNAME\x00x" conformance
+        CLIENT GETNAME
+        RPUSH list b a
+        SORT list "ALPHA\x00" "STORE\x00x" sorted
+        LRANGE sorted 0 -1
+        "GET\x00" <0> "a\x00b" "c\r\nd"
+        "\x00GET" <0>
+        MULTI
+        "SET\x00" <0> v
+        GET <0>
+        EXEC
+        GET <0>
+    "#,
+    ),
+    case(
+        "POST",
+        "
+        SET <0> v
+        x0 POST / HTTP/1.1
+        closed
+        b: GET <0>
+    ",
+    ),
+    case(
+        "Host:",
+        r#"
+        SET <0> v
+        raw "Host: localhost\r\n"
+        closed
+    "#,
+    ),
+    case(
         "AUTH where no password is set",
         "
         AUTH secret

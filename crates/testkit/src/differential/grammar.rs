@@ -13,6 +13,9 @@ use crate::random::Random;
 /// Percent of the commands that are spoilt: a word too few, too many or another.
 const SPOILT_PERCENT: u64 = 4;
 
+/// Percent of the options that are in mixed case, or go on behind a zero byte, where the server stops to read.
+const MANGLED_PERCENT: u64 = 4;
+
 /// How a command looks.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
@@ -57,6 +60,7 @@ impl Form {
     pub(super) fn fill(&self, arguments: &Arguments, random: &mut Random) -> Vec<Vec<u8>> {
         let mut words = Vec::new();
         fill_parts(&self.parts, arguments, random, &mut words);
+        mangle(&mut words, random);
         if random.chance(SPOILT_PERCENT) {
             spoil(&mut words, random);
         }
@@ -100,13 +104,39 @@ fn read_word(word: &str) -> Part {
 struct Filled {
     bytes: Vec<u8>,
     is_key: bool,
+    /// A word of the form's own, which is an option unless it is the command's name or its subcommand's.
+    is_word: bool,
+}
+
+impl Filled {
+    fn word(bytes: Vec<u8>) -> Self {
+        Self { bytes, is_key: false, is_word: true }
+    }
+}
+
+/// Writes some options otherwise, so that the server still takes them for what they are.
+fn mangle(words: &mut [Filled], random: &mut Random) {
+    let is_container = words.first().is_some_and(|name| name.bytes == b"OBJECT");
+    for word in words.iter_mut().skip(1 + usize::from(is_container)).filter(|word| word.is_word) {
+        if !random.chance(MANGLED_PERCENT) {
+            continue;
+        }
+        word.bytes.iter_mut().step_by(2).for_each(u8::make_ascii_lowercase);
+        if random.chance(50) {
+            word.bytes.extend_from_slice(random.pick::<&[u8]>(&[b"\0", b"\0NX", b"\0\xff"]));
+        }
+    }
 }
 
 fn fill_parts(parts: &[Part], arguments: &Arguments, random: &mut Random, words: &mut Vec<Filled>) {
-    let slot = |slot: Slot, random: &mut Random| Filled { bytes: arguments.fill(slot, random), is_key: slot.is_key() };
+    let slot = |slot: Slot, random: &mut Random| Filled {
+        bytes: arguments.fill(slot, random),
+        is_key: slot.is_key(),
+        is_word: false,
+    };
     for part in parts {
         match part {
-            Part::Word(word) => words.push(Filled { bytes: word.clone(), is_key: false }),
+            Part::Word(word) => words.push(Filled::word(word.clone())),
             Part::Slot(kind) => words.push(slot(*kind, random)),
             Part::Repeated(kind) => {
                 for _ in 0..=random.below(4) {
@@ -126,14 +156,16 @@ fn fill_parts(parts: &[Part], arguments: &Arguments, random: &mut Random, words:
 /// Takes a word away, puts one in, or changes one. A key stays a key, so that what other types' keys are
 /// called stays known; and no number is small and positive, so that nothing expires while it is compared.
 fn spoil(words: &mut Vec<Filled>, random: &mut Random) {
-    const WORDS: [&str; 16] =
-        ["NX", "XX", "GT", "LT", "EX", "PX", "GET", "KEEPTTL", "COUNT", "BIT", "x", "", "0", "-1", "1.5", "\x00"];
+    const WORDS: [&str; 18] = [
+        "NX", "XX", "GT", "LT", "EX", "PX", "GET", "KEEPTTL", "COUNT", "BIT", "x", "", "0", "-1", "1.5", "\x00",
+        "nX\x00x", "gET\x00",
+    ];
     let word = random.pick(&WORDS).as_bytes().to_vec();
     let at = random.index(words.len());
     match random.below(4) {
         0 if words.len() > 1 => drop(words.pop()),
-        1 => words.push(Filled { bytes: word, is_key: false }),
-        2 => words.insert(at.max(1), Filled { bytes: word, is_key: false }),
+        1 => words.push(Filled::word(word)),
+        2 => words.insert(at.max(1), Filled::word(word)),
         _ if at > 0 && !words[at].is_key => words[at].bytes = word,
         _ => words[0].bytes.make_ascii_lowercase(),
     }

@@ -238,7 +238,7 @@ impl Pipeline {
         let stored = match layout.namespace(place.namespace).encode(key, value, expires_at_ms) {
             Stored::InPlace(stored) => stored,
             Stored::Spilled { content, slot } => {
-                self.set(&spill_name(place.id, nonce, key), &content, false)?;
+                self.set(&spill_name(place.stem, nonce, key), &content, false)?;
                 let mut pointer = Vec::new();
                 frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
                 pointer

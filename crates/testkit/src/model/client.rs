@@ -1,5 +1,7 @@
 //! A client's session, driven against the fake server as the proxy drives it against a real one.
 
+use std::sync::Arc;
+
 use std::cell::Cell;
 
 use keyfold_core::access::Users;
@@ -102,7 +104,7 @@ impl<'l> World<'l> {
             return Ok(Held::Nothing);
         }
         let spilled = match frame.body {
-            Body::Spill { nonce, .. } => match self.server.held(&spill_name(place.id, nonce, key)) {
+            Body::Spill { nonce, .. } => match self.server.held(&spill_name(place.stem, nonce, key)) {
                 Held::String(Entry { value, expires_at_ms: None }) => Some(value.as_slice()),
                 other => return Err(format!("{} points to {other:?}", key.escape_ascii())),
             },
@@ -231,7 +233,7 @@ pub struct Client {
 impl Client {
     /// A client that has just connected.
     pub fn new(world: &World<'_>) -> Self {
-        let session = world.with_env(|env| Session::new(Peer::default(), env));
+        let session = world.with_env(|env| Session::new(Peer::default(), &Arc::default(), env));
         Self { session, connection: Connection::default(), sent: 0 }
     }
 
@@ -289,6 +291,7 @@ impl Client {
                         assert!(last, "it goes on while replies are outstanding");
                         replies = more;
                     }
+                    Step::Unexpected => panic!("an unexpected reply: {}", reply.escape_ascii()),
                     Step::Done(effect) => {
                         assert!(last && wire.is_empty(), "it ends while replies are outstanding");
                         return self.session.apply(effect);

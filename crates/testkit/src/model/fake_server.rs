@@ -25,7 +25,7 @@ pub struct FakeServer {
 pub struct Connection {
     protocol: Protocol,
     queue: Option<Vec<Args>>,
-    watched: BTreeMap<Vec<u8>, u64>,
+    watched: BTreeMap<Vec<u8>, (u64, bool)>,
 }
 
 impl Connection {
@@ -91,7 +91,7 @@ impl FakeServer {
             (b"exec", Some(_)) => {
                 let queue = connection.queue.take().unwrap_or_default();
                 let watched = std::mem::take(&mut connection.watched);
-                if watched.iter().any(|(key, writes)| self.writes_of(key) != *writes) {
+                if watched.iter().any(|(key, watch)| self.watch_of(key) != *watch) {
                     answer.nil_array();
                 } else {
                     answer.array(queue.len());
@@ -106,7 +106,7 @@ impl FakeServer {
             }
             (b"watch", None) => {
                 for key in &args[1..] {
-                    connection.watched.insert(key.clone(), self.writes_of(key));
+                    connection.watched.insert(key.clone(), self.watch_of(key));
                 }
                 answer.ok();
             }
@@ -119,8 +119,9 @@ impl FakeServer {
         out
     }
 
-    fn writes_of(&self, key: &[u8]) -> u64 {
-        self.writes.get(key).copied().unwrap_or(0)
+    /// How often a key was written, and whether it is there: one that has expired is gone without a write.
+    fn watch_of(&self, key: &[u8]) -> (u64, bool) {
+        (self.writes.get(key).copied().unwrap_or(0), self.strings.exists(key))
     }
 
     fn touch(&mut self, key: &[u8]) {
@@ -146,6 +147,12 @@ impl FakeServer {
                 answer.integer(i64::from(done));
             }
             b"incrbyfloat" => self.add_float(args, answer),
+            b"time" => {
+                let now_ms = self.strings.now_ms();
+                answer.array(2);
+                answer.bulk((now_ms / 1000).to_string().as_bytes());
+                answer.bulk((now_ms % 1000 * 1000).to_string().as_bytes());
+            }
             b"hello" => answer.map(0),
             _ => self.string_command(args, answer),
         }
@@ -280,8 +287,9 @@ impl FakeServer {
     /// Whether a check answers as expected.
     fn holds(&mut self, command: &[Vec<u8>], expected: &[u8], protocol: Protocol) -> bool {
         if command[0] == b"TIME" {
-            let until_ms: Option<i64> = str::from_utf8(&expected[1..]).ok().and_then(|text| text.parse().ok());
-            return until_ms.is_some_and(|until_ms| self.strings.now_ms() <= until_ms);
+            let bound_ms: Option<i64> = str::from_utf8(&expected[1..]).ok().and_then(|text| text.parse().ok());
+            let must_be_later = expected[0] == b'>';
+            return bound_ms.is_some_and(|bound_ms| (self.strings.now_ms() > bound_ms) == must_be_later);
         }
         self.read(command, protocol) == expected
     }

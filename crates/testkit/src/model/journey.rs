@@ -56,13 +56,15 @@ fn routes() -> Result<Vec<Route>, String> {
     let parse = |text| Layout::parse_file(text).map_err(|error| error.to_string());
     let plain = Layout::default();
     let (folded, coded) = (parse(LAYOUT)?, trained(&parse(CODED_LAYOUT)?, 0));
-    let ids = |layout: &Layout| layout.namespaces().iter().map(|namespace| namespace.id).collect::<Vec<_>>();
     let to = |before: &Layout, text| {
         before
             .plan_fold(&LayoutFile::parse(text).map_err(|error| error.to_string())?)
             .map_err(|conflict| conflict.to_string())
     };
-    let away = |before: &Layout| before.plan_unfold(&ids(before)).map_err(|conflict| conflict.to_string());
+    let away = |before: &Layout| {
+        let all: Vec<_> = before.iter().map(|(index, _)| index).collect();
+        before.plan_unfold(&all).map_err(|conflict| conflict.to_string())
+    };
     let routes = vec![
         Route::of("settled", &folded, &to(&folded, LAYOUT)?),
         Route::of("folded", &plain, &to(&plain, LAYOUT)?),

@@ -124,7 +124,7 @@ pub(super) fn write(client: &mut Server, name: &str, records: &[Record], what: &
             }
             set.ignore();
         }
-        pipeline.query::<()>(client.raw()).with_context(|| format!("can't write {what} records of {name}"))?;
+        client.query_all::<()>(&pipeline).with_context(|| format!("can't write {what} records of {name}"))?;
         progress.advance(chunk.len());
     }
     Ok(())
@@ -141,7 +141,7 @@ pub(super) fn read_back(client: &mut Server, name: &str, records: &[Record], wri
         for record in chunk {
             pipeline.cmd("GET").arg(&record.key);
         }
-        let values: Vec<Option<Vec<u8>>> = pipeline.query(client.raw()).context("can't read values back")?;
+        let values: Vec<Option<Vec<u8>>> = client.query_all(&pipeline).context("can't read values back")?;
         let differs = |(record, value): &(&Record, &Option<Vec<u8>>)| value.as_ref() != Some(&record.value);
         if let Some((record, value)) = chunk.iter().zip(&values).find(differs) {
             bail!("\"{}\" came back as {value:?}", record.key.escape_ascii());
@@ -160,7 +160,7 @@ fn check_expiries(client: &mut Server, chunk: &[Record], written: Instant) -> an
     for record in chunk {
         pipeline.cmd("PTTL").arg(&record.key);
     }
-    let left: Vec<i64> = pipeline.query(client.raw()).context("can't read expiries back")?;
+    let left: Vec<i64> = client.query_all(&pipeline).context("can't read expiries back")?;
     let passed = u64::try_from(written.elapsed().as_millis())?;
     for (record, left) in chunk.iter().zip(left) {
         let right = match record.expires_in_ms {

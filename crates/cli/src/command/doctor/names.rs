@@ -2,7 +2,7 @@
 
 use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, Physical, Place, PlaceKind};
-use keyfold_core::placement::name;
+use keyfold_core::placement::name::Head;
 use keyfold_survey::diagnosis::{Example, Leftovers};
 use redis::Value;
 
@@ -54,12 +54,12 @@ pub(super) fn walk(
 fn suspect(layout: Option<&Layout>, name: Vec<u8>) -> Option<Suspect> {
     let Some(layout) = layout else {
         // Anybody may begin names with ~; only those that keyfold writes are its.
-        return name::decode_head(&name).is_some().then_some(Suspect::Unknown { name });
+        return Head::decode(&name).is_some().then_some(Suspect::Unknown { name });
     };
     let (nonce, place) = match layout.read_physical(&name) {
         Physical::Unknown => return Some(Suspect::Unknown { name }),
         Physical::Spill { nonce, key, .. } => {
-            let beside = |place: &Place| Some(place.id) == Layout::id_in(&name) && place.kind == PlaceKind::Bucket;
+            let beside = |place: &Place| Some(place.stem) == Layout::stem_in(&name) && place.kind == PlaceKind::Bucket;
             match layout.places(key).find(beside) {
                 Some(place) => (nonce, place),
                 None => return Some(Suspect::Unknown { name }),

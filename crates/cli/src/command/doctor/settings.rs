@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use keyfold_core::layout::{Layout, STORED_KEY};
+use keyfold_core::change::Standing;
 use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_survey::diagnosis::{
     ConfigFile, Expected, LayoutState, Limit, MemoryFacts, Observation, Origin, ServerNames, Setting, Settings,
@@ -12,7 +12,8 @@ use keyfold_survey::diagnosis::{
 use redis::Value;
 
 use super::patient::{Patient, bytes};
-use crate::layout::{dictionaries, file};
+use crate::config::secrets;
+use crate::layout::{dictionaries, stored};
 use crate::server::Server;
 
 /// Who holds it sweeps.
@@ -99,23 +100,13 @@ fn ask_limit(server: &mut Server, name: &str) -> anyhow::Result<Option<Setting>>
 
 /// The server's layout; one that doesn't read is no reason to stop.
 fn layout(server: &mut Server) -> anyhow::Result<LayoutState> {
-    server.select(0)?;
-    let mut commands = redis::pipe();
-    commands.cmd("GET").arg(STORED_KEY);
-    let name = String::from_utf8_lossy(STORED_KEY);
-    Ok(match server.ask_all(&commands)?.pop() {
-        Some(Value::BulkString(text)) => match String::from_utf8(text) {
-            Err(_) => LayoutState::Damaged("it is not text".to_owned()),
-            Ok(text) => match Layout::from_stored(&text) {
-                Ok(layout) => LayoutState::Known(dictionaries::open(server, layout)?),
-                Err(error) => LayoutState::Damaged(file::show(&name, &text, &error)),
-            },
-        },
-        Some(Value::ServerError(error)) if error.code() == "WRONGTYPE" => {
-            LayoutState::Damaged("it is not a string".to_owned())
-        }
-        // Who may not read it can't use keyfold either; the hashes can be looked at all the same.
-        _ => LayoutState::Absent,
+    // Who may not read it can't use keyfold either; the hashes can be looked at all the same.
+    let Ok(register) = stored::register(server) else { return Ok(LayoutState::Absent) };
+    Ok(match register.standing(secrets::given()) {
+        Standing::InForce(layout) | Standing::Half(layout) => LayoutState::Known(dictionaries::open(server, layout)?),
+        Standing::Lost(None) => LayoutState::Absent,
+        Standing::Parted(_) => LayoutState::Damaged("keyfold:layout and keyfold:layout:copy differ".to_owned()),
+        Standing::Lost(Some(why)) | Standing::Unclear(why) | Standing::OtherVersion(why) => LayoutState::Damaged(why),
     })
 }
 

@@ -8,6 +8,7 @@ use redis::Cmd;
 
 use super::gauge::Gauge;
 use super::ground::{Ground, Setting};
+use super::kept::Kept;
 use super::writer::{Writer, Written};
 use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
@@ -41,7 +42,7 @@ pub(crate) struct Weight {
     /// `used_memory` with the data less without.
     pub(crate) bytes: u64,
     /// Keys of others that were there before, the lab's mark included.
-    before: u64,
+    pub(super) before: u64,
 }
 
 impl Weight {
@@ -232,6 +233,28 @@ impl<'l> Bench<'l> {
         writer.flush()?;
         drop(writer);
         self.since(&start)
+    }
+
+    /// The same, where it takes so long that a study which was stopped shouldn't do it again.
+    pub(crate) fn measure_once(
+        &mut self,
+        kept: &mut Kept,
+        what: &str,
+        total: u64,
+        load: impl FnOnce(&mut Writer<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Weight> {
+        if let Some(weight) = kept.find(what) {
+            return Ok(weight);
+        }
+        let weight = self.measure(what, total, load)?;
+        kept.add(what, weight)?;
+        Ok(weight)
+    }
+
+    /// What an earlier run of this study, with this seed and these settings, has measured on a server like this one.
+    pub(crate) fn kept(&self, study: &str, seed: u64, settings: &str) -> anyhow::Result<Kept> {
+        let conditions = format!("{}, seed {seed}, {settings}, prefix of {}", self.server_name()?, self.prefix_len());
+        Ok(Kept::open(self.ground.results().study(study), conditions))
     }
 
     /// How the server takes memory, by its settings of now.

@@ -83,7 +83,7 @@ impl Gauge {
             (0..now).for_each(|_| {
                 looks.cmd("EXISTS").arg(NOBODY).ignore();
             });
-            looks.query::<()>(server.raw()).context("can't look for keys")?;
+            server.query_all::<()>(&looks).context("can't look for keys")?;
             left -= now;
         }
         Ok(())

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use redis::{Cmd, RedisError, Value};
@@ -17,6 +18,8 @@ use crate::server::{OwnServer, Server, Target};
 
 /// A file among the results with what the server's settings were, for as long as they are not.
 const OLD_SETTINGS: &str = "settings-before.json";
+/// A server frees some million keys a second, and more slowly where they were swapped out; a study has up to 80 million.
+const EMPTIED_WITHIN: Duration = Duration::from_secs(30 * 60);
 /// What a server says where a command is forbidden, renamed or denied.
 const FORBIDDEN: [&str; 4] = ["unknown command", "NOPERM", "not allowed", "disabled"];
 
@@ -132,6 +135,11 @@ impl Ground {
         self.shared
     }
 
+    /// Where results go.
+    pub(super) fn results(&self) -> &Results {
+        &self.results
+    }
+
     fn shown_prefix(&self) -> String {
         self.prefix.escape_ascii().to_string()
     }
@@ -146,7 +154,7 @@ impl Ground {
         if !self.changed.contains_key(&name) {
             self.note(&mut server, &name, &old)?;
         }
-        let set: Result<(), RedisError> = redis::cmd("CONFIG").arg("SET").arg(&name).arg(wanted).query(server.raw());
+        let set: Result<(), RedisError> = server.query(redis::cmd("CONFIG").arg("SET").arg(&name).arg(wanted));
         match set {
             Ok(()) => Ok(Setting::Is),
             Err(error) if is_forbidden(&error) => Ok(Setting::Forbidden),
@@ -182,9 +190,10 @@ impl Ground {
             );
         }
         let again = self.mark();
+        server.set_patience(EMPTIED_WITHIN)?;
         let mut emptied = redis::pipe();
         emptied.atomic().cmd("FLUSHDB").arg("SYNC").ignore().add_command(again).ignore();
-        emptied.query::<()>(server.raw()).map_err(|error| server.explain(&error)).context("can't empty the server")
+        server.query_all::<()>(&emptied).map_err(|error| server.explain(&error)).context("can't empty the server")
     }
 
     /// Puts the settings back.
@@ -259,7 +268,7 @@ fn begins(server: &mut Server, prefix: &[u8]) -> anyhow::Result<bool> {
 /// A setting's name on this server and its value; none where the server tells no settings.
 fn setting(server: &mut Server, name: &str) -> anyhow::Result<Option<(String, String)>> {
     for name in [name.to_owned(), name.replace("listpack", "ziplist")] {
-        let answer: Result<Value, RedisError> = redis::cmd("CONFIG").arg("GET").arg(&name).query(server.raw());
+        let answer: Result<Value, RedisError> = server.query(redis::cmd("CONFIG").arg("GET").arg(&name));
         let pair: Vec<String> = match answer {
             Ok(answer) => redis::from_redis_value(answer).context("CONFIG GET answered something else")?,
             Err(error) if is_forbidden(&error) => return Ok(None),

@@ -5,6 +5,7 @@
 //! | `study.rs`, `studies` | what a study is, and each of them |
 //! | `ground.rs`, `mark.rs` | the server under study, left as it was found |
 //! | `bench.rs`, `gauge.rs`, `writer.rs` | what a study works with: readings of memory to the byte, commands in batches |
+//! | `kept.rs` | measurements that take long, kept for a study that is stopped and begun again |
 //! | `physical.rs` | records as a server holds them, to be written and to be modelled |
 //! | `outcome.rs`, `plot.rs` | what came of it |
 //! | `results.rs`, `report.rs` | the files and the page |
@@ -12,6 +13,7 @@
 mod bench;
 mod gauge;
 mod ground;
+mod kept;
 mod mark;
 mod outcome;
 mod physical;

@@ -56,7 +56,7 @@ impl Physical {
                 self.spills += 1;
                 // As long as nearly all nonces are.
                 let nonce = u64::MAX - self.spills;
-                self.string(&spill_name(place.id, nonce, key), &content);
+                self.string(&spill_name(place.stem, nonce, key), &content);
                 let mut pointer = Vec::new();
                 frame::encode_spill(nonce, slot, None, &mut pointer);
                 pointer

@@ -1,6 +1,7 @@
 //! The folder of results.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -36,6 +37,23 @@ impl Results {
         fs::create_dir_all(&self.dir)
             .and_then(|()| fs::write(&path, content))
             .with_context(|| format!("can't write the results to {}", path.display()))
+    }
+
+    /// Adds to the end of a file, and sees that it is on the disk.
+    pub(super) fn append(&self, file: &str, content: &[u8]) -> anyhow::Result<()> {
+        let path = self.path(file);
+        let append = || {
+            fs::create_dir_all(&self.dir)?;
+            let mut file = fs::File::options().create(true).append(true).open(&path)?;
+            file.write_all(content)?;
+            file.sync_data()
+        };
+        append().with_context(|| format!("can't write the results to {}", path.display()))
+    }
+
+    /// What a file holds; none where it is not there.
+    pub(super) fn read(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.path(file)).ok()
     }
 
     /// Removes a file that is no longer needed.

@@ -100,12 +100,12 @@ impl Writer<'_> {
         if self.interrupt.wanted() {
             return Err(super::bench::Interrupted.into());
         }
-        self.server.send(&self.requests)?;
-        self.requests.clear();
         let sent = std::mem::take(&mut self.waiting);
-        for _ in 0..sent {
-            if let Value::ServerError(error) = self.server.receive()? {
-                bail!(self.server.refused(&error).context("the server refused a command of the study"));
+        let replies = self.server.exchange_values(&self.requests, sent)?;
+        self.requests.clear();
+        for reply in &replies {
+            if let Value::ServerError(error) = reply {
+                bail!(self.server.refused(error).context("the server refused a command of the study"));
             }
         }
         self.progress.advance(sent);

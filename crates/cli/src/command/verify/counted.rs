@@ -55,7 +55,7 @@ impl Counted {
             .map(|(index, rules)| {
                 let Namespace { keys, spilled, buckets, fields, largest, expired } = &self.namespaces[index.0];
                 json!({
-                    "id": rules.id.0, "template": rules.template.source(), "keys": keys, "spilled": spilled,
+                    "names": rules.names(), "template": rules.template.source(), "keys": keys, "spilled": spilled,
                     "buckets": buckets, "fields": fields, "largest_bucket": largest, "expired": expired,
                 })
             })

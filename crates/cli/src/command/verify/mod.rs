@@ -2,7 +2,6 @@
 
 mod counted;
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,11 +16,13 @@ use crate::config::verify::Verify;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
 use crate::print::progress::Progress;
+use crate::records::Record;
 use crate::records::ask::Wants;
 use crate::records::compare::{Close, Differences, Sums, same_expiry};
 use crate::records::digest;
 use crate::records::dump::Reader;
 use crate::records::finding::Tally;
+use crate::records::fingerprints::Fingerprints;
 use crate::records::walk::{Manner, Sight, walk};
 use crate::scan::{self, Database};
 use crate::server::pace::Pace;
@@ -94,7 +95,7 @@ impl Subject<'_> {
                 Sight::Finding(finding) => findings.add(finding),
                 Sight::Record(record, _) => {
                     // Within the tolerance, the dump's expiry stands for the server's.
-                    let known = dump.expiries.get(&digest::key(record.database, &record.key)).copied();
+                    let known = dump.expiries.find(digest::key(record.database, &record.key))?;
                     let close = same_expiry(known, record.expires_at_ms, self.config.ttl_tolerance_ms);
                     sums.add(record, if known.is_some() && close { known } else { record.expires_at_ms });
                 }
@@ -110,19 +111,20 @@ impl Subject<'_> {
         Ok(Verdict { counted, findings, compared: Some(compared) })
     }
 
-    /// The dump's side, in constant memory but for the expiries that a tolerance needs.
+    /// The dump's side, in bounded memory.
     fn sum_up(&self, path: &Path) -> anyhow::Result<Dump> {
-        let mut dump = Dump { sums: Sums::new(), expiries: HashMap::new(), expired: 0 };
+        let mut dump = Dump { sums: Sums::new(), expiries: Fingerprints::new(), expired: 0 };
         let now_ms = self.time.now_ms();
         self.read(path, &mut |record| {
             if record.expires_at_ms.is_some_and(|at| at < now_ms) {
                 dump.expired += 1;
-                return;
+                return Ok(());
             }
             dump.sums.add(&record, record.expires_at_ms);
             if let Some(at) = record.expires_at_ms.filter(|_| self.config.ttl_tolerance_ms > 0) {
-                dump.expiries.insert(digest::key(record.database, &record.key), at);
+                dump.expiries.insert(digest::key(record.database, &record.key), at)?;
             }
+            Ok(())
         })?;
         Ok(dump)
     }
@@ -130,7 +132,10 @@ impl Subject<'_> {
     /// The second time round, for the parts that differ.
     fn look_closely(&self, server: &mut Server, path: &Path, parts: (Vec<bool>, bool)) -> anyhow::Result<Differences> {
         let mut close = Close::new(parts, self.config.ttl_tolerance_ms, self.config.list);
-        self.read(path, &mut |record| close.expect(record))?;
+        self.read(path, &mut |record| {
+            close.expect(record);
+            Ok(())
+        })?;
         self.walk(server, false, &mut |sight| {
             if let Sight::Record(record, _) = sight {
                 close.meet(record);
@@ -140,14 +145,14 @@ impl Subject<'_> {
         Ok(close.finish(self.time.now_ms()))
     }
 
-    fn read(&self, path: &Path, take: &mut dyn FnMut(crate::records::Record)) -> anyhow::Result<()> {
+    fn read(&self, path: &Path, take: &mut dyn FnMut(Record) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let mut reader = Reader::open(path)?;
         while let Some((_, record)) = reader.next()? {
             if self.interrupt.wanted() {
                 bail!("interrupted");
             }
             if self.config.databases.contains(record.database) {
-                take(record);
+                take(record)?;
             }
         }
         Ok(())
@@ -188,7 +193,7 @@ impl Subject<'_> {
 
 struct Dump {
     sums: Sums,
-    expiries: HashMap<u128, i64>,
+    expiries: Fingerprints,
     expired: u64,
 }
 

@@ -128,7 +128,12 @@ impl TextTable {
 
     /// A short name that tells it from others, for people.
     pub fn fingerprint(&self) -> String {
-        format!("{:08x}", xxh3_64(&self.to_bytes()) >> 32)
+        format!("{:08x}", self.sum() >> 32)
+    }
+
+    /// A sum of all that packing follows from.
+    pub(crate) fn sum(&self) -> u64 {
+        xxh3_64(&self.to_bytes())
     }
 }
 

@@ -15,10 +15,15 @@ pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     let mut finding = Finding::problem(Kind::DamagedLayout, "keyfold:layout in database 0", what);
     finding.why.extend(reason.lines().map(str::to_owned));
     finding.mends.push(Mend::command(
-        "put back the text that `keyfold layout show --toml` printed of it, ids and epoch included",
-        format!("{} -n 0 -x SET keyfold:layout < layout.toml", seen.names.redis_cli),
+        "restore it by the file that keys were folded by, or by what `keyfold layout show --toml` printed",
+        recover(&seen.names.url),
     ));
     findings.push(finding);
+}
+
+/// The command that restores a layout.
+pub(super) fn recover(url: &str) -> String {
+    format!("keyfold layout recover {url} --layout layout.toml")
 }
 
 /// The slots of a namespace whose values nobody can read.

@@ -4,6 +4,7 @@ use super::super::finding::{Finding, Kind};
 use super::super::leftovers::{Heap, Leftovers};
 use super::super::mend::Mend;
 use super::super::{LayoutState, Observation};
+use super::layout::recover;
 use super::plural;
 
 pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
@@ -75,9 +76,9 @@ fn unknown_names(seen: &Observation, count: u64) -> (String, Mend) {
         LayoutState::Absent | LayoutState::Damaged(_) => (
             format!("{keys} look like keyfold's, and there is no layout that reads them"),
             Mend::command(
-                "if keyfold:layout was lost, put back the very text that `keyfold layout show --toml` printed; else \
-                 DEL what nobody needs",
-                format!("{} -n 0 -x SET keyfold:layout < layout.toml", seen.names.redis_cli),
+                "if the layout was lost, restore it by the file that keys were folded by, or by what `keyfold layout show \
+                 --toml` printed; else DEL what nobody needs",
+                recover(&seen.names.url),
             ),
         ),
     }

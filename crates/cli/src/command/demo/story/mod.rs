@@ -166,7 +166,7 @@ fn read_all_back(through: &crate::server::Target, outcome: &Outcome) -> anyhow::
         for record in chunk {
             pipeline.cmd("GET").arg(&record.key);
         }
-        let values: Vec<Option<Vec<u8>>> = pipeline.query(client.raw()).context("can't read values back")?;
+        let values: Vec<Option<Vec<u8>>> = client.query_all(&pipeline).context("can't read values back")?;
         let lost = chunk.iter().zip(&values).find(|(record, value)| value.as_ref() != Some(&record.value));
         if let Some((record, value)) = lost {
             bail!("at the end \"{}\" holds {value:?}", record.key.escape_ascii());

@@ -97,7 +97,7 @@ impl Load<'_> {
                     (Lies::InBucket(_) | Lies::Framed(_), None) => {}
                 }
             }
-            pipeline.query::<()>(server.raw()).context("can't load keys to prove the plan with")?;
+            server.query_all::<()>(&pipeline).context("can't load keys to prove the plan with")?;
             progress.advance(chunk.len());
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Load<'_> {
                     }
                 };
             }
-            pipeline.query::<()>(server.raw()).context("can't read what the plan was proved with")?;
+            server.query_all::<()>(&pipeline).context("can't read what the plan was proved with")?;
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ fn write_field(
     let stored = match layout.namespace(place.namespace).encode(key, value, expires_at_ms) {
         Stored::InPlace(stored) => stored,
         Stored::Spilled { content, slot } => {
-            set(pipeline, &spill_name(place.id, nonce, key), &content, None);
+            set(pipeline, &spill_name(place.stem, nonce, key), &content, None);
             let mut pointer = Vec::new();
             frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
             pointer

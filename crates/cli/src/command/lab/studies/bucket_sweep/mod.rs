@@ -11,6 +11,7 @@ use keyfold_core::memory::{Keyspace, Limits};
 
 use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
+use crate::command::lab::kept::Kept;
 use crate::command::lab::outcome::Outcome;
 use crate::command::lab::random::Random;
 use crate::command::lab::study::{About, Study};
@@ -71,13 +72,15 @@ impl Study for BucketSweep {
         let mut sizes: Vec<u64> = RECORDS.into_iter().chain(measured_sizes.iter().copied()).collect();
         sizes.sort_unstable();
         sizes.dedup();
+        let mut kept = bench.kept("bucket-sweep", options.seed, &outcome.settings)?;
         let mut points = Vec::new();
         for form in Form::all() {
             for records in &sizes {
-                let point = point(bench, form, *records, measured_sizes.contains(records), options.seed, &mut outcome)?;
-                points.push(point);
+                let measures = measured_sizes.contains(records).then_some(&mut kept);
+                points.push(point(bench, form, *records, measures, options.seed, &mut outcome)?);
             }
         }
+        kept.done();
         for point in &points {
             if let Some(measured) = point.measured {
                 outcome.hold(measured, point.predicted);
@@ -93,7 +96,7 @@ fn point(
     bench: &mut Bench<'_>,
     form: Form,
     records: u64,
-    measure: bool,
+    kept: Option<&mut Kept>,
     seed: u64,
     outcome: &mut Outcome,
 ) -> anyhow::Result<Point> {
@@ -102,9 +105,7 @@ fn point(
     let mut keyspace = Keyspace::new(&model);
     keyspace.add_all(expected.keys, 0, expected.content_bytes);
     let alone = Point { form, records, measured: None, predicted: keyspace.total_bytes() };
-    if !measure {
-        return Ok(alone);
-    }
+    let Some(kept) = kept else { return Ok(alone) };
     if !bench.fits(keyspace.total_bytes())? {
         outcome.notes.push(format!(
             "{} as {} do not fit this server; their bytes are the model's.",
@@ -116,7 +117,7 @@ fn point(
     let what = format!("bucket-sweep: {} as {}", count(records), form.name());
     let layout = form.layout(records)?;
     let placed = form.placed(&layout)?;
-    let weight = bench.measure(&what, records, |writer| {
+    let weight = bench.measure_once(kept, &what, records, |writer| {
         each(records, seed, |uuid, value| placed.write(writer, uuid, value))?;
         writer.flush()?;
         if form.mean_fields(records) >= MAY_BE_TABLES {

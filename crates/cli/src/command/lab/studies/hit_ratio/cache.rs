@@ -122,18 +122,20 @@ impl Run<'_> {
         if self.wire.is_empty() {
             return Ok(());
         }
-        self.way.server.send(&self.wire)?;
-        if !self.way.mark.is_empty() {
-            self.is_written()?;
+        let mark = usize::from(!self.way.mark.is_empty());
+        let replies = self.way.server.exchange_values(&self.wire, mark + writes.len() + batch.len())?;
+        let mut replies = replies.into_iter();
+        for _ in 0..mark {
+            self.is_written(replies.next())?;
         }
         for _ in &writes {
-            let written = self.is_written()?;
+            let written = self.is_written(replies.next())?;
             self.tally.written += u64::from(written);
             self.tally.refused += u64::from(!written);
         }
         let mut asked = HashSet::with_capacity(batch.len());
         for object in batch {
-            let (found, first) = (self.is_found()?, asked.insert(*object));
+            let (found, first) = (self.is_found(replies.next())?, asked.insert(*object));
             if !found && first {
                 self.missed.push(*object);
             }
@@ -146,20 +148,24 @@ impl Run<'_> {
     }
 
     /// A read's reply.
-    fn is_found(&mut self) -> anyhow::Result<bool> {
-        match self.way.server.receive()? {
-            Value::Nil => Ok(false),
-            Value::BulkString(_) => Ok(true),
-            Value::ServerError(error) => bail!(self.way.server.refused(&error).context("the server refused a read")),
+    fn is_found(&self, reply: Option<Value>) -> anyhow::Result<bool> {
+        match reply {
+            Some(Value::Nil) => Ok(false),
+            Some(Value::BulkString(_)) => Ok(true),
+            Some(Value::ServerError(error)) => {
+                bail!(self.way.server.refused(&error).context("the server refused a read"))
+            }
             other => bail!("the server answered a read by {other:?}"),
         }
     }
 
     /// A write's reply: only a lack of room is no failure.
-    fn is_written(&mut self) -> anyhow::Result<bool> {
-        match self.way.server.receive()? {
-            Value::ServerError(error) if error.code() == "OOM" => Ok(false),
-            Value::ServerError(error) => bail!(self.way.server.refused(&error).context("the server refused a write")),
+    fn is_written(&self, reply: Option<Value>) -> anyhow::Result<bool> {
+        match reply {
+            Some(Value::ServerError(error)) if error.code() == "OOM" => Ok(false),
+            Some(Value::ServerError(error)) => {
+                bail!(self.way.server.refused(&error).context("the server refused a write"))
+            }
             _ => Ok(true),
         }
     }
@@ -200,7 +206,7 @@ impl Run<'_> {
             for (key, is_bucket) in chunk {
                 looks.cmd(if *is_bucket { "HLEN" } else { "EXISTS" }).arg(*key);
             }
-            let numbers: Result<Vec<u64>, _> = looks.query(self.way.server.raw());
+            let numbers: Result<Vec<u64>, _> = self.way.server.query_all(&looks);
             held += numbers.map_err(|error| self.way.server.explain(&error))?.iter().sum::<u64>();
         }
         Ok(held)

@@ -138,6 +138,6 @@ fn warm_up(server: &mut Server) -> anyhow::Result<()> {
     }
     once.cmd("DEL").arg("s").arg("h");
     once.cmd("INFO").arg("memory");
-    once.query::<redis::Value>(server.raw()).map_err(|error| server.explain(&error))?;
+    server.query_all::<redis::Value>(&once).map_err(|error| server.explain(&error))?;
     Ok(())
 }

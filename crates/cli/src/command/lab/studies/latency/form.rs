@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(command(Form::Strings, 1234), "*2\\r\\n$3\\r\\nGET\\r\\n$12\\r\\nlab:key:1234\\r\\n");
         let hash = command(Form::Hashes(512), 1234);
         assert_eq!(hash, "*3\\r\\n$4\\r\\nHGET\\r\\n$9\\r\\nlab:key:1\\r\\n$3\\r\\n234\\r\\n");
-        assert!(command(Form::Folded, 1234).contains("HGET\\r\\n$8\\r\\nlab:~"));
+        assert!(command(Form::Folded, 1234).contains("HGET\\r\\n$11\\r\\nlab:~"));
         assert!(command(Form::Through, 1234).contains("GET\\r\\n$12\\r\\nlab:key:1234"));
     }
 

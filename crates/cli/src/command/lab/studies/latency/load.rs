@@ -163,11 +163,12 @@ impl Client<'_> {
         if due_at.is_empty() {
             return Ok(());
         }
-        self.server.send(wire)?;
+        let mut reads = self.server.pipelined();
+        reads.send(wire, due_at.len() as u64)?;
         for due in due_at {
-            match self.server.receive()? {
+            match reads.receive()? {
                 Value::BulkString(_) => {}
-                Value::ServerError(error) => bail!(self.server.refused(&error).context("the server refused a read")),
+                Value::ServerError(error) => bail!(reads.server().refused(&error).context("the server refused a read")),
                 other => bail!("a record that was written was read as {other:?}"),
             }
             let took = self.started.elapsed().saturating_sub(*due).as_nanos();

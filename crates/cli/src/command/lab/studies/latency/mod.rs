@@ -17,7 +17,7 @@ mod show;
 
 use std::time::Duration;
 
-use keyfold_core::change::{CHANGE_KEY, LEASES_KEY};
+use keyfold_core::change::{CHANGE_KEY, COPY_KEY, LEASES_KEY};
 use keyfold_core::layout::STORED_KEY;
 use keyfold_core::memory::{Allocator, Limits};
 
@@ -179,7 +179,7 @@ impl Work<'_, '_> {
         let timed = self.time(&shape, &through.target().clone(), b"");
         let stopped = through.stop();
         let mut remove = redis::cmd("DEL");
-        remove.arg(STORED_KEY).arg(LEASES_KEY).arg(CHANGE_KEY);
+        remove.arg(STORED_KEY).arg(COPY_KEY).arg(LEASES_KEY).arg(CHANGE_KEY);
         self.bench.connect()?.ask::<u64>(&remove)?;
         timed.and(stopped)
     }

@@ -1,0 +1,179 @@
+//! `keyfold layout recover`: what is left of a layout that was lost, and the way back.
+
+use std::io::Write;
+use std::num::NonZero;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use keyfold_core::change::Standing;
+use keyfold_core::codec::Kinds;
+use keyfold_core::layout::{Found, Layout, LayoutFile};
+use keyfold_core::placement::name::Stem;
+use serde_json::{Value, json};
+
+use crate::command::interrupt::Interrupt;
+use crate::config::secrets;
+use crate::config::target;
+use crate::flags::layout::RecoverFlags;
+use crate::layout::evidence::{Evidence, Given, Verdict};
+use crate::layout::{file, stored};
+use crate::moving::carry_out::Done;
+use crate::moving::drive::explain;
+use crate::moving::recovery::{describe, put_in_force, settle};
+use crate::print::number::{count, plural};
+use crate::print::table::{self, Align};
+use crate::server::Server;
+use crate::server::connection::WRITER;
+use crate::server::pace::Pace;
+
+/// Some keys hold two values, or another type.
+const LEFT: u8 = 3;
+
+pub(super) fn run(flags: RecoverFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let given = flags.layout.as_deref().map(read_given).transpose()?;
+    let interrupt = Interrupt::listen()?;
+    let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
+    server.set_name(WRITER);
+    let mut evidence = Evidence::gather(&mut server)?;
+    if !flags.json {
+        show(&evidence, out)?;
+    }
+    let verdict = evidence.judge(&mut server, given.as_ref())?;
+    let done = if flags.dry_run { None } else { restore(&mut server, &evidence, &verdict, flags.max_ops, &interrupt)? };
+    if flags.json {
+        let report = report(&evidence, &verdict, done.as_ref());
+        writeln!(out, "{report:#}")?;
+    } else {
+        conclude(&verdict, done.as_ref(), flags.dry_run, out)?;
+    }
+    let is_left = done.is_some_and(|done| done.driven.left.left_count > 0);
+    Ok(if is_left { ExitCode::from(LEFT) } else { ExitCode::SUCCESS })
+}
+
+/// A layout's file, or the stored form.
+fn read_given(path: &std::path::Path) -> anyhow::Result<Given> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("can't read the layout {}", path.display()))?;
+    if let Ok(layout) = Layout::from_stored_with(&text, secrets::given()) {
+        return Ok(Given::Stored(Box::new(layout)));
+    }
+    let parsed = LayoutFile::parse_with(&text, &Kinds::default(), secrets::given());
+    parsed
+        .map(Given::File)
+        .map_err(|error| anyhow::anyhow!("{}", file::show(&path.display().to_string(), &text, &error)))
+}
+
+fn restore(
+    server: &mut Server,
+    evidence: &Evidence,
+    verdict: &Verdict,
+    max_ops: Option<NonZero<u32>>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<Done>> {
+    put_in_force(server, &evidence.register, verdict)?;
+    let Some(stored) = stored::read(server)? else { return Ok(None) };
+    settle(server, &stored, &mut Pace::new(max_ops), interrupt)
+}
+
+/// What was found, a line each.
+fn show(evidence: &Evidence, out: &mut dyn Write) -> anyhow::Result<()> {
+    let [layout, copy] = halves(evidence);
+    let keyfolds = match evidence.keyfolds {
+        0 => "none is connected".to_owned(),
+        connections => plural(connections as u64, "connection"),
+    };
+    let slots = plural(evidence.slots.len() as u64, "namespace");
+    writeln!(out, "keyfold:layout       {layout}")?;
+    writeln!(out, "keyfold:layout:copy  {copy}")?;
+    writeln!(out, "keyfolds             {keyfolds}")?;
+    writeln!(out, "codec slots          of {slots}\n")?;
+    let heads = [("names", Align::Left), ("count", Align::Right), ("keys", Align::Left), ("such as", Align::Left)];
+    let in_force = in_force(evidence);
+    let rows = evidence.heads.iter().map(|(stem, found)| row(in_force.as_ref(), stem, found));
+    if evidence.heads.is_empty() {
+        Ok(writeln!(out, "no folded keys\n")?)
+    } else {
+        Ok(writeln!(out, "{}\n", table::render(&heads, rows))?)
+    }
+}
+
+fn row(layout: Option<&Layout>, stem: Stem, found: &Found) -> Vec<String> {
+    let template = layout.and_then(|layout| template_of(layout, stem)).unwrap_or_else(|| "–".to_owned());
+    vec![format!("~{stem}"), count(found.names), template, found.example.escape_ascii().to_string()]
+}
+
+fn template_of(layout: &Layout, stem: Stem) -> Option<String> {
+    let namespace = layout.namespaces().iter().find(|namespace| {
+        namespace.stem == stem || namespace.former.as_ref().is_some_and(|former| former.stem == stem)
+    });
+    namespace.map(|namespace| namespace.template.to_string())
+}
+
+/// The layout that the register says, as far as it says one.
+fn in_force(evidence: &Evidence) -> Option<Layout> {
+    match evidence.register.standing(secrets::given()) {
+        Standing::InForce(layout) | Standing::Half(layout) | Standing::Parted(layout) => Some(layout),
+        Standing::Unclear(_) | Standing::OtherVersion(_) | Standing::Lost(_) => None,
+    }
+}
+
+/// What each half of the register says.
+fn halves(evidence: &Evidence) -> [String; 2] {
+    [&evidence.register.layout, &evidence.register.copy].map(|half| {
+        let Some(bytes) = half else { return "it is gone".to_owned() };
+        let text = String::from_utf8_lossy(bytes);
+        match Layout::from_stored_with(&text, secrets::given()) {
+            Ok(layout) => describe(&layout),
+            Err(error) => format!("it can't be read: {error}"),
+        }
+    })
+}
+
+fn conclude(verdict: &Verdict, done: Option<&Done>, dry_run: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let what = match verdict {
+        Verdict::Fresh => return Ok(writeln!(out, "there is no layout, and nothing that one would be missed for")?),
+        Verdict::InForce(_) => "the layout is in force and complete",
+        Verdict::Half(_) => "one of the two keys was left, and is written to both",
+        Verdict::Parted(_) => "the two keys differ; keys are looked for where either says",
+        Verdict::Given(_) => "the layout given accounts for all that is there",
+    };
+    writeln!(out, "{what}{}", if dry_run { "; nothing was changed, as --dry-run says" } else { "" })?;
+    let Some(done) = done else { return Ok(()) };
+    let moved = plural(done.driven.moved, "key");
+    writeln!(out, "looked where its keys lie: moved {moved}; {}", describe(&done.layout))?;
+    if done.driven.left.left_count > 0 {
+        writeln!(out, "\n{} in old places, where clients still reach them:", count(done.driven.left.left_count))?;
+        for (key, why) in &done.driven.left.left {
+            writeln!(out, "  \"{}\": {}", key.escape_ascii(), explain(why))?;
+        }
+    }
+    Ok(())
+}
+
+fn report(evidence: &Evidence, verdict: &Verdict, done: Option<&Done>) -> Value {
+    let [layout, copy] = halves(evidence);
+    let in_force = in_force(evidence);
+    let heads = evidence.heads.iter().map(|(stem, found)| {
+        let keys = in_force.as_ref().and_then(|layout| template_of(layout, stem));
+        json!({ "names": format!("~{stem}"), "count": found.names, "keys": keys, "database": found.database,
+                "example": found.example.escape_ascii().to_string() })
+    });
+    let source = match verdict {
+        Verdict::InForce(_) => "in force",
+        Verdict::Half(_) => "one half",
+        Verdict::Parted(_) => "both halves",
+        Verdict::Given(_) => "file",
+        Verdict::Fresh => "none",
+    };
+    json!({
+        "register": layout,
+        "copy": copy,
+        "keyfold_connections": evidence.keyfolds,
+        "slots_recorded": evidence.slots.keys().map(|stem| format!("~{stem}")).collect::<Vec<_>>(),
+        "data": heads.collect::<Vec<_>>(),
+        "source": source,
+        "epoch": done.map(|done| &done.layout).or(verdict.layout()).map(|layout| layout.epoch().0),
+        "moved": done.map(|done| done.driven.moved),
+        "left": done.map(|done| done.driven.left.left_count),
+        "in_doubt": done.map(|done| &done.layout).or(verdict.layout()).is_some_and(Layout::is_in_doubt),
+    })
+}

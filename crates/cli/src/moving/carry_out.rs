@@ -1,0 +1,74 @@
+//! A move from the first change of the layout to the last.
+//!
+//! ```text
+//! layout that moves in force ─▶ passes of the mover ─▶ nothing left? ─▶ settled layout in force ─▶ one more look
+//! ```
+//! It may be broken off anywhere: what has been moved stays moved, every key is found where it lies, and the next
+//! run goes on.
+
+use keyfold_core::layout::{Layout, Move};
+
+use super::drive::{self, Driven};
+use super::{leftovers, survey};
+use crate::command::interrupt::Interrupt;
+use crate::layout::activate::activate;
+use crate::layout::dictionaries;
+use crate::layout::stored::Stored;
+use crate::server::Server;
+use crate::server::pace::Pace;
+
+/// What has been done.
+pub(crate) struct Done {
+    /// What the mover did.
+    pub(crate) driven: Driven,
+    /// The layout in force at the end.
+    pub(crate) layout: Layout,
+    /// Whether all that was to move has, so that each key has one place again.
+    pub(crate) settled: bool,
+    /// Keys that somebody wrote to old places after the last walk over them, past keyfold.
+    pub(crate) stragglers: u64,
+    /// `used_memory` at the end.
+    pub(crate) used_bytes: u64,
+}
+
+/// From the first change of the layout to the last. `keys` is how many there are to be moved, about.
+pub(crate) fn carry_out(
+    server: &mut Server,
+    before: Option<&Stored>,
+    planned: &Move,
+    keys: u64,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Done> {
+    if differs(before, &planned.layout) {
+        activate(server, before, &planned.layout)?;
+    }
+    let driven = drive::drive(server, &planned.layout, keys, pace, interrupt)?;
+    let mut done = Done {
+        driven,
+        layout: planned.layout.clone(),
+        settled: planned.moving.is_empty(),
+        stragglers: 0,
+        used_bytes: 0,
+    };
+    if done.driven.left.left_count == 0 && !planned.moving.is_empty() {
+        let settled = planned.layout.settled(&planned.moving);
+        let moving = Stored { text: planned.layout.to_stored(), layout: planned.layout.clone() };
+        activate(server, Some(&moving), &settled)?;
+        dictionaries::forget_slots(server, &settled)?;
+        // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
+        let late = survey::survey(server, &planned.layout, &mut pace.looking(), interrupt)?;
+        done.stragglers = late.keys();
+        if done.stragglers == 0 {
+            leftovers::remove(server, &planned.layout)?;
+        }
+        (done.layout, done.settled) = (settled, true);
+    }
+    done.used_bytes = server.used_memory()?;
+    Ok(done)
+}
+
+/// Whether a layout says anything else than the one that the server holds.
+pub(crate) fn differs(before: Option<&Stored>, layout: &Layout) -> bool {
+    before.is_none_or(|stored| stored.layout != *layout) && !layout.is_empty()
+}

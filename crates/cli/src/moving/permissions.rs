@@ -1,0 +1,76 @@
+//! Whether the server's user may do what a move does, asked before anything is changed.
+//!
+//! Each command is queued in a transaction that is then discarded: the server checks the user's rights when it queues
+//! a command, and carries none out. It has to be asked beforehand, because what a script may not do is only found in
+//! the midst of it, and servers before Redis 7.2 don't say then which command it was.
+
+use redis::Value;
+
+use crate::print::number::plural;
+use crate::server::Server;
+
+/// Stands for a bucket or another key of keyfold's own making.
+const FOLDED: &str = "~0";
+/// Stands for a key of keyfold's administration.
+const ADMINISTRATION: &str = "keyfold:layout";
+
+/// Every command that a move sends or has a script carry out, with arguments that the server takes.
+const COMMANDS: &[&[&str]] = &[
+    &["TIME"],
+    &["SCAN", "0"],
+    &["TYPE", FOLDED],
+    &["GET", FOLDED],
+    &["PTTL", FOLDED],
+    &["HGET", FOLDED, "field"],
+    &["HGETALL", FOLDED],
+    &["HLEN", FOLDED],
+    &["SET", FOLDED, "value"],
+    &["HSET", FOLDED, "field", "value"],
+    &["HDEL", FOLDED, "field"],
+    &["DEL", FOLDED],
+    &["UNLINK", FOLDED],
+    &["PEXPIRE", FOLDED, "1000"],
+    &["PEXPIREAT", FOLDED, "1000"],
+    &["EVAL", "return 0", "0"],
+    &["EVALSHA", "da39a3ee5e6b4b0d3255bfef95601890afd80709", "0"],
+    &["SCRIPT", "LOAD", "return 0"],
+    &["GET", ADMINISTRATION],
+    &["SET", ADMINISTRATION, "value"],
+    &["DEL", ADMINISTRATION],
+];
+/// What servers from Redis 7.0 on are asked in place of PTTL.
+const PEXPIRETIME: &[&str] = &["PEXPIRETIME", FOLDED];
+
+/// What the server's user may not do and a move needs: one obstacle for all of it, or none.
+///
+/// # Errors
+/// The connection broke.
+pub(super) fn check(server: &mut Server) -> anyhow::Result<Option<String>> {
+    let mut transaction = redis::pipe();
+    transaction.cmd("MULTI");
+    // Alone: where it is refused, what follows would be carried out.
+    let mut lacking: Vec<String> = server.ask_all(&transaction)?.iter().filter_map(refusal).collect();
+    if lacking.is_empty() {
+        let newer = server.version().has_pexpiretime().then_some(PEXPIRETIME);
+        let asked: Vec<&[&str]> = COMMANDS.iter().copied().chain(newer).collect();
+        transaction.clear();
+        asked.iter().for_each(|words| _ = transaction.cmd(words[0]).arg(&words[1..]));
+        transaction.cmd("DISCARD");
+        let replies = server.ask_all(&transaction)?;
+        let refused = asked.iter().zip(&replies).filter_map(|(words, reply)| Some((words, refusal(reply)?)));
+        lacking = refused.map(|(words, error)| format!("{} ({error})", words.join(" "))).collect();
+    }
+    Ok((!lacking.is_empty()).then(|| {
+        format!(
+            "the server's user lacks {} that a move needs; grant with ACL SETUSER what it takes for: {}",
+            plural(lacking.len() as u64, "right"),
+            lacking.join("; ")
+        )
+    }))
+}
+
+/// The server's words where it refuses a command for want of a right, and not for its state.
+fn refusal(reply: &Value) -> Option<String> {
+    let Value::ServerError(error) = reply else { return None };
+    (error.code() == "NOPERM").then(|| error.details().unwrap_or("NOPERM").to_owned())
+}

@@ -1,0 +1,71 @@
+//! A layout that was lost, or half lost, put in force again, and settled once it is known where its keys lie.
+
+use anyhow::{Context, bail, ensure};
+use keyfold_core::change::{Register, Standing};
+use keyfold_core::layout::{Layout, Move};
+
+use super::carry_out::{Done, carry_out};
+use super::rollout::KeyCheck;
+use crate::command::interrupt::Interrupt;
+use crate::config::secrets;
+use crate::layout::evidence::{Evidence, Given, Verdict};
+use crate::layout::stored::{self, Stored};
+use crate::server::Server;
+use crate::server::pace::Pace;
+
+/// The layout in force, put there first where it was lost; none where there is neither a layout nor data of one.
+///
+/// # Errors
+/// As [`Evidence::judge`].
+pub(crate) fn resolve(server: &mut Server, given: Option<&Given>, check: KeyCheck) -> anyhow::Result<Option<Stored>> {
+    match stored::register(server)?.standing(secrets::given()) {
+        Standing::InForce(_) => return stored::read(server),
+        Standing::Lost(None) if check == KeyCheck::Skip => return Ok(None),
+        _ => {}
+    }
+    let mut evidence = Evidence::gather(server)?;
+    let verdict = evidence.judge(server, given)?;
+    put_in_force(server, &evidence.register, &verdict)?;
+    stored::read(server)
+}
+
+/// Writes what is to be in force to both halves of the register, where it isn't there yet.
+pub(crate) fn put_in_force(server: &mut Server, register: &Register, verdict: &Verdict) -> anyhow::Result<()> {
+    let layout = match verdict {
+        Verdict::InForce(_) | Verdict::Fresh => return Ok(()),
+        Verdict::Half(layout) | Verdict::Parted(layout) | Verdict::Given(layout) => layout,
+    };
+    server.select(0)?;
+    let mut wire = Vec::new();
+    register.replace(layout, &mut wire);
+    let reply = server.exchange(&wire, 1)?.pop().context("the server gave no reply")?;
+    if reply.starts_with(b"-") {
+        bail!("the server refuses to have its layout restored: {}", String::from_utf8_lossy(&reply).trim_end());
+    }
+    ensure!(reply == b":1\r\n", "the server's layout was changed by somebody else meanwhile; look at it again");
+    tracing::warn!(epoch = %layout.epoch(), "the server's layout was lost or damaged, and has been restored");
+    Ok(())
+}
+
+/// Walks over the keys of the namespaces in doubt, moves those that lie in their old places, and settles them. None
+/// where none is in doubt.
+pub(crate) fn settle(
+    server: &mut Server,
+    stored: &Stored,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<Done>> {
+    let moving: Vec<_> = stored.layout.in_doubt().collect();
+    if moving.is_empty() {
+        return Ok(None);
+    }
+    let planned = Move { layout: stored.layout.clone(), moving };
+    carry_out(server, Some(stored), &planned, 0, pace, interrupt).map(Some)
+}
+
+/// What a layout says of itself, in a few words.
+pub(crate) fn describe(layout: &Layout) -> String {
+    let namespaces = crate::print::number::plural(layout.namespaces().len() as u64, "namespace");
+    let doubt = if layout.is_in_doubt() { ", in doubt" } else { "" };
+    format!("epoch {}, {namespaces}{doubt}", layout.epoch())
+}

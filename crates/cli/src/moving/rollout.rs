@@ -1,0 +1,181 @@
+//! Brings a layout's file to a server, or finds the layout that is there.
+//!
+//! A namespace that is new there is folded like any other, though it has no keys yet: between the look that finds
+//! none and the moment its layout is in force clients may write some, which are moved then.
+//!
+//! ```text
+//! no keys of it? ─▶ in force, moving from plain ─▶ walk: what was written meanwhile is moved ─▶ settled
+//! ```
+
+use anyhow::Context;
+use keyfold_core::change::Register;
+use keyfold_core::layout::{Former, Layout, LayoutFile, Move, NamespaceIndex};
+use keyfold_core::mover::Left;
+use keyfold_core::placement::Placement;
+
+use super::carry_out::{Done, carry_out};
+use super::drive::explain;
+use super::recovery;
+use crate::command::interrupt::Interrupt;
+use crate::layout::activate::activate;
+use crate::layout::evidence::Given;
+use crate::layout::keys;
+use crate::layout::stored::{self, Stored};
+use crate::print::number::{count, plural};
+use crate::server::connection::WRITER;
+use crate::server::pace::Pace;
+use crate::server::{Server, Target, listpack};
+
+/// So many times it is begun anew where somebody else changes the layout meanwhile, as several keyfolds do that
+/// start together with one file.
+const TRIES: u32 = 8;
+
+/// Whether to look for keys of new namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyCheck {
+    /// Refuse where there are any.
+    Look,
+    /// Don't look.
+    Skip,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Rollout {
+    /// The layout that the server holds now.
+    pub(crate) layout: Layout,
+    pub(crate) added: Vec<NamespaceIndex>,
+    pub(crate) changed: Vec<NamespaceIndex>,
+    /// Whether the server was given a new one.
+    pub(crate) written: bool,
+    /// Keys that stay under their own names though their namespace is new, the first of them, and why.
+    pub(crate) left: Vec<(Vec<u8>, Left)>,
+    /// Keys that somebody wrote past keyfold while the namespaces were settled, and that nobody looks for.
+    pub(crate) stragglers: u64,
+}
+
+/// The server's layout, with `file` brought to it if there is one, and a connection to the server. Nothing is
+/// written unless all is well.
+pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Server, Rollout)> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let mut server = Server::connect(target)?;
+        let register = stored::register(&mut server)?;
+        // Before the layout is read: whoever replaces it later closes this connection.
+        server.set_name(WRITER);
+        match bring_once(&mut server, file, check) {
+            Ok(rollout) => return Ok((server, rollout)),
+            Err(error) if tries < TRIES && was_disturbed(&mut server, &register) => {
+                tracing::info!("beginning anew, as the layout was changed meanwhile: {error:#}");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether somebody else changed the layout: it says something else, or they have had this connection closed for it.
+fn was_disturbed(server: &mut Server, register: &Register) -> bool {
+    stored::register(server).map_or(true, |now| now != *register)
+}
+
+fn bring_once(server: &mut Server, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<Rollout> {
+    let given = file.cloned().map(Given::File);
+    let before = recovery::resolve(server, given.as_ref(), check)?;
+    bring_to(server, before, file, check)
+}
+
+fn bring_to(
+    server: &mut Server,
+    before: Option<Stored>,
+    file: Option<&LayoutFile>,
+    check: KeyCheck,
+) -> anyhow::Result<Rollout> {
+    let Some(file) = file else {
+        let layout = before.map_or_else(Layout::default, |stored| stored.layout);
+        return Ok(Rollout { layout, added: vec![], changed: vec![], written: false, left: vec![], stragglers: 0 });
+    };
+    let merged = Layout::merge(before.as_ref().map(|stored| &stored.layout), file)
+        .with_context(|| format!("the layout is refused by the server at {}", server.address()))?;
+    let is_folded = |index: &&NamespaceIndex| merged.layout.namespace(**index).placement != Placement::Plain;
+    let folded: Vec<_> = merged.added.iter().filter(is_folded).copied().collect();
+    let mut rollout = Rollout {
+        layout: merged.layout,
+        added: merged.added,
+        changed: merged.changed,
+        written: true,
+        left: vec![],
+        stragglers: 0,
+    };
+    if check == KeyCheck::Look && !folded.is_empty() {
+        keys::check_absent(server, &rollout.layout, &folded)?;
+        let done = fold_empty(server, before.as_ref(), &rollout.layout, &folded)?;
+        rollout = Rollout { layout: done.layout, left: done.driven.left.left, stragglers: done.stragglers, ..rollout };
+    } else if before.as_ref().is_none_or(|stored| stored.layout != rollout.layout) {
+        activate(server, before.as_ref(), &rollout.layout)?;
+    } else {
+        rollout.written = false;
+    }
+    Ok(rollout)
+}
+
+/// Puts `layout` in force, the namespaces `folded` of it by way of a move from plain.
+fn fold_empty(
+    server: &mut Server,
+    before: Option<&Stored>,
+    layout: &Layout,
+    folded: &[NamespaceIndex],
+) -> anyhow::Result<Done> {
+    let none = Layout::default();
+    let planned = Move { layout: layout.clone(), moving: Vec::new() };
+    let planned = planned.reopen(before.map_or(&none, |stored| &stored.layout), folded);
+    carry_out(server, before, &planned, 0, &mut Pace::new(None), &Interrupt::never())
+}
+
+impl Rollout {
+    /// What came of it, in a line.
+    pub(crate) fn summary(&self) -> String {
+        let namespaces = plural(self.layout.namespaces().len() as u64, "namespace");
+        let epoch = self.layout.epoch();
+        if self.written {
+            let (added, changed) = (count(self.added.len() as u64), count(self.changed.len() as u64));
+            format!("layout epoch {epoch} stored on the server: {namespaces}, {added} new, {changed} changed")
+        } else {
+            format!("layout epoch {epoch}, as the server has it: {namespaces}")
+        }
+    }
+    /// What should be known of namespaces whose keys lie in two places, and be done about it.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let moving = self.layout.moving().map(|namespace| {
+            let template = &namespace.template;
+            let from = namespace.former.as_ref().map(|Former { placement, .. }| placement.line(template));
+            format!(
+                "keys of {template} are being moved from {} to {}; unless a `keyfold fold` is at it, finish that with \
+                 one: until then each of them is looked for in two places",
+                from.unwrap_or_default(),
+                namespace.placement.line(template)
+            )
+        });
+        let left = self
+            .left
+            .iter()
+            .map(|(key, why)| format!("\"{}\" stays where it is: {}", key.escape_ascii(), explain(why)));
+        let hidden = (self.stragglers > 0).then(|| {
+            format!(
+                "{} written past keyfold while this was done, and clients of keyfold don't see them. Point those \
+                 clients to keyfold, and fetch the keys with `keyfold fold`",
+                if self.stragglers == 1 {
+                    "1 key was".to_owned()
+                } else {
+                    format!("{} keys were", count(self.stragglers))
+                }
+            )
+        });
+        moving.chain(left).chain(hidden).collect()
+    }
+}
+
+/// Warns of each setting of the server that falls short.
+pub(crate) fn shortfalls(server: &mut Server, layout: &Layout, assumed: &[(String, u64)]) -> Vec<String> {
+    listpack::shortfalls(server, layout, assumed).iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,140 @@
+//! Bad files, bad servers, and ends in the middle.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use keyfold_testkit::{Subject, Wire, found};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::program::{LAYOUT, command, fill, import, keyfold, push, verify};
+
+#[test]
+fn a_mistake_in_a_dump_is_told_with_its_line() {
+    let Some(binary) = found().pop() else { return };
+    let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
+    let path = dir.path().join("dump.jsonl");
+    for (line, part) in [
+        ("{\"key\":\"b\",\"value\":", "EOF"),
+        ("{\"key\":\"b\"}", "neither \"value\""),
+        ("{\"key\":\"b\",\"value\":\"\",\"ttl\":1}", "unknown field `ttl`"),
+        ("[]", "column"),
+    ] {
+        std::fs::write(&path, format!("{{\"key\":\"a\",\"value\":\"1\"}}\n{line}\n")).unwrap();
+        for ran in [import(&server, &path, &[]), verify(&server, &["--against", path.to_str().unwrap()])] {
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{line}");
+            assert!(ran.stderr.contains("dump.jsonl:2: ") && ran.stderr.contains(part), "{line}: {}", ran.stderr);
+        }
+    }
+    let packed = dir.path().join("cut.jsonl.gz");
+    std::fs::write(&packed, b"\x1f\x8b\x08\x00\x00\x00\x00\x00").unwrap();
+    let ran = import(&server, &packed, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("cut.jsonl.gz:1: can't be read"), "{}", ran.stderr);
+    let ran = import(&server, &dir.path().join("nowhere"), &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("can't read"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_payload_of_no_server_is_refused_by_line_and_the_rest_is_written() {
+    let Some(binary) = found().pop() else { return };
+    let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
+    push(&server, LAYOUT);
+    let path = dir.path().join("dump.jsonl");
+    let lines = "{\"key\":\"h\",\"type\":\"hash\",\"dump_base64\":\"AAAA\"}\n\
+                 {\"key\":\"user:1\",\"type\":\"hash\",\"dump_base64\":\"AAAA\"}\n\
+                 {\"key\":\"~tnrO:1\",\"value\":\"reserved\"}\n\
+                 {\"key\":\"user:2\",\"value\":\"fine\"}\n\
+                 {\"key\":\"user:3\",\"value\":\"over\",\"expires_at_ms\":1}\n";
+    std::fs::write(&path, lines).unwrap();
+    let ran = import(&server, &path, &["--json"]);
+    assert_eq!(ran.code, Some(3), "{}{}", ran.stdout, ran.stderr);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&report["written"], &report["refused"], &report["expired"]), (&1.into(), &3.into(), &1.into()));
+    assert_eq!(report["listed"][0]["line"], 1);
+    let mut wire = server.connect().unwrap();
+    assert_eq!(wire.call(&[b"HGET", b"~tnrO:0", b"2"]).unwrap(), b"$4\r\nfine\r\n");
+}
+
+#[test]
+fn a_wrong_password_a_full_server_and_a_replica_are_told() {
+    for binary in found() {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("dump.jsonl");
+        std::fs::write(&path, "{\"key\":\"a\",\"value\":\"1\"}\n").unwrap();
+        let dump = path.to_str().unwrap();
+
+        let locked = binary.start(&["--maxmemory", "1"]).unwrap();
+        let ran = import(&locked, &path, &[]);
+        assert_eq!(ran.code, Some(1));
+        assert!(ran.stderr.contains("dump.jsonl:1") && ran.stderr.contains("OOM"), "{}", ran.stderr);
+
+        let server = binary.start(&[]).unwrap();
+        server.connect().unwrap().call(&[b"CONFIG", b"SET", b"requirepass", b"secret"]).unwrap();
+        let wrong = server.url().replace("redis://", "redis://:wrong@");
+        for args in
+            [&["export", &wrong][..], &["verify", &wrong], &["import", &wrong, dump], &["export", &server.url()]]
+        {
+            let ran = keyfold(args);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{args:?}");
+            assert!(ran.stderr.contains("redis://user:password@host:port"), "{args:?}: {}", ran.stderr);
+        }
+
+        let replica = binary.start(&["--replicaof", "127.0.0.1 1"]).unwrap();
+        let ran = import(&replica, &path, &[]);
+        assert!(ran.code == Some(1) && ran.stderr.contains("READONLY"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn an_import_that_lost_its_server_goes_on_where_it_was() {
+    let Some(binary) = found().pop() else { return };
+    let server = binary.start(&[]).unwrap();
+    push(&server, LAYOUT);
+    let lines: String = (0..20_000).map(|id| format!("{{\"key\":\"user:{id}\",\"value\":\"v{id}\"}}\n")).collect();
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("dump.jsonl");
+    std::fs::write(&path, &lines).unwrap();
+
+    let mut child =
+        command(&["import", &server.url(), "-"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&lines.as_bytes()[..lines.len() / 2]).unwrap();
+    let mut wire = server.connect().unwrap();
+    // Some of it has arrived.
+    while wire.call(&[b"EXISTS", b"~tnrO:3"]).unwrap() == b":0\r\n" {}
+    wire.call(&[b"CLIENT", b"KILL", b"TYPE", b"normal"]).unwrap();
+    // Whether it takes more or not, it ends.
+    let _ = stdin.write_all(&lines.as_bytes()[lines.len() / 2..]);
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("the import stopped") && stderr.contains("run it again to go on"), "{stderr}");
+
+    let ran = import(&server, &path, &[]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("there already, the same"), "{}", ran.stdout);
+    assert_eq!(verify(&server, &["--against", path.to_str().unwrap()]).code, Some(0));
+}
+
+#[test]
+fn an_interrupted_export_leaves_the_file_before() {
+    let Some(binary) = found().pop() else { return };
+    let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
+    let proxy = Subject::start(&server, LAYOUT).unwrap();
+    fill(&mut Wire::connect(proxy.address()).unwrap());
+    let path = dir.path().join("dump.jsonl");
+    std::fs::write(&path, "yesterday's\n").unwrap();
+    // Slow enough to be met in the middle: the wait for the first answers is some seconds long.
+    let args = ["export", &server.url(), "--out", path.to_str().unwrap(), "--max-ops", "10"];
+    let child = command(&args).stderr(Stdio::piped()).spawn().unwrap();
+    while std::fs::read_dir(dir.path()).unwrap().count() < 2 {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && stderr.contains("is as it was"), "{stderr}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "yesterday's\n");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+}

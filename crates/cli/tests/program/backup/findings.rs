@@ -1,0 +1,78 @@
+//! What is not in its place is found, named, and makes the code that scripts see.
+
+use keyfold_testkit::{Subject, Wire, found};
+use tempfile::TempDir;
+
+use super::program::{LAYOUT, fill, keyfold, verify};
+
+#[test]
+fn each_kind_of_damage_is_found() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = Subject::start(&server, LAYOUT).unwrap();
+        let keys = fill(&mut Wire::connect(proxy.address()).unwrap());
+        let clean = verify(&server, &[]);
+        assert_eq!(clean.code, Some(0), "{}: {}", server.name(), clean.stdout);
+        assert!(clean.stdout.contains("every key lies in its place, once"), "{}", clean.stdout);
+
+        // The names of spilled values: one loses its pointer, one is lost.
+        let mut wire = server.connect().unwrap();
+        let names = wire.ask(&[b"KEYS", b"~tnrO!*:user:8"]).unwrap();
+        let spill = names.elements().unwrap()[0].bytes().unwrap().to_vec();
+        for command in [
+            &[&b"SET"[..], b"user:1", b"past the proxy"][..],
+            &[b"SET", b"user:77", b"past the proxy"],
+            &[b"HSET", b"~tnrO:0", b"128", b"in the next bucket"],
+            &[b"HSET", b"~tnrO:0", b"100", b"\x1f"],
+            &[b"HSET", b"~tnrO:0", b"101", b"\x0c\x05coded"],
+            &[b"HDEL", b"~tnrO:0", b"7"],
+            &[b"DEL", &spill],
+            &[b"SET", b"~tnrO!1:plain", b"stray"],
+            &[b"SET", b"~0000:1", b"unknown"],
+            &[b"SET", b"~tnrO:5", b"no hash"],
+        ] {
+            assert_ne!(wire.call(command).unwrap()[0], b'-', "{}", command[1].escape_ascii());
+        }
+        let ran = verify(&server, &["--json", "--list", "100"]);
+        assert_eq!(ran.code, Some(3), "{}: {}{}", server.name(), ran.stdout, ran.stderr);
+        let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let expected = serde_json::json!({
+            "twin": 1, "hidden-key": 1, "strange-field": 1, "damaged-value": 1, "unknown-codec": 1,
+            "orphaned-spill": 1, "missing-spill": 1, "stray-spill": 1, "unknown-name": 1, "not-a-bucket": 1,
+        });
+        assert_eq!(report["findings"]["kinds"], expected, "{}: {}", server.name(), ran.stdout);
+        assert_eq!(report["findings"]["listed"].as_array().unwrap().len(), 10);
+
+        // The export has what clients see, and says what it hasn't.
+        let ran = keyfold(&["export", &server.url()]);
+        assert_eq!(ran.code, Some(3));
+        assert_eq!(ran.stdout.lines().count(), keys - 2, "all but the two whose values are lost");
+        assert!(ran.stderr.contains("missing-spill") && ran.stderr.contains("(key \"user:8\")"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_hashtable_is_told_with_what_made_it_one() {
+    for binary in found() {
+        let server = binary.start(&["--hash-max-listpack-value", "40"]).unwrap();
+        let proxy = Subject::start(&server, LAYOUT).unwrap();
+        let mut wire = Wire::connect(proxy.address()).unwrap();
+        wire.call(&[b"SET", b"user:1", &[b'x'; 50]]).unwrap();
+        wire.call(&[b"SET", b"user:1000", &[b'x'; 30]]).unwrap();
+        let ran = keyfold(&["verify", &server.url()]);
+        assert_eq!(ran.code, Some(3), "{}", ran.stdout);
+        assert!(ran.stdout.contains("has 50 bytes, over hash-max-listpack-value 40"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("1 finding:"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn what_lies_plain_without_a_layout_is_plain() {
+    let Some(binary) = found().pop() else { return };
+    let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
+    server.connect().unwrap().call(&[b"MSET", b"~tilde", b"1", b"user:1", b"2"]).unwrap();
+    let dump = dir.path().join("dump.jsonl");
+    super::program::export(&server, &dump);
+    assert_eq!(std::fs::read_to_string(&dump).unwrap().lines().count(), 2);
+    assert_eq!(verify(&server, &["--against", dump.to_str().unwrap()]).code, Some(0));
+}

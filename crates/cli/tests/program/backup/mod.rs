@@ -1,0 +1,6 @@
+//! `keyfold export`, `import` and `verify` as processes, on real servers.
+
+mod broken;
+mod findings;
+mod program;
+mod round_trip;

@@ -1,0 +1,9 @@
+//! `keyfold doctor` as a process, before real servers: every finding, and that what it prints mends it.
+
+mod leftovers;
+mod rewrite;
+mod settings;
+mod stage;
+mod study;
+mod tables;
+mod troubles;

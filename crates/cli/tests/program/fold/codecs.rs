@@ -1,0 +1,185 @@
+//! Values that are compressed while keys are folded, stored again by other codecs, and come back as they were.
+
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use keyfold_testkit::{Subject, Wire};
+
+use super::stage::{Stage, assert_same, ok, on_every_server, said};
+
+/// Records in buckets, tokens in keys of their own.
+fn layout(records: &str, tokens: &str) -> String {
+    format!(
+        "[[namespace]]\nkeys = 'rec:{{id:int}}'\nbucket = {{ span = 64 }}\nvalue_limit = 128\ncodec = {records}\n\
+         [[namespace]]\nkeys = 'tok:{{name}}'\ncodec = {tokens}\n"
+    )
+}
+
+/// Records like each other, some with a TTL; tokens; and what no codec makes shorter.
+fn fill(wire: &mut Wire) {
+    for id in 0..2000_u32 {
+        let n = id.wrapping_mul(2_654_435_761) % 99_991;
+        let (key, role) = (format!("rec:{id}"), ["admin", "editor", "reader"][id as usize % 3]);
+        let value = format!(
+            r#"{{"id":{id},"name":"User Number {n}","email":"user{n}@example.com","role":"{role}","team":"team-{}"}}"#,
+            n % 17
+        );
+        let late: &[&[u8]] = if id % 10 == 0 { &[b"PXAT", b"2209000000123"] } else { &[] };
+        ok(wire, &[&[&b"SET"[..], key.as_bytes(), value.as_bytes()], late].concat());
+        ok(wire, &[b"SET", format!("tok:{id}").as_bytes(), format!("{:016x}{:016x}", n * 7919, id).as_bytes()]);
+    }
+    let long = "a long value, a longer value. ".repeat(4000);
+    let rest: [(&str, &[u8]); 7] = [
+        ("rec:5000", b""),
+        ("rec:5001", b"17"),
+        ("rec:5002", b"\x00\x01\x02\x1f"),
+        ("rec:5003", long.as_bytes()),
+        ("tok:", b""),
+        ("tok:é", b"\x04binary"),
+        ("tok:long", long.as_bytes()),
+    ];
+    for (key, value) in rest {
+        ok(wire, &[b"SET", key.as_bytes(), value]);
+    }
+}
+
+fn used(stage: &Stage) -> usize {
+    let info = said(&mut stage.connect(), "INFO memory");
+    let number = info.split("used_memory:").nth(1).unwrap();
+    number.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+#[test]
+fn compressed_and_unfolded_a_keyspace_is_what_it_was() {
+    on_every_server(&[], |stage| {
+        let what = stage.server.name();
+        fill(&mut stage.connect());
+        let before = stage.keyspace();
+        stage.fold(&layout("'none'", "'none'"), &["--raise-limits"]).assert_code(0);
+        let raw = used(stage);
+        stage.unfold(&["--clean"]).assert_code(0);
+        let folded = stage.fold(&layout("'zstd'", "'hex'"), &["--raise-limits"]);
+        folded.assert_code(0).assert_says("chosen");
+        assert!(used(stage) + 100_000 < raw, "{what}: {} is no less than {raw}", used(stage));
+        stage.verify();
+        stage.unfold(&["--clean"]).assert_code(0);
+        assert_same(&before, &stage.keyspace(), &what);
+        assert_eq!(stage.own_keys(), [""; 0], "{what}");
+    });
+}
+
+#[test]
+fn other_buckets_and_another_codec_at_once_lose_nothing() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect());
+    let before = stage.keyspace();
+    let layout = |count: u32, codec: &str| {
+        format!("[[namespace]]\nkeys = 'tok:{{name}}'\nbucket = {{ count = {count} }}\ncodec = '{codec}'\n")
+    };
+    stage.fold(&layout(20, "hex"), &[]).assert_code(0);
+    // Values in the slot of hex move while a dictionary is trained by them and takes a slot of its own.
+    stage.fold(&layout(40, "zstd"), &[]).assert_code(0).assert_says("chosen");
+    stage.verify();
+    stage.unfold(&["--clean"]).assert_code(0);
+    assert_same(&before, &stage.keyspace(), "after both");
+}
+
+/// What clients see of it all.
+fn answers(proxy: &Subject) -> Vec<String> {
+    let mut wire = Wire::connect(proxy.address()).unwrap();
+    let mut questions: Vec<String> = (0..2000).step_by(7).map(|id| format!("GET rec:{id}")).collect();
+    questions.extend((0..2000).step_by(9).map(|id| format!("GET tok:{id}")));
+    for key in ["rec:10", "rec:5000", "rec:5001", "rec:5002", "rec:5003", "tok:", "tok:77", "tok:long", "rec:no"] {
+        for command in ["STRLEN", "GET", "TYPE", "PEXPIRETIME", "BITCOUNT", "EXISTS"] {
+            questions.push(format!("{command} {key}"));
+        }
+        questions.push(format!("GETRANGE {key} -5 -1"));
+    }
+    questions.push("MGET rec:1 tok:1 rec:no rec:5003".to_owned());
+    questions.push("DBSIZE".to_owned());
+    questions.iter().map(|question| said(&mut wire, question)).collect()
+}
+
+/// The slots that the layout in the server has, by the lines that name them.
+fn slots(stage: &Stage) -> usize {
+    said(&mut stage.connect(), "GET keyfold:layout").matches("number = ").count()
+}
+
+#[test]
+fn codecs_change_and_nothing_is_to_be_seen_of_it() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect());
+    let proxy = Subject::beside(&stage.server).unwrap();
+    let url = stage.server.url();
+    let before = answers(&proxy);
+    stage.fold(&layout("'none'", "'none'"), &["--raise-limits"]).assert_code(0);
+    assert_eq!(answers(&proxy), before);
+    // Without a bucket, a codec means frames, and so other places; in buckets only what is written from now on.
+    stage.fold(&layout("'fsst'", "'fsst'"), &["--raise-limits"]).assert_code(0);
+    assert_eq!(answers(&proxy), before);
+    for codec in ["fsst", "zstd", "auto"] {
+        stage.run(&["train", &url, "--namespace", "rec:{id:int}", "--codec", codec, "--force"]).assert_code(0);
+        assert_eq!(answers(&proxy), before, "written by {codec} from now on");
+        stage.run(&["recode", &url]).assert_code(0).assert_says("looked at");
+        assert_eq!(answers(&proxy), before, "recoded to {codec}");
+        assert_eq!(slots(&stage), 2, "one of each namespace");
+        stage.verify();
+    }
+    stage.fold(&layout("'none'", "'hex'"), &["--raise-limits"]).assert_code(0);
+    stage.run(&["recode", &url]).assert_code(0);
+    assert_eq!(answers(&proxy), before);
+    assert_eq!(slots(&stage), 1);
+    let kept = said(&mut stage.connect(), "HKEYS keyfold:dictionaries");
+    assert_eq!(kept.matches("slots ~").count(), 2, "what the slots are, of each namespace: {kept}");
+    assert!(kept.starts_with("*2\\r"), "and no dictionary: {kept}");
+    stage.verify();
+}
+
+#[test]
+fn a_recode_that_was_killed_goes_on_and_frees_no_slot_in_use() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect());
+    let before = stage.keyspace();
+    let url = stage.server.url();
+    stage.fold(&layout("'fsst'", "'hex'"), &["--raise-limits"]).assert_code(0);
+    stage.run(&["train", &url, "--namespace", "rec:{id:int}", "--codec", "zstd"]).assert_code(0);
+    for delay_ms in [0, 50, 100, 200] {
+        let mut recode = stage.command(&["recode", &url, "--max-ops", "20000"]);
+        let mut recode = recode.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(delay_ms));
+        recode.kill().unwrap();
+        recode.wait().unwrap();
+        stage.verify();
+    }
+    stage.run(&["recode", &url]).assert_code(0);
+    assert_eq!(slots(&stage), 2);
+    stage.verify();
+    stage.unfold(&["--clean"]).assert_code(0);
+    assert_same(&before, &stage.keyspace(), "after all that");
+}
+
+#[test]
+fn values_whose_dictionary_is_lost_are_refused_and_others_go_on() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect());
+    let url = stage.server.url();
+    stage.fold(&layout("'zstd'", "'hex'"), &["--raise-limits"]).assert_code(0);
+    assert_eq!(said(&mut stage.connect(), "DEL keyfold:dictionaries"), ":1\\r\\n");
+    let proxy = Subject::beside(&stage.server).unwrap();
+    let mut wire = Wire::connect(proxy.address()).unwrap();
+    for refused in ["GET rec:1", "APPEND rec:1 x", "STRLEN rec:1", "MGET rec:1 tok:1", "GETSET rec:1 new"] {
+        let answer = said(&mut wire, refused);
+        // Of several values only this one is an error.
+        let error = answer.strip_prefix("*2\\r\\n").filter(|_| refused.starts_with("MGET")).unwrap_or(&answer);
+        assert!(error.starts_with(r"-ERR keyfold: key \'rec:1\': its codec, slot"), "{refused}: {answer}");
+        assert!(answer.contains("keyfold:dictionaries; put it back"), "{refused}: {answer}");
+    }
+    assert!(said(&mut wire, "GET tok:1").starts_with('$'), "another codec");
+    assert_eq!(said(&mut wire, "GET rec:5001"), "$2\\r\\n17\\r\\n", "not compressed");
+    assert_eq!(said(&mut wire, "SET rec:1 new"), "+OK\\r\\n");
+    assert_eq!(said(&mut wire, "GET rec:1"), "$3\\r\\nnew\\r\\n");
+    stage.run(&["recode", &url]).assert_code(3).assert_says("can't be decoded and stay as they are");
+    assert_eq!(slots(&stage), 2, "a slot that values name stays");
+    stage.run(&["verify", &url, "--skip-encodings"]).assert_code(3);
+}

@@ -1,0 +1,13 @@
+//! `keyfold` as a process, before real servers: one room for each of its commands, and what it prints.
+#![expect(clippy::unwrap_used, reason = "a test that fails says where by panicking")]
+
+mod analyze;
+mod backup;
+mod doctor;
+mod fold;
+mod lab;
+mod lost;
+mod plan;
+mod serve;
+mod snapshots;
+mod sources;

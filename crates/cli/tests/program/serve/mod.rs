@@ -1,0 +1,7 @@
+//! `keyfold serve` as a process, before real servers.
+
+mod keyed;
+mod keyfold;
+mod layout;
+mod own_server;
+mod users;

@@ -1,0 +1,135 @@
+//! Values that were left unread, given to the keys that hold them now without their bytes coming here.
+//!
+//! EXPIRE and PERSIST write the pointer anew. RENAME and COPY of a large spilled value are the server's own RENAME
+//! and COPY of the key in which it lies, under a nonce that was never used. Where a value has to be stored otherwise
+//! (a codec, whose payload belongs to its key; a key of its own whose values are frames) its bytes are needed.
+
+use crate::exchange::key::Key;
+use crate::exchange::script::CompareAndSet;
+use crate::exchange::{Env, failure, store};
+use crate::frame;
+use crate::layout::{Place, PlaceKind, spill_name};
+use crate::string::{Held, Space, Unread, WhyUnread};
+
+/// How an unread value comes to where it is held now.
+pub(crate) enum Transfer<'k> {
+    /// It stays, and its pointer, or its frame, is written as this.
+    Restamp { place: &'k Place, stored: Vec<u8> },
+    /// It stays in a key of its own, whose expiry is set.
+    Expire,
+    /// The spilled value of this name goes into a bucket's spill, by the codec in `slot`.
+    Spill { from: Vec<u8>, to: &'k Place, slot: Option<u8> },
+    /// The spilled value of this name becomes a key of its own.
+    Own { from: Vec<u8> },
+}
+
+/// How the unread value that `key` holds comes there; none where that takes its bytes.
+pub(crate) fn of<'k>(keys: &'k [Key], key: &'k Key, unread: &Unread) -> Option<Transfer<'k>> {
+    let here = key.spots().first()?;
+    let origin = keys.iter().find(|key| key.logical == unread.origin)?;
+    let source = origin.spots().iter().find(|spot| spot.is_stored())?;
+    let stays = origin.logical == key.logical && std::ptr::eq(source, here);
+    if stays {
+        return match here.bucket() {
+            Some(place) => Some(Transfer::Restamp { place, stored: here.stored_with_expiry(unread.expires_at_ms)? }),
+            None => Some(Transfer::Expire),
+        };
+    }
+    let (nonce, slot) = source.large_spill()?;
+    let from = spill_name(source.place.as_ref()?.stem, nonce, &origin.logical);
+    let is_readable_there = slot.is_none() || origin.logical == key.logical;
+    match here.place.as_ref().map(|place| (place, place.kind)) {
+        Some((to, PlaceKind::Bucket)) if is_readable_there => Some(Transfer::Spill { from, to, slot }),
+        None | Some((_, PlaceKind::Zipped)) if slot.is_none() => Some(Transfer::Own { from }),
+        _ => None,
+    }
+}
+
+/// Adds what brings every unread value to the keys that hold it now.
+///
+/// # Errors
+/// The error of a value that can't be decoded and would have to be, or whose bytes are needed.
+pub(crate) fn plan_all(
+    env: &mut Env<'_>,
+    writes: &mut CompareAndSet,
+    keys: &[Key],
+    space: &Space,
+) -> Result<(), String> {
+    for (logical, held) in space.changes() {
+        let (Held::Unread(unread), Some(key)) = (held, keys.iter().find(|key| key.logical == logical)) else {
+            continue;
+        };
+        let Some(transfer) = of(keys, key, unread) else {
+            return Err(match &unread.why {
+                WhyUnread::Undecodable(error) => error.clone(),
+                WhyUnread::Large => failure(logical, "its value was not read"),
+            });
+        };
+        plan(env, writes, key, unread, &transfer, stays_or_is_shared(space, &unread.origin));
+    }
+    Ok(())
+}
+
+/// Whether the key that a value was loaded under holds it still, or several others do.
+fn stays_or_is_shared(space: &Space, origin: &[u8]) -> bool {
+    let holds = |held: &Held| matches!(held, Held::Unread(unread) if unread.origin == origin);
+    holds(space.held(origin)) || space.changes().filter(|(_, held)| holds(held)).count() > 1
+}
+
+fn plan(
+    env: &mut Env<'_>,
+    writes: &mut CompareAndSet,
+    key: &Key,
+    unread: &Unread,
+    transfer: &Transfer<'_>,
+    is_kept: bool,
+) {
+    match transfer {
+        Transfer::Restamp { place, stored } => {
+            store::note_expiry(env, place, unread.expires_at_ms);
+            writes.write(&[b"HSET", &place.physical, &place.field, stored]);
+        }
+        Transfer::Expire => set_expiry(writes, key.physical(), unread.expires_at_ms),
+        Transfer::Spill { from, to, slot } => {
+            let nonce = (env.nonces)();
+            let name = spill_name(to.stem, nonce, &key.logical);
+            env.stats.namespace(to.namespace).count_spill();
+            store::note_expiry(env, to, unread.expires_at_ms);
+            let mut pointer = Vec::new();
+            frame::encode_spill(nonce, *slot, unread.expires_at_ms, &mut pointer);
+            retire_others(writes, key);
+            take(writes, from, &name, is_kept);
+            set_expiry(writes, &name, None);
+            writes.write(&[b"HSET", &to.physical, &to.field, &pointer]);
+        }
+        Transfer::Own { from } => {
+            take(writes, from, key.physical(), is_kept);
+            set_expiry(writes, key.physical(), unread.expires_at_ms);
+        }
+    }
+}
+
+/// Retires what the key's own field pointed to before.
+fn retire_others(writes: &mut CompareAndSet, key: &Key) {
+    if let Some(here) = key.spots().first() {
+        store::retire(writes, key, here);
+    }
+}
+
+/// Has the server give a value another name, or a copy of it where it is kept. It must be there.
+fn take(writes: &mut CompareAndSet, from: &[u8], to: &[u8], is_kept: bool) {
+    writes.check(&[b"EXISTS", from], Some(b"1"));
+    writes.name_key(to);
+    match is_kept {
+        true => writes.write(&[b"COPY", from, to, b"REPLACE"]),
+        false => writes.write(&[b"RENAME", from, to]),
+    }
+}
+
+/// The new name has the old one's expiry, or had one of its own.
+fn set_expiry(writes: &mut CompareAndSet, name: &[u8], expires_at_ms: Option<i64>) {
+    match expires_at_ms {
+        Some(at) => writes.write(&[b"PEXPIREAT", name, at.to_string().as_bytes()]),
+        None => writes.write(&[b"PERSIST", name]),
+    }
+}

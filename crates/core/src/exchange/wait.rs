@@ -1,0 +1,45 @@
+//! WAIT and WAITAOF on a connection of the client's own, about writes that travelled on others.
+//!
+//! A server waits for what the connection itself was the last to hand to the replicas. So something is handed to them
+//! first, which comes after all that the client has written, because all of it was answered before. A message in a
+//! sharded channel is such a thing: replicas get it, no key is written, and no pattern of a subscriber matches it.
+//! Servers before 7.0 don't know it; to them any command will do.
+
+use crate::exchange::reply_kind::ReplyKind;
+use crate::exchange::{Effect, Io, ServerInfo, Step};
+use crate::resp::write_command;
+
+/// The channel. Nobody listens to it.
+const CHANNEL: &[u8] = b"keyfold:wait";
+
+/// Sends what replicas get; it has one reply.
+pub(crate) fn announce(server: &ServerInfo, wire: &mut Vec<u8>) -> Announced {
+    if server.major() >= 7 {
+        write_command(wire, &[b"SPUBLISH", CHANNEL, b""]);
+        Announced { kind: ReplyKind::of(b"SPUBLISH"), reply: None }
+    } else {
+        write_command(wire, &[b"PING"]);
+        Announced { kind: ReplyKind::of(b"PING"), reply: None }
+    }
+}
+
+/// Something under way to the replicas, and WAIT behind it.
+#[derive(Debug)]
+pub(crate) struct Announced {
+    kind: ReplyKind,
+    reply: Option<Vec<u8>>,
+}
+
+impl Announced {
+    /// Takes the reply to the announcement, then WAIT's.
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], io: &mut Io<'_>) -> Step {
+        let Some(announced) = self.reply.take() else {
+            self.reply = Some(reply.to_vec());
+            return if self.kind.fits(reply) { Step::Wait } else { Step::Unexpected };
+        };
+        // Without it WAIT speaks of nothing that the client wrote.
+        let failed = announced.starts_with(b"-") && !reply.starts_with(b"-");
+        io.answer.extend_from_slice(if failed { &announced } else { reply });
+        Step::Done(Effect::None)
+    }
+}

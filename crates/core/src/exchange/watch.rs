@@ -1,0 +1,137 @@
+//! WATCH, and what is remembered of it.
+//!
+//! A key of its own is the server's to watch. A bucket changes more often than a key in it, and that a field expires no
+//! server notices; so of keys in buckets it is remembered what they held, as a sum: a transaction whose watch was broken
+//! by another key of the bucket goes on. Values are as long as clients like, and sums are sixteen bytes.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest, Sha256};
+
+use crate::exchange::key::Key;
+use crate::exchange::load::{Load, Loading};
+use crate::exchange::{Effect, Env, Io, Refusal, Step};
+use crate::layout::Epoch;
+use crate::resp::write_command;
+
+/// What a key holds, as a sum: half of SHA-256, so that whoever chooses values can't make two that look the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sum([u8; 16]);
+
+impl Sum {
+    /// The sum of these parts, each told from the next by its length.
+    pub(crate) fn of<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Self {
+        let mut sum = Sha256::new();
+        for part in parts {
+            sum.update((part.len() as u64).to_le_bytes());
+            sum.update(part);
+        }
+        let mut half = [0; 16];
+        half.copy_from_slice(&sum.finalize()[..16]);
+        Self(half)
+    }
+}
+
+/// What WATCH found under keys.
+#[derive(Debug)]
+pub struct Watched {
+    keys: Vec<WatchedKey>,
+    /// The layout that said where they lie.
+    epoch: Epoch,
+    /// The time of the WATCH.
+    now_ms: i64,
+}
+
+#[derive(Debug)]
+struct WatchedKey {
+    logical: Vec<u8>,
+    /// What it held; none for one that isn't in buckets alone, or couldn't be read.
+    sum: Option<Sum>,
+    /// When its field expires, where it does.
+    expires_at_ms: Option<i64>,
+}
+
+impl Watched {
+    /// Adds what another WATCH found.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+    }
+
+    /// Whether something happened to a key that the server can't have noticed: it has expired, or belongs
+    /// elsewhere by now.
+    pub(crate) fn is_broken(&self, env: &Env<'_>) -> bool {
+        let expired = |key: &WatchedKey| key.expires_at_ms.is_some_and(|at| (self.now_ms..env.now_ms).contains(&at));
+        self.epoch != env.layout.epoch() || self.keys.iter().any(expired)
+    }
+
+    /// Whether what the server noticed may have been another key of a bucket, each time.
+    pub(crate) fn may_be_others(&self) -> bool {
+        self.keys.iter().all(|key| key.sum.is_some())
+    }
+
+    /// The keys, as the client named them.
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.keys.iter().map(|key| key.logical.as_slice())
+    }
+
+    /// Whether one of the keys holds something else than it did, by what was read of them now.
+    pub(crate) fn differs_from(&self, now: &[Key]) -> bool {
+        self.keys.iter().any(|key| {
+            let now = now.iter().find(|known| known.logical == key.logical);
+            key.sum.is_none() || now.and_then(Key::sum) != key.sum
+        })
+    }
+}
+
+/// WATCH: the physical keys, and what lies under those that are in buckets.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    load: Load,
+    answer: Option<Vec<u8>>,
+}
+
+impl Watch {
+    /// Sends WATCH; it has one reply.
+    pub(crate) fn start(keys: &[&[u8]], env: &Env<'_>, wire: &mut Vec<u8>) -> Self {
+        let load = Load::for_watch(env, keys.iter().copied());
+        let physical = load.keys().iter().flat_map(Key::physicals).collect::<BTreeSet<_>>();
+        let mut args: Vec<&[u8]> = vec![b"WATCH"];
+        args.extend(physical);
+        write_command(wire, &args);
+        Self { load, answer: None }
+    }
+
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let loading = if self.answer.is_none() {
+            if reply.starts_with(b"-") {
+                io.answer.extend_from_slice(reply);
+                return Step::Done(Effect::Unwatched);
+            }
+            if reply != b"+OK\r\n" {
+                return Step::Unexpected;
+            }
+            self.answer = Some(reply.to_vec());
+            match self.load.send(io.wire) {
+                0 => Loading::Ready,
+                replies => Loading::More(replies),
+            }
+        } else {
+            self.load.handle_reply(reply, env, io.wire)
+        };
+        let is_read = match loading {
+            Loading::Wait => return Step::Wait,
+            Loading::More(replies) => return Step::More(replies),
+            Loading::Ready => true,
+            Loading::Failed(Refusal::Unexpected) => return Step::Unexpected,
+            Loading::Failed(Refusal::Error(_)) => false,
+        };
+        io.answer.extend(self.answer.take().unwrap_or_default());
+        let watched = |key: &Key| WatchedKey {
+            logical: key.logical.clone(),
+            sum: key.sum().filter(|_| is_read),
+            expires_at_ms: key.field_expires_at_ms(),
+        };
+        let keys = self.load.keys().iter().map(watched).collect();
+        Step::Done(Effect::Watching(Watched { keys, epoch: env.layout.epoch(), now_ms: env.now_ms }))
+    }
+}

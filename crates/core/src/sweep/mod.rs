@@ -1,0 +1,290 @@
+//! The sweep: removes what has expired from buckets, and retires spilled values that nothing points to.
+//!
+//! It walks one database by SCAN, a batch at a time, or looks through buckets that it is told of; whoever drives it
+//! sends each batch, feeds the replies and rests in between. Nothing depends on it but memory: expired values read
+//! as absent all the same. It may stop anywhere, run twice, or run on two machines at once.
+//!
+//! - An expired field is removed only if it still holds the expired value, by compare-and-set.
+//! - A spilled value is written together with the field that points to it, under a nonce that is never used
+//!   again: once nothing points to it, nothing ever will.
+//! - A bucket is read in pieces, so that one which somebody made as large as he likes holds the server up for no
+//!   longer than any other.
+
+use crate::exchange::bucket;
+use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
+use crate::frame::{Body, Frame};
+use crate::layout::{Layout, NamespaceIndex, Physical, Place, PlaceKind, spill_name};
+use crate::resp::{Reply, write_command};
+
+mod expiring;
+mod large_buckets;
+mod state;
+
+pub use expiring::Expiring;
+pub use large_buckets::{LargeBucket, LargeBuckets};
+pub use state::SweepState;
+
+/// Physical names asked for in one step of SCAN.
+const NAMES_AT_ONCE: &[u8] = b"200";
+
+/// Buckets and spilled values looked at in one batch.
+const KEYS_AT_ONCE: usize = 64;
+
+/// Removals in one call of the script, each by itself.
+const REMOVALS_AT_ONCE: usize = 64;
+
+/// A bucket with more fields than this is named to the operator.
+const LARGE_BUCKET_FIELDS: u64 = 10_000;
+
+/// What a sweep has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Fields looked at.
+    pub fields: u64,
+    /// Expired fields found.
+    pub expired: u64,
+    /// Spilled values found that nothing points to.
+    pub orphans: u64,
+}
+
+/// A physical key to look at.
+#[derive(Clone, Debug)]
+enum Suspect {
+    /// A bucket, from a cursor of HSCAN on.
+    Bucket {
+        namespace: NamespaceIndex,
+        name: Vec<u8>,
+        cursor: Vec<u8>,
+    },
+    /// A bucket that HSCAN didn't finish in one step: how many fields it has is asked.
+    Size {
+        namespace: NamespaceIndex,
+        name: Vec<u8>,
+    },
+    Spill {
+        nonce: u64,
+        name: Vec<u8>,
+        physical: Vec<u8>,
+        field: Vec<u8>,
+    },
+}
+
+/// What the replies to the batch that was sent last are.
+#[derive(Debug)]
+enum Sent {
+    Names,
+    Suspects(Vec<Suspect>),
+    Removals,
+}
+
+/// A walk over one database, or over some buckets of it.
+#[derive(Debug)]
+pub struct Sweep {
+    /// Where SCAN goes on; none once it is around.
+    cursor: Option<Vec<u8>>,
+    suspects: Vec<Suspect>,
+    /// Expired fields, each with the checks and writes that remove it.
+    expired: Vec<CompareAndSet>,
+    /// Commands that retire orphans.
+    orphans: Vec<Vec<u8>>,
+    sent: Sent,
+    swept: Swept,
+}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        Self::from_cursor(Some(b"0".to_vec()))
+    }
+}
+
+impl Sweep {
+    fn from_cursor(cursor: Option<Vec<u8>>) -> Self {
+        let (suspects, expired, orphans) = (Vec::new(), Vec::new(), Vec::new());
+        Self { cursor, suspects, expired, orphans, sent: Sent::Removals, swept: Swept::default() }
+    }
+
+    /// A sweep that looks through these buckets only.
+    pub fn of_buckets(buckets: &[(NamespaceIndex, Vec<u8>)]) -> Self {
+        let mut sweep = Self::from_cursor(None);
+        sweep.suspects = buckets.iter().map(|(namespace, name)| whole_bucket(*namespace, name)).collect();
+        sweep
+    }
+
+    /// What it has done so far.
+    pub fn swept(&self) -> Swept {
+        self.swept
+    }
+
+    /// Writes the next batch of commands; how many replies they have, none at the end of the walk.
+    pub fn next(&mut self, wire: &mut Vec<u8>) -> Option<usize> {
+        if !self.expired.is_empty() || !self.orphans.is_empty() {
+            return Some(self.send_removals(wire));
+        }
+        if !self.suspects.is_empty() {
+            let rest = self.suspects.len().saturating_sub(KEYS_AT_ONCE);
+            let suspects = self.suspects.split_off(rest);
+            for suspect in &suspects {
+                match suspect {
+                    Suspect::Bucket { name, cursor, .. } => bucket::send_step(name, cursor, wire),
+                    Suspect::Size { name, .. } => write_command(wire, &[b"HLEN", name]),
+                    Suspect::Spill { physical, field, .. } => write_command(wire, &[b"HGET", physical, field]),
+                }
+            }
+            let replies = suspects.len();
+            self.sent = Sent::Suspects(suspects);
+            return Some(replies);
+        }
+        let cursor = self.cursor.as_ref()?;
+        write_command(wire, &[b"SCAN", cursor, b"MATCH", b"~*", b"COUNT", NAMES_AT_ONCE]);
+        self.sent = Sent::Names;
+        Some(1)
+    }
+
+    fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
+        let (expired, orphans) = (std::mem::take(&mut self.expired), std::mem::take(&mut self.orphans));
+        self.sent = Sent::Removals;
+        let mut replies = orphans.len();
+        wire.extend(orphans.iter().flatten());
+        if !expired.is_empty() {
+            CompareAndSet::send_load_each(wire);
+            replies += 1;
+        }
+        for groups in expired.chunks(REMOVALS_AT_ONCE) {
+            CompareAndSet::send_each(groups, wire);
+            replies += 1;
+        }
+        replies
+    }
+
+    /// Takes the replies to the last batch, in RESP2.
+    ///
+    /// # Errors
+    /// What the server said instead, where it couldn't be asked; the walk may be begun anew.
+    pub fn handle_replies(&mut self, replies: &[Vec<u8>], env: &Env<'_>) -> Result<(), String> {
+        let sent = std::mem::replace(&mut self.sent, Sent::Removals);
+        for (index, raw) in replies.iter().enumerate() {
+            let reply = Reply::parse(raw).map_err(|error| error.to_string())?;
+            match (&sent, reply) {
+                // What was changed meanwhile stays, and is looked at again the next time round.
+                (Sent::Removals, _) => {}
+                // A bucket's name may hold another type, in this database or since it was noted.
+                (Sent::Suspects(_), Reply::Error(error)) if error.starts_with(b"WRONGTYPE") => {}
+                (_, Reply::Error(error)) => return Err(String::from_utf8_lossy(error).into_owned()),
+                (Sent::Names, reply) => self.take_names(reply, env),
+                (Sent::Suspects(suspects), reply) => self.take_suspect(&suspects[index], reply, env),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_names(&mut self, reply: Reply<'_>, env: &Env<'_>) {
+        let Reply::Array(mut parts) = reply else { return };
+        let cursor = parts.next().and_then(Reply::bytes).unwrap_or(b"0");
+        self.cursor = (cursor != b"0").then(|| cursor.to_vec());
+        let Some(Reply::Array(names)) = parts.next() else { return };
+        for name in names.filter_map(Reply::bytes) {
+            match env.layout.read_physical(name) {
+                Physical::Bucket(namespace) => self.suspects.push(whole_bucket(namespace, name)),
+                Physical::Spill { namespace, nonce, key } => {
+                    env.stats.namespace(namespace).note_spilled();
+                    // A spilled value belongs where its key lies; one whose key lies elsewhere isn't ours to judge.
+                    let beside =
+                        |place: &Place| Some(place.stem) == Layout::stem_in(name) && place.kind == PlaceKind::Bucket;
+                    if let Some(place) = env.layout.places(key).find(beside) {
+                        let (physical, field) = (place.physical.to_vec(), place.field.to_vec());
+                        self.suspects.push(Suspect::Spill { nonce, name: name.to_vec(), physical, field });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn take_suspect(&mut self, suspect: &Suspect, reply: Reply<'_>, env: &Env<'_>) {
+        match (suspect, reply) {
+            (Suspect::Bucket { namespace, name, cursor }, reply) => {
+                self.take_piece(*namespace, name, cursor, reply, env);
+            }
+            (Suspect::Size { namespace, name }, Reply::Integer(fields)) => {
+                let fields = u64::try_from(fields).unwrap_or(0);
+                env.stats.sweep().large_buckets.note(*namespace, name, fields, LARGE_BUCKET_FIELDS);
+            }
+            (Suspect::Size { .. }, _) => {}
+            (Suspect::Spill { nonce, name, .. }, reply) => self.take_owner(*nonce, name, reply),
+        }
+    }
+
+    fn take_piece(&mut self, namespace: NamespaceIndex, name: &[u8], cursor: &[u8], reply: Reply<'_>, env: &Env<'_>) {
+        let Some((next, fields)) = bucket::read_step(reply) else { return };
+        let mut next_expiry = None;
+        for (field, stored) in fields {
+            self.swept.fields += 1;
+            let Ok(frame) = Frame::decode(stored) else { continue };
+            if !frame.expired(env.now_ms) {
+                next_expiry = next_expiry.into_iter().chain(frame.expires_at_ms).min();
+                continue;
+            }
+            self.swept.expired += 1;
+            self.expired.push(removal(namespace, name, field, stored, &frame, env));
+        }
+        if let Some(at) = next_expiry {
+            env.stats.sweep().expiring.note(namespace, name, at, env.now_ms);
+        }
+        match (cursor, next) {
+            (b"0", b"0") => env.stats.sweep().large_buckets.forget(name),
+            (_, b"0") => {}
+            _ => self.go_on(namespace, name, cursor, next),
+        }
+    }
+
+    /// A bucket that wasn't read whole in one step is read on, and its size is asked for once.
+    fn go_on(&mut self, namespace: NamespaceIndex, name: &[u8], cursor: &[u8], next: &[u8]) {
+        if cursor == b"0" {
+            self.suspects.push(Suspect::Size { namespace, name: name.to_vec() });
+        }
+        self.suspects.push(Suspect::Bucket { namespace, name: name.to_vec(), cursor: next.to_vec() });
+    }
+
+    fn take_owner(&mut self, nonce: u64, name: &[u8], reply: Reply<'_>) {
+        self.swept.fields += 1;
+        let points_here = reply
+            .bytes()
+            .and_then(|stored| Frame::decode(stored).ok())
+            .is_some_and(|frame| frame.body.points_to(nonce));
+        if !points_here {
+            self.swept.orphans += 1;
+            let mut command = Vec::new();
+            write_command(&mut command, &[b"PEXPIRE", name, RETIRE_MS]);
+            self.orphans.push(command);
+        }
+    }
+}
+
+fn whole_bucket(namespace: NamespaceIndex, name: &[u8]) -> Suspect {
+    Suspect::Bucket { namespace, name: name.to_vec(), cursor: b"0".to_vec() }
+}
+
+/// Removes an expired field, and the spilled value that it points to, if it still holds what was read.
+fn removal(
+    namespace: NamespaceIndex,
+    bucket: &[u8],
+    field: &[u8],
+    stored: &[u8],
+    frame: &Frame<'_>,
+    env: &Env<'_>,
+) -> CompareAndSet {
+    let mut removal = CompareAndSet::default();
+    removal.check(&[b"HGET", bucket, field], Some(stored));
+    if let Some(at) = frame.expires_at_ms {
+        // Nothing is removed by a time that the server doesn't have at that moment.
+        removal.check_time_past(at);
+    }
+    removal.write(&[b"HDEL", bucket, field]);
+    if let Body::Spill { nonce, .. } = frame.body
+        && let Some(key) = env.layout.key_of(namespace, bucket, field)
+        && let Some(stem) = Layout::stem_in(bucket)
+    {
+        removal.write(&[b"UNLINK", &spill_name(stem, nonce, &key)]);
+    }
+    removal
+}

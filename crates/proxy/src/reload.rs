@@ -1,0 +1,50 @@
+//! What of a running proxy may be replaced: its users, and the certificates of connections that begin later.
+
+use std::sync::Arc;
+
+use keyfold_core::access::Users;
+use keyfold_core::clients::Clients;
+use tokio_rustls::rustls::{ClientConfig, ServerConfig};
+
+use crate::config::Config;
+use crate::tls::{self, Current, TlsError};
+
+/// Replaces parts of a running proxy, from any thread. No connection is closed by it but those of users who are no more.
+#[derive(Clone, Debug)]
+pub struct Reloader {
+    pub(crate) config: Arc<Config>,
+    pub(crate) clients: Arc<Clients>,
+    /// None where no listener speaks TLS.
+    pub(crate) client_tls: Option<Arc<Current<ServerConfig>>>,
+    /// None where the server is spoken to without TLS.
+    pub(crate) server_tls: Option<Arc<Current<ClientConfig>>>,
+}
+
+impl Reloader {
+    /// Puts other users in the place of those there are. Clients of a user who is among both go on by the new rules.
+    pub fn replace_users(&self, users: &Users) {
+        self.config.users.replace_by(users);
+        self.clients.wake_all();
+    }
+
+    /// Whether there is any certificate to read.
+    pub fn has_certificates(&self) -> bool {
+        self.client_tls.is_some() || self.server_tls.is_some()
+    }
+
+    /// Reads all certificates again, of clients and of the server; those there are stay where one can't be used.
+    ///
+    /// # Errors
+    /// What is wrong with one.
+    pub fn reload_certificates(&self) -> Result<(), TlsError> {
+        let for_clients = self.config.client_tls.as_ref().map(tls::client_side).transpose()?;
+        let for_server = self.server_tls.is_some().then(|| tls::server_side(&self.config.server_tls)).transpose()?;
+        if let (Some(current), Some(next)) = (&self.client_tls, for_clients) {
+            current.set(next);
+        }
+        if let (Some(current), Some(next)) = (&self.server_tls, for_server) {
+            current.set(next);
+        }
+        Ok(())
+    }
+}

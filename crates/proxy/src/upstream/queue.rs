@@ -1,0 +1,201 @@
+//! What goes out on a connection to the server, and whose the replies are.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use keyfold_core::exchange::Env;
+use keyfold_core::resp::{ReplyFlow, ReplyScanner, write_command};
+use keyfold_core::session::LARGE_BYTES;
+
+use super::LinkError;
+use super::silence::Silence;
+use crate::client::{Client, Progress};
+use crate::outbox::Outbox;
+
+/// A connection that was idle for so long gives its buffer back.
+const TRIM_AFTER: Duration = Duration::from_secs(1);
+
+/// A connection that was idle for so long is asked whether it is still there.
+const ASK_AFTER: Duration = Duration::from_secs(15);
+
+/// What goes out and what is awaited.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(super) status: Status,
+    pub(crate) outbox: Outbox,
+    pub(super) pending: VecDeque<Pending>,
+    pub(super) scanner: ReplyScanner,
+    /// The reply to the first request goes to its client in pieces.
+    pub(super) flow: Option<ReplyFlow>,
+    /// Nothing is read until the owner has taken what waits for it.
+    pub(super) waits_for_owner: bool,
+    /// Clients to wake when the connection is ready, or has room again.
+    pub(super) waiting: Vec<Rc<Client>>,
+    /// The one client of a [`Lane::Own`].
+    pub(super) owner: Option<Rc<Client>>,
+    /// Nothing more will be asked: say so to the server once the outbox is empty.
+    pub(super) finishing: bool,
+    /// A request wanted this lane since the last try to connect.
+    pub(super) wanted: bool,
+    pub(super) silence: Silence,
+}
+
+/// Whether requests may begin.
+#[derive(Clone, Debug)]
+pub(crate) enum Status {
+    /// They wait for the first try to connect to end.
+    Connecting,
+    /// They may.
+    Ready,
+    /// They fail with this reason.
+    Away(Rc<str>),
+    /// This object is of no use any more; ask the lanes for another.
+    Closed,
+}
+
+/// Replies that are awaited.
+#[derive(Debug)]
+pub(super) struct Pending {
+    /// Whose they are; none for commands of the proxy itself.
+    pub(super) client: Option<Rc<Client>>,
+    pub(super) slot: u64,
+    pub(super) replies: u32,
+    /// How long the server may be silent before the first of them; none: for ever.
+    pub(super) patience: Option<Duration>,
+    /// Where the commands end, in all that was ever written to the outbox.
+    pub(super) end: u64,
+}
+
+impl Queue {
+    /// A queue of a connection that is yet to be opened.
+    pub(super) fn new(owner: Option<Rc<Client>>) -> Self {
+        Self {
+            status: Status::Connecting,
+            outbox: Outbox::default(),
+            pending: VecDeque::new(),
+            scanner: ReplyScanner::default(),
+            flow: None,
+            waits_for_owner: false,
+            waiting: Vec::new(),
+            owner,
+            finishing: false,
+            wanted: true,
+            silence: Silence::new(),
+        }
+    }
+
+    /// Adds a request's replies to those that are awaited.
+    pub(crate) fn expect(&mut self, client: &Rc<Client>, slot: u64, replies: u32, patience: Option<Duration>) {
+        self.push(Some(Rc::clone(client)), slot, replies, patience);
+    }
+
+    /// Notes that confirmations will come as pushes.
+    pub(crate) fn expect_pushes(&mut self) {
+        self.silence.broken();
+    }
+
+    /// Asks the server on the proxy's own account; the reply says nothing.
+    pub(super) fn ask(&mut self, args: &[&[u8]], patience: Option<Duration>) {
+        write_command(self.outbox.buffer(), args);
+        self.push(None, 0, 1, patience);
+    }
+
+    pub(super) fn push(&mut self, client: Option<Rc<Client>>, slot: u64, replies: u32, patience: Option<Duration>) {
+        if self.pending.is_empty() {
+            self.silence.broken();
+        }
+        let end = self.outbox.appended();
+        self.pending.push_back(Pending { client, slot, replies, patience, end });
+    }
+
+    /// Nothing is awaited: gives back what need not be held, and asks from time to time whether the other end is
+    /// still there.
+    pub(super) fn rest(&mut self, now: Instant, patience: Option<Duration>) {
+        let silent = self.silence.lasts(now);
+        if silent > TRIM_AFTER {
+            self.outbox.trim();
+        }
+        if patience.is_some() && silent > ASK_AFTER {
+            self.ask(&[b"PING"], patience);
+        }
+    }
+
+    pub(super) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>) -> Result<(), LinkError> {
+        match &self.owner {
+            Some(owner) if owner.handle_push(reply) => return Ok(()),
+            // Nobody here asked for pushes; a server may still send some.
+            None if reply.first() == Some(&b'>') => return Ok(()),
+            _ => {}
+        }
+        let front = self.pending.front_mut().ok_or(LinkError::Unasked)?;
+        let slot = front.slot;
+        front.replies -= 1;
+        let last = front.replies == 0;
+        let progress = match &front.client {
+            Some(client) => client.handle_reply(slot, reply, env, self.outbox.buffer()),
+            None => Progress::Kept,
+        };
+        match progress {
+            Progress::Unexpected => return Err(LinkError::Unexpected),
+            Progress::Kept if last => drop(self.pending.pop_front()),
+            Progress::Kept => {}
+            Progress::More(replies) => {
+                let (client, patience) = (front.client.clone(), front.patience);
+                if last {
+                    self.pending.pop_front();
+                }
+                self.push(client, slot, replies, patience);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the rest of a reply go to its client as it comes, where it is a large one that the client gets as it is.
+    pub(super) fn begin_flow(&mut self, input: &[u8]) -> bool {
+        let Some(Pending { client: Some(client), slot, replies: 1, .. }) = self.pending.front() else { return false };
+        let is_push = input.first() == Some(&b'>');
+        if input.len() < LARGE_BYTES || is_push || !client.may_flow(*slot) {
+            return false;
+        }
+        self.scanner = ReplyScanner::default();
+        self.flow = Some(ReplyFlow::default());
+        true
+    }
+
+    /// Hands on what is there of a reply that goes to its client in pieces; how many bytes that took.
+    pub(super) fn hand_on(&mut self, input: &[u8]) -> Result<usize, LinkError> {
+        let (Some(flow), Some(front)) = (&mut self.flow, self.pending.front()) else { return Err(LinkError::Unasked) };
+        let (len, ends) = flow.advance(input)?;
+        if let Some(client) = &front.client {
+            client.handle_piece(&input[..len], ends);
+        }
+        if ends {
+            self.flow = None;
+            self.pending.pop_front();
+        }
+        Ok(len)
+    }
+
+    /// Whether the one client that this connection is for has to take its answers first.
+    pub(super) fn must_wait(&mut self, high_water_bytes: usize) -> bool {
+        let is_full = |owner: &Rc<Client>| owner.is_full(high_water_bytes);
+        self.waits_for_owner = self.flow.is_some() && self.owner.as_ref().is_some_and(is_full);
+        if self.waits_for_owner {
+            self.silence.broken();
+        }
+        self.waits_for_owner
+    }
+
+    pub(super) fn wait(&mut self, client: &Rc<Client>) {
+        if client.start_waiting() {
+            self.waiting.push(Rc::clone(client));
+        }
+    }
+
+    pub(super) fn wake_waiting(&mut self) {
+        for client in self.waiting.drain(..) {
+            client.stop_waiting();
+        }
+    }
+}

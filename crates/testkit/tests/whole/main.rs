@@ -1,0 +1,16 @@
+//! keyfold as a whole beside real servers: its answers, its users, its promises of memory, a client of its own
+//! language, and the tools of these tests themselves.
+
+mod access;
+mod command_keys;
+mod documents;
+#[cfg(feature = "bench")]
+mod families;
+#[cfg(feature = "bench")]
+mod memory_model;
+#[cfg(feature = "bench")]
+mod plan_promise;
+mod proxy;
+mod redis_rs;
+mod self_check;
+mod servers;

@@ -1,0 +1,101 @@
+//! The `keyfold` program in front of every server found, compared with that server without it.
+
+use keyfold_core::layout::Layout;
+use keyfold_testkit::coded::{Pair, Trained, train};
+use keyfold_testkit::conformance::{self, CODED_LAYOUT, LAYOUT, POOLS};
+use keyfold_testkit::differential::{self, Options, Protocols};
+use keyfold_testkit::{Binary, Server, Sides, Subject, found};
+
+/// Steps of the conversations that differ, as docs/differences.md says: the case, and the step.
+const KNOWN: &[(&str, &str)] = &[
+    ("an expired key is absent to every command", "DBSIZE"),
+    ("WATCH", "EXEC"),
+    ("SELECT inside a transaction", "SELECT 1"),
+];
+
+/// What servers after Redis 7.0 say otherwise.
+const KNOWN_LATER: &[(&str, &str)] = &[
+    ("SET with NX, XX and GET", "IFEQ"),
+    ("BITCOUNT", "BITCOUNT <0> 0"),
+    ("OBJECT", "OBJECT ENCODING"),
+    ("text after a quote", "x1 raw"),
+];
+
+/// The version that folded keys are answered like; later ones complain of some arguments in another order.
+const LIKE: &str = "redis 7.0";
+
+#[test]
+fn every_conversation_is_the_plain_servers() {
+    found().iter().for_each(|binary| converse(binary, LAYOUT));
+}
+
+#[test]
+fn every_conversation_on_compressed_values_is_too() {
+    let binaries = found();
+    // What differs between versions is not in how values are stored.
+    let ends = [binaries.first(), binaries.last().filter(|_| binaries.len() > 1)];
+    ends.into_iter().flatten().for_each(|binary| converse(binary, CODED_LAYOUT));
+}
+
+#[test]
+fn what_codecs_learnt_does_not_show() {
+    let binary = found().pop().expect("no redis-server or valkey-server; run scripts/ensure-server");
+    let servers = [(); 2].map(|()| binary.start(&[]).expect("it starts"));
+    let trained = trained();
+    assert!(trained.dictionaries.len() > 1, "something was learnt");
+    trained.store(&mut servers[1].connect().expect("it listens")).expect("it is stored");
+    let subject = Subject::beside(&servers[1]).expect("keyfold serves");
+    let sides = Sides { plain: servers[0].address(), subject: subject.address() };
+    let (count, differences) = conformance::run_all(sides, "compressible");
+    assert!(count > 0 && differences.is_empty(), "{differences:#?}");
+}
+
+/// The coded layout with dictionaries of values such as the conversations have.
+fn trained() -> Trained {
+    let record = |number: usize| {
+        let key = (POOLS[number % POOLS.len()].key)(number / POOLS.len());
+        let mixed = number * 2_654_435_761 % 1_000_003;
+        let value = format!("abcabcabd{mixed}defdefg{mixed}abcabcabd").repeat(1 + number % 4);
+        (key, value.into_bytes())
+    };
+    let records: Vec<(Vec<u8>, Vec<u8>)> = (0..4000).map(record).collect();
+    let pairs: Vec<Pair<'_>> = records.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
+    let (learn, judge) = pairs.split_at(3500);
+    train(&Layout::parse_file(CODED_LAYOUT).expect("the layout is right"), learn, judge, 1_000_000)
+}
+
+fn converse(binary: &Binary, layout: &str) {
+    let (_servers, _subject, sides) = start(binary, layout);
+    let (count, differences) = conformance::run_all(sides, "");
+    let shown: Vec<String> =
+        differences.iter().map(ToString::to_string).filter(|difference| !is_known(difference, binary)).collect();
+    assert!(count > 1000 && shown.is_empty(), "{}, {} of {count}:\n{}", binary.name(), shown.len(), shown.join("\n"));
+}
+
+#[test]
+fn random_commands_get_the_plain_servers_answers() {
+    for (seed, binary) in (1..).zip(found()).filter(|(_, binary)| binary.name().starts_with(LIKE)) {
+        for layout in [LAYOUT, CODED_LAYOUT] {
+            let (_servers, _subject, sides) = start(&binary, layout);
+            let options = Options { commands: 100_000, seed, protocols: Protocols::Both };
+            if let Err(failure) = differential::run(sides, &options, |_| {}) {
+                panic!("{}: {failure}", binary.name());
+            }
+        }
+    }
+}
+
+/// A plain server, and another with keyfold in front.
+fn start(binary: &Binary, layout: &str) -> ([Server; 2], Subject, Sides) {
+    let servers = [(); 2].map(|()| binary.start(&[]).expect("it starts"));
+    let subject = Subject::start(&servers[1], layout).expect("keyfold serves");
+    let sides = Sides { plain: servers[0].address(), subject: subject.address() };
+    (servers, subject, sides)
+}
+
+/// The head of a difference names the case, then the step.
+fn is_known(difference: &str, binary: &Binary) -> bool {
+    let head = difference.lines().next().unwrap_or_default();
+    let later = if binary.name().starts_with(LIKE) { &[] } else { KNOWN_LATER };
+    KNOWN.iter().chain(later).any(|(case, step)| head.starts_with(case) && head.contains(step))
+}
