@@ -37,6 +37,16 @@ impl Folding {
         Self { text: layout.to_stored(), layout: Arc::new(layout), namespaces, read_only_in_doubt }
     }
 
+    /// Whether a register with these halves says that this layout is in force. One half is enough; where there is no
+    /// layout, none is.
+    pub(crate) fn is_in_force(&self, layout: Option<&[u8]>, copy: Option<&[u8]>) -> bool {
+        let own = self.text.as_bytes();
+        match (layout, copy) {
+            (None, None) => self.layout.is_empty(),
+            (layout, copy) => [layout, copy].into_iter().flatten().all(|half| half == own),
+        }
+    }
+
     /// Tells the operator, once for each, of namespaces most of whose values don't fit.
     pub(crate) fn warn_of_spills(&self) {
         for (index, namespace) in self.layout.iter() {
@@ -81,7 +91,9 @@ impl Worker {
     fn is_quiet(&self) -> bool {
         let mut leaving = self.leaving.borrow_mut();
         leaving.retain(|client| !client.is_quiet());
-        leaving.is_empty() && self.clients.borrow().iter().all(|(_, client)| client.is_quiet())
+        self.busy_errands.get() == 0
+            && leaving.is_empty()
+            && self.clients.borrow().iter().all(|(_, client)| client.is_quiet())
     }
 
     /// Goes on, with another layout where there is one.

@@ -1,102 +1,103 @@
-//! This proxy's part in changes of the layout: its lease, and standing still when it is asked to.
+//! This proxy's part in changes of the layout: standing still when it is asked to, and putting back what was lost.
 //!
-//! One task asks the server what there is to see, and does what the core's [`Member`] decides. Where it is to
-//! stop, all workers stop beginning requests and say when those under way are answered; then all go on together,
+//! One task, the keeper, asks the server what there is to see, and does what the core's [`Member`] decides. Where it is
+//! to stop, all workers stop beginning requests and say when those under way are answered; then all go on together,
 //! by the same layout or the next. Clients wait for some milliseconds; none is answered by one layout and carried
 //! out by another.
 //!
-//! Without a lease nothing is served: requests wait until there is one, or are answered with what stands against
-//! it. That is looked at where each request begins, so that a process that slept doesn't go on by what it knew.
+//! Every other connection looks for itself before it is used ([`Membership::check`]), so the keeper's may break, be
+//! silent, or find a server that takes no writes: whoever serves goes on.
 
 use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use keyfold_core::change::{Act, LEASE_MS, LEASES_KEY, Lease, Member};
+use keyfold_core::change::{
+    Act, Announcement, Answer, CHANGE_KEY, COPY_KEY, Connection, Coordinator, Course, Found, Member, Owner, Phase,
+    Register, Standing, member_name,
+};
 use keyfold_core::codec::Kinds;
-use keyfold_core::layout::{Epoch, Layout};
+use keyfold_core::layout::{Attempt, Layout, Revision, STORED_KEY};
 use keyfold_core::placement::Secrets;
 use keyfold_core::resp::{Reply, write_command};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::dictionaries;
 use crate::folding::Folding;
 use crate::upstream::{Errand, LinkError};
-use crate::worker::{Order, Task, Worker};
-
-/// How much sooner than the server a member takes its lease for ended.
-const MARGIN: Duration = Duration::from_millis(500);
-
-/// How long the end of the proxy waits for the server to take the lease back.
-const LEAVE_WITHIN: Duration = Duration::from_millis(500);
+use crate::worker::{Order, Task};
 
 /// How long to wait after the server could not be asked.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// How long to wait between two steps of a change of its own.
+const STEP: Duration = Duration::from_millis(3);
 
 /// What all workers know of the membership.
 #[derive(Debug)]
 pub(crate) struct Membership {
     id: String,
-    start: Instant,
-    /// Workers that haven't ended.
-    workers: AtomicUsize,
-    /// Until when there is a lease, in milliseconds since `start`.
-    until_ms: AtomicU64,
-    /// Why there is none, once that is known.
+    /// Whether the layout that workers have may be served.
+    serving: AtomicBool,
+    /// Why not, once that is known.
     trouble: Mutex<Option<Arc<str>>>,
     /// Connections, by the server's numbers, that were lost with commands under way.
     lost: Mutex<Vec<i64>>,
+    /// A connection has seen something else than is served.
+    stirred: Notify,
+    /// How often a lost layout was put back.
+    put_back: AtomicU64,
+}
+
+/// What a connection that is new finds by its look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checked {
+    /// It may be used.
+    Fine,
+    /// Not now: the layout is being changed, or is another.
+    Later,
 }
 
 impl Membership {
-    /// A membership that has yet to get its lease.
+    /// A membership that has yet to look for the first time.
     ///
     /// # Errors
     /// The system has no randomness to give.
-    pub(crate) fn new(workers: usize) -> Result<Self, getrandom::Error> {
+    pub(crate) fn new() -> Result<Self, getrandom::Error> {
         Ok(Self {
-            workers: AtomicUsize::new(workers),
             id: format!("{:016x}", getrandom::u64()?),
-            start: Instant::now(),
-            until_ms: AtomicU64::new(0),
+            serving: AtomicBool::new(false),
             trouble: Mutex::new(None),
             lost: Mutex::new(Vec::new()),
+            stirred: Notify::new(),
+            put_back: AtomicU64::new(0),
         })
     }
 
     /// The name of this proxy's connections, for CLIENT LIST.
     pub(crate) fn connection_name(&self) -> String {
-        format!("keyfold:{}", self.id)
+        member_name(&self.id)
     }
 
-    /// The field of its lease.
+    /// Its id among the members.
     pub(crate) fn id(&self) -> &[u8] {
         self.id.as_bytes()
     }
 
-    /// A worker serves nobody any more; the last one gives the lease back, so that nobody waits for it to end.
-    pub(crate) async fn leave(&self, worker: &Rc<Worker>) {
-        if self.workers.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        self.revoke();
-        let mut command = Vec::new();
-        write_command(&mut command, &[b"HDEL", LEASES_KEY, self.id()]);
-        let mut errand = Errand::new(Rc::clone(worker)).in_database(0);
-        let _ = tokio::time::timeout(LEAVE_WITHIN, errand.request(&command, 1)).await;
+    /// Whether requests may begin, as far as all workers are concerned.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.load(Ordering::Acquire)
     }
 
-    /// Whether requests may begin now.
-    pub(crate) fn is_leased(&self) -> bool {
-        let now = Instant::now().saturating_duration_since(self.start);
-        now.as_millis() < u128::from(self.until_ms.load(Ordering::Acquire))
-    }
-
-    /// Why there is no lease, where that is known.
+    /// Why not, where that is known.
     pub(crate) fn trouble(&self) -> Option<Arc<str>> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How often this process put back a layout that was lost.
+    pub(crate) fn times_put_back(&self) -> u64 {
+        self.put_back.load(Ordering::Relaxed)
     }
 
     /// Notes that a connection was lost while commands on it were under way: the server may yet carry them out.
@@ -104,29 +105,33 @@ impl Membership {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
 
-    /// The lease is gone, or nobody knows of it.
-    fn revoke(&self) {
-        self.until_ms.store(0, Ordering::Release);
+    /// Appends the look by which a connection begins, once it is named; it has one reply, for [`Self::check`].
+    pub(crate) fn question(wire: &mut Vec<u8>) {
+        write_command(wire, &[b"MGET", CHANGE_KEY, STORED_KEY, COPY_KEY]);
     }
 
-    /// The command that asks whether the server still has the lease, and what to say to the answer. A connection
-    /// begins with it: a proxy that lost its lease had its connections closed, and must not go on by new ones.
-    pub(crate) fn question(&self) -> (Vec<u8>, Answered<'_>) {
-        let mut command = Vec::new();
-        write_command(&mut command, &[b"HEXISTS", LEASES_KEY, self.id()]);
-        (command, Answered { membership: self, until_ms: self.until_ms.load(Ordering::Acquire) })
+    /// Whether a connection that saw this may carry requests by the layout that is served. Where it may not, the
+    /// keeper looks at once.
+    ///
+    /// # Errors
+    /// What the server said instead.
+    pub(crate) fn check(&self, reply: &[u8], served: &Folding) -> Result<Checked, String> {
+        let Ok(Reply::Array(mut parts)) = Reply::parse(reply) else {
+            return Err(said(reply));
+        };
+        let mut bytes = || parts.next().and_then(Reply::bytes);
+        let (announcement, layout, copy) = (bytes(), bytes(), bytes());
+        let holds = announcement.and_then(Announcement::read).is_some_and(|announced| announced.phase == Phase::Hold);
+        if !holds && served.is_in_force(layout, copy) {
+            return Ok(Checked::Fine);
+        }
+        self.stirred.notify_one();
+        Ok(Checked::Later)
     }
 
-    /// The lease was written by a command sent at this time.
-    fn leased_at(&self, sent: Instant) {
-        let until =
-            sent.saturating_duration_since(self.start) + Duration::from_millis(LEASE_MS.unsigned_abs()) - MARGIN;
-        self.set_trouble(None);
-        self.until_ms.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
-    }
-
-    fn set_trouble(&self, trouble: Option<&str>) {
+    fn set_serving(&self, serving: bool, trouble: Option<&str>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble.map(Arc::from);
+        self.serving.store(serving, Ordering::Release);
     }
 
     fn take_lost(&self) -> Vec<i64> {
@@ -134,25 +139,7 @@ impl Membership {
     }
 }
 
-/// What waits for the answer to [`Membership::question`].
-pub(crate) struct Answered<'m> {
-    membership: &'m Membership,
-    /// The lease that was asked about.
-    until_ms: u64,
-}
-
-impl Answered<'_> {
-    /// Takes the answer. Where there is no lease in the server, the one that was asked about is over; one that was
-    /// written meanwhile is not.
-    pub(crate) fn with(self, reply: &[u8]) {
-        if Reply::parse(reply) == Ok(Reply::Integer(0)) {
-            let lease = &self.membership.until_ms;
-            let _ = lease.compare_exchange(self.until_ms, 0, Ordering::AcqRel, Ordering::Acquire);
-        }
-    }
-}
-
-/// The task that keeps the lease, and the workers' layout the server's.
+/// The task that keeps the workers' layout the server's.
 pub(crate) fn keep(
     membership: Arc<Membership>,
     who: String,
@@ -162,9 +149,10 @@ pub(crate) fn keep(
     secrets: Secrets,
 ) -> Task {
     Box::new(move |errand| {
-        let member = Member::new(membership.id(), &who);
+        let knows = current.borrow().layout.revision();
+        let member = Member::new(membership.id(), &who, knows);
         let keeper = Keeper {
-            errand: errand.in_database(0),
+            errand: errand.unchecked().in_database(0),
             kinds,
             secrets,
             membership,
@@ -172,7 +160,10 @@ pub(crate) fn keep(
             workers,
             current,
             next: None,
-            refused: None,
+            meaning: Meaning::default(),
+            looked_on: 0,
+            change: None,
+            reported: None,
         };
         Box::pin(keeper.keep()) as Pin<Box<dyn Future<Output = ()>>>
     })
@@ -183,7 +174,7 @@ pub(crate) fn keep(
 enum Broken {
     #[error(transparent)]
     Link(#[from] LinkError),
-    #[error("the server refuses keyfold's lease: {0}")]
+    #[error("the server doesn't tell of its layout: {0}")]
     Server(String),
 }
 
@@ -195,137 +186,257 @@ struct Keeper {
     member: Member,
     workers: Vec<mpsc::UnboundedSender<Order>>,
     current: watch::Sender<Arc<Folding>>,
-    /// A layout that was seen and isn't served yet, with its text.
-    next: Option<(Vec<u8>, Layout)>,
-    /// A layout in the server that can't be served, reported once.
-    refused: Option<Vec<u8>>,
+    /// A layout that was seen and isn't served yet.
+    next: Option<Layout>,
+    /// What the register meant when it was last looked at.
+    meaning: Meaning,
+    /// The connection on which it looked last.
+    looked_on: u64,
+    /// A change of its own, to put back what was lost.
+    change: Option<Coordinator>,
+    /// What the operator was told last.
+    reported: Option<String>,
+}
+
+/// What a register means to this process.
+#[derive(Debug, Default)]
+struct Meaning {
+    register: Register,
+    /// The layout that is served, which it is compared with; none before the first look.
+    served: Option<Revision>,
+    found: Found,
+    /// The layout that is in force, where that is another than is served.
+    layout: Option<Layout>,
+    /// What is to be put in force, where something was lost.
+    put_back: Option<Layout>,
+    /// The newest layout that this takes account of.
+    base: Revision,
+    /// One half of the register is gone.
+    is_half: bool,
+    /// What the operator should know of it.
+    trouble: Option<String>,
+}
+
+impl Meaning {
+    /// `must_follow`: the register can't have been changed rightly since the last look, as nobody asked this process to
+    /// stop, or had its connections closed.
+    fn of(register: &Register, served: &Folding, secrets: &Secrets, must_follow: bool) -> Self {
+        let knows = served.layout.revision();
+        let mut meaning = Self { register: register.clone(), served: Some(knows), base: knows, ..Self::default() };
+        if served.is_in_force(register.layout.as_deref(), register.copy.as_deref()) {
+            meaning.found = Found::InForce(knows);
+            meaning.is_half = register.layout != register.copy;
+            return meaning;
+        }
+        match register.standing(secrets) {
+            Standing::InForce(layout) | Standing::Half(layout) if must_follow || layout.epoch() <= knows.epoch => {
+                meaning.base = knows.max(layout.revision());
+                meaning.lost(served.layout.united(&layout));
+            }
+            Standing::InForce(layout) => meaning.newer(layout, false),
+            Standing::Half(layout) => meaning.newer(layout, true),
+            Standing::Parted(united) if united.epoch() > knows.epoch => meaning.lost(Ok(united)),
+            Standing::Parted(united) => meaning.lost(served.layout.united(&united)),
+            Standing::Lost(_) => meaning.lost(Ok(served.layout.put_back())),
+            Standing::Unclear(why) | Standing::OtherVersion(why) => meaning.unreadable(&why),
+        }
+        meaning
+    }
+
+    fn newer(&mut self, layout: Layout, is_half: bool) {
+        self.found = Found::InForce(layout.revision());
+        self.is_half = is_half;
+        self.layout = Some(layout);
+    }
+
+    fn lost(&mut self, put_back: Result<Layout, String>) {
+        match put_back {
+            Ok(layout) => {
+                self.found = Found::Lost;
+                self.put_back = Some(layout);
+            }
+            Err(why) => self.unreadable(&why),
+        }
+    }
+
+    fn unreadable(&mut self, why: &str) {
+        self.found = Found::Unreadable;
+        self.trouble = Some(format!(
+            "the layout on the server is not one that this keyfold can serve ({why}); `keyfold layout recover` says what \
+             is there"
+        ));
+    }
 }
 
 impl Keeper {
     async fn keep(mut self) {
-        let mut is_reported = false;
         loop {
-            match self.round().await {
-                Ok(()) => is_reported = false,
+            let rest = match self.round().await {
+                Ok(rest) => rest,
                 Err(broken) => {
                     self.give_way(&broken);
-                    if !std::mem::replace(&mut is_reported, true) && matches!(broken, Broken::Server(_)) {
-                        tracing::error!(reason = %broken, "requests are refused until this is mended");
-                    }
-                    tokio::time::sleep(RETRY).await;
+                    RETRY
                 }
+            };
+            let stirred = tokio::time::timeout(rest, self.membership.stirred.notified()).await.is_ok();
+            if stirred {
+                // Whoever stirs does so every few milliseconds, until it is as it should be.
+                tokio::time::sleep(STEP.min(rest)).await;
             }
         }
     }
 
-    /// Asks, does what is to be done, and rests.
-    async fn round(&mut self) -> Result<(), Broken> {
+    /// Asks, does what is to be done, and says how long to rest.
+    async fn round(&mut self) -> Result<Duration, Broken> {
         self.look().await?;
+        self.mend_half().await?;
         match self.member.decide() {
             Act::Rest => {}
             Act::Stop => self.stop().await?,
-            Act::Write(lease) => self.write(&lease).await?,
+            Act::Answer(answer) => self.answer(&answer).await?,
+            Act::Serve(layout) => {
+                self.member.serves(layout);
+                self.serve();
+            }
         }
-        tokio::time::sleep(Duration::from_millis(self.member.rest_ms())).await;
-        Ok(())
+        self.tell();
+        if self.change.is_none() && self.member.must_put_back() {
+            self.begin_change();
+        }
+        match self.step_change().await {
+            Ok(true) => return Ok(STEP),
+            Ok(false) => {}
+            Err(broken) => {
+                self.change = None;
+                return Err(broken);
+            }
+        }
+        Ok(Duration::from_millis(self.member.rest_ms()))
     }
 
     async fn look(&mut self) -> Result<(), Broken> {
         let mut wire = Vec::new();
         let count = self.member.ask(&mut wire);
         let replies = self.errand.request(&wire, count).await?;
-        let now = Arc::clone(&self.current.borrow());
-        let serving = self.member.serving().is_some();
-        let refused = &mut self.refused;
-        let secrets = &self.secrets;
-        let epoch_of = |text: Option<&[u8]>| epoch_to_serve(&now, secrets, text, serving, refused);
-        self.member.see(&replies, epoch_of).map_err(Broken::Server)?;
-        self.prepare().await
+        let served = Arc::clone(&self.current.borrow());
+        let unbroken = std::mem::replace(&mut self.looked_on, self.errand.connections()) == self.errand.connections();
+        let must_follow = unbroken && self.member.serving().is_some();
+        let (secrets, known) = (&self.secrets, &mut self.meaning);
+        let meaning = |register: &Register| {
+            // Most looks find what the last one did.
+            if known.register != *register || known.served != Some(served.layout.revision()) {
+                *known = Meaning::of(register, &served, secrets, must_follow);
+            }
+            known.found
+        };
+        self.member.see(&replies, meaning).map_err(Broken::Server)?;
+        if let Some(mut layout) = self.meaning.layout.take() {
+            // What it needs is read before it is served: from then on nothing may fail.
+            layout.adopt_codecs(&served.layout);
+            let opened = dictionaries::open(&mut self.errand, &self.kinds, &mut layout).await;
+            if opened.is_err() {
+                self.meaning = Meaning::default();
+            }
+            opened?;
+            self.next = Some(layout);
+        }
+        Ok(())
     }
 
-    /// Reads what a layout that was seen needs, before it is served: from then on nothing may fail.
-    async fn prepare(&mut self) -> Result<(), Broken> {
-        let now = Arc::clone(&self.current.borrow());
-        let Some(text) = self.member.layout_text() else { return Ok(()) };
-        if self.next.as_ref().is_some_and(|(known, _)| known.as_slice() == text) {
+    /// Writes the half of the register that is gone. That changes nothing, so it takes no change of the layout.
+    async fn mend_half(&mut self) -> Result<(), Broken> {
+        if !self.meaning.is_half || self.member.sees_change() {
             return Ok(());
         }
-        let text = text.to_vec();
-        let changed = std::str::from_utf8(&text).ok().filter(|text| *text != now.text);
-        self.next = match changed.and_then(|text| Layout::from_stored_with(text, &self.secrets).ok()) {
-            Some(mut layout) => {
-                layout.adopt_codecs(&now.layout);
-                dictionaries::open(&mut self.errand, &self.kinds, &mut layout).await?;
-                Some((text, layout))
-            }
-            None => None,
+        let served = Arc::clone(&self.current.borrow());
+        let Found::InForce(found) = self.member.found() else { return Ok(()) };
+        let layout = match &self.next {
+            Some(next) if next.revision() == found => next,
+            _ if served.layout.revision() == found => &served.layout,
+            _ => return Ok(()),
         };
+        let mut wire = Vec::new();
+        self.meaning.register.replace(layout, &mut wire);
+        let replies = self.errand.request(&wire, 1).await?;
+        if replies.first().is_some_and(|reply| reply == b":1\r\n") {
+            tracing::warn!("one of the two keys of the layout was lost, and has been written again");
+        }
         Ok(())
     }
 
     /// Has all workers stop; where requests under way take too long, they go on.
     async fn stop(&mut self) -> Result<(), Broken> {
-        if !pause(&self.workers).await {
+        let must_go_on = self.member.found() != Found::Unreadable;
+        if !pause(&self.workers).await && must_go_on {
             self.resume(None);
             self.member.go_on();
             return Ok(());
         }
         self.forget_lost().await?;
         self.member.stopped();
+        if !must_go_on {
+            self.refuse(self.meaning.trouble.clone());
+        }
         Ok(())
     }
 
     /// Has the server close connections that were lost with commands under way, so that it can't come upon those
-    /// commands later.
+    /// commands later. Only such as still bear this process's name: their numbers are another's after a restart.
     async fn forget_lost(&mut self) -> Result<(), Broken> {
         let lost = self.membership.take_lost();
-        let mut wire = Vec::new();
-        for connection in &lost {
-            write_command(&mut wire, &[b"CLIENT", b"KILL", b"ID", connection.to_string().as_bytes()]);
+        if lost.is_empty() {
+            return Ok(());
         }
-        if !lost.is_empty() {
-            self.errand.request(&wire, lost.len()).await?;
-        }
-        Ok(())
+        let own = Owner::Member(self.member.id().to_vec());
+        let connections = self.list().await?;
+        let is_lost = |one: &Connection| lost.contains(&one.id) && one.owner == own;
+        let left: Vec<Connection> = connections.into_iter().filter(is_lost).collect();
+        self.close(&left).await
     }
 
-    async fn write(&mut self, lease: &Lease) -> Result<(), Broken> {
-        let was_serving = self.member.serving().is_some();
+    async fn list(&mut self) -> Result<Vec<Connection>, Broken> {
         let mut wire = Vec::new();
-        self.member.note_script_flags(self.errand.with_env(|env| env.server.knows_script_flags()));
-        self.member.write(lease, &mut wire);
-        let sent = Instant::now();
+        write_command(&mut wire, &[b"CLIENT", b"LIST"]);
         let replies = self.errand.request(&wire, 1).await?;
         let reply = replies.first().map_or(&[][..], Vec::as_slice);
-        if was_serving && takes_no_writes(reply) {
-            // The lease is what it was, as the step looks first; and nobody can replace the layout now.
-            self.membership.leased_at(sent);
-            return Ok(());
-        }
-        if !self.member.written(lease, reply).map_err(Broken::Server)? {
-            return Ok(());
-        }
-        let was_leased = self.membership.is_leased();
-        self.membership.leased_at(sent);
-        if !was_serving && self.member.serving().is_some() {
-            self.serve();
-        } else if !was_leased && was_serving {
-            // Who waits for the lease is woken.
-            self.resume(None);
+        let Ok(Reply::Bulk(list)) = Reply::parse(reply) else { return Err(Broken::Server(said(reply))) };
+        Ok(Connection::read_all(&String::from_utf8_lossy(list), None))
+    }
+
+    async fn close(&mut self, connections: &[Connection]) -> Result<(), Broken> {
+        let mut wire = Vec::new();
+        connections.iter().for_each(|connection| Coordinator::close(connection, &mut wire));
+        if !connections.is_empty() {
+            self.errand.request(&wire, connections.len()).await?;
         }
         Ok(())
     }
 
-    /// Goes on by the layout that the lease names.
+    async fn answer(&mut self, answer: &Answer) -> Result<(), Broken> {
+        let was_serving = self.member.serving().is_some();
+        let mut wire = Vec::new();
+        self.member.answer(answer, &mut wire);
+        let replies = self.errand.request(&wire, 1).await?;
+        let reply = replies.first().map_or(&[][..], Vec::as_slice);
+        // A server that takes no writes can't be told; nobody can replace the layout then either.
+        let carried_out = self.member.answered(answer, reply).unwrap_or(false);
+        if carried_out && !was_serving && self.member.serving().is_some() {
+            self.serve();
+        }
+        Ok(())
+    }
+
+    /// Serves what the member says.
     fn serve(&mut self) {
-        let now = Arc::clone(&self.current.borrow());
-        let text = self.member.layout_text();
-        let next = self.next.take().filter(|(known, _)| Some(known.as_slice()) == text);
-        let next = next.map(|(_, layout)| Arc::new(now.followed_by(layout)));
+        let served = Arc::clone(&self.current.borrow());
+        let next = self.next.take().filter(|next| Some(next.revision()) == self.member.serving());
+        let next = next.map(|layout| Arc::new(served.followed_by(layout)));
         if let Some(next) = &next {
             tracing::info!(epoch = %next.layout.epoch(), "the server's layout has changed; serving the new one");
             self.current.send_replace(Arc::clone(next));
+            self.meaning = Meaning::default();
         }
+        self.membership.set_serving(true, None);
         self.resume(next.as_ref());
     }
 
@@ -335,74 +446,113 @@ impl Keeper {
         }
     }
 
-    /// The server can't be asked: whoever waits for the lease gets to know, and a pause ends.
-    fn give_way(&mut self, broken: &Broken) {
-        if let Broken::Server(_) = broken {
-            self.membership.set_trouble(Some(&broken.to_string()));
-            self.membership.revoke();
-        }
-        if self.member.serving().is_none() {
-            // What begins now finds no lease.
-            self.membership.revoke();
-            self.resume(None);
-        }
+    /// Requests are answered with an error until the member serves again.
+    fn refuse(&self, trouble: Option<String>) {
+        self.membership.set_serving(false, trouble.as_deref());
+        self.resume(None);
     }
-}
 
-/// The epoch of the layout in the server, as far as it can be served: of one that can't be, or that is gone, the
-/// epoch before goes on.
-fn epoch_to_serve(
-    now: &Folding,
-    secrets: &Secrets,
-    text: Option<&[u8]>,
-    serving: bool,
-    refused: &mut Option<Vec<u8>>,
-) -> Epoch {
-    let epoch = now.layout.epoch();
-    let Some(bytes) = text else {
-        if serving && !now.layout.is_empty() && refused.as_deref() != Some(b"") {
-            tracing::error!(
-                %epoch,
-                "the layout in the server is gone, and keys are still folded by it here; put it back with `keyfold \
-                 layout push`, or another keyfold will not find them"
-            );
-            *refused = Some(Vec::new());
-        }
-        return epoch;
-    };
-    let parsed = std::str::from_utf8(bytes).map_err(|error| error.to_string()).and_then(|text| {
-        if text == now.text {
-            return Ok(epoch);
-        }
-        let layout = Layout::from_stored_with(text, secrets).map_err(|error| error.to_string())?;
-        if layout.epoch() == epoch {
-            return Err(format!("it says something else under the same epoch {epoch}"));
-        }
-        layout.follows(&now.layout)?;
-        Ok(layout.epoch())
-    });
-    match parsed {
-        Ok(epoch) => epoch,
-        Err(reason) => {
-            if serving && refused.as_deref() != Some(bytes) {
-                tracing::error!(
-                    %epoch,
-                    %reason,
-                    "the layout in the server has changed and can't be served; going on with the one before. \
-                     Put it back with `keyfold layout push`, or restart keyfold with the layout that is meant"
-                );
-                *refused = Some(bytes.to_vec());
+    /// Tells the operator once of what it finds.
+    fn tell(&mut self) {
+        let news = match self.member.found() {
+            Found::InForce(_) => None,
+            Found::Lost => Some("the layout on the server is gone, or is one of before; putting it back".to_owned()),
+            Found::Unreadable => self.meaning.trouble.clone(),
+        };
+        if news != self.reported {
+            if let Some(news) = &news {
+                tracing::error!("{news}");
             }
-            epoch
+            self.reported = news;
+        }
+        if self.member.serving().is_none() && self.member.found() == Found::Unreadable && !self.membership.is_serving()
+        {
+            self.refuse(self.meaning.trouble.clone());
+        }
+    }
+
+    /// Begins to put in force again what this process knows.
+    fn begin_change(&mut self) {
+        let served = Arc::clone(&self.current.borrow());
+        let mut layout = match (self.member.found(), &self.meaning.put_back, &self.next) {
+            (Found::Lost, Some(layout), _) => layout.clone(),
+            (Found::InForce(found), _, Some(next)) if next.revision() == found => next.affirmed(),
+            _ => served.layout.affirmed(),
+        };
+        let (change, attempt) = self.errand.with_env(|env| ((env.nonces)(), (env.nonces)()));
+        layout = layout.with_attempt(Attempt(attempt));
+        let text = layout.to_stored();
+        let base = match self.member.found() {
+            Found::InForce(found) => self.meaning.base.max(found),
+            Found::Lost | Found::Unreadable => self.meaning.base,
+        };
+        self.change = Some(Coordinator::new(change, self.member.register().clone(), text.as_bytes(), base));
+    }
+
+    /// A step of its own change; whether there is more to do.
+    async fn step_change(&mut self) -> Result<bool, Broken> {
+        let Some(mut change) = self.change.take() else { return Ok(false) };
+        let mut wire = Vec::new();
+        let count = change.ask(&mut wire);
+        let replies = self.errand.request(&wire, count).await?;
+        change.see(&replies).map_err(Broken::Server)?;
+        wire.clear();
+        match change.decide() {
+            Course::Wait(_) => {}
+            Course::Announce(announcement) => {
+                change.announce(&announcement, &mut wire);
+                let reply = self.one(&wire).await?;
+                change.announced(&announcement, &reply).map_err(Broken::Server)?;
+            }
+            Course::List => change.listed(self.list().await?),
+            Course::Close(connections) => {
+                tracing::warn!(count = connections.len(), "closing connections of keyfold processes that don't answer");
+                self.close(&connections).await?;
+                change.closed();
+            }
+            Course::Activate => {
+                change.activate(&mut wire);
+                let reply = self.one(&wire).await?;
+                if change.activated(&reply).map_err(Broken::Server)? {
+                    self.membership.put_back.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(
+                        "the layout that was lost has been put back; its keys are looked for in both places"
+                    );
+                    return Ok(true);
+                }
+            }
+            Course::Done => return Ok(true),
+            Course::GiveUp(obstacle) => {
+                tracing::debug!(%obstacle, "the layout is put back later");
+                change.withdraw(&mut wire);
+                self.one(&wire).await?;
+                return Ok(false);
+            }
+        }
+        self.change = Some(change);
+        Ok(true)
+    }
+
+    async fn one(&mut self, wire: &[u8]) -> Result<Vec<u8>, Broken> {
+        Ok(self.errand.request(wire, 1).await?.pop().unwrap_or_default())
+    }
+
+    /// The server can't be asked. Whoever serves goes on, and whoever waits gets to know.
+    fn give_way(&mut self, broken: &Broken) {
+        if self.member.serving().is_none() {
+            let trouble = match broken {
+                Broken::Link(why) => format!("the server can't be asked for its layout ({why}); trying again"),
+                Broken::Server(error) => error.clone(),
+            };
+            self.refuse(Some(trouble));
         }
     }
 }
 
-/// Whether a server refuses a write that it would take at another time: it is out of memory, can't save, or has too
-/// few replicas. Whoever reads goes on.
-fn takes_no_writes(reply: &[u8]) -> bool {
-    let refusals: [&[u8]; 3] = [b"OOM ", b"MISCONF ", b"NOREPLICAS "];
-    reply.starts_with(b"-") && refusals.iter().any(|code| reply.windows(code.len()).any(|part| part == *code))
+/// A server's error, without what marks it as one.
+fn said(reply: &[u8]) -> String {
+    let text = reply.strip_prefix(b"-").unwrap_or(reply);
+    String::from_utf8_lossy(text).trim_end().to_owned()
 }
 
 /// Has all workers stop beginning requests; false where requests under way took too long.

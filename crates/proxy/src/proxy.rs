@@ -99,7 +99,7 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     }
     let config = Arc::new(config);
     let (stopper, phase) = Stopper::new();
-    let membership = Arc::new(Membership::new(config.worker_count())?);
+    let membership = Arc::new(Membership::new()?);
     let (folding_sender, folding) =
         watch::channel(Arc::new(Folding::new((*config.layout).clone(), config.read_only_in_doubt)));
     let room = Room::new(config.worker_count(), config.limits.max_clients);
@@ -135,7 +135,7 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
     ended
 }
 
-/// The addresses in a word, for a lease.
+/// The addresses in a word, for the answers to a change.
 fn shown(addresses: &[ListenAddress]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use keyfold_core::layout::Revision;
 use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::sweep::{Sweep, Swept};
 use tokio::time::Instant;
@@ -54,6 +55,8 @@ enum Broken {
     Server(String),
     #[error("another proxy sweeps now")]
     LeaseLost,
+    #[error("the layout has changed")]
+    LayoutChanged,
 }
 
 /// The task that walks over all, again and again.
@@ -131,7 +134,12 @@ impl Pace {
 }
 
 /// Sends the next batch of a sweep and takes its replies; what was looked at, none at the end.
-async fn sweep_batch(sweep: &mut Sweep, errand: &mut Errand) -> Result<Option<Swept>, Broken> {
+async fn sweep_batch(sweep: &mut Sweep, errand: &mut Errand, layout: Revision) -> Result<Option<Swept>, Broken> {
+    errand.connect().await?;
+    let _busy = errand.begin().await;
+    if revision(errand) != layout {
+        return Err(Broken::LayoutChanged);
+    }
     let mut commands = Vec::new();
     let Some(count) = sweep.next(&mut commands) else { return Ok(None) };
     let before = sweep.swept();
@@ -145,6 +153,11 @@ async fn sweep_batch(sweep: &mut Sweep, errand: &mut Errand) -> Result<Option<Sw
     };
     errand.with_env(|env| env.stats.sweep().add(batch));
     Ok(Some(batch))
+}
+
+/// The layout that a sweep goes by.
+fn revision(errand: &Errand) -> Revision {
+    errand.with_env(|env| env.layout.revision())
 }
 
 async fn databases(errand: &mut Errand) -> Result<Vec<u32>, Broken> {
@@ -203,12 +216,13 @@ impl Walker {
     async fn walk_one(&mut self, database: u32) -> Result<Swept, Broken> {
         let mut errand = self.errand.another().in_database(database);
         let mut sweep = Sweep::default();
+        let layout = revision(&errand);
         loop {
             if !self.hold_lease().await? {
                 return Err(Broken::LeaseLost);
             }
             let begun = Instant::now();
-            let Some(batch) = sweep_batch(&mut sweep, &mut errand).await? else { return Ok(sweep.swept()) };
+            let Some(batch) = sweep_batch(&mut sweep, &mut errand, layout).await? else { return Ok(sweep.swept()) };
             tokio::time::sleep(self.pace.rest(batch, begun.elapsed())).await;
         }
     }
@@ -272,8 +286,9 @@ impl Remover {
             for database in self.databases().await? {
                 let errand = self.errand(database);
                 let mut sweep = Sweep::of_buckets(&due);
+                let layout = revision(errand);
                 let mut begun = Instant::now();
-                while sweep_batch(&mut sweep, errand).await?.is_some() {
+                while sweep_batch(&mut sweep, errand, layout).await?.is_some() {
                     tokio::time::sleep(begun.elapsed() * REST).await;
                     begun = Instant::now();
                 }

@@ -86,6 +86,8 @@ pub(crate) struct Worker {
     pub(crate) folding: RefCell<Arc<Folding>>,
     /// No request begins.
     pub(crate) paused: Cell<bool>,
+    /// Work of the proxy's own by the layout, under way.
+    pub(crate) busy_errands: Cell<usize>,
     /// What allows requests to begin at all.
     pub(crate) membership: Arc<Membership>,
     /// Clients that have gone while requests of theirs were under way.
@@ -121,6 +123,7 @@ impl Worker {
             stats,
             folding: RefCell::new(folding),
             paused: Cell::new(false),
+            busy_errands: Cell::new(0),
             membership,
             leaving: RefCell::default(),
             server_tls,
@@ -217,7 +220,7 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
     spawn_local(look_after(Rc::clone(&worker)));
     // The first clients shouldn't find a core that doesn't know its server yet. A server that is away holds
     // them up for no longer than the connect timeout.
-    let mut clock = Errand::new(Rc::clone(&worker));
+    let mut clock = Errand::new(Rc::clone(&worker)).unchecked();
     let known = tokio::select! {
         known = clock.sample_clock() => known,
         _ = phase.wait_for(|phase| *phase == Phase::Ended) => return,
@@ -239,7 +242,6 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
         spawn_order(order, &worker);
     }
     drain(&worker, &mut phase).await;
-    worker.membership.leave(&worker).await;
 }
 
 fn spawn_order(order: Order, worker: &Rc<Worker>) {

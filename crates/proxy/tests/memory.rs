@@ -27,6 +27,7 @@ fn resident_bytes() -> usize {
 fn proxy_before(server: &Server, layout: &str) -> Handle {
     let mut config = Config::new(server.url().parse().unwrap(), Layout::parse_file(layout).unwrap());
     config.listen.push("127.0.0.1:0".parse().unwrap());
+    server.put_in_force(&config.layout).unwrap();
     start(config).unwrap()
 }
 

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use keyfold_core::change::COPY_KEY;
+use keyfold_core::layout::{Layout, STORED_KEY};
+
 use crate::servers::{Binary, Flavor, Version};
 use crate::wire::{Wire, WireError};
 
@@ -155,6 +158,18 @@ impl Server {
     /// Where the server is gone.
     pub fn connect(&self) -> Result<Wire, WireError> {
         Wire::connect((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// Writes a layout to where keyfold keeps the one in force, as if a tool of keyfold's had put it there.
+    ///
+    /// # Errors
+    /// Where the server is gone.
+    pub fn put_in_force(&self, layout: &Layout) -> Result<(), WireError> {
+        if !layout.is_empty() {
+            let text = layout.to_stored().into_bytes();
+            self.connect()?.call(&[b"MSET", STORED_KEY, &text, COPY_KEY, &text])?;
+        }
+        Ok(())
     }
 
     /// The TCP port, on 127.0.0.1.

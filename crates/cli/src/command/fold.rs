@@ -17,7 +17,7 @@ use crate::codec::settle::{self, Settled};
 use crate::config::fold::{Direction, Fold, check_names};
 use crate::layout::evidence::count_keyfolds;
 use crate::layout::stored::Stored;
-use crate::layout::{dictionaries, keys};
+use crate::layout::{dictionaries, keys, writer};
 use crate::moving::both;
 use crate::moving::carry_out::{Done, carry_out, differs};
 use crate::moving::checks::{self, Checks};
@@ -27,7 +27,6 @@ use crate::moving::rollout::KeyCheck;
 use crate::moving::survey::{self, Survey};
 use crate::print::number::{count, plural, tenths};
 use crate::print::table::{self, Align};
-use crate::server::connection::WRITER;
 use crate::server::pace::Pace;
 use crate::server::{Server, listpack};
 
@@ -59,7 +58,7 @@ fn look_and_move(
     interrupt: &Interrupt,
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
-    server.set_name(WRITER);
+    writer::enter(server)?;
     let before = recovery::resolve(server, None, KeyCheck::Look)?;
     let mut pace = Pace::new(config.max_ops);
     let Look { planned, survey, dictionaries, choices } =

@@ -15,10 +15,10 @@ use crate::flags::recode::RecodeFlags;
 use crate::layout::activate::activate;
 use crate::layout::dictionaries;
 use crate::layout::stored::{self, Stored};
+use crate::layout::writer;
 use crate::moving::drive::{self, Driven};
 use crate::print::number::{count, plural, tenths};
 use crate::server::Server;
-use crate::server::connection::WRITER;
 use crate::server::pace::Pace;
 
 /// Some values can't be decoded, and stay as they are.
@@ -27,7 +27,7 @@ const LEFT: u8 = 3;
 pub(crate) fn run(flags: RecodeFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
-    server.set_name(WRITER);
+    writer::enter(&mut server)?;
     let before = stored::read(&mut server)?.context("the server has no layout, and no value has a codec")?;
     let namespaces = meant(&before.layout, &flags.namespace)?;
     let used_before = server.used_memory()?;

@@ -6,14 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use keyfold_core::change::WRITER_NAME;
 use keyfold_core::layout::Layout;
 
 use super::interrupt::Interrupt;
-use crate::layout::stored;
+use crate::layout::{stored, writer};
 use crate::moving::drive::explain;
 use crate::moving::recovery;
 use crate::print::number::plural;
-use crate::server::connection::WRITER;
 use crate::server::pace::Pace;
 use crate::server::{Server, Target};
 
@@ -60,11 +60,11 @@ pub(crate) fn follow(target: Target, serving: impl Fn() -> Arc<Layout> + Send + 
 fn settle(target: &Target) -> anyhow::Result<Tried> {
     let mut server = Server::connect(target)?;
     let clients: String = server.ask(redis::cmd("CLIENT").arg("LIST"))?;
-    let name = format!("name={WRITER}");
+    let name = format!("name={WRITER_NAME}");
     if clients.lines().any(|line| line.split(' ').any(|word| word == name)) {
         return Ok(Tried::Busy);
     }
-    server.set_name(WRITER);
+    writer::enter(&mut server)?;
     let Some(stored) = stored::read(&mut server)? else { return Ok(Tried::Busy) };
     let mut pace = Pace::new(std::num::NonZero::new(MAX_OPS));
     let Some(done) = recovery::settle(&mut server, &stored, &mut pace, &Interrupt::never())? else {

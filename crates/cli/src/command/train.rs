@@ -15,15 +15,14 @@ use crate::config::fold::check_names;
 use crate::config::target;
 use crate::flags::train::TrainFlags;
 use crate::layout::activate::activate;
-use crate::layout::{dictionaries, stored};
+use crate::layout::{dictionaries, stored, writer};
 use crate::server::Server;
-use crate::server::connection::WRITER;
 use crate::server::pace::Pace;
 
 pub(crate) fn run(flags: TrainFlags, out: &mut dyn Write) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
-    server.set_name(WRITER);
+    writer::enter(&mut server)?;
     let before = stored::read(&mut server)?.context(
         "the server has no layout yet; bring one with `keyfold fold` or `keyfold layout push`, and train its codecs then",
     )?;

@@ -40,27 +40,23 @@ pub(crate) fn carry_out(
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Done> {
-    if differs(before, &planned.layout) {
-        activate(server, before, &planned.layout)?;
-    }
-    let driven = drive::drive(server, &planned.layout, keys, pace, interrupt)?;
-    let mut done = Done {
-        driven,
-        layout: planned.layout.clone(),
-        settled: planned.moving.is_empty(),
-        stragglers: 0,
-        used_bytes: 0,
+    let moving = match differs(before, &planned.layout) {
+        true => activate(server, before, &planned.layout)?,
+        false => planned.layout.clone(),
     };
+    let driven = drive::drive(server, &moving, keys, pace, interrupt)?;
+    let mut done =
+        Done { driven, layout: moving.clone(), settled: planned.moving.is_empty(), stragglers: 0, used_bytes: 0 };
     if done.driven.left.left_count == 0 && !planned.moving.is_empty() {
-        let settled = planned.layout.settled(&planned.moving);
-        let moving = Stored { text: planned.layout.to_stored(), layout: planned.layout.clone() };
-        activate(server, Some(&moving), &settled)?;
+        let settled = moving.settled(&planned.moving);
+        let moving = Stored { text: moving.to_stored(), layout: moving };
+        let settled = activate(server, Some(&moving), &settled)?;
         dictionaries::forget_slots(server, &settled)?;
         // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
-        let late = survey::survey(server, &planned.layout, &mut pace.looking(), interrupt)?;
+        let late = survey::survey(server, &moving.layout, &mut pace.looking(), interrupt)?;
         done.stragglers = late.keys();
         if done.stragglers == 0 {
-            leftovers::remove(server, &planned.layout)?;
+            leftovers::remove(server, &moving.layout)?;
         }
         (done.layout, done.settled) = (settled, true);
     }

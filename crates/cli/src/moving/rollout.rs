@@ -21,8 +21,8 @@ use crate::layout::activate::activate;
 use crate::layout::evidence::Given;
 use crate::layout::keys;
 use crate::layout::stored::{self, Stored};
+use crate::layout::writer;
 use crate::print::number::{count, plural};
-use crate::server::connection::WRITER;
 use crate::server::pace::Pace;
 use crate::server::{Server, Target, listpack};
 
@@ -62,8 +62,7 @@ pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck)
         tries += 1;
         let mut server = Server::connect(target)?;
         let register = stored::register(&mut server)?;
-        // Before the layout is read: whoever replaces it later closes this connection.
-        server.set_name(WRITER);
+        writer::enter(&mut server)?;
         match bring_once(&mut server, file, check) {
             Ok(rollout) => return Ok((server, rollout)),
             Err(error) if tries < TRIES && was_disturbed(&mut server, &register) => {
@@ -112,7 +111,7 @@ fn bring_to(
         let done = fold_empty(server, before.as_ref(), &rollout.layout, &folded)?;
         rollout = Rollout { layout: done.layout, left: done.driven.left.left, stragglers: done.stragglers, ..rollout };
     } else if before.as_ref().is_none_or(|stored| stored.layout != rollout.layout) {
-        activate(server, before.as_ref(), &rollout.layout)?;
+        rollout.layout = activate(server, before.as_ref(), &rollout.layout)?;
     } else {
         rollout.written = false;
     }

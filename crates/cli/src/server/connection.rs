@@ -22,9 +22,6 @@ use super::version::Version;
 
 /// The name of a tool's connection.
 const TOOL: &str = "keyfold-tool";
-/// The name of a connection by which a tool writes to where a layout says. Whoever puts another layout in force has
-/// the server close these first, so that nothing is written by a layout of before.
-pub(crate) const WRITER: &str = "keyfold-writer";
 
 /// To connect.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -40,7 +37,7 @@ pub(crate) struct Target {
 
 /// A connection to a server that keyfold can stand before.
 pub(crate) struct Server {
-    address: ServerAddress,
+    target: Target,
     connection: Connection,
     /// What went wrong where the connection was given up.
     lost: Option<RedisError>,
@@ -50,19 +47,24 @@ pub(crate) struct Server {
 impl Server {
     /// Connects, and asks which server it is.
     pub(crate) fn connect(target: &Target) -> anyhow::Result<Self> {
-        let address = target.address.clone();
+        let address = &target.address;
         let mut connection = open(target)?;
         let info: String = redis::cmd("INFO")
             .arg("server")
             .query(&mut connection)
-            .map_err(|error| explain(&error, &address))
+            .map_err(|error| explain(&error, address))
             .with_context(|| format!("can't ask the server at {address} for its version"))?;
         let version =
             Version::parse(&info).with_context(|| format!("what answers at {address} is no Redis or Valkey"))?;
         version.check()?;
-        let mut server = Self { address, connection, lost: None, version };
+        let mut server = Self { target: target.clone(), connection, lost: None, version };
         server.set_name(TOOL);
         Ok(server)
+    }
+
+    /// Another connection to the same server.
+    pub(crate) fn another(&self) -> anyhow::Result<Self> {
+        Self::connect(&self.target)
     }
 
     /// Names the connection, for CLIENT LIST. A user who may not goes without.
@@ -75,7 +77,7 @@ impl Server {
         match self.query::<String>(&redis::cmd("PING")) {
             Ok(_) => Ok(true),
             Err(error) if is_loading(&error) => Ok(false),
-            Err(error) => Err(explain(&error, &self.address)),
+            Err(error) => Err(explain(&error, &self.target.address)),
         }
     }
 
@@ -91,7 +93,7 @@ impl Server {
 
     /// Where it is, without a password.
     pub(crate) fn address(&self) -> &ServerAddress {
-        &self.address
+        &self.target.address
     }
 
     /// Sends one command.
@@ -101,7 +103,7 @@ impl Server {
                 redis::Arg::Simple(name) => String::from_utf8_lossy(name).into_owned(),
                 _ => String::new(),
             });
-            explain(&error, &self.address).context(format!("{name} failed on the server at {}", self.address))
+            explain(&error, &self.target.address).context(format!("{name} failed on the server at {}", self.address()))
         })
     }
 
@@ -119,12 +121,12 @@ impl Server {
     pub(crate) fn ask_all(&mut self, commands: &Pipeline) -> anyhow::Result<Vec<Value>> {
         let packed = commands.get_packed_pipeline();
         let replies = self.on_connection(|connection| connection.req_packed_commands(&packed, 0, commands.len()));
-        replies.map_err(|error| explain(&error, &self.address))
+        replies.map_err(|error| explain(&error, &self.target.address))
     }
 
     /// What went wrong on the connection itself, and what to do where that is known.
     pub(crate) fn explain(&self, error: &RedisError) -> anyhow::Error {
-        explain(error, &self.address)
+        explain(error, &self.target.address)
     }
 
     /// For questions that are asked before earlier ones are answered.
@@ -193,11 +195,11 @@ impl Server {
 
     /// The error of a command that the server refused, with what to do about it.
     pub(crate) fn refused(&self, error: &ServerError) -> anyhow::Error {
-        explain(&error.clone().into(), &self.address)
+        explain(&error.clone().into(), &self.target.address)
     }
 
     fn broken(&self, error: &RedisError) -> anyhow::Error {
-        explain(error, &self.address).context(format!("lost the server at {}", self.address))
+        explain(error, &self.target.address).context(format!("lost the server at {}", self.address()))
     }
 
     /// Goes on in another database.

@@ -1,18 +1,31 @@
 //! A coordinator: it replaces the layout at a moment when nobody serves the one before.
+//!
+//! ```text
+//! announce prepare ─▶ who is there? (CLIENT LIST) ─▶ all ready, or silent for too long
+//!   ─▶ announce hold ─▶ all held ─▶ who is there? ─▶ close what is left of those who are silent ─▶ look again
+//!   ─▶ replace the register, if the announcement and the answers still stand
+//! ```
+//! Who is there is asked after the announcement of *hold*: a connection that comes later looks for it before it carries
+//! anything, and finds it, or finds the layout replaced.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::connections::Connection;
 use super::sight::{self, Sight, carried_out};
-use super::words::{Announcement, Attempt, LeaseView, Phase, Stance, parse};
-use super::{ANNOUNCED_MS, CHANGE_KEY, HOLD_MS, LEASE_MS, LEASES_KEY};
+use super::words::{Announcement, Answer, Attempt, Phase, Stance, parse};
+use super::{ANSWERS_KEY, CHANGE_KEY, HELD_MS, HOLD_MS, PREPARED_MS, READY_MS, Register};
 use crate::exchange::CompareAndSet;
-use crate::layout::{Epoch, STORED_KEY};
-use crate::resp::Reply;
+use crate::layout::Revision;
+use crate::resp::{Reply, write_command};
 
 /// So many announcements, of both kinds, are made before it gives up.
 const MAX_ATTEMPTS: u32 = 16;
 
-/// How long members have to say that they are ready, in milliseconds: more than a lease, so that one that is gone
-/// has been evicted by then.
-const READY_MS: i64 = 15_000;
+/// How long members see that a change was given up, in milliseconds.
+const WITHDRAWN_MS: i64 = 300;
+
+/// How long it waits for another coordinator to end, in milliseconds.
+const TURN_MS: i64 = 15_000;
 
 /// What a coordinator is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,10 +34,10 @@ pub enum Course {
     Wait(u64),
     /// Send [`Coordinator::announce`].
     Announce(Announcement),
-    /// Send [`Coordinator::evict`], and where it is carried out have the server close the connections that are
-    /// named for this member; only once they are closed, ask again. That comes twice for a member: its lease is
-    /// replaced by a mark first, and the mark is removed when its connections are known to be closed.
-    Evict(LeaseView),
+    /// Send CLIENT LIST, and hand the connections to [`Coordinator::listed`].
+    List,
+    /// Have the server close these connections, then say [`Coordinator::closed`].
+    Close(Vec<Connection>),
     /// Send [`Coordinator::activate`].
     Activate,
     /// The new layout is in force.
@@ -44,9 +57,9 @@ pub enum Obstacle {
         "the server's layout was changed by somebody else meanwhile; look at it with `keyfold layout show`, then try again"
     )]
     Changed,
-    /// Members don't say that they are ready.
-    #[error("these keyfold processes don't answer: {}; stop them, or wait until their leases end, and try again", .0.join(", "))]
-    NotReady(Vec<String>),
+    /// The register was set back.
+    #[error("these keyfold processes serve a newer layout than the server says: {}; they put it back, try again then", .0.join(", "))]
+    SetBack(Vec<String>),
     /// Members never stood still together.
     #[error("these keyfold processes could not stop for a moment, as requests under way took too long: {}; try again when they are less busy", .0.join(", "))]
     NotHeld(Vec<String>),
@@ -56,28 +69,48 @@ pub enum Obstacle {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Coordinator {
     change: u64,
-    from: Epoch,
-    to: Epoch,
+    from: Register,
+    to: Register,
+    base: Revision,
     /// The try under way.
     attempt: u32,
     since_ms: i64,
     began_ms: Option<i64>,
+    /// The try for which it was asked last who is there.
+    listed_for: Option<u32>,
+    connections: Vec<Connection>,
+    /// Members that did not answer in time: nobody waits for them any more.
+    silent: BTreeSet<Vec<u8>>,
+    is_done: bool,
     seen: Seen,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Seen {
     now_ms: i64,
-    leases: Vec<LeaseView>,
+    answers: BTreeMap<Vec<u8>, Vec<u8>>,
     announcement: Option<Vec<u8>>,
-    layout: Option<Vec<u8>>,
-    epoch: Epoch,
+    register: Register,
 }
 
 impl Coordinator {
-    /// A change from the epoch in force to the next. `change` is a number that is never drawn twice.
-    pub fn new(change: u64, from: Epoch, to: Epoch) -> Self {
-        Self { change, from, to, attempt: 0, since_ms: 0, began_ms: None, seen: Seen::default() }
+    /// A change from what the register holds to `to`, a layout in its stored form. `base` is the newest layout that `to`
+    /// takes account of. `change` is a number that is never drawn twice.
+    pub fn new(change: u64, from: Register, to: &[u8], base: Revision) -> Self {
+        Self {
+            change,
+            from,
+            to: Register::of(to),
+            base,
+            attempt: 0,
+            since_ms: 0,
+            began_ms: None,
+            listed_for: None,
+            connections: Vec::new(),
+            silent: BTreeSet::new(),
+            is_done: false,
+            seen: Seen::default(),
+        }
     }
 
     /// Asks the server what there is to see; how many replies that has.
@@ -85,102 +118,121 @@ impl Coordinator {
         sight::ask(None, wire)
     }
 
-    /// Takes the replies to [`Self::ask`], in RESP2. `epoch_of` reads a layout's epoch out of its text.
+    /// Takes the replies to [`Self::ask`], in RESP2.
     ///
     /// # Errors
     /// What the server said instead.
-    pub fn see(&mut self, replies: &[Vec<u8>], epoch_of: impl FnOnce(Option<&[u8]>) -> Epoch) -> Result<(), String> {
-        let Sight { now_ms, leases: fields, announcement, layout } = sight::read(replies)?;
-        let mut leases = Vec::new();
+    pub fn see(&mut self, replies: &[Vec<u8>]) -> Result<(), String> {
+        let Sight { now_ms, answers: fields, announcement, register } = sight::read(replies)?;
+        let mut answers = BTreeMap::new();
         if let Some(Reply::Array(mut pairs)) = fields {
             while let (Some(Reply::Bulk(member)), Some(Reply::Bulk(text))) = (pairs.next(), pairs.next()) {
-                leases.push(LeaseView::read(member, text));
+                answers.insert(member.to_vec(), text.to_vec());
             }
         }
-        let epoch = epoch_of(layout.as_deref());
-        self.look(now_ms, leases, announcement, epoch);
-        self.seen.layout = layout;
-        Ok(())
-    }
-
-    /// The same from what is known already, for who has it otherwise.
-    pub fn look(&mut self, now_ms: i64, leases: Vec<LeaseView>, announcement: Option<Vec<u8>>, epoch: Epoch) {
         self.began_ms.get_or_insert(now_ms);
-        self.seen = Seen { now_ms, leases, announcement, layout: self.seen.layout.take(), epoch };
+        self.seen = Seen { now_ms, answers, announcement, register };
+        if self.has_waited_for_ready() {
+            let lagging = self.lagging_members();
+            self.silent.extend(lagging);
+        }
+        Ok(())
     }
 
     /// What is to be done about what it saw.
     pub fn decide(&self) -> Course {
-        let Seen { now_ms, leases, announcement, epoch, .. } = &self.seen;
-        if *epoch == self.to {
+        let Seen { now_ms, announcement, register, .. } = &self.seen;
+        if self.is_done || *register == self.to {
             return Course::Done;
         }
-        if *epoch != self.from {
+        if *register != self.from {
             return Course::GiveUp(Obstacle::Changed);
         }
         let announced: Option<Announcement> = announcement.as_deref().and_then(parse);
         if announcement.is_some() && announced.is_none_or(|announced| announced.attempt.change != self.change) {
-            return self.unless_late(Obstacle::Busy);
-        }
-        if let Some(view) = leases.iter().find(|view| self.has_ended(view)) {
-            return Course::Evict(view.clone());
+            let late = !(0..=TURN_MS).contains(&(now_ms - self.began_ms.unwrap_or(*now_ms)));
+            return if late { Course::GiveUp(Obstacle::Busy) } else { Course::Wait(3) };
         }
         let Some(announced) = announced.filter(|announced| announced.attempt.number == self.attempt) else {
             return self.next_phase(Phase::Prepare);
         };
-        let lagging = self.lagging(&announced);
+        if self.listed_for.is_none() {
+            return Course::List;
+        }
+        let newer = self.newer_members();
+        if !newer.is_empty() {
+            return Course::GiveUp(Obstacle::SetBack(self.who(&newer)));
+        }
+        let lagging = self.lagging_members();
         match announced.phase {
             Phase::Prepare if lagging.is_empty() => self.next_phase(Phase::Hold),
-            Phase::Prepare => self.unless_late(Obstacle::NotReady(lagging)),
-            Phase::Hold if lagging.is_empty() => Course::Activate,
+            Phase::Prepare => Course::Wait(3),
+            Phase::Hold if lagging.is_empty() && self.listed_for != Some(self.attempt) => Course::List,
+            Phase::Hold if lagging.is_empty() => {
+                let left: Vec<_> = self.connections.iter().filter(|one| !self.is_held(one)).cloned().collect();
+                if left.is_empty() { Course::Activate } else { Course::Close(left) }
+            }
             Phase::Hold if (0..HOLD_MS).contains(&(now_ms - self.since_ms)) => Course::Wait(1),
             Phase::Hold if self.attempt < MAX_ATTEMPTS => self.next_phase(Phase::Prepare),
-            Phase::Hold => Course::GiveUp(Obstacle::NotHeld(lagging)),
+            Phase::Hold => Course::GiveUp(Obstacle::NotHeld(self.who(&lagging))),
         }
     }
 
-    /// Whether a lease is over. One that ends later than any lease can is of a clock that was put back: a member
-    /// that is there writes another soon.
-    fn has_ended(&self, view: &LeaseView) -> bool {
-        let now_ms = self.seen.now_ms;
-        let has_waited = self.elapsed_ms() > LEASE_MS;
-        view.lease.as_ref().is_none_or(|lease| {
-            lease.until_ms < now_ms || (has_waited && lease.until_ms > now_ms.saturating_add(LEASE_MS))
-        })
+    fn has_waited_for_ready(&self) -> bool {
+        let prepares = self.announced_phase() == Some(Phase::Prepare);
+        prepares && !(0..READY_MS).contains(&(self.seen.now_ms - self.since_ms))
     }
 
-    fn elapsed_ms(&self) -> i64 {
-        self.seen.now_ms - self.began_ms.unwrap_or(self.seen.now_ms)
+    fn announced_phase(&self) -> Option<Phase> {
+        let announced: Option<Announcement> = self.seen.announcement.as_deref().and_then(parse);
+        let attempt = Attempt { change: self.change, number: self.attempt };
+        announced.filter(|announced| announced.attempt == attempt).map(|announced| announced.phase)
     }
 
-    /// The members that haven't done yet what is announced.
-    fn lagging(&self, announced: &Announcement) -> Vec<String> {
-        let done = |view: &LeaseView| {
-            view.lease.as_ref().is_some_and(|lease| {
-                lease.epoch == self.from
-                    && match announced.phase {
-                        Phase::Prepare => lease.stance == Stance::Ready(announced.attempt),
-                        Phase::Hold => lease.stance == Stance::Held(announced.attempt),
-                    }
-            })
+    /// The members that know of a layout that would be lost.
+    fn newer_members(&self) -> BTreeSet<Vec<u8>> {
+        let is_newer = |member: &&[u8]| self.answer_of(member).is_some_and(|answer| answer.knows > self.base);
+        self.connections.iter().filter_map(Connection::member).filter(is_newer).map(<[u8]>::to_vec).collect()
+    }
+
+    fn answer_of(&self, member: &[u8]) -> Option<Answer> {
+        self.seen.answers.get(member).and_then(|text| parse(text))
+    }
+
+    fn stance_of(&self, member: &[u8]) -> Option<Stance> {
+        self.answer_of(member).map(|answer| answer.stance)
+    }
+
+    fn is_held(&self, connection: &Connection) -> bool {
+        let held = Stance::Held(Attempt { change: self.change, number: self.attempt });
+        connection.member().is_some_and(|member| self.stance_of(member) == Some(held))
+    }
+
+    /// The members with connections that haven't done yet what is announced, and are waited for.
+    fn lagging_members(&self) -> BTreeSet<Vec<u8>> {
+        let attempt = Attempt { change: self.change, number: self.attempt };
+        let Some(phase) = self.announced_phase() else { return BTreeSet::new() };
+        let is_done = |member: &[u8]| match (phase, self.stance_of(member)) {
+            (Phase::Prepare, Some(Stance::Ready(ready))) => ready == attempt,
+            (Phase::Hold, Some(Stance::Held(held))) => held == attempt,
+            _ => false,
         };
-        let lagging = self.seen.leases.iter().filter(|view| !done(view));
-        lagging
-            .map(|view| match &view.lease {
-                Some(lease) if !lease.who.is_empty() => lease.who.clone(),
-                _ => view.member.escape_ascii().to_string(),
-            })
-            .collect()
+        let members = self.connections.iter().filter_map(Connection::member);
+        members.filter(|member| !self.silent.contains(*member) && !is_done(member)).map(<[u8]>::to_vec).collect()
     }
 
-    fn unless_late(&self, obstacle: Obstacle) -> Course {
-        let late = !(0..=READY_MS).contains(&self.elapsed_ms());
-        if late { Course::GiveUp(obstacle) } else { Course::Wait(3) }
+    /// Who these members are, for people.
+    fn who(&self, members: &BTreeSet<Vec<u8>>) -> Vec<String> {
+        let name = |member: &Vec<u8>| match self.answer_of(member) {
+            Some(answer) if !answer.who.is_empty() => answer.who,
+            _ => member.escape_ascii().to_string(),
+        };
+        members.iter().map(name).collect()
     }
 
     fn next_phase(&self, phase: Phase) -> Course {
         let attempt = Attempt { change: self.change, number: self.attempt + 1 };
-        Course::Announce(Announcement { attempt, phase, to: self.to })
+        Course::Announce(Announcement { attempt, phase, to: self.base.epoch.next() })
     }
 
     /// Appends the atomic step that announces; it has one reply, see [`Self::announced`].
@@ -188,7 +240,11 @@ impl Coordinator {
         let mut step = CompareAndSet::default();
         step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
         let text = announcement.to_string();
-        step.write(&[b"SET", CHANGE_KEY, text.as_bytes(), b"PX", ANNOUNCED_MS.to_string().as_bytes()]);
+        let lasts_ms = match announcement.phase {
+            Phase::Prepare => PREPARED_MS,
+            Phase::Hold => HELD_MS,
+        };
+        step.write(&[b"SET", CHANGE_KEY, text.as_bytes(), b"PX", lasts_ms.to_string().as_bytes()]);
         step.send_with_text(wire);
     }
 
@@ -199,100 +255,201 @@ impl Coordinator {
     pub fn announced(&mut self, announcement: &Announcement, reply: &[u8]) -> Result<bool, String> {
         let carried_out = carried_out(reply)?;
         if carried_out {
-            self.has_announced(announcement);
+            self.attempt = announcement.attempt.number;
+            self.since_ms = self.seen.now_ms;
         }
         Ok(carried_out)
     }
 
-    /// The announcement is made.
-    pub fn has_announced(&mut self, announcement: &Announcement) {
-        self.attempt = announcement.attempt.number;
-        self.since_ms = self.seen.now_ms;
+    /// Takes the connections that there are, asked for since the last announcement.
+    pub fn listed(&mut self, connections: Vec<Connection>) {
+        self.connections = connections;
+        self.listed_for = Some(self.attempt);
     }
 
-    /// Appends the next atomic step of a member's eviction; it has one reply, 1 where it was carried out.
+    /// The connections that there were when it was asked last.
+    pub fn connections(&self) -> &[Connection] {
+        &self.connections
+    }
+
+    /// Those that were to be closed are said to be. Whether that is so is asked once more.
+    pub fn closed(&mut self) {
+        self.listed_for = Some(0);
+    }
+
+    /// Appends the atomic step that puts the new layout in force: only while the register, the announcement and every
+    /// member's *held* are what was seen. It has one reply, see [`Self::activated`].
+    pub fn activate(&self, wire: &mut Vec<u8>) {
+        let mut step = CompareAndSet::default();
+        self.from.check(&mut step);
+        step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
+        let members: BTreeSet<&[u8]> = self.connections.iter().filter_map(Connection::member).collect();
+        for member in members {
+            step.check(&[b"HGET", ANSWERS_KEY, member], self.seen.answers.get(member).map(Vec::as_slice));
+        }
+        self.to.write(&mut step);
+        step.write(&[b"DEL", CHANGE_KEY]);
+        step.write(&[b"DEL", ANSWERS_KEY]);
+        step.send_with_text(wire);
+    }
+
+    /// The step came back: whether the new layout is in force, whatever becomes of it later. Where it doesn't come back
+    /// this change must not go on: who has stopped takes a further word of it for a proof that nothing was replaced.
     ///
-    /// The lease becomes a mark, so that a coordinator that dies before the member's connections are closed leaves
-    /// behind that they may not be; the next one begins with them again. Only a mark of its own is removed: before
-    /// it asked and saw that, it has had the connections closed.
-    pub fn evict(&self, view: &LeaseView, wire: &mut Vec<u8>) {
-        let (field, mark_field) = (view.field(), view.mark_field());
-        let mut step = CompareAndSet::default();
-        step.check(&[b"HGET", LEASES_KEY, &field], Some(&view.text));
-        step.write(&[b"HDEL", LEASES_KEY, &field]);
-        if view.evicted_by != Some(self.change) {
-            step.write(&[b"HSET", LEASES_KEY, &mark_field, &view.mark(self.change)]);
-        }
-        step.send_with_text(wire);
+    /// # Errors
+    /// What the server said instead.
+    pub fn activated(&mut self, reply: &[u8]) -> Result<bool, String> {
+        self.is_done = carried_out(reply)?;
+        Ok(self.is_done)
     }
 
-    /// Appends the atomic step that puts the new layout in force: only while every lease there is says, word for
-    /// word, what was seen. It has one reply, 1 where it was carried out.
-    pub fn activate(&self, layout: &[u8], wire: &mut Vec<u8>) {
-        let mut step = CompareAndSet::default();
-        step.check(&[b"GET", STORED_KEY], self.seen.layout.as_deref());
-        step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
-        step.check(&[b"HLEN", LEASES_KEY], Some(self.seen.leases.len().to_string().as_bytes()));
-        for view in &self.seen.leases {
-            step.check(&[b"HGET", LEASES_KEY, &view.field()], Some(&view.text));
-        }
-        step.write(&[b"SET", STORED_KEY, layout]);
-        step.write(&[b"SET", super::COPY_KEY, layout]);
-        step.write(&[b"DEL", CHANGE_KEY]);
-        step.send_with_text(wire);
-    }
-
-    /// Appends the atomic step that takes the announcement back, for a coordinator that gives up; one reply.
+    /// Appends the atomic step by which a coordinator that gives up lets the members go on; one reply. It announces
+    /// *prepare*, for a moment: members that have said *held* see that nothing was changed.
     pub fn withdraw(&self, wire: &mut Vec<u8>) {
+        let announced: Option<Announcement> = self.seen.announcement.as_deref().and_then(parse);
+        let own = announced.is_some_and(|announced| announced.attempt.change == self.change);
+        let Course::Announce(last) = self.next_phase(Phase::Prepare) else { return };
         let mut step = CompareAndSet::default();
-        step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
-        step.write(&[b"DEL", CHANGE_KEY]);
+        step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref().filter(|_| own));
+        if own {
+            let (text, lasts_ms) = (last.to_string(), WITHDRAWN_MS.to_string());
+            step.write(&[b"SET", CHANGE_KEY, text.as_bytes(), b"PX", lasts_ms.as_bytes()]);
+        }
         step.send_with_text(wire);
+    }
+
+    /// Appends the command by which the server closes a connection; it has one reply.
+    pub fn close(connection: &Connection, wire: &mut Vec<u8>) {
+        let id = connection.id.to_string();
+        write_command(wire, &[b"CLIENT", b"KILL", b"ID", id.as_bytes(), b"SKIPME", b"yes"]);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::Lease;
+    use super::super::connections::Owner;
     use super::*;
+    use crate::layout::Epoch;
 
     const CHANGE: u64 = 7;
+    const BASE: Revision = Revision { epoch: Epoch(1), attempt: crate::layout::Attempt(5) };
 
-    fn using(until_ms: i64) -> LeaseView {
-        let lease = Lease { epoch: Epoch(1), stance: Stance::Using, until_ms, who: "host".to_owned() };
-        LeaseView::read(b"m", lease.to_string().as_bytes())
+    fn coordinator() -> Coordinator {
+        Coordinator::new(CHANGE, Register::of(b"1"), b"2", BASE)
     }
 
-    fn see(coordinator: &mut Coordinator, now_ms: i64, view: &LeaseView) -> Course {
-        coordinator.look(now_ms, vec![view.clone()], None, Epoch(1));
+    fn connection(id: i64, owner: Owner) -> Connection {
+        Connection { id, owner, address: String::new() }
+    }
+
+    fn member(id: i64, name: &str) -> Connection {
+        connection(id, Owner::Member(name.into()))
+    }
+
+    /// What it does at this time, with these answers to its announcement.
+    fn at(coordinator: &mut Coordinator, now_ms: i64, answers: &[(&str, &str)]) -> Course {
+        let mut wire = format!("*5\r\n*2\r\n$1\r\n{}\r\n$1\r\n0\r\n*{}\r\n", now_ms / 1000, answers.len() * 2);
+        assert!(now_ms % 1000 == 0 && now_ms < 10_000);
+        for (member, word) in answers {
+            let text = format!("{word} {CHANGE:x} {} {BASE} {member}", coordinator.attempt);
+            wire += &format!("${}\r\n{member}\r\n${}\r\n{text}\r\n", member.len(), text.len());
+        }
+        let announcement = coordinator.seen.announcement.clone().unwrap_or_default();
+        wire += &match String::from_utf8(announcement).unwrap() {
+            none if none.is_empty() => "$-1\r\n".to_owned(),
+            text => format!("${}\r\n{text}\r\n", text.len()),
+        };
+        wire += "$1\r\n1\r\n$1\r\n1\r\n";
+        coordinator.see(&[wire.into_bytes()]).unwrap();
         coordinator.decide()
     }
 
-    #[test]
-    fn who_is_not_heard_of_is_evicted() {
-        let mut coordinator = Coordinator::new(CHANGE, Epoch(1), Epoch(2));
-        assert!(matches!(see(&mut coordinator, 0, &using(0)), Course::Announce(_)));
-        assert_eq!(see(&mut coordinator, 1, &using(0)), Course::Evict(using(0)));
-        // The clock was put back: first the member may write another lease.
-        let far = using(3_600_000);
-        assert!(matches!(see(&mut coordinator, LEASE_MS, &far), Course::Announce(_)));
-        assert_eq!(see(&mut coordinator, LEASE_MS + 1, &far), Course::Evict(far));
+    fn announce(coordinator: &mut Coordinator, course: &Course, phase: Phase) {
+        let Course::Announce(announcement) = course else { panic!("{course:?}") };
+        assert_eq!(announcement.phase, phase);
+        coordinator.announced(announcement, b":1\r\n").unwrap();
+        coordinator.seen.announcement = Some(announcement.to_string().into_bytes());
     }
 
     #[test]
-    fn only_its_own_mark_is_removed() {
-        let coordinator = Coordinator::new(CHANGE, Epoch(1), Epoch(2));
-        for (view, marks) in [
-            (using(0), true),
-            (LeaseView::read(b"evicted:m", b"8 1 using 0 0 0 host"), true),
-            (LeaseView::read(b"evicted:m", b"7 1 using 0 0 0 host"), false),
-        ] {
-            let mut wire = Vec::new();
-            coordinator.evict(&view, &mut wire);
-            let wire = wire.escape_ascii().to_string();
-            assert!(wire.contains("HDEL"), "{wire}");
-            assert_eq!(wire.contains("HSET"), marks, "{wire}");
-            assert!(wire.contains("7 1 using 0 0 0 host"), "{wire}");
-        }
+    fn who_is_silent_is_closed_and_who_answers_is_waited_for() {
+        let mut coordinator = coordinator();
+        let course = at(&mut coordinator, 0, &[]);
+        announce(&mut coordinator, &course, Phase::Prepare);
+        assert_eq!(at(&mut coordinator, 0, &[]), Course::List);
+        let there = vec![member(1, "a"), member(2, "b"), connection(3, Owner::Writer)];
+        coordinator.listed(there.clone());
+        assert_eq!(at(&mut coordinator, 1000, &[("a", "ready")]), Course::Wait(3), "for b");
+        let course = at(&mut coordinator, 4000, &[("a", "ready")]);
+        announce(&mut coordinator, &course, Phase::Hold);
+        assert_eq!(at(&mut coordinator, 4000, &[("a", "ready")]), Course::Wait(1), "for a");
+        assert_eq!(at(&mut coordinator, 4000, &[("a", "held")]), Course::List);
+        coordinator.listed(there);
+        let course = at(&mut coordinator, 4000, &[("a", "held")]);
+        assert_eq!(course, Course::Close(vec![member(2, "b"), connection(3, Owner::Writer)]));
+        coordinator.closed();
+        assert_eq!(at(&mut coordinator, 4000, &[("a", "held")]), Course::List, "whether they are closed");
+        coordinator.listed(vec![member(1, "a")]);
+        assert_eq!(at(&mut coordinator, 4000, &[("a", "held")]), Course::Activate);
+        let mut wire = Vec::new();
+        coordinator.activate(&mut wire);
+        let wire = wire.escape_ascii().to_string();
+        assert!(wire.contains("+held 7 2 1.0000000000000005 a") && !wire.contains("$1\\r\\nb"), "{wire}");
+    }
+
+    #[test]
+    fn who_cannot_stop_is_asked_again_and_a_newcomer_is_waited_for() {
+        let mut coordinator = coordinator();
+        let course = at(&mut coordinator, 0, &[]);
+        announce(&mut coordinator, &course, Phase::Prepare);
+        coordinator.listed(vec![member(1, "a")]);
+        let course = at(&mut coordinator, 0, &[("a", "ready")]);
+        announce(&mut coordinator, &course, Phase::Hold);
+        assert_eq!(at(&mut coordinator, 0, &[("a", "held")]), Course::List);
+        coordinator.listed(vec![member(1, "a"), member(2, "new")]);
+        assert_eq!(at(&mut coordinator, 0, &[("a", "held")]), Course::Wait(1));
+        let course = at(&mut coordinator, 1000, &[("a", "held")]);
+        announce(&mut coordinator, &course, Phase::Prepare);
+        assert_eq!(at(&mut coordinator, 1000, &[("a", "ready")]), Course::Wait(3));
+        coordinator.attempt = MAX_ATTEMPTS;
+        let announcement = Announcement {
+            attempt: Attempt { change: CHANGE, number: MAX_ATTEMPTS },
+            phase: Phase::Hold,
+            to: Epoch(2),
+        };
+        coordinator.seen.announcement = Some(announcement.to_string().into_bytes());
+        let gave_up = at(&mut coordinator, 3000, &[("a", "held"), ("new", "serving")]);
+        assert_eq!(gave_up, Course::GiveUp(Obstacle::NotHeld(vec!["new".to_owned()])));
+    }
+
+    #[test]
+    fn what_a_member_knows_is_not_lost() {
+        let mut coordinator = coordinator();
+        let course = at(&mut coordinator, 0, &[]);
+        announce(&mut coordinator, &course, Phase::Prepare);
+        coordinator.listed(vec![member(1, "a")]);
+        coordinator.base.attempt = crate::layout::Attempt(4);
+        let gave_up = at(&mut coordinator, 0, &[("a", "ready")]);
+        assert_eq!(gave_up, Course::GiveUp(Obstacle::SetBack(vec!["a".to_owned()])));
+        let mut wire = Vec::new();
+        coordinator.withdraw(&mut wire);
+        assert!(wire.escape_ascii().to_string().contains("7 2 prepare 2"), "who has stopped goes on");
+    }
+
+    #[test]
+    fn another_change_goes_first() {
+        let mut coordinator = coordinator();
+        coordinator.seen.announcement = Some(b"8 1 hold 2".to_vec());
+        assert_eq!(at(&mut coordinator, 0, &[]), Course::Wait(3));
+        let mut wire = Vec::new();
+        coordinator.withdraw(&mut wire);
+        assert!(!wire.escape_ascii().to_string().contains("8 1 hold"), "it takes back only its own");
+        assert_eq!(coordinator.decide(), Course::Wait(3));
+        coordinator.began_ms = Some(-TURN_MS - 1);
+        assert_eq!(coordinator.decide(), Course::GiveUp(Obstacle::Busy));
+        coordinator.seen.register = Register::of(b"2");
+        assert_eq!(coordinator.decide(), Course::Done);
+        coordinator.seen.register = Register::of(b"3");
+        assert_eq!(coordinator.decide(), Course::GiveUp(Obstacle::Changed));
     }
 }

@@ -1,28 +1,48 @@
-//! A member: a proxy, or a tool that writes, in the eyes of a layout's change.
+//! A member: a proxy, in the eyes of a layout's change.
 //!
 //! | it | and sees | then it |
 //! | --- | --- | --- |
-//! | serves | its lease gone, or another epoch in force | stops |
+//! | serves | another epoch in force, or what it can't read | stops |
 //! | serves | *hold* | stops, and gives up where what is under way takes too long |
-//! | serves | *prepare* | writes *ready* |
-//! | serves | nothing | renews *using* from time to time |
-//! | has stopped | no lease, or another epoch in force | writes *using* it, and serves it |
-//! | has stopped | *hold*, and has patience | writes *held* |
-//! | has stopped | anything else | writes *using* the epoch before, and serves it |
+//! | serves | *prepare* | answers *ready* |
+//! | serves | nothing, or the register gone | goes on |
+//! | has stopped | *hold*, and has patience | answers *ready*, then *held* |
+//! | has stopped | *hold*, and has none any more | answers *serving*, and serves what is in force |
+//! | has stopped | no *hold* | serves what is in force |
+//! | has said *held* | neither the announcement nor another layout | has what it served put in force once more |
 //!
-//! Every write is atomic with a check that the lease and the layout are still what it has seen.
+//! The last is for a register that was set back: perhaps the layout was replaced when all had stopped, others serve the
+//! new one, and this member would go on by the one before. A change of its own finds out, because every member's answer
+//! says what it knows.
+//!
+//! It writes nothing but answers. Each is atomic with a check that its last answer and the announcement are still what
+//! it has seen, and *held* is only said after *ready*: so a word that comes late, when the member has gone on since,
+//! comes to nothing.
 
 use super::sight::{self, Sight};
-use super::words::{Announcement, Attempt, Lease, Phase, Stance, parse};
-use super::{LEASE_MS, LEASES_KEY, PATIENCE_MS};
+use super::words::{Announcement, Answer, Attempt, Phase, Stance, parse};
+use super::{ANSWERS_KEY, CHANGE_KEY, PATIENCE_MS, Register};
 use crate::exchange::CompareAndSet;
-use crate::layout::{Epoch, STORED_KEY};
+use crate::layout::{Epoch, Revision};
 use crate::resp::Reply;
 
 /// How often the server is asked while nothing happens, in milliseconds.
 const CALM_MS: u64 = 1_000;
 /// How often while a change is announced: this is most of the pause that clients see.
 const BUSY_MS: u64 = 3;
+
+/// What the register means to a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Found {
+    /// A layout that it can serve is in force.
+    InForce(Revision),
+    /// The layout is gone, damaged, or was set back to one of before: this process knows better, and puts back what it
+    /// served. Until then only connections that lived all the time may go on.
+    Lost,
+    /// What is there can't be served, and is left as it is.
+    #[default]
+    Unreadable,
+}
 
 /// What a member is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +52,10 @@ pub enum Act {
     /// Begin no request any more, and say by [`Member::stopped`] when none is under way, or by
     /// [`Member::go_on`] that they take too long.
     Stop,
-    /// Send [`Member::write`], and say what came of it.
-    Write(Lease),
+    /// Send [`Member::answer`], and say by [`Member::answered`] what came of it.
+    Answer(Answer),
+    /// Serve this layout from now on, and say so by [`Member::serves`].
+    Serve(Revision),
 }
 
 /// A member.
@@ -41,12 +63,16 @@ pub enum Act {
 pub struct Member {
     id: Vec<u8>,
     who: String,
-    /// The epoch it serves; none while it has stopped.
-    serving: Option<Epoch>,
+    /// The layout it serves; none while it has stopped.
+    serving: Option<Revision>,
+    /// The one that it serves, or served last.
+    knows: Revision,
+    /// The change that it may have said *held* to, and doesn't know the end of.
+    held: Option<Announcement>,
+    /// The epoch that earlier ones, whose end it will never know, were to bring.
+    held_before: Epoch,
     /// Since when it has stopped, by the server's clock.
     stopped_ms: i64,
-    /// Whether the server takes scripts that write though it is out of memory.
-    allows_oom: bool,
     /// The try that it doesn't hold its clients back for any more.
     withdrawn: Option<Attempt>,
     /// What it saw last.
@@ -57,32 +83,19 @@ pub struct Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Seen {
     now_ms: i64,
-    lease: Option<Vec<u8>>,
-    announcement: Option<Announcement>,
-    layout: Option<Vec<u8>>,
-    /// The epoch of that layout; 0 where there is none.
-    epoch: Epoch,
+    answer: Option<Vec<u8>>,
+    announcement: Option<Vec<u8>>,
+    register: Register,
+    found: Found,
 }
 
 impl Member {
-    /// A member that serves nothing yet. `id` is its own for ever; `who` says to people who it is.
-    pub fn new(id: &[u8], who: &str) -> Self {
+    /// A member that serves nothing yet. `id` is its own for ever; `who` says to people who it is. `knows` is the layout
+    /// that it was started with.
+    pub fn new(id: &[u8], who: &str, knows: Revision) -> Self {
         let who = who.split_whitespace().collect();
-        Self {
-            id: id.to_vec(),
-            who,
-            serving: None,
-            stopped_ms: 0,
-            allows_oom: false,
-            withdrawn: None,
-            seen: Seen::default(),
-        }
-    }
-
-    /// Says whether the server knows flags of scripts (Redis 7.0): a lease is renewed there though the server is out
-    /// of memory.
-    pub fn note_script_flags(&mut self, known: bool) {
-        self.allows_oom = known;
+        let (id, seen) = (id.to_vec(), Seen::default());
+        Self { id, who, serving: None, knows, held: None, held_before: Epoch(0), stopped_ms: 0, withdrawn: None, seen }
     }
 
     /// Its id.
@@ -90,19 +103,43 @@ impl Member {
         &self.id
     }
 
-    /// The epoch it serves; none while it has stopped.
-    pub fn serving(&self) -> Option<Epoch> {
+    /// The layout it serves; none while it has stopped.
+    pub fn serving(&self) -> Option<Revision> {
         self.serving
     }
 
-    /// The text of the layout that was in force when it looked last.
-    pub fn layout_text(&self) -> Option<&[u8]> {
-        self.seen.layout.as_deref()
+    /// The register when it looked last.
+    pub fn register(&self) -> &Register {
+        &self.seen.register
+    }
+
+    /// What that means to it.
+    pub fn found(&self) -> Found {
+        self.seen.found
+    }
+
+    /// Whether a change was announced when it looked last.
+    pub fn sees_change(&self) -> bool {
+        self.seen.announcement.is_some()
+    }
+
+    /// Whether it should have what it knows put in force again, as no one else is at it.
+    pub fn must_put_back(&self) -> bool {
+        !self.sees_change() && (self.seen.found == Found::Lost || self.is_unsure())
+    }
+
+    /// Whether it may be that the layout was replaced by a newer one than is seen.
+    fn is_unsure(&self) -> bool {
+        let Found::InForce(found) = self.seen.found else { return false };
+        let stands = self.announced().map(|announced| announced.attempt.change);
+        let last = self.held.filter(|held| Some(held.attempt.change) != stands).map_or(Epoch(0), |held| held.to);
+        found.epoch < last.max(self.held_before)
     }
 
     /// In how many milliseconds it should ask again.
     pub fn rest_ms(&self) -> u64 {
-        if self.serving.is_none() || self.seen.announcement.is_some() { BUSY_MS } else { CALM_MS }
+        let waits = self.serving.is_none() && self.seen.found != Found::Unreadable;
+        if waits || self.sees_change() { BUSY_MS } else { CALM_MS }
     }
 
     /// Asks the server what there is to see; how many replies that has.
@@ -110,73 +147,74 @@ impl Member {
         sight::ask(Some(&self.id), wire)
     }
 
-    /// Takes the replies to [`Self::ask`], in RESP2. `epoch_of` reads a layout's epoch out of its text: the one
-    /// that counts, where the text can't be served.
+    /// Takes the replies to [`Self::ask`], in RESP2. `meaning` says what a register means to this process.
     ///
     /// # Errors
     /// What the server said instead.
-    pub fn see(&mut self, replies: &[Vec<u8>], epoch_of: impl FnOnce(Option<&[u8]>) -> Epoch) -> Result<(), String> {
-        let Sight { now_ms, leases, announcement, layout } = sight::read(replies)?;
-        let lease = leases.and_then(Reply::bytes).map(<[u8]>::to_vec);
-        let announcement = announcement.and_then(|text| parse(&text));
-        let epoch = epoch_of(layout.as_deref());
-        self.look(now_ms, lease, announcement, epoch);
-        self.seen.layout = layout;
+    pub fn see(&mut self, replies: &[Vec<u8>], meaning: impl FnOnce(&Register) -> Found) -> Result<(), String> {
+        let Sight { now_ms, answers, announcement, register } = sight::read(replies)?;
+        let answer = answers.and_then(Reply::bytes).map(<[u8]>::to_vec);
+        let found = meaning(&register);
+        self.seen = Seen { now_ms, answer, announcement, register, found };
         Ok(())
-    }
-
-    /// The same from what is known already, for who has it otherwise.
-    pub fn look(&mut self, now_ms: i64, lease: Option<Vec<u8>>, announcement: Option<Announcement>, epoch: Epoch) {
-        self.seen = Seen { now_ms, lease, announcement, layout: self.seen.layout.take(), epoch };
     }
 
     /// What is to be done about what it saw.
     pub fn decide(&self) -> Act {
-        let lease: Option<Lease> = self.seen.lease.as_deref().and_then(parse);
-        let announced = self.seen.announcement.filter(|announcement| self.withdrawn != Some(announcement.attempt));
-        let hold = announced.filter(|announcement| announcement.phase == Phase::Hold);
-        let Some(serving) = self.serving else { return self.decide_stopped(lease.as_ref(), hold) };
-        match lease {
-            None => Act::Stop,
-            Some(_) if self.seen.epoch != serving || hold.is_some() => Act::Stop,
-            Some(lease) => {
-                let stance = announced.map_or(Stance::Using, |announcement| Stance::Ready(announcement.attempt));
-                self.write_unless_written(&lease, serving, stance)
-            }
+        let answer: Option<Answer> = self.seen.answer.as_deref().and_then(parse);
+        let announced = self.announced().filter(|announced| self.withdrawn != Some(announced.attempt));
+        let hold = announced.filter(|announced| announced.phase == Phase::Hold).map(|announced| announced.attempt);
+        match (self.serving, self.seen.found) {
+            (Some(serving), Found::InForce(found)) if found != serving => Act::Stop,
+            (Some(_), Found::Unreadable) => Act::Stop,
+            (Some(_), _) if hold.is_some() => Act::Stop,
+            (Some(_), _) => self.say_ready(answer.as_ref(), announced),
+            (None, _) if hold.is_some() => self.decide_held(answer.as_ref(), hold),
+            (None, Found::InForce(found)) if !self.is_unsure() => Act::Serve(found),
+            (None, _) => self.say_ready(answer.as_ref(), announced),
         }
     }
 
-    fn decide_stopped(&self, lease: Option<&Lease>, hold: Option<Announcement>) -> Act {
-        match (lease, hold) {
-            (Some(lease), Some(hold)) if lease.epoch == self.seen.epoch && self.has_patience() => {
-                self.write_unless_written(lease, lease.epoch, Stance::Held(hold.attempt))
-            }
-            _ => Act::Write(self.renewed(self.seen.epoch, Stance::Using)),
+    fn decide_held(&self, answer: Option<&Answer>, hold: Option<Attempt>) -> Act {
+        let Some(hold) = hold else { return Act::Rest };
+        if self.has_patience() {
+            return match answer.map(|answer| answer.stance) {
+                Some(Stance::Held(held)) if held == hold => Act::Rest,
+                Some(Stance::Ready(ready)) if ready.change == hold.change => self.say(Stance::Held(hold)),
+                _ => self.say(Stance::Ready(hold)),
+            };
+        }
+        match self.seen.found {
+            // What it has said of this try is taken back first.
+            Found::InForce(_) if !self.is_unsure() => self.say(Stance::Serving(hold)),
+            _ => Act::Rest,
         }
     }
 
-    /// A lease that says so already is left alone while it is young: a coordinator counts on its very words. One
-    /// that is younger than can be is of a clock that was put back since.
-    fn write_unless_written(&self, lease: &Lease, epoch: Epoch, stance: Stance) -> Act {
-        let young = (LEASE_MS * 3 / 4 + 1..=LEASE_MS).contains(&(lease.until_ms - self.seen.now_ms));
-        if young && lease.epoch == epoch && lease.stance == stance {
-            return Act::Rest;
-        }
-        Act::Write(self.renewed(epoch, stance))
+    fn say_ready(&self, answer: Option<&Answer>, announced: Option<Announcement>) -> Act {
+        let Some(Announcement { attempt, .. }) = announced else { return Act::Rest };
+        self.say_once(answer, Stance::Ready(attempt))
+    }
+
+    fn say_once(&self, answer: Option<&Answer>, stance: Stance) -> Act {
+        if answer.is_some_and(|answer| answer.stance == stance) { Act::Rest } else { self.say(stance) }
+    }
+
+    fn say(&self, stance: Stance) -> Act {
+        Act::Answer(Answer { stance, knows: self.knows, who: self.who.clone() })
+    }
+
+    fn announced(&self) -> Option<Announcement> {
+        self.seen.announcement.as_deref().and_then(parse)
     }
 
     /// The try that it is asked to stop for.
     fn asked_to_stop(&self) -> Option<Attempt> {
-        let announced = self.seen.announcement.filter(|announcement| announcement.phase == Phase::Hold);
-        announced.map(|announcement| announcement.attempt)
+        self.announced().filter(|announced| announced.phase == Phase::Hold).map(|announced| announced.attempt)
     }
 
     fn has_patience(&self) -> bool {
         (0..PATIENCE_MS).contains(&(self.seen.now_ms - self.stopped_ms))
-    }
-
-    fn renewed(&self, epoch: Epoch, stance: Stance) -> Lease {
-        Lease { epoch, stance, until_ms: self.seen.now_ms + LEASE_MS, who: self.who.clone() }
     }
 
     /// It begins no request any more, and none is under way.
@@ -190,38 +228,41 @@ impl Member {
         self.withdrawn = self.asked_to_stop();
     }
 
-    /// Appends the atomic step that writes the lease; it has one reply, see [`Self::written`].
-    pub fn write(&self, lease: &Lease, wire: &mut Vec<u8>) {
-        let mut step = CompareAndSet::default();
-        step.check(&[b"HGET", LEASES_KEY, &self.id], self.seen.lease.as_deref());
-        step.check(&[b"GET", STORED_KEY], self.seen.layout.as_deref());
-        step.write(&[b"HSET", LEASES_KEY, &self.id, lease.to_string().as_bytes()]);
-        if self.allows_oom {
-            step.send_when_out_of_memory(wire);
-        } else {
-            step.send_with_text(wire);
-        }
+    /// It serves this layout, as [`Act::Serve`] said.
+    pub fn serves(&mut self, layout: Revision) {
+        (self.serving, self.knows) = (Some(layout), layout);
+        (self.held, self.held_before) = (None, Epoch(0));
     }
 
-    /// The step came back: true where it was carried out, and it serves from now on what the lease says.
+    /// Appends the atomic step that writes an answer; it has one reply, see [`Self::answered`].
+    pub fn answer(&mut self, answer: &Answer, wire: &mut Vec<u8>) {
+        if let (Stance::Held(attempt), Some(announced)) = (answer.stance, self.announced()) {
+            if let Some(earlier) = self.held.replace(announced).filter(|held| held.attempt.change != attempt.change) {
+                self.held_before = self.held_before.max(earlier.to);
+            }
+        }
+        let mut step = CompareAndSet::default();
+        step.check(&[b"HGET", ANSWERS_KEY, &self.id], self.seen.answer.as_deref());
+        step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
+        self.seen.register.check(&mut step);
+        step.write(&[b"HSET", ANSWERS_KEY, &self.id, answer.to_string().as_bytes()]);
+        step.send_with_text(wire);
+    }
+
+    /// The step came back: whether it was carried out.
     ///
     /// # Errors
     /// What the server said instead.
-    pub fn written(&mut self, lease: &Lease, reply: &[u8]) -> Result<bool, String> {
+    pub fn answered(&mut self, answer: &Answer, reply: &[u8]) -> Result<bool, String> {
         let carried_out = sight::carried_out(reply)?;
         if carried_out {
-            self.wrote(lease);
+            self.seen.answer = Some(answer.to_string().into_bytes());
+            if let (Stance::Serving(attempt), Found::InForce(found)) = (answer.stance, self.seen.found) {
+                self.serves(found);
+                self.withdrawn = Some(attempt);
+            }
         }
         Ok(carried_out)
-    }
-
-    /// The lease is written.
-    pub fn wrote(&mut self, lease: &Lease) {
-        self.seen.lease = Some(lease.to_string().into_bytes());
-        if self.serving.is_none() && lease.stance == Stance::Using {
-            self.serving = Some(lease.epoch);
-            self.withdrawn = self.asked_to_stop();
-        }
     }
 }
 
@@ -229,43 +270,94 @@ impl Member {
 mod tests {
     use super::*;
 
-    const EPOCH: Epoch = Epoch(4);
-    const HOLD: Announcement =
-        Announcement { attempt: Attempt { change: 7, number: 2 }, phase: Phase::Hold, to: Epoch(5) };
+    const EPOCH: Revision = Revision { epoch: Epoch(4), attempt: crate::layout::Attempt(9) };
+    const NEXT: Revision = Revision { epoch: Epoch(5), attempt: crate::layout::Attempt(8) };
+    const TRY: Attempt = Attempt { change: 7, number: 2 };
 
-    fn lease(until_ms: i64) -> Option<Vec<u8>> {
-        let lease = Lease { epoch: EPOCH, stance: Stance::Using, until_ms, who: String::new() };
-        Some(lease.to_string().into_bytes())
+    fn announce(phase: Phase) -> Option<Vec<u8>> {
+        Some(Announcement { attempt: TRY, phase, to: Epoch(5) }.to_string().into_bytes())
+    }
+
+    fn look(member: &mut Member, now_ms: i64, announcement: Option<Vec<u8>>, found: Found) -> Act {
+        let answer = member.seen.answer.take();
+        member.seen = Seen { now_ms, answer, announcement, register: Register::default(), found };
+        member.decide()
     }
 
     fn serving() -> Member {
-        let mut member = Member::new(b"m", "");
-        member.look(0, None, None, EPOCH);
-        let Act::Write(lease) = member.decide() else { panic!("it registers") };
-        member.wrote(&lease);
-        assert_eq!(member.serving(), Some(EPOCH));
+        let mut member = Member::new(b"m", "who ever", Revision::default());
+        assert_eq!(look(&mut member, 0, None, Found::InForce(EPOCH)), Act::Serve(EPOCH));
+        member.serves(EPOCH);
+        assert_eq!(look(&mut member, 0, None, Found::InForce(EPOCH)), Act::Rest);
         member
     }
 
+    fn stance(act: &Act) -> Option<Stance> {
+        if let Act::Answer(answer) = act { Some(answer.stance) } else { None }
+    }
+
     #[test]
-    fn a_lease_is_renewed_when_it_is_old_or_the_clock_was_put_back() {
+    fn it_stops_for_another_layout_and_goes_on_where_there_is_none() {
         let mut member = serving();
-        for (now_ms, rests) in [(0, true), (LEASE_MS / 8, true), (LEASE_MS / 2, false), (-3_600_000, false)] {
-            member.look(now_ms, lease(LEASE_MS), None, EPOCH);
-            assert_eq!(member.decide() == Act::Rest, rests, "at {now_ms}");
+        assert_eq!(look(&mut member, 1, None, Found::Lost), Act::Rest);
+        assert_eq!(look(&mut member, 1, None, Found::InForce(NEXT)), Act::Stop);
+        assert_eq!(look(&mut member, 1, None, Found::Unreadable), Act::Stop);
+        member.stopped();
+        assert_eq!(look(&mut member, 1, None, Found::Unreadable), Act::Rest);
+        assert_eq!(look(&mut member, 1, None, Found::Lost), Act::Rest, "it is put back first");
+        assert_eq!(look(&mut member, 1, None, Found::InForce(NEXT)), Act::Serve(NEXT));
+    }
+
+    #[test]
+    fn it_says_ready_before_it_says_held() {
+        for found in [Found::InForce(EPOCH), Found::Lost] {
+            let mut member = serving();
+            assert_eq!(look(&mut member, 0, announce(Phase::Hold), found), Act::Stop);
+            member.stopped();
+            for expected in [Stance::Ready(TRY), Stance::Held(TRY)] {
+                let act = look(&mut member, 1, announce(Phase::Hold), found);
+                assert_eq!(stance(&act), Some(expected));
+                let Act::Answer(answer) = act else { unreachable!() };
+                member.answer(&answer, &mut Vec::new());
+                assert_eq!(member.answered(&answer, b":1\r\n"), Ok(true));
+            }
+            assert_eq!(look(&mut member, 2, announce(Phase::Hold), found), Act::Rest);
         }
+    }
+
+    #[test]
+    fn it_goes_on_by_the_same_layout_only_where_it_was_not_replaced() {
+        let mut member = serving();
+        look(&mut member, 0, announce(Phase::Hold), Found::InForce(EPOCH));
+        member.stopped();
+        let held = Answer { stance: Stance::Held(TRY), knows: EPOCH, who: String::new() };
+        member.answer(&held, &mut Vec::new());
+        // The coordinator has given it up for now.
+        let act = look(&mut member.clone(), 1, announce(Phase::Prepare), Found::InForce(EPOCH));
+        assert_eq!(act, Act::Serve(EPOCH));
+        // Whatever became of it, somebody else has set it back.
+        assert_eq!(look(&mut member, 1, None, Found::InForce(EPOCH)), Act::Rest);
+        assert!(member.must_put_back());
+        assert_eq!(look(&mut member, 1, None, Found::InForce(NEXT)), Act::Serve(NEXT));
+        assert!(!member.must_put_back());
     }
 
     #[test]
     fn clients_are_held_back_for_no_longer_than_its_patience() {
         for (now_ms, goes_on) in [(0, false), (PATIENCE_MS - 1, false), (PATIENCE_MS, true), (-3_600_000, true)] {
             let mut member = serving();
-            member.look(0, lease(LEASE_MS), Some(HOLD), EPOCH);
-            assert_eq!(member.decide(), Act::Stop);
+            assert_eq!(look(&mut member, 0, announce(Phase::Hold), Found::InForce(EPOCH)), Act::Stop);
             member.stopped();
-            member.look(now_ms, lease(LEASE_MS), Some(HOLD), EPOCH);
-            let Act::Write(written) = member.decide() else { panic!("it writes") };
-            assert_eq!(written.stance == Stance::Using, goes_on, "at {now_ms}");
+            let act = look(&mut member, now_ms, announce(Phase::Hold), Found::InForce(EPOCH));
+            assert_eq!(stance(&act) == Some(Stance::Serving(TRY)), goes_on, "at {now_ms}");
+            if let Act::Answer(answer) = act
+                && goes_on
+            {
+                member.answered(&answer, b":1\r\n").unwrap();
+                assert_eq!(member.serving(), Some(EPOCH));
+                let act = look(&mut member, now_ms, announce(Phase::Hold), Found::InForce(EPOCH));
+                assert_eq!(act, Act::Rest, "it doesn't stop twice for one try");
+            }
         }
     }
 }

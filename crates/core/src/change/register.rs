@@ -59,6 +59,11 @@ enum Read {
 }
 
 impl Register {
+    /// The register as it is while this layout, in its stored form, is in force.
+    pub fn of(text: &[u8]) -> Self {
+        Self { layout: Some(text.to_vec()), copy: Some(text.to_vec()) }
+    }
+
     /// What the two mean, with the secrets that namespaces may be keyed by.
     pub fn standing(&self, secrets: &Secrets) -> Standing {
         match (read(self.layout.as_deref(), secrets), read(self.copy.as_deref(), secrets)) {
@@ -79,18 +84,21 @@ impl Register {
     pub fn replace(&self, layout: &Layout, wire: &mut Vec<u8>) {
         let mut step = CompareAndSet::default();
         self.check(&mut step);
-        Self::write(layout.to_stored().as_bytes(), &mut step);
+        Self::of(layout.to_stored().as_bytes()).write(&mut step);
         step.send_with_text(wire);
     }
 
-    fn check(&self, step: &mut CompareAndSet) {
+    pub(super) fn check(&self, step: &mut CompareAndSet) {
         step.check(&[b"GET", STORED_KEY], self.layout.as_deref());
         step.check(&[b"GET", COPY_KEY], self.copy.as_deref());
     }
 
-    fn write(text: &[u8], step: &mut CompareAndSet) {
-        step.write(&[b"SET", STORED_KEY, text]);
-        step.write(&[b"SET", COPY_KEY, text]);
+    pub(super) fn write(&self, step: &mut CompareAndSet) {
+        for (key, half) in [(STORED_KEY, &self.layout), (COPY_KEY, &self.copy)] {
+            if let Some(text) = half {
+                step.write(&[b"SET", key, text]);
+            }
+        }
     }
 }
 

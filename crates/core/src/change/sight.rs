@@ -1,7 +1,7 @@
-//! What members and coordinators see of the server: its time and the three keys, at one moment. And what an atomic
-//! step answers.
+//! What members and coordinators see of the server: its time, the answers, the announcement and the register, at one
+//! moment. And what an atomic step answers.
 
-use super::{CHANGE_KEY, LEASES_KEY};
+use super::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, Register};
 use crate::layout::STORED_KEY;
 use crate::resp::{Reply, write_command};
 
@@ -9,26 +9,27 @@ use crate::resp::{Reply, write_command};
 pub(super) struct Sight<'r> {
     /// The server's clock, in milliseconds since 1970.
     pub(super) now_ms: i64,
-    /// The reply about the leases.
-    pub(super) leases: Option<Reply<'r>>,
+    /// The reply about the answers.
+    pub(super) answers: Option<Reply<'r>>,
     /// The announcement's bytes.
     pub(super) announcement: Option<Vec<u8>>,
-    /// The layout's text.
-    pub(super) layout: Option<Vec<u8>>,
+    /// The register.
+    pub(super) register: Register,
 }
 
-/// Asks for it; how many replies that has. `member` is the one whose lease is wanted; none for all leases.
+/// Asks for it; how many replies that has. `member` is the one whose answer is wanted; none for all answers.
 pub(super) fn ask(member: Option<&[u8]>, wire: &mut Vec<u8>) -> usize {
     write_command(wire, &[b"MULTI"]);
     write_command(wire, &[b"TIME"]);
     match member {
-        Some(member) => write_command(wire, &[b"HGET", LEASES_KEY, member]),
-        None => write_command(wire, &[b"HGETALL", LEASES_KEY]),
+        Some(member) => write_command(wire, &[b"HGET", ANSWERS_KEY, member]),
+        None => write_command(wire, &[b"HGETALL", ANSWERS_KEY]),
     }
     write_command(wire, &[b"GET", CHANGE_KEY]);
     write_command(wire, &[b"GET", STORED_KEY]);
+    write_command(wire, &[b"GET", COPY_KEY]);
     write_command(wire, &[b"EXEC"]);
-    6
+    7
 }
 
 /// Reads the replies to [`ask`], in RESP2.
@@ -43,10 +44,12 @@ pub(super) fn read(replies: &[Vec<u8>]) -> Result<Sight<'_>, String> {
         return Err("no answer to EXEC".to_owned());
     };
     let now_ms = parts.next().and_then(read_time).ok_or("no time")?;
-    let leases = parts.next();
+    let answers = parts.next();
+    // Where something else than a string lies under a key, it is as good as gone.
     let mut bytes = || parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
-    let (announcement, layout) = (bytes(), bytes());
-    Ok(Sight { now_ms, leases, announcement, layout })
+    let announcement = bytes();
+    let register = Register { layout: bytes(), copy: bytes() };
+    Ok(Sight { now_ms, answers, announcement, register })
 }
 
 /// Whether an atomic step was carried out.
@@ -68,6 +71,8 @@ fn read_time(reply: Reply<'_>) -> Option<i64> {
     seconds.checked_mul(1000)?.checked_add(micros / 1000)
 }
 
+/// A server's error, without what marks it as one.
 fn text(reply: &[u8]) -> String {
-    String::from_utf8_lossy(reply).trim_end().to_owned()
+    let text = reply.strip_prefix(b"-").unwrap_or(reply);
+    String::from_utf8_lossy(text).trim_end().to_owned()
 }

@@ -105,11 +105,6 @@ impl ServerInfo {
         self.is_valkey() && self.release() >= (major, minor)
     }
 
-    /// Whether it knows flags at the head of a script: since Redis 7.0.
-    pub fn knows_script_flags(&self) -> bool {
-        self.major() >= 7
-    }
-
     /// Reads the reply to HELLO, a map in RESP3 and a flat array in RESP2.
     pub fn from_hello(reply: Reply<'_>) -> Option<Self> {
         let (Reply::Array(mut pairs) | Reply::Map(mut pairs)) = reply else { return None };

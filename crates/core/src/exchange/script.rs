@@ -96,12 +96,6 @@ impl CompareAndSet {
         self.send_as(b"EVAL", SOURCE.as_bytes(), wire);
     }
 
-    /// The same for a server that is out of memory, which takes small writes from scripts that say so, since Redis
-    /// 7.0. Older ones don't know the line.
-    pub(crate) fn send_when_out_of_memory(&self, wire: &mut Vec<u8>) {
-        self.send_as(b"EVAL", format!("#!lua flags=allow-oom\n{SOURCE}").as_bytes(), wire);
-    }
-
     /// The call with the script's text, as a command for a MULTI, where NOSCRIPT would come too late. Where a check
     /// fails this becomes of the first key that was named.
     pub(crate) fn with_otherwise(&self, otherwise: Otherwise) -> Vec<u8> {

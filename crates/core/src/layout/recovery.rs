@@ -26,6 +26,12 @@ impl Layout {
         Self::new(self.revision.next(), self.generations.clone(), namespaces)
     }
 
+    /// The same as another revision, for who has to make sure that nobody serves a newer one.
+    #[must_use]
+    pub fn affirmed(&self) -> Self {
+        Self { revision: self.revision.next(), ..self.clone() }
+    }
+
     /// The layout that takes the place of this one where the server says an `older` one again: perhaps the data went
     /// back with it, and perhaps it didn't. So keys are looked for where either says.
     ///

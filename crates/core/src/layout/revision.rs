@@ -25,7 +25,7 @@ impl Epoch {
 }
 
 /// A random number of who wrote a layout; 0 where none was drawn yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt(pub u64);
 
 impl fmt::Display for Attempt {
@@ -48,8 +48,8 @@ impl FromStr for Attempt {
     }
 }
 
-/// Which of all layouts of a server it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// Which of all layouts of a server it is. A greater one is newer, as far as their epochs differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision {
     /// How many changes there were.
     pub epoch: Epoch,
@@ -68,6 +68,21 @@ impl Revision {
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.epoch, self.attempt)
+    }
+}
+
+/// No epoch and attempt with a point between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a revision is an epoch, a point and an attempt")]
+pub struct NoRevision;
+
+impl FromStr for Revision {
+    type Err = NoRevision;
+
+    fn from_str(text: &str) -> Result<Self, NoRevision> {
+        let (epoch, attempt) = text.split_once('.').ok_or(NoRevision)?;
+        let epoch = Epoch(epoch.parse().map_err(|_| NoRevision)?);
+        Ok(Self { epoch, attempt: attempt.parse().map_err(|_| NoRevision)? })
     }
 }
 
@@ -91,5 +106,10 @@ mod tests {
         assert_ne!(one, Revision { attempt: Attempt(2), ..one });
         assert_eq!(one.next(), Revision { epoch: Epoch(4), attempt: Attempt(0) });
         assert_eq!(one.to_string(), "3.0000000000000001");
+        assert_eq!(one.to_string().parse(), Ok(one));
+        assert!(one.next() > one);
+        for text in ["", "3", "3.1", ".0000000000000001", "x.0000000000000001"] {
+            assert_eq!(text.parse::<Revision>(), Err(NoRevision), "{text}");
+        }
     }
 }

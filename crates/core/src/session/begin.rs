@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::change::LEASES_KEY;
+use crate::change::COPY_KEY;
 use crate::codec::DICTIONARIES_KEY;
 use crate::exchange::overview::Overview;
 use crate::exchange::pieces::Pieces;
@@ -446,13 +446,13 @@ impl Session {
         }
     }
 
-    /// FLUSHDB and FLUSHALL leave the layout, the leases and the dictionaries, which lie in database 0.
+    /// FLUSHDB and FLUSHALL leave the layout, its copy and the dictionaries, which lie in database 0.
     fn begin_flush(&mut self, args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) -> Begun {
         let reaches_layout = self.database == 0 || args[0].eq_ignore_ascii_case(b"flushall");
         if !reaches_layout {
             pass_on(args, raw, io);
         } else {
-            let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"3", STORED_KEY, LEASES_KEY, DICTIONARIES_KEY];
+            let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"3", STORED_KEY, COPY_KEY, DICTIONARIES_KEY];
             call.extend(args);
             write_command(io.wire, &call);
         }

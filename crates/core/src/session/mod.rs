@@ -348,7 +348,10 @@ impl Session {
 
     fn write_loss(&self, wanted: bool, reason: &str, answer: &mut Vec<u8>) {
         if wanted {
-            Answer::new(answer, self.protocol).error(&format!("ERR keyfold: {reason}"));
+            // What the server itself says has its own code, which clients go by.
+            let is_servers = reason.split_once(' ').is_some_and(|(code, _)| is_error_code(code));
+            let error = if is_servers { reason.to_owned() } else { format!("ERR keyfold: {reason}") };
+            Answer::new(answer, self.protocol).error(&error);
         }
     }
 
@@ -386,4 +389,9 @@ impl Session {
     pub fn own_lane_is_clean(&self) -> bool {
         !self.has_own_state()
     }
+}
+
+/// Whether a word is a code as servers' errors begin with: `BUSY`, `LOADING`, `MASTERDOWN`.
+fn is_error_code(word: &str) -> bool {
+    word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
 }

@@ -1,27 +1,35 @@
 //! What each action does to the world.
 
-use keyfold_core::change::{Act, Coordinator, Course, Lease, LeaseView};
-use keyfold_core::layout::Epoch;
+use keyfold_core::change::{Act, Answer, Connection, Coordinator, Course, Found, Stance};
 
-use crate::bounds::{Bounds, Fault, Place};
+use crate::bounds::{Bounds, Fault, Loss, Place};
 use crate::history::CLIENTS;
 use crate::keys::{After, Op, Step, alive};
-use crate::server::{epoch_of, layout_text};
-use crate::world::{Action, Change, Flight, Process, Who, World, route};
+use crate::layouts::{in_force, number};
+use crate::server::text_of;
+use crate::world::{Action, Change, Connections, Flight, Process, Who, World};
 
 /// What a server says that holds nothing: to who asks again before acting it is all the same what it saw before.
-const NOTHING_SEEN: &[u8] = b"*4\r\n*2\r\n$1\r\n0\r\n$1\r\n0\r\n$-1\r\n$-1\r\n$-1\r\n";
+const NOTHING_SEEN: &[u8] = b"*5\r\n*2\r\n$1\r\n0\r\n$1\r\n0\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n";
 
 impl Process {
     fn forget(&mut self) {
-        (self.pending, self.holding) = (false, false);
-        self.member.see(&[NOTHING_SEEN.to_vec()], |_| Epoch(0)).expect("a reply that can be read");
+        (self.pending, self.holding, self.serving_next) = (false, false, None);
+        if !self.keeps_sight() {
+            self.member.see(&[NOTHING_SEEN.to_vec()], |_| Found::Unreadable).expect("a reply that can be read");
+        }
+    }
+
+    /// Whether what it saw decides on what it does next, without another look: whether something is lost.
+    fn keeps_sight(&self) -> bool {
+        self.member.must_put_back()
     }
 }
 
 impl Change {
     fn forget(&mut self) {
-        self.coordinator.see(&[NOTHING_SEEN.to_vec()], |_| Epoch(0)).expect("a reply that can be read");
+        self.fresh = false;
+        self.coordinator.see(&[NOTHING_SEEN.to_vec()]).expect("a reply that can be read");
     }
 }
 
@@ -40,10 +48,11 @@ impl World {
                 self.places[Place::Plain as usize] = alive(self.places[Place::Plain as usize], self.now);
             }
             Action::Look(index) => self.look(index, fault),
-            Action::Write(index) => self.write_lease(index, fault),
+            Action::Write(index) => self.write_answer(index, fault),
+            Action::Serve(index) => self.serve(index),
             Action::WriteLate(index) => {
                 self.left.late -= 1;
-                let wire = self.lease_step(index).1;
+                let wire = self.answer_step(index).1;
                 self.late.push(wire);
                 self.late.sort();
                 self.processes[index].forget();
@@ -53,20 +62,35 @@ impl World {
                 self.processes[index].member.go_on();
                 self.processes[index].forget();
             }
-            Action::Connect(index) => self.processes[index].connected = true,
+            Action::Name(index) => self.processes[index].connections = Connections::Named,
+            Action::Connect(index) => self.processes[index].connections = Connections::Used,
             Action::Close(index) => self.drop_flights(index, |flight| flight.orphan, fault),
             Action::CrashMember(index) => self.crash_member(index),
             Action::Break(index) => {
                 self.left.breaks -= 1;
                 self.orphan(index, fault);
             }
-            Action::Begin(client, op) => self.begin(client, op, bounds),
+            Action::Begin(client, op) => self.begin(client, op),
             Action::CarryOut(index) => self.carry_out(index, bounds),
             Action::CarryOutLate(index) => {
                 let wire = self.late.remove(index);
-                self.server.compare_and_set(&wire, false);
+                self.carry_out_step(&wire, false);
             }
-            Action::StartChange => self.start_change(bounds.changes),
+            Action::StartChange => {
+                let now = in_force(&self.server.register()).expect("the action is there only then");
+                let to = self.layouts.go_on(now, bounds, self.moved).expect("the action is there only then");
+                self.start_change(bounds.changes, to, None);
+            }
+            Action::StartPutBack(index) => {
+                let known = self.processes[index].known.expect("only who served something knows of a loss");
+                let to =
+                    self.layouts.put_back(self.layouts.newest(known, &self.server.register()), &self.server.register());
+                self.start_change(bounds.changes, to, Some(index));
+            }
+            Action::Lose(loss) => {
+                self.left.losses &= !(1 << loss);
+                self.lose(bounds.losses[loss]);
+            }
             Action::Ask => self.ask(),
             Action::Coordinate => self.coordinate(fault),
             Action::CrashCoordinator => self.change = None,
@@ -77,8 +101,8 @@ impl World {
                 self.change = None;
             }
             Action::StartMover(index) => {
-                let epoch = self.serves(index).unwrap_or_default();
-                self.fly(Flight { who: Who::Mover, member: index, epoch, step: Step::MoverRead, orphan: false });
+                let layout = self.serves(index).unwrap_or_default();
+                self.fly(Flight { who: Who::Mover, member: index, layout, step: Step::MoverRead, orphan: false });
             }
             Action::CrashMover => {
                 self.left.mover_crashes -= 1;
@@ -89,19 +113,31 @@ impl World {
     }
 
     pub(crate) fn look(&mut self, index: usize, fault: Option<Fault>) {
-        let process = &mut self.processes[index];
         let mut wire = Vec::new();
-        process.member.ask(&mut wire);
+        self.processes[index].member.ask(&mut wire);
         let reply = self.server.ask(&wire);
-        process.member.see(&[reply], |text| Epoch(epoch_of(text))).expect("a reply that can be read");
+        let found = self.meaning(&self.server.register(), index, fault);
+        let process = &mut self.processes[index];
+        process.member.see(&[reply], |_| found).expect("a reply that can be read");
         let act = process.member.decide();
         process.holding = act == Act::Stop;
-        process.pending = matches!(act, Act::Write(_));
+        process.pending = matches!(act, Act::Answer(_));
+        process.serving_next = None;
         match act {
             Act::Stop => self.stop_if_idle(index, fault),
             Act::Rest => process.forget(),
-            Act::Write(_) => {}
+            Act::Answer(_) => {}
+            Act::Serve(layout) => process.serving_next = Some(number(layout)),
         }
+    }
+
+    /// It serves what it saw, on the connections that it has.
+    pub(crate) fn serve(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        let Some(layout) = process.serving_next.take() else { return };
+        process.member.serves(self.layouts.revision(layout));
+        process.known = Some(layout);
+        process.forget();
     }
 
     /// A member that waits for what is under way has stopped once nothing is.
@@ -116,33 +152,66 @@ impl World {
         if process.alive && process.holding && !busy {
             process.member.stopped();
             process.holding = false;
-            process.pending = matches!(process.member.decide(), Act::Write(_));
+            let act = process.member.decide();
+            process.pending = matches!(act, Act::Answer(_));
+            if let Act::Serve(layout) = act {
+                process.serving_next = Some(number(layout));
+            }
         }
     }
 
-    fn lease_step(&self, index: usize) -> (Lease, Vec<u8>) {
-        let member = &self.processes[index].member;
-        let Act::Write(lease) = member.decide() else { unreachable!("the action is there only then") };
+    fn answer_step(&mut self, index: usize) -> (Answer, Vec<u8>) {
+        let member = &mut self.processes[index].member;
+        let Act::Answer(answer) = member.decide() else { unreachable!("the action is there only then") };
         let mut wire = Vec::new();
-        member.write(&lease, &mut wire);
-        (lease, wire)
+        member.answer(&answer, &mut wire);
+        (answer, wire)
     }
 
-    pub(crate) fn write_lease(&mut self, index: usize, fault: Option<Fault>) {
-        let (lease, wire) = self.lease_step(index);
-        let mut written = self.server.compare_and_set(&wire, false);
-        if fault == Some(Fault::BlindResume) && self.processes[index].member.serving().is_none() {
+    fn write_answer(&mut self, index: usize, fault: Option<Fault>) {
+        let (answer, wire) = self.answer_step(index);
+        let mut written = self.carry_out_step(&wire, false);
+        let goes_on = matches!(answer.stance, Stance::Serving(_));
+        if fault == Some(Fault::BlindResume) && goes_on {
             written = true;
         }
         let reply: &[u8] = if written { b":1\r\n" } else { b":0\r\n" };
         let process = &mut self.processes[index];
-        process.member.written(&lease, reply).expect("a reply that can be read");
+        process.member.answered(&answer, reply).expect("a reply that can be read");
+        if let Some(serving) = process.member.serving() {
+            process.known = Some(number(serving));
+        }
         process.forget();
+    }
+
+    /// The server carries out a member's or a coordinator's atomic step.
+    fn carry_out_step(&mut self, wire: &[u8], blind: bool) -> bool {
+        let before = (self.server.layout, self.server.copy);
+        let done = self.server.compare_and_set(wire, blind);
+        if (self.server.layout, self.server.copy) != before {
+            self.in_force = self.server.layout.expect("both halves are written");
+        }
+        done
+    }
+
+    fn lose(&mut self, loss: Loss) {
+        match loss {
+            Loss::Register => (self.server.layout, self.server.copy) = (None, None),
+            Loss::Copy => self.server.copy = None,
+            Loss::SetBack => {
+                let before = self.layouts.get(self.in_force).before;
+                (self.server.layout, self.server.copy) = (before, before);
+            }
+            Loss::Announcement => self.server.change = None,
+            Loss::Answers => self.server.answers.clear(),
+        }
     }
 
     fn crash_member(&mut self, index: usize) {
         self.left.member_crashes -= 1;
         self.processes[index].alive = false;
+        self.processes[index].connections = Connections::Closed;
+        self.change = self.change.take().filter(|change| change.member != Some(index));
         for client in (0..CLIENTS).filter(|client| client % self.processes.len() == index) {
             self.left.commands[client] = 0;
         }
@@ -161,13 +230,13 @@ impl World {
         self.stop_if_idle(member, fault);
     }
 
-    fn begin(&mut self, client: usize, op: Op, bounds: &Bounds) {
+    fn begin(&mut self, client: usize, op: Op) {
         let member = client % self.processes.len();
-        let epoch = self.serves(member).unwrap_or_default();
+        let layout = self.serves(member).unwrap_or_default();
         self.left.commands[client] -= 1;
         self.history.begin(client, op);
-        let step = Step::first(op, route(bounds, epoch));
-        self.fly(Flight { who: Who::Client(client), member, epoch, step, orphan: false });
+        let step = Step::first(op, &self.layouts.get(layout).route);
+        self.fly(Flight { who: Who::Client(client), member, layout, step, orphan: false });
     }
 
     fn fly(&mut self, flight: Flight) {
@@ -183,13 +252,13 @@ impl World {
 
     fn carry_out(&mut self, index: usize, bounds: &Bounds) {
         let flight = self.flights.remove(index);
-        let route = route(bounds, flight.epoch);
-        let after = flight.step.carry_out(&mut self.places, route, self.now, bounds.fault);
+        let route = self.layouts.get(flight.layout).route;
+        let after = flight.step.carry_out(&mut self.places, &route, self.now, bounds.fault);
         match (after, flight.who) {
             (After::Next(step), _) if !flight.orphan => self.fly(Flight { step, ..flight }),
             (After::Next(_), Who::Client(client)) => self.history.give_up(client),
             (After::Answer(answer), Who::Client(client)) => self.history.answer(client, answer),
-            (After::Moved, _) if !flight.orphan => self.moved = Some(flight.epoch),
+            (After::Moved, _) if !flight.orphan => self.moved = Some(flight.layout),
             _ => {}
         }
         self.stop_if_idle(flight.member, bounds.fault);
@@ -206,11 +275,14 @@ impl World {
         self.stop_if_idle(member, fault);
     }
 
-    fn start_change(&mut self, all: u8) {
-        let from = Epoch(self.server.epoch);
-        let coordinator = Coordinator::new(u64::from(all - self.left.changes) + 1, from, from.next());
+    fn start_change(&mut self, all: u8, to: u8, member: Option<usize>) {
+        let number = u64::from(all - self.left.changes) + 1;
+        let register = self.server.register();
+        let known = member.and_then(|index| self.processes[index].known);
+        let base = in_force(&register).into_iter().chain(known).map(|number| self.layouts.revision(number)).max();
+        let coordinator = Coordinator::new(number, register, &text_of(to), base.unwrap_or_default());
         self.left.changes -= 1;
-        self.change = Some(Change { coordinator, fresh: false, evicting: None });
+        self.change = Some(Change { coordinator, fresh: false, to, member });
         self.ask();
     }
 
@@ -219,7 +291,7 @@ impl World {
         let mut wire = Vec::new();
         change.coordinator.ask(&mut wire);
         let reply = self.server.ask(&wire);
-        change.coordinator.see(&[reply], |text| Epoch(epoch_of(text))).expect("a reply that can be read");
+        change.coordinator.see(&[reply]).expect("a reply that can be read");
         change.fresh = !matches!(change.coordinator.decide(), Course::Wait(_));
         if !change.fresh {
             change.forget();
@@ -228,15 +300,13 @@ impl World {
 
     /// The step that the coordinator sends next, where it is one of the atomic ones.
     pub(crate) fn coordinator_step(&self) -> Option<Vec<u8>> {
-        let Change { coordinator, evicting, .. } = self.change.as_ref()?;
+        let Change { coordinator, .. } = self.change.as_ref()?;
         let mut wire = Vec::new();
-        match (evicting, coordinator.decide()) {
-            (Some(_), _) => {}
-            (None, Course::Announce(announcement)) => coordinator.announce(&announcement, &mut wire),
-            (None, Course::Evict(view)) => coordinator.evict(&view, &mut wire),
-            (None, Course::Activate) => coordinator.activate(&layout_text(self.server.epoch + 1), &mut wire),
-            (None, Course::GiveUp(_)) => coordinator.withdraw(&mut wire),
-            (None, Course::Wait(_) | Course::Done) => {}
+        match coordinator.decide() {
+            Course::Announce(announcement) => coordinator.announce(&announcement, &mut wire),
+            Course::Activate => coordinator.activate(&mut wire),
+            Course::GiveUp(_) => coordinator.withdraw(&mut wire),
+            Course::List | Course::Close(_) | Course::Wait(_) | Course::Done => {}
         }
         Some(wire).filter(|wire| !wire.is_empty())
     }
@@ -246,38 +316,43 @@ impl World {
         let Some(mut change) = self.change.take() else { return };
         let course = change.coordinator.decide();
         let blind = fault == Some(Fault::BlindChange) && course == Course::Activate;
-        let done = step.is_some_and(|wire| self.server.compare_and_set(&wire, blind));
-        change.evicting = match (change.evicting.take(), course) {
-            (Some(view), _) => {
-                if fault != Some(Fault::NoFence) {
-                    self.close_connections(&view, fault);
-                }
-                None
-            }
-            (None, Course::Evict(view)) if done => {
-                if fault == Some(Fault::LateFence) {
-                    self.server.leases.retain(|_, text| !text.ends_with(&view.text));
-                }
-                Some(view)
-            }
-            (None, Course::Announce(announcement)) => {
+        let done = step.is_some_and(|wire| self.carry_out_step(&wire, blind));
+        match course {
+            Course::Announce(announcement) => {
                 let reply: &[u8] = if done { b":1\r\n" } else { b":0\r\n" };
                 change.coordinator.announced(&announcement, reply).expect("a reply that can be read");
-                None
+                if fault == Some(Fault::EarlyList) && done {
+                    change.coordinator.listed(change.coordinator.connections().to_vec());
+                }
             }
-            (None, Course::Done | Course::GiveUp(_)) => return,
-            (None, _) => None,
-        };
-        change.fresh = change.evicting.is_some();
-        if !change.fresh {
-            change.forget();
+            Course::List => change.coordinator.listed(self.list()),
+            Course::Close(connections) => {
+                self.close_connections(&connections, fault);
+                change.coordinator.closed();
+                if fault == Some(Fault::NoFence) {
+                    let is_left = |one: &Connection| !connections.contains(one);
+                    change.coordinator.listed(self.list().into_iter().filter(is_left).collect());
+                }
+            }
+            Course::Done | Course::GiveUp(_) => return,
+            Course::Activate => {
+                let reply: &[u8] = if done { b":1\r\n" } else { b":0\r\n" };
+                change.coordinator.activated(reply).expect("a reply that can be read");
+            }
+            Course::Wait(_) => {}
         }
+        change.forget();
         self.change = Some(change);
     }
 
-    fn close_connections(&mut self, view: &LeaseView, fault: Option<Fault>) {
-        let Some(index) = self.processes.iter().position(|process| process.member.id() == view.member) else { return };
-        self.processes[index].connected = false;
-        self.drop_flights(index, |_| true, fault);
+    fn close_connections(&mut self, connections: &[Connection], fault: Option<Fault>) {
+        if fault == Some(Fault::NoFence) {
+            return;
+        }
+        for connection in connections {
+            let index = usize::try_from(connection.id).expect("a member's number");
+            self.processes[index].connections = Connections::Closed;
+            self.drop_flights(index, |_| true, fault);
+        }
     }
 }

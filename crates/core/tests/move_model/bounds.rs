@@ -13,8 +13,8 @@ pub(crate) enum Place {
     OtherBucket,
 }
 
-/// The places by one epoch's layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The places by one layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Route {
     pub(crate) new: Place,
     pub(crate) old: Option<Place>,
@@ -46,24 +46,39 @@ pub(crate) const TURN: &[Route] = &[
     settled(Place::Plain),
 ];
 
+/// What keyfold keeps for itself, taken away or put back to what it was, by somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Both halves of the register.
+    Register,
+    /// One of them.
+    Copy,
+    /// Both say again what was in force before.
+    SetBack,
+    Announcement,
+    Answers,
+}
+
 /// A rule of the protocol that isn't kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// An evicted member's connections stay open.
+    /// The connections of who doesn't answer stay open.
     NoFence,
-    /// They are closed after its lease is removed, so that a crash in between leaves them open.
-    LateFence,
-    /// A member uses new connections without having seen that its lease is there.
+    /// Who is there is asked before *hold* is announced, and not after.
+    EarlyList,
+    /// A member uses new connections without having looked on them.
     UncheckedConnections,
     /// A request whose connection broke doesn't count as under way, although the server may still carry it out.
     ForgottenConnections,
     /// A member goes on as it saw the layout, without the atomic step.
     BlindResume,
-    /// The layout is replaced without a look at the leases.
+    /// The layout is replaced without a look at the answers.
     BlindChange,
+    /// A member whose layout was set back goes by what is there.
+    ObeysTheOlder,
     /// The mover doesn't look whether the old place still holds what it read.
     BlindMover,
-    /// The mover holds no lease: nobody waits for its steps when the layout is replaced.
+    /// The mover is no member's: nobody waits for its steps when the layout is replaced.
     FreeMover,
     /// DEL removes what is in the new place only.
     HalfDelete,
@@ -97,5 +112,7 @@ pub(crate) struct Bounds {
     pub(crate) late: u8,
     /// How often a member goes on because its requests take too long.
     pub(crate) go_ons: u8,
+    /// What is lost, each once, in any order.
+    pub(crate) losses: &'static [Loss],
     pub(crate) fault: Option<Fault>,
 }

@@ -1,4 +1,4 @@
-//! A model of a namespace's move: clients, members, a mover, coordinators, leases and one key, in every order of
+//! A model of a namespace's move: clients, members, a mover, coordinators and one key, in every order of
 //! their steps.
 //!
 //! Members and coordinators are the core's own, down to the bytes of their atomic steps. What is tried, and what
@@ -8,6 +8,7 @@ mod acts;
 mod bounds;
 mod history;
 mod keys;
+mod layouts;
 mod properties;
 mod runs;
 mod server;

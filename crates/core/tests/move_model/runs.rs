@@ -7,10 +7,10 @@ use stateright::report::WriteReporter;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::Moving;
-use crate::bounds::{BEGIN, Bounds, FOLD, Fault, REFOLD, TURN, UNFOLD};
+use crate::bounds::{BEGIN, Bounds, FOLD, Fault, Loss, REFOLD, TURN, UNFOLD};
 use crate::keys::{Op, Stored};
 use crate::properties::{KEPT, LINEARIZABLE, NONE_LATE, ONE_EPOCH, SETTLED};
-use crate::world::LEASE_IS_OVER_MS;
+use crate::world::{ANNOUNCEMENT_IS_OVER_MS, SILENCE_MS};
 
 const LASTING: Option<Stored> = Some(Stored { value: 1, expires_at: None });
 const ENDING: Option<Stored> = Some(Stored { value: 1, expires_at: Some(1) });
@@ -37,6 +37,7 @@ const CALM: Bounds = Bounds {
     breaks: 0,
     late: 0,
     go_ons: 0,
+    losses: &[],
     fault: None,
 };
 
@@ -98,8 +99,13 @@ fn time_passes() {
 }
 
 #[test]
-fn leases_end() {
-    check(Bounds { commands: [1, 0], ticks_ms: &[LEASE_IS_OVER_MS], ..CHANGE });
+fn a_member_is_silent() {
+    check(Bounds { commands: [1, 0], ticks_ms: &[SILENCE_MS], ..CHANGE });
+}
+
+#[test]
+fn announcements_end() {
+    check(Bounds { commands: [1, 0], ticks_ms: &[ANNOUNCEMENT_IS_OVER_MS], ..CHANGE });
 }
 
 #[test]
@@ -129,7 +135,38 @@ fn a_member_joins() {
 
 #[test]
 fn a_member_crashes() {
-    check(Bounds { commands: [1, 0], ticks_ms: &[LEASE_IS_OVER_MS], member_crashes: 1, changes: 1, ..CHANGE });
+    check(Bounds { commands: [1, 0], ticks_ms: &[SILENCE_MS], member_crashes: 1, changes: 1, ..CHANGE });
+}
+
+#[test]
+fn the_register_is_lost() {
+    check(Bounds { route: FOLD, losses: &[Loss::Register], commands: [1, 0], changes: 4, ..CALM });
+}
+
+#[test]
+fn the_register_is_lost_after_an_unfold() {
+    check(Bounds { route: UNFOLD, losses: &[Loss::Register], commands: [1, 0], changes: 4, ..CALM });
+}
+
+#[test]
+fn the_register_is_lost_before_two() {
+    check(Bounds { losses: &[Loss::Register], commands: [1, 0], ..CHANGE });
+}
+
+#[test]
+fn the_register_is_set_back() {
+    check(Bounds { route: FOLD, losses: &[Loss::SetBack], commands: [1, 0], changes: 4, ..CALM });
+}
+
+#[test]
+fn the_register_is_set_back_before_two() {
+    check(Bounds { losses: &[Loss::SetBack], commands: [1, 0], ..CHANGE });
+}
+
+#[test]
+fn announcement_and_answers_are_lost() {
+    let losses = &[Loss::Announcement, Loss::Answers, Loss::Copy];
+    check(Bounds { losses, commands: [1, 0], changes: 1, ..CHANGE });
 }
 
 #[test]
@@ -141,21 +178,27 @@ fn larger() {
     }
     let patience = Bounds { ticks_ms: &[PATIENCE_MS], go_ons: 1, ..CHANGE };
     check_long("connections break, words come late", Bounds { breaks: 1, late: 1, commands: [1, 0], ..patience });
-    let leases = Bounds { ticks_ms: &[LEASE_IS_OVER_MS], ..CHANGE };
-    check_long("a member and a coordinator crash", Bounds { member_crashes: 1, ..leases.clone() });
-    check_long("words come late while leases end", Bounds { late: 1, commands: [1, 0], ..leases.clone() });
-    check_long("leases end during a whole fold", Bounds { route: FOLD, commands: [1, 0], ..leases.clone() });
-    let back = Bounds { ticks_ms: &[-3_600_000, LEASE_IS_OVER_MS], commands: [1, 0], changes: 1, ..leases };
-    check_long("leases end, and the clock is put back", back);
+    let silence = Bounds { ticks_ms: &[SILENCE_MS], ..CHANGE };
+    check_long("a member and a coordinator crash", Bounds { member_crashes: 1, ..silence.clone() });
+    check_long("words come late while members are silent", Bounds { late: 1, commands: [1, 0], ..silence.clone() });
+    check_long("members are silent during a whole fold", Bounds { route: FOLD, commands: [1, 0], ..silence.clone() });
+    let back = Bounds { ticks_ms: &[-3_600_000, SILENCE_MS], commands: [1, 0], changes: 1, ..silence.clone() };
+    check_long("members are silent, and the clock is put back", back);
+    let losses = &[Loss::Register, Loss::SetBack, Loss::Answers];
+    check_long("one loss after another", Bounds { losses, commands: [1, 0], changes: 3, ..CHANGE });
+    let losses = &[Loss::Register, Loss::Announcement];
+    check_long("losses while members are silent", Bounds { losses, commands: [1, 0], ..silence });
 }
 
 #[test]
 fn broken_rules_of_a_change_are_noticed() {
     let epochs = &[ONE_EPOCH, NONE_LATE];
-    let leases = Bounds { ticks_ms: &[LEASE_IS_OVER_MS], commands: [1, 0], changes: 1, ..CHANGE };
-    check_fault(Fault::NoFence, &leases, epochs);
-    check_fault(Fault::LateFence, &Bounds { changes: 2, ..leases.clone() }, epochs);
-    check_fault(Fault::UncheckedConnections, &leases, epochs);
+    let silence = Bounds { ticks_ms: &[SILENCE_MS], commands: [1, 0], changes: 1, ..CHANGE };
+    check_fault(Fault::NoFence, &silence, epochs);
+    check_fault(Fault::EarlyList, &Bounds { joins: true, ..CHANGE }, epochs);
+    check_fault(Fault::UncheckedConnections, &silence, epochs);
+    let older = Bounds { route: FOLD, losses: &[Loss::SetBack], commands: [1, 0], changes: 3, ..CALM };
+    check_fault(Fault::ObeysTheOlder, &older, epochs);
     check_fault(Fault::ForgottenConnections, &Bounds { breaks: 1, ..CHANGE }, epochs);
     check_fault(Fault::BlindResume, &Bounds { ticks_ms: &[PATIENCE_MS], ..CHANGE }, epochs);
     check_fault(Fault::BlindChange, &Bounds { ticks_ms: &[PATIENCE_MS], ..CHANGE }, epochs);

@@ -1,9 +1,9 @@
-//! The server's part in a change of the layout: the three keys, and the steps on them, read from the very bytes
-//! that members and coordinators send.
+//! The server's part in a change of the layout: the keys, and the steps on them, read from the very bytes that members
+//! and coordinators send.
 
 use std::collections::BTreeMap;
 
-use keyfold_core::change::{CHANGE_KEY, COPY_KEY, LEASES_KEY};
+use keyfold_core::change::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, Register};
 use keyfold_core::layout::STORED_KEY;
 use keyfold_core::resp::{Reply, ReplyScanner, write_bulk, write_command};
 
@@ -11,10 +11,12 @@ use keyfold_core::resp::{Reply, ReplyScanner, write_bulk, write_command};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) now_ms: i64,
-    pub(crate) leases: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) answers: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The announcement, and when it is gone.
     pub(crate) change: Option<(Vec<u8>, i64)>,
-    pub(crate) epoch: u64,
+    /// The two halves of the register, each by the number of a layout.
+    pub(crate) layout: Option<u8>,
+    pub(crate) copy: Option<u8>,
 }
 
 impl Server {
@@ -24,6 +26,16 @@ impl Server {
         if self.change.as_ref().is_some_and(|(_, until_ms)| *until_ms <= self.now_ms) {
             self.change = None;
         }
+    }
+
+    /// What the register holds.
+    pub(crate) fn register(&self) -> Register {
+        Register { layout: self.layout.map(text_of), copy: self.copy.map(text_of) }
+    }
+
+    /// Whether *hold* is announced.
+    pub(crate) fn holds(&self) -> bool {
+        self.change.as_ref().is_some_and(|(text, _)| text.windows(6).any(|word| word == b" hold "))
     }
 
     /// Answers what a member or a coordinator asks, one MULTI and EXEC; `words` are the commands in between.
@@ -40,8 +52,8 @@ impl Server {
                     let (seconds, micros) = (self.now_ms / 1000, self.now_ms % 1000 * 1000);
                     write_command(&mut words, &[seconds.to_string().as_bytes(), micros.to_string().as_bytes()]);
                 }
-                [b"HGETALL", key] if *key == LEASES_KEY => {
-                    let pairs = self.leases.iter().flat_map(|(member, text)| [member.as_slice(), text]);
+                [b"HGETALL", key] if *key == ANSWERS_KEY => {
+                    let pairs = self.answers.iter().flat_map(|(member, text)| [member.as_slice(), text]);
                     write_command(&mut words, &pairs.collect::<Vec<_>>());
                 }
                 read => match self.read(read) {
@@ -56,30 +68,27 @@ impl Server {
 
     fn read(&self, command: &[&[u8]]) -> Option<Vec<u8>> {
         match command {
-            [b"HGET", key, member] if *key == LEASES_KEY => self.leases.get(*member).cloned(),
-            [b"HLEN", key] if *key == LEASES_KEY => Some(self.leases.len().to_string().into_bytes()),
+            [b"HGET", key, member] if *key == ANSWERS_KEY => self.answers.get(*member).cloned(),
             [b"GET", key] if *key == CHANGE_KEY => self.change.as_ref().map(|(text, _)| text.clone()),
-            [b"GET", key] if *key == STORED_KEY => Some(layout_text(self.epoch)),
+            [b"GET", key] if *key == STORED_KEY => self.layout.map(text_of),
+            [b"GET", key] if *key == COPY_KEY => self.copy.map(text_of),
             _ => panic!("the model's server does not know {command:?}"),
         }
     }
 
     fn write(&mut self, command: &[&[u8]]) {
         match command {
-            [b"HSET", key, member, text] if *key == LEASES_KEY => {
-                self.leases.insert(member.to_vec(), text.to_vec());
-            }
-            [b"HDEL", key, member] if *key == LEASES_KEY => {
-                self.leases.remove(*member);
+            [b"HSET", key, member, text] if *key == ANSWERS_KEY => {
+                self.answers.insert(member.to_vec(), text.to_vec());
             }
             [b"SET", key, text, b"PX", ms] if *key == CHANGE_KEY => {
                 let ms: i64 = std::str::from_utf8(ms).unwrap().parse().unwrap();
                 self.change = Some((text.to_vec(), self.now_ms + ms));
             }
             [b"DEL", key] if *key == CHANGE_KEY => self.change = None,
-            [b"SET", key, text] if *key == STORED_KEY => self.epoch = epoch_of(Some(text)),
-            // Here no key is ever lost, so nobody reads the register's second half.
-            [b"SET", key, text] if *key == COPY_KEY => assert_eq!(epoch_of(Some(text)), self.epoch),
+            [b"DEL", key] if *key == ANSWERS_KEY => self.answers.clear(),
+            [b"SET", key, text] if *key == STORED_KEY => self.layout = Some(number_of(text)),
+            [b"SET", key, text] if *key == COPY_KEY => self.copy = Some(number_of(text)),
             _ => panic!("the model's server does not know {command:?}"),
         }
     }
@@ -97,8 +106,8 @@ impl Server {
             let (command, expected) = (&args[at + 1..at + 1 + words], args[at + 1 + words]);
             at += words + 2;
             let found = self.read(command).map_or_else(|| b"-".to_vec(), |bytes| [b"+", bytes.as_slice()].concat());
-            let on_leases = command[1] == LEASES_KEY;
-            if found != expected && !(blind && on_leases) {
+            let on_answers = command[1] == ANSWERS_KEY;
+            if found != expected && !(blind && on_answers) {
                 return false;
             }
         }
@@ -111,14 +120,14 @@ impl Server {
     }
 }
 
-/// The text of an epoch's layout.
-pub(crate) fn layout_text(epoch: u64) -> Vec<u8> {
-    epoch.to_string().into_bytes()
+/// The stored form of a layout, which is its number here.
+pub(crate) fn text_of(layout: u8) -> Vec<u8> {
+    layout.to_string().into_bytes()
 }
 
-/// The epoch of a layout's text.
-pub(crate) fn epoch_of(text: Option<&[u8]>) -> u64 {
-    text.map_or(0, |text| std::str::from_utf8(text).unwrap().parse().unwrap())
+/// The layout of a stored form.
+pub(crate) fn number_of(text: &[u8]) -> u8 {
+    std::str::from_utf8(text).unwrap().parse().unwrap()
 }
 
 fn next_command<'w>(wire: &mut &'w [u8]) -> Option<impl Iterator<Item = &'w [u8]> + use<'w>> {

@@ -3,11 +3,13 @@
 //! Whatever can happen is an action of its own: a step that was sent is carried out at any later moment, or never;
 //! a member acts on what it saw long ago; time passes at any moment.
 
-use keyfold_core::change::{Coordinator, LEASE_MS, LeaseView, Member};
+use keyfold_core::change::{Connection, Coordinator, Found, HELD_MS, Member, Owner, PREPARED_MS, READY_MS, Register};
+use keyfold_core::layout::Revision;
 
-use crate::bounds::{Bounds, Fault, Route};
+use crate::bounds::{Bounds, Fault, Loss, Route};
 use crate::history::{CLIENTS, History};
 use crate::keys::{Held, Op, Step};
+use crate::layouts::{Layouts, in_force, number};
 use crate::server::Server;
 
 /// Whose a step is.
@@ -22,7 +24,7 @@ pub(crate) enum Who {
 pub(crate) struct Flight {
     pub(crate) who: Who,
     pub(crate) member: usize,
-    pub(crate) epoch: u64,
+    pub(crate) layout: u8,
     pub(crate) step: Step,
     /// Nobody waits for it: its connection broke, or its process is gone.
     pub(crate) orphan: bool,
@@ -36,9 +38,21 @@ pub(crate) struct Process {
     pub(crate) holding: bool,
     /// It has something to write.
     pub(crate) pending: bool,
-    /// It has connections that requests may travel on.
-    pub(crate) connected: bool,
+    /// What it has decided to serve.
+    pub(crate) serving_next: Option<u8>,
+    pub(crate) connections: Connections,
+    /// The layout that it serves, or served last; none before the first.
+    pub(crate) known: Option<u8>,
     pub(crate) alive: bool,
+}
+
+/// The connections of a member that requests travel on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Connections {
+    Closed,
+    /// They are named, and nobody has looked on them yet.
+    Named,
+    Used,
 }
 
 /// A coordinator's process.
@@ -47,8 +61,10 @@ pub(crate) struct Change {
     pub(crate) coordinator: Coordinator,
     /// It has asked since it did something.
     pub(crate) fresh: bool,
-    /// The member whose connections the server is to close.
-    pub(crate) evicting: Option<LeaseView>,
+    /// What it would put in force.
+    pub(crate) to: u8,
+    /// The member in whose process it runs, to put back what was lost.
+    pub(crate) member: Option<usize>,
 }
 
 /// What is left of the bounds.
@@ -62,6 +78,7 @@ pub(crate) struct Left {
     pub(crate) breaks: u8,
     pub(crate) late: u8,
     pub(crate) go_ons: u8,
+    pub(crate) losses: u8,
 }
 
 /// The whole.
@@ -73,8 +90,11 @@ pub(crate) struct World {
     pub(crate) now: u8,
     pub(crate) processes: Vec<Process>,
     pub(crate) change: Option<Change>,
-    /// The epoch in which the mover has seen that nothing is left.
-    pub(crate) moved: Option<u64>,
+    pub(crate) layouts: Layouts,
+    /// The one that was put in force last, whatever the register says.
+    pub(crate) in_force: u8,
+    /// The layout under which the mover has seen that nothing is left.
+    pub(crate) moved: Option<u8>,
     pub(crate) flights: Vec<Flight>,
     /// Steps of members and coordinators that nobody waits for.
     pub(crate) late: Vec<Vec<u8>>,
@@ -91,11 +111,16 @@ pub(crate) enum Action {
     Tick,
     /// A member asks.
     Look(usize),
-    /// It writes its lease.
+    /// It writes its answer.
     Write(usize),
     /// It sends that, and doesn't hear of it.
     WriteLate(usize),
+    /// It serves what it saw.
+    Serve(usize),
     GoOn(usize),
+    /// It opens connections, which are named.
+    Name(usize),
+    /// It looks on them, and uses them from then on.
     Connect(usize),
     /// A member has the server close its connections that broke.
     Close(usize),
@@ -106,6 +131,9 @@ pub(crate) enum Action {
     CarryOut(usize),
     CarryOutLate(usize),
     StartChange,
+    /// A member begins to put back what was lost.
+    StartPutBack(usize),
+    Lose(usize),
     Ask,
     Coordinate,
     CrashCoordinator,
@@ -119,12 +147,15 @@ impl World {
     pub(crate) fn new(bounds: &Bounds) -> Self {
         let mut places = [None; 3];
         places[bounds.route[0].new as usize] = bounds.held;
-        let server = Server { now_ms: 1_000, leases: Default::default(), change: None, epoch: 1 };
+        let server =
+            Server { now_ms: 1_000, answers: Default::default(), change: None, layout: Some(0), copy: Some(0) };
         let process = |id: usize| Process {
-            member: Member::new(id.to_string().as_bytes(), ""),
+            member: Member::new(id.to_string().as_bytes(), "", Revision::default()),
             holding: false,
             pending: false,
-            connected: false,
+            serving_next: None,
+            connections: Connections::Closed,
+            known: None,
             alive: true,
         };
         let mut world = Self {
@@ -133,6 +164,8 @@ impl World {
             now: 0,
             processes: (0..bounds.members).map(process).collect(),
             change: None,
+            layouts: Layouts::new(bounds),
+            in_force: 0,
             moved: None,
             flights: Vec::new(),
             late: Vec::new(),
@@ -146,25 +179,27 @@ impl World {
                 breaks: bounds.breaks,
                 late: bounds.late,
                 go_ons: bounds.go_ons,
+                losses: (1 << bounds.losses.len()) - 1,
             },
         };
         for index in 0..bounds.members - usize::from(bounds.joins) {
             world.look(index, None);
-            world.write_lease(index, None);
-            world.processes[index].connected = true;
+            world.serve(index);
+            world.processes[index].connections = Connections::Used;
         }
         world
     }
 
-    pub(crate) fn route<'b>(&self, bounds: &'b Bounds) -> &'b Route {
-        route(bounds, self.server.epoch)
+    /// The places by the layout in force.
+    pub(crate) fn route(&self) -> &Route {
+        &self.layouts.get(self.in_force).route
     }
 
-    /// Whether a member would begin a request, and under which epoch.
-    pub(crate) fn serves(&self, index: usize) -> Option<u64> {
+    /// Whether a member would begin a request, and under which layout.
+    pub(crate) fn serves(&self, index: usize) -> Option<u8> {
         let process = &self.processes[index];
-        let able = process.alive && process.connected && !process.holding;
-        process.member.serving().filter(|_| able).map(|epoch| epoch.0)
+        let able = process.alive && process.connections == Connections::Used && !process.holding;
+        process.member.serving().filter(|_| able).map(number)
     }
 
     /// The member that has the mover with it.
@@ -199,9 +234,9 @@ impl World {
         }
         actions.extend((0..self.late.len()).map(Action::CarryOutLate));
         if let Some(index) = self.mover_at()
-            && let Some(epoch) = self.serves(index)
-            && route(bounds, epoch).old.is_some()
-            && self.moved != Some(epoch)
+            && let Some(layout) = self.serves(index)
+            && self.layouts.get(layout).route.old.is_some()
+            && self.moved != Some(layout)
             && !self.mover_is_under_way()
         {
             actions.push(Action::StartMover(index));
@@ -209,6 +244,8 @@ impl World {
         if self.left.mover_crashes > 0 && self.mover_is_under_way() {
             actions.push(Action::CrashMover);
         }
+        let losses = (0..bounds.losses.len()).filter(|loss| self.left.losses & (1 << loss) != 0);
+        actions.extend(losses.filter(|loss| self.can_lose(bounds.losses[*loss])).map(Action::Lose));
     }
 
     fn member_actions(&self, index: usize, bounds: &Bounds, actions: &mut Vec<Action>) {
@@ -221,14 +258,18 @@ impl World {
             if self.left.late > 0 {
                 actions.push(Action::WriteLate(index));
             }
+        } else if process.serving_next.is_some() {
+            actions.push(Action::Serve(index));
         } else {
             actions.push(Action::Look(index));
         }
         if process.holding && self.left.go_ons > 0 {
             actions.push(Action::GoOn(index));
         }
-        if !process.connected && (bounds.fault == Some(Fault::UncheckedConnections) || self.lease_is_there(index)) {
-            actions.push(Action::Connect(index));
+        match process.connections {
+            Connections::Closed => actions.push(Action::Name(index)),
+            Connections::Named if self.may_connect(index, bounds) => actions.push(Action::Connect(index)),
+            Connections::Named | Connections::Used => {}
         }
         if self.flights.iter().any(|flight| flight.member == index && flight.orphan) {
             actions.push(Action::Close(index));
@@ -236,18 +277,65 @@ impl World {
         if self.left.member_crashes > 0 {
             actions.push(Action::CrashMember(index));
         }
+        if self.change.is_none() && self.left.changes > 0 && self.is_lost(index, bounds) {
+            actions.push(Action::StartPutBack(index));
+        }
     }
 
-    /// What a member sees that names a connection and then asks for its lease.
-    fn lease_is_there(&self, index: usize) -> bool {
-        self.server.leases.contains_key(self.processes[index].member.id())
+    /// Whether a member's own look on new connections finds that it may use them.
+    fn may_connect(&self, index: usize, bounds: &Bounds) -> bool {
+        let process = &self.processes[index];
+        let serving = process.member.serving().map(number);
+        let same = serving.is_some() && in_force(&self.server.register()) == serving;
+        bounds.fault == Some(Fault::UncheckedConnections) || (same && !self.server.holds())
+    }
+
+    /// Whether a member would put back what it served, as it is seen to be lost still.
+    fn is_lost(&self, index: usize, bounds: &Bounds) -> bool {
+        let process = &self.processes[index];
+        let mut member = process.member.clone();
+        let mut wire = Vec::new();
+        member.ask(&mut wire);
+        let found = self.meaning(&self.server.register(), index, bounds.fault);
+        member.see(&[self.server.ask(&wire)], |_| found).expect("a reply that can be read");
+        process.known.is_some() && process.member.must_put_back() && member.must_put_back()
+    }
+
+    pub(crate) fn meaning(&self, register: &Register, index: usize, fault: Option<Fault>) -> Found {
+        self.layouts.meaning(register, self.processes[index].known, fault == Some(Fault::ObeysTheOlder))
+    }
+
+    /// Whether there is something to lose.
+    fn can_lose(&self, loss: Loss) -> bool {
+        match loss {
+            Loss::Register => self.server.layout.is_some() || self.server.copy.is_some(),
+            Loss::Copy => self.server.copy.is_some(),
+            Loss::SetBack => self.layouts.get(self.in_force).before.is_some(),
+            Loss::Announcement => self.server.change.is_some(),
+            Loss::Answers => !self.server.answers.is_empty(),
+        }
+    }
+
+    /// All connections of keyfold's that the server would list, by what it knows: a broken one with something to carry
+    /// out is there still.
+    pub(crate) fn list(&self) -> Vec<Connection> {
+        let is_there = |index: &usize| {
+            let open = self.processes[*index].connections != Connections::Closed;
+            open || self.flights.iter().any(|flight| flight.member == *index)
+        };
+        let connection = |index: usize| Connection {
+            id: i64::try_from(index).expect("few members"),
+            owner: Owner::Member(index.to_string().into_bytes()),
+            address: String::new(),
+        };
+        (0..self.processes.len()).filter(is_there).map(connection).collect()
     }
 
     fn change_actions(&self, bounds: &Bounds, actions: &mut Vec<Action>) {
         let Some(change) = &self.change else {
-            let next = bounds.route.iter().zip(1..).find(|(_, epoch)| *epoch == self.server.epoch + 1);
-            let emptied = self.moved == Some(self.server.epoch) || self.route(bounds).old.is_none();
-            if self.left.changes > 0 && next.is_some_and(|(next, _)| next.old.is_some() || emptied) {
+            let now = in_force(&self.server.register());
+            let next = now.and_then(|now| self.layouts.next(now, bounds, self.moved));
+            if self.left.changes > 0 && next.is_some() {
                 actions.push(Action::StartChange);
             }
             return;
@@ -267,11 +355,7 @@ impl World {
     }
 }
 
-/// The places by an epoch's layout.
-pub(crate) fn route(bounds: &Bounds, epoch: u64) -> &Route {
-    let index = usize::try_from(epoch).expect("few epochs");
-    &bounds.route[index - 1]
-}
-
-/// Longer than a lease.
-pub(crate) const LEASE_IS_OVER_MS: i64 = LEASE_MS + 1;
+/// Longer than members have to say that they are ready, and shorter than the announcement lasts.
+pub(crate) const SILENCE_MS: i64 = READY_MS + 1;
+/// Longer than any announcement lasts.
+pub(crate) const ANNOUNCEMENT_IS_OVER_MS: i64 = if PREPARED_MS > HELD_MS { PREPARED_MS } else { HELD_MS } + 1;

@@ -123,7 +123,7 @@ impl Requests {
             Lane::Own { .. } => own_lane(&mut state, plan.lane, &self.client, &self.worker),
         };
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
-            Status::Ready if !self.worker.membership.is_leased() => self.wait_for_lease(&mut state, &plan),
+            Status::Ready if !self.worker.membership.is_serving() => self.wait_for_layout(&mut state, &plan),
             Status::Ready => {
                 upstream.follow(plan.lane, self.worker.config.timeouts.silence(Patience::Prompt));
                 let patience = self.worker.config.timeouts.silence(plan.patience);
@@ -144,8 +144,8 @@ impl Requests {
 }
 
 impl Requests {
-    /// Nothing may begin without a lease. All clients are woken when there is one.
-    fn wait_for_lease(&self, state: &mut State, plan: &Plan) -> Start {
+    /// Nothing may begin until the layout may be served. All clients are woken then.
+    fn wait_for_layout(&self, state: &mut State, plan: &Plan) -> Start {
         match self.worker.membership.trouble() {
             Some(trouble) => refuse(state, plan, &trouble),
             None => Start::Wait,

@@ -1,6 +1,7 @@
 //! Work inside a worker that talks to the server on its own account.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::Protocol;
@@ -14,20 +15,63 @@ use crate::worker::Worker;
 pub struct Errand {
     worker: Rc<Worker>,
     database: u32,
+    /// Whether its connection looks whether the layout in use is in force.
+    checked: bool,
     link: Option<Link>,
+    /// How many connections it has had.
+    connections: u64,
 }
+
+/// Work by the layout in use is under way: that is not replaced before this is dropped.
+#[derive(Debug)]
+pub(crate) struct Busy {
+    worker: Rc<Worker>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let count = &self.worker.busy_errands;
+        count.set(count.get() - 1);
+    }
+}
+
+/// How often it is looked whether work may begin.
+const POLL: Duration = Duration::from_millis(5);
 
 impl Errand {
     /// An errand in the database that clients start in.
     pub(crate) fn new(worker: Rc<Worker>) -> Self {
         let database = worker.config.upstream.database;
-        Self { worker, database, link: None }
+        Self { worker, database, checked: true, link: None, connections: 0 }
+    }
+
+    /// The same for what doesn't go by the layout.
+    #[must_use]
+    pub(crate) fn unchecked(mut self) -> Self {
+        self.checked = false;
+        self
+    }
+
+    /// Waits until work by the layout in use may begin.
+    pub(crate) async fn begin(&self) -> Busy {
+        while self.worker.paused.get() || !self.worker.membership.is_serving() {
+            tokio::time::sleep(POLL).await;
+        }
+        let count = &self.worker.busy_errands;
+        count.set(count.get() + 1);
+        Busy { worker: Rc::clone(&self.worker) }
     }
 
     /// Another one in the same worker.
     #[must_use]
     pub fn another(&self) -> Self {
-        Self { worker: Rc::clone(&self.worker), database: self.database, link: None }
+        Self {
+            worker: Rc::clone(&self.worker),
+            database: self.database,
+            checked: self.checked,
+            link: None,
+            connections: 0,
+        }
     }
 
     /// The same in another database.
@@ -36,6 +80,13 @@ impl Errand {
         self.database = database;
         self.link = None;
         self
+    }
+
+    /// Connects where there is no connection yet.
+    pub(crate) async fn connect(&mut self) -> Result<(), LinkError> {
+        let link = self.take_link().await?;
+        self.link = Some(link);
+        Ok(())
     }
 
     /// Sends commands, encoded one behind the other, and waits for as many replies, in RESP2.
@@ -66,11 +117,20 @@ impl Errand {
 
     /// The link is taken while it is used: one that an error or a dropped future left halfway is gone.
     async fn take_link(&mut self) -> Result<Link, LinkError> {
-        match self.link.take() {
-            Some(link) => Ok(link),
-            // RESP2 reaches every server, and the clock needs no more.
-            None => Link::open(&self.worker, self.database, Protocol::Resp2).await,
+        if let Some(link) = self.link.take() {
+            return Ok(link);
         }
+        self.connections += 1;
+        // RESP2 reaches every server, and the clock needs no more.
+        match self.checked {
+            true => Link::open(&self.worker, self.database, Protocol::Resp2).await,
+            false => Link::open_unchecked(&self.worker, self.database, Protocol::Resp2).await,
+        }
+    }
+
+    /// How many connections it has had: as long as that is the same, the server has closed none.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections
     }
 }
 

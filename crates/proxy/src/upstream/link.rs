@@ -1,7 +1,8 @@
 //! Connects to the server and greets it.
 
 use std::io;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use keyfold_core::exchange::ServerInfo;
 use keyfold_core::resp::{Protocol, Reply, ReplyError, ReplyScanner, write_command};
@@ -12,8 +13,15 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::names::connect_to_any;
 use crate::address::{Route, ServerAddress};
+use crate::membership::{Checked, Membership};
 use crate::socket::{Socket, set_options};
 use crate::worker::Worker;
+
+/// How often a new connection looks whether the layout is settled.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What stands against a connection where nothing more is known.
+const UNSETTLED: &str = "its layout is being changed or put back";
 
 /// Why there is no connection to the server, or none any more. Reads on after "the server is away: ".
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +52,13 @@ pub enum LinkError {
     Stranger,
     /// Another try has just shown why.
     #[error("{0}")]
-    Known(std::sync::Arc<str>),
+    Known(Arc<str>),
+    /// It answered a plain question with an error: it is busy, or loads its data.
+    #[error("it says: {0}")]
+    Said(String),
+    /// The layout on the server isn't the one that is served here, and has not become so.
+    #[error("{0}")]
+    Unsettled(Arc<str>),
     /// It sent a reply of a kind that the command doesn't have.
     #[error("it sent a reply of another kind than the command has")]
     Unexpected,
@@ -63,13 +77,25 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects, authenticates, and selects the database, all within the connect timeout. Each new link also
-    /// tells the worker what the server is and what time it has.
+    /// Connects, authenticates, waits until the layout in use is seen to be in force, and selects the database, all
+    /// within the connect timeout. Each new link also tells the worker what the server is and what time it has.
     pub(crate) async fn open(worker: &Worker, database: u32, protocol: Protocol) -> Result<Self, LinkError> {
+        Self::open_link(worker, database, protocol, true).await
+    }
+
+    /// The same without a look at the layout, for what doesn't go by it.
+    pub(crate) async fn open_unchecked(worker: &Worker, database: u32, protocol: Protocol) -> Result<Self, LinkError> {
+        Self::open_link(worker, database, protocol, false).await
+    }
+
+    async fn open_link(worker: &Worker, database: u32, protocol: Protocol, checked: bool) -> Result<Self, LinkError> {
         let limit = worker.config.timeouts.connect;
         let attempt = async {
             let mut link = Self { socket: connect(worker).await?, number: None, input: Vec::new() };
             let server = link.greet(worker, protocol).await?;
+            if checked {
+                link.check(worker, limit).await?;
+            }
             link.prepare(worker, database).await?;
             worker.server.replace(server);
             Ok(link)
@@ -111,7 +137,7 @@ impl Link {
         let reply = self.ask_one(&hello).await?;
         match Reply::parse(&reply)? {
             Reply::Error(text) if protocol == Protocol::Resp2 && is_unknown_command(text) => {
-                self.greet_old(address).await
+                self.greet_old(address, &name).await
             }
             Reply::Error(text) => Err(refused(text)),
             reply => {
@@ -121,13 +147,14 @@ impl Link {
         }
     }
 
-    async fn greet_old(&mut self, address: &ServerAddress) -> Result<ServerInfo, LinkError> {
+    async fn greet_old(&mut self, address: &ServerAddress, name: &str) -> Result<ServerInfo, LinkError> {
         if let Some(password) = &address.password {
             let mut auth: Vec<&[u8]> = vec![b"AUTH"];
             auth.extend(address.user.as_deref().map(str::as_bytes));
             auth.push(password.as_bytes());
             accepted(&self.ask_one(&auth).await?)?;
         }
+        accepted(&self.ask_one(&[b"CLIENT", b"SETNAME", name.as_bytes()]).await?)?;
         let info = self.ask_one(&[b"INFO", b"server"]).await?;
         let text = Reply::parse(&info)?.bytes().unwrap_or_default();
         let version = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"redis_version:"));
@@ -135,13 +162,28 @@ impl Link {
         Ok(ServerInfo { name: "redis".to_owned(), version })
     }
 
-    async fn prepare(&mut self, worker: &Worker, database: u32) -> Result<(), LinkError> {
-        // The name comes first and this after it: whoever takes the lease away, and then closes the connections of
-        // that name, either closes this one or has taken the lease before.
-        let (command, answered) = worker.membership.question();
-        if let Some(reply) = self.ask(&command, 1).await?.first() {
-            answered.with(reply);
+    /// Waits until it sees, on itself, that the layout in use is in force and nobody is about to replace it. The name
+    /// comes first and this after it: whoever announces that, and then asks for the connections of that name, either
+    /// finds this one, or has announced it before.
+    async fn check(&mut self, worker: &Worker, limit: Duration) -> Result<(), LinkError> {
+        let since = Instant::now();
+        let mut question = Vec::new();
+        Membership::question(&mut question);
+        loop {
+            let reply = self.ask(&question, 1).await?.pop().ok_or(LinkError::Closed)?;
+            let folding = Arc::clone(&*worker.folding.borrow());
+            match worker.membership.check(&reply, &folding).map_err(LinkError::Said)? {
+                Checked::Fine => return Ok(()),
+                Checked::Later if since.elapsed() < limit / 2 => tokio::time::sleep(LOOK_AGAIN).await,
+                Checked::Later => {
+                    let trouble = worker.membership.trouble();
+                    return Err(LinkError::Unsettled(trouble.unwrap_or_else(|| UNSETTLED.into())));
+                }
+            }
         }
+    }
+
+    async fn prepare(&mut self, worker: &Worker, database: u32) -> Result<(), LinkError> {
         if database != 0 {
             accepted(&self.ask_one(&[b"SELECT", database.to_string().as_bytes()]).await?)?;
         }

@@ -25,6 +25,7 @@ use keyfold_core::resp::ReplyScanner;
 use keyfold_core::session::{Lane, Patience};
 use tokio::io::AsyncWrite;
 
+use crate::address::ServerAddress;
 use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::config::Timeouts;
@@ -353,11 +354,11 @@ impl Upstream {
     }
 
     /// Requests fail from now on; false when nobody wanted this lane for a while, and it is closed.
-    fn set_away(&self, why: &LinkError, server: &crate::address::ServerAddress) -> bool {
+    fn set_away(&self, why: &LinkError, server: &ServerAddress) -> bool {
         let mut queue = self.queue.borrow_mut();
         let wanted = std::mem::take(&mut queue.wanted);
         queue.status = match wanted {
-            true => Status::Away(format!("the server at {server} is away ({why}); trying again").into()),
+            true => Status::Away(away(why, server)),
             false => Status::Closed,
         };
         queue.wake_waiting();
@@ -393,6 +394,15 @@ impl Upstream {
         if let Some(owner) = owner {
             owner.handle_own_lane_lost(stateful);
         }
+    }
+}
+
+/// What clients are told while there is no connection.
+fn away(why: &LinkError, server: &ServerAddress) -> Rc<str> {
+    match why {
+        LinkError::Said(error) => error.as_str().into(),
+        LinkError::Unsettled(why) => why.as_ref().into(),
+        _ => format!("the server at {server} is away ({why}); trying again").into(),
     }
 }
 

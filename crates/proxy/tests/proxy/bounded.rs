@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use keyfold_core::layout::Layout;
-use keyfold_proxy::start;
 use keyfold_testkit::{Value, Wire, found};
 
-use super::stage::{Stage, commands, config_for};
+use super::stage::{Stage, commands, config_for, serve};
 
 /// Some 90 keys a bucket, and a namespace whose keys a stranger may put into one bucket.
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 90 }\n\
@@ -24,7 +23,7 @@ fn folded() -> impl Iterator<Item = Stage> {
         let server = binary.start(&[]).unwrap();
         let mut config = config_for(&server);
         config.layout = Layout::parse_file(LAYOUT).unwrap().into();
-        Stage { proxy: start(config).unwrap(), server }
+        Stage { proxy: serve(&server, config), server }
     })
 }
 

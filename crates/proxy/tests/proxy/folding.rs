@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use keyfold_core::layout::{Layout, LayoutFile, STORED_KEY};
+use keyfold_core::layout::{Layout, LayoutFile};
 
-use super::stage::{Stage, eventually, stage_with};
+use super::stage::{Stage, change_layout, eventually, stage_with};
 
 const USERS: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
 const SESSIONS: &str = "[[namespace]]\nkeys = \"sess:{id:int}\"\nbucket = { count = 16 }\n";
@@ -34,7 +34,7 @@ fn a_new_namespace_is_served_without_a_restart() {
     let next = Layout::merge(Some(&stage.proxy.layout()), &file).unwrap().layout;
 
     let mut server = stage.server.connect().unwrap();
-    server.call(&[b"SET", STORED_KEY, next.to_stored().as_bytes()]).unwrap();
+    change_layout(&stage.server, &stage.proxy.layout(), &next);
     eventually("the layout is adopted", || stage.proxy.layout().epoch() == next.epoch());
 
     assert_eq!(ask(&stage, &[&["GET", "user:1"], &["SET", "sess:1", "b"], &["GET", "sess:1"]])[2], "$1\\r\\nb\\r\\n");
@@ -48,10 +48,12 @@ fn a_layout_under_which_keys_would_be_lost_is_not_served() {
     ask(&stage, &[&["SET", "user:1", "a"]]);
     let other = USERS.replace("64", "128");
     let stored = Layout::parse_file(&other).unwrap().to_stored().replace("epoch = 1", "epoch = 9");
-    stage.server.connect().unwrap().call(&[b"SET", STORED_KEY, stored.as_bytes()]).unwrap();
-    std::thread::sleep(Duration::from_millis(2500));
+    stage.server.put_in_force(&Layout::from_stored(&stored).unwrap()).unwrap();
+    eventually("the layout of before is put forward", || {
+        assert_eq!(ask(&stage, &[&["GET", "user:1"]]), ["$1\\r\\na\\r\\n"]);
+        stage.proxy.layout().epoch().0 > 9
+    });
     assert_eq!(ask(&stage, &[&["GET", "user:1"]]), ["$1\\r\\na\\r\\n"]);
-    assert_ne!(stage.proxy.layout().epoch().0, 9);
 }
 
 #[test]
@@ -62,7 +64,7 @@ fn a_transaction_is_carried_out_by_the_layout_of_its_exec() {
     assert_eq!(wire.call(&[b"SET", b"sess:1", b"kept"]).unwrap(), b"+QUEUED\r\n");
     let file = LayoutFile::parse(&format!("{USERS}{SESSIONS}")).unwrap();
     let next = Layout::merge(Some(&stage.proxy.layout()), &file).unwrap().layout;
-    stage.server.connect().unwrap().call(&[b"SET", STORED_KEY, next.to_stored().as_bytes()]).unwrap();
+    change_layout(&stage.server, &stage.proxy.layout(), &next);
     eventually("the layout is adopted", || stage.proxy.layout().epoch() == next.epoch());
     assert_eq!(wire.call(&[b"EXEC"]).unwrap(), b"*1\r\n+OK\r\n");
     assert_eq!(wire.call(&[b"GET", b"sess:1"]).unwrap(), b"$4\r\nkept\r\n");

@@ -129,7 +129,8 @@ fn a_busy_script_is_killed_at_once_and_others_are_told_that_it_runs() {
             runs.send(program).unwrap();
             // A shared connection that stood before the script tells what the server says, and so does one's own.
             eventually("the server is busy", || call(&mut asks, "GET a").starts_with("-BUSY "));
-            assert!(call(&mut runs_too, "EVAL return(1) 0").starts_with("-BUSY "));
+            let told = call(&mut runs_too, "EVAL return(1) 0");
+            assert!(told.starts_with("-BUSY "), "{told}");
             assert_eq!(call(&mut asks, kill), "+OK\r\n", "{}", server.name());
             assert!(runs.reply().unwrap().starts_with(b"-"), "{kill}");
             assert_eq!(call(&mut asks, "GET a"), "$-1\r\n");

@@ -1,10 +1,9 @@
 //! INFO, where it speaks of clients and of keys.
 
 use keyfold_core::layout::Layout;
-use keyfold_proxy::start;
 use keyfold_testkit::Wire;
 
-use crate::stage::{address, call, config_for, eventually};
+use crate::stage::{address, call, config_for, eventually, serve};
 use crate::talk::ends;
 
 const USERS: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
@@ -26,7 +25,7 @@ fn clients_requests_and_keys_are_keyfolds_own() {
         let server = binary.start(&[]).unwrap();
         let mut config = config_for(&server);
         config.layout = Layout::parse_file(USERS).unwrap().into();
-        let proxy = start(config).unwrap();
+        let proxy = serve(&server, config);
         let mut me = Wire::connect(address(&proxy)).unwrap();
         let others: Vec<Wire> = (0..5).map(|_| Wire::connect(address(&proxy)).unwrap()).collect();
         eventually("all have come", || number(&mut me, "clients", "connected_clients") == 6);

@@ -1,11 +1,10 @@
 //! Blocking commands, transactions and subscriptions keep to their client.
 
 use keyfold_core::layout::Layout;
-use keyfold_proxy::start;
 use keyfold_testkit::{Wire, found};
 
 use crate::frozen::signal;
-use crate::stage::{Stage, call, commands, config_for, eventually, stage};
+use crate::stage::{Stage, call, commands, config_for, eventually, serve, stage};
 
 /// How many connections the server has taken so far.
 fn connections_taken(direct: &mut Wire) -> u64 {
@@ -163,7 +162,7 @@ fn wait_counts_the_replicas_that_have_the_clients_own_writes() {
         let mut config = config_for(&server);
         let users = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
         config.layout = Layout::parse_file(users).unwrap().into();
-        let stage = Stage { proxy: start(config).unwrap(), server };
+        let stage = Stage { proxy: serve(&server, config), server };
         let mut direct = stage.server.connect().unwrap();
         eventually("the replica follows", || call(&mut direct, "INFO replication").contains("state=online"));
 

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use keyfold_core::layout::Layout;
-use keyfold_proxy::start;
 use keyfold_testkit::{Binary, Server, Wire, found};
 
-use super::stage::{Stage, config_for, eventually};
+use super::stage::{Stage, config_for, eventually, serve};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n\n\
     [[namespace]]\nkeys = \"doc:{id:int}\"\nbucket = { span = 64 }\ncodec = \"zstd\"\n";
@@ -18,7 +17,7 @@ fn folded(binary: &Binary) -> Stage {
     let server = binary.start(&[]).unwrap();
     let mut config = config_for(&server);
     config.layout = Layout::parse_file(LAYOUT).unwrap().into();
-    Stage { proxy: start(config).unwrap(), server }
+    Stage { proxy: serve(&server, config), server }
 }
 
 /// The plain server and keyfold, asked the same.
@@ -257,7 +256,7 @@ fn the_servers_own_limit_is_its_answer_and_leaves_nothing() {
         let server = binary.start(&limit).unwrap();
         let mut config = config_for(&server);
         config.layout = Layout::parse_file(LAYOUT).unwrap().into();
-        let stage = Stage { proxy: start(config).unwrap(), server };
+        let stage = Stage { proxy: serve(&server, config), server };
         let mut both = Both::connect(&plain, &stage);
         both.all_same(&["SETRANGE user:1 1500000 x", "EXISTS user:1", "SET user:1 small", "SETRANGE user:1 1500000 x"]);
         both.all_same(&["GET user:1", "MULTI", "SETRANGE user:2 1500000 x", "EXEC", "EXISTS user:2", "GET user:2"]);

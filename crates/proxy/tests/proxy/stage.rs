@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use keyfold_core::change::{Connection, Coordinator, Course, Register};
 use keyfold_core::layout::Layout;
 use keyfold_core::resp::write_command;
 use keyfold_proxy::address::ListenAddress;
@@ -27,7 +28,50 @@ pub(crate) fn stage_with(configure: impl FnOnce(&mut Config)) -> Stage {
     let server = start_server(&[]);
     let mut config = config_for(&server);
     configure(&mut config);
-    Stage { proxy: start(config).unwrap(), server }
+    Stage { proxy: serve(&server, config), server }
+}
+
+/// A proxy with this configuration, its layout in force on the server.
+pub(crate) fn serve(server: &Server, config: Config) -> Handle {
+    server.put_in_force(&config.layout).unwrap();
+    start(config).unwrap()
+}
+
+/// Replaces the layout in force as keyfold's tools do: once nobody serves the one before.
+pub(crate) fn change_layout(server: &Server, from: &Layout, to: &Layout) {
+    let mut wire = server.connect().unwrap();
+    let (before, after) = (from.to_stored().into_bytes(), to.to_stored().into_bytes());
+    let mut coordinator = Coordinator::new(7, Register::of(&before), &after, from.revision());
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        let mut commands = Vec::new();
+        let count = coordinator.ask(&mut commands);
+        wire.send_bytes(&commands).unwrap();
+        let replies: Vec<_> = (0..count).map(|_| wire.reply().unwrap()).collect();
+        coordinator.see(&replies).unwrap();
+        commands.clear();
+        match coordinator.decide() {
+            Course::Wait(ms) => std::thread::sleep(Duration::from_millis(ms)),
+            Course::Announce(announcement) => {
+                coordinator.announce(&announcement, &mut commands);
+                wire.send_bytes(&commands).unwrap();
+                coordinator.announced(&announcement, &wire.reply().unwrap()).unwrap();
+            }
+            Course::List => {
+                let list = wire.ask(&[b"CLIENT", b"LIST"]).unwrap();
+                let list = String::from_utf8(list.bytes().unwrap().to_vec()).unwrap();
+                coordinator.listed(Connection::read_all(&list, None));
+            }
+            Course::Activate => {
+                coordinator.activate(&mut commands);
+                wire.send_bytes(&commands).unwrap();
+                coordinator.activated(&wire.reply().unwrap()).unwrap();
+            }
+            Course::Done => return,
+            course @ (Course::Close(_) | Course::GiveUp(_)) => panic!("{course:?}"),
+        }
+    }
+    panic!("the layout was not changed");
 }
 
 /// The newest server at hand.

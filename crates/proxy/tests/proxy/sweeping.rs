@@ -6,7 +6,7 @@ use keyfold_core::layout::Layout;
 use keyfold_proxy::{Config, start};
 use keyfold_testkit::{Binary, Server, Value, Wire, found};
 
-use super::stage::{Stage, address, commands, config_for, eventually};
+use super::stage::{Stage, address, commands, config_for, eventually, serve};
 
 /// A bucket of `user:0` to `user:999`, and what its name begins with.
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 1000 }\n";
@@ -29,7 +29,7 @@ fn stage_before(binary: &Binary, pause: Duration) -> Stage {
     let server = binary.start(&[]).unwrap();
     let mut config = config_for(&server);
     configure(&mut config, pause);
-    Stage { proxy: start(config).unwrap(), server }
+    Stage { proxy: serve(&server, config), server }
 }
 
 /// The buckets in a database of the server, with how many fields each has.

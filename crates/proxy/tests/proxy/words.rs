@@ -2,10 +2,9 @@
 //! service, and what reaches keys of keyfold's own. Asked of every server found.
 
 use keyfold_core::layout::{Layout, STORED_KEY};
-use keyfold_proxy::start;
 use keyfold_testkit::{Wire, found};
 
-use crate::stage::{Stage, config_for, connection_that_asked};
+use crate::stage::{Stage, config_for, connection_that_asked, serve};
 
 const USERS: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
 
@@ -15,7 +14,7 @@ fn before_every_server(args: &[&str], test: impl Fn(&Stage)) {
         let server = binary.start(args).unwrap();
         let mut config = config_for(&server);
         config.layout = Layout::parse_file(USERS).unwrap().into();
-        let proxy = start(config).unwrap();
+        let proxy = serve(&server, config);
         test(&Stage { proxy, server });
     }
 }

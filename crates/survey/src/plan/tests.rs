@@ -93,7 +93,7 @@ fn of_two_that_cross_the_one_that_saves_more_stays() {
 
 #[test]
 fn what_the_server_has_stays_as_it_is() {
-    let stored = "[[namespace]]\nkeys = \"user:{id:int}\"\nid = 7\nbucket = { span = 64 }\n";
+    let stored = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
     let stored = Layout::parse_file(stored).unwrap();
     let families = vec![
         family("user:{id:int}", 20_000, |i| format!("user:{i}"), INT),

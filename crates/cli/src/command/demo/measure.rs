@@ -73,7 +73,7 @@ fn measure_folded(set: &DataSet, layout: &Layout, program: Option<&Path>) -> any
     let own = OwnServer::start(program, None)?;
     let mut gauge = own.connect()?;
     let raised = listpack::raise(&mut gauge, layout)?;
-    let pass = |records: &[Record]| {
+    let pass = |records: &[Record], layout: &Layout| {
         let (proxy, through) = start_proxy(own.target(), layout)?;
         let mut client = Server::connect(&through).context("keyfold does not answer")?;
         let written = Instant::now();
@@ -83,11 +83,11 @@ fn measure_folded(set: &DataSet, layout: &Layout, program: Option<&Path>) -> any
         proxy.stop();
         Ok::<_, anyhow::Error>(proxy.join()?)
     };
-    activate(&mut gauge, None, layout)?;
-    pass(first(set))?;
+    let in_force = activate(&mut gauge, None, layout)?;
+    pass(first(set), &in_force)?;
     let empty = emptied(&mut gauge)?;
-    activate(&mut gauge, None, layout)?;
-    pass(&set.records)?;
+    let in_force = activate(&mut gauge, None, layout)?;
+    pass(&set.records, &in_force)?;
     Ok((raised, used_memory(&mut gauge)? - empty))
 }
 

@@ -20,13 +20,12 @@ use self::report::Report;
 use self::task::{Fate, Item, Task};
 use super::interrupt::Interrupt;
 use crate::config::import::{Import, Mode};
-use crate::layout::stored;
+use crate::layout::{stored, writer};
 use crate::print::progress::Progress;
 use crate::records::digest;
 use crate::records::dump::Reader;
 use crate::records::logical::Logical;
 use crate::server::Server;
-use crate::server::connection::WRITER;
 use crate::server::pace::Pace;
 
 /// Keys under way at most, and bytes of their values.
@@ -38,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub(crate) fn run(config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     let mut server = Server::connect(&config.target)?;
-    server.set_name(WRITER);
+    writer::enter(&mut server)?;
     let mut watcher = Watcher::start(Server::connect(&config.target)?)?;
     let layout = watcher.layout.clone().unwrap_or_default();
     let mut reader = Reader::open(&config.file)?;

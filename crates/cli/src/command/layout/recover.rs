@@ -16,14 +16,13 @@ use crate::config::secrets;
 use crate::config::target;
 use crate::flags::layout::RecoverFlags;
 use crate::layout::evidence::{Evidence, Given, Verdict};
-use crate::layout::{file, stored};
+use crate::layout::{file, stored, writer};
 use crate::moving::carry_out::Done;
 use crate::moving::drive::explain;
 use crate::moving::recovery::{describe, put_in_force, settle};
 use crate::print::number::{count, plural};
 use crate::print::table::{self, Align};
 use crate::server::Server;
-use crate::server::connection::WRITER;
 use crate::server::pace::Pace;
 
 /// Some keys hold two values, or another type.
@@ -33,7 +32,7 @@ pub(super) fn run(flags: RecoverFlags, out: &mut dyn Write) -> anyhow::Result<Ex
     let given = flags.layout.as_deref().map(read_given).transpose()?;
     let interrupt = Interrupt::listen()?;
     let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
-    server.set_name(WRITER);
+    writer::enter(&mut server)?;
     let mut evidence = Evidence::gather(&mut server)?;
     if !flags.json {
         show(&evidence, out)?;

@@ -1,5 +1,7 @@
-//! Layouts that are lost, halved, rolled back or unreadable, with no keyfold running.
+//! Layouts that are lost, halved, rolled back or unreadable, with keyfolds running and without.
 
 mod alone;
 mod codecs;
+mod served;
 mod stage;
+mod unwritable;

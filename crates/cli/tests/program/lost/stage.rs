@@ -20,7 +20,7 @@ pub(crate) const OTHER: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = 
 
 /// All that keyfold keeps for itself.
 pub(crate) const ADMIN_KEYS: [&str; 5] =
-    ["keyfold:layout", "keyfold:layout:copy", "keyfold:change", "keyfold:change:answers", "keyfold:sweep"];
+    ["keyfold:layout", "keyfold:layout:copy", "keyfold:change", "keyfold:answers", "keyfold:sweep"];
 
 const KEYS: u32 = 200;
 

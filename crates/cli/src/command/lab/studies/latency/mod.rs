@@ -17,7 +17,7 @@ mod show;
 
 use std::time::Duration;
 
-use keyfold_core::change::{CHANGE_KEY, COPY_KEY, LEASES_KEY};
+use keyfold_core::change::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY};
 use keyfold_core::layout::STORED_KEY;
 use keyfold_core::memory::{Allocator, Limits};
 
@@ -173,13 +173,13 @@ impl Work<'_, '_> {
             outcome.left_out.push(format!("{name}: only database 0 of an empty server takes a layout of the lab's"));
             return Ok(());
         }
-        // The layout, the leases, and the change under way.
+        // The layout, its copy, and the change under way.
         self.bench.wrote(3);
         let through = Through::start(self.bench, shape.layout())?;
         let timed = self.time(&shape, &through.target().clone(), b"");
         let stopped = through.stop();
         let mut remove = redis::cmd("DEL");
-        remove.arg(STORED_KEY).arg(COPY_KEY).arg(LEASES_KEY).arg(CHANGE_KEY);
+        remove.arg(STORED_KEY).arg(COPY_KEY).arg(ANSWERS_KEY).arg(CHANGE_KEY);
         self.bench.connect()?.ask::<u64>(&remove)?;
         timed.and(stopped)
     }

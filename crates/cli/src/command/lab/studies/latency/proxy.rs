@@ -21,11 +21,11 @@ pub(super) struct Through {
 impl Through {
     /// Puts the layout in force on a server that has none, and starts to serve.
     pub(super) fn start(bench: &Bench<'_>, layout: &Layout) -> anyhow::Result<Self> {
-        activate(&mut bench.connect()?, None, layout)?;
+        let layout = activate(&mut bench.connect()?, None, layout)?;
         let directory =
             tempfile::Builder::new().prefix("keyfold-").tempdir().context("can't make a private directory")?;
         let socket = directory.path().join("keyfold.sock");
-        let mut config = Config::new(bench.target().address.clone(), layout.clone());
+        let mut config = Config::new(bench.target().address.clone(), layout);
         config.server_tls = bench.target().tls.clone();
         config.listen.push(ListenAddress::Unix(socket.clone()));
         let handle = keyfold_proxy::start(config)?;

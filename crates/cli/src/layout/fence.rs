@@ -1,0 +1,47 @@
+//! Whether the server closes connections for good: what a change of the layout stands on.
+//!
+//! A process that hangs is shut out by closing its connections. Before each change that is tried out on a connection
+//! made for it: it must be found in the server's list by its name, and once it is closed a write that it sends must
+//! come to nothing. A server, or something before it, that can't do that gets no changes.
+
+use anyhow::{Context, bail, ensure};
+use keyfold_proxy::Nonces;
+
+use crate::server::Server;
+
+/// The key of the write that must come to nothing, in database 0.
+const KEY: &str = "keyfold:fence";
+
+/// What stands against a change where one of them is refused.
+pub(super) const WHY: &str =
+    "without CLIENT LIST and CLIENT KILL, and CLIENT SETNAME and ID, a process that hangs can't be shut out";
+
+/// The server's list of connections.
+pub(crate) fn list(server: &mut Server) -> anyhow::Result<String> {
+    server.ask(redis::cmd("CLIENT").arg("LIST")).context(WHY)
+}
+
+/// Tries it out.
+pub(crate) fn prove(server: &mut Server) -> anyhow::Result<()> {
+    let nonce = Nonces::new().context("the system has no randomness to give")?.draw();
+    let name = format!("keyfold-fence:{nonce:016x}");
+    let mut closed = server.another()?;
+    closed.select(0)?;
+    closed.set_name(&name);
+    let list = list(server)?;
+    let is_named = |line: &&str| line.split(' ').any(|word| word.strip_prefix("name=") == Some(&name));
+    let id = list.lines().find(is_named).and_then(|line| line.split(' ').find_map(|word| word.strip_prefix("id=")));
+    let Some(id) = id else {
+        bail!("a connection is not in the list that CLIENT LIST gives: {WHY}, so the layout can't be changed here");
+    };
+    let _: i64 = server.ask(redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id)).context(WHY)?;
+    let written: Result<(), _> = closed.query(redis::cmd("SET").arg(KEY).arg(nonce).arg("PX").arg(1000));
+    server.select(0)?;
+    let found: Option<String> = server.ask(redis::cmd("GET").arg(KEY))?;
+    ensure!(
+        written.is_err() && found != Some(nonce.to_string()),
+        "a connection that CLIENT KILL closed could still write: something stands between here and the server that \
+         keeps connections open, and the layout can't be changed through it. Name the server itself"
+    );
+    Ok(())
+}

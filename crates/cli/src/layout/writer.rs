@@ -1,0 +1,38 @@
+//! A tool's connection by which it writes to where a layout says.
+//!
+//! It is named, and only then the layout is read, and not while a change holds all writers: whoever replaces the layout
+//! later finds the connection by its name and has the server close it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use keyfold_core::change::{Announcement, CHANGE_KEY, HELD_MS, Phase, WRITER_NAME};
+
+use super::fence;
+use crate::server::Server;
+
+/// How often it is looked whether a change is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Makes a connection a writer's. Leaves it in database 0.
+///
+/// # Errors
+/// It can't be named, or a change goes on and on.
+pub(crate) fn enter(server: &mut Server) -> anyhow::Result<()> {
+    let _: String = server.ask(redis::cmd("CLIENT").arg("SETNAME").arg(WRITER_NAME)).context(fence::WHY)?;
+    server.select(0)?;
+    let since = Instant::now();
+    while holds(server)? {
+        if since.elapsed().as_millis() > 10 * u128::from(HELD_MS.unsigned_abs()) {
+            bail!("another change of the layout is under way (`GET keyfold:change`); try again when it is over");
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+fn holds(server: &mut Server) -> anyhow::Result<bool> {
+    let announcement: Option<Vec<u8>> = server.ask(redis::cmd("GET").arg(CHANGE_KEY))?;
+    Ok(announcement.as_deref().and_then(Announcement::read).is_some_and(|announced| announced.phase == Phase::Hold))
+}

@@ -1,0 +1,63 @@
+//! A server that takes no writes: reads are served as the plain server serves them, by a keyfold that starts then too,
+//! and a write gets the server's own error.
+
+use keyfold_testkit::{Server, Wire};
+
+use super::stage::{Stage, get, keys, on_every_server};
+
+/// A command that makes a server so, and one that ends it; and the code of its errors.
+const STATES: [(&[&str], &[&str], &str); 3] = [
+    (&["CONFIG", "SET", "maxmemory", "1"], &["CONFIG", "SET", "maxmemory", "0"], "-OOM "),
+    (&["CONFIG", "SET", "min-replicas-to-write", "1"], &["CONFIG", "SET", "min-replicas-to-write", "0"], "-NOREPLICAS "),
+    (&["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"], "-READONLY "),
+];
+
+fn tell(server: &Server, command: &[&str]) {
+    let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
+    assert_eq!(server.connect().unwrap().call(&words).unwrap(), b"+OK\r\n", "{command:?}");
+}
+
+#[test]
+fn reads_go_on_and_writes_get_the_servers_own_error() {
+    on_every_server(|binary, what| {
+        let stage = Stage::folded(binary, &[]);
+        let running = stage.keyfold();
+        for (begin, end, code) in STATES {
+            tell(&stage.server, begin);
+            let started = stage.keyfold();
+            for (name, keyfold) in [("running", &running), ("started then", &started)] {
+                let what = format!("{what}: {code}, {name}");
+                let mut wire = Wire::connect(keyfold.address()).unwrap();
+                for (key, value) in keys().step_by(9) {
+                    assert_eq!(get(&mut wire, &key), Ok(Some(value)), "{what}: {key}");
+                }
+                let commands: [&[&[u8]]; 5] = [
+                    &[b"SET", b"user:1", b"other"],
+                    &[b"APPEND", b"user:1", b"more"],
+                    &[b"INCR", b"user:100000"],
+                    &[b"SET", b"user:1", b"long", b"EX", b"100"],
+                    &[b"MSET", b"user:1", b"a", b"order:1", b"b"],
+                ];
+                for command in commands {
+                    let reply = String::from_utf8(wire.call(command).unwrap()).unwrap();
+                    let command = command[0].escape_ascii();
+                    assert!(reply.starts_with(code), "{what}: {command}: {reply}");
+                }
+                assert_eq!(wire.call(&[b"MULTI"]).unwrap(), b"+OK\r\n");
+                let queued = wire.call(&[b"SET", b"user:1", b"other"]).unwrap();
+                let executed = wire.call(&[b"EXEC"]).unwrap();
+                let texts = [queued, executed].map(|reply| String::from_utf8(reply).unwrap());
+                let is_told = texts[0].starts_with(code) && texts[1].starts_with("-EXECABORT ");
+                let is_told_later = texts[0] == "+QUEUED\r\n" && texts[1].contains(&code[..code.len() - 1]);
+                assert!(is_told || is_told_later, "{what}: {texts:?}");
+                assert_eq!(get(&mut wire, "user:1"), Ok(Some("of user:1".to_owned())), "{what}: nothing is written");
+            }
+            tell(&stage.server, end);
+            let mut wire = Wire::connect(started.address()).unwrap();
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            while wire.call(&[b"SET", b"user:1", b"of user:1"]).unwrap() != b"+OK\r\n" {
+                assert!(std::time::Instant::now() < until, "{what}: {code}: it never takes writes again");
+            }
+        }
+    });
+}
