@@ -348,19 +348,21 @@ mod tests {
 
     /// What it does at this time, with these answers to its announcement.
     fn at(coordinator: &mut Coordinator, now_ms: i64, answers: &[(&str, &str)]) -> Course {
-        let mut wire = format!("*5\r\n*2\r\n$1\r\n{}\r\n$1\r\n0\r\n*{}\r\n", now_ms / 1000, answers.len() * 2);
+        let time = format!("*2\r\n$1\r\n{}\r\n$1\r\n0\r\n", now_ms / 1000);
+        let mut wire = format!("*{}\r\n", answers.len() * 2);
         assert!(now_ms % 1000 == 0 && now_ms < 10_000);
         for (member, word) in answers {
             let text = format!("{word} {CHANGE:x} {} {BASE} {member}", coordinator.attempt);
             wire += &format!("${}\r\n{member}\r\n${}\r\n{text}\r\n", member.len(), text.len());
         }
         let announcement = coordinator.seen.announcement.clone().unwrap_or_default();
-        wire += &match String::from_utf8(announcement).unwrap() {
+        let mut keys = "*3\r\n".to_owned();
+        keys += &match String::from_utf8(announcement).unwrap() {
             none if none.is_empty() => "$-1\r\n".to_owned(),
             text => format!("${}\r\n{text}\r\n", text.len()),
         };
-        wire += "$1\r\n1\r\n$1\r\n1\r\n";
-        coordinator.see(&[wire.into_bytes()]).unwrap();
+        keys += "$1\r\n1\r\n$1\r\n1\r\n";
+        coordinator.see(&[time.into_bytes(), wire.into_bytes(), keys.into_bytes()]).unwrap();
         coordinator.decide()
     }
 

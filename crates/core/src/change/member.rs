@@ -177,17 +177,15 @@ impl Member {
 
     fn decide_held(&self, answer: Option<&Answer>, hold: Option<Attempt>) -> Act {
         let Some(hold) = hold else { return Act::Rest };
-        if self.has_patience() {
-            return match answer.map(|answer| answer.stance) {
-                Some(Stance::Held(held)) if held == hold => Act::Rest,
-                Some(Stance::Ready(ready)) if ready.change == hold.change => self.say(Stance::Held(hold)),
-                _ => self.say(Stance::Ready(hold)),
-            };
-        }
-        match self.seen.found {
+        let could_serve = matches!(self.seen.found, Found::InForce(_)) && !self.is_unsure();
+        if could_serve && !self.has_patience() {
             // What it has said of this try is taken back first.
-            Found::InForce(_) if !self.is_unsure() => self.say(Stance::Serving(hold)),
-            _ => Act::Rest,
+            return self.say(Stance::Serving(hold));
+        }
+        match answer.map(|answer| answer.stance) {
+            Some(Stance::Held(held)) if held == hold => Act::Rest,
+            Some(Stance::Ready(ready)) if ready.change == hold.change => self.say(Stance::Held(hold)),
+            _ => self.say(Stance::Ready(hold)),
         }
     }
 
@@ -323,6 +321,10 @@ mod tests {
             }
             assert_eq!(look(&mut member, 2, announce(Phase::Hold), found), Act::Rest);
         }
+        // One that has never served is in nobody's way.
+        let mut member = Member::new(b"m", "", EPOCH);
+        let act = look(&mut member, 10 * PATIENCE_MS, announce(Phase::Hold), Found::Lost);
+        assert_eq!(stance(&act), Some(Stance::Ready(TRY)));
     }
 
     #[test]

@@ -1,5 +1,8 @@
-//! What members and coordinators see of the server: its time, the answers, the announcement and the register, at one
-//! moment. And what an atomic step answers.
+//! What members and coordinators see of the server: its time, the answers, and then, at one moment, the announcement and
+//! the register. And what an atomic step answers.
+//!
+//! No MULTI: a server that is out of memory refuses that, and whoever only looks must go on. The answers come first, so
+//! they are at most older than the announcement; the atomic steps check what matters.
 
 use super::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, Register};
 use crate::layout::STORED_KEY;
@@ -19,17 +22,13 @@ pub(super) struct Sight<'r> {
 
 /// Asks for it; how many replies that has. `member` is the one whose answer is wanted; none for all answers.
 pub(super) fn ask(member: Option<&[u8]>, wire: &mut Vec<u8>) -> usize {
-    write_command(wire, &[b"MULTI"]);
     write_command(wire, &[b"TIME"]);
     match member {
         Some(member) => write_command(wire, &[b"HGET", ANSWERS_KEY, member]),
         None => write_command(wire, &[b"HGETALL", ANSWERS_KEY]),
     }
-    write_command(wire, &[b"GET", CHANGE_KEY]);
-    write_command(wire, &[b"GET", STORED_KEY]);
-    write_command(wire, &[b"GET", COPY_KEY]);
-    write_command(wire, &[b"EXEC"]);
-    7
+    write_command(wire, &[b"MGET", CHANGE_KEY, STORED_KEY, COPY_KEY]);
+    3
 }
 
 /// Reads the replies to [`ask`], in RESP2.
@@ -37,16 +36,16 @@ pub(super) fn ask(member: Option<&[u8]>, wire: &mut Vec<u8>) -> usize {
 /// # Errors
 /// What the server said instead.
 pub(super) fn read(replies: &[Vec<u8>]) -> Result<Sight<'_>, String> {
-    if let Some(error) = replies.iter().find(|raw| raw.starts_with(b"-")) {
+    // Another type under the key of the answers is as good as none; any other error is the server's last word.
+    let is_error = |raw: &&Vec<u8>| raw.starts_with(b"-") && !raw.starts_with(b"-WRONGTYPE");
+    if let Some(error) = replies.iter().find(is_error) {
         return Err(text(error));
     }
-    let Some(Ok(Reply::Array(mut parts))) = replies.last().map(|raw| Reply::parse(raw)) else {
-        return Err("no answer to EXEC".to_owned());
-    };
-    let now_ms = parts.next().and_then(read_time).ok_or("no time")?;
-    let answers = parts.next();
-    // Where something else than a string lies under a key, it is as good as gone.
-    let mut bytes = || parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
+    let mut replies = replies.iter().map(|raw| Reply::parse(raw).ok());
+    let (time, answers, keys) = (replies.next().flatten(), replies.next().flatten(), replies.next().flatten());
+    let now_ms = time.and_then(read_time).ok_or("no time")?;
+    let Some(Reply::Array(mut keys)) = keys else { return Err("no answer to MGET".to_owned()) };
+    let mut bytes = || keys.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
     let announcement = bytes();
     let register = Register { layout: bytes(), copy: bytes() };
     Ok(Sight { now_ms, answers, announcement, register })

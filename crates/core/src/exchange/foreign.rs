@@ -8,7 +8,7 @@
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{Effect, Env, Io, Step, done};
-use crate::resp::{Answer, Protocol};
+use crate::resp::{Answer, Protocol, write_command};
 use crate::string::{Held, SCRATCH, Space, Unread, WhyUnread};
 
 /// What such a command comes to.
@@ -100,6 +100,8 @@ pub(crate) struct Foreign {
 #[derive(Debug)]
 enum Phase {
     Loading(Load),
+    /// The server answers the command as it came.
+    PassedOn,
     /// The server answers; which of the replies counts.
     Asking(Batch, usize),
 }
@@ -127,6 +129,7 @@ impl Foreign {
                 Loading::Failed(refusal) => refusal.end(io),
                 Loading::Ready => self.loaded(env, io),
             },
+            Phase::PassedOn => done(io, reply),
             Phase::Asking(batch, answer_at) => {
                 if !batch.handle_reply(reply) {
                     return Step::Wait;
@@ -137,6 +140,11 @@ impl Foreign {
                 }
             }
         }
+    }
+
+    /// Whether it went to the server as it came.
+    pub(crate) fn is_passed_on(&self) -> bool {
+        matches!(self.phase, Phase::PassedOn)
     }
 
     fn loaded(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
@@ -158,9 +166,9 @@ impl Foreign {
                 return Step::More(load.send_rest(io.wire));
             }
             Verdict::PassedOn => {
-                let mut commands = Commands::default();
-                commands.push_passed(&self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                (commands, 0)
+                write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                self.phase = Phase::PassedOn;
+                return Step::More(1);
             }
             Verdict::OnScratch(commands, answer_at) => (commands, answer_at),
         };

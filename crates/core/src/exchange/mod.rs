@@ -222,9 +222,15 @@ pub(crate) enum Kind {
 }
 
 impl Exchange {
-    /// Whether the server alone answers it, by one reply, on keys that no namespace has.
-    pub fn only_passes_on(&self) -> bool {
-        matches!(self.0, Kind::PassOn)
+    /// Whether the layout has no part in it any more: what is under way is a client's own command, as it came.
+    pub fn is_the_servers(&self) -> bool {
+        match &self.0 {
+            Kind::PassOn | Kind::Wait { .. } => true,
+            Kind::Work(work) => work.is_passed_on(),
+            Kind::Foreign(foreign) => foreign.is_passed_on(),
+            Kind::Silent(exchange) => exchange.is_the_servers(),
+            _ => false,
+        }
     }
 
     /// Whether its one reply is the client's answer, byte for byte.

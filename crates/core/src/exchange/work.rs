@@ -111,6 +111,11 @@ impl Work {
         }
     }
 
+    /// Whether it went to the server as it came.
+    pub(crate) fn is_passed_on(&self) -> bool {
+        matches!(self.phase, Phase::PassedOn)
+    }
+
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         self.space = Space::new(env.now_ms).bounded(GROWTH_LIMIT_BYTES);
         self.load.fill(&mut self.space);

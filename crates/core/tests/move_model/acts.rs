@@ -10,13 +10,15 @@ use crate::server::text_of;
 use crate::world::{Action, Change, Connections, Flight, Process, Who, World};
 
 /// What a server says that holds nothing: to who asks again before acting it is all the same what it saw before.
-const NOTHING_SEEN: &[u8] = b"*5\r\n*2\r\n$1\r\n0\r\n$1\r\n0\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n";
+fn nothing_seen() -> [Vec<u8>; 3] {
+    [&b"*2\r\n$1\r\n0\r\n$1\r\n0\r\n"[..], b"$-1\r\n", b"*3\r\n$-1\r\n$-1\r\n$-1\r\n"].map(<[u8]>::to_vec)
+}
 
 impl Process {
     fn forget(&mut self) {
         (self.pending, self.holding, self.serving_next) = (false, false, None);
         if !self.keeps_sight() {
-            self.member.see(&[NOTHING_SEEN.to_vec()], |_| Found::Unreadable).expect("a reply that can be read");
+            self.member.see(&nothing_seen(), |_| Found::Unreadable).expect("a reply that can be read");
         }
     }
 
@@ -29,7 +31,7 @@ impl Process {
 impl Change {
     fn forget(&mut self) {
         self.fresh = false;
-        self.coordinator.see(&[NOTHING_SEEN.to_vec()]).expect("a reply that can be read");
+        self.coordinator.see(&nothing_seen()).expect("a reply that can be read");
     }
 }
 
@@ -118,7 +120,7 @@ impl World {
         let reply = self.server.ask(&wire);
         let found = self.meaning(&self.server.register(), index, fault);
         let process = &mut self.processes[index];
-        process.member.see(&[reply], |_| found).expect("a reply that can be read");
+        process.member.see(&reply, |_| found).expect("a reply that can be read");
         let act = process.member.decide();
         process.holding = act == Act::Stop;
         process.pending = matches!(act, Act::Answer(_));
@@ -291,7 +293,7 @@ impl World {
         let mut wire = Vec::new();
         change.coordinator.ask(&mut wire);
         let reply = self.server.ask(&wire);
-        change.coordinator.see(&[reply]).expect("a reply that can be read");
+        change.coordinator.see(&reply).expect("a reply that can be read");
         change.fresh = !matches!(change.coordinator.decide(), Course::Wait(_));
         if !change.fresh {
             change.forget();

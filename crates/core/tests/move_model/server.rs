@@ -38,32 +38,32 @@ impl Server {
         self.change.as_ref().is_some_and(|(text, _)| text.windows(6).any(|word| word == b" hold "))
     }
 
-    /// Answers what a member or a coordinator asks, one MULTI and EXEC; `words` are the commands in between.
-    pub(crate) fn ask(&self, wire: &[u8]) -> Vec<u8> {
-        let mut words = Vec::new();
-        let mut count = 0;
+    /// Answers what a member or a coordinator asks.
+    pub(crate) fn ask(&self, wire: &[u8]) -> Vec<Vec<u8>> {
+        let mut replies = Vec::new();
         let mut commands = wire;
         while let Some(command) = next_command(&mut commands) {
             let mut args: Vec<&[u8]> = vec![];
             args.extend(command);
+            let mut reply = Vec::new();
             match args.as_slice() {
-                [b"MULTI"] | [b"EXEC"] => continue,
                 [b"TIME"] => {
                     let (seconds, micros) = (self.now_ms / 1000, self.now_ms % 1000 * 1000);
-                    write_command(&mut words, &[seconds.to_string().as_bytes(), micros.to_string().as_bytes()]);
+                    write_command(&mut reply, &[seconds.to_string().as_bytes(), micros.to_string().as_bytes()]);
                 }
                 [b"HGETALL", key] if *key == ANSWERS_KEY => {
                     let pairs = self.answers.iter().flat_map(|(member, text)| [member.as_slice(), text]);
-                    write_command(&mut words, &pairs.collect::<Vec<_>>());
+                    write_command(&mut reply, &pairs.collect::<Vec<_>>());
                 }
-                read => match self.read(read) {
-                    Some(bytes) => write_bulk(&mut words, &bytes),
-                    None => words.extend(b"$-1\r\n"),
-                },
+                [b"MGET", keys @ ..] => {
+                    reply.extend_from_slice(format!("*{}\r\n", keys.len()).as_bytes());
+                    keys.iter().for_each(|key| write_found(&mut reply, self.read(&[b"GET", key])));
+                }
+                read => write_found(&mut reply, self.read(read)),
             }
-            count += 1;
+            replies.push(reply);
         }
-        [format!("*{count}\r\n").as_bytes(), &words].concat()
+        replies
     }
 
     fn read(&self, command: &[&[u8]]) -> Option<Vec<u8>> {
@@ -117,6 +117,13 @@ impl Server {
             at += words + 1;
         }
         true
+    }
+}
+
+fn write_found(reply: &mut Vec<u8>, found: Option<Vec<u8>>) {
+    match found {
+        Some(bytes) => write_bulk(reply, &bytes),
+        None => reply.extend_from_slice(b"$-1\r\n"),
     }
 }
 

@@ -297,7 +297,7 @@ impl World {
         let mut wire = Vec::new();
         member.ask(&mut wire);
         let found = self.meaning(&self.server.register(), index, bounds.fault);
-        member.see(&[self.server.ask(&wire)], |_| found).expect("a reply that can be read");
+        member.see(&self.server.ask(&wire), |_| found).expect("a reply that can be read");
         process.known.is_some() && process.member.must_put_back() && member.must_put_back()
     }
 

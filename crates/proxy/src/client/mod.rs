@@ -219,7 +219,7 @@ impl Client {
         let state = self.state.borrow();
         state.slots.iter().all(|slot| match &slot.exchange {
             None => true,
-            Some(exchange) => slot.blocks && exchange.only_passes_on(),
+            Some(exchange) => slot.blocks && exchange.is_the_servers(),
         })
     }
 

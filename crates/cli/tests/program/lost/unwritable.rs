@@ -8,7 +8,11 @@ use super::stage::{Stage, get, keys, on_every_server};
 /// A command that makes a server so, and one that ends it; and the code of its errors.
 const STATES: [(&[&str], &[&str], &str); 3] = [
     (&["CONFIG", "SET", "maxmemory", "1"], &["CONFIG", "SET", "maxmemory", "0"], "-OOM "),
-    (&["CONFIG", "SET", "min-replicas-to-write", "1"], &["CONFIG", "SET", "min-replicas-to-write", "0"], "-NOREPLICAS "),
+    (
+        &["CONFIG", "SET", "min-replicas-to-write", "1"],
+        &["CONFIG", "SET", "min-replicas-to-write", "0"],
+        "-NOREPLICAS ",
+    ),
     (&["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"], "-READONLY "),
 ];
 
