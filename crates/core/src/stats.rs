@@ -15,6 +15,44 @@ pub struct Stats {
     /// What SCAN last came by: slots of the server's table in the upper half, keys in them in the lower.
     slots_and_keys: AtomicU64,
     sweep: SweepState,
+    layouts: LayoutStats,
+}
+
+/// What happened to the layout on the server past keyfold, and what this process did about it.
+#[derive(Debug, Default)]
+pub struct LayoutStats {
+    found_lost: AtomicU64,
+    put_back: AtomicU64,
+    connections_closed: AtomicU64,
+}
+
+/// The same at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayoutCounts {
+    /// How often the layout was found gone, damaged, or changed past keyfold.
+    pub found_lost: u64,
+    /// How often this process put it back.
+    pub put_back: u64,
+    /// Connections of processes that didn't answer to a change, which this one had closed.
+    pub connections_closed: u64,
+}
+
+impl LayoutStats {
+    /// Adds to what was counted.
+    pub fn add(&self, counts: LayoutCounts) {
+        self.found_lost.fetch_add(counts.found_lost, Ordering::Relaxed);
+        self.put_back.fetch_add(counts.put_back, Ordering::Relaxed);
+        self.connections_closed.fetch_add(counts.connections_closed, Ordering::Relaxed);
+    }
+
+    /// All that was counted.
+    pub fn counts(&self) -> LayoutCounts {
+        LayoutCounts {
+            found_lost: self.found_lost.load(Ordering::Relaxed),
+            put_back: self.put_back.load(Ordering::Relaxed),
+            connections_closed: self.connections_closed.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// The counters of one namespace since the process started.
@@ -61,12 +99,22 @@ impl Stats {
     /// Counters for so many namespaces, all zero.
     pub fn new(namespaces: usize) -> Self {
         let namespaces = (0..namespaces).map(|_| NamespaceStats::default()).collect();
-        Self { namespaces, slots_and_keys: AtomicU64::new(0), sweep: SweepState::default() }
+        Self {
+            namespaces,
+            slots_and_keys: AtomicU64::new(0),
+            sweep: SweepState::default(),
+            layouts: LayoutStats::default(),
+        }
     }
 
     /// The counters of one namespace.
     pub fn namespace(&self, index: NamespaceIndex) -> &NamespaceStats {
         &self.namespaces[index.0]
+    }
+
+    /// What happened to the layout on the server.
+    pub fn layouts(&self) -> &LayoutStats {
+        &self.layouts
     }
 
     /// What the sweep knows and has done.

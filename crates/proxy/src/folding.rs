@@ -71,6 +71,7 @@ impl Folding {
             }
         }
         next.namespaces.sweep().add(self.namespaces.sweep().total());
+        next.namespaces.layouts().add(self.namespaces.layouts().counts());
         next
     }
 }

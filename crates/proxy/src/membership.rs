@@ -9,7 +9,7 @@
 //! silent, or find a server that takes no writes: whoever serves goes on.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Attempt, Layout, Revision, STORED_KEY};
 use keyfold_core::placement::Secrets;
 use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::stats::LayoutCounts;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::dictionaries;
@@ -46,8 +47,6 @@ pub(crate) struct Membership {
     lost: Mutex<Vec<i64>>,
     /// A connection has seen something else than is served.
     stirred: Notify,
-    /// How often a lost layout was put back.
-    put_back: AtomicU64,
 }
 
 /// What a connection that is new finds by its look.
@@ -71,7 +70,6 @@ impl Membership {
             trouble: Mutex::new(None),
             lost: Mutex::new(Vec::new()),
             stirred: Notify::new(),
-            put_back: AtomicU64::new(0),
         })
     }
 
@@ -93,11 +91,6 @@ impl Membership {
     /// Why not, where that is known.
     pub(crate) fn trouble(&self) -> Option<Arc<str>> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// How often this process put back a layout that was lost.
-    pub(crate) fn times_put_back(&self) -> u64 {
-        self.put_back.load(Ordering::Relaxed)
     }
 
     /// Notes that a connection was lost while commands on it were under way: the server may yet carry them out.
@@ -375,7 +368,7 @@ impl Keeper {
         self.forget_lost().await?;
         self.member.stopped();
         if !must_go_on {
-            self.refuse(self.meaning.trouble.clone());
+            self.refuse(self.meaning.trouble.as_deref());
         }
         Ok(())
     }
@@ -447,8 +440,8 @@ impl Keeper {
     }
 
     /// Requests are answered with an error until the member serves again.
-    fn refuse(&self, trouble: Option<String>) {
-        self.membership.set_serving(false, trouble.as_deref());
+    fn refuse(&self, trouble: Option<&str>) {
+        self.membership.set_serving(false, trouble);
         self.resume(None);
     }
 
@@ -462,12 +455,13 @@ impl Keeper {
         if news != self.reported {
             if let Some(news) = &news {
                 tracing::error!("{news}");
+                self.count(|counts| counts.found_lost += 1);
             }
             self.reported = news;
         }
         if self.member.serving().is_none() && self.member.found() == Found::Unreadable && !self.membership.is_serving()
         {
-            self.refuse(self.meaning.trouble.clone());
+            self.refuse(self.meaning.trouble.as_deref());
         }
     }
 
@@ -507,6 +501,7 @@ impl Keeper {
             Course::List => change.listed(self.list().await?),
             Course::Close(connections) => {
                 tracing::warn!(count = connections.len(), "closing connections of keyfold processes that don't answer");
+                self.count(|counts| counts.connections_closed += connections.len() as u64);
                 self.close(&connections).await?;
                 change.closed();
             }
@@ -514,7 +509,7 @@ impl Keeper {
                 change.activate(&mut wire);
                 let reply = self.one(&wire).await?;
                 if change.activated(&reply).map_err(Broken::Server)? {
-                    self.membership.put_back.fetch_add(1, Ordering::Relaxed);
+                    self.count(|counts| counts.put_back += 1);
                     tracing::warn!(
                         "the layout that was lost has been put back; its keys are looked for in both places"
                     );
@@ -533,6 +528,12 @@ impl Keeper {
         Ok(true)
     }
 
+    fn count(&self, note: impl FnOnce(&mut LayoutCounts)) {
+        let mut counts = LayoutCounts::default();
+        note(&mut counts);
+        self.current.borrow().namespaces.layouts().add(counts);
+    }
+
     async fn one(&mut self, wire: &[u8]) -> Result<Vec<u8>, Broken> {
         Ok(self.errand.request(wire, 1).await?.pop().unwrap_or_default())
     }
@@ -544,7 +545,7 @@ impl Keeper {
                 Broken::Link(why) => format!("the server can't be asked for its layout ({why}); trying again"),
                 Broken::Server(error) => error.clone(),
             };
-            self.refuse(Some(trouble));
+            self.refuse(Some(&trouble));
         }
     }
 }

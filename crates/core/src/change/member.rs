@@ -234,10 +234,10 @@ impl Member {
 
     /// Appends the atomic step that writes an answer; it has one reply, see [`Self::answered`].
     pub fn answer(&mut self, answer: &Answer, wire: &mut Vec<u8>) {
-        if let (Stance::Held(attempt), Some(announced)) = (answer.stance, self.announced()) {
-            if let Some(earlier) = self.held.replace(announced).filter(|held| held.attempt.change != attempt.change) {
-                self.held_before = self.held_before.max(earlier.to);
-            }
+        if let (Stance::Held(attempt), Some(announced)) = (answer.stance, self.announced())
+            && let Some(earlier) = self.held.replace(announced).filter(|held| held.attempt.change != attempt.change)
+        {
+            self.held_before = self.held_before.max(earlier.to);
         }
         let mut step = CompareAndSet::default();
         step.check(&[b"HGET", ANSWERS_KEY, &self.id], self.seen.answer.as_deref());

@@ -1,15 +1,38 @@
 //! Several physical commands sent as one, and their replies gathered.
 
+use std::borrow::Cow;
 use std::mem;
 
 use crate::exchange::reply_kind::{Refusal, ReplyKind};
-use crate::resp::{Reply, write_command};
+use crate::resp::{Reply, ReplyScanner, write_command};
+
+/// Several commands at one moment, without MULTI.
+const AT_ONCE: &str = include_str!("at_once.lua");
+
+/// Commands that a server which is out of memory still takes, outside MULTI.
+const NEVER_GROW: &[&[u8]] = &[
+    b"DEL",
+    b"GET",
+    b"HDEL",
+    b"HGET",
+    b"HLEN",
+    b"HMGET",
+    b"HSCAN",
+    b"PEXPIRETIME",
+    b"PTTL",
+    b"SCAN",
+    b"STRLEN",
+    b"TYPE",
+    b"UNLINK",
+];
 
 /// Commands for one [`Batch`], as bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
     bytes: Vec<u8>,
     kinds: Vec<ReplyKind>,
+    /// One of them may need memory.
+    may_grow: bool,
 }
 
 impl Commands {
@@ -17,18 +40,21 @@ impl Commands {
     pub(crate) fn push(&mut self, args: &[&[u8]]) {
         write_command(&mut self.bytes, args);
         self.kinds.push(args.first().map_or(ReplyKind::Any, |name| ReplyKind::of(name)));
+        self.may_grow |= !args.first().is_some_and(|name| NEVER_GROW.contains(name));
     }
 
     /// Appends a command of a client's, whose reply is for the client to judge.
     pub(crate) fn push_passed(&mut self, args: &[&[u8]]) {
         write_command(&mut self.bytes, args);
         self.kinds.push(ReplyKind::Any);
+        self.may_grow = true;
     }
 
     /// Appends a command that is encoded already.
     pub(crate) fn push_bytes(&mut self, command: &[u8]) {
         self.bytes.extend_from_slice(command);
         self.kinds.push(ReplyKind::Any);
+        self.may_grow = true;
     }
 
     /// How many commands there are.
@@ -50,6 +76,8 @@ pub(crate) struct Batch {
     /// A reply was of a kind that its command doesn't have.
     unexpected: bool,
     replies: Vec<Vec<u8>>,
+    /// The commands, where a server that is out of memory would take them outside MULTI.
+    instead: Option<Vec<u8>>,
 }
 
 impl Batch {
@@ -63,7 +91,18 @@ impl Batch {
         write_command(wire, &[b"MULTI"]);
         wire.extend_from_slice(&commands.bytes);
         write_command(wire, &[b"EXEC"]);
-        Self::awaiting(commands, commands.count() + 2, true)
+        let instead = (!commands.may_grow).then(|| commands.bytes.clone());
+        Self { instead, ..Self::awaiting(commands, commands.count() + 2, true) }
+    }
+
+    /// Sends the commands another way, where the server was out of memory and refused to queue what needs none; how many
+    /// replies that has. None where there is no need.
+    pub(crate) fn again(&mut self, wire: &mut Vec<u8>) -> Option<u32> {
+        let is_full = self.failure.as_deref().is_some_and(|error| error.starts_with(b"-OOM "));
+        let commands = self.instead.take().filter(|_| is_full && !self.unexpected)?;
+        write_at_once(&commands, wire);
+        (self.failure, self.left) = (None, 1);
+        Some(1)
     }
 
     /// Sends the commands one after another; another client's may come between them.
@@ -82,6 +121,7 @@ impl Batch {
             aborted: false,
             unexpected: false,
             replies: Vec::new(),
+            instead: None,
         }
     }
 
@@ -141,6 +181,22 @@ impl Batch {
             None => Ok(mem::take(&mut self.replies)),
         }
     }
+}
+
+/// Appends encoded commands as one call of a script that carries them out.
+fn write_at_once(commands: &[u8], wire: &mut Vec<u8>) {
+    let mut words: Vec<Cow<'_, [u8]>> = [b"EVAL".as_slice(), AT_ONCE.as_bytes(), b"0"].map(Cow::Borrowed).to_vec();
+    let mut rest = commands;
+    while let Ok(Some(end)) = ReplyScanner::default().scan(rest) {
+        let (command, others) = rest.split_at(end);
+        rest = others;
+        if let Ok(Reply::Array(args)) = Reply::parse(command) {
+            let args: Vec<&[u8]> = args.filter_map(Reply::bytes).collect();
+            words.push(Cow::Owned(args.len().to_string().into_bytes()));
+            words.extend(args.into_iter().map(Cow::Borrowed));
+        }
+    }
+    write_command(wire, &words.iter().map(AsRef::as_ref).collect::<Vec<_>>());
 }
 
 /// The elements of an array reply, each as it came; none where it is no array.

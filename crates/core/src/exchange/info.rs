@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::exchange::Env;
 use crate::resp::word::is_word;
+use crate::stats::LayoutCounts;
 use crate::sweep::Swept;
 
 /// The section `# Keyfold`.
@@ -13,10 +14,14 @@ use crate::sweep::Swept;
 /// keyfold_version:0.1.0
 /// keyfold_layout_epoch:3
 /// keyfold_layout_in_doubt:0
+/// keyfold_layout_losses:found=0,put_back=0,connections_closed=0
 /// keyfold_namespaces:1
 /// keyfold_namespace_0:keys=user:{id:int}:logins,names=~hY3p,reads=7,writes=5,spills=0,conflicts=0
 /// keyfold_codecs_0:codec=zstd,slot=0,value_bytes=1280,stored_bytes=310,undecodable=0
 /// ```
+/// Losses are of the layout on the server, changed past keyfold: how often this keyfold found that, how often it put the
+/// layout back, and how many connections of keyfolds that didn't answer it had closed for it.
+///
 /// The line of codecs stands there only where values are compressed, or were. Its bytes are of the values written since
 /// the proxy started, its slot the one that they are written by. Then comes the sweep: what this keyfold has looked at
 /// and found, buckets that are noted as due, for how long the first of them has been, and how long the last walk took;
@@ -28,8 +33,11 @@ use crate::sweep::Swept;
 /// ```
 pub(crate) fn section(env: &Env<'_>) -> String {
     let namespaces = env.layout.namespaces();
+    let LayoutCounts { found_lost, put_back, connections_closed } = env.stats.layouts().counts();
     let mut text = format!(
-        "# Keyfold\r\nkeyfold_version:{}\r\nkeyfold_layout_epoch:{}\r\nkeyfold_layout_in_doubt:{}\r\nkeyfold_namespaces:{}\r\n",
+        "# Keyfold\r\nkeyfold_version:{}\r\nkeyfold_layout_epoch:{}\r\nkeyfold_layout_in_doubt:{}\r\n\
+         keyfold_layout_losses:found={found_lost},put_back={put_back},connections_closed={connections_closed}\r\n\
+         keyfold_namespaces:{}\r\n",
         env!("CARGO_PKG_VERSION"),
         env.layout.epoch(),
         u8::from(env.layout.is_in_doubt()),

@@ -173,6 +173,11 @@ impl List {
         if !is_whole {
             return Step::Wait;
         }
+        if let Some(Awaited::Names { batch, .. } | Awaited::Fields { batch, .. }) = &mut self.awaited
+            && let Some(replies) = batch.again(io.wire)
+        {
+            return Step::More(replies);
+        }
         let taken = match self.awaited.take() {
             Some(Awaited::Names { mut batch, slots }) => {
                 batch.take().and_then(|replies| self.take_names(&replies, slots, env))

@@ -184,6 +184,9 @@ impl Load {
         if !batch.handle_reply(reply) {
             return Loading::Wait;
         }
+        if let Some(replies) = batch.again(wire) {
+            return Loading::More(replies);
+        }
         let replies = match batch.take() {
             Ok(replies) => replies,
             Err(error) => return Loading::Failed(error),

@@ -318,6 +318,9 @@ impl Delete {
         if !self.batch.handle_reply(reply) {
             return Step::Wait;
         }
+        if let Some(replies) = self.batch.again(io.wire) {
+            return Step::More(replies);
+        }
         match self.batch.take() {
             Err(refusal) => return refusal.end(io),
             Ok(replies) if !self.retiring => {

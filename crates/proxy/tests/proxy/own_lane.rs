@@ -52,7 +52,7 @@ fn connections_are_given_back() {
         assert!(call(&mut wire, "BLPOP list 0").ends_with(&format!("{n}\r\n")));
     }
     let connected = call(&mut stage.server.connect().unwrap(), "CLIENT LIST").matches("name=keyfold").count();
-    // For each worker one for its clock, one for the lease, and of this client's one shared and one own.
+    // For each worker one for its clock, one for the layout, and of this client's one shared and one own.
     assert!(connected <= 5, "{connected} connections");
 }
 

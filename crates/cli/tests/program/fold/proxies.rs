@@ -12,7 +12,7 @@ use super::stage::{LAYOUT, OTHER_LAYOUT, Stage, finish, on_every_server};
 const CLIENTS: u64 = 4;
 const KEYS: u64 = 100;
 
-/// Longer than a lease.
+/// Longer than a change waits for who is silent.
 const LONG: Duration = Duration::from_millis(6500);
 
 fn clients() -> Vec<Client> {

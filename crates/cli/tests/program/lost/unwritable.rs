@@ -32,9 +32,12 @@ fn reads_go_on_and_writes_get_the_servers_own_error() {
             for (name, keyfold) in [("running", &running), ("started then", &started)] {
                 let what = format!("{what}: {code}, {name}");
                 let mut wire = Wire::connect(keyfold.address()).unwrap();
-                for (key, value) in keys().step_by(9) {
+                for (key, value) in keys().skip(10).step_by(9) {
                     assert_eq!(get(&mut wire, &key), Ok(Some(value)), "{what}: {key}");
                 }
+                let many = wire.call(&[b"MGET", b"user:1", b"order:1", b"user:2"]).unwrap();
+                assert!(many.starts_with(b"*3\r\n$9\r\nof user:1\r\n$10\r\nof order:1\r\n"), "{what}: {many:?}");
+                assert_eq!(wire.call(&[b"TTL", b"user:1"]).unwrap(), b":-1\r\n", "{what}");
                 let commands: [&[&[u8]]; 5] = [
                     &[b"SET", b"user:1", b"other"],
                     &[b"APPEND", b"user:1", b"more"],
@@ -55,6 +58,12 @@ fn reads_go_on_and_writes_get_the_servers_own_error() {
                 let is_told_later = texts[0] == "+QUEUED\r\n" && texts[1].contains(&code[..code.len() - 1]);
                 assert!(is_told || is_told_later, "{what}: {texts:?}");
                 assert_eq!(get(&mut wire, "user:1"), Ok(Some("of user:1".to_owned())), "{what}: nothing is written");
+            }
+            if code == "-OOM " {
+                // What makes room is taken, as by the server itself.
+                let mut wire = Wire::connect(started.address()).unwrap();
+                assert_eq!(wire.call(&[b"DEL", b"user:3", b"order:3"]).unwrap(), b":2\r\n", "{what}");
+                assert_eq!(wire.call(&[b"EXISTS", b"user:3", b"order:3"]).unwrap(), b":0\r\n", "{what}");
             }
             tell(&stage.server, end);
             let mut wire = Wire::connect(started.address()).unwrap();

@@ -12,7 +12,7 @@ use keyfold_testkit::random::Random;
 
 use crate::stage::{Course, Stage};
 
-/// How long one mover may take; longer than it waits for leases to end.
+/// How long one mover may take; longer than it waits for those that are silent.
 const MOVED_WITHIN: Duration = Duration::from_secs(60);
 /// Movers that may fail one after another once nothing is killed any more.
 const TRIES: u32 = 5;
