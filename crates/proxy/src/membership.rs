@@ -11,7 +11,7 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use keyfold_core::change::{
     Act, Announcement, Answer, CHANGE_KEY, COPY_KEY, Connection, Coordinator, Course, Found, Member, Owner, Phase,
@@ -34,6 +34,10 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// How long to wait between two steps of a change of its own.
 const STEP: Duration = Duration::from_millis(3);
+
+/// How long to wait after a change of its own that came to nothing, and how much longer at most.
+const CHANGE_AGAIN: Duration = Duration::from_millis(400);
+const CHANGE_SPREAD_MS: u64 = 600;
 
 /// What all workers know of the membership.
 #[derive(Debug)]
@@ -127,8 +131,13 @@ impl Membership {
         self.serving.store(serving, Ordering::Release);
     }
 
-    fn take_lost(&self) -> Vec<i64> {
-        std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner))
+    fn lost(&self) -> Vec<i64> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// These are known to be closed.
+    fn forget_lost(&self, closed: &[i64]) {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).retain(|lost| !closed.contains(lost));
     }
 }
 
@@ -156,6 +165,7 @@ pub(crate) fn keep(
             meaning: Meaning::default(),
             looked_on: 0,
             change: None,
+            change_after: Instant::now(),
             reported: None,
         };
         Box::pin(keeper.keep()) as Pin<Box<dyn Future<Output = ()>>>
@@ -187,6 +197,8 @@ struct Keeper {
     looked_on: u64,
     /// A change of its own, to put back what was lost.
     change: Option<Coordinator>,
+    /// Not before this the next one is begun, so that others get their turn.
+    change_after: Instant,
     /// What the operator was told last.
     reported: Option<String>,
 }
@@ -293,14 +305,18 @@ impl Keeper {
             }
         }
         self.tell();
-        if self.change.is_none() && self.member.must_put_back() {
+        if self.change.is_none() && self.member.must_put_back() && Instant::now() >= self.change_after {
             self.begin_change();
         }
+        let was_changing = self.change.is_some();
         match self.step_change().await {
             Ok(true) => return Ok(STEP),
+            Ok(false) if was_changing => self.rest_from_changes(),
             Ok(false) => {}
             Err(broken) => {
                 self.change = None;
+                self.rest_from_changes();
+                tracing::warn!(reason = %broken, "the layout can't be put back now; trying again");
                 return Err(broken);
             }
         }
@@ -359,15 +375,17 @@ impl Keeper {
 
     /// Has all workers stop; where requests under way take too long, they go on.
     async fn stop(&mut self) -> Result<(), Broken> {
-        let must_go_on = self.member.found() != Found::Unreadable;
-        if !pause(&self.workers).await && must_go_on {
-            self.resume(None);
-            self.member.go_on();
+        let must_stop = self.member.found() == Found::Unreadable;
+        if !pause(&self.workers).await {
+            if !must_stop {
+                self.resume(None);
+                self.member.go_on();
+            }
             return Ok(());
         }
         self.forget_lost().await?;
         self.member.stopped();
-        if !must_go_on {
+        if must_stop {
             self.refuse(self.meaning.trouble.as_deref());
         }
         Ok(())
@@ -376,7 +394,7 @@ impl Keeper {
     /// Has the server close connections that were lost with commands under way, so that it can't come upon those
     /// commands later. Only such as still bear this process's name: their numbers are another's after a restart.
     async fn forget_lost(&mut self) -> Result<(), Broken> {
-        let lost = self.membership.take_lost();
+        let lost = self.membership.lost();
         if lost.is_empty() {
             return Ok(());
         }
@@ -384,7 +402,9 @@ impl Keeper {
         let connections = self.list().await?;
         let is_lost = |one: &Connection| lost.contains(&one.id) && one.owner == own;
         let left: Vec<Connection> = connections.into_iter().filter(is_lost).collect();
-        self.close(&left).await
+        self.close(&left).await?;
+        self.membership.forget_lost(&lost);
+        Ok(())
     }
 
     async fn list(&mut self) -> Result<Vec<Connection>, Broken> {
@@ -481,6 +501,12 @@ impl Keeper {
             Found::Lost | Found::Unreadable => self.meaning.base,
         };
         self.change = Some(Coordinator::new(change, self.member.register().clone(), text.as_bytes(), base));
+    }
+
+    /// Lets others have their turn, for a time that no two choose alike.
+    fn rest_from_changes(&mut self) {
+        let random = self.errand.with_env(|env| (env.nonces)());
+        self.change_after = Instant::now() + CHANGE_AGAIN + Duration::from_millis(random % CHANGE_SPREAD_MS);
     }
 
     /// A step of its own change; whether there is more to do.

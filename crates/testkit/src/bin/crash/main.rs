@@ -1,4 +1,5 @@
-//! Kills movers, proxies and the server at random moments while keys move, and looks for what is lost.
+//! Kills movers, proxies and the server at random moments while keys move, takes keyfold's own keys away or sets them back,
+//! and looks for what is lost.
 //!
 //! ```text
 //! clients ─▶ 2 proxies ─▶ server, its AOF written before each answer

@@ -15,7 +15,13 @@ use crate::stage::{Course, Stage};
 /// How long one mover may take; longer than it waits for those that are silent.
 const MOVED_WITHIN: Duration = Duration::from_secs(60);
 /// Movers that may fail one after another once nothing is killed any more.
-const TRIES: u32 = 5;
+const TRIES: u32 = 10;
+/// How long until the next: keyfolds put back what was lost, and settle it.
+const NEXT_TRY: Duration = Duration::from_millis(500);
+/// How long a keyfold may fail to start, because the layout is lost and the others have yet to put it back.
+const STARTED_WITHIN: Duration = Duration::from_secs(10);
+/// Until each keyfold has looked again.
+const SEEN_WITHIN: Duration = Duration::from_millis(1500);
 
 /// What a round came to.
 pub(crate) struct Outcome {
@@ -32,7 +38,7 @@ impl fmt::Display for Outcome {
         let Self { number, course, kills, answers, took, wrong } = self;
         let end = if wrong.is_empty() { "all is there".to_owned() } else { format!("{} WRONG", wrong.len()) };
         let kills = kills.join(", ");
-        write!(f, "{number:4} {course:?}: killed {kills}; {answers} answers in {:.1} s; {end}", took.as_secs_f64())
+        write!(f, "{number:4} {course:?}: lost {kills}; {answers} answers in {:.1} s; {end}", took.as_secs_f64())
     }
 }
 
@@ -56,24 +62,32 @@ pub(crate) fn run(stage: &mut Stage, number: u64, random: &mut Random) -> anyhow
 /// Starts the move, and kills one to three of what takes part.
 fn kill_some(stage: &mut Stage, course: Course, random: &mut Random) -> anyhow::Result<Vec<&'static str>> {
     let mut kills = Vec::new();
+    let at_first = stage.layout()?;
     let max_ops = *random.pick(&[None, Some(200_000), Some(50_000)]);
     let mut mover = stage.mover(course, max_ops)?;
     for _ in 0..=random.below(3) {
         thread::sleep(Duration::from_micros(random.below(500_000)));
-        match random.below(10) {
-            0..6 => {
+        match random.below(12) {
+            0..5 => {
                 kill(&mut mover)?;
                 mover = stage.mover(course, max_ops)?;
                 stage.kills[0] += 1;
                 kills.push("mover");
             }
-            6..8 => {
+            5..7 => {
                 let at = random.index(stage.proxies.len());
                 stage.proxies[at].kill();
                 thread::sleep(Duration::from_micros(random.below(50_000)));
-                stage.proxies[at] = Subject::beside_at(&stage.server, stage.addresses[at])?;
+                stage.proxies[at] = start_again(stage, at)?;
                 stage.kills[1] += 1;
                 kills.push("proxy");
+            }
+            7..10 => {
+                let lost = stage.lose(&at_first, random)?;
+                // A keyfold that starts before the others have seen it would go by what it finds.
+                thread::sleep(SEEN_WITHIN);
+                stage.kills[3] += 1;
+                kills.push(lost);
             }
             _ => {
                 stage.server.kill();
@@ -92,12 +106,25 @@ fn kill_some(stage: &mut Stage, course: Course, random: &mut Random) -> anyhow::
     Ok(kills)
 }
 
+/// A keyfold where one was. It refuses to begin from nothing, until the others have put back what was lost.
+fn start_again(stage: &Stage, at: usize) -> anyhow::Result<Subject> {
+    let deadline = Instant::now() + STARTED_WITHIN;
+    loop {
+        match Subject::beside_at(&stage.server, stage.addresses[at]) {
+            Ok(proxy) => return Ok(proxy),
+            Err(error) if Instant::now() > deadline => return Err(error.into()),
+            Err(_) => thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
 /// Runs movers until one says that all is moved.
 fn resume(stage: &Stage, course: Course) -> anyhow::Result<()> {
     for _ in 0..TRIES {
         if wait(&mut stage.mover(course, None)?)? {
             return Ok(());
         }
+        thread::sleep(NEXT_TRY);
     }
     bail!("{TRIES} movers failed, with nothing killed; see {}", stage.dir().join("movers.log").display())
 }

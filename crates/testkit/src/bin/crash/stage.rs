@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
+use keyfold_core::layout::Layout;
 use keyfold_testkit::load::{Client, Counters, Held, Report};
+use keyfold_testkit::random::Random;
 use keyfold_testkit::{Binary, Server, Subject, Wire, subject};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +40,8 @@ pub(crate) struct Stage {
     /// None while they are at work.
     pub(crate) clients: Vec<Client>,
     pub(crate) total: Report,
-    pub(crate) kills: [u64; 3],
+    /// Movers, keyfolds and servers that were killed, and how often keyfold's own keys were taken away.
+    pub(crate) kills: [u64; 4],
     counters: Arc<Counters>,
     keys: u64,
     dir: PathBuf,
@@ -63,7 +66,7 @@ impl Stage {
             let Some(Held { value, .. }) = state else { continue };
             ensure!(server.connect()?.call(&[b"SET", &key, &value])? == b"+OK\r\n", "SET is refused");
         }
-        let (total, kills) = (Report::default(), [0; 3]);
+        let (total, kills) = (Report::default(), [0; 4]);
         Ok(Self { server, proxies, addresses, clients, total, kills, counters, keys, dir, is_kept: false })
     }
 
@@ -117,6 +120,38 @@ impl Stage {
         Ok(wrong)
     }
 
+    /// What the server says the layout is.
+    pub(crate) fn layout(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        let mut wire = self.server.connect()?;
+        Ok(wire.ask(&[b"GET", b"keyfold:layout"])?.bytes().map(<[u8]>::to_vec))
+    }
+
+    /// Takes away some of what keyfold keeps for itself, or sets the layout back to the one before, where that was
+    /// `older`; what was done.
+    pub(crate) fn lose(&self, older: &Option<Vec<u8>>, random: &mut Random) -> anyhow::Result<&'static str> {
+        let epoch = |text: &[u8]| Some(Layout::from_stored(std::str::from_utf8(text).ok()?).ok()?.epoch());
+        let mut wire = self.server.connect()?;
+        let now = self.layout()?;
+        let is_one_before = match (older.as_deref().and_then(epoch), now.as_deref().and_then(epoch)) {
+            (Some(older), Some(now)) => older.next() == now,
+            _ => false,
+        };
+        let (lost, keys) = match random.below(4) {
+            0 if is_one_before => {
+                let older = older.as_deref().unwrap_or_default();
+                wire.call(&[b"MSET", b"keyfold:layout", older, b"keyfold:layout:copy", older])?;
+                return Ok("the layout (set back)");
+            }
+            0 | 1 => ("the layout", vec!["keyfold:layout", "keyfold:layout:copy"]),
+            2 => ("the change", vec!["keyfold:change", "keyfold:answers"]),
+            _ => ("one key", vec![*random.pick(&["keyfold:layout", "keyfold:layout:copy", "keyfold:answers"])]),
+        };
+        for key in keys {
+            wire.call(&[b"DEL", key.as_bytes()])?;
+        }
+        Ok(lost)
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -131,11 +166,11 @@ impl Stage {
     }
 
     pub(crate) fn summary(&self) -> String {
-        let [movers, proxies, servers] = self.kills;
+        let [movers, proxies, servers, losses] = self.kills;
         let Report { answers, lost, errors, .. } = &self.total;
         let errors: u64 = errors.values().sum();
         format!(
-            "{movers} movers, {proxies} proxies and {servers} servers killed; {answers} answers right, none wrong; \
+            "{movers} movers, {proxies} proxies and {servers} servers killed, own keys lost {losses} times; {answers} answers right, none wrong; \
              {errors} errors and {lost} lost connections; nothing lost, nothing back from the dead"
         )
     }
