@@ -203,7 +203,7 @@ impl NamespaceStats {
     }
 
     /// Whether the namespace is known to have spilled values.
-    pub(crate) fn has_spilled(&self) -> bool {
+    pub fn has_spilled(&self) -> bool {
         self.has_spilled.load(Ordering::Relaxed)
     }
 }

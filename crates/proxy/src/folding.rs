@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{Attempt, Layout};
 use keyfold_core::stats::Stats as NamespaceStats;
 use tokio::sync::oneshot;
 
@@ -37,12 +37,12 @@ impl Folding {
         Self { text: layout.to_stored(), layout: Arc::new(layout), namespaces, read_only_in_doubt }
     }
 
-    /// Whether a register with these halves says that this layout is in force. One half is enough; where there is no
-    /// layout, none is.
+    /// Whether a register with these halves says that this layout is in force. One half is enough; a process that was
+    /// started without a layout, and has met none, wants none.
     pub(crate) fn is_in_force(&self, layout: Option<&[u8]>, copy: Option<&[u8]>) -> bool {
         let own = self.text.as_bytes();
         match (layout, copy) {
-            (None, None) => self.layout.is_empty(),
+            (None, None) => self.layout.is_empty() && self.layout.revision().attempt == Attempt::default(),
             (layout, copy) => [layout, copy].into_iter().flatten().all(|half| half == own),
         }
     }
@@ -68,8 +68,14 @@ impl Folding {
         for (index, namespace) in self.layout.iter() {
             if let Some(kept) = next.layout.find(&namespace.template) {
                 next.namespaces.namespace(kept).add(self.namespaces.namespace(index).counts());
+                if self.namespaces.namespace(index).has_spilled() {
+                    next.namespaces.namespace(kept).note_spilled();
+                }
             }
         }
+        // What the mover spills this process doesn't see.
+        let moving = next.layout.iter().filter(|(_, namespace)| namespace.is_moving());
+        moving.for_each(|(index, _)| next.namespaces.namespace(index).note_spilled());
         next.namespaces.sweep().add(self.namespaces.sweep().total());
         next.namespaces.layouts().add(self.namespaces.layouts().counts());
         next

@@ -47,6 +47,9 @@ const READS_PER_TURN: usize = 4;
 /// Own connections beyond those that are kept are closed after so long without a client.
 const UNUSED_AFTER: Duration = Duration::from_secs(10);
 
+/// So soon a server is asked again that is busy, or loads its data.
+const SOON: Duration = Duration::from_millis(20);
+
 /// A connection that lived shorter than this is not tried again at once: something drops it on purpose.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 
@@ -206,7 +209,12 @@ impl Upstream {
             if !self.set_away(&why, server) {
                 break;
             }
-            tokio::time::sleep(backoff.next(worker.nonces.draw())).await;
+            let pause = match why {
+                // It is there, and says itself that it will answer soon.
+                LinkError::Said(_) => SOON,
+                _ => backoff.next(worker.nonces.draw()),
+            };
+            tokio::time::sleep(pause).await;
         }
         worker.lanes.forget(&self);
     }
