@@ -25,7 +25,7 @@ fn a_client_that_does_not_read_harms_nobody() {
     slow.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let request = commands(&["GET value"]).repeat(1000);
     let stuck = (0..100).any(|_| slow.write_all(&request).is_err());
-    assert!(stuck || resident_bytes() - before < 64 << 20);
+    assert!(stuck || resident_bytes().saturating_sub(before) < 64 << 20);
     for n in 0..100 {
         assert_eq!(call(&mut other, &format!("SET other {n}")), "+OK\r\n");
     }
@@ -104,7 +104,7 @@ fn half_a_request_takes_no_more_than_has_come_of_it() {
     }
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more");
-    assert_eq!(stage.proxy.totals().clients, halves.len() + 1);
+    eventually("all of them are there still", || stage.proxy.totals().clients == halves.len() + 1);
 }
 
 #[test]
