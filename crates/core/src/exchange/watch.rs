@@ -45,6 +45,8 @@ pub struct Watched {
 #[derive(Debug)]
 struct WatchedKey {
     logical: Vec<u8>,
+    /// Where it was watched.
+    database: u32,
     /// What it held; none for one that isn't in buckets alone, or couldn't be read.
     sum: Option<Sum>,
     /// When its field expires, where it does.
@@ -52,6 +54,18 @@ struct WatchedKey {
 }
 
 impl Watched {
+    /// The same, found in this database.
+    pub(crate) fn in_database(mut self, database: u32) -> Self {
+        self.keys.iter_mut().for_each(|key| key.database = database);
+        self
+    }
+
+    /// A transaction begins in this database. Keys that were watched in another can't be looked at from there: whatever
+    /// the server notices may have been one of them.
+    pub(crate) fn begin_in(&mut self, database: u32) {
+        self.keys.iter_mut().filter(|key| key.database != database).for_each(|key| key.sum = None);
+    }
+
     /// Adds what another WATCH found.
     pub(crate) fn add(&mut self, other: Self) {
         self.keys.extend(other.keys);
@@ -128,6 +142,7 @@ impl Watch {
         io.answer.extend(self.answer.take().unwrap_or_default());
         let watched = |key: &Key| WatchedKey {
             logical: key.logical.clone(),
+            database: 0,
             sum: key.sum().filter(|_| is_read),
             expires_at_ms: key.field_expires_at_ms(),
         };

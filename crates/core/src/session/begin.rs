@@ -392,7 +392,10 @@ impl Session {
             let answer = b"-EXECABORT Transaction discarded because of previous errors.\r\n".to_vec();
             return unwatch(Kind::Unwatch { answer }, io);
         }
-        let watched = self.watched.take();
+        let mut watched = self.watched.take();
+        if let Some(watched) = &mut watched {
+            watched.begin_in(self.database);
+        }
         let watch_broken = watched.as_ref().is_some_and(|watched| watched.is_broken(env));
         if watch_broken {
             return unwatch(Kind::Abort { protocol }, io);

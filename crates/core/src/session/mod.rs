@@ -290,10 +290,13 @@ impl Session {
         match effect {
             Effect::None => {}
             Effect::Database(database) => self.database = database,
-            Effect::Watching(more) => match &mut self.watched {
-                Some(watched) => watched.add(more),
-                None => self.watched = Some(more),
-            },
+            Effect::Watching(more) => {
+                let more = more.in_database(self.database);
+                match &mut self.watched {
+                    Some(watched) => watched.add(more),
+                    None => self.watched = Some(more),
+                }
+            }
             Effect::SpoilQueue => self.queue.iter_mut().for_each(|queue| queue.spoilt = true),
             Effect::Unwatched => self.watched = None,
             Effect::Reset => self.reset(),

@@ -4,7 +4,7 @@ use keyfold_core::layout::Layout;
 use keyfold_testkit::{Wire, found};
 
 use crate::frozen::signal;
-use crate::stage::{Stage, call, commands, config_for, eventually, serve, stage};
+use crate::stage::{Stage, call, commands, config_for, eventually, serve, stage, stage_with};
 
 /// How many connections the server has taken so far.
 fn connections_taken(direct: &mut Wire) -> u64 {
@@ -109,6 +109,26 @@ fn a_watch_and_another_database() {
         assert_eq!(call(&mut other, "WATCH a"), "+OK\r\n");
         assert_eq!(call(&mut other, "GET a"), answer);
         assert_eq!(call(&mut other, "UNWATCH"), "+OK\r\n");
+    }
+}
+
+/// What was watched is watched where it was, whatever database the transaction is for.
+#[test]
+fn a_watch_holds_from_another_database() {
+    let users = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
+    let stage = stage_with(|config| config.layout = Layout::parse_file(users).unwrap().into());
+    let (mut one, mut other) = (stage.connect(), stage.connect());
+    for (key, is_written) in [("user:1", true), ("plain", true), ("user:2", false)] {
+        assert_eq!(call(&mut one, "SELECT 0"), "+OK\r\n");
+        assert_eq!(call(&mut one, &format!("WATCH {key}")), "+OK\r\n");
+        assert_eq!(call(&mut one, "SELECT 1"), "+OK\r\n");
+        if is_written {
+            assert_eq!(call(&mut other, &format!("APPEND {key} x")), ":1\r\n");
+        }
+        assert_eq!(call(&mut one, "MULTI"), "+OK\r\n");
+        assert_eq!(call(&mut one, "SET user:3 x"), "+QUEUED\r\n");
+        let answer = if is_written { "*-1\r\n" } else { "*1\r\n+OK\r\n" };
+        assert_eq!(call(&mut one, "EXEC"), answer, "{key}");
     }
 }
 

@@ -216,5 +216,10 @@ fn is_refused_in_transactions(args: &[Vec<u8>]) -> bool {
         || names(&["list:", "hash:", "set:", "zset:"]) && names(&["user:", "sess:", "h:", "cnt:", "post:", "page:"]);
     REFUSED.iter().any(|word| is(word))
         || shares
-        || (is(b"COPY") && args.iter().any(|arg| arg.eq_ignore_ascii_case(b"DB")))
+        || (is(b"COPY") && args.iter().any(|arg| as_server_reads(arg).eq_ignore_ascii_case(b"DB")))
+}
+
+/// What a server reads of a word that may be an option: up to the first NUL.
+fn as_server_reads(word: &[u8]) -> &[u8] {
+    word.split(|byte| *byte == 0).next().unwrap_or_default()
 }
