@@ -20,8 +20,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// # Errors
 /// It can't be named, or a change goes on and on.
 pub(crate) fn enter(server: &mut Server) -> anyhow::Result<()> {
-    let _: String = server.ask(redis::cmd("CLIENT").arg("SETNAME").arg(WRITER_NAME)).context(fence::WHY)?;
     server.select(0)?;
+    // A change that is under way would have it closed as soon as it is named.
+    wait_while_held(server)?;
+    let _: String = server.ask(redis::cmd("CLIENT").arg("SETNAME").arg(WRITER_NAME)).context(fence::WHY)?;
+    wait_while_held(server)
+}
+
+fn wait_while_held(server: &mut Server) -> anyhow::Result<()> {
     let since = Instant::now();
     while holds(server)? {
         if since.elapsed().as_millis() > 10 * u128::from(HELD_MS.unsigned_abs()) {

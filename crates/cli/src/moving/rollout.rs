@@ -62,8 +62,8 @@ pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck)
         tries += 1;
         let mut server = Server::connect(target)?;
         let register = stored::register(&mut server)?;
-        writer::enter(&mut server)?;
-        match bring_once(&mut server, file, check) {
+        let brought = writer::enter(&mut server).and_then(|()| bring_once(&mut server, file, check));
+        match brought {
             Ok(rollout) => return Ok((server, rollout)),
             Err(error) if tries < TRIES && was_disturbed(&mut server, &register) => {
                 tracing::info!("beginning anew, as the layout was changed meanwhile: {error:#}");
