@@ -9,13 +9,14 @@
 //!
 //! ```text
 //! SCAN ─▶ names ─┬─▶ keys of their own ──────┐
-//!                └─▶ buckets ─▶ HKEYS ─▶ fields ─▶ old places read ──▶ compare and set ─▶ moved
+//!                └─▶ buckets ─▶ HSCAN ─▶ fields ─▶ old places read ──▶ compare and set ─▶ moved
 //!                                                                              ▲     │ changed meanwhile
 //!                                                         both places read ────┴─◀───┘
 //! ```
 
 use std::mem;
 
+use crate::exchange::bucket;
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Env, Refusal, store};
@@ -29,7 +30,7 @@ const KEYS_AT_ONCE: usize = 512;
 /// Bytes that the replies to one batch may come to, by those to the batch before.
 const BYTES_AT_ONCE: usize = 4 << 20;
 
-/// Buckets opened in one batch.
+/// Buckets opened in one batch, at the most.
 const BUCKETS_AT_ONCE: usize = 8;
 
 /// Keys moved by one call of the script: a server answers nobody else while it runs.
@@ -81,13 +82,21 @@ pub enum Left {
 enum Sent {
     Nothing,
     Names,
-    Buckets(Vec<(NamespaceIndex, Vec<u8>)>),
+    Buckets(Vec<Open>),
     Keys(Load),
     /// A call of the script with the keys it moves; before it perhaps the reply that loads the script.
     Move {
         keys: Vec<Vec<u8>>,
         loads: bool,
     },
+}
+
+/// A bucket of old places, and where HSCAN goes on in it.
+#[derive(Debug)]
+struct Open {
+    namespace: NamespaceIndex,
+    name: Vec<u8>,
+    cursor: Vec<u8>,
 }
 
 /// What a walk is for.
@@ -106,7 +115,9 @@ pub struct Mover {
     pattern: Vec<u8>,
     /// Where SCAN goes on; none once it is around.
     cursor: Option<Vec<u8>>,
-    buckets: Vec<(NamespaceIndex, Vec<u8>)>,
+    buckets: Vec<Open>,
+    /// How many of them the next batch has.
+    buckets_at_once: usize,
     keys: Vec<Vec<u8>>,
     /// Keys that are looked at once more, in both places.
     again: Vec<Vec<u8>>,
@@ -140,6 +151,7 @@ impl Mover {
             pattern: pattern.to_vec(),
             cursor: Some(b"0".to_vec()),
             buckets: Vec::new(),
+            buckets_at_once: 1,
             keys: Vec::new(),
             again: Vec::new(),
             keys_at_once: KEYS_AT_ONCE / 8,
@@ -179,8 +191,8 @@ impl Mover {
             return Some(self.send_load(Load::new(env, keys.iter().map(Vec::as_slice)).watched(), wire));
         }
         if !self.buckets.is_empty() {
-            let buckets = self.buckets.split_off(self.buckets.len().saturating_sub(BUCKETS_AT_ONCE));
-            buckets.iter().for_each(|(_, name)| write_command(wire, &[b"HKEYS", name]));
+            let buckets = self.buckets.split_off(self.buckets.len().saturating_sub(self.buckets_at_once));
+            buckets.iter().for_each(|bucket| bucket::send_step(&bucket.name, &bucket.cursor, wire));
             let replies = buckets.len();
             self.sent = Sent::Buckets(buckets);
             return Some(replies);
@@ -221,10 +233,10 @@ impl Mover {
         match mem::replace(&mut self.sent, Sent::Nothing) {
             Sent::Nothing => Ok(()),
             Sent::Names => replies.iter().try_for_each(|raw| self.take_names(raw, env)),
-            Sent::Buckets(buckets) => buckets
-                .iter()
-                .zip(replies)
-                .try_for_each(|((namespace, name), raw)| self.take_fields(*namespace, name, raw, env)),
+            Sent::Buckets(buckets) => {
+                self.buckets_at_once = at_once(replies, buckets.len(), BUCKETS_AT_ONCE);
+                buckets.into_iter().zip(replies).try_for_each(|(bucket, raw)| self.take_fields(bucket, raw, env))
+            }
             Sent::Keys(load) => self.take_keys(load, replies, env),
             Sent::Move { keys, loads } => {
                 let (answer, loaded) = replies.split_last().ok_or("no reply to the script")?;
@@ -259,7 +271,7 @@ impl Mover {
                     self.keys.push(key);
                 }
                 Physical::Bucket(namespace) if self.concerns(namespace, name, env) => {
-                    self.buckets.push((namespace, name.to_vec()));
+                    self.buckets.push(Open { namespace, name: name.to_vec(), cursor: b"0".to_vec() });
                 }
                 _ => {}
             }
@@ -274,37 +286,33 @@ impl Mover {
         }
     }
 
-    fn take_fields(
-        &mut self,
-        namespace: NamespaceIndex,
-        bucket: &[u8],
-        raw: &[u8],
-        env: &Env<'_>,
-    ) -> Result<(), String> {
-        let handmade = env.layout.packing_in(bucket).is_some();
+    fn take_fields(&mut self, mut bucket: Open, raw: &[u8], env: &Env<'_>) -> Result<(), String> {
+        let handmade = env.layout.packing_in(&bucket.name).is_some();
         if handmade && raw.starts_with(b"-WRONGTYPE") {
-            self.leave(bucket, Left::NotAHash);
+            self.leave(&bucket.name, Left::NotAHash);
             return Ok(());
         }
-        let Reply::Array(fields) = parse(raw)? else { return Err("HKEYS gave no list".to_owned()) };
-        for field in fields.filter_map(Reply::bytes) {
-            match env.layout.key_of(namespace, bucket, field) {
+        let (cursor, fields) = bucket::read_step(parse(raw)?).ok_or(UNEXPECTED)?;
+        for (field, _) in fields {
+            match env.layout.key_of(bucket.namespace, &bucket.name, field) {
                 Some(key) => self.keys.push(key),
-                None if handmade => self.leave(bucket, Left::NoKey { field: field.to_vec() }),
+                None if handmade => self.leave(&bucket.name, Left::NoKey { field: field.to_vec() }),
                 None => {
                     let field = field.escape_ascii();
-                    self.leave(bucket, Left::Damaged(format!("its field '{field}' is the place of no key")));
+                    self.leave(&bucket.name, Left::Damaged(format!("its field '{field}' is the place of no key")));
                 }
             }
+        }
+        if cursor != b"0" {
+            bucket.cursor = cursor.to_vec();
+            self.buckets.push(bucket);
         }
         Ok(())
     }
 
     fn take_keys(&mut self, mut load: Load, replies: &[Vec<u8>], env: &mut Env<'_>) -> Result<(), String> {
         let mut wire = Vec::new();
-        let bytes: usize = replies.iter().map(Vec::len).sum();
-        let bytes_a_key = bytes.div_ceil(load.keys().len().max(1)).max(1);
-        self.keys_at_once = (BYTES_AT_ONCE / bytes_a_key).clamp(1, KEYS_AT_ONCE);
+        self.keys_at_once = at_once(replies, load.keys().len(), KEYS_AT_ONCE);
         for reply in replies {
             match load.handle_reply(reply, env, &mut wire) {
                 Loading::Wait => {}
@@ -429,6 +437,13 @@ impl Mover {
             self.moved.left.push((key.to_vec(), why));
         }
     }
+}
+
+/// How many the next batch has, where the replies to `count` of them were so large.
+fn at_once(replies: &[Vec<u8>], count: usize, most: usize) -> usize {
+    let bytes: usize = replies.iter().map(Vec::len).sum();
+    let bytes_each = bytes.div_ceil(count.max(1)).max(1);
+    (BYTES_AT_ONCE / bytes_each).clamp(1, most)
 }
 
 fn parse(raw: &[u8]) -> Result<Reply<'_>, String> {

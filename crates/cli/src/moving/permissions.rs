@@ -24,6 +24,7 @@ const COMMANDS: &[&[&str]] = &[
     &["HGET", FOLDED, "field"],
     &["HGETALL", FOLDED],
     &["HLEN", FOLDED],
+    &["HSCAN", FOLDED, "0"],
     &["SET", FOLDED, "value"],
     &["HSET", FOLDED, "field", "value"],
     &["HDEL", FOLDED, "field"],

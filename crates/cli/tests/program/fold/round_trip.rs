@@ -33,6 +33,25 @@ fn folded_folded_again_and_unfolded_it_is_the_same() {
 }
 
 #[test]
+fn a_bucket_of_many_steps_is_moved_whole() {
+    on_every_server(&[], |stage| {
+        let what = stage.server.name();
+        let mut wire = stage.connect();
+        for id in 0..5000 {
+            ok(&mut wire, &[b"SET", format!("user:{id}").as_bytes(), format!("value {id}").as_bytes()]);
+        }
+        let before = stage.keyspace();
+        let layout = |count| format!("[[namespace]]\nkeys = 'user:{{id:int}}'\nbucket = {{ count = {count} }}\n");
+        for count in [2, 3] {
+            stage.fold(&layout(count), &[]).assert_code(0);
+            assert_eq!(stage.keyspace().len(), count, "{what}: so few buckets hold all");
+        }
+        stage.unfold(&[]).assert_code(0);
+        assert_same(&before, &stage.keyspace(), &what);
+    });
+}
+
+#[test]
 fn through_a_proxy_nothing_is_to_be_seen_of_it() {
     let Some(stage) = Stage::newest(&[]) else { return };
     fill(&mut stage.connect());
