@@ -24,7 +24,7 @@ use crate::layout::stored::{self, Stored};
 use crate::layout::writer;
 use crate::print::number::{count, plural};
 use crate::server::pace::Pace;
-use crate::server::{Server, Target, listpack};
+use crate::server::{Server, Target, is_not_ready, listpack};
 
 /// So many times it is begun anew where somebody else changes the layout meanwhile, as several keyfolds do that
 /// start together with one file.
@@ -55,17 +55,17 @@ pub(crate) struct Rollout {
 }
 
 /// The server's layout, with `file` brought to it if there is one, and a connection to the server. Nothing is
-/// written unless all is well.
+/// written unless all is well. A server that loads its data or runs a script is waited for.
 pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Server, Rollout)> {
     let mut tries = 0;
     loop {
-        tries += 1;
-        let mut server = Server::connect(target)?;
-        let register = stored::register(&mut server)?;
-        let brought = writer::enter(&mut server).and_then(|()| bring_once(&mut server, file, check));
-        match brought {
+        let mut server = Server::connect_when_ready(target)?;
+        let mut register = None;
+        match bring_once(&mut server, &mut register, file, check) {
             Ok(rollout) => return Ok((server, rollout)),
-            Err(error) if tries < TRIES && was_disturbed(&mut server, &register) => {
+            Err(error) if is_not_ready(&error) => {}
+            Err(error) if tries < TRIES && was_disturbed(&mut server, register.as_ref()) => {
+                tries += 1;
                 tracing::info!("beginning anew, as the layout was changed meanwhile: {error:#}");
             }
             Err(error) => return Err(error),
@@ -74,11 +74,19 @@ pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck)
 }
 
 /// Whether somebody else changed the layout: it says something else, or they have had this connection closed for it.
-fn was_disturbed(server: &mut Server, register: &Register) -> bool {
-    stored::register(server).map_or(true, |now| now != *register)
+fn was_disturbed(server: &mut Server, register: Option<&Register>) -> bool {
+    register.is_some_and(|before| stored::register(server).map_or(true, |now| now != *before))
 }
 
-fn bring_once(server: &mut Server, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<Rollout> {
+/// Tries once; `register` is what it set out from.
+fn bring_once(
+    server: &mut Server,
+    register: &mut Option<Register>,
+    file: Option<&LayoutFile>,
+    check: KeyCheck,
+) -> anyhow::Result<Rollout> {
+    *register = Some(stored::register(server)?);
+    writer::enter(server)?;
     let given = file.cloned().map(Given::File);
     let before = recovery::resolve(server, given.as_ref(), check)?;
     bring_to(server, before, file, check)

@@ -4,11 +4,12 @@
 //! is read. A connection that broke off in the middle of a reply (a timeout, a signal, bytes that are no reply) is
 //! given up: whoever asks on it again is told so, and never gets the answer to an earlier question.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use std::{fmt, fs, thread};
 
 use anyhow::{Context, anyhow};
+use keyfold_core::layout::STORED_KEY;
 use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
 use redis::{
@@ -27,6 +28,26 @@ const TOOL: &str = "keyfold-tool";
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// For one answer. A long one: SCAN and SAVE on a loaded server take a while, and a dead one is noticed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// So soon a server is asked again that is not ready.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The server loads its data or runs a script, and answers nothing else until it is done.
+#[derive(Debug)]
+struct NotReady(String);
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+/// Whether an error is the server's that it loads its data or runs a script: it is well, and the same may be done again.
+pub(crate) fn is_not_ready(error: &anyhow::Error) -> bool {
+    error.is::<NotReady>()
+}
 
 /// Where a server is, and how it is checked.
 #[derive(Clone, Debug)]
@@ -62,6 +83,25 @@ impl Server {
         Ok(server)
     }
 
+    /// Connects once the server answers questions, however long it loads its data or runs a script; the log says once
+    /// what is waited for.
+    pub(crate) fn connect_when_ready(target: &Target) -> anyhow::Result<Self> {
+        let mut is_told = false;
+        loop {
+            let ready = Self::connect(target).and_then(|mut server| server.look().map(|()| server));
+            match ready {
+                Err(error) if is_not_ready(&error) => {
+                    if !is_told {
+                        tracing::warn!("waiting for the server: {error:#}");
+                    }
+                    is_told = true;
+                    thread::sleep(ASK_AGAIN);
+                }
+                ready => return ready,
+            }
+        }
+    }
+
     /// Another connection to the same server.
     pub(crate) fn another(&self) -> anyhow::Result<Self> {
         Self::connect(&self.target)
@@ -72,12 +112,20 @@ impl Server {
         let _: Result<(), _> = self.query(redis::cmd("CLIENT").arg("SETNAME").arg(name));
     }
 
-    /// Whether the server is ready: one that loads its data answers INFO, and little else.
+    /// Whether the server answers questions.
     pub(crate) fn is_ready(&mut self) -> anyhow::Result<bool> {
-        match self.query::<String>(&redis::cmd("PING")) {
-            Ok(_) => Ok(true),
-            Err(error) if is_loading(&error) => Ok(false),
-            Err(error) => Err(explain(&error, &self.target.address)),
+        match self.look() {
+            Err(error) if is_not_ready(&error) => Ok(false),
+            looked => looked.map(|()| true),
+        }
+    }
+
+    /// Asks what only a server that is ready answers, or refuses to this user. One that loads its data answers INFO; one
+    /// that can't save refuses PING, and answers reads.
+    fn look(&mut self) -> anyhow::Result<()> {
+        match self.query::<u64>(redis::cmd("EXISTS").arg(STORED_KEY)) {
+            Err(error) if error.kind() != ErrorKind::Server(ServerErrorKind::NoPerm) => Err(self.explain(&error)),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 
@@ -258,13 +306,21 @@ fn is_loading(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::BusyLoading)
 }
 
+fn is_busy(error: &RedisError) -> bool {
+    error.code() == Some("BUSY")
+}
+
 /// What went wrong, and what to do where that is known.
 fn explain(error: &RedisError, address: &ServerAddress) -> anyhow::Error {
     let text = error.to_string();
+    if is_loading(error) {
+        return NotReady(format!("{text}; try again once it has")).into();
+    }
+    if is_busy(error) {
+        return NotReady(format!("{text}; try again once the script is over, or end it with SCRIPT KILL")).into();
+    }
     let advice = if error.is_connection_refusal() {
         "is a server running there?"
-    } else if is_loading(error) {
-        "try again once it has"
     } else if text.contains("NOAUTH") || text.contains("WRONGPASS") || error.kind() == ErrorKind::AuthenticationFailed {
         "name the user and the password in the URL: redis://user:password@host:port"
     } else if error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) {

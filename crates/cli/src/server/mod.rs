@@ -11,7 +11,7 @@ pub(crate) mod supervisor;
 pub(crate) mod time;
 pub(crate) mod version;
 
-pub(crate) use connection::{Server, Target};
+pub(crate) use connection::{Server, Target, is_not_ready};
 pub(crate) use own::OwnServer;
 pub(crate) use pipelined::Pipelined;
 pub(crate) use time::ServerTime;

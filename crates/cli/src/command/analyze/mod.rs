@@ -53,7 +53,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
 
     let mut server = Server::connect(&analyze.target)?;
     if !server.is_ready()? {
-        bail!("the server at {} is still loading its data; try again once it has", server.address());
+        bail!("the server at {} loads its data or runs a script; try again once it is over", server.address());
     }
     let ServerModel { server: which, limits, model, guesses } = memory::model(&mut server, &analyze.assumed)?;
     let stored = stored::read(&mut server).ok().flatten().map(|stored| stored.layout);

@@ -1,19 +1,41 @@
 //! A server that takes no writes: reads are served as the plain server serves them, by a keyfold that starts then too,
 //! and a write gets the server's own error.
 
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use keyfold_testkit::{Server, Wire};
 
 use super::stage::{Stage, get, keys, on_every_server};
 
-/// A command that makes a server so, and one that ends it; and the code of its errors.
-const STATES: [(&[&str], &[&str], &str); 3] = [
-    (&["CONFIG", "SET", "maxmemory", "1"], &["CONFIG", "SET", "maxmemory", "0"], "-OOM "),
-    (
-        &["CONFIG", "SET", "min-replicas-to-write", "1"],
-        &["CONFIG", "SET", "min-replicas-to-write", "0"],
-        "-NOREPLICAS ",
-    ),
-    (&["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"], "-READONLY "),
+/// A state in which a server takes no writes.
+struct State {
+    /// The code of its errors.
+    code: &'static str,
+    begin: fn(&Server),
+    /// What ends it.
+    end: &'static [&'static str],
+}
+
+const STATES: [State; 4] = [
+    State {
+        code: "-OOM ",
+        begin: |server| tell(server, &["CONFIG", "SET", "maxmemory", "1"]),
+        end: &["CONFIG", "SET", "maxmemory", "0"],
+    },
+    State {
+        code: "-NOREPLICAS ",
+        begin: |server| tell(server, &["CONFIG", "SET", "min-replicas-to-write", "1"]),
+        end: &["CONFIG", "SET", "min-replicas-to-write", "0"],
+    },
+    State {
+        code: "-READONLY ",
+        begin: |server| tell(server, &["REPLICAOF", "127.0.0.1", "1"]),
+        end: &["REPLICAOF", "NO", "ONE"],
+    },
+    State { code: "-MISCONF ", begin: fail_to_save, end: &["CONFIG", "SET", "save", ""] },
 ];
 
 fn tell(server: &Server, command: &[&str]) {
@@ -21,13 +43,31 @@ fn tell(server: &Server, command: &[&str]) {
     assert_eq!(server.connect().unwrap().call(&words).unwrap(), b"+OK\r\n", "{command:?}");
 }
 
+/// Has the server try to save where a directory has the name of its file.
+fn fail_to_save(server: &Server) {
+    let mut wire = server.connect().unwrap();
+    let mut setting = |name: &[u8]| {
+        let reply = wire.call(&[b"CONFIG", b"GET", name]).unwrap();
+        String::from_utf8(reply).unwrap().lines().nth(4).unwrap().to_owned()
+    };
+    let file = Path::new(&setting(b"dir")).join(setting(b"dbfilename"));
+    fs::create_dir_all(file).unwrap();
+    tell(server, &["CONFIG", "SET", "save", "3600 100000"]);
+    assert!(wire.call(&[b"BGSAVE"]).unwrap().starts_with(b"+"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !wire.call(&[b"SET", b"probe", b""]).unwrap().starts_with(b"-MISCONF ") {
+        assert!(Instant::now() < deadline, "it never takes saving for failed");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn reads_go_on_and_writes_get_the_servers_own_error() {
     on_every_server(|binary, what| {
         let stage = Stage::folded(binary, &[]);
         let running = stage.keyfold();
-        for (begin, end, code) in STATES {
-            tell(&stage.server, begin);
+        for State { code, begin, end } in STATES {
+            begin(&stage.server);
             let started = stage.keyfold();
             for (name, keyfold) in [("running", &running), ("started then", &started)] {
                 let what = format!("{what}: {code}, {name}");
@@ -67,9 +107,9 @@ fn reads_go_on_and_writes_get_the_servers_own_error() {
             }
             tell(&stage.server, end);
             let mut wire = Wire::connect(started.address()).unwrap();
-            let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            let until = Instant::now() + Duration::from_secs(10);
             while wire.call(&[b"SET", b"user:1", b"of user:1"]).unwrap() != b"+OK\r\n" {
-                assert!(std::time::Instant::now() < until, "{what}: {code}: it never takes writes again");
+                assert!(Instant::now() < until, "{what}: {code}: it never takes writes again");
             }
         }
     });

@@ -34,6 +34,16 @@ pub(crate) fn write_layout(dir: &Path, text: &str) -> PathBuf {
     path
 }
 
+/// Reads on in a log until a line holds this text, and returns what was read.
+pub(crate) fn read_until(log: &mut impl BufRead, text: &str) -> String {
+    let mut read = String::new();
+    while !read.contains(text) {
+        let more = log.read_line(&mut read).unwrap();
+        assert!(more > 0, "it ended without saying {text:?}: {read}");
+    }
+    read
+}
+
 /// A keyfold that serves.
 pub(crate) struct Keyfold {
     child: Child,
@@ -45,10 +55,16 @@ pub(crate) struct Keyfold {
 impl Keyfold {
     /// Starts it on a free port, and waits for the line that says it listens.
     pub(crate) fn serve(args: &[&str]) -> Self {
+        Self::serve_after(args, |_| ())
+    }
+
+    /// The same before a server that `make_ready` makes ready, with the log in its hands.
+    pub(crate) fn serve_after(args: &[&str], make_ready: impl FnOnce(&mut BufReader<ChildStderr>)) -> Self {
         let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
         let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        make_ready(&mut stderr);
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
         let address = line.strip_prefix("listening on ").and_then(|address| address.trim_end().parse().ok());
@@ -71,12 +87,7 @@ impl Keyfold {
 
     /// Reads on in its log until a line holds this text, and returns what was read.
     pub(crate) fn log_until(&mut self, text: &str) -> String {
-        let mut read = String::new();
-        while !read.contains(text) {
-            let more = self.stderr.read_line(&mut read).unwrap();
-            assert!(more > 0, "it ended without saying {text:?}: {read}");
-        }
-        read
+        read_until(&mut self.stderr, text)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -4,4 +4,5 @@ mod keyed;
 mod keyfold;
 mod layout;
 mod own_server;
+mod unready;
 mod users;
