@@ -7,7 +7,7 @@ use crate::history::CLIENTS;
 use crate::keys::{After, Op, Step, alive};
 use crate::layouts::{in_force, number};
 use crate::server::text_of;
-use crate::world::{Action, Change, Connections, Flight, Process, Who, World};
+use crate::world::{Action, Change, Connections, Flight, Process, Replica, Who, World};
 
 /// What a server says that holds nothing: to who asks again before acting it is all the same what it saw before.
 fn nothing_seen() -> [Vec<u8>; 3] {
@@ -91,7 +91,11 @@ impl World {
             }
             Action::Lose(loss) => {
                 self.left.losses &= !(1 << loss);
-                self.lose(bounds.losses[loss]);
+                self.lose(bounds.losses[loss], fault);
+            }
+            Action::Replicate => {
+                let Self { server, places, in_force, history, .. } = self.clone();
+                self.replica = Some(Box::new(Replica { server, places, in_force, history }));
             }
             Action::Ask => self.ask(),
             Action::Coordinate => self.coordinate(fault),
@@ -196,7 +200,7 @@ impl World {
         done
     }
 
-    fn lose(&mut self, loss: Loss) {
+    fn lose(&mut self, loss: Loss, fault: Option<Fault>) {
         match loss {
             Loss::Register => (self.server.layout, self.server.copy) = (None, None),
             Loss::Copy => self.server.copy = None,
@@ -206,6 +210,28 @@ impl World {
             }
             Loss::Announcement => self.server.change = None,
             Loss::Answers => self.server.answers.clear(),
+            Loss::FailOver => self.fail_over(fault),
+        }
+    }
+
+    fn fail_over(&mut self, fault: Option<Fault>) {
+        let replica = *self.replica.take().expect("the action is there only then");
+        let now_ms = self.server.now_ms;
+        self.server = replica.server;
+        self.server.pass(now_ms - self.server.now_ms);
+        (self.places, self.in_force, self.history) = (replica.places, replica.in_force, replica.history);
+        self.history.cut_off(self.now);
+        self.places[Place::Plain as usize] = alive(self.places[Place::Plain as usize], self.now);
+        self.flights.clear();
+        self.late.clear();
+        // Whoever changes the layout, or has walked over the keys, did so on a connection that is gone.
+        self.change = None;
+        if fault != Some(Fault::KeptWalk) {
+            self.moved = None;
+        }
+        for index in 0..self.processes.len() {
+            self.processes[index].connections = Connections::Closed;
+            self.stop_if_idle(index, fault);
         }
     }
 

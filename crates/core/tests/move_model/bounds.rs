@@ -57,6 +57,9 @@ pub(crate) enum Loss {
     SetBack,
     Announcement,
     Answers,
+    /// A replica takes the server's place, with all that it held at some moment before: keys, register, announcement
+    /// and answers. What was under way is gone with the connections.
+    FailOver,
 }
 
 /// A rule of the protocol that isn't kept.
@@ -68,6 +71,8 @@ pub(crate) enum Fault {
     EarlyList,
     /// A member uses new connections without having looked on them.
     UncheckedConnections,
+    /// Who has walked over all keys settles the move on another connection than that of the walk.
+    KeptWalk,
     /// A request whose connection broke doesn't count as under way, although the server may still carry it out.
     ForgottenConnections,
     /// A member goes on as it saw the layout, without the atomic step.

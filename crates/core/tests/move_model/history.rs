@@ -66,6 +66,15 @@ impl History {
         self.possible = self.possible.iter().copied().map(expire).collect();
     }
 
+    /// Everybody's commands are cut off, whether they were carried out or not; by now it is this late.
+    pub(crate) fn cut_off(&mut self, now: u8) {
+        self.possible = self.reachable();
+        (0..CLIENTS).for_each(|client| self.set_slot(client, Slot::Idle));
+        while self.now < now {
+            self.tick();
+        }
+    }
+
     /// Whether there is an order in which everything was answered rightly.
     pub(crate) fn is_linearizable(&self) -> bool {
         !self.possible.is_empty()
@@ -150,7 +159,18 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_was_cut_off_did_nothing() {
+    fn who_is_cut_off_does_not_know() {
+        let mut history = History::new(Some(Stored { value: 1, expires_at: Some(2) }));
+        history.begin(0, Op::Set(5));
+        history.cut_off(2);
+        assert!(history.allows(None) && history.allows(bare(5)) && !history.allows(bare(1)));
+        history.begin(0, Op::Get);
+        history.answer(0, Answer::Held(None));
+        assert!(history.is_linearizable() && !history.allows(bare(5)));
+    }
+
+    #[test]
+    fn a_command_that_is_given_up_did_nothing() {
         let mut history = History::new(bare(1));
         history.begin(0, Op::Set(5));
         history.give_up(0);

@@ -74,7 +74,7 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Moving>> {
             is_over(model, world) && world.processes.iter().any(shut_out)
         });
     }
-    if bounds.losses.contains(&Loss::Register) || bounds.losses.contains(&Loss::SetBack) {
+    if bounds.losses.iter().any(|loss| matches!(loss, Loss::Register | Loss::SetBack | Loss::FailOver)) {
         reach("what was lost is put back, and the move ends", |model, world| {
             let mut before = Some(world.in_force);
             let mut was_in_doubt = false;

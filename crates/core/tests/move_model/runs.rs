@@ -164,6 +164,21 @@ fn the_register_is_set_back_before_two() {
 }
 
 #[test]
+fn a_replica_takes_over() {
+    check(Bounds { route: FOLD, losses: &[Loss::FailOver], commands: [1, 0], ops: INCR, changes: 4, ..CALM });
+}
+
+#[test]
+fn a_replica_takes_over_after_an_unfold() {
+    check(Bounds { route: UNFOLD, losses: &[Loss::FailOver], commands: [1, 0], ops: INCR, changes: 4, ..CALM });
+}
+
+#[test]
+fn a_replica_takes_over_before_two() {
+    check(Bounds { losses: &[Loss::FailOver], commands: [1, 0], ..CHANGE });
+}
+
+#[test]
 fn announcement_and_answers_are_lost() {
     let losses = &[Loss::Announcement, Loss::Answers, Loss::Copy];
     check(Bounds { losses, commands: [1, 0], changes: 1, ..CHANGE });
@@ -197,6 +212,8 @@ fn broken_rules_of_a_change_are_noticed() {
     check_fault(Fault::NoFence, &silence, epochs);
     check_fault(Fault::EarlyList, &Bounds { joins: true, ..CHANGE }, epochs);
     check_fault(Fault::UncheckedConnections, &silence, epochs);
+    let over = Bounds { route: FOLD, losses: &[Loss::FailOver], commands: [0, 0], changes: 3, ..CALM };
+    check_fault(Fault::KeptWalk, &over, &[SETTLED]);
     let older = Bounds { route: FOLD, losses: &[Loss::SetBack], commands: [1, 0], changes: 3, ..CALM };
     check_fault(Fault::ObeysTheOlder, &older, epochs);
     check_fault(Fault::ForgottenConnections, &Bounds { breaks: 1, ..CHANGE }, epochs);

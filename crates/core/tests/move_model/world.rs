@@ -99,7 +99,18 @@ pub(crate) struct World {
     /// Steps of members and coordinators that nobody waits for.
     pub(crate) late: Vec<Vec<u8>>,
     pub(crate) history: History,
+    /// What would take the server's place.
+    pub(crate) replica: Option<Box<Replica>>,
     pub(crate) left: Left,
+}
+
+/// The server at some moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Replica {
+    pub(crate) server: Server,
+    pub(crate) places: [Held; 3],
+    pub(crate) in_force: u8,
+    pub(crate) history: History,
 }
 
 /// What can happen.
@@ -134,6 +145,8 @@ pub(crate) enum Action {
     /// A member begins to put back what was lost.
     StartPutBack(usize),
     Lose(usize),
+    /// A replica gets all that the server holds, and nothing any more.
+    Replicate,
     Ask,
     Coordinate,
     CrashCoordinator,
@@ -170,6 +183,7 @@ impl World {
             flights: Vec::new(),
             late: Vec::new(),
             history: History::new(bounds.held),
+            replica: None,
             left: Left {
                 commands: bounds.commands,
                 ticks: (1 << bounds.ticks_ms.len()) - 1,
@@ -245,7 +259,12 @@ impl World {
             actions.push(Action::CrashMover);
         }
         let losses = (0..bounds.losses.len()).filter(|loss| self.left.losses & (1 << loss) != 0);
-        actions.extend(losses.filter(|loss| self.can_lose(bounds.losses[*loss])).map(Action::Lose));
+        let mut losses = losses.map(|loss| (loss, bounds.losses[loss])).collect::<Vec<_>>();
+        if self.replica.is_none() && losses.iter().any(|(_, loss)| *loss == Loss::FailOver) {
+            actions.push(Action::Replicate);
+        }
+        losses.retain(|(_, loss)| self.can_lose(*loss));
+        actions.extend(losses.into_iter().map(|(number, _)| Action::Lose(number)));
     }
 
     fn member_actions(&self, index: usize, bounds: &Bounds, actions: &mut Vec<Action>) {
@@ -313,6 +332,7 @@ impl World {
             Loss::SetBack => self.layouts.get(self.in_force).before.is_some(),
             Loss::Announcement => self.server.change.is_some(),
             Loss::Answers => !self.server.answers.is_empty(),
+            Loss::FailOver => self.replica.is_some(),
         }
     }
 
