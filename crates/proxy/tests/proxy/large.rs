@@ -3,13 +3,12 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 use keyfold_proxy::start;
 use keyfold_testkit::Wire;
 
 use crate::relay::Relay;
-use crate::stage::{address, call, commands, config_for, resident_bytes, stage, start_server};
+use crate::stage::{address, call, commands, config_for, stage, start_server};
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -51,28 +50,6 @@ fn an_answer_that_waits_behind_a_large_one_does_not_hold_it_up() {
         assert!(wire.reply().unwrap().ends_with(b"xx\r\n"));
         assert!(wire.reply().unwrap().ends_with(b"nn\r\n"));
     }
-}
-
-#[test]
-fn what_a_client_does_not_take_waits_in_the_server() {
-    let stage = stage();
-    let mut direct = stage.server.connect().unwrap();
-    let value = vec![b'x'; 150 * MEGABYTE];
-    direct.set_timeout(Duration::from_secs(60)).unwrap();
-    direct.call(&[b"SET", b"huge", &value]).unwrap();
-    direct.call(&[b"SET", b"large", &value[..MEGABYTE]]).unwrap();
-    let (mut slow, mut other) = (stage.connect(), stage.connect());
-    call(&mut slow, "GET large");
-    let before = resident_bytes();
-    slow.send_bytes(&commands(&["GET huge"])).unwrap();
-    for n in 0..200 {
-        assert_eq!(call(&mut other, &format!("SET other {n}")), "+OK\r\n");
-    }
-    let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 64 * MEGABYTE, "{grown} bytes more");
-    slow.set_timeout(Duration::from_secs(60)).unwrap();
-    assert!(slow.reply().unwrap().ends_with(b"xx\r\n"));
-    assert_eq!(call(&mut slow, "STRLEN huge"), format!(":{}\r\n", value.len()));
 }
 
 #[test]

@@ -1,62 +1,11 @@
 //! Nothing grows without bound, and one client doesn't harm another.
 
-use std::io::Write;
-use std::net::TcpStream;
 use std::time::Duration;
 
-use keyfold_core::layout::Layout;
 use keyfold_proxy::{StartError, start};
 use keyfold_testkit::{Wire, found};
 
-use crate::stage::{
-    Stage, address, call, commands, config_for, connection_that_asked, eventually, resident_bytes, stage, stage_with,
-};
-
-#[test]
-fn a_client_that_does_not_read_harms_nobody() {
-    let stage = stage();
-    let mut other = stage.connect();
-    let value = "x".repeat(10_000);
-    call(&mut other, &format!("SET value {value}"));
-    let before = resident_bytes();
-
-    // Asks for 1 GB and reads nothing, until nobody takes its requests any more.
-    let mut slow = TcpStream::connect(address(&stage.proxy)).unwrap();
-    slow.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
-    let request = commands(&["GET value"]).repeat(1000);
-    let stuck = (0..100).any(|_| slow.write_all(&request).is_err());
-    assert!(stuck || resident_bytes().saturating_sub(before) < 64 << 20);
-    for n in 0..100 {
-        assert_eq!(call(&mut other, &format!("SET other {n}")), "+OK\r\n");
-    }
-    let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 64 << 20, "{grown} bytes more");
-}
-
-#[test]
-fn a_watch_keeps_no_values() {
-    let layout = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
-    let stage = stage_with(|config| config.layout = Layout::parse_file(layout).unwrap().into());
-    let mut writer = stage.connect();
-    let value = vec![b'x'; 20 << 20];
-    for key in [&b"plain"[..], b"user:1"] {
-        assert_eq!(writer.call(&[b"SET", key, &value]).unwrap(), b"+OK\r\n");
-    }
-    let before = resident_bytes();
-    let mut watchers: Vec<_> = (0..8).map(|_| stage.connect()).collect();
-    for watcher in &mut watchers {
-        assert_eq!(call(watcher, "WATCH plain user:1"), "+OK\r\n");
-    }
-    let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 64 << 20, "{grown} bytes more");
-    // They still tell a change, of a value that lies beside its bucket too.
-    call(&mut writer, "APPEND user:1 y");
-    for watcher in &mut watchers {
-        watcher.send_bytes(&commands(&["MULTI", "SET user:2 a", "EXEC"])).unwrap();
-        let answers = [(); 3].map(|()| String::from_utf8(watcher.reply().unwrap()).unwrap());
-        assert_eq!(answers, ["+OK\r\n", "+QUEUED\r\n", "*-1\r\n"]);
-    }
-}
+use crate::stage::{Stage, address, call, commands, config_for, connection_that_asked, eventually, stage, stage_with};
 
 #[test]
 fn a_client_over_its_answer_limit_is_closed() {
@@ -79,32 +28,6 @@ fn a_subscriber_that_does_not_read_is_closed() {
         assert!(publisher.call(&[b"PUBLISH", b"news", &message]).unwrap().starts_with(b":"));
         stage.proxy.totals().clients == 1
     });
-}
-
-#[test]
-fn half_a_request_takes_no_more_than_has_come_of_it() {
-    let stage = stage();
-    let mut other = stage.connect();
-    call(&mut other, "SET a 1");
-    let before = resident_bytes();
-    let heads: [&[u8]; 4] =
-        [b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$100000000\r\nx", b"*1000000\r\n$3\r\nDEL\r\n", b"*2\r\n$3\r\nGE", b"SET a "];
-    let halves: Vec<_> = heads
-        .iter()
-        .cycle()
-        .take(200)
-        .map(|head| {
-            let mut wire = stage.connect();
-            wire.send_bytes(head).unwrap();
-            wire
-        })
-        .collect();
-    for n in 0..100 {
-        assert_eq!(call(&mut other, &format!("SET other {n}")), "+OK\r\n");
-    }
-    let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 64 << 20, "{grown} bytes more");
-    eventually("all of them are there still", || stage.proxy.totals().clients == halves.len() + 1);
 }
 
 #[test]

@@ -129,12 +129,6 @@ pub(crate) fn call(wire: &mut Wire, text: &str) -> String {
     String::from_utf8(wire.reply().unwrap()).unwrap()
 }
 
-/// This process's resident memory.
-pub(crate) fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
 /// The server's number, as CLIENT LIST writes it, for a connection whose last command is this one, in lower case.
 pub(crate) fn connection_that_asked(direct: &mut Wire, command: &str) -> Option<String> {
     let list = call(direct, "CLIENT LIST");
