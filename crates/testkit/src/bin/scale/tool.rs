@@ -42,7 +42,9 @@ pub(crate) fn run(args: &[String], log: &Path) -> anyhow::Result<Took> {
     };
     let time = started.elapsed();
     let text = std::fs::read_to_string(log).unwrap_or_default();
-    ensure!(status.success(), "keyfold {} ended with {status}:\n{text}", args.join(" "));
+    // After a fold the allocator holds pages that nothing is in, and doctor says so.
+    let has_advice = args[0] == "doctor" && status.code() == Some(3);
+    ensure!(status.success() || has_advice, "keyfold {} ended with {status}:\n{text}", args.join(" "));
     Ok(Took { time, peak_bytes })
 }
 
