@@ -7,13 +7,17 @@ FUZZ_SECONDS ?= 60
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# Many tests wait for servers more than they compute.
+export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
+
 test: ## the tests, against every server at hand; what takes minutes is in test-long
 	@scripts/ensure-server
 	cargo test --workspace
 
-test-long: ## the tests that take minutes: the lab's studies, measured twice and on every server
+test-long: ## the tests that take minutes: the lab's studies on every server, large families
 	@scripts/ensure-server
 	cargo test -p keyfold --test program -- --ignored
+	cargo test -p keyfold-survey --lib -- --ignored
 
 clients: ## sessions of redis-py, ioredis, go-redis and redis-rs through keyfold
 	@scripts/ensure-server

@@ -28,7 +28,7 @@ fn number(rows: &[Row], columns: &[(&str, &str)], wanted: &str) -> f64 {
 }
 
 #[test]
-#[ignore = "takes minutes: make test-long"]
+#[ignore = "takes long: `make test-long`"]
 fn all_together_saves_as_much_as_the_original_on_every_server() {
     for binary in found() {
         let rows = rows("codecs", "memory.csv", binary.path());
@@ -83,7 +83,7 @@ fn longer_names_cost_more_by_steps() {
 }
 
 #[test]
-#[ignore = "takes minutes: make test-long"]
+#[ignore = "takes long: `make test-long`"]
 fn beside_other_keys_nothing_of_theirs_is_touched() {
     let Some(stage) = Stage::start(&[]) else { return };
     stage.said("SET mine 1");

@@ -19,6 +19,7 @@ fn a_server_that_is_not_empty_is_refused_unless_the_user_knows() {
 }
 
 #[test]
+#[ignore = "takes long: `make test-long`"]
 fn without_config_what_needs_it_is_left_out() {
     let Some(stage) = Stage::start(&["--rename-command", "CONFIG", ""]) else { return };
     let ran = stage.run(&["lab", "all", "--quick"]);

@@ -34,7 +34,7 @@ fn quick(program: &Path, seed: &str, out: &Path) {
 }
 
 #[test]
-#[ignore = "takes minutes: make test-long"]
+#[ignore = "takes long: `make test-long`"]
 fn the_same_seed_gives_the_same_memory_to_the_byte() {
     let Some(binary) = oldest() else { return };
     let outs = ["1", "1", "2"].map(|seed| {
@@ -50,7 +50,7 @@ fn the_same_seed_gives_the_same_memory_to_the_byte() {
 }
 
 #[test]
-#[ignore = "takes minutes: make test-long"]
+#[ignore = "takes long: `make test-long`"]
 fn the_model_is_within_two_percent_on_the_oldest_server_and_the_newest() {
     let servers = found();
     for binary in servers.iter().take(1).chain(servers.iter().skip(1).last()) {

@@ -35,6 +35,7 @@ fn number(row: &HashMap<String, String>, column: &str) -> f64 {
 }
 
 #[test]
+#[ignore = "takes long: `make test-long`"]
 fn latencies_are_of_every_read_and_memory_is_the_models() {
     for binary in servers() {
         let out = TempDir::new().unwrap();
@@ -53,6 +54,7 @@ fn latencies_are_of_every_read_and_memory_is_the_models() {
 }
 
 #[test]
+#[ignore = "takes long: `make test-long`"]
 fn caches_hold_no_more_than_they_were_sent_and_find_no_less_with_more_memory() {
     let Some(binary) = oldest() else { return };
     let outs = [TempDir::new().unwrap(), TempDir::new().unwrap()];
@@ -77,6 +79,7 @@ fn caches_hold_no_more_than_they_were_sent_and_find_no_less_with_more_memory() {
 }
 
 #[test]
+#[ignore = "takes long: `make test-long`"]
 fn a_server_that_was_a_cache_is_as_it_was() {
     let Some(stage) = Stage::start(&["--maxmemory", "50mb", "--maxmemory-policy", "volatile-ttl"]) else { return };
     let settings = || ["maxmemory", "maxmemory-policy"].map(|name| stage.said(&format!("CONFIG GET {name}")));
@@ -96,6 +99,7 @@ fn a_cache_is_not_measured_beside_others_keys() {
 }
 
 #[test]
+#[ignore = "takes long: `make test-long`"]
 fn keyfold_before_the_server_leaves_nothing_there() {
     let Some(stage) = Stage::start(&[]) else { return };
     stage.run(&["lab", "run", "latency", "--quick"]).assert_code(0).assert_says("folded, through keyfold");
