@@ -130,7 +130,7 @@ impl FakeServer {
 
     fn execute(&mut self, args: &[Vec<u8>], answer: &mut Answer<'_>) {
         match args[0].to_ascii_lowercase().as_slice() {
-            b"hget" | b"hmget" | b"hset" | b"hsetnx" | b"hincrby" | b"hdel" | b"hkeys" => {
+            b"hget" | b"hmget" | b"hset" | b"hsetnx" | b"hincrby" | b"hdel" | b"hscan" => {
                 self.hash_command(args, answer);
             }
             b"scan" => self.scan(answer),
@@ -172,11 +172,7 @@ impl FakeServer {
             }
             b"hsetnx" if self.field(key, &args[2]).is_some() => answer.integer(0),
             b"hsetnx" => answer.integer(i64::from(self.set_field(key, &args[2], &args[3]))),
-            b"hkeys" => {
-                let fields: Vec<&Vec<u8>> = self.hashes.get(key).into_iter().flat_map(BTreeMap::keys).collect();
-                answer.array(fields.len());
-                fields.into_iter().for_each(|field| answer.bulk(field));
-            }
+            b"hscan" => self.scan_fields(key, &args[2], answer),
             b"hdel" => {
                 let deleted = args[2..].iter().map(|field| i64::from(self.delete_field(key, field))).sum();
                 answer.integer(deleted);
@@ -218,6 +214,25 @@ impl FakeServer {
         };
         self.set_field(&args[1], &args[2], sum.to_string().as_bytes());
         answer.integer(sum);
+    }
+
+    /// HSCAN, two fields at a time: a cursor is `>` and the last field that was given.
+    fn scan_fields(&self, key: &[u8], cursor: &[u8], answer: &mut Answer<'_>) {
+        let last = cursor.strip_prefix(b">");
+        let fields = self.hashes.get(key).into_iter().flatten();
+        let mut left = fields.filter(|(field, _)| last.is_none_or(|last| field.as_slice() > last)).peekable();
+        let some: Vec<_> = left.by_ref().take(2).collect();
+        let next = match some.last() {
+            Some((field, _)) if left.peek().is_some() => [b">", field.as_slice()].concat(),
+            _ => b"0".to_vec(),
+        };
+        answer.array(2);
+        answer.bulk(&next);
+        answer.array(2 * some.len());
+        for (field, stored) in some {
+            answer.bulk(field);
+            answer.bulk(stored);
+        }
     }
 
     /// SCAN, all at once.
