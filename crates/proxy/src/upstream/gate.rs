@@ -105,8 +105,11 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         LocalSet::new().block_on(&runtime, async {
             let gate = Rc::new(Gate::default());
+            let began = Instant::now();
             let (passed, tries) = storm(&gate, 2000).await;
-            assert!(passed == 0 && tries <= TURNS, "{passed} passed, {tries} tries");
+            // On a busy machine it opens again before all have been through, after 25 ms at the soonest.
+            let openings = 1 + began.elapsed().as_millis() as usize / 25;
+            assert!(passed == 0 && tries <= openings * TURNS, "{passed} passed, {tries} tries");
             let until = gate.shut.borrow().until.as_ref().unwrap().0;
             assert!(gate.check(until).is_ok(), "it is open again after a while");
             assert!(gate.pass(async { Ok(()) }, 0).await.is_ok());
