@@ -97,6 +97,11 @@ impl Membership {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Why requests are refused, where they are and that is known.
+    pub(crate) fn refuses_for(&self) -> Option<Arc<str>> {
+        self.trouble().filter(|_| !self.is_serving())
+    }
+
     /// Notes that a connection was lost while commands on it were under way: the server may yet carry them out.
     pub(crate) fn note_lost(&self, connection: i64) {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(connection);

@@ -174,11 +174,12 @@ impl Link {
             let folding = Arc::clone(&*worker.folding.borrow());
             match worker.membership.check(&reply, &folding).map_err(LinkError::Said)? {
                 Checked::Fine => return Ok(()),
-                Checked::Later if since.elapsed() < limit / 2 => tokio::time::sleep(LOOK_AGAIN).await,
-                Checked::Later => {
-                    let trouble = worker.membership.trouble();
-                    return Err(LinkError::Unsettled(trouble.unwrap_or_else(|| UNSETTLED.into())));
+                // Requests are refused, and so are those that wait here.
+                Checked::Later if let Some(trouble) = worker.membership.refuses_for() => {
+                    return Err(LinkError::Unsettled(trouble));
                 }
+                Checked::Later if since.elapsed() < limit / 2 => tokio::time::sleep(LOOK_AGAIN).await,
+                Checked::Later => return Err(LinkError::Unsettled(UNSETTLED.into())),
             }
         }
     }

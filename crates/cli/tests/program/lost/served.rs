@@ -10,6 +10,8 @@ use super::stage::{LAYOUT, OTHER, Stage, get, keys, on_every_server};
 
 /// Until when all must be well again.
 const MENDED_WITHIN: Duration = Duration::from_secs(20);
+/// Every request is, if by an error; the time to connect, which is long in tests, is not awaited.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 /// So often a keyfold looks while nothing happens, and something to spare.
 const SEEN_WITHIN: Duration = Duration::from_millis(1500);
 
@@ -161,7 +163,10 @@ fn what_another_version_wrote_is_not_served_until_it_can_be_read() {
         }
         let deadline = Instant::now() + MENDED_WITHIN;
         let refused = loop {
-            match get(&mut wire, "user:7") {
+            let asked = Instant::now();
+            let answer = get(&mut wire, "user:7");
+            assert!(asked.elapsed() < ANSWERED_WITHIN, "{what}: {answer:?} after {:?}", asked.elapsed());
+            match answer {
                 Ok(found) => assert_eq!(found.as_deref(), Some("of user:7"), "{what}"),
                 Err(error) => break error,
             }
