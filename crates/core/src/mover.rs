@@ -344,12 +344,6 @@ impl Mover {
         let [spot] = key.spots() else { return Ok(()) };
         let Some(place) = spot.place.as_ref().filter(|_| spot.is_stored()) else { return Ok(()) };
         let held = match key.held() {
-            Ok(Held::String(Entry { expires_at_ms: Some(at), .. })) if at < env.now_ms => {
-                // It names its codec as long as it is there.
-                self.moved.found += 1;
-                self.moved.expired += 1;
-                return self.push(key, &Held::Nothing, Some(at), env);
-            }
             Ok(held @ Held::String(_)) => held,
             Ok(_) => return Ok(()),
             Err(why) => {
@@ -358,12 +352,20 @@ impl Mover {
             }
         };
         self.moved.seen += 1;
-        let Held::String(Entry { value, .. }) = &held else { return Ok(()) };
+        let Held::String(Entry { value, expires_at_ms, .. }) = &held else { return Ok(()) };
+        // What clients write goes by the codec of now, expired or not: a walk finds ever less.
         if spot.is_stored_as_written_now(env.layout.namespace(place.namespace), &key.logical, value) {
             return Ok(());
         }
         self.moved.found += 1;
-        self.push(key, &held, None, env)
+        match *expires_at_ms {
+            // It names its codec as long as it is there.
+            Some(at) if at < env.now_ms => {
+                self.moved.expired += 1;
+                self.push(key, &Held::Nothing, Some(at), env)
+            }
+            _ => self.push(key, &held, None, env),
+        }
     }
 
     fn plan_move(&mut self, key: &Key, env: &mut Env<'_>) -> Result<(), String> {

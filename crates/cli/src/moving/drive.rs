@@ -12,7 +12,7 @@ use keyfold_proxy::Nonces;
 
 use crate::command::interrupt::Interrupt;
 use crate::layout::keys;
-use crate::print::number::tenths;
+use crate::print::number::{plural, tenths};
 use crate::print::progress::Progress;
 use crate::scan::{self, Database};
 use crate::server::Server;
@@ -21,6 +21,9 @@ use crate::server::time::ServerTime;
 
 /// How often the server is asked for its memory.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A walk finds what was written in old places since the one before: nothing soon, unless somebody goes on with it.
+const MOST_WALKS: u32 = 8;
 
 /// What a move has done.
 #[derive(Debug, Default)]
@@ -84,7 +87,22 @@ fn run(
         done: Driven::default(),
     };
     let started = Instant::now();
-    while driver.pass()? {}
+    let mut walks = 1;
+    loop {
+        let found = driver.pass()?;
+        if found == 0 {
+            break;
+        }
+        if walks == MOST_WALKS {
+            bail!(
+                "{} found in old places by walk {walks} still: somebody goes on writing past keyfold. What has been \
+                 moved stays moved, and all keys are reachable; point those clients to keyfold (CLIENT LIST on the \
+                 server names them), and run it again to go on",
+                plural(found, "key")
+            );
+        }
+        walks += 1;
+    }
     driver.server.select(0)?;
     Ok(Driven { took: started.elapsed(), ..driver.done })
 }
@@ -105,8 +123,8 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// One walk over all databases; whether it found something to move.
-    fn pass(&mut self) -> anyhow::Result<bool> {
+    /// One walk over all databases; how many keys it found to move.
+    fn pass(&mut self) -> anyhow::Result<u64> {
         let mut walked = Moved::default();
         for Database { number: database, .. } in scan::databases(self.server)? {
             self.server.select(database)?;
@@ -117,8 +135,8 @@ impl Driver<'_> {
             walked.left_count += moved.left_count;
             self.done.expired += moved.expired;
         }
-        let found = walked.moved > 0;
-        self.done.moved += walked.moved;
+        let found = walked.moved;
+        self.done.moved += found;
         self.done.seen = walked.seen;
         self.done.left = walked;
         Ok(found)

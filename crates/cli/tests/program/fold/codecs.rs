@@ -61,7 +61,8 @@ fn compressed_and_unfolded_a_keyspace_is_what_it_was() {
         stage.unfold(&["--clean"]).assert_code(0);
         let folded = stage.fold(&layout("'zstd'", "'hex'"), &["--raise-limits"]);
         folded.assert_code(0).assert_says("chosen");
-        assert!(used(stage) + 100_000 < raw, "{what}: {} is no less than {raw}", used(stage));
+        // Some 180,000 bytes; buffers of connections that the server hasn't quite closed yet come and go.
+        assert!(used(stage) + 50_000 < raw, "{what}: {} is no less than {raw}", used(stage));
         stage.verify();
         stage.unfold(&["--clean"]).assert_code(0);
         assert_same(&before, &stage.keyspace(), &what);
@@ -171,6 +172,30 @@ fn a_recode_that_was_killed_goes_on_and_frees_no_slot_in_use() {
     stage.verify();
     stage.unfold(&["--clean"]).assert_code(0);
     assert_same(&before, &stage.keyspace(), "after all that");
+}
+
+#[test]
+fn a_recode_ends_while_clients_write_what_expires() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect());
+    stage.fold(&layout("'zstd'", "'none'"), &["--raise-limits"]).assert_code(0);
+    let recode = |namespace: &str| {
+        let run = stage.run(&["recode", &stage.server.url(), "--namespace", namespace, "--json"]);
+        run.assert_code(0);
+        let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        ["seen", "recoded"].map(|number| report[number].as_u64().unwrap())
+    };
+    let before = recode("rec:{id:int}");
+    let proxy = Subject::beside(&stage.server).unwrap();
+    let mut wire = Wire::connect(proxy.address()).unwrap();
+    let expiring = |id: u32| format!("SET rec:{id} {{\"id\":{id},\"name\":\"short-lived\"}} PX 1");
+    for id in 0..300 {
+        assert_eq!(said(&mut wire, &expiring(id)), "+OK\\r\\n");
+    }
+    // Nobody sweeps from here on.
+    drop(proxy);
+    assert_eq!(before[1], 0);
+    assert_eq!(recode("rec:{id:int}"), before, "what is expired is seen, and need not be stored again");
 }
 
 #[test]

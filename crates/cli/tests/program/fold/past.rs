@@ -1,5 +1,9 @@
 //! Clients that write past keyfold.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
 use keyfold_testkit::{Subject, Wire};
 
 use super::stage::{LAYOUT, Stage, fill, ok, said};
@@ -49,4 +53,29 @@ fn taking_back_doesn_t_change_which_of_two_values_clients_see() {
     assert_eq!(said(&mut direct, "DEL user:3"), ":1\\r\\n");
     stage.unfold(&[]).assert_code(0);
     assert_eq!(said(&mut wire, "GET user:3"), seen);
+}
+
+#[test]
+fn a_move_doesn_t_go_on_for_ever_behind_a_client_that_writes_past_keyfold() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect());
+    let done = AtomicBool::new(false);
+    let ran = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut direct = stage.connect();
+            let mut id = 1_000_000_u32;
+            while !done.load(Relaxed) {
+                ok(&mut direct, &[b"SET", format!("user:{id}").as_bytes(), b"past keyfold"]);
+                id += 1;
+            }
+        });
+        let ran = stage.fold(LAYOUT, &[]);
+        done.store(true, Relaxed);
+        ran
+    });
+    ran.assert_code(1).assert_says("by walk 8 still: somebody goes on writing past keyfold");
+    stage.fold(LAYOUT, &[]).assert_code(0);
+    let proxy = Subject::beside(&stage.server).unwrap();
+    let mut wire = Wire::connect(proxy.address()).unwrap();
+    assert_eq!(said(&mut wire, "GET user:1000000"), "$12\\r\\npast keyfold\\r\\n");
 }
