@@ -16,4 +16,5 @@ mod overhead;
 mod permissions;
 pub(crate) mod recovery;
 pub(crate) mod rollout;
+mod sample;
 pub(crate) mod survey;

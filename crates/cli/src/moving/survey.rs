@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place, PlaceKind};
-use keyfold_core::memory::{BucketCost, Keyspace, Model, Placed, ValueShape};
+use keyfold_core::memory::{BucketCost, Model, ValueShape};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::{Reply, write_command};
 
 use super::hashes::{self, Hashes};
 use super::overhead::first_uses_bytes;
+use super::sample::{SOME_TIME_MS, Sample, Weighed};
 use crate::command::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::records::digest;
@@ -80,17 +81,12 @@ pub(crate) fn survey(
             layout,
             pace,
             share: (SAMPLE as f64 / all.max(1) as f64).min(1.0),
-            before: Keyspace::new(&model),
-            old_buckets: 0,
-            old_fields: 0,
-            after: Placed::new(&model, layout),
-            sampled_keys: 0,
-            all_keys: 0,
-            all_buckets: 0,
+            model: &model,
+            samples: BTreeMap::new(),
             families: &mut families,
         };
         walk.run(interrupt, &mut progress)?;
-        change.add(&model, keys, &walk.weighed());
+        change.add(&model, keys, &walk.samples.values().map(Sample::weighed).sum());
     }
     server.select(0)?;
     let used_bytes = server.used_memory()?;
@@ -114,19 +110,6 @@ struct Change {
     bytes: i64,
 }
 
-/// What one database's sample comes to.
-struct Weighed {
-    /// Bytes of the keys in their old places and in their new ones, tables aside, all keys of the move counted.
-    old_bytes: f64,
-    new_bytes: f64,
-    /// Physical keys that go, and that come.
-    gone: u64,
-    come: u64,
-    /// How many of them the server keeps an expiry of.
-    expiring_gone: u64,
-    expiring_come: u64,
-}
-
 impl Change {
     fn add(&mut self, model: &Model, keys: u64, weighed: &Weighed) {
         let table = |keys: u64, expiring: u64| model.table_bytes(keys, expiring).cast_signed();
@@ -147,20 +130,13 @@ struct Walk<'a, 'm> {
     pace: &'a mut Pace,
     /// The share of buckets that is sampled.
     share: f64,
-    /// Sampled keys of their own, in their old places.
-    before: Keyspace<'m>,
-    /// Sampled buckets in the old places.
-    old_buckets: u64,
-    old_fields: u64,
-    /// Sampled keys in their new places.
-    after: Placed<'m>,
-    sampled_keys: u64,
-    all_keys: u64,
-    all_buckets: u64,
+    model: &'m Model,
+    /// By namespace: chance gives each of them a little more or less than its share, which stands for nothing.
+    samples: BTreeMap<usize, Sample<'m>>,
     families: &'a mut BTreeMap<usize, Family>,
 }
 
-impl Walk<'_, '_> {
+impl<'m> Walk<'_, 'm> {
     fn run(&mut self, interrupt: &Interrupt, progress: &mut Progress) -> anyhow::Result<()> {
         let pattern = crate::layout::keys::pattern_of_moves(self.layout);
         let mut cursor: Vec<u8> = b"0".to_vec();
@@ -256,30 +232,13 @@ impl Walk<'_, '_> {
                     continue;
                 }
             }
-            self.all_keys += 1;
+            let sample = self.sample(moving.namespace);
+            sample.count_own();
             if let [ttl, len, value] = values.as_slice() {
-                self.weigh_own(key, moving.old.as_ref(), ttl, len, value);
+                sample.weigh_own(key, moving.old.as_ref(), ttl, len, value);
             }
         }
         Ok(())
-    }
-
-    fn weigh_own(&mut self, key: &[u8], old: Option<&Place>, ttl: &[u8], len: &[u8], value: &[u8]) {
-        let integer = |raw: &[u8]| match Reply::parse(raw) {
-            Ok(Reply::Integer(number)) => number,
-            _ => -1,
-        };
-        let Ok(Reply::Bulk(read)) = Reply::parse(value) else { return };
-        let len = usize::try_from(integer(len)).unwrap_or(0);
-        // What is behind the part that was read doesn't matter to what it takes: no integer is as long.
-        let mut value = read[..read.len().min(len)].to_vec();
-        value.resize(len, b'x');
-        let ttl = integer(ttl);
-        let physical = old.map_or(key.len(), |place| place.physical.len());
-        self.before.add_string(physical as u64, ValueShape::of(&value), ttl >= 0);
-        // Any time to come takes as many bytes.
-        self.after.add(key, &value, (ttl >= 0).then_some(SOME_TIME_MS));
-        self.sampled_keys += 1;
     }
 
     /// Old buckets: how many fields each has, and of the sampled what they hold.
@@ -307,8 +266,7 @@ impl Walk<'_, '_> {
                 Ok(Reply::Array(fields)) => self.weigh_bucket(*namespace, name, fields),
                 _ => continue,
             };
-            self.all_buckets += 1;
-            self.all_keys += fields;
+            self.sample(*namespace).count_bucket(fields);
             self.families.entry(namespace.0).or_default().keys += fields;
         }
         Ok(())
@@ -323,21 +281,17 @@ impl Walk<'_, '_> {
         let mut bucket = BucketCost::default();
         let packing = self.layout.packing_in(name);
         while let (Some(Reply::Bulk(field)), Some(Reply::Bulk(stored))) = (fields.next(), fields.next()) {
-            bucket.add(self.before.model(), ValueShape::of(field), ValueShape::of(stored));
+            bucket.add(self.model, ValueShape::of(field), ValueShape::of(stored));
             let Some(key) = self.layout.key_of(namespace, name, field) else {
                 self.families.entry(namespace.0).or_default().hashes.note_no_key(packing, name, field);
                 continue;
             };
-            let namespace = self.layout.namespace(namespace);
-            let Some((value, expires_at_ms)) = read_stored(packing, namespace, &key, stored) else { continue };
-            self.after.add(&key, &value, expires_at_ms);
-            self.sampled_keys += 1;
+            let read = read_stored(packing, self.layout.namespace(namespace), &key, stored);
+            let Some((value, expires_at_ms)) = read else { continue };
+            self.sample(namespace).weigh_field(&key, &value, expires_at_ms);
         }
-        let len = bucket.fields();
-        self.before.add_hash(name.len() as u64, &bucket, false);
-        self.old_buckets += 1;
-        self.old_fields += len;
-        len
+        self.sample(namespace).weigh_bucket(name, &bucket);
+        bucket.fields()
     }
 
     fn is_sampled(&self, digest: u128) -> bool {
@@ -346,25 +300,10 @@ impl Walk<'_, '_> {
         point <= self.share
     }
 
-    /// What the sample comes to, for all keys of the walk.
-    fn weighed(&self) -> Weighed {
-        let after = self.after.keyspace();
-        let scale = if self.sampled_keys == 0 { 0.0 } else { self.all_keys as f64 / self.sampled_keys as f64 };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of keys, positive")]
-        let scaled = |count: u64| (count as f64 * scale).round() as u64;
-        Weighed {
-            old_bytes: self.before.content_bytes() as f64 * scale,
-            new_bytes: after.content_bytes() as f64 * scale,
-            gone: if self.all_buckets > 0 { self.all_buckets } else { self.all_keys },
-            come: scaled(after.keys()),
-            expiring_gone: scaled(self.before.expiring()),
-            expiring_come: scaled(after.expiring()),
-        }
+    fn sample(&mut self, namespace: NamespaceIndex) -> &mut Sample<'m> {
+        self.samples.entry(namespace.0).or_insert_with(|| Sample::new(self.model, self.layout))
     }
 }
-
-/// A time whose bytes in a frame are as many as of any other: 2033.
-const SOME_TIME_MS: i64 = 2_000_000_000_000;
 
 /// The fields in a reply to HGETALL; none in one to HLEN.
 fn fields_of(raw: &[u8]) -> Vec<Vec<u8>> {

@@ -1,7 +1,6 @@
 //! Writes what a command changed to where the keys lie: raw, framed, spilled, or as keys of their own.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use crate::codec;
 use crate::exchange::key::{Key, Spot};
@@ -86,10 +85,14 @@ pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64
 /// Whether a change can't be written before values that were left unread are read whole: it brings one to where it
 /// has to be stored otherwise than it lies.
 pub(crate) fn needs_all_bytes(keys: &[Key], space: &Space) -> bool {
+    let is_large = |held: &Held| matches!(held, Held::Unread(Unread { why: WhyUnread::Large, .. }));
+    if !space.changes().any(|(_, held)| is_large(held)) {
+        return false;
+    }
+    let by_name = transfer::by_name(keys);
     space.changes().any(|(logical, held)| {
         let Held::Unread(unread @ Unread { why: WhyUnread::Large, .. }) = held else { return false };
-        let key = keys.iter().find(|key| key.logical == logical);
-        key.is_none_or(|key| transfer::of(keys, key, unread).is_none())
+        by_name.get(logical).is_none_or(|key| transfer::of(&by_name, key, unread).is_none())
     })
 }
 
@@ -100,9 +103,9 @@ pub(crate) fn needs_all_bytes(keys: &[Key], space: &Space) -> bool {
 /// The error reply, where a list, hash or another type would come to lie under a folded key.
 pub(crate) fn plan_writes(env: &mut Env<'_>, keys: &[Key], space: &Space) -> Result<CompareAndSet, String> {
     let mut writes = CompareAndSet::default();
-    let by_name: BTreeMap<&[u8], &Key> = keys.iter().map(|key| (key.logical.as_slice(), key)).collect();
+    let by_name = transfer::by_name(keys);
     // What leaves its key for one other is renamed; this comes first, before the key's own changes retire it.
-    transfer::plan_all(env, &mut writes, keys, space)?;
+    transfer::plan_all(env, &mut writes, &by_name, space)?;
     for (logical, held) in space.changes() {
         let Some(key) = by_name.get(logical) else {
             return Err(failure(logical, "it was written without being read"));

@@ -4,12 +4,22 @@
 //! and COPY of the key in which it lies, under a nonce that was never used. Where a value has to be stored otherwise
 //! (a codec, whose payload belongs to its key; a key of its own whose values are frames) its bytes are needed.
 
+use std::collections::BTreeMap;
+
 use crate::exchange::key::Key;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure, store};
 use crate::frame;
 use crate::layout::{Place, PlaceKind, spill_name};
 use crate::string::{Held, Space, Unread, WhyUnread};
+
+/// Keys as they were read, by their names: a command may have a million.
+pub(crate) type ByName<'k> = BTreeMap<&'k [u8], &'k Key>;
+
+/// The keys of a load by their names.
+pub(crate) fn by_name(keys: &[Key]) -> ByName<'_> {
+    keys.iter().map(|key| (key.logical.as_slice(), key)).collect()
+}
 
 /// How an unread value comes to where it is held now.
 pub(crate) enum Transfer<'k> {
@@ -24,9 +34,9 @@ pub(crate) enum Transfer<'k> {
 }
 
 /// How the unread value that `key` holds comes there; none where that takes its bytes.
-pub(crate) fn of<'k>(keys: &'k [Key], key: &'k Key, unread: &Unread) -> Option<Transfer<'k>> {
+pub(crate) fn of<'k>(keys: &ByName<'k>, key: &'k Key, unread: &Unread) -> Option<Transfer<'k>> {
     let here = key.spots().first()?;
-    let origin = keys.iter().find(|key| key.logical == unread.origin)?;
+    let origin = *keys.get(unread.origin.as_slice())?;
     let source = origin.spots().iter().find(|spot| spot.is_stored())?;
     let stays = origin.logical == key.logical && std::ptr::eq(source, here);
     if stays {
@@ -52,28 +62,34 @@ pub(crate) fn of<'k>(keys: &'k [Key], key: &'k Key, unread: &Unread) -> Option<T
 pub(crate) fn plan_all(
     env: &mut Env<'_>,
     writes: &mut CompareAndSet,
-    keys: &[Key],
+    keys: &ByName<'_>,
     space: &Space,
 ) -> Result<(), String> {
-    for (logical, held) in space.changes() {
-        let (Held::Unread(unread), Some(key)) = (held, keys.iter().find(|key| key.logical == logical)) else {
-            continue;
-        };
+    let mut holders = BTreeMap::<&[u8], usize>::new();
+    for (_, unread) in changed(space) {
+        *holders.entry(&unread.origin).or_default() += 1;
+    }
+    for (logical, unread) in changed(space) {
+        let Some(key) = keys.get(logical) else { continue };
         let Some(transfer) = of(keys, key, unread) else {
             return Err(match &unread.why {
                 WhyUnread::Undecodable(error) => error.clone(),
                 WhyUnread::Large => failure(logical, "its value was not read"),
             });
         };
-        plan(env, writes, key, unread, &transfer, stays_or_is_shared(space, &unread.origin));
+        let origin = unread.origin.as_slice();
+        let stays = matches!(space.held(origin), Held::Unread(unread) if unread.origin == origin);
+        plan(env, writes, key, unread, &transfer, stays || holders[origin] > 1);
     }
     Ok(())
 }
 
-/// Whether the key that a value was loaded under holds it still, or several others do.
-fn stays_or_is_shared(space: &Space, origin: &[u8]) -> bool {
-    let holds = |held: &Held| matches!(held, Held::Unread(unread) if unread.origin == origin);
-    holds(space.held(origin)) || space.changes().filter(|(_, held)| holds(held)).count() > 1
+/// The keys that hold another value now, or another expiry, which was left unread.
+fn changed(space: &Space) -> impl Iterator<Item = (&[u8], &Unread)> {
+    space.changes().filter_map(|(logical, held)| match held {
+        Held::Unread(unread) => Some((logical, unread)),
+        _ => None,
+    })
 }
 
 fn plan(

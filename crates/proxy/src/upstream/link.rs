@@ -204,14 +204,21 @@ impl Link {
 
     /// Asks for how long an argument the server takes. One that doesn't tell keeps what it said last.
     pub(crate) async fn learn_limits(&mut self, worker: &Worker) -> Result<(), LinkError> {
-        let reply = self.ask_one(&[b"CONFIG", b"GET", b"proto-max-bulk-len"]).await?;
-        if let Reply::Array(mut setting) | Reply::Map(mut setting) = Reply::parse(&reply)?
-            && let (Some(_), Some(Reply::Bulk(value))) = (setting.next(), setting.next())
-            && let Some(bytes) = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok())
-        {
+        let longest = self.setting(b"proto-max-bulk-len").await?;
+        // An argument waits in the query buffer with its line end until all of it is there.
+        let buffered = self.setting(b"client-query-buffer-limit").await?.map(|bytes| bytes.saturating_sub(2));
+        if let Some(bytes) = longest.into_iter().chain(buffered).min() {
             worker.max_bulk_bytes.set(bytes);
         }
         Ok(())
+    }
+
+    /// A setting that is a number; none where the server doesn't tell.
+    async fn setting(&mut self, name: &[u8]) -> Result<Option<usize>, LinkError> {
+        let reply = self.ask_one(&[b"CONFIG", b"GET", name]).await?;
+        let (Reply::Array(mut setting) | Reply::Map(mut setting)) = Reply::parse(&reply)? else { return Ok(None) };
+        let (Some(_), Some(Reply::Bulk(value))) = (setting.next(), setting.next()) else { return Ok(None) };
+        Ok(std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()))
     }
 }
 

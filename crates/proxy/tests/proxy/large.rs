@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use keyfold_proxy::start;
 use keyfold_testkit::Wire;
@@ -97,4 +98,25 @@ fn a_client_whose_answer_is_cut_off_is_closed() {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).unwrap();
     assert!(rest.len() < value.len() - 100_000 && rest.iter().all(|byte| *byte == b'x'), "{} bytes", rest.len());
+}
+
+/// What is done once a key must not be done once a pair of keys: this would take minutes.
+#[test]
+fn a_hundred_thousand_folded_keys_in_one_command() {
+    const KEYS: usize = 100_000;
+    let stage = stage();
+    let mut wire = stage.connect();
+    wire.set_timeout(Duration::from_secs(60)).unwrap();
+    let names: Vec<String> = (0..KEYS).map(|id| format!("user:{id}")).collect();
+    let pairs = names.iter().flat_map(|name| [name.as_bytes(), b"1"]);
+    let msetnx: Vec<&[u8]> = [&b"MSETNX"[..]].into_iter().chain(pairs).collect();
+    assert_eq!(wire.call(&msetnx).unwrap(), b":1\r\n");
+    assert_eq!(wire.call(&msetnx).unwrap(), b":0\r\n");
+    let all = |command: &'static str| -> Vec<&[u8]> {
+        [command.as_bytes()].into_iter().chain(names.iter().map(String::as_bytes)).collect()
+    };
+    let values = [format!("*{KEYS}\r\n").as_bytes(), &b"$1\r\n1\r\n".repeat(KEYS)].concat();
+    assert_eq!(wire.call(&all("MGET")).unwrap(), values);
+    assert_eq!(wire.call(&all("DEL")).unwrap(), format!(":{KEYS}\r\n").as_bytes());
+    assert_eq!(wire.call(&all("EXISTS")).unwrap(), b":0\r\n");
 }

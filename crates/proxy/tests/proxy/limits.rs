@@ -88,19 +88,28 @@ fn an_open_door_is_refused_unless_it_is_meant() {
 
 #[test]
 fn an_argument_that_the_server_does_not_take_closes_its_clients_connection_alone() {
-    for binary in found() {
-        let server = binary.start(&["--proto-max-bulk-len", "1mb"]).unwrap();
+    // It waits in the query buffer with the two bytes that end it.
+    let settings = [("--proto-max-bulk-len", 1 << 20), ("--client-query-buffer-limit", (1 << 20) - 2)];
+    for (binary, (setting, most)) in found().iter().flat_map(|binary| settings.map(|setting| (binary, setting))) {
+        let server = binary.start(&[setting, "1mb"]).unwrap();
+        let what = format!("{} {setting}", server.name());
         let proxy = start(config_for(&server)).unwrap();
         let stage = Stage { proxy, server };
         let (mut other, mut direct) = (stage.connect(), stage.server.connect().unwrap());
-        assert_eq!(call(&mut other, &format!("SET value {}", "x".repeat(1 << 20))), "+OK\r\n");
-        assert_eq!(call(&mut other, "STRLEN value"), ":1048576\r\n");
+        assert_eq!(call(&mut direct, &format!("SET value {}", "y".repeat(most))), "+OK\r\n", "{what}");
+        assert_eq!(call(&mut other, &format!("SET value {}", "x".repeat(most))), "+OK\r\n", "{what}");
+        let mut refused = stage.server.connect().unwrap();
+        let set = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n{}\r\n", most + 1, "z".repeat(most + 1));
+        let answer = refused.send_bytes(set.as_bytes()).and_then(|()| refused.reply());
+        assert!(answer.is_err() || answer.is_ok_and(|answer| answer.starts_with(b"-")), "{what}: the server itself");
+        let length = format!(":{most}\r\n");
+        assert_eq!(call(&mut other, "STRLEN value"), length);
         let shared = connection_that_asked(&mut direct, "strlen").expect("the shared connection");
         let mut greedy = stage.connect();
-        greedy.send_bytes(format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n", (1 << 20) + 1).as_bytes()).unwrap();
-        assert_eq!(greedy.reply().unwrap(), b"-ERR Protocol error: invalid bulk length\r\n", "{}", stage.server.name());
+        greedy.send_bytes(format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n", most + 1).as_bytes()).unwrap();
+        assert_eq!(greedy.reply().unwrap(), b"-ERR Protocol error: invalid bulk length\r\n", "{what}");
         assert!(greedy.is_closed().unwrap());
-        assert_eq!(call(&mut other, "STRLEN value"), ":1048576\r\n");
-        assert_eq!(connection_that_asked(&mut direct, "strlen"), Some(shared), "{}", stage.server.name());
+        assert_eq!(call(&mut other, "STRLEN value"), length);
+        assert_eq!(connection_that_asked(&mut direct, "strlen"), Some(shared), "{what}");
     }
 }

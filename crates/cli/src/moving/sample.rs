@@ -1,0 +1,149 @@
+//! What was sampled of one namespace before its keys move, and what all of them take by it.
+//!
+//! A sample is of whole buckets. Chance gives each namespace a little more or less than its share of it, so each is
+//! scaled by its own keys, all of which are counted: keys of one namespace are alike, those of two are not.
+
+use std::iter::Sum;
+
+use keyfold_core::layout::{Layout, Place};
+use keyfold_core::memory::{BucketCost, Keyspace, Model, Placed, ValueShape};
+use keyfold_core::resp::Reply;
+
+/// A time whose bytes in a frame are as many as of any other: 2033.
+pub(super) const SOME_TIME_MS: i64 = 2_000_000_000_000;
+
+/// What one database's sample comes to.
+#[derive(Default)]
+pub(super) struct Weighed {
+    /// Bytes of the keys in their old places and in their new ones, tables aside, all keys of the move counted.
+    pub(super) old_bytes: f64,
+    pub(super) new_bytes: f64,
+    /// Physical keys that go, and that come.
+    pub(super) gone: u64,
+    pub(super) come: u64,
+    /// How many of them the server keeps an expiry of.
+    pub(super) expiring_gone: u64,
+    pub(super) expiring_come: u64,
+}
+
+impl Sum for Weighed {
+    fn sum<I: Iterator<Item = Self>>(samples: I) -> Self {
+        samples.fold(Self::default(), |sum, one| Self {
+            old_bytes: sum.old_bytes + one.old_bytes,
+            new_bytes: sum.new_bytes + one.new_bytes,
+            gone: sum.gone + one.gone,
+            come: sum.come + one.come,
+            expiring_gone: sum.expiring_gone + one.expiring_gone,
+            expiring_come: sum.expiring_come + one.expiring_come,
+        })
+    }
+}
+
+/// Of one namespace in one database, what was sampled and how much there is.
+pub(super) struct Sample<'m> {
+    /// Sampled keys in their old places.
+    before: Keyspace<'m>,
+    /// The same in their new places.
+    after: Placed<'m>,
+    sampled_keys: u64,
+    all_keys: u64,
+    all_buckets: u64,
+}
+
+impl<'m> Sample<'m> {
+    pub(super) fn new(model: &'m Model, layout: &'m Layout) -> Self {
+        let (before, after) = (Keyspace::new(model), Placed::new(model, layout));
+        Self { before, after, sampled_keys: 0, all_keys: 0, all_buckets: 0 }
+    }
+
+    /// Counts a key of its own.
+    pub(super) fn count_own(&mut self) {
+        self.all_keys += 1;
+    }
+
+    /// Counts an old bucket.
+    pub(super) fn count_bucket(&mut self, fields: u64) {
+        self.all_buckets += 1;
+        self.all_keys += fields;
+    }
+
+    /// Weighs an old bucket that was sampled, by itself.
+    pub(super) fn weigh_bucket(&mut self, name: &[u8], bucket: &BucketCost) {
+        self.before.add_hash(name.len() as u64, bucket, false);
+    }
+
+    /// Weighs the key of one of its fields in the new place.
+    pub(super) fn weigh_field(&mut self, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
+        self.after.add(key, value, expires_at_ms);
+        self.sampled_keys += 1;
+    }
+
+    /// What the sample comes to, for all keys.
+    pub(super) fn weighed(&self) -> Weighed {
+        let after = self.after.keyspace();
+        let scale = if self.sampled_keys == 0 { 0.0 } else { self.all_keys as f64 / self.sampled_keys as f64 };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of keys, positive")]
+        let scaled = |count: u64| (count as f64 * scale).round() as u64;
+        Weighed {
+            old_bytes: self.before.content_bytes() as f64 * scale,
+            new_bytes: after.content_bytes() as f64 * scale,
+            gone: if self.all_buckets > 0 { self.all_buckets } else { self.all_keys },
+            come: scaled(after.keys()),
+            expiring_gone: scaled(self.before.expiring()),
+            expiring_come: scaled(after.expiring()),
+        }
+    }
+
+    /// Weighs a key of its own that was sampled, by the replies to PTTL, STRLEN and GETRANGE.
+    pub(super) fn weigh_own(&mut self, key: &[u8], old: Option<&Place>, ttl: &[u8], len: &[u8], value: &[u8]) {
+        let integer = |raw: &[u8]| match Reply::parse(raw) {
+            Ok(Reply::Integer(number)) => number,
+            _ => -1,
+        };
+        let Ok(Reply::Bulk(read)) = Reply::parse(value) else { return };
+        let len = usize::try_from(integer(len)).unwrap_or(0);
+        // What is behind the part that was read doesn't matter to what it takes: no integer is as long.
+        let mut value = read[..read.len().min(len)].to_vec();
+        value.resize(len, b'x');
+        let ttl = integer(ttl);
+        let physical = old.map_or(key.len(), |place| place.physical.len());
+        self.before.add_string(physical as u64, ValueShape::of(&value), ttl >= 0);
+        // Any time to come takes as many bytes.
+        self.after.add(key, &value, (ttl >= 0).then_some(SOME_TIME_MS));
+        self.sampled_keys += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyfold_core::memory::Server;
+
+    use super::*;
+
+    #[test]
+    fn each_namespace_counts_by_its_own_keys_however_much_of_it_was_sampled() {
+        let model = Model::for_server(Server::redis(7, 0));
+        let text = "[[namespace]]\nkeys = 'a:{id:int}'\nbucket = { span = 10 }\n\
+                    [[namespace]]\nkeys = 'b:{id:int}'\nbucket = { span = 10 }\n";
+        let layout = Layout::parse_file(text).unwrap();
+        // Of both a thousand keys; of the long ones more than their share was sampled.
+        let weigh = |template: &str, value: &[u8], sampled: u64| {
+            let mut sample = Sample::new(&model, &layout);
+            (0..1000).for_each(|_| sample.count_own());
+            for id in 100..100 + sampled {
+                let len = format!(":{}\r\n", value.len());
+                let value = [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat();
+                sample.weigh_own(format!("{template}:{id}").as_bytes(), None, b":-1\r\n", len.as_bytes(), &value);
+            }
+            sample.weighed()
+        };
+        let (short, long) = (weigh("a", b"1", 10), weigh("b", &[b'x'; 40], 30));
+        assert_eq!([short.gone, short.come, long.gone, long.come], [1000, 100, 1000, 100]);
+        let string = |value| model.string_bytes(5, value, false) as f64;
+        let both: Weighed = [short, long].into_iter().sum();
+        let old = 1000.0 * (string(ValueShape::of(b"1")) + string(ValueShape::of(&[b'x'; 40])));
+        assert!((both.old_bytes - old).abs() < 1.0, "{} and {old}", both.old_bytes);
+        assert!(both.new_bytes < both.old_bytes);
+        assert_eq!([both.gone, both.come, both.expiring_gone, both.expiring_come], [2000, 200, 0, 0]);
+    }
+}
