@@ -45,6 +45,11 @@ fn effect_of(name: &[u8]) -> Option<Effect> {
     })
 }
 
+/// Whether this command writes, and the server can carry it out in place.
+pub(crate) fn writes(name: &[u8]) -> bool {
+    effect_of(name) == Some(Effect::Writes)
+}
+
 /// The spilled value that a key's bucket points to, where it was left unread and is stored as it is.
 fn large_spill(key: &Key) -> Option<u64> {
     match key.spots() {

@@ -18,7 +18,7 @@ use crate::exchange::time_span::{TimeSpan, guard_name};
 use crate::exchange::work::{GROWTH_LIMIT_BYTES, ask_commands, read_help};
 use crate::exchange::{Effect, Env, Io, Refusal, Step, Watched, store};
 use crate::resp::{Answer, Protocol, write_command};
-use crate::string::{self, Ask, Call, Halt, Run, Space, finish};
+use crate::string::{self, Ask, Call, Halt, Held, Run, Space, Unread, WhyUnread, finish};
 
 const MAX_ATTEMPTS: u32 = 1000;
 
@@ -74,6 +74,8 @@ pub(crate) struct Transaction {
     space: Space,
     phase: Phase,
     outcomes: Vec<Outcome>,
+    /// The first command that may have no answer yet.
+    next: usize,
     /// Keys whose commands the server carries out on their large values, where these lie.
     hosted: BTreeMap<Vec<u8>, Hosting>,
     attempts: u32,
@@ -119,22 +121,31 @@ enum Phase {
 /// # Errors
 /// A command that shares a key with one that is worked out, but can't be itself: its name and the key.
 fn settle(queue: &mut [Queued]) -> Result<(), String> {
-    loop {
-        let shared: BTreeSet<Vec<u8>> =
-            queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys).map(<[u8]>::to_vec).collect();
-        let Some(next) =
-            queue.iter_mut().find(|queued| !queued.folded && queued.keys().any(|key| shared.contains(key)))
-        else {
-            return Ok(());
-        };
-        if next.run.is_none() {
-            let name = next.args[0].escape_ascii().to_string();
-            return Err(format!(
-                "EXECABORT keyfold: {name} and a command on a folded key use the same key in one transaction; split it"
-            ));
+    let mut on_key = BTreeMap::<Vec<u8>, Vec<usize>>::new();
+    for (index, queued) in queue.iter().enumerate() {
+        for key in queued.keys() {
+            on_key.entry(key.to_vec()).or_default().push(index);
         }
-        next.folded = true;
     }
+    let mut folded: Vec<usize> = (0..queue.len()).filter(|index| queue[*index].folded).collect();
+    while let Some(index) = folded.pop() {
+        let sharing: Vec<usize> = queue[index].keys().filter_map(|key| on_key.remove(key)).flatten().collect();
+        for index in sharing {
+            let next = &mut queue[index];
+            if next.folded {
+                continue;
+            }
+            if next.run.is_none() {
+                let name = next.args[0].escape_ascii().to_string();
+                return Err(format!(
+                    "EXECABORT keyfold: {name} and a command on a folded key use the same key in one transaction; split it"
+                ));
+            }
+            next.folded = true;
+            folded.push(index);
+        }
+    }
+    Ok(())
 }
 
 impl Transaction {
@@ -160,6 +171,7 @@ impl Transaction {
             space,
             phase: Phase::Watching,
             outcomes,
+            next: 0,
             hosted: BTreeMap::new(),
             attempts: 0,
             span: None,
@@ -273,16 +285,33 @@ impl Transaction {
     /// Begins to work the queue out on what was read.
     fn start_over(&mut self, space: Space) {
         self.space = space;
+        self.next = 0;
         self.outcomes = initial_outcomes(&self.queue);
         if let Some(load) = &self.load {
             load.fill(&mut self.space);
         }
     }
 
-    /// Runs the commands that have no answer yet, in order, until one needs the server's help.
+    /// Works the queue out until it needs the server's help.
     fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        for (index, queued) in self.queue.iter().enumerate() {
+        loop {
+            let step = match self.run_commands(env, io) {
+                Ran::All => return self.write(env, io),
+                Ran::Asked(step) => return step,
+                Ran::Large(index) => self.work_elsewhere(index, env, io),
+            };
+            if let Some(step) = step {
+                return step;
+            }
+        }
+    }
+
+    /// Runs the commands that have no answer yet, in order, until one can't go on.
+    fn run_commands(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Ran {
+        while let Some(queued) = self.queue.get(self.next) {
+            let index = self.next;
             if !matches!(self.outcomes[index], Outcome::Open) {
+                self.next += 1;
                 continue;
             }
             // EXEC would end the watch, so what the server is asked goes without MULTI, on a scratch key of its own.
@@ -292,8 +321,10 @@ impl Transaction {
                 continue;
             }
             let (commands, answer_at) = match run_queued(queued, &mut self.space, self.protocol, &scratch) {
-                Worked::Large => return self.work_elsewhere(index, env, io),
-                Worked::Undecodable(error) => return self.give_up(format!("-{error}\r\n").into_bytes(), io),
+                Worked::Large => return Ran::Large(index),
+                Worked::Undecodable(error) => {
+                    return Ran::Asked(self.give_up(format!("-{error}\r\n").into_bytes(), io));
+                }
                 Worked::Out(known) => {
                     self.outcomes[index] = known;
                     continue;
@@ -307,8 +338,13 @@ impl Transaction {
                 Some(answer_at) => Phase::Judging { batch, index, answer_at },
                 None => Phase::Asking(batch),
             };
-            return Step::More(replies);
+            return Ran::Asked(Step::More(replies));
         }
+        Ran::All
+    }
+
+    /// All commands were run: what they changed is written.
+    fn write(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         let keys = self.load.as_ref().map_or(&[][..], Load::keys);
         if store::needs_all_bytes(keys, &self.space) {
             return self.read_all(io);
@@ -320,31 +356,42 @@ impl Transaction {
     }
 
     /// The command at `index` works on more bytes than are read here: the server carries out all commands on its key,
-    /// or they are read after all.
-    fn work_elsewhere(&mut self, index: usize, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        let Some(load) = &self.load else { return Step::Wait };
+    /// and on all others whose values are large, or they are read after all. None where the queue is to be worked out
+    /// once more.
+    fn work_elsewhere(&mut self, index: usize, env: &mut Env<'_>, io: &mut Io<'_>) -> Option<Step> {
+        let Some(load) = &self.load else { return Some(Step::Wait) };
         let mut before = Space::new(env.now_ms);
         load.fill(&mut before);
-        let key = load.keys().iter().find(|key| self.queue[index].keys().any(|named| named == key.logical));
-        let names = |queued: &&Queued, key: &Key| queued.keys().any(|named| named == key.logical);
-        let hosting = key.and_then(|key| {
-            let on_key = || self.queue.iter().filter(|queued| names(queued, key));
-            let alone = on_key().all(|queued| queued.foreign.is_none() && queued.keys == [1]);
-            let commands = on_key().map(|queued| queued.args[0].as_slice());
-            let held = before.held(&key.logical);
-            alone.then(|| in_place::host(commands, key, held, env)).flatten().map(|found| (key.logical.clone(), found))
-        });
-        let space = Space::new(env.now_ms);
-        match hosting {
-            Some((key, hosting)) => {
-                self.hosted.insert(key, hosting);
-                self.start_over(space.bounded(GROWTH_LIMIT_BYTES));
-            }
-            None if load.left_any_unread() => return self.read_all(io),
-            // What the client asks for is made here.
-            None => self.start_over(space),
+        let mut on_key = BTreeMap::<&[u8], Vec<&Queued>>::new();
+        for queued in &self.queue {
+            queued.keys().for_each(|key| on_key.entry(key).or_default().push(queued));
         }
-        self.work_out(env, io)
+        let named: BTreeSet<&[u8]> = self.queue[index].keys().collect();
+        // One value that grows large is an exception, several are the rule: each would have all of it begin again.
+        let many_grow = !self.hosted.is_empty();
+        let mut hosted = Vec::new();
+        for key in load.keys().iter().filter(|key| !self.hosted.contains_key(&key.logical)) {
+            let (logical, commands) = (key.logical.as_slice(), &on_key[key.logical.as_slice()]);
+            let names = || commands.iter().map(|queued| queued.args[0].as_slice());
+            let held = before.held(logical);
+            let is_large = matches!(held, Held::Unread(Unread { why: WhyUnread::Large, .. }));
+            let is_meant = named.contains(logical) || is_large || many_grow && names().any(in_place::writes);
+            let is_alone = commands.iter().all(|queued| queued.foreign.is_none() && queued.keys == [1]);
+            if is_meant && is_alone {
+                hosted.extend(in_place::host(names(), key, held, env).map(|hosting| (logical.to_vec(), hosting)));
+            }
+        }
+        let space = Space::new(env.now_ms);
+        if hosted.iter().any(|(key, _)| named.contains(key.as_slice())) {
+            self.hosted.extend(hosted);
+            self.start_over(space.bounded(GROWTH_LIMIT_BYTES));
+        } else if load.left_any_unread() {
+            return Some(self.read_all(io));
+        } else {
+            // What the client asks for is made here.
+            self.start_over(space);
+        }
+        None
     }
 
     fn read_all(&mut self, io: &mut Io<'_>) -> Step {
@@ -488,6 +535,15 @@ fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
 
 fn initial_outcomes(queue: &[Queued]) -> Vec<Outcome> {
     queue.iter().map(|queued| if queued.folded { Outcome::Open } else { Outcome::Passed }).collect()
+}
+
+/// How far the commands of a queue were run.
+enum Ran {
+    All,
+    /// The server was asked something, or the transaction given up.
+    Asked(Step),
+    /// The one at this index works on more bytes than are read here.
+    Large(usize),
 }
 
 /// What came of working one command out.

@@ -120,3 +120,37 @@ fn a_hundred_thousand_folded_keys_in_one_command() {
     assert_eq!(wire.call(&all("DEL")).unwrap(), format!(":{KEYS}\r\n").as_bytes());
     assert_eq!(wire.call(&all("EXISTS")).unwrap(), b":0\r\n");
 }
+
+#[test]
+fn a_transaction_on_many_large_values() {
+    const KEYS: usize = 2000;
+    let stage = stage();
+    let mut wire = stage.connect();
+    wire.set_timeout(Duration::from_secs(60)).unwrap();
+    let mut all = |command: &dyn Fn(usize) -> String| -> String {
+        let queue: Vec<String> = (0..KEYS).map(command).collect();
+        let lines: Vec<&str> = ["MULTI"].into_iter().chain(queue.iter().map(String::as_str)).chain(["EXEC"]).collect();
+        wire.send_bytes(&commands(&lines)).unwrap();
+        assert_eq!(wire.reply().unwrap(), b"+OK\r\n");
+        (0..KEYS).for_each(|_| assert_eq!(wire.reply().unwrap(), b"+QUEUED\r\n"));
+        String::from_utf8(wire.reply().unwrap()).unwrap()
+    };
+    let answers = |answer: &str| format!("*{KEYS}\r\n{}", answer.repeat(KEYS));
+    let value = "v".repeat(17_000);
+    assert_eq!(all(&|id| format!("SET user:{id} {value}")), answers("+OK\r\n"));
+    assert_eq!(all(&|id| format!("GETRANGE user:{id} 16999 -1")), answers("$1\r\nv\r\n"));
+    assert_eq!(all(&|id| format!("SETRANGE user:{id} 16999 w")), answers(":17000\r\n"));
+    assert_eq!(all(&|id| format!("GETRANGE user:{id} 16999 -1")), answers("$1\r\nw\r\n"));
+    // Some grow, each beyond what is held here.
+    let grow =
+        |id: usize| if id % 100 == 0 { format!("SETRANGE user:{id} 300000 x") } else { format!("STRLEN user:{id}") };
+    let grown = (0..KEYS).map(|id| if id % 100 == 0 { ":300001\r\n" } else { ":17000\r\n" }).collect::<String>();
+    assert_eq!(all(&grow), format!("*{KEYS}\r\n{grown}"));
+    assert_eq!(all(&|id| format!("DEL user:{id}")), answers(":1\r\n"));
+    assert_eq!(all(&|id| format!("SETRANGE user:{id} {} x", if id % 50 == 0 { 300_000 } else { 3 })), {
+        format!(
+            "*{KEYS}\r\n{}",
+            (0..KEYS).map(|id| if id % 50 == 0 { ":300001\r\n" } else { ":4\r\n" }).collect::<String>()
+        )
+    });
+}
