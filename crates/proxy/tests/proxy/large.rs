@@ -142,15 +142,17 @@ fn a_transaction_on_many_large_values() {
     assert_eq!(all(&|id| format!("SETRANGE user:{id} 16999 w")), answers(":17000\r\n"));
     assert_eq!(all(&|id| format!("GETRANGE user:{id} 16999 -1")), answers("$1\r\nw\r\n"));
     // Some grow, each beyond what is held here.
-    let grow =
-        |id: usize| if id % 100 == 0 { format!("SETRANGE user:{id} 300000 x") } else { format!("STRLEN user:{id}") };
-    let grown = (0..KEYS).map(|id| if id % 100 == 0 { ":300001\r\n" } else { ":17000\r\n" }).collect::<String>();
+    let grow = |id: usize| {
+        if id.is_multiple_of(100) { format!("SETRANGE user:{id} 300000 x") } else { format!("STRLEN user:{id}") }
+    };
+    let grown =
+        (0..KEYS).map(|id| if id.is_multiple_of(100) { ":300001\r\n" } else { ":17000\r\n" }).collect::<String>();
     assert_eq!(all(&grow), format!("*{KEYS}\r\n{grown}"));
     assert_eq!(all(&|id| format!("DEL user:{id}")), answers(":1\r\n"));
-    assert_eq!(all(&|id| format!("SETRANGE user:{id} {} x", if id % 50 == 0 { 300_000 } else { 3 })), {
+    assert_eq!(all(&|id| format!("SETRANGE user:{id} {} x", if id.is_multiple_of(50) { 300_000 } else { 3 })), {
         format!(
             "*{KEYS}\r\n{}",
-            (0..KEYS).map(|id| if id % 50 == 0 { ":300001\r\n" } else { ":4\r\n" }).collect::<String>()
+            (0..KEYS).map(|id| if id.is_multiple_of(50) { ":300001\r\n" } else { ":4\r\n" }).collect::<String>()
         )
     });
 }
