@@ -182,13 +182,13 @@ impl Mover {
             let names = keys.iter().map(Vec::as_slice);
             let load = match self.task {
                 Task::Move => Load::of_old_places(env, names),
-                Task::Recode(_) => Load::new(env, names).watched(),
+                Task::Recode(_) => Load::new(env, names).apart(),
             };
             return Some(self.send_load(load, wire));
         }
         if !self.again.is_empty() {
             let keys = self.again.split_off(self.again.len().saturating_sub(self.keys_at_once));
-            return Some(self.send_load(Load::new(env, keys.iter().map(Vec::as_slice)).watched(), wire));
+            return Some(self.send_load(Load::new(env, keys.iter().map(Vec::as_slice)).apart(), wire));
         }
         if !self.buckets.is_empty() {
             let buckets = self.buckets.split_off(self.buckets.len().saturating_sub(self.buckets_at_once));

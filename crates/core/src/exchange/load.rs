@@ -44,7 +44,9 @@ pub(crate) struct Load {
     spills: Vec<SpotIndex>,
     /// Pointers that were read and pointed to nothing.
     dangling: BTreeSet<u64>,
-    /// Within a WATCH, EXEC would end it; there the watch keeps what is read together.
+    /// What is read need not be of one moment: a watch, which EXEC would end, or a script sees to that.
+    apart: bool,
+    /// Spilled values are watched along with the keys.
     watched: bool,
     /// Large spilled values are left unread.
     sparing: bool,
@@ -70,6 +72,7 @@ impl Load {
             groups,
             spills: Vec::new(),
             dangling: BTreeSet::new(),
+            apart: false,
             watched: false,
             sparing: false,
             reads_rest: false,
@@ -81,7 +84,13 @@ impl Load {
 
     /// The same, on a connection that watches the keys.
     pub(crate) fn watched(mut self) -> Self {
-        self.watched = true;
+        (self.apart, self.watched) = (true, true);
+        self
+    }
+
+    /// The same, for whoever compares all of it once more before writing.
+    pub(crate) fn apart(mut self) -> Self {
+        self.apart = true;
         self
     }
 
@@ -128,7 +137,7 @@ impl Load {
     /// taken for nothing: whoever writes by it checks that. The type of a key of its own isn't asked; one that is no
     /// string is of a type without a name.
     pub(crate) fn of_old_places<'a>(env: &Env<'_>, logical: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut load = Self::new(env, logical).watched();
+        let mut load = Self::new(env, logical).apart();
         for group in &mut load.groups {
             group.retain(|(_, spot)| *spot > 0);
         }
@@ -172,7 +181,7 @@ impl Load {
     }
 
     fn send_batch(&mut self, commands: &Commands, wire: &mut Vec<u8>) -> u32 {
-        let batch = if self.watched { Batch::send(commands, wire) } else { Batch::send_atomic(commands, wire) };
+        let batch = if self.apart { Batch::send(commands, wire) } else { Batch::send_atomic(commands, wire) };
         let replies = batch.left();
         self.batch = Some(batch);
         replies

@@ -121,18 +121,23 @@ pub(crate) fn plan_writes(env: &mut Env<'_>, keys: &[Key], space: &Space) -> Res
         }
     }
     if !writes.is_empty() {
-        for key in keys {
-            key.check(&mut writes);
-            // A value that expires meanwhile is gone for everybody: it must not be given more time, nor an answer. One
-            // that was taken for expired must be that by the server's clock too.
-            match key.field_expires_at_ms() {
-                Some(at) if at >= space.now_ms() => writes.check_time(at),
-                Some(at) => writes.check_time_past(at),
-                None => {}
-            }
-        }
+        check_all(&mut writes, keys, space.now_ms());
     }
     Ok(writes)
+}
+
+/// Adds the checks that the keys still hold what was read at this time.
+pub(crate) fn check_all(writes: &mut CompareAndSet, keys: &[Key], now_ms: i64) {
+    for key in keys {
+        key.check(writes);
+        // A value that expires meanwhile is gone for everybody: it must not be given more time, nor an answer. One that
+        // was taken for expired must be that by the server's clock too.
+        match key.field_expires_at_ms() {
+            Some(at) if at >= now_ms => writes.check_time(at),
+            Some(at) => writes.check_time_past(at),
+            None => {}
+        }
+    }
 }
 
 /// Gives a key what it holds now: in the first of its spots, and nothing of it stays in another.

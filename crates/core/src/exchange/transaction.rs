@@ -4,6 +4,10 @@
 //! out here: the physical keys are watched, read, the commands run one after another on one space, and their
 //! writes join the others in the same MULTI. Where the watch was broken by another client it is all worked
 //! out again, unless a key that the client itself watches has changed: then EXEC answers nil, as it must.
+//!
+//! A server looks through all keys that a client watches for each one more: it stands still for half a second over
+//! 10,000. So where all commands can be worked out here, nothing is watched: one script compares what was read, and
+//! writes. Only much data doesn't go through it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -14,13 +18,21 @@ use crate::exchange::foreign::{OnOtherType, Verdict};
 use crate::exchange::in_place::{self, Hosting};
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
+use crate::exchange::script::{self, CompareAndSet};
 use crate::exchange::time_span::{TimeSpan, guard_name};
 use crate::exchange::work::{GROWTH_LIMIT_BYTES, ask_commands, read_help};
 use crate::exchange::{Effect, Env, Io, Refusal, Step, Watched, store};
-use crate::resp::{Answer, Protocol, write_command};
+use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::{self, Ask, Call, Halt, Held, Run, Space, Unread, WhyUnread, finish};
 
 const MAX_ATTEMPTS: u32 = 1000;
+
+/// Arguments of more bytes than this don't go through the script, unless keys lie in more places than [`FEW`].
+const MOST_COMPARED_BYTES: usize = 1 << 20;
+/// So many physical keys a server watches in less than a millisecond.
+const FEW: usize = 256;
+/// Over more it would stand still for a tenth of a second.
+const MOST_WATCHED: usize = 4096;
 
 /// A command in the queue.
 #[derive(Clone, Debug)]
@@ -58,8 +70,32 @@ impl Queued {
         table().resolve(&args)
     }
 
+    /// Whether it needs nothing of the server but strings and their expiry.
+    fn may_be_worked_out(&self) -> bool {
+        self.run.is_some() && self.foreign.is_none()
+    }
+
     fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.keys.iter().filter_map(|index| self.args.get(*index)).map(Vec::as_slice)
+    }
+}
+
+/// What sees to it that nothing has changed between the reads and EXEC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guard {
+    /// The server watches the physical keys.
+    Watch,
+    /// The script looks at each once more. All commands are worked out here.
+    Compare,
+}
+
+impl Guard {
+    /// The load, as it is safe under this.
+    fn guarded(self, load: Load) -> Load {
+        match self {
+            Self::Watch => load.watched().sparing(),
+            Self::Compare => load.apart().sparing(),
+        }
     }
 }
 
@@ -67,7 +103,10 @@ impl Queued {
 #[derive(Debug)]
 pub(crate) struct Transaction {
     protocol: Protocol,
+    guard: Guard,
     queue: Vec<Queued>,
+    /// Commands on plain keys alone that are worked out here too, so that nothing need be watched.
+    drawn_in: Vec<usize>,
     /// What the client watches on this connection.
     watched: Option<Watched>,
     load: Option<Load>,
@@ -113,7 +152,37 @@ enum Phase {
         writes: Vec<Vec<Vec<u8>>>,
     },
     Committing(Batch),
+    /// The script compares what was read, and writes.
+    Comparing {
+        batch: Batch,
+        writes: CompareAndSet,
+    },
     Unwatching,
+}
+
+/// A load of the keys that are worked out here; none where there are none.
+fn load_of(queue: &[Queued], guard: Guard, env: &Env<'_>) -> Option<Load> {
+    let folded = || queue.iter().filter(|queued| queued.folded);
+    folded().next()?;
+    Some(guard.guarded(Load::new(env, folded().flat_map(Queued::keys))))
+}
+
+/// Whether these keys lie in more places than so many.
+fn many(load: &Option<Load>, most: usize) -> bool {
+    let physicals = load.iter().flat_map(|load| load.keys()).flat_map(Key::physicals);
+    physicals.collect::<BTreeSet<_>>().len() > most
+}
+
+fn bytes_of(queue: &[Queued]) -> usize {
+    queue.iter().flat_map(|queued| &queued.args).map(Vec::len).sum()
+}
+
+/// The error of a transaction whose keys would have to be watched for this command, and are too many for that.
+fn too_many(queued: &Queued, what: &str) -> String {
+    format!(
+        "EXECABORT keyfold: a transaction on folded keys in more than {MOST_WATCHED} places can't hold {} {what}; split it",
+        queued.args[0].escape_ascii()
+    )
 }
 
 /// Marks what must be worked out: commands on folded keys, and those that share a plain key with one.
@@ -161,33 +230,53 @@ impl Transaction {
         wire: &mut Vec<u8>,
     ) -> Result<(Self, u32), String> {
         settle(&mut queue)?;
-        let outcomes = initial_outcomes(&queue);
-        let space = Space::new(env.now_ms);
+        let load = load_of(&queue, Guard::Watch, env);
+        let mut drawn_in = Vec::new();
+        let guard = match queue.iter().find(|queued| !queued.may_be_worked_out()) {
+            Some(other) if many(&load, MOST_WATCHED) => return Err(too_many(other, "too")),
+            Some(_) => Guard::Watch,
+            None if many(&load, FEW) => {
+                let others = queue.iter_mut().enumerate().filter(|(_, queued)| !queued.folded);
+                others.for_each(|(index, queued)| {
+                    queued.folded = true;
+                    drawn_in.push(index);
+                });
+                Guard::Compare
+            }
+            None if queue.iter().all(|queued| queued.folded) && bytes_of(&queue) <= MOST_COMPARED_BYTES => {
+                Guard::Compare
+            }
+            None => Guard::Watch,
+        };
         let mut exec = Self {
             protocol,
+            guard,
+            outcomes: initial_outcomes(&queue),
+            load: if guard == Guard::Watch { load } else { load_of(&queue, guard, env) },
             queue,
+            drawn_in,
             watched,
-            load: None,
-            space,
+            space: Space::new(env.now_ms),
             phase: Phase::Watching,
-            outcomes,
             next: 0,
             hosted: BTreeMap::new(),
             attempts: 0,
             span: None,
             nonce: None,
         };
-        let replies = if exec.queue.iter().any(|queued| queued.folded) {
-            exec.load = Some(
-                Load::new(env, exec.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys))
-                    .watched()
-                    .sparing(),
-            );
-            exec.watch(wire)
-        } else {
-            exec.commit(&[], wire)
-        };
+        let replies = if exec.load.is_some() { exec.begin(wire) } else { exec.commit(&[], wire) };
         Ok((exec, replies))
+    }
+
+    /// Watches, or reads at once where nothing is watched.
+    fn begin(&mut self, wire: &mut Vec<u8>) -> u32 {
+        match (self.guard, &mut self.load) {
+            (Guard::Compare, Some(load)) => {
+                self.phase = Phase::Loading;
+                load.send(wire)
+            }
+            _ => self.watch(wire),
+        }
     }
 
     fn watch(&mut self, wire: &mut Vec<u8>) -> u32 {
@@ -265,6 +354,19 @@ impl Transaction {
                     Err(Refusal::Unexpected) => Step::Unexpected,
                 }
             }
+            Phase::Comparing { batch, writes } => {
+                if !batch.handle_reply(reply) {
+                    return Step::Wait;
+                }
+                if batch.aborted() {
+                    return self.aborted(env, io);
+                }
+                let (taken, writes) = (batch.take(), mem::take(writes));
+                match taken {
+                    Ok(replies) => self.compared(&replies.concat(), writes, env, io),
+                    Err(refusal) => self.refused(refusal, io),
+                }
+            }
             Phase::Unwatching if reply != b"+OK\r\n" => Step::Unexpected,
             Phase::Unwatching => {
                 // The answer was written when it was known; this is UNWATCH's reply.
@@ -277,9 +379,21 @@ impl Transaction {
         if self.watch_is_broken() {
             return self.give_up_with_nil(io);
         }
+        let is_other = |key: &Key| matches!(key.held(), Ok(Held::Other(_)));
+        if !self.drawn_in.is_empty() && self.load.iter().flat_map(Load::keys).any(is_other) {
+            return self.let_go(env, io);
+        }
         self.hosted.clear();
         self.start_over(Space::new(env.now_ms).bounded(GROWTH_LIMIT_BYTES));
         self.work_out(env, io)
+    }
+
+    /// A plain key holds another type: what was drawn in is the server's to answer after all.
+    fn let_go(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let drawn_in = mem::take(&mut self.drawn_in);
+        let first = drawn_in[0];
+        drawn_in.into_iter().for_each(|index| self.queue[index].folded = false);
+        self.watch_after_all(first, "on another type", env, io)
     }
 
     /// Begins to work the queue out on what was read.
@@ -349,9 +463,46 @@ impl Transaction {
         if store::needs_all_bytes(keys, &self.space) {
             return self.read_all(io);
         }
-        match store::plan_writes(env, keys, &self.space) {
-            Ok(writes) => self.bound(writes.into_writes(), env, io),
-            Err(message) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
+        match (store::plan_writes(env, keys, &self.space), self.guard) {
+            (Ok(writes), Guard::Watch) => self.bound(writes.into_writes(), env, io),
+            (Ok(mut writes), Guard::Compare) => {
+                if writes.is_empty() {
+                    // What was read must have been there at one moment.
+                    store::check_all(&mut writes, keys, self.space.now_ms());
+                }
+                self.compare(writes, false, io.wire)
+            }
+            (Err(message), _) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
+        }
+    }
+
+    /// Sends the script, in a MULTI where the client watches keys of its own: there a server that doesn't know the
+    /// script would say so too late, and gets its text.
+    fn compare(&mut self, writes: CompareAndSet, with_text: bool, wire: &mut Vec<u8>) -> Step {
+        let is_watching = self.watched.is_some() && self.attempts == 0;
+        let (mut commands, mut script) = (Commands::default(), Vec::new());
+        match is_watching || with_text {
+            true => writes.send_with_text(&mut script),
+            false => writes.send(&mut script),
+        }
+        commands.push_bytes(&script);
+        let batch = match is_watching {
+            true => Batch::send_transaction(&commands, wire),
+            false => Batch::send(&commands, wire),
+        };
+        let replies = batch.left();
+        self.phase = Phase::Comparing { batch, writes };
+        Step::More(replies)
+    }
+
+    /// The script has answered.
+    fn compared(&mut self, answer: &[u8], writes: CompareAndSet, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        match Reply::parse(answer) {
+            Ok(Reply::Integer(1)) => self.finish(Vec::new(), io),
+            Ok(Reply::Integer(_)) => self.begin_again(env, io),
+            Ok(Reply::Error(error)) if error.starts_with(b"NOSCRIPT") => self.compare(writes, true, io.wire),
+            Ok(Reply::Error(_)) => self.give_up(script::without_place(answer), io),
+            _ => Step::Unexpected,
         }
     }
 
@@ -359,6 +510,9 @@ impl Transaction {
     /// and on all others whose values are large, or they are read after all. None where the queue is to be worked out
     /// once more.
     fn work_elsewhere(&mut self, index: usize, env: &mut Env<'_>, io: &mut Io<'_>) -> Option<Step> {
+        if self.guard == Guard::Compare {
+            return Some(self.watch_after_all(index, "on a large value", env, io));
+        }
         let Some(load) = &self.load else { return Some(Step::Wait) };
         let mut before = Space::new(env.now_ms);
         load.fill(&mut before);
@@ -392,6 +546,17 @@ impl Transaction {
             self.start_over(space);
         }
         None
+    }
+
+    /// Has the keys watched, so that the server can carry out the command at `index`.
+    fn watch_after_all(&mut self, index: usize, what: &str, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        self.guard = Guard::Watch;
+        self.load_anew(env);
+        if many(&self.load, MOST_WATCHED) {
+            let error = too_many(&self.queue[index], what);
+            return self.give_up(format!("-{error}\r\n").into_bytes(), io);
+        }
+        Step::More(self.watch(io.wire))
     }
 
     fn read_all(&mut self, io: &mut Io<'_>) -> Step {
@@ -474,11 +639,16 @@ impl Transaction {
         if self.attempts == MAX_ATTEMPTS {
             return self.give_up_with_nil(io);
         }
-        // From now on the watched keys are read too, to see whether it was one of them.
-        let watched = self.watched.iter().flat_map(Watched::keys);
+        self.load_anew(env);
+        Step::More(self.begin(io.wire))
+    }
+
+    /// A load of all that is read. Once a watch was broken these are the watched keys too, to see whether it was one of
+    /// them.
+    fn load_anew(&mut self, env: &Env<'_>) {
+        let watched = self.watched.iter().filter(|_| self.attempts > 0).flat_map(Watched::keys);
         let queued = self.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys);
-        self.load = Some(Load::new(env, queued.chain(watched)).watched().sparing());
-        Step::More(self.watch(io.wire))
+        self.load = Some(self.guard.guarded(Load::new(env, queued.chain(watched))));
     }
 
     /// Whether a key that the client watches holds something else than it did at its WATCH.

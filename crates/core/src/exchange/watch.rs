@@ -4,7 +4,7 @@
 //! server notices; so of keys in buckets it is remembered what they held, as a sum: a transaction whose watch was broken
 //! by another key of the bucket goes on. Values are as long as clients like, and sums are sixteen bytes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
@@ -90,8 +90,9 @@ impl Watched {
 
     /// Whether one of the keys holds something else than it did, by what was read of them now.
     pub(crate) fn differs_from(&self, now: &[Key]) -> bool {
+        let now: BTreeMap<&[u8], &Key> = now.iter().map(|key| (key.logical.as_slice(), key)).collect();
         self.keys.iter().any(|key| {
-            let now = now.iter().find(|known| known.logical == key.logical);
+            let now = now.get(key.logical.as_slice()).copied();
             key.sum.is_none() || now.and_then(Key::sum) != key.sum
         })
     }

@@ -32,6 +32,9 @@ const SLOW: &[&str] = &[
     "debug",
 ];
 
+/// A request of more arguments than these is much to compute, whatever it is.
+pub(crate) const MANY_ARGS: usize = 50_000;
+
 impl Patience {
     /// What a command with these arguments needs.
     pub(crate) fn with(command: &Command, args: &[&[u8]]) -> Self {
@@ -46,7 +49,8 @@ impl Patience {
         // Most commands are in neither of these categories, and are told by that alone.
         let suspected = command.categories.intersects(Categories::SCRIPTING | Categories::DANGEROUS);
         let name = command.name.split('|').next().unwrap_or_default();
-        if suspected && SLOW.contains(&name) { Self::Slow } else { Self::Prompt }
+        let is_slow = suspected && SLOW.contains(&name) || args.len() > MANY_ARGS;
+        if is_slow { Self::Slow } else { Self::Prompt }
     }
 
     fn with_blocking(name: &str, args: &[&[u8]]) -> Self {

@@ -4,6 +4,7 @@ use crate::command::Command;
 use crate::exchange::transaction::Queued;
 use crate::layout::Epoch;
 use crate::session::LARGE_BYTES;
+use crate::session::patience::MANY_ARGS;
 
 /// A queue takes no more than this many bytes of arguments, so that no client fills the proxy's memory.
 pub(crate) const MAX_QUEUE_BYTES: usize = 256 << 20;
@@ -18,6 +19,7 @@ pub(crate) struct Queue {
     /// One was refused: EXEC will carry out none.
     pub(crate) spoilt: bool,
     bytes: usize,
+    args: usize,
 }
 
 impl Queue {
@@ -29,6 +31,7 @@ impl Queue {
     /// Adds a command; false where the queue is full.
     pub(crate) fn push(&mut self, queued: Queued) -> bool {
         self.bytes += queued.args.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum::<usize>();
+        self.args += queued.args.len();
         if self.bytes > MAX_QUEUE_BYTES {
             self.spoilt = true;
             return false;
@@ -39,7 +42,7 @@ impl Queue {
 
     /// Whether the server may compute for long over it.
     pub(crate) fn is_slow(&self) -> bool {
-        self.commands.iter().any(|queued| queued.is_slow)
+        self.args > MANY_ARGS || self.commands.iter().any(|queued| queued.is_slow)
     }
 
     /// The bytes of its arguments.

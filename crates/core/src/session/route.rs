@@ -8,6 +8,7 @@ use crate::exchange::{Env, OnOtherType};
 use crate::layout::{Layout, Located, NamespaceIndex, Place, PlaceKind};
 use crate::resp::Protocol;
 use crate::resp::word::{is_ambiguous, is_word};
+use crate::session::patience::MANY_ARGS;
 use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
     unknown_command,
@@ -168,6 +169,8 @@ impl Route {
             | Self::Exec { patience, .. }
             | Self::Wait { patience } => *patience,
             Self::Keyspace(KeyspaceCommand::Flush) => Patience::Slow,
+            Self::Many { keys, .. } if keys.len() > MANY_ARGS / 2 => Patience::Slow,
+            Self::Rewrite(places) if places.len() > MANY_ARGS / 2 => Patience::Slow,
             _ => Patience::Prompt,
         }
     }

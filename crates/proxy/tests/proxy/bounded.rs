@@ -157,10 +157,12 @@ fn within_a_transaction_many_keys_are_one_moment() {
         let (mut wire, mut server) = (stage.connect(), stage.server.connect().unwrap());
         let users = keys("user:", 1300);
         set(&mut wire, &users);
-        let before = calls(&mut server, "exec");
+        let at_once = |server: &mut Wire| ["eval", "evalsha"].map(|command| calls(server, command)).iter().sum::<u64>();
+        let before = at_once(&mut server);
         wire.call(&[b"MULTI"]).unwrap();
         wire.call(&command("DEL", &users)).unwrap();
         assert_eq!(wire.call(&[b"EXEC"]).unwrap(), b"*1\r\n:1300\r\n");
-        assert_eq!(calls(&mut server, "exec") - before, 1);
+        // The second where the server was told the script.
+        assert!((1..=2).contains(&(at_once(&mut server) - before)));
     }
 }

@@ -5,11 +5,12 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use keyfold_core::layout::Layout;
 use keyfold_proxy::start;
 use keyfold_testkit::Wire;
 
 use crate::relay::Relay;
-use crate::stage::{address, call, commands, config_for, stage, start_server};
+use crate::stage::{Stage, address, call, commands, config_for, stage, stage_with, start_server};
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -100,11 +101,17 @@ fn a_client_whose_answer_is_cut_off_is_closed() {
     assert!(rest.len() < value.len() - 100_000 && rest.iter().all(|byte| *byte == b'x'), "{} bytes", rest.len());
 }
 
+/// Keys of `user:` in buckets of a hundred ids.
+fn folded() -> Stage {
+    let layout = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 100 }\n";
+    stage_with(|config| config.layout = Arc::new(Layout::parse_file(layout).unwrap()))
+}
+
 /// What is done once a key must not be done once a pair of keys: this would take minutes.
 #[test]
 fn a_hundred_thousand_folded_keys_in_one_command() {
     const KEYS: usize = 100_000;
-    let stage = stage();
+    let stage = folded();
     let mut wire = stage.connect();
     wire.set_timeout(Duration::from_secs(60)).unwrap();
     let names: Vec<String> = (0..KEYS).map(|id| format!("user:{id}")).collect();
@@ -124,17 +131,10 @@ fn a_hundred_thousand_folded_keys_in_one_command() {
 #[test]
 fn a_transaction_on_many_large_values() {
     const KEYS: usize = 2000;
-    let stage = stage();
+    let stage = folded();
     let mut wire = stage.connect();
     wire.set_timeout(Duration::from_secs(60)).unwrap();
-    let mut all = |command: &dyn Fn(usize) -> String| -> String {
-        let queue: Vec<String> = (0..KEYS).map(command).collect();
-        let lines: Vec<&str> = ["MULTI"].into_iter().chain(queue.iter().map(String::as_str)).chain(["EXEC"]).collect();
-        wire.send_bytes(&commands(&lines)).unwrap();
-        assert_eq!(wire.reply().unwrap(), b"+OK\r\n");
-        (0..KEYS).for_each(|_| assert_eq!(wire.reply().unwrap(), b"+QUEUED\r\n"));
-        String::from_utf8(wire.reply().unwrap()).unwrap()
-    };
+    let mut all = |command: &dyn Fn(usize) -> String| exec(&mut wire, &(0..KEYS).map(command).collect::<Vec<String>>());
     let answers = |answer: &str| format!("*{KEYS}\r\n{}", answer.repeat(KEYS));
     let value = "v".repeat(17_000);
     assert_eq!(all(&|id| format!("SET user:{id} {value}")), answers("+OK\r\n"));
@@ -155,4 +155,88 @@ fn a_transaction_on_many_large_values() {
             (0..KEYS).map(|id| if id.is_multiple_of(50) { ":300001\r\n" } else { ":4\r\n" }).collect::<String>()
         )
     });
+}
+
+/// The commands of a MULTI, one after the other, and EXEC; with EXEC's answer.
+fn exec(wire: &mut Wire, queue: &[String]) -> String {
+    let lines: Vec<&str> = ["MULTI"].into_iter().chain(queue.iter().map(String::as_str)).chain(["EXEC"]).collect();
+    wire.send_bytes(&commands(&lines)).unwrap();
+    assert_eq!(wire.reply().unwrap(), b"+OK\r\n");
+    queue.iter().for_each(|command| assert_eq!(wire.reply().unwrap(), b"+QUEUED\r\n", "{command}"));
+    String::from_utf8(wire.reply().unwrap()).unwrap()
+}
+
+/// A server goes through all watched keys for each one more: 20,000 would stop it for two seconds.
+#[test]
+fn a_transaction_on_more_keys_than_a_server_can_watch() {
+    let stage = folded();
+    let (server, mut wire) = (start_server(&[]), stage.connect());
+    let mut plain = server.connect().unwrap();
+    [&mut plain, &mut wire].iter_mut().for_each(|wire| {
+        wire.set_timeout(Duration::from_secs(60)).unwrap();
+        call(wire, "RPUSH list a b");
+    });
+    let write = |n: usize| match n % 10 {
+        0..6 => format!("SET user:{} {n}", n * 100),
+        6 => format!("INCR user:{}", (n - 1) * 100),
+        7 => format!("SET plain:{n} {n} EX 1000"),
+        8 => format!("EXPIRE {} 1000", ["none", "user:0", "plain:7"][n / 10 % 3]),
+        _ => format!("GET {}", ["none", "user:100"][n / 10 % 2]),
+    };
+    let read = |n: usize| [format!("GET user:{}", n * 100), format!("TTL plain:{n}")][n % 2].clone();
+    for command in [&write as &dyn Fn(usize) -> String, &read] {
+        let queue: Vec<String> = (0..20_000).map(command).collect();
+        assert_eq!(exec(&mut wire, &queue), exec(&mut plain, &queue));
+    }
+    // Another type under a plain key is the server's to judge.
+    let queue: Vec<String> = (0..1000)
+        .map(|n| format!("SET user:{} other", n * 100))
+        .chain(["EXPIRE list 1000", "GET list", "TTL list"].map(str::to_owned))
+        .collect();
+    assert_eq!(exec(&mut wire, &queue), exec(&mut plain, &queue));
+    // With what only the server can do they would have to be watched.
+    let mut queue: Vec<String> = (0..5000).map(|n| format!("SET user:{} again", n * 1000)).collect();
+    assert!(exec(&mut wire, &queue).starts_with("*5000\r\n+OK\r\n"));
+    queue.push("RPUSH list c".to_owned());
+    let refused = exec(&mut wire, &queue);
+    assert!(
+        refused.starts_with("-EXECABORT keyfold: a transaction on folded keys in more than 4096 places"),
+        "{refused}"
+    );
+    assert!(refused.contains("RPUSH too; split it"), "{refused}");
+    assert_eq!(call(&mut wire, "LLEN list"), ":2\r\n");
+    queue.drain(..4000);
+    assert!(exec(&mut wire, &queue).ends_with(":3\r\n"));
+}
+
+#[test]
+fn a_transaction_that_watches_nothing_comes_all_at_one_moment_all_the_same() {
+    let stage = folded();
+    let (mut wire, mut other) = (stage.connect(), stage.connect());
+    call(&mut wire, "SET user:1 1");
+    // A key that the client itself watches.
+    assert_eq!(call(&mut wire, "WATCH user:1"), "+OK\r\n");
+    call(&mut other, "SET user:1 2");
+    assert_eq!(exec(&mut wire, &["SET user:1 3".to_owned(), "SET user:900 3".to_owned()]), "*-1\r\n");
+    assert_eq!(call(&mut wire, "MGET user:1 user:900"), "*2\r\n$1\r\n2\r\n$-1\r\n");
+    // Its neighbour in the bucket doesn't matter.
+    assert_eq!(call(&mut wire, "WATCH user:1"), "+OK\r\n");
+    call(&mut other, "SET user:2 2");
+    assert_eq!(exec(&mut wire, &["INCR user:1".to_owned(), "GET user:2".to_owned()]), "*2\r\n:3\r\n$1\r\n2\r\n");
+    // Many who write to the same keys lose nothing, and see both alike.
+    let address = address(&stage.proxy);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || {
+                let mut wire = Wire::connect(address).unwrap();
+                let queue = ["INCR user:5", "INCR user:5000", "GET user:5", "GET user:5000"].map(str::to_owned);
+                for _ in 0..200 {
+                    let answer = exec(&mut wire, &queue);
+                    let lines: Vec<&str> = answer.lines().collect();
+                    assert_eq!(lines[1], lines[2], "{answer}");
+                }
+            });
+        }
+    });
+    assert_eq!(call(&mut wire, "MGET user:5 user:5000"), "*2\r\n$3\r\n800\r\n$3\r\n800\r\n");
 }
