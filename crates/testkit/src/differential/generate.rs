@@ -208,12 +208,14 @@ fn is_refused_in_transactions(args: &[Vec<u8>]) -> bool {
     const REFUSED: &[&[u8]] =
         &[b"SELECT", b"HELLO", b"AUTH", b"CLIENT", b"SCAN", b"KEYS", b"DBSIZE", b"RANDOMKEY", b"FLUSHDB", b"FLUSHALL"];
     let is = |word: &[u8]| args[0].eq_ignore_ascii_case(word);
-    // A command on folded keys and another type's command on a key they share can't be worked out in one.
+    // A command on folded keys and another type's command on a key they share, or that others join to them, can't be
+    // worked out in one.
     let names = |of: &[&str]| args[1..].iter().any(|arg| of.iter().any(|start| arg.starts_with(start.as_bytes())));
     let other_type = keyfold_core::string::lookup(&args[0].to_ascii_lowercase()).is_none();
     let plain = names(&["plain:", "user:007", "sess:00000000-0000-4000-8000-00000000000A", "h:0", "h:A"]);
     let shares = (other_type && plain)
-        || names(&["list:", "hash:", "set:", "zset:"]) && names(&["user:", "sess:", "h:", "cnt:", "post:", "page:"]);
+        || names(&["list:", "hash:", "set:", "zset:"])
+            && (plain || names(&["user:", "sess:", "h:", "cnt:", "post:", "page:"]));
     REFUSED.iter().any(|word| is(word))
         || shares
         || (is(b"COPY") && args.iter().any(|arg| as_server_reads(arg).eq_ignore_ascii_case(b"DB")))
