@@ -174,6 +174,7 @@ fn a_replica_takes_over_after_an_unfold() {
 }
 
 #[test]
+#[ignore = "takes long: `make test-long`"]
 fn a_replica_takes_over_before_two() {
     check(Bounds { losses: &[Loss::FailOver], commands: [1, 0], ..CHANGE });
 }

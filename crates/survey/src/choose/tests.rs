@@ -175,6 +175,7 @@ fn keeps_its_promise(name: &str, family: &Family, choice: &Choice, bytes_within:
 }
 
 #[test]
+#[ignore = "takes long: `make test-long`"]
 fn all_ids_seen_buckets_are_filled_as_promised() {
     for (name, template, generator) in KINDS {
         for keys in [1000, 50_000] {
@@ -197,6 +198,7 @@ fn some_ids_seen_buckets_are_filled_as_promised() {
 }
 
 #[test]
+#[ignore = "takes long: `make test-long`"]
 fn strides_equal_to_the_count_fill_buckets_too() {
     for stride in [126, 128, 500, 512, 1000] {
         let strided = |stride| Family::new("a:{id:int}", (0..60_000_u64).map(move |i| format!("a:{}", i * stride)));
@@ -260,6 +262,7 @@ fn leaves_room(name: &str, keys: u64, max_bytes: usize, growth: u64) {
 }
 
 #[test]
+#[ignore = "takes long: `make test-long`"]
 fn random_ids_leave_room_to_grow() {
     for name in SPREAD {
         for (keys, growth) in [(10_000, 1), (10_000, 4), (40_000, 2), (40_000, 4)] {
