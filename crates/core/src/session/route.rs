@@ -365,6 +365,10 @@ impl Session {
 
     /// Commands with keys, and all others.
     fn route_keys(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
+        if matches!(command.name, "mset" | "msetnx") && args.len().is_multiple_of(2) {
+            // A key without a value: the server says so before it looks at any, and a value is no key's name.
+            return Route::PassOn { patience: Patience::Prompt, alone: false };
+        }
         let keys = command.keys_in(args);
         let places = match Places::locate(env.layout, &keys, args) {
             Ok(places) => places,
