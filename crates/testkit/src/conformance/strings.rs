@@ -292,8 +292,8 @@ pub(super) const CASES: &[Case] = &[
         TTL <5>
         MSET <0>
         MSET <0> a <1>
-        MSET <0> <1> a "~0000:0"
-        MSETNX <0> <1> a "keyfold:layout"
+        MSET <0> a "~0000:0"
+        MSETNX <0> a "keyfold:layout"
         MSET
         MGET
         MSETNX <0> no <9> no
