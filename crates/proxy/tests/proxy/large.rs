@@ -179,11 +179,11 @@ fn a_transaction_on_more_keys_than_a_server_can_watch() {
     let write = |n: usize| match n % 10 {
         0..6 => format!("SET user:{} {n}", n * 100),
         6 => format!("INCR user:{}", (n - 1) * 100),
-        7 => format!("SET plain:{n} {n} EX 1000"),
-        8 => format!("EXPIRE {} 1000", ["none", "user:0", "plain:7"][n / 10 % 3]),
+        7 => format!("SET plain:{n} {n} EXAT 4000000000"),
+        8 => format!("EXPIREAT {} 4000000000", ["none", "user:0", "plain:7"][n / 10 % 3]),
         _ => format!("GET {}", ["none", "user:100"][n / 10 % 2]),
     };
-    let read = |n: usize| [format!("GET user:{}", n * 100), format!("TTL plain:{n}")][n % 2].clone();
+    let read = |n: usize| [format!("GET user:{}", n * 100), format!("EXPIRETIME plain:{n}")][n % 2].clone();
     for command in [&write as &dyn Fn(usize) -> String, &read] {
         let queue: Vec<String> = (0..20_000).map(command).collect();
         assert_eq!(exec(&mut wire, &queue), exec(&mut plain, &queue));
@@ -191,7 +191,7 @@ fn a_transaction_on_more_keys_than_a_server_can_watch() {
     // Another type under a plain key is the server's to judge.
     let queue: Vec<String> = (0..1000)
         .map(|n| format!("SET user:{} other", n * 100))
-        .chain(["EXPIRE list 1000", "GET list", "TTL list"].map(str::to_owned))
+        .chain(["EXPIREAT list 4000000000", "GET list", "EXPIRETIME list"].map(str::to_owned))
         .collect();
     assert_eq!(exec(&mut wire, &queue), exec(&mut plain, &queue));
     // With what only the server can do they would have to be watched.
