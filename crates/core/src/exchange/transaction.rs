@@ -161,16 +161,15 @@ enum Phase {
 }
 
 /// A load of the keys that are worked out here; none where there are none.
-fn load_of(queue: &[Queued], guard: Guard, env: &Env<'_>) -> Option<Load> {
+fn load_of(queue: &[Queued], env: &Env<'_>) -> Option<Load> {
     let folded = || queue.iter().filter(|queued| queued.folded);
     folded().next()?;
-    Some(guard.guarded(Load::new(env, folded().flat_map(Queued::keys))))
+    Some(Load::new(env, folded().flat_map(Queued::keys)))
 }
 
-/// Whether these keys lie in more places than so many.
-fn many(load: &Option<Load>, most: usize) -> bool {
-    let physicals = load.iter().flat_map(|load| load.keys()).flat_map(Key::physicals);
-    physicals.collect::<BTreeSet<_>>().len() > most
+/// How many physical keys its keys lie in.
+fn places_of(load: &Option<Load>) -> usize {
+    load.iter().flat_map(|load| load.keys()).flat_map(Key::physicals).collect::<BTreeSet<_>>().len()
 }
 
 fn bytes_of(queue: &[Queued]) -> usize {
@@ -190,6 +189,10 @@ fn too_many(queued: &Queued, what: &str) -> String {
 /// # Errors
 /// A command that shares a key with one that is worked out, but can't be itself: its name and the key.
 fn settle(queue: &mut [Queued]) -> Result<(), String> {
+    let folded = queue.iter().filter(|queued| queued.folded).count();
+    if folded == 0 || folded == queue.len() {
+        return Ok(());
+    }
     let mut on_key = BTreeMap::<Vec<u8>, Vec<usize>>::new();
     for (index, queued) in queue.iter().enumerate() {
         for key in queued.keys() {
@@ -230,12 +233,13 @@ impl Transaction {
         wire: &mut Vec<u8>,
     ) -> Result<(Self, u32), String> {
         settle(&mut queue)?;
-        let load = load_of(&queue, Guard::Watch, env);
+        let mut load = load_of(&queue, env);
+        let places = places_of(&load);
         let mut drawn_in = Vec::new();
         let guard = match queue.iter().find(|queued| !queued.may_be_worked_out()) {
-            Some(other) if many(&load, MOST_WATCHED) => return Err(too_many(other, "too")),
+            Some(other) if places > MOST_WATCHED => return Err(too_many(other, "too")),
             Some(_) => Guard::Watch,
-            None if many(&load, FEW) => {
+            None if places > FEW => {
                 let others = queue.iter_mut().enumerate().filter(|(_, queued)| !queued.folded);
                 others.for_each(|(index, queued)| {
                     queued.folded = true;
@@ -248,11 +252,14 @@ impl Transaction {
             }
             None => Guard::Watch,
         };
+        if !drawn_in.is_empty() {
+            load = load_of(&queue, env);
+        }
         let mut exec = Self {
             protocol,
             guard,
             outcomes: initial_outcomes(&queue),
-            load: if guard == Guard::Watch { load } else { load_of(&queue, guard, env) },
+            load: load.map(|load| guard.guarded(load)),
             queue,
             drawn_in,
             watched,
@@ -552,7 +559,7 @@ impl Transaction {
     fn watch_after_all(&mut self, index: usize, what: &str, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         self.guard = Guard::Watch;
         self.load_anew(env);
-        if many(&self.load, MOST_WATCHED) {
+        if places_of(&self.load) > MOST_WATCHED {
             let error = too_many(&self.queue[index], what);
             return self.give_up(format!("-{error}\r\n").into_bytes(), io);
         }
