@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`access`] | who may use the proxy, and for what |
+//! | [`admin`] | what keyfold keeps for itself in a server |
 //! | [`codec`] | values in fewer bytes than they have |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`exchange`] | one logical command's conversation with the server |
@@ -22,6 +23,7 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod access;
+pub mod admin;
 pub mod change;
 pub mod clients;
 pub mod codec;

@@ -8,9 +8,9 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use keyfold_core::codec::{self, DICTIONARIES_KEY, Kinds};
-use keyfold_core::layout::{Layout, slot_records};
-use keyfold_core::resp::write_command;
+use keyfold_core::admin::dictionaries::{self, Upkeep};
+use keyfold_core::codec::Kinds;
+use keyfold_core::layout::Layout;
 
 use crate::upstream::{Errand, LinkError};
 use crate::worker::Task;
@@ -25,10 +25,10 @@ pub(crate) async fn open(errand: &mut Errand, kinds: &Kinds, layout: &mut Layout
     let mut found = std::collections::BTreeMap::new();
     if !missing.is_empty() {
         let mut wire = Vec::new();
-        codec::ask_dictionaries(&missing, &mut wire);
+        dictionaries::ask(&missing, &mut wire);
         let replies = errand.request(&wire, 1).await?;
         let reply = replies.first().map_or(&[][..], Vec::as_slice);
-        match codec::read_dictionaries(&missing, reply) {
+        match dictionaries::read(&missing, reply) {
             Ok(read) => found = read,
             Err(reason) => tracing::error!(%reason, "the server does not give the dictionaries"),
         }
@@ -61,41 +61,15 @@ async fn keep_for_ever(mut errand: Errand) {
     }
 }
 
-/// What a field of the hash is to hold.
-enum Field {
-    Dictionary(Vec<u8>),
-    /// The record of a namespace's slots, which is kept beside the dictionaries.
-    Slots(String),
-}
-
-impl Field {
-    fn stored(&self) -> Vec<u8> {
-        match self {
-            Self::Dictionary(dictionary) => codec::pack(dictionary),
-            Self::Slots(text) => text.clone().into_bytes(),
-        }
-    }
-}
-
 async fn put_back(errand: &mut Errand) -> Result<(), LinkError> {
-    let known: Vec<(String, Field)> = errand.with_env(|env| {
-        let records = slot_records(env.layout).into_iter().map(|(field, text)| (field, Field::Slots(text)));
-        let all = env.layout.namespaces().iter().flat_map(|namespace| namespace.codecs.dictionaries());
-        records.chain(all.map(|(id, dictionary)| (id.to_string(), Field::Dictionary(dictionary.to_vec())))).collect()
-    });
-    if known.is_empty() {
-        return Ok(());
-    }
+    let Some(upkeep) = errand.with_env(|env| Upkeep::of(env.layout)) else { return Ok(()) };
     let mut wire = Vec::new();
-    for (field, _) in &known {
-        write_command(&mut wire, &[b"HEXISTS", DICTIONARIES_KEY, field.as_bytes()]);
-    }
-    let replies = errand.request(&wire, known.len()).await?;
-    let lost: Vec<_> = known.iter().zip(&replies).filter(|(_, reply)| reply.as_slice() == b":0\r\n").collect();
+    let asked = upkeep.ask(&mut wire);
+    let replies = errand.request(&wire, asked).await?;
     wire.clear();
-    for ((field, content), _) in &lost {
+    let lost = upkeep.restore(&replies, &mut wire);
+    for field in &lost {
         tracing::warn!(field, "the server has lost a part of keyfold:dictionaries; writing it again");
-        write_command(&mut wire, &[b"HSET", DICTIONARIES_KEY, field.as_bytes(), &content.stored()]);
     }
     if !lost.is_empty() {
         errand.request(&wire, lost.len()).await?;

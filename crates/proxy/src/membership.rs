@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use keyfold_core::admin::{CHANGE_KEY, COPY_KEY, LAYOUT_KEY};
 use keyfold_core::change::{
-    Act, Announcement, Answer, CHANGE_KEY, COPY_KEY, Connection, Coordinator, Course, Found, Member, Owner, Phase,
-    Register, Standing, member_name,
+    Act, Announcement, Answer, Connection, Coordinator, Course, Found, Member, Owner, Phase, Register, Standing,
+    member_name,
 };
 use keyfold_core::codec::Kinds;
-use keyfold_core::layout::{Attempt, Layout, Revision, STORED_KEY};
+use keyfold_core::layout::{Attempt, Layout, Revision};
 use keyfold_core::placement::Secrets;
 use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::stats::LayoutCounts;
@@ -109,7 +110,7 @@ impl Membership {
 
     /// Appends the look by which a connection begins, once it is named; it has one reply, for [`Self::check`].
     pub(crate) fn question(wire: &mut Vec<u8>) {
-        write_command(wire, &[b"MGET", CHANGE_KEY, STORED_KEY, COPY_KEY]);
+        write_command(wire, &[b"MGET", CHANGE_KEY, LAYOUT_KEY, COPY_KEY]);
     }
 
     /// Whether a connection that saw this may carry requests by the layout that is served. Where it may not, the

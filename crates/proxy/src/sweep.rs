@@ -1,14 +1,14 @@
 //! Drives the sweep: a walk over all, at a rate the server doesn't notice, by one proxy at a time; and beside it the
 //! buckets in which something is known to have expired, by whichever proxy knows it.
 //!
-//! The lease only keeps proxies from doing the same work twice; nothing is wrong where two sweep at once. Both go
-//! faster where they find much, as the server's own expiry does, and never take more than a quarter of the server's
+//! Both go faster where they find much, as the server's own expiry does, and never take more than a quarter of the server's
 //! time: after each batch they rest three times as long as it took.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use keyfold_core::admin::sweep_lease::{RENEW_EVERY_MS, SweepLease};
 use keyfold_core::layout::Revision;
 use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::sweep::{Sweep, Swept};
@@ -18,14 +18,8 @@ use crate::config::Config;
 use crate::upstream::{Errand, LinkError};
 use crate::worker::Task;
 
-/// The key that holds the lease: who sweeps.
-const LEASE_KEY: &[u8] = b"keyfold:sweep";
-
-/// How long the lease holds when its holder is gone.
-const LEASE_MS: &[u8] = b"30000";
-
-/// How often it is renewed.
-const RENEWAL: Duration = Duration::from_secs(10);
+/// How often the lease is renewed.
+const RENEWAL: Duration = Duration::from_millis(RENEW_EVERY_MS);
 
 /// How often it is looked for buckets that are due.
 const TICK: Duration = Duration::from_millis(200);
@@ -70,9 +64,9 @@ pub(crate) fn remove_due() -> Task {
 }
 
 async fn walk_for_ever(errand: Errand, config: Arc<Config>) {
-    let holder = errand.with_env(|env| format!("{:016x}", (env.nonces)()));
+    let lease = errand.with_env(|env| SweepLease::new((env.nonces)()));
     let errand = errand.in_database(0);
-    let mut walker = Walker { errand, holder, renewed: None, pace: Pace::new(config.sweep.fields_per_second) };
+    let mut walker = Walker { errand, lease, renewed: None, pace: Pace::new(config.sweep.fields_per_second) };
     let mut pause = config.sweep.pause;
     loop {
         tokio::time::sleep(pause).await;
@@ -176,7 +170,7 @@ async fn databases(errand: &mut Errand) -> Result<Vec<u32>, Broken> {
 struct Walker {
     /// In database 0, for the lease.
     errand: Errand,
-    holder: String,
+    lease: SweepLease,
     renewed: Option<Instant>,
     pace: Pace,
 }
@@ -188,14 +182,12 @@ impl Walker {
             return Ok(true);
         }
         let mut commands = Vec::new();
-        write_command(&mut commands, &[b"SET", LEASE_KEY, self.holder.as_bytes(), b"NX", b"PX", LEASE_MS]);
-        write_command(&mut commands, &[b"GET", LEASE_KEY]);
-        let replies = self.errand.request(&commands, 2).await?;
-        let held = matches!(replies.get(1).map(|raw| Reply::parse(raw)), Some(Ok(Reply::Bulk(holder))) if holder == self.holder.as_bytes());
+        self.lease.ask(&mut commands);
+        let held = self.lease.is_held(&self.errand.request(&commands, SweepLease::ASK_REPLIES).await?);
         self.renewed = held.then(Instant::now);
         if held {
             commands.clear();
-            write_command(&mut commands, &[b"PEXPIRE", LEASE_KEY, LEASE_MS]);
+            self.lease.renew(&mut commands);
             self.errand.request(&commands, 1).await?;
         }
         Ok(held)

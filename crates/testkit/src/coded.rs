@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use keyfold_core::codec::{self, Candidate, DICTIONARIES_KEY, DictionaryId, Kinds, Owner, Sample};
-use keyfold_core::layout::{Layout, Namespace, NamespaceIndex, STORED_KEY};
+use keyfold_core::admin::{DICTIONARIES_KEY, LAYOUT_KEY};
+use keyfold_core::codec::{self, Candidate, DictionaryId, Kinds, Owner, Sample};
+use keyfold_core::layout::{Layout, Namespace, NamespaceIndex};
 
 use crate::wire::{Wire, WireError};
 
@@ -63,7 +64,7 @@ impl Trained {
         let dictionary = |(id, dictionary): (&DictionaryId, &Vec<u8>)| {
             vec![b"HSET".to_vec(), DICTIONARIES_KEY.to_vec(), id.to_string().into_bytes(), codec::pack(dictionary)]
         };
-        let layout = vec![b"SET".to_vec(), STORED_KEY.to_vec(), self.layout.to_stored().into_bytes()];
+        let layout = vec![b"SET".to_vec(), LAYOUT_KEY.to_vec(), self.layout.to_stored().into_bytes()];
         self.dictionaries.iter().map(dictionary).chain([layout]).collect()
     }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use keyfold_core::change::COPY_KEY;
-use keyfold_core::layout::{Layout, STORED_KEY};
+use keyfold_core::admin::{COPY_KEY, LAYOUT_KEY};
+use keyfold_core::layout::Layout;
 
 use crate::servers::{Binary, Flavor, Version};
 use crate::wire::{Wire, WireError};
@@ -167,7 +167,7 @@ impl Server {
     pub fn put_in_force(&self, layout: &Layout) -> Result<(), WireError> {
         if !layout.is_empty() {
             let text = layout.to_stored().into_bytes();
-            self.connect()?.call(&[b"MSET", STORED_KEY, &text, COPY_KEY, &text])?;
+            self.connect()?.call(&[b"MSET", LAYOUT_KEY, &text, COPY_KEY, &text])?;
         }
         Ok(())
     }

@@ -5,9 +5,9 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use keyfold_core::change::COPY_KEY;
-use keyfold_core::codec::{DICTIONARIES_KEY, DictionaryId};
-use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex, STORED_KEY};
+use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY};
+use keyfold_core::codec::DictionaryId;
+use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex};
 use keyfold_core::placement::Placement;
 use serde_json::{Value, json};
 
@@ -32,9 +32,6 @@ use crate::server::{Server, listpack};
 
 /// Some keys stay in their old places.
 const LEFT: u8 = 3;
-
-/// Keys of keyfold's own that are of no use once nothing is folded.
-const OWN_KEYS: [&[u8]; 4] = [STORED_KEY, COPY_KEY, DICTIONARIES_KEY, b"keyfold:sweep"];
 
 pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
@@ -199,7 +196,7 @@ fn clean(config: &Fold, server: &mut Server, layout: &Layout, out: &mut dyn Writ
     }
     server.select(0)?;
     let is_served = count_keyfolds(server) > 0;
-    let own = OWN_KEYS.iter().filter(|key| !is_served || (**key != STORED_KEY && **key != COPY_KEY));
+    let own = LASTING.iter().filter(|key| !is_served || (**key != LAYOUT_KEY && **key != COPY_KEY));
     for key in own {
         server.ask::<()>(redis::cmd("DEL").arg(key))?;
     }

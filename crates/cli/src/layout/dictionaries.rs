@@ -1,10 +1,13 @@
 //! The dictionaries that values are compressed by, beside the server's layout.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::anyhow;
-use keyfold_core::codec::{self, DICTIONARIES_KEY, DictionaryId, Kinds};
-use keyfold_core::layout::{Layout, slot_records, slots_field};
+use keyfold_core::admin::DICTIONARIES_KEY;
+use keyfold_core::admin::dictionaries as admin;
+use keyfold_core::codec::{DictionaryId, Kinds};
+use keyfold_core::layout::Layout;
+use redis::Value;
 
 use crate::server::Server;
 
@@ -16,9 +19,9 @@ pub(crate) fn open(server: &mut Server, mut layout: Layout) -> anyhow::Result<La
         return Ok(layout);
     }
     let mut wire = Vec::new();
-    codec::ask_dictionaries(&missing, &mut wire);
+    admin::ask(&missing, &mut wire);
     let replies = server.exchange(&wire, 1)?;
-    let found = codec::read_dictionaries(&missing, replies.first().map_or(&[], Vec::as_slice))
+    let found = admin::read(&missing, replies.first().map_or(&[], Vec::as_slice))
         .map_err(|error| anyhow!("the server does not give the dictionaries: {error}"))?;
     layout.open(&Kinds::default(), &found);
     Ok(layout)
@@ -26,43 +29,45 @@ pub(crate) fn open(server: &mut Server, mut layout: Layout) -> anyhow::Result<La
 
 /// Writes dictionaries, before a layout that names them.
 pub(crate) fn write(server: &mut Server, dictionaries: &BTreeMap<DictionaryId, Vec<u8>>) -> anyhow::Result<()> {
-    server.select(0)?;
-    for (id, dictionary) in dictionaries {
-        let packed = codec::pack(dictionary);
-        server.ask::<()>(redis::cmd("HSET").arg(DICTIONARIES_KEY).arg(id.to_string()).arg(packed))?;
-    }
-    Ok(())
+    let mut wire = Vec::new();
+    dictionaries.iter().for_each(|(id, dictionary)| admin::write(*id, dictionary, &mut wire));
+    carry_out(server, &wire, dictionaries.len())
 }
 
 /// Records the codec slots of a layout beside the dictionaries, before it is in force: where the layout is lost, they
 /// say what values are stored by.
 pub(crate) fn record_slots(server: &mut Server, layout: &Layout) -> anyhow::Result<()> {
+    let mut wire = Vec::new();
+    let records = admin::record_slots(layout, &mut wire);
+    carry_out(server, &wire, records)
+}
+
+fn carry_out(server: &mut Server, wire: &[u8], commands: usize) -> anyhow::Result<()> {
     server.select(0)?;
-    for (field, text) in slot_records(layout) {
-        server.ask::<()>(redis::cmd("HSET").arg(DICTIONARIES_KEY).arg(field).arg(text))?;
+    for reply in server.exchange_values(wire, commands)? {
+        if let Value::ServerError(error) = reply {
+            return Err(server.refused(&error).context("can't write keyfold:dictionaries"));
+        }
     }
     Ok(())
 }
 
 /// Removes the records of slots of names that a layout in force doesn't use any more.
 pub(crate) fn forget_slots(server: &mut Server, layout: &Layout) -> anyhow::Result<()> {
-    server.select(0)?;
-    let there: Vec<Vec<u8>> = server.ask(redis::cmd("HKEYS").arg(DICTIONARIES_KEY))?;
-    for field in there.iter().filter(|field| slots_field(field).is_some_and(|stem| !layout.has_in_use(stem))) {
-        server.ask::<()>(redis::cmd("HDEL").arg(DICTIONARIES_KEY).arg(field))?;
-    }
-    Ok(())
+    remove(server, |field| admin::is_forgotten(field, layout)).map(|_| ())
 }
 
 /// Removes the dictionaries that a layout in force doesn't name; how many there were.
 pub(crate) fn remove_unnamed(server: &mut Server, layout: &Layout) -> anyhow::Result<usize> {
+    remove(server, |field| admin::is_unnamed(field, layout))
+}
+
+fn remove(server: &mut Server, is_useless: impl Fn(&[u8]) -> bool) -> anyhow::Result<usize> {
     server.select(0)?;
-    let named: BTreeSet<String> = layout.dictionaries().iter().map(DictionaryId::to_string).collect();
-    let there: Vec<String> = server.ask(redis::cmd("HKEYS").arg(DICTIONARIES_KEY))?;
-    let is_unnamed = |field: &&String| slots_field(field.as_bytes()).is_none() && !named.contains(*field);
-    let unnamed: Vec<&String> = there.iter().filter(is_unnamed).collect();
-    for id in &unnamed {
-        server.ask::<()>(redis::cmd("HDEL").arg(DICTIONARIES_KEY).arg(id))?;
+    let there: Vec<Vec<u8>> = server.ask(redis::cmd("HKEYS").arg(DICTIONARIES_KEY))?;
+    let useless: Vec<&Vec<u8>> = there.iter().filter(|field| is_useless(field)).collect();
+    for field in &useless {
+        server.ask::<()>(redis::cmd("HDEL").arg(DICTIONARIES_KEY).arg(field))?;
     }
-    Ok(unnamed.len())
+    Ok(useless.len())
 }

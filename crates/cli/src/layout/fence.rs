@@ -5,12 +5,10 @@
 //! come to nothing. A server, or something before it, that can't do that gets no changes.
 
 use anyhow::{Context, bail, ensure};
+use keyfold_core::admin::FENCE_KEY;
 use keyfold_proxy::Nonces;
 
 use crate::server::Server;
-
-/// The key of the write that must come to nothing, in database 0.
-const KEY: &str = "keyfold:fence";
 
 /// What stands against a change where one of them is refused.
 pub(super) const WHY: &str =
@@ -35,9 +33,9 @@ pub(crate) fn prove(server: &mut Server) -> anyhow::Result<()> {
         bail!("a connection is not in the list that CLIENT LIST gives: {WHY}, so the layout can't be changed here");
     };
     let _: i64 = server.ask(redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id)).context(WHY)?;
-    let written: Result<(), _> = closed.query(redis::cmd("SET").arg(KEY).arg(nonce).arg("PX").arg(1000));
+    let written: Result<(), _> = closed.query(redis::cmd("SET").arg(FENCE_KEY).arg(nonce).arg("PX").arg(1000));
     server.select(0)?;
-    let found: Option<String> = server.ask(redis::cmd("GET").arg(KEY))?;
+    let found: Option<String> = server.ask(redis::cmd("GET").arg(FENCE_KEY))?;
     ensure!(
         written.is_err() && found != Some(nonce.to_string()),
         "a connection that CLIENT KILL closed could still write: something stands between here and the server that \

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
-use keyfold_core::codec::{Codecs, DICTIONARIES_KEY};
+use keyfold_core::admin::DICTIONARIES_KEY;
+use keyfold_core::codec::Codecs;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Heads, read_slots, slots_field};
 use keyfold_core::placement::name::{Head, Mark, Stem};

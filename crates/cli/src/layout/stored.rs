@@ -1,8 +1,9 @@
 //! The server's own copy of the layout.
 
 use anyhow::bail;
-use keyfold_core::change::{COPY_KEY, Register, Standing};
-use keyfold_core::layout::{Layout, STORED_KEY};
+use keyfold_core::admin::{COPY_KEY, LAYOUT_KEY};
+use keyfold_core::change::{Register, Standing};
+use keyfold_core::layout::Layout;
 
 use super::dictionaries;
 use crate::config::secrets;
@@ -17,7 +18,7 @@ pub(crate) struct Stored {
 /// The register with its copy. Leaves the connection in database 0.
 pub(crate) fn register(server: &mut Server) -> anyhow::Result<Register> {
     server.select(0)?;
-    let (layout, copy) = server.ask(redis::cmd("MGET").arg(STORED_KEY).arg(COPY_KEY))?;
+    let (layout, copy) = server.ask(redis::cmd("MGET").arg(LAYOUT_KEY).arg(COPY_KEY))?;
     Ok(Register { layout, copy })
 }
 

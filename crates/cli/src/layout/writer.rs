@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use keyfold_core::change::{Announcement, CHANGE_KEY, HELD_MS, Phase, WRITER_NAME};
+use keyfold_core::admin::CHANGE_KEY;
+use keyfold_core::change::{Announcement, HELD_MS, Phase, WRITER_NAME};
 
 use super::fence;
 use crate::server::Server;

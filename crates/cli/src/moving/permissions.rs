@@ -4,6 +4,7 @@
 //! a command, and carries none out. It has to be asked beforehand, because what a script may not do is only found in
 //! the midst of it, and servers before Redis 7.2 don't say then which command it was.
 
+use keyfold_core::admin::LAYOUT_KEY;
 use redis::Value;
 
 use crate::print::number::plural;
@@ -12,7 +13,10 @@ use crate::server::Server;
 /// Stands for a bucket or another key of keyfold's own making.
 const FOLDED: &str = "~0";
 /// Stands for a key of keyfold's administration.
-const ADMINISTRATION: &str = "keyfold:layout";
+const ADMINISTRATION: &str = match str::from_utf8(LAYOUT_KEY) {
+    Ok(key) => key,
+    Err(_) => panic!("it is text"),
+};
 
 /// Every command that a move sends or has a script carry out, with arguments that the server takes.
 const COMMANDS: &[&[&str]] = &[

@@ -1,5 +1,6 @@
 //! What is asked about the keys of one page, in three stages, and what their answers amount to.
 
+use keyfold_core::admin::PROBE_KEY;
 use keyfold_core::memory::ValueShape;
 use keyfold_survey::observation::{Content, Encoding, Kind, Observation, Sampled};
 use redis::Value;
@@ -18,22 +19,21 @@ const SAMPLED_UP_TO_BYTES: u64 = 256 * 1024;
 
 /// Each command that is asked of keys, on one that isn't there.
 const PROBES: [(&str, &[&str]); 14] = [
-    ("OBJECT", &["ENCODING", PROBED]),
-    ("TYPE", &[PROBED]),
-    ("PTTL", &[PROBED]),
-    ("GET", &[PROBED]),
-    ("STRLEN", &[PROBED]),
-    ("GETRANGE", &[PROBED, "0", "0"]),
-    ("MEMORY", &["USAGE", PROBED]),
-    ("HLEN", &[PROBED]),
-    ("SCARD", &[PROBED]),
-    ("LLEN", &[PROBED]),
-    ("ZCARD", &[PROBED]),
-    ("XLEN", &[PROBED]),
-    ("HSCAN", &[PROBED, "0"]),
-    ("SSCAN", &[PROBED, "0"]),
+    ("OBJECT", &["ENCODING", PROBE_KEY]),
+    ("TYPE", &[PROBE_KEY]),
+    ("PTTL", &[PROBE_KEY]),
+    ("GET", &[PROBE_KEY]),
+    ("STRLEN", &[PROBE_KEY]),
+    ("GETRANGE", &[PROBE_KEY, "0", "0"]),
+    ("MEMORY", &["USAGE", PROBE_KEY]),
+    ("HLEN", &[PROBE_KEY]),
+    ("SCARD", &[PROBE_KEY]),
+    ("LLEN", &[PROBE_KEY]),
+    ("ZCARD", &[PROBE_KEY]),
+    ("XLEN", &[PROBE_KEY]),
+    ("HSCAN", &[PROBE_KEY, "0"]),
+    ("SSCAN", &[PROBE_KEY, "0"]),
 ];
-const PROBED: &str = "keyfold:probe";
 
 /// What may be asked, and which keys' values are looked at.
 pub(super) struct Facts {

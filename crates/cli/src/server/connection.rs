@@ -9,7 +9,6 @@ use std::time::Duration;
 use std::{fmt, fs, thread};
 
 use anyhow::{Context, anyhow};
-use keyfold_core::layout::STORED_KEY;
 use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
 use redis::{
@@ -20,6 +19,7 @@ use redis::{
 
 use super::Pipelined;
 use super::version::Version;
+use keyfold_core::admin::LAYOUT_KEY;
 
 /// The name of a tool's connection.
 const TOOL: &str = "keyfold-tool";
@@ -123,7 +123,7 @@ impl Server {
     /// Asks what only a server that is ready answers, or refuses to this user. One that loads its data answers INFO; one
     /// that can't save refuses PING, and answers reads.
     fn look(&mut self) -> anyhow::Result<()> {
-        match self.query::<u64>(redis::cmd("EXISTS").arg(STORED_KEY)) {
+        match self.query::<u64>(redis::cmd("EXISTS").arg(LAYOUT_KEY)) {
             Err(error) if error.kind() != ErrorKind::Server(ServerErrorKind::NoPerm) => Err(self.explain(&error)),
             Ok(_) | Err(_) => Ok(()),
         }

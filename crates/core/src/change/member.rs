@@ -21,7 +21,8 @@
 
 use super::sight::{self, Sight};
 use super::words::{Announcement, Answer, Attempt, Phase, Stance, parse};
-use super::{ANSWERS_KEY, CHANGE_KEY, PATIENCE_MS, Register};
+use super::{PATIENCE_MS, Register};
+use crate::admin::{ANSWERS_KEY, CHANGE_KEY};
 use crate::exchange::CompareAndSet;
 use crate::layout::{Epoch, Revision};
 use crate::resp::Reply;

@@ -46,13 +46,8 @@ mod words;
 pub use connections::{Connection, Owner, WRITER_NAME, member_name};
 pub use coordinator::{Coordinator, Course, Obstacle};
 pub use member::{Act, Found, Member};
-pub use register::{COPY_KEY, Register, Standing};
+pub use register::{Register, Standing};
 pub use words::{Announcement, Answer, Attempt, Phase, Stance};
-
-/// The hash of the members' answers to an announcement, in database 0.
-pub const ANSWERS_KEY: &[u8] = b"keyfold:answers";
-/// The announcement of a change, in database 0.
-pub const CHANGE_KEY: &[u8] = b"keyfold:change";
 
 /// How long members have to say that they are ready: they look once a second.
 pub const READY_MS: i64 = 2_500;

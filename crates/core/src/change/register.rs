@@ -15,17 +15,15 @@
 //! | one is of another version of keyfold's | nothing is in force here until that keyfold has gone on with it |
 //! | neither can be read, or is there | the layout is lost: whoever served it last puts it back |
 
+use crate::admin::{COPY_KEY, LAYOUT_KEY};
 use crate::exchange::CompareAndSet;
-use crate::layout::{Layout, STORED_KEY};
+use crate::layout::Layout;
 use crate::placement::Secrets;
-
-/// The copy's key, in database 0.
-pub const COPY_KEY: &[u8] = b"keyfold:layout:copy";
 
 /// The two keys as they were at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Register {
-    /// What lies under [`STORED_KEY`].
+    /// What lies under [`LAYOUT_KEY`].
     pub layout: Option<Vec<u8>>,
     /// What lies under [`COPY_KEY`].
     pub copy: Option<Vec<u8>>,
@@ -89,12 +87,12 @@ impl Register {
     }
 
     pub(super) fn check(&self, step: &mut CompareAndSet) {
-        step.check(&[b"GET", STORED_KEY], self.layout.as_deref());
+        step.check(&[b"GET", LAYOUT_KEY], self.layout.as_deref());
         step.check(&[b"GET", COPY_KEY], self.copy.as_deref());
     }
 
     pub(super) fn write(&self, step: &mut CompareAndSet) {
-        for (key, half) in [(STORED_KEY, &self.layout), (COPY_KEY, &self.copy)] {
+        for (key, half) in [(LAYOUT_KEY, &self.layout), (COPY_KEY, &self.copy)] {
             if let Some(text) = half {
                 step.write(&[b"SET", key, text]);
             }

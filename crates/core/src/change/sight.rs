@@ -4,8 +4,8 @@
 //! No MULTI: a server that is out of memory refuses that, and whoever only looks must go on. The answers come first, so
 //! they are at most older than the announcement; the atomic steps check what matters.
 
-use super::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, Register};
-use crate::layout::STORED_KEY;
+use super::Register;
+use crate::admin::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, LAYOUT_KEY};
 use crate::resp::{Reply, write_command};
 
 /// What was seen.
@@ -27,7 +27,7 @@ pub(super) fn ask(member: Option<&[u8]>, wire: &mut Vec<u8>) -> usize {
         Some(member) => write_command(wire, &[b"HGET", ANSWERS_KEY, member]),
         None => write_command(wire, &[b"HGETALL", ANSWERS_KEY]),
     }
-    write_command(wire, &[b"MGET", CHANGE_KEY, STORED_KEY, COPY_KEY]);
+    write_command(wire, &[b"MGET", CHANGE_KEY, LAYOUT_KEY, COPY_KEY]);
     3
 }
 

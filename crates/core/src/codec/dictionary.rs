@@ -1,20 +1,11 @@
-//! Dictionaries as they lie in the server: one hash beside the layout, each under the sum of its bytes.
-//!
-//! What a name stands for never changes, so a dictionary is written before the layout that names it, read by
-//! whoever reads that layout, and taken away after the last layout that named it; and one that was damaged or
-//! exchanged is noticed.
+//! Dictionaries by the sums of their bytes, and as a server keeps them ([`crate::admin::dictionaries`]).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
 use super::{CodecError, large};
-use crate::resp::{Reply, write_command};
-
-/// The server's hash, in database 0, that holds dictionaries by their names.
-pub const DICTIONARIES_KEY: &[u8] = b"keyfold:dictionaries";
 
 /// The name of a dictionary: the first half of its bytes' SHA-256, in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,31 +40,6 @@ impl FromStr for DictionaryId {
         let bits = u128::from_str_radix(text, 16).map_err(|_| ())?;
         let id = Self(bits.to_be_bytes());
         (id.to_string() == text).then_some(id).ok_or(())
-    }
-}
-
-/// Asks a server for dictionaries; one reply.
-pub fn ask_dictionaries(ids: &BTreeSet<DictionaryId>, wire: &mut Vec<u8>) {
-    let names: Vec<String> = ids.iter().map(DictionaryId::to_string).collect();
-    let mut command: Vec<&[u8]> = vec![b"HMGET", DICTIONARIES_KEY];
-    command.extend(names.iter().map(String::as_bytes));
-    write_command(wire, &command);
-}
-
-/// Reads the reply to [`ask_dictionaries`]: those that are there and whole.
-///
-/// # Errors
-/// What the server said instead.
-pub fn read_dictionaries(
-    ids: &BTreeSet<DictionaryId>,
-    reply: &[u8],
-) -> Result<BTreeMap<DictionaryId, Vec<u8>>, String> {
-    match Reply::parse(reply) {
-        Ok(Reply::Array(values)) => {
-            let found = ids.iter().zip(values);
-            Ok(found.filter_map(|(id, packed)| Some((*id, unpack(*id, packed.bytes()?).ok()?))).collect())
-        }
-        _ => Err(String::from_utf8_lossy(reply).trim_end().to_owned()),
     }
 }
 

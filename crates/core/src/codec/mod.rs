@@ -30,7 +30,7 @@ pub mod uuid;
 mod value;
 pub mod zstd;
 
-pub use dictionary::{DICTIONARIES_KEY, DictionaryId, ask_dictionaries, pack, read_dictionaries, unpack};
+pub use dictionary::{DictionaryId, pack, unpack};
 pub use error::CodecError;
 pub use large::LARGE_SLOT;
 pub use owner::Owner;

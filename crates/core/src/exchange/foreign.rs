@@ -5,11 +5,12 @@
 //! either, so a command that only reads, or that can only take away, goes to it as it came; one that would
 //! create a key of its type is refused.
 
+use crate::admin::SCRATCH_KEY;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{Effect, Env, Io, Step, done};
 use crate::resp::{Answer, Protocol, write_command};
-use crate::string::{Held, SCRATCH, Space, Unread, WhyUnread};
+use crate::string::{Held, Space, Unread, WhyUnread};
 
 /// What such a command comes to.
 #[derive(Clone, Debug)]
@@ -152,7 +153,7 @@ impl Foreign {
         if let Phase::Loading(load) = &self.phase {
             load.fill(&mut space);
         }
-        let (commands, answer_at) = match self.foreign.judge(&self.args, &space, SCRATCH) {
+        let (commands, answer_at) = match self.foreign.judge(&self.args, &space, SCRATCH_KEY) {
             Verdict::Refused(error) => {
                 Answer::new(io.answer, self.protocol).error(error);
                 return Step::Done(Effect::None);

@@ -5,11 +5,9 @@
 //! (`isWatchedKeyExpired`, multi.c, since Redis 6.0.9). So the end of the span is a *guard*: a key of keyfold's own that
 //! expires then, and is watched. The beginning needs none: what is past stays past.
 
+use crate::admin::GUARD_PREFIX;
 use crate::exchange::batch::Commands;
 use crate::resp::Reply;
-
-/// The guards' names begin so.
-const GUARD: &str = "keyfold:until:";
 
 /// A guard is never kept for longer. A transaction that takes longer is worked out again.
 const GUARD_MS: i64 = 60_000;
@@ -66,7 +64,7 @@ impl TimeSpan {
 
 /// The key that expires where the span ends.
 pub(crate) fn guard_name(nonce: u64) -> Vec<u8> {
-    format!("{GUARD}{nonce:x}").into_bytes()
+    format!("{GUARD_PREFIX}{nonce:x}").into_bytes()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
+use crate::admin::SCRATCH_KEY;
 use crate::command::{Command, table};
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::foreign::{OnOtherType, Verdict};
@@ -23,7 +24,7 @@ use crate::exchange::time_span::{TimeSpan, guard_name};
 use crate::exchange::work::{GROWTH_LIMIT_BYTES, ask_commands, read_help};
 use crate::exchange::{Effect, Env, Io, Refusal, Step, Watched, store};
 use crate::resp::{Answer, Protocol, Reply, write_command};
-use crate::string::{self, Ask, Call, Halt, Held, Run, Space, Unread, WhyUnread, finish};
+use crate::string::{Ask, Call, Halt, Held, Run, Space, Unread, WhyUnread, finish};
 
 const MAX_ATTEMPTS: u32 = 1000;
 
@@ -436,7 +437,7 @@ impl Transaction {
                 continue;
             }
             // EXEC would end the watch, so what the server is asked goes without MULTI, on a scratch key of its own.
-            let scratch = format!("{}:{:x}:", String::from_utf8_lossy(string::SCRATCH), (env.nonces)()).into_bytes();
+            let scratch = format!("{}:{:x}:", String::from_utf8_lossy(SCRATCH_KEY), (env.nonces)()).into_bytes();
             if queued.keys().any(|key| self.hosted.contains_key(key)) {
                 self.outcomes[index] = Outcome::Passed;
                 continue;

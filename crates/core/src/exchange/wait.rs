@@ -5,17 +5,15 @@
 //! sharded channel is such a thing: replicas get it, no key is written, and no pattern of a subscriber matches it.
 //! Servers before 7.0 don't know it; to them any command will do.
 
+use crate::admin::WAIT_CHANNEL;
 use crate::exchange::reply_kind::ReplyKind;
 use crate::exchange::{Effect, Io, ServerInfo, Step};
 use crate::resp::write_command;
 
-/// The channel. Nobody listens to it.
-const CHANNEL: &[u8] = b"keyfold:wait";
-
 /// Sends what replicas get; it has one reply.
 pub(crate) fn announce(server: &ServerInfo, wire: &mut Vec<u8>) -> Announced {
     if server.major() >= 7 {
-        write_command(wire, &[b"SPUBLISH", CHANNEL, b""]);
+        write_command(wire, &[b"SPUBLISH", WAIT_CHANNEL, b""]);
         Announced { kind: ReplyKind::of(b"SPUBLISH"), reply: None }
     } else {
         write_command(wire, &[b"PING"]);

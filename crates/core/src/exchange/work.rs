@@ -6,6 +6,7 @@
 
 use std::mem;
 
+use crate::admin::SCRATCH_KEY;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
@@ -140,7 +141,7 @@ impl Work {
             return self.work_elsewhere(env, io);
         }
         if let Err(ask) = finish(flow, &mut answer) {
-            let batch = Batch::send_atomic(&ask_commands(&ask, string::SCRATCH), io.wire);
+            let batch = Batch::send_atomic(&ask_commands(&ask, SCRATCH_KEY), io.wire);
             let replies = batch.left();
             self.phase = Phase::Asking(batch);
             return Step::More(replies);

@@ -1,7 +1,7 @@
 //! The versioned set of namespaces: which keys are folded, and how.
 //!
 //! Two forms of one text. A person writes the *file* ([`LayoutFile`]); the server holds the *stored* form
-//! ([`Layout::to_stored`]) under [`STORED_KEY`], with what keyfold adds to it:
+//! ([`Layout::to_stored`]) under [`LAYOUT_KEY`], with what keyfold adds to it:
 //!
 //! ```toml
 //! version = 2                        # only in the stored form, as is all up to the first namespace
@@ -87,8 +87,6 @@ use crate::placement::{Placement, Secrets};
 use crate::template::Template;
 use naming::Generations;
 
-/// The server's key, in database 0, that holds the stored form.
-pub const STORED_KEY: &[u8] = b"keyfold:layout";
 /// Stored bytes over which a value is spilled, where the file says nothing: what a listpack takes by
 /// default (`hash-max-listpack-value`).
 pub const DEFAULT_VALUE_LIMIT: usize = 64;

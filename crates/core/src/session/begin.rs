@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::change::COPY_KEY;
-use crate::codec::DICTIONARIES_KEY;
+use crate::admin::{COPY_KEY, DICTIONARIES_KEY, LAYOUT_KEY, SCRATCH_COPY_KEY, SCRATCH_KEY};
 use crate::exchange::overview::Overview;
 use crate::exchange::pieces::Pieces;
 use crate::exchange::probe::{Probe, WhenKnown};
@@ -13,19 +12,16 @@ use crate::exchange::{
     Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, ReplyKind, SimpleSet, Work, info, keyspace,
     listing, native, wait,
 };
-use crate::layout::{Place, PlaceKind, STORED_KEY};
+use crate::layout::{Place, PlaceKind};
 use crate::resp::{Answer, Protocol, write_command};
 use crate::session::client_command::ReplyMode;
 use crate::session::queue::Queue;
 use crate::session::route::{KeyspaceCommand, Route, SessionCommand};
 use crate::session::{Begun, Lane, Plan, Session};
+use crate::string::Run;
 use crate::string::number::parse_integer;
-use crate::string::{Run, SCRATCH};
 
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
-
-/// A name that nothing is ever stored under, for a COPY of nothing.
-const SCRATCH_COPY: &[u8] = b"keyfold:scratch:copy";
 
 /// How a request that was sent goes on.
 fn sent(kind: Kind, replies: u32, hold: bool) -> Begun {
@@ -295,7 +291,7 @@ impl Session {
                 // The server says what is wrong, before it looks at any key: those of the request stay out of it.
                 None => {
                     let mut harmless = args.to_vec();
-                    (harmless[1], harmless[2]) = (SCRATCH, SCRATCH_COPY);
+                    (harmless[1], harmless[2]) = (SCRATCH_KEY, SCRATCH_COPY_KEY);
                     write_command(io.wire, &harmless);
                     return sent(Kind::ErrorOnly { protocol: self.protocol }, 1, false);
                 }
@@ -455,7 +451,7 @@ impl Session {
         if !reaches_layout {
             pass_on(args, raw, io);
         } else {
-            let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"3", STORED_KEY, COPY_KEY, DICTIONARIES_KEY];
+            let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"3", LAYOUT_KEY, COPY_KEY, DICTIONARIES_KEY];
             call.extend(args);
             write_command(io.wire, &call);
         }

@@ -4,7 +4,8 @@
 //! mantissa and rounding belong to the server, so it is the server that adds them, on the scratch key.
 
 use super::number::{NOT_AN_INTEGER, integer_argument, parse_integer};
-use super::{Ask, Call, Entry, Flow, Halt, Reply, SCRATCH, Space};
+use super::{Ask, Call, Entry, Flow, Halt, Reply, Space};
+use crate::admin::SCRATCH_KEY;
 use crate::resp::Answer;
 
 /// INCR key: the new value.
@@ -57,10 +58,10 @@ pub(super) fn incrbyfloat(call: &Call<'_>, space: &mut Space, answer: &mut Answe
 fn sum_ask(old: Option<Vec<u8>>, by: &[u8]) -> Ask {
     let mut commands = Vec::with_capacity(3);
     if let Some(old) = old {
-        commands.push(vec![b"SET".to_vec(), SCRATCH.to_vec(), old]);
+        commands.push(vec![b"SET".to_vec(), SCRATCH_KEY.to_vec(), old]);
     }
-    commands.push(vec![b"INCRBYFLOAT".to_vec(), SCRATCH.to_vec(), by.to_vec()]);
-    commands.push(vec![b"DEL".to_vec(), SCRATCH.to_vec()]);
+    commands.push(vec![b"INCRBYFLOAT".to_vec(), SCRATCH_KEY.to_vec(), by.to_vec()]);
+    commands.push(vec![b"DEL".to_vec(), SCRATCH_KEY.to_vec()]);
     Ask { commands }
 }
 

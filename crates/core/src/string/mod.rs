@@ -32,9 +32,6 @@ pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, Unread, WRONG_TYPE, 
 
 use crate::resp::Answer;
 
-/// The key that an [`Ask`] works on. Clients can't name it: it has the reserved prefix.
-pub const SCRATCH: &[u8] = b"keyfold:scratch";
-
 /// The longest string, in bytes: the server's default `proto-max-bulk-len`.
 pub const MAX_STRING_BYTES: i64 = 512 * 1024 * 1024;
 

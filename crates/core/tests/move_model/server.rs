@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use keyfold_core::change::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, Register};
-use keyfold_core::layout::STORED_KEY;
+use keyfold_core::admin::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, LAYOUT_KEY};
+use keyfold_core::change::Register;
 use keyfold_core::resp::{Reply, ReplyScanner, write_bulk, write_command};
 
 /// What the server holds of it.
@@ -70,7 +70,7 @@ impl Server {
         match command {
             [b"HGET", key, member] if *key == ANSWERS_KEY => self.answers.get(*member).cloned(),
             [b"GET", key] if *key == CHANGE_KEY => self.change.as_ref().map(|(text, _)| text.clone()),
-            [b"GET", key] if *key == STORED_KEY => self.layout.map(text_of),
+            [b"GET", key] if *key == LAYOUT_KEY => self.layout.map(text_of),
             [b"GET", key] if *key == COPY_KEY => self.copy.map(text_of),
             _ => panic!("the model's server does not know {command:?}"),
         }
@@ -87,7 +87,7 @@ impl Server {
             }
             [b"DEL", key] if *key == CHANGE_KEY => self.change = None,
             [b"DEL", key] if *key == ANSWERS_KEY => self.answers.clear(),
-            [b"SET", key, text] if *key == STORED_KEY => self.layout = Some(number_of(text)),
+            [b"SET", key, text] if *key == LAYOUT_KEY => self.layout = Some(number_of(text)),
             [b"SET", key, text] if *key == COPY_KEY => self.copy = Some(number_of(text)),
             _ => panic!("the model's server does not know {command:?}"),
         }

@@ -1,7 +1,8 @@
 //! Requests in hostile words: what a server would read otherwise than we do, what takes a shared connection out of
 //! service, and what reaches keys of keyfold's own. Asked of every server found.
 
-use keyfold_core::layout::{Layout, STORED_KEY};
+use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::layout::Layout;
 use keyfold_testkit::{Wire, found};
 
 use crate::stage::{Stage, config_for, connection_that_asked, serve};
@@ -38,7 +39,7 @@ fn a_word_with_a_zero_byte_is_read_as_the_server_reads_it() {
     before_every_server(&[], |stage| {
         let (mut hostile, mut other) = (stage.connect(), stage.connect());
         let mut server = stage.server.connect().unwrap();
-        let layout = ask(&mut server, &[b"GET", STORED_KEY]);
+        let layout = ask(&mut server, &[b"GET", LAYOUT_KEY]);
         say(&mut hostile, "RPUSH list 1 2");
         say(&mut hostile, "SET user:1 mine");
         for text in [
@@ -60,7 +61,7 @@ fn a_word_with_a_zero_byte_is_read_as_the_server_reads_it() {
         // A shared connection doesn't wait, and the client's own doesn't hold up others.
         hostile.send(&[b"XREAD", b"block\0", b"60000", b"STREAMS\0x", b"stream", b"$"]).unwrap();
         assert_eq!(say(&mut other, "GET user:1"), "$4\\r\\nmine\\r\\n");
-        assert_eq!(ask(&mut server, &[b"GET", STORED_KEY]), layout);
+        assert_eq!(ask(&mut server, &[b"GET", LAYOUT_KEY]), layout);
         assert_eq!(say(&mut other, "COPY user:1 user:2 DB\\0 0 replace\\0x"), ":1\\r\\n");
         assert_eq!(say(&mut other, "GET user:2"), "$4\\r\\nmine\\r\\n");
         assert_eq!(say(&mut other, "HELLO 2 SETNAME\\0x name").split("\\r").next(), Some("*14"), "HELLO's options");

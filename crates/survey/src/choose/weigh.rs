@@ -6,7 +6,7 @@
 //! so many buckets of the family are one of the sample that together they have as many keys in it as one has in the
 //! family (`merged.rs`): runs of ids stay even in it, and chance stays chance.
 
-use keyfold_core::codec::DICTIONARIES_KEY;
+use keyfold_core::admin::DICTIONARIES_KEY;
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
 use keyfold_core::placement::name::{Head, Mark, Name, Stem};
 use keyfold_core::placement::{Field, Placement};

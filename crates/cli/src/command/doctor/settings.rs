@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use keyfold_core::admin::SWEEP_KEY;
 use keyfold_core::change::Standing;
 use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_survey::diagnosis::{
@@ -15,9 +16,6 @@ use super::patient::{Patient, bytes};
 use crate::config::secrets;
 use crate::layout::{dictionaries, stored};
 use crate::server::Server;
-
-/// Who holds it sweeps.
-const LEASE_KEY: &str = "keyfold:sweep";
 
 /// Reads the configuration file that should be in effect.
 pub(super) fn read_expected(path: &Path) -> anyhow::Result<Expected> {
@@ -113,7 +111,7 @@ fn layout(server: &mut Server) -> anyhow::Result<LayoutState> {
 /// Whether somebody holds the lease; not, as far as one may see, where one may not.
 fn is_held(server: &mut Server) -> anyhow::Result<bool> {
     let mut commands = redis::pipe();
-    commands.cmd("EXISTS").arg(LEASE_KEY);
+    commands.cmd("EXISTS").arg(SWEEP_KEY);
     Ok(server.ask_all(&commands)?.pop() == Some(Value::Int(1)))
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use keyfold_core::admin::LAB_KEY;
 use redis::{Cmd, RedisError, Value};
 
 use super::mark;
@@ -255,7 +256,7 @@ fn begins(server: &mut Server, prefix: &[u8]) -> anyhow::Result<bool> {
     let mut cursor = 0_u64;
     loop {
         let (next, keys): (u64, Vec<Vec<u8>>) = server.ask(redis::cmd("SCAN").arg(cursor).arg("COUNT").arg(1000))?;
-        if keys.iter().any(|key| key.starts_with(prefix) && key != mark::MARK.as_bytes()) {
+        if keys.iter().any(|key| key.starts_with(prefix) && key != LAB_KEY) {
             return Ok(true);
         }
         if next == 0 {

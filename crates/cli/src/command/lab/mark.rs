@@ -11,14 +11,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
+use keyfold_core::admin::LAB_KEY;
 use redis::Cmd;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::print::number::plural;
 use crate::server::Server;
 
-/// The mark's key.
-pub(super) const MARK: &str = "keyfold:lab";
 const SETTING: &str = "setting:";
 
 /// Notes down that this process runs here.
@@ -30,7 +29,7 @@ pub(super) fn make(server: &mut Server, prefix: &[u8]) -> anyhow::Result<()> {
 /// The command that writes the whole mark, also where the server evicted it.
 pub(super) fn writing(prefix: &[u8], settings: &BTreeMap<String, String>) -> Cmd {
     let mut command = redis::cmd("HSET");
-    command.arg(MARK).arg("host").arg(host()).arg("pid").arg(std::process::id()).arg("prefix").arg(prefix);
+    command.arg(LAB_KEY).arg("host").arg(host()).arg("pid").arg(std::process::id()).arg("prefix").arg(prefix);
     for (name, old) in settings {
         command.arg(format!("{SETTING}{name}")).arg(old);
     }
@@ -40,12 +39,12 @@ pub(super) fn writing(prefix: &[u8], settings: &BTreeMap<String, String>) -> Cmd
 /// Notes down what a setting was, unless that is known already.
 pub(super) fn note(server: &mut Server, name: &str, old: &str) -> anyhow::Result<()> {
     server
-        .ask::<()>(redis::cmd("HSETNX").arg(MARK).arg(format!("{SETTING}{name}")).arg(old))
+        .ask::<()>(redis::cmd("HSETNX").arg(LAB_KEY).arg(format!("{SETTING}{name}")).arg(old))
         .with_context(|| format!("can't note down the server's {name}; it was not changed"))
 }
 
 fn read(server: &mut Server) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
-    server.ask(redis::cmd("HGETALL").arg(MARK))
+    server.ask(redis::cmd("HGETALL").arg(LAB_KEY))
 }
 
 /// Puts every noted setting back; how many.
@@ -69,12 +68,12 @@ pub(super) fn put_back(server: &mut Server, name: &str, old: &[u8]) -> anyhow::R
 
 /// Forgets a setting that is what it was.
 pub(super) fn forget(server: &mut Server, name: &str) -> anyhow::Result<()> {
-    server.ask(redis::cmd("HDEL").arg(MARK).arg(format!("{SETTING}{name}")))
+    server.ask(redis::cmd("HDEL").arg(LAB_KEY).arg(format!("{SETTING}{name}")))
 }
 
 /// Removes the mark. Call when everything else is put back.
 pub(super) fn unmake(server: &mut Server) -> anyhow::Result<()> {
-    server.ask(redis::cmd("DEL").arg(MARK))
+    server.ask(redis::cmd("DEL").arg(LAB_KEY))
 }
 
 /// What a killed run left, put back; what was done, in a sentence. Refuses while that run may still be alive.

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::Context;
-use keyfold_core::codec::{self, Kinds};
-use keyfold_core::layout::{Layout, STORED_KEY};
+use keyfold_core::admin::{LAYOUT_KEY, dictionaries};
+use keyfold_core::codec::Kinds;
+use keyfold_core::layout::Layout;
 use keyfold_proxy::Config;
 use keyfold_proxy::address::ListenAddress;
 use keyfold_testkit::{Server, Wire};
@@ -31,13 +32,13 @@ pub(crate) fn serve(upstream: &str, layout: &Path) -> anyhow::Result<()> {
 /// The layout that the server holds, with its codecs open.
 fn stored_layout(upstream: &str) -> anyhow::Result<Layout> {
     let mut wire = Wire::connect(upstream.trim_start_matches("redis://"))?;
-    let stored = wire.ask(&[b"GET", STORED_KEY])?;
+    let stored = wire.ask(&[b"GET", LAYOUT_KEY])?;
     let mut layout = Layout::from_stored(str::from_utf8(stored.bytes().context("it holds no layout")?)?)?;
     let missing = layout.missing_dictionaries();
     let mut request = Vec::new();
-    codec::ask_dictionaries(&missing, &mut request);
+    dictionaries::ask(&missing, &mut request);
     wire.send_bytes(&request)?;
-    let found = codec::read_dictionaries(&missing, &wire.reply()?).map_err(anyhow::Error::msg)?;
+    let found = dictionaries::read(&missing, &wire.reply()?).map_err(anyhow::Error::msg)?;
     layout.open(&Kinds::default(), &found);
     Ok(layout)
 }

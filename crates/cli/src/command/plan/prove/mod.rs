@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use keyfold_core::codec::{self, DICTIONARIES_KEY, DictionaryId, Kinds};
+use keyfold_core::codec::{DictionaryId, Kinds};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::Keyspace;
 use keyfold_survey::choose::{Aims, Prediction, Rule, predict};
@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::gather::{Gathered, Survey};
 use crate::config::plan::ProofConfig;
+use crate::layout::dictionaries;
 use crate::print::number::plural;
 use crate::print::progress::Progress;
 use crate::print::table::{Align, render};
@@ -203,17 +204,6 @@ impl<'s> Trial<'s> {
     }
 }
 
-impl Trial<'_> {
-    /// As `keyfold train` leaves them: one hash.
-    fn write_dictionaries(&self, server: &mut Server) -> anyhow::Result<()> {
-        for (id, dictionary) in &self.dictionaries {
-            let id = id.to_string();
-            server.ask::<()>(redis::cmd("HSET").arg(DICTIONARIES_KEY).arg(id).arg(codec::pack(dictionary)))?;
-        }
-        Ok(())
-    }
-}
-
 /// The layout with the codecs as they were trained.
 fn with_codecs(mut layout: Layout, families: &[Part<'_>]) -> anyhow::Result<(Layout, BTreeMap<DictionaryId, Vec<u8>>)> {
     let mut dictionaries = BTreeMap::new();
@@ -270,7 +260,7 @@ fn measure(
     let empty = used_memory(&own)?;
     let mut server = own.connect()?;
     if as_planned {
-        trial.write_dictionaries(&mut server)?;
+        dictionaries::write(&mut server, &trial.dictionaries)?;
     }
     load.write(&mut server, values, &mut Progress::new(what, load.keys.len()))?;
     // The first reading moves tables that have grown, the second is timed.

@@ -5,9 +5,8 @@ use std::io::Write;
 use anyhow::Context;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use keyfold_core::codec::{
-    Candidate, CodecRule, DICTIONARIES_KEY, DictionaryId, Kinds, Owner, Sample, candidates, pack, stored_bytes,
-};
+use keyfold_core::admin::DICTIONARIES_KEY;
+use keyfold_core::codec::{Candidate, CodecRule, DictionaryId, Kinds, Owner, Sample, candidates, pack, stored_bytes};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::Model;
 

@@ -17,8 +17,7 @@ mod show;
 
 use std::time::Duration;
 
-use keyfold_core::change::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY};
-use keyfold_core::layout::STORED_KEY;
+use keyfold_core::admin::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, LAYOUT_KEY};
 use keyfold_core::memory::{Allocator, Limits};
 
 use crate::command::lab::bench::Bench;
@@ -179,7 +178,7 @@ impl Work<'_, '_> {
         let timed = self.time(&shape, &through.target().clone(), b"");
         let stopped = through.stop();
         let mut remove = redis::cmd("DEL");
-        remove.arg(STORED_KEY).arg(COPY_KEY).arg(ANSWERS_KEY).arg(CHANGE_KEY);
+        remove.arg(LAYOUT_KEY).arg(COPY_KEY).arg(ANSWERS_KEY).arg(CHANGE_KEY);
         self.bench.connect()?.ask::<u64>(&remove)?;
         timed.and(stopped)
     }

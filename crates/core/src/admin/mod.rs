@@ -1,0 +1,49 @@
+//! What keyfold keeps for itself in a server, all of it in one room: the names, and what is decided about them.
+//!
+//! | key | type | what it holds |
+//! | --- | --- | --- |
+//! | [`LAYOUT_KEY`], [`COPY_KEY`] | string | the register: the layout in force, twice ([`crate::change`]) |
+//! | [`CHANGE_KEY`] | string | a change that is announced; gone by itself after some seconds |
+//! | [`ANSWERS_KEY`] | hash | during a change only: what each member says to it |
+//! | [`DICTIONARIES_KEY`] | hash | [`dictionaries`]: what values are compressed by, and which codec slots there are |
+//! | [`SWEEP_KEY`] | string | [`sweep_lease`]: which keyfold walks over all to remove what has expired |
+//! | [`FENCE_KEY`] | string | for a second, before a change: a write that must come to nothing |
+//! | [`SCRATCH_KEY`], [`SCRATCH_COPY_KEY`] | any | within one MULTI: what only a server can compute |
+//! | [`GUARD_PREFIX`] and a nonce | string | while a transaction is carried out: expires where its values do |
+//! | [`LAB_KEY`] | hash | marks a server that a study uses, and its settings as they were |
+//!
+//! All but the scratch keys and guards lie in database 0. They begin with
+//! [`ADMINISTRATION_PREFIX`](crate::placement::name::ADMINISTRATION_PREFIX), and none of them is ever a client's.
+
+pub mod dictionaries;
+pub mod sweep_lease;
+
+/// The register: the layout in force.
+pub const LAYOUT_KEY: &[u8] = b"keyfold:layout";
+/// The same once more.
+pub const COPY_KEY: &[u8] = b"keyfold:layout:copy";
+/// The announcement of a change.
+pub const CHANGE_KEY: &[u8] = b"keyfold:change";
+/// The members' answers to an announcement.
+pub const ANSWERS_KEY: &[u8] = b"keyfold:answers";
+/// Dictionaries by their names, and the records of codec slots.
+pub const DICTIONARIES_KEY: &[u8] = b"keyfold:dictionaries";
+/// Who sweeps.
+pub const SWEEP_KEY: &[u8] = b"keyfold:sweep";
+/// A write that must come to nothing.
+pub const FENCE_KEY: &[u8] = b"keyfold:fence";
+/// What only a server can compute is worked out there, and gone in the same MULTI.
+pub const SCRATCH_KEY: &[u8] = b"keyfold:scratch";
+/// The same for COPY of other types.
+pub const SCRATCH_COPY_KEY: &[u8] = b"keyfold:scratch:copy";
+/// Guards' names begin so.
+pub const GUARD_PREFIX: &str = "keyfold:until:";
+/// The mark that a study leaves.
+pub const LAB_KEY: &[u8] = b"keyfold:lab";
+/// No key, but a sharded channel that nobody listens to: replicas get what is published there.
+pub const WAIT_CHANNEL: &[u8] = b"keyfold:wait";
+/// A key that nobody has: asking about it tells whether a command is allowed.
+pub const PROBE_KEY: &str = "keyfold:probe";
+
+/// Those that stay when nothing is folded any more and nobody serves: of no use then.
+pub const LASTING: [&[u8]; 4] = [LAYOUT_KEY, COPY_KEY, DICTIONARIES_KEY, SWEEP_KEY];
