@@ -14,6 +14,7 @@
 //! | [`layout`] | the versioned set of namespaces; from keys to places and back |
 //! | [`memory`] | what keys will take in a server, before they are there |
 //! | [`placement`] | the rules that give keys their places |
+//! | [`record`] | how a key, its value and its expiry lie in a server |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`session`] | one client's connection, and the way of each of its requests |
 //! | [`stats`] | what is counted of each namespace |
@@ -34,6 +35,7 @@ pub mod layout;
 pub mod memory;
 pub mod mover;
 pub mod placement;
+pub mod record;
 pub mod resp;
 pub mod session;
 pub mod stats;

@@ -195,20 +195,12 @@ impl Copy {
                 if let Some(at) = expiry.filter(|at| *at < env.now_ms) {
                     writes.check_time_past(at);
                 }
-                let stored =
-                    store::encode_field(env, place, &self.args[2], &self.entry.value, self.entry.expires_at_ms);
-                store::write_field(&mut writes, place, &stored);
             }
-            None => {
-                writes.check(&[b"DUMP", physical], found);
-                let place = self.destination.place();
-                let value = store::encode_own(env, place, &self.args[2], &self.entry.value);
-                writes.write(&[b"SET", physical, &value]);
-                if let Some(at) = self.entry.expires_at_ms {
-                    writes.write(&[b"PEXPIREAT", physical, at.to_string().as_bytes()]);
-                }
-            }
+            None => writes.check(&[b"DUMP", physical], found),
         }
+        let Entry { value, expires_at_ms } = &self.entry;
+        let record = store::encode(env, self.destination.place(), &self.args[2], value, *expires_at_ms);
+        store::add_writes(&mut writes, &record);
         writes
     }
 

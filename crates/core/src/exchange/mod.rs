@@ -44,7 +44,7 @@ pub(crate) use copy::{Copy, CopyArguments};
 pub(crate) use foreign::{Foreign, OnOtherType};
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub(crate) use script::CompareAndSet;
-pub(crate) use store::{RETIRE_MS, encode_field};
+pub(crate) use store::{RETIRE_MS, encode};
 pub use watch::Watched;
 pub(crate) use work::Work;
 

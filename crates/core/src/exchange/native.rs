@@ -18,7 +18,8 @@ use crate::exchange::key::{Key, decode};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, SimpleSet, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
-use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, PlaceKind, spill_name};
+use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, spill_name};
+use crate::record::{PhysicalWrites, physical_read};
 use crate::resp::{Answer, Protocol, Reply, write_command};
 
 /// A key's bytes, on the spot where they are few.
@@ -120,10 +121,7 @@ impl Get {
 }
 
 fn send_get(place: &Place, wire: &mut Vec<u8>) {
-    match place.kind {
-        PlaceKind::Framed => write_command(wire, &[b"GET", &place.physical]),
-        _ => write_command(wire, &[b"HGET", &place.physical, &place.field]),
-    }
+    write_command(wire, &physical_read(Some(place), &[]));
 }
 
 /// Whether a value is stored just as it is.
@@ -140,15 +138,9 @@ pub(crate) fn set(stored: &[u8], place: &Place, wire: &mut Vec<u8>) {
 }
 
 /// An unconditional write of a key of its own whose value is a frame. Its reply says nothing; the answer is OK.
-pub(crate) fn set_own(env: &Env<'_>, set: &SimpleSet<'_>, place: &Place, key: &[u8], wire: &mut Vec<u8>) {
-    let stored = store::encode_own(env, Some(place), key, set.value);
-    match set.expires_at_ms {
-        Some(at) => {
-            let at = at.to_string();
-            write_command(wire, &[b"SET", &place.physical, &stored, b"PXAT", at.as_bytes()]);
-        }
-        None => write_command(wire, &[b"SET", &place.physical, &stored]),
-    }
+pub(crate) fn set_own(env: &mut Env<'_>, set: &SimpleSet<'_>, place: &Place, key: &[u8], wire: &mut Vec<u8>) {
+    let record = store::encode(env, Some(place), key, set.value, set.expires_at_ms);
+    record.main.command(|args| write_command(wire, args));
 }
 
 /// An unconditional write where the old value or the new one may be spilled.
@@ -165,16 +157,13 @@ impl Overwrite {
         env: &Env<'_>,
         key: &[u8],
         place: &Place,
-        stored: &store::Stored<'_>,
+        record: &PhysicalWrites<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
         let key = Key::locate(env.layout, key);
         let mut commands = Commands::default();
         commands.push(&[b"HGET", &place.physical, &place.field]);
-        if let Some((name, content)) = &stored.spill {
-            commands.push(&[b"SET", name, content]);
-        }
-        commands.push(&[b"HSET", &place.physical, &place.field, &stored.field]);
+        record.iter().for_each(|write| write.command(|args| commands.push(args)));
         let batch = Batch::send_atomic(&commands, wire);
         let replies = batch.left();
         (Self { key, batch, retiring: false }, replies)
@@ -210,21 +199,21 @@ pub(crate) fn set_many(env: &mut Env<'_>, pairs: &[&[u8]], wire: &mut Vec<u8>) -
     for pair in pairs.chunks_exact(2) {
         let key = Key::locate(env.layout, pair[0]);
         let Some(place) = key.bucket() else {
-            commands.push(&[b"SET", key.physical(), &store::encode_own(env, key.place(), pair[0], pair[1])]);
+            let record = store::encode(env, key.place(), pair[0], pair[1], None);
+            record.main.command(|args| commands.push(args));
             continue;
         };
         if env.stats.namespace(place.namespace).has_spilled() {
             return None;
         }
-        let stored = store::encode_field(env, place, pair[0], pair[1], None);
-        if stored.spill.is_some() {
+        let PhysicalWrites { spill: None, main } = store::encode(env, Some(place), pair[0], pair[1], None) else {
             return None;
-        }
+        };
         let bucket = *known.entry(place.physical.clone()).or_insert(buckets.len());
         if bucket == buckets.len() {
             buckets.push((place.clone(), Vec::new()));
         }
-        buckets[bucket].1.extend([place.field.to_vec(), stored.field]);
+        buckets[bucket].1.extend([main.name.into_owned(), main.value.into_owned()]);
     }
     for (place, fields) in &buckets {
         let mut args: Vec<&[u8]> = vec![b"HSET", &place.physical];
@@ -245,27 +234,18 @@ pub(crate) fn set_moving(env: &mut Env<'_>, name: &str, args: &[&[u8]], wire: &m
         return None;
     }
     let mut commands = Commands::default();
-    match new.bucket() {
-        Some(place) => {
-            let namespace = env.layout.namespace(place.namespace);
-            if namespace.codecs.written().is_none() && set.value.len() > namespace.value_limit.saturating_sub(9) {
-                // It may have to be spilled.
-                return None;
-            }
-            let stored = store::encode_field(env, place, &key.logical, set.value, set.expires_at_ms);
-            if stored.spill.is_some() {
-                return None;
-            }
-            commands.push(&[b"HSET", &place.physical, &place.field, &stored.field]);
-        }
-        None => {
-            let value = store::encode_own(env, key.spots()[0].place.as_ref(), &key.logical, set.value);
-            commands.push(&[b"SET", key.physical(), &value]);
-            if let Some(at) = set.expires_at_ms {
-                commands.push(&[b"PEXPIREAT", key.physical(), at.to_string().as_bytes()]);
-            }
+    if let Some(place) = new.bucket() {
+        let namespace = env.layout.namespace(place.namespace);
+        if namespace.codecs.written().is_none() && set.value.len() > namespace.value_limit.saturating_sub(9) {
+            // It may have to be spilled.
+            return None;
         }
     }
+    let record = store::encode(env, new.place.as_ref(), &key.logical, set.value, set.expires_at_ms);
+    if record.spill.is_some() {
+        return None;
+    }
+    record.main.command(|args| commands.push(args));
     commands.push(&[b"UNLINK", old.physical(&key.logical)]);
     Some(Batch::send_atomic(&commands, wire))
 }

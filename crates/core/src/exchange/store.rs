@@ -1,53 +1,36 @@
 //! Writes what a command changed to where the keys lie: raw, framed, spilled, or as keys of their own.
 
-use std::borrow::Cow;
-
-use crate::codec;
 use crate::exchange::key::{Key, Spot};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure, transfer};
-use crate::frame;
 use crate::layout::{Place, PlaceKind, spill_name};
+use crate::record::PhysicalWrites;
 use crate::string::{Entry, Held, Space, Unread, WhyUnread};
 
 /// How long a spilled value that nothing points to any more is still readable, for a reader that was told
 /// of it just before; after that the server removes it.
 pub(crate) const RETIRE_MS: &[u8] = b"5000";
 
-/// What a field is set to, and the spilled value that must be written with it.
-pub(crate) struct Stored<'v> {
-    /// The field's bytes.
-    pub(crate) field: Vec<u8>,
-    /// The physical key of the spilled value, and what it holds.
-    pub(crate) spill: Option<(Vec<u8>, Cow<'v, [u8]>)>,
-}
-
-/// Encodes a value for a bucket's field: raw or framed, or spilled where that would be over the
-/// namespace's limit.
-pub(crate) fn encode_field<'v>(
+/// What a server is to hold for a key in this place, counted, and noted for the sweep where it will expire.
+pub(crate) fn encode<'r>(
     env: &mut Env<'_>,
-    place: &Place,
-    key: &[u8],
-    value: &'v [u8],
+    place: Option<&'r Place>,
+    key: &'r [u8],
+    value: &'r [u8],
     expires_at_ms: Option<i64>,
-) -> Stored<'v> {
-    let namespace = env.layout.namespace(place.namespace);
-    let stats = env.stats.namespace(place.namespace);
-    note_expiry(env, place, expires_at_ms);
-    match namespace.encode(key, value, expires_at_ms) {
-        codec::Stored::InPlace(field) => {
-            stats.count_encoded(value.len(), field.len());
-            Stored { field, spill: None }
-        }
-        codec::Stored::Spilled { content, slot } => {
-            stats.count_encoded(value.len(), content.len());
+) -> PhysicalWrites<'r> {
+    let writes = env.layout.physical_writes(place, key, value, expires_at_ms, &mut *env.nonces);
+    if let Some(place) = place.filter(|place| place.kind != PlaceKind::Zipped) {
+        let stats = env.stats.namespace(place.namespace);
+        stats.count_encoded(value.len(), writes.spill.as_ref().unwrap_or(&writes.main).value.len());
+        if writes.spill.is_some() {
             stats.count_spill();
-            let nonce = (env.nonces)();
-            let mut field = Vec::with_capacity(18);
-            frame::encode_spill(nonce, slot, expires_at_ms, &mut field);
-            Stored { field, spill: Some((spill_name(place.stem, nonce, key), content)) }
+        }
+        if place.kind.is_field() {
+            note_expiry(env, place, expires_at_ms);
         }
     }
+    writes
 }
 
 /// Has the sweep look through a bucket once what is written there now has expired.
@@ -57,24 +40,9 @@ pub(super) fn note_expiry(env: &Env<'_>, place: &Place, expires_at_ms: Option<i6
     }
 }
 
-/// Encodes a value for a key of its own: a frame where its place says so.
-pub(crate) fn encode_own<'v>(env: &Env<'_>, place: Option<&Place>, key: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
-    match place.filter(|place| place.kind == PlaceKind::Framed) {
-        Some(place) => {
-            let stored = env.layout.namespace(place.namespace).encode_own(key, value);
-            env.stats.namespace(place.namespace).count_encoded(value.len(), stored.len());
-            Cow::Owned(stored)
-        }
-        None => Cow::Borrowed(value),
-    }
-}
-
-/// The commands that give a field its stored value.
-pub(crate) fn write_field(writes: &mut CompareAndSet, place: &Place, stored: &Stored<'_>) {
-    if let Some((name, content)) = &stored.spill {
-        writes.write(&[b"SET", name, content]);
-    }
-    writes.write(&[b"HSET", &place.physical, &place.field, &stored.field]);
+/// Adds what a server is to hold for a key.
+pub(crate) fn add_writes(writes: &mut CompareAndSet, record: &PhysicalWrites<'_>) {
+    record.iter().for_each(|write| write.command(|args| writes.write(args)));
 }
 
 /// Retires the spilled value with this nonce.
@@ -146,22 +114,14 @@ pub(crate) fn check_all(writes: &mut CompareAndSet, keys: &[Key], now_ms: i64) {
 /// The error reply, where another type would come to lie under a folded key.
 pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Key, held: &Held) -> Result<(), String> {
     let (here, elsewhere) = key.spots().split_first().ok_or_else(|| failure(&key.logical, "it has no place"))?;
-    match (held, here.bucket()) {
-        (Held::Nothing, _) => plan_removal(writes, key, here),
-        (Held::Unread(_), _) => return Err(failure(&key.logical, "its value was not read")),
-        (Held::String(entry), Some(place)) => {
+    match held {
+        Held::Nothing => plan_removal(writes, key, here),
+        Held::Unread(_) => return Err(failure(&key.logical, "its value was not read")),
+        Held::String(Entry { value, expires_at_ms }) => {
             retire(writes, key, here);
-            let stored = encode_field(env, place, &key.logical, &entry.value, entry.expires_at_ms);
-            write_field(writes, place, &stored);
+            add_writes(writes, &encode(env, here.place.as_ref(), &key.logical, value, *expires_at_ms));
         }
-        (Held::String(Entry { value, expires_at_ms }), None) => {
-            let value = encode_own(env, here.place.as_ref(), &key.logical, value);
-            writes.write(&[b"SET", key.physical(), &value]);
-            if let Some(at) = expires_at_ms {
-                writes.write(&[b"PEXPIREAT", key.physical(), at.to_string().as_bytes()]);
-            }
-        }
-        (Held::Other(kind), _) => {
+        Held::Other(kind) => {
             let Some(place) = key.place() else {
                 let kind = kind.escape_ascii();
                 return Err(failure(&key.logical, &format!("a {kind} can't be written together with folded keys")));

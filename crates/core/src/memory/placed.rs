@@ -6,10 +6,9 @@ use super::Model;
 use super::hash::BucketCost;
 use super::keyspace::Keyspace;
 use super::shape::ValueShape;
-use crate::codec::Stored;
-use crate::frame;
-use crate::layout::{Layout, Place, PlaceKind, spill_name};
+use crate::layout::Layout;
 use crate::placement::name::Name;
+use crate::record::PhysicalWrite;
 
 /// Any nonce: nearly all are as long in base62 as this one.
 const NONCE: u64 = u64::MAX;
@@ -35,36 +34,19 @@ impl<'m> Placed<'m> {
 
     /// Counts a record, each key once. A key that clients may not use is counted as if it stayed plain.
     pub fn add(&mut self, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
-        match self.layout.locate(key).place() {
-            Some(place) if place.kind == PlaceKind::Bucket => {
-                self.add_field(place, key, value, expires_at_ms);
+        let place = self.layout.locate(key).place();
+        let writes = self.layout.physical_writes(place.as_ref(), key, value, expires_at_ms, || NONCE);
+        self.spills += u64::from(writes.spill.is_some());
+        for PhysicalWrite { hash, name, value, expires_at_ms } in writes.iter() {
+            let value = ValueShape::of(value);
+            match hash {
+                None => self.single.add_string(name.len() as u64, value, expires_at_ms.is_some()),
+                Some(bucket) => {
+                    let bucket = self.buckets.entry(Name::from_slice(bucket)).or_default();
+                    bucket.add(self.model, ValueShape::of(name), value);
+                }
             }
-            Some(place) if place.kind == PlaceKind::Framed => {
-                let stored = self.layout.namespace(place.namespace).encode_own(key, value);
-                self.add_string(&place.physical, &stored, expires_at_ms.is_some());
-            }
-            Some(place) => self.add_string(&place.physical, value, expires_at_ms.is_some()),
-            None => self.add_string(key, value, expires_at_ms.is_some()),
         }
-    }
-
-    fn add_string(&mut self, key: &[u8], value: &[u8], has_expiry: bool) {
-        self.single.add_string(key.len() as u64, ValueShape::of(value), has_expiry);
-    }
-
-    fn add_field(&mut self, place: Place, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
-        let stored = match self.layout.namespace(place.namespace).encode(key, value, expires_at_ms) {
-            Stored::InPlace(stored) => stored,
-            Stored::Spilled { content, slot } => {
-                let mut pointer = Vec::new();
-                frame::encode_spill(NONCE, slot, expires_at_ms, &mut pointer);
-                self.add_string(&spill_name(place.stem, NONCE, key), &content, false);
-                self.spills += 1;
-                pointer
-            }
-        };
-        let bucket = self.buckets.entry(place.physical).or_default();
-        bucket.add(self.model, ValueShape::of(&place.field), ValueShape::of(&stored));
     }
 
     /// The buckets, by name.

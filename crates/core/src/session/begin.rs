@@ -244,13 +244,14 @@ impl Session {
             native::set(set.value, place, io.wire);
             return Some(sent(Kind::Set(ReplyKind::Integer), 1, false));
         }
-        let stored = crate::exchange::encode_field(env, place, args[1], set.value, set.expires_at_ms);
+        let stored = crate::exchange::encode(env, Some(place), args[1], set.value, set.expires_at_ms);
         if set.if_absent {
-            let attempt = Attempt::set_if_absent(args, run, place, &stored.field, set.when_set, self.protocol, io.wire);
+            let attempt =
+                Attempt::set_if_absent(args, run, place, &stored.main.value, set.when_set, self.protocol, io.wire);
             return Some(sent(Kind::Attempt(Box::new(attempt)), 1, true));
         }
         if stored.spill.is_none() && !env.stats.namespace(place.namespace).has_spilled() {
-            native::set(&stored.field, place, io.wire);
+            native::set(&stored.main.value, place, io.wire);
             return Some(sent(Kind::Set(ReplyKind::Integer), 1, false));
         }
         let (overwrite, replies) = native::Overwrite::start(env, args[1], place, &stored, io.wire);

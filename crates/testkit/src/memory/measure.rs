@@ -7,9 +7,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use keyfold_core::codec::Stored;
-use keyfold_core::frame;
-use keyfold_core::layout::{Layout, PlaceKind, spill_name};
+use keyfold_core::layout::Layout;
 use keyfold_core::memory::{self, Allocator, Model};
 use keyfold_core::resp::write_command;
 
@@ -179,7 +177,7 @@ fn load(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> Result<(), Mea
         Data::Placed(records, layout) => {
             let mut nonces = Random::new(6);
             for record in records {
-                pipeline.place(record, layout, nonces.bits())?;
+                pipeline.place(record, layout, &mut nonces)?;
             }
         }
         Data::Hashes(hashes) => {
@@ -223,28 +221,11 @@ impl Pipeline {
     }
 
     /// Writes a record where the layout places it.
-    fn place(&mut self, record: &Record, layout: &Layout, nonce: u64) -> Result<(), MeasureError> {
+    fn place(&mut self, record: &Record, layout: &Layout, nonces: &mut Random) -> Result<(), MeasureError> {
         let Record { key, value, expires } = record;
-        let place = match layout.locate(key).place() {
-            Some(place) if place.kind == PlaceKind::Bucket => place,
-            Some(place) if place.kind == PlaceKind::Framed => {
-                let stored = layout.namespace(place.namespace).encode_own(key, value);
-                return self.set(&place.physical, &stored, *expires);
-            }
-            Some(place) => return self.set(&place.physical, value, *expires),
-            None => return self.set(key, value, *expires),
-        };
-        let expires_at_ms = expires.then_some(EXPIRES_AT_MS);
-        let stored = match layout.namespace(place.namespace).encode(key, value, expires_at_ms) {
-            Stored::InPlace(stored) => stored,
-            Stored::Spilled { content, slot } => {
-                self.set(&spill_name(place.stem, nonce, key), &content, false)?;
-                let mut pointer = Vec::new();
-                frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
-                pointer
-            }
-        };
-        self.send(&[b"HSET", &place.physical, &place.field, &stored])
+        let (place, expires_at_ms) = (layout.locate(key).place(), expires.then_some(EXPIRES_AT_MS));
+        let writes = layout.physical_writes(place.as_ref(), key, value, expires_at_ms, || nonces.bits());
+        writes.iter().try_for_each(|write| write.command(|args| self.send(args)))
     }
 
     /// Sends what is left and reads all replies.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use keyfold_core::codec::{CodecRule, DictionaryId, Kinds, Stored};
-use keyfold_core::frame;
-use keyfold_core::layout::{Layout, Place, PlaceKind, spill_name};
+use keyfold_core::codec::{CodecRule, DictionaryId, Kinds};
+use keyfold_core::layout::Layout;
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
+use keyfold_core::record::PhysicalWrite;
 
 use super::writer::Writer;
 
@@ -38,31 +38,16 @@ impl Physical {
 
     /// A record where the layout places it, as keyfold stores it.
     pub(crate) fn place(&mut self, layout: &Layout, key: &[u8], value: &[u8]) {
-        match layout.locate(key).place() {
-            Some(place) if place.kind == PlaceKind::Bucket => self.place_field(layout, &place, key, value),
-            Some(place) if place.kind == PlaceKind::Framed => {
-                let stored = layout.namespace(place.namespace).encode_own(key, value);
-                self.string(&place.physical, &stored);
+        let place = layout.locate(key).place();
+        // As long as nearly all nonces are.
+        let writes = layout.physical_writes(place.as_ref(), key, value, None, || u64::MAX - self.spills);
+        self.spills += u64::from(writes.spill.is_some());
+        for PhysicalWrite { hash, name, value, .. } in writes.iter() {
+            match hash {
+                Some(hash) => self.field(hash, name, value),
+                None => self.string(name, value),
             }
-            Some(place) => self.string(&place.physical, value),
-            None => self.string(key, value),
         }
-    }
-
-    fn place_field(&mut self, layout: &Layout, place: &Place, key: &[u8], value: &[u8]) {
-        let stored = match layout.namespace(place.namespace).encode(key, value, None) {
-            Stored::InPlace(stored) => stored,
-            Stored::Spilled { content, slot } => {
-                self.spills += 1;
-                // As long as nearly all nonces are.
-                let nonce = u64::MAX - self.spills;
-                self.string(&spill_name(place.stem, nonce, key), &content);
-                let mut pointer = Vec::new();
-                frame::encode_spill(nonce, slot, None, &mut pointer);
-                pointer
-            }
-        };
-        self.field(&place.physical, &place.field, &stored);
     }
 
     /// How many commands [`Self::write`] sends.

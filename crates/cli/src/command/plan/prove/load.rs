@@ -1,12 +1,11 @@
 //! Writes keys into a private server, plain or where a layout places them, and reads them.
 
 use anyhow::Context;
-use keyfold_core::codec::Stored;
-use keyfold_core::frame;
-use keyfold_core::layout::{Layout, Place, PlaceKind, spill_name};
+use keyfold_core::layout::Layout;
 use keyfold_core::memory::ValueShape;
+use keyfold_core::record::physical_read;
 use keyfold_survey::population::SampledKey;
-use redis::Pipeline;
+use redis::{Cmd, Pipeline};
 
 use crate::print::progress::Progress;
 use crate::scan::Values;
@@ -19,18 +18,10 @@ const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
 /// Neighbours in the sample are read far apart: a step that shares no factor with most numbers of keys.
 const READ_STEP: usize = 7919;
 
-/// Keys to load, and where they go: as they are, or where a layout places them.
+/// Keys to load, and the layout that places them.
 pub(super) struct Load<'k> {
     pub(super) keys: &'k [&'k SampledKey],
-    pub(super) layout: Option<&'k Layout>,
-}
-
-/// Where a key lies.
-enum Lies {
-    Alone(Vec<u8>),
-    /// By itself, as a frame.
-    Framed(Place),
-    InBucket(Place),
+    pub(super) layout: &'k Layout,
 }
 
 /// Any value of this shape.
@@ -42,20 +33,11 @@ fn made_up(shape: ValueShape) -> Vec<u8> {
 }
 
 impl Load<'_> {
-    fn locate(&self, key: &[u8]) -> Lies {
-        match self.layout.and_then(|layout| layout.locate(key).place()) {
-            Some(place) if place.kind == PlaceKind::Bucket => Lies::InBucket(place),
-            Some(place) if place.kind == PlaceKind::Framed => Lies::Framed(place),
-            Some(place) => Lies::Alone(place.physical.to_vec()),
-            None => Lies::Alone(key.to_vec()),
-        }
-    }
-
     /// Whether what is stored depends on more than the value's length.
     fn is_coded(&self, sampled: &SampledKey) -> bool {
-        let place = self.layout.and_then(|layout| Some((layout, layout.locate(&sampled.key).place()?)));
-        let coded = place.is_some_and(|(layout, place)| layout.namespace(place.namespace).codecs.written().is_some());
-        coded && matches!(sampled.value, ValueShape::Bytes(_))
+        let place = self.layout.locate(&sampled.key).place();
+        let is_coded = place.is_some_and(|place| self.layout.namespace(place.namespace).codecs.written().is_some());
+        is_coded && matches!(sampled.value, ValueShape::Bytes(_))
     }
 
     /// The values: real ones where a codec stores them, and made-up ones where only their length matters, or where
@@ -84,18 +66,12 @@ impl Load<'_> {
             let mut pipeline = redis::pipe();
             for (SampledKey { key, has_expiry, .. }, value) in chunk.iter().zip(&values) {
                 let expires_at_ms = has_expiry.then_some(EXPIRES_AT_MS);
-                match (self.locate(key), self.layout) {
-                    (Lies::InBucket(place), Some(layout)) => {
-                        nonce += 1;
-                        write_field(&mut pipeline, layout, &place, key, value, expires_at_ms, nonce);
-                    }
-                    (Lies::Framed(place), Some(layout)) => {
-                        let stored = layout.namespace(place.namespace).encode_own(key, value);
-                        set(&mut pipeline, &place.physical, &stored, expires_at_ms);
-                    }
-                    (Lies::Alone(name), _) => set(&mut pipeline, &name, value, expires_at_ms),
-                    (Lies::InBucket(_) | Lies::Framed(_), None) => {}
-                }
+                let place = self.layout.locate(key).place();
+                let writes = self.layout.physical_writes(place.as_ref(), key, value, expires_at_ms, || {
+                    nonce += 1;
+                    nonce
+                });
+                writes.iter().for_each(|write| write.command(|args| add(&mut pipeline, args)));
             }
             server.query_all::<()>(&pipeline).context("can't load keys to prove the plan with")?;
             progress.advance(chunk.len());
@@ -111,13 +87,9 @@ impl Load<'_> {
         for chunk in order.chunks(PIPELINE) {
             let mut pipeline = redis::pipe();
             for index in chunk {
-                match self.locate(&keys[*index].key) {
-                    Lies::Alone(name) => pipeline.cmd("GET").arg(name).ignore(),
-                    Lies::Framed(place) => pipeline.cmd("GET").arg(place.physical.as_slice()).ignore(),
-                    Lies::InBucket(place) => {
-                        pipeline.cmd("HGET").arg(place.physical.as_slice()).arg(place.field.as_slice()).ignore()
-                    }
-                };
+                let key = &keys[*index].key;
+                let place = self.layout.locate(key).place();
+                add(&mut pipeline, &physical_read(place.as_ref(), key));
             }
             server.query_all::<()>(&pipeline).context("can't read what the plan was proved with")?;
         }
@@ -125,31 +97,10 @@ impl Load<'_> {
     }
 }
 
-fn set(pipeline: &mut Pipeline, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
-    let command = pipeline.cmd("SET").arg(key).arg(value);
-    if let Some(at) = expires_at_ms {
-        command.arg("PXAT").arg(at);
-    }
-    command.ignore();
-}
-
-fn write_field(
-    pipeline: &mut Pipeline,
-    layout: &Layout,
-    place: &Place,
-    key: &[u8],
-    value: &[u8],
-    expires_at_ms: Option<i64>,
-    nonce: u64,
-) {
-    let stored = match layout.namespace(place.namespace).encode(key, value, expires_at_ms) {
-        Stored::InPlace(stored) => stored,
-        Stored::Spilled { content, slot } => {
-            set(pipeline, &spill_name(place.stem, nonce, key), &content, None);
-            let mut pointer = Vec::new();
-            frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
-            pointer
-        }
-    };
-    pipeline.cmd("HSET").arg(place.physical.as_slice()).arg(place.field.as_slice()).arg(stored).ignore();
+fn add(pipeline: &mut Pipeline, args: &[&[u8]]) {
+    let mut command = Cmd::new();
+    args.iter().for_each(|arg| {
+        command.arg(arg);
+    });
+    pipeline.add_command(command).ignore();
 }

@@ -241,8 +241,9 @@ fn measure(
 ) -> anyhow::Result<(f64, f64, String, memory::ServerModel)> {
     let own = OwnServer::start(program, None).context("can't start a server to prove the plan on; see --server")?;
     let mut server = own.connect()?;
-    let layout = as_planned.then_some(&trial.layout);
-    if let Some(layout) = layout {
+    let plain = Layout::default();
+    let layout = if as_planned { &trial.layout } else { &plain };
+    if as_planned {
         listpack::raise(&mut server, layout)?;
     }
     let facts = memory::model(&mut server, &[])?;
