@@ -9,6 +9,7 @@
 //! | [`admin`] | what keyfold keeps for itself in a server |
 //! | [`codec`] | values in fewer bytes than they have |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
+//! | [`drive`] | what drives conversations: requests and answers in order, replies to whose they are |
 //! | [`exchange`] | one logical command's conversation with the server |
 //! | [`frame`] | stored values: raw, or a tag byte and what it says |
 //! | [`layout`] | the versioned set of namespaces; from keys to places and back |
@@ -29,6 +30,7 @@ pub mod change;
 pub mod clients;
 pub mod codec;
 pub mod command;
+pub mod drive;
 pub mod exchange;
 pub mod frame;
 pub mod layout;

@@ -82,7 +82,7 @@ impl Connection {
     fn poll(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<()>> {
         let _ = self.client.task.set(cx.waker().clone());
         self.client.woken.set(false);
-        self.client.state.borrow().session.entry().set_task(cx.waker());
+        self.client.state.borrow().conversation.session().entry().set_task(cx.waker());
         self.client.hear_others(&self.worker.config.users);
         if self.client.ending.get().is_some() {
             return Poll::Ready(Ok(()));
@@ -105,7 +105,7 @@ impl Connection {
 
     fn note_buffers(&self) {
         let state = self.client.state.borrow();
-        state.session.entry().note_buffers(self.inbox.len(), state.queued_bytes());
+        state.conversation.session().entry().note_buffers(self.inbox.len(), state.queued_bytes());
     }
 
     /// Begins requests that had to wait; whether any could.
@@ -187,7 +187,7 @@ impl Connection {
         }
         let mut state = self.client.state.borrow_mut();
         let Some(own) = &state.own else { return };
-        if state.own_in_flight == 0 && state.session.own_lane_is_clean() && !state.session.awaits_pushes() {
+        if state.conversation.may_release_own_lane() {
             state.give_back_own(&self.worker);
         } else if self.input != Input::Open {
             own.finish();
@@ -196,7 +196,10 @@ impl Connection {
 
     fn is_finished(&self) -> bool {
         let state = self.client.state.borrow();
-        self.input != Input::Open && !self.requests.blocked && state.slots.is_empty() && state.outbox.unsent() == 0
+        self.input != Input::Open
+            && !self.requests.blocked
+            && state.conversation.in_flight() == 0
+            && state.outbox.unsent() == 0
     }
 }
 
@@ -206,7 +209,7 @@ impl Drop for Connection {
         self.worker.forget_client(self.key);
         let mut state = self.client.state.borrow_mut();
         state.gone = true;
-        state.session.leave();
+        state.conversation.session().leave();
         state.drop_answers();
         if let Some(own) = state.own.take() {
             own.finish();

@@ -3,11 +3,12 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use keyfold_core::exchange::{Env, Io};
+use keyfold_core::drive::Started;
+use keyfold_core::exchange::Env;
 use keyfold_core::resp::{Args, Read, RequestLimits, RequestReader};
-use keyfold_core::session::{Begun, Lane, Patience, Plan};
+use keyfold_core::session::{Lane, Patience, Plan};
 
-use super::{Client, Slot, State};
+use super::{Client, State};
 use crate::upstream::{Status, Upstream};
 use crate::worker::Worker;
 
@@ -81,7 +82,7 @@ impl Requests {
 
     /// Sets the limits by whether the client has authenticated, and by what the server takes.
     fn trust(&mut self) {
-        let trusted = self.client.state.borrow().session.is_authenticated();
+        let trusted = self.client.state.borrow().conversation.session().is_authenticated();
         let max_bulk_bytes = self.worker.max_bulk_bytes.get();
         if (trusted, max_bulk_bytes) == (self.trusted, self.max_bulk_bytes) {
             return;
@@ -96,7 +97,8 @@ impl Requests {
     fn refuse(&mut self, error: &str) {
         self.over = true;
         let mut state = self.client.state.borrow_mut();
-        answer_in_order(&mut state, |state, answer| state.session.refuse_unread(error, answer));
+        let State { conversation, outbox, .. } = &mut *state;
+        conversation.refuse_unread(error, outbox.buffer());
     }
 
     /// Begins the request that the reader has just found.
@@ -108,11 +110,8 @@ impl Requests {
         if !may_begin(&state, &self.worker) {
             return Start::Wait;
         }
-        let plan = state.session.plan(&args, env);
-        if plan.alone && !state.slots.is_empty() {
-            return Start::Wait;
-        }
-        if state.session.is_paused(&plan, env) {
+        let Some(plan) = state.conversation.plan(&args, env) else { return Start::Wait };
+        if state.conversation.session().is_paused(&plan, env) {
             self.worker.await_unpause();
             return Start::Wait;
         }
@@ -168,16 +167,15 @@ fn shared_lane(last: &mut Option<(Lane, Rc<Upstream>)>, lane: Lane, worker: &Rc<
 /// Whether any request may begin: none before holds it back, and the client takes its answers.
 fn may_begin(state: &State, worker: &Worker) -> bool {
     let limits = &worker.config.limits;
-    !state.held
+    !state.conversation.is_held()
         && !worker.paused.get()
-        && state.slots.len() < limits.max_in_flight
+        && state.conversation.in_flight() < limits.max_in_flight
         && state.queued_bytes() <= limits.answer_high_water_bytes
-        && !state.session.awaits_pushes()
 }
 
 /// The client's own connection: the one it has, where that is as it needs it.
 fn own_lane(state: &mut State, lane: Lane, client: &Rc<Client>, worker: &Rc<Worker>) -> Rc<Upstream> {
-    if state.own_was_reset || state.own.as_ref().is_some_and(|own| !own.serves(lane)) {
+    if state.conversation.own_was_reset() || state.own.as_ref().is_some_and(|own| !own.serves(lane)) {
         state.give_back_own(worker);
     }
     let own = state.own.get_or_insert_with(|| worker.lanes.own(lane, client, worker));
@@ -187,14 +185,9 @@ fn own_lane(state: &mut State, lane: Lane, client: &Rc<Client>, worker: &Rc<Work
 /// Runs a request that needs no server.
 fn begin_here(state: &mut State, plan: &Plan, args: &Args<'_>, raw: Option<&[u8]>, env: &mut Env<'_>) -> Start {
     let mut unused = Vec::new();
-    let begun = answer_in_order(state, |state, answer| {
-        state.session.begin(plan, args, raw, env, &mut Io { wire: &mut unused, answer })
-    });
+    let started = state.conversation.begin(plan, args, raw, env, &mut unused, state.outbox.buffer());
     debug_assert!(unused.is_empty(), "a local request has no wire");
-    match begun {
-        Begun::Close => Start::Close,
-        Begun::Answered | Begun::Sent { .. } | Begun::Pushes => Start::Begun,
-    }
+    if started == Started::Close { Start::Close } else { Start::Begun }
 }
 
 /// Where a request goes, and for whom.
@@ -215,23 +208,15 @@ fn begin_there(
     at: &At<'_>,
 ) -> Start {
     let mut queue = at.upstream.queue();
-    let begun = answer_in_order(state, |state, answer| {
-        let wire = queue.outbox.buffer();
-        state.session.begin(plan, args, raw, env, &mut Io { wire, answer })
-    });
-    match begun {
-        Begun::Answered => return Start::Begun,
-        Begun::Close => return Start::Close,
-        Begun::Pushes => queue.expect_pushes(),
-        Begun::Sent { exchange, replies, hold } => {
-            queue.expect(at.client, state.first + state.slots.len() as u64, replies, at.patience);
-            let (lane, blocks) = (plan.lane, plan.patience.blocks());
-            let lookups = plan.lookup_kind(args.len());
-            state.slots.push_back(Slot { lane, blocks, lookups, exchange: Some(exchange), answer: Vec::new() });
-            state.held = hold;
+    let started = state.conversation.begin(plan, args, raw, env, queue.outbox.buffer(), state.outbox.buffer());
+    match started {
+        Started::Answered => return Start::Begun,
+        Started::Close => return Start::Close,
+        Started::Pushes => queue.expect_pushes(),
+        Started::Sent { slot, replies } => {
+            queue.expect(at.client, slot, replies, at.patience);
             if matches!(plan.lane, Lane::Own { .. }) {
-                state.own_in_flight += 1;
-                state.session.entry().note_waits_on(at.upstream.number());
+                state.conversation.session().entry().note_waits_on(at.upstream.number());
             }
         }
     }
@@ -242,27 +227,9 @@ fn begin_there(
 
 /// Answers a request that can't begin because the server is away.
 fn refuse(state: &mut State, plan: &Plan, reason: &str) -> Start {
-    answer_in_order(state, |state, answer| state.session.refuse_planned(plan, reason, answer));
+    state.conversation.refuse(plan, reason, state.outbox.buffer());
     if matches!(plan.lane, Lane::Own { .. }) {
         state.own = None;
     }
     Start::Begun
-}
-
-/// Runs what may answer at once: straight into the outbox where no earlier answer is awaited, else into a
-/// slot of its own.
-fn answer_in_order<R>(state: &mut State, run: impl FnOnce(&mut State, &mut Vec<u8>) -> R) -> R {
-    if state.slots.is_empty() {
-        // Taken, because the session is borrowed from the same state.
-        let mut answer = std::mem::take(state.outbox.buffer());
-        let result = run(state, &mut answer);
-        *state.outbox.buffer() = answer;
-        return result;
-    }
-    let mut answer = Vec::new();
-    let result = run(state, &mut answer);
-    if !answer.is_empty() {
-        state.park(answer);
-    }
-    result
 }

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use keyfold_core::drive::Progress;
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::{ReplyFlow, ReplyScanner, write_command};
 use keyfold_core::session::LARGE_BYTES;
 
 use super::LinkError;
 use super::silence::Silence;
-use crate::client::{Client, Progress};
+use crate::client::Client;
 use crate::outbox::Outbox;
 
 /// A connection that was idle for so long gives its buffer back.

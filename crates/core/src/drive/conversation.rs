@@ -1,0 +1,312 @@
+//! One client's requests and answers, in their order.
+//!
+//! ```text
+//! slots   [ first ] [ second ] [ third ]        oldest first; each is under way, or answered and parked
+//!             │          └────────┴── answers wait in their slots
+//!             └── answered straight into `out`, then all behind it that are complete
+//! ```
+//! What holds: bytes reach `out`, where the client's answers go out, in the order of its requests, and only whole
+//! answers do, but for a large one that the server alone gives: it comes in pieces with nothing between them.
+
+use std::collections::VecDeque;
+
+use crate::clients::LookupKind;
+use crate::exchange::{Effect, Env, Exchange, Io, Step};
+use crate::session::{Begun, LARGE_BYTES, Lane, Plan, Session};
+
+/// A client's session, and its requests that are under way.
+#[derive(Debug)]
+pub struct Conversation {
+    session: Session,
+    slots: VecDeque<Slot>,
+    /// The number of the first slot; they are numbered in order, for the client's life.
+    first: u64,
+    parked_bytes: usize,
+    /// The last slot must be answered before another request begins.
+    held: bool,
+    /// Requests under way on the own lane.
+    own_in_flight: usize,
+    /// RESET went to the own lane: it has lost its user, database and protocol, and is of no use to others.
+    own_was_reset: bool,
+    /// A part of the first slot's answer has gone out, and the rest comes as it is received.
+    flowing: bool,
+}
+
+/// A request that has begun and isn't answered, or whose answer waits for those before.
+#[derive(Debug)]
+struct Slot {
+    lane: Lane,
+    /// It waits for what other clients may do.
+    blocks: bool,
+    /// What its answer tells of the keys that it read.
+    lookups: LookupKind,
+    /// None once it is answered.
+    exchange: Option<Exchange>,
+    answer: Vec<u8>,
+}
+
+/// How a request began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// It needed no server.
+    Answered,
+    /// Commands were written to the wire.
+    Sent {
+        /// By which [`Conversation::handle_reply`] knows the request.
+        slot: u64,
+        /// How many replies will come.
+        replies: u32,
+    },
+    /// Commands were written whose replies come as pushes ([`Conversation::handle_push`]).
+    Pushes,
+    /// The client is to be closed once what is in `out` is sent.
+    Close,
+}
+
+/// How a request goes on after a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It is answered, or waits for the rest of its replies.
+    Kept,
+    /// It wrote more commands, which will have so many replies.
+    More(u32),
+    /// The reply can't be trusted, and neither can the connection: it must be given up.
+    Unexpected,
+}
+
+impl Conversation {
+    /// The conversation of a client that has just connected.
+    pub fn new(session: Session) -> Self {
+        Self {
+            session,
+            slots: VecDeque::new(),
+            first: 0,
+            parked_bytes: 0,
+            held: false,
+            own_in_flight: 0,
+            own_was_reset: false,
+            flowing: false,
+        }
+    }
+
+    /// What the client has chosen.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The same, to tell it what others have decided.
+    pub fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Requests that are under way, or whose answers wait for those before.
+    pub fn in_flight(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Bytes of answers that wait for those before.
+    pub fn parked_bytes(&self) -> usize {
+        self.parked_bytes
+    }
+
+    /// Whether the answers to earlier requests must have come before any other is planned.
+    pub fn is_held(&self) -> bool {
+        self.held || self.session.awaits_pushes()
+    }
+
+    /// Whether a part of an answer has gone out whose rest is to come.
+    pub fn is_flowing(&self) -> bool {
+        self.flowing
+    }
+
+    /// Whether none of its requests is under way that the layout has a part in; a command that blocks on its own lane
+    /// may go on.
+    pub fn is_quiet(&self) -> bool {
+        self.slots.iter().all(|slot| match &slot.exchange {
+            None => true,
+            Some(exchange) => slot.blocks && exchange.is_the_servers(),
+        })
+    }
+
+    /// Says what a request needs; none where all earlier ones must have been answered first.
+    pub fn plan(&mut self, args: &[&[u8]], env: &Env<'_>) -> Option<Plan> {
+        let plan = self.session.plan(args, env);
+        (!plan.alone || self.slots.is_empty()).then_some(plan)
+    }
+
+    /// Begins a planned request on the connection of its lane. `raw` is the request as it came, where it came as an
+    /// array.
+    pub fn begin(
+        &mut self,
+        plan: &Plan,
+        args: &[&[u8]],
+        raw: Option<&[u8]>,
+        env: &mut Env<'_>,
+        wire: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Started {
+        let begun =
+            self.answer_in_order(out, |session, answer| session.begin(plan, args, raw, env, &mut Io { wire, answer }));
+        match begun {
+            Begun::Answered => Started::Answered,
+            Begun::Close => Started::Close,
+            Begun::Pushes => Started::Pushes,
+            Begun::Sent { exchange, replies, hold } => {
+                let slot = self.first + self.slots.len() as u64;
+                let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
+                self.slots.push_back(Slot { lane, blocks, lookups, exchange: Some(exchange), answer: Vec::new() });
+                self.held = hold;
+                self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
+                Started::Sent { slot, replies }
+            }
+        }
+    }
+
+    /// Answers a planned request that can't begin because the server is away.
+    pub fn refuse(&mut self, plan: &Plan, reason: &str, out: &mut Vec<u8>) {
+        self.answer_in_order(out, |session, answer| session.refuse_planned(plan, reason, answer));
+    }
+
+    /// Answers bytes that are no request; the client is to be closed after it.
+    pub fn refuse_unread(&mut self, error: &str, out: &mut Vec<u8>) {
+        self.answer_in_order(out, |session, answer| session.refuse_unread(error, answer));
+    }
+
+    /// Runs what may answer at once: straight into `out` where no earlier answer is awaited, else into a slot of its
+    /// own.
+    fn answer_in_order<R>(&mut self, out: &mut Vec<u8>, run: impl FnOnce(&mut Session, &mut Vec<u8>) -> R) -> R {
+        if self.slots.is_empty() {
+            return run(&mut self.session, out);
+        }
+        let mut answer = Vec::new();
+        let result = run(&mut self.session, &mut answer);
+        if !answer.is_empty() {
+            self.parked_bytes += answer.len();
+            let (lane, lookups) = (Lane::Local, LookupKind::None);
+            self.slots.push_back(Slot { lane, blocks: false, lookups, exchange: None, answer });
+        }
+        result
+    }
+
+    /// Takes a reply to the request in this slot.
+    pub fn handle_reply(
+        &mut self,
+        slot: u64,
+        reply: &[u8],
+        env: &mut Env<'_>,
+        wire: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        let Some(index) = self.index(slot) else { return Progress::Kept };
+        let slot = &mut self.slots[index];
+        let Some(exchange) = &mut slot.exchange else { return Progress::Kept };
+        let answer = if index == 0 { &mut *out } else { &mut slot.answer };
+        self.session.note_reply_bytes(reply.len());
+        let start = answer.len();
+        match exchange.handle_reply(reply, env, &mut Io { wire, answer }) {
+            Step::Wait => Progress::Kept,
+            Step::More(replies) => Progress::More(replies),
+            Step::Unexpected => Progress::Unexpected,
+            Step::Done(effect) => {
+                self.session.entry().note_answer(slot.lookups, answer.get(start..).unwrap_or_default());
+                self.own_was_reset |= matches!(effect, Effect::Reset);
+                self.session.apply(effect);
+                self.complete(index, out);
+                Progress::Kept
+            }
+        }
+    }
+
+    /// Takes a reply on the client's own lane; true when it is a push and goes to the client as it is.
+    pub fn handle_push(&mut self, reply: &[u8], out: &mut Vec<u8>) -> bool {
+        let is_push = self.session.handle_push(reply);
+        if is_push {
+            out.extend_from_slice(reply);
+        }
+        is_push
+    }
+
+    /// Whether the answer of the request in this slot may go out in pieces, while it is received.
+    pub fn may_flow(&self, slot: u64) -> bool {
+        let first = self.slots.front().filter(|_| slot == self.first);
+        let exchange = first.and_then(|first| first.exchange.as_ref());
+        // Messages go out as they come, and would come between the pieces.
+        !self.session.is_subscribed() && exchange.is_some_and(Exchange::hands_on)
+    }
+
+    /// Takes a piece of the first slot's answer; `ends` with the last one.
+    pub fn handle_piece(&mut self, piece: &[u8], ends: bool, out: &mut Vec<u8>) {
+        out.extend_from_slice(piece);
+        self.flowing = !ends;
+        if ends {
+            self.session.note_reply_bytes(LARGE_BYTES);
+            self.complete(0, out);
+        }
+    }
+
+    /// Answers the request in this slot with an error: its connection is lost. False where a part of its answer has
+    /// gone out already, so that the client must be closed.
+    pub fn lose(&mut self, slot: u64, reason: &str, out: &mut Vec<u8>) -> bool {
+        let is_whole = !std::mem::take(&mut self.flowing);
+        let Some(index) = self.index(slot) else { return is_whole };
+        let slot = &mut self.slots[index];
+        let Some(exchange) = slot.exchange.take() else { return is_whole };
+        let answer = if index == 0 { &mut *out } else { &mut slot.answer };
+        self.session.lose(slot.lane, &exchange, reason, answer);
+        self.complete(index, out);
+        is_whole
+    }
+
+    fn index(&self, slot: u64) -> Option<usize> {
+        let index = usize::try_from(slot.checked_sub(self.first)?).ok()?;
+        (index < self.slots.len()).then_some(index)
+    }
+
+    /// Marks a slot as answered; sends what is complete at the front.
+    fn complete(&mut self, index: usize, out: &mut Vec<u8>) {
+        let slot = &mut self.slots[index];
+        slot.exchange = None;
+        if matches!(slot.lane, Lane::Own { .. }) {
+            self.own_in_flight -= 1;
+            if self.own_in_flight == 0 {
+                self.session.entry().note_waits_on(None);
+            }
+        }
+        if index > 0 {
+            self.parked_bytes += slot.answer.len();
+            return;
+        }
+        while let Some(slot) = self.slots.pop_front_if(|slot| slot.exchange.is_none()) {
+            self.first += 1;
+            self.parked_bytes = self.parked_bytes.saturating_sub(slot.answer.len());
+            out.extend_from_slice(&slot.answer);
+        }
+        self.held &= !self.slots.is_empty();
+    }
+
+    /// Whether the client needs its own connection no longer: no request is under way there, and it holds nothing.
+    pub fn may_release_own_lane(&self) -> bool {
+        self.own_in_flight == 0 && self.session.own_lane_is_clean() && !self.session.awaits_pushes()
+    }
+
+    /// Whether RESET has made the own connection useless to others.
+    pub fn own_was_reset(&self) -> bool {
+        self.own_was_reset
+    }
+
+    /// The own connection goes; whether another client may have it.
+    pub fn release_own_lane(&mut self) -> bool {
+        !std::mem::take(&mut self.own_was_reset)
+    }
+
+    /// Drops answers that wait: the client is gone. Its requests are carried through all the same.
+    pub fn drop_answers(&mut self) {
+        self.parked_bytes = 0;
+        self.slots.iter_mut().for_each(|slot| slot.answer = Vec::new());
+    }
+
+    /// Gives back room beyond so many requests.
+    pub fn shrink_to(&mut self, slots: usize) {
+        self.slots.shrink_to(slots);
+    }
+}
