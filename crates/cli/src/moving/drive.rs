@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use keyfold_core::access::Users;
-use keyfold_core::exchange::{Env, ServerInfo};
+use anyhow::{Context as _, bail};
+use keyfold_core::drive::Context;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::mover::{Left, Moved, Mover};
-use keyfold_core::stats::Stats;
 use keyfold_proxy::Nonces;
 
 use crate::command::interrupt::Interrupt;
@@ -74,10 +72,8 @@ fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Driven> {
     let mut driver = Driver {
+        context: Context::new(layout, server.version().info()),
         server,
-        layout,
-        stats: Stats::new(layout.namespaces().len()),
-        users: Users::open(),
         nonces: Nonces::new().context("the system has no randomness to give")?,
         pace,
         interrupt,
@@ -109,9 +105,7 @@ fn run(
 
 struct Driver<'a> {
     server: &'a mut Server,
-    layout: &'a Layout,
-    stats: Stats,
-    users: Users,
+    context: Context<'a>,
     nonces: Nonces,
     pace: &'a mut Pace,
     interrupt: &'a Interrupt,
@@ -143,10 +137,6 @@ impl Driver<'_> {
     }
 
     fn walk(&mut self, mut mover: Mover) -> anyhow::Result<Moved> {
-        let info = ServerInfo {
-            name: self.server.version().flavor.to_ascii_lowercase(),
-            version: self.server.version().redis_number(),
-        };
         let time = ServerTime::ask(self.server)?;
         let mut wire = Vec::new();
         let mut shown = 0;
@@ -157,14 +147,7 @@ impl Driver<'_> {
                 );
             }
             let mut draw = || self.nonces.draw();
-            let mut env = Env {
-                now_ms: time.now_ms(),
-                nonces: &mut draw,
-                server: &info,
-                layout: self.layout,
-                stats: &self.stats,
-                users: &self.users,
-            };
+            let mut env = self.context.env(time.now_ms(), &mut draw);
             wire.clear();
             let Some(count) = mover.next(&env, &mut wire) else { return Ok(mover.moved().clone()) };
             let replies = self.server.exchange(&wire, count)?;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use anyhow::{Context, bail};
+use keyfold_core::exchange::ServerInfo;
 
 /// The oldest server that keyfold works with: GETEX, SET … KEEPTTL GET, and ACL as it uses them.
 const MINIMUM: (u32, u32) = (6, 2);
@@ -33,9 +34,9 @@ impl Version {
         Ok(Self { flavor, number: number.to_owned(), redis: version, mode: (*mode).to_owned() })
     }
 
-    /// The version of Redis that it is compatible with: `7.2`.
-    pub(crate) fn redis_number(&self) -> String {
-        format!("{}.{}", self.redis.0, self.redis.1)
+    /// The same, as the core knows servers.
+    pub(crate) fn info(&self) -> ServerInfo {
+        ServerInfo { name: self.flavor.to_ascii_lowercase(), version: self.number.clone() }
     }
 
     /// Whether it knows PEXPIRETIME, which says when a key expires to the millisecond.

@@ -387,6 +387,16 @@ impl Session {
         self.subscriptions.active()
     }
 
+    /// Whether the client has chosen nothing that its later requests depend on.
+    pub fn is_as_it_began(&self) -> bool {
+        self.protocol == Protocol::Resp2
+            && self.database == self.peer.database
+            && self.reply_mode == ReplyMode::On
+            && self.queue.is_none()
+            && !self.monitoring
+            && !self.has_own_state()
+    }
+
     /// Whether the client's own lane holds no state any more (no WATCH, no subscription): another client may
     /// have the connection.
     pub fn own_lane_is_clean(&self) -> bool {

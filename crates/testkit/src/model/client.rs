@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use std::cell::Cell;
 
-use keyfold_core::access::Users;
-use keyfold_core::exchange::{Env, Exchange, Io, ServerInfo, Step};
+use keyfold_core::drive::{Context, Conversation, Progress, Started};
+use keyfold_core::exchange::{Env, ServerInfo};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Physical, Place, PlaceKind, spill_name};
 use keyfold_core::mover::Mover;
 use keyfold_core::resp::{Protocol, Read, RequestReader};
-use keyfold_core::session::{Begun, Peer, Session};
-use keyfold_core::stats::Stats;
+use keyfold_core::session::{Peer, Session};
 use keyfold_core::string::{Entry, Held};
 
 use super::fake_server::{Connection, FakeServer};
@@ -24,12 +23,9 @@ const SMALL_BYTES: usize = 20;
 #[derive(Debug)]
 pub struct World<'l> {
     server: FakeServer,
-    layout: &'l Layout,
     /// Moves keys between the clients' physical commands.
     mover: Option<(Mover, Connection)>,
-    info: ServerInfo,
-    stats: Stats,
-    users: Users,
+    context: Context<'l>,
     now_ms: i64,
     nonce: Cell<u64>,
 }
@@ -39,11 +35,8 @@ impl<'l> World<'l> {
     pub fn new(layout: &'l Layout, now_ms: i64) -> Self {
         Self {
             server: FakeServer::new(now_ms),
-            layout,
             mover: None,
-            info: ServerInfo { name: "redis".to_owned(), version: "7.0.15".to_owned() },
-            stats: Stats::new(layout.namespaces().len()),
-            users: Users::open(),
+            context: without_data(layout),
             now_ms,
             nonce: Cell::new(0),
         }
@@ -60,14 +53,7 @@ impl<'l> World<'l> {
             self.nonce.set(self.nonce.get() + 1);
             self.nonce.get()
         };
-        run(&mut Env {
-            now_ms: self.now_ms,
-            nonces: &mut nonces,
-            server: &self.info,
-            layout: self.layout,
-            stats: &self.stats,
-            users: &self.users,
-        })
+        run(&mut self.context.env(self.now_ms, &mut nonces))
     }
 
     /// What a logical key holds, read from the server's own data.
@@ -75,7 +61,7 @@ impl<'l> World<'l> {
     /// # Errors
     /// A stored value that doesn't decode, or points to nothing.
     pub fn held(&self, key: &[u8]) -> Result<Held, String> {
-        let spots = match self.layout.locate(key) {
+        let spots = match self.context.layout().locate(key) {
             Located::Placed(place) => vec![Some(place)],
             Located::Plain | Located::Reserved => vec![None],
             Located::Moving(moving) => vec![moving.new, moving.old],
@@ -129,7 +115,7 @@ impl<'l> World<'l> {
     }
 
     fn decode(&self, key: &[u8], place: &Place, frame: &Frame<'_>, spilled: Option<&[u8]>) -> Result<Vec<u8>, String> {
-        let value = self.layout.namespace(place.namespace).decode(key, frame, spilled);
+        let value = self.context.layout().namespace(place.namespace).decode(key, frame, spilled);
         let value = value.map_err(|error| format!("{}: {error}", key.escape_ascii()))?;
         Ok(value.ok_or_else(|| format!("{} points to nothing", key.escape_ascii()))?.into_owned())
     }
@@ -141,14 +127,13 @@ impl<'l> World<'l> {
 
     /// Serves another layout from now on, with a mover at work where its namespaces move.
     pub fn serve(&mut self, layout: &'l Layout) {
-        self.layout = layout;
-        self.stats = Stats::new(layout.namespaces().len());
+        self.context = without_data(layout);
         self.mover = layout.moving().next().map(|_| (Mover::new(b"*"), Connection::default()));
     }
 
     /// Whether keys lie in two places at present.
     pub fn is_moving(&self) -> bool {
-        self.layout.moving().next().is_some()
+        self.context.layout().moving().next().is_some()
     }
 
     /// Lets the mover make one round trip; false once its walk is over.
@@ -192,20 +177,25 @@ impl<'l> World<'l> {
     pub fn check_places(&self) -> Result<(), String> {
         for (bucket, field, stored) in self.server.fields() {
             let shown = format!("{} {} {}", bucket.escape_ascii(), field.escape_ascii(), stored.escape_ascii());
-            let Physical::Bucket(index) = self.layout.read_physical(bucket) else {
+            let Physical::Bucket(index) = self.context.layout().read_physical(bucket) else {
                 return Err(format!("no bucket: {shown}"));
             };
-            if self.layout.key_of(index, bucket, field).is_none() {
+            if self.context.layout().key_of(index, bucket, field).is_none() {
                 return Err(format!("no key: {shown}"));
             }
-            if self.layout.packing_in(bucket).is_none()
-                && stored.len() > self.layout.namespace(index).value_limit.max(SMALL_BYTES)
+            if self.context.layout().packing_in(bucket).is_none()
+                && stored.len() > self.context.layout().namespace(index).value_limit.max(SMALL_BYTES)
             {
                 return Err(format!("over the limit: {shown}"));
             }
         }
         Ok(())
     }
+}
+
+/// The layout before a server that holds nothing yet.
+fn without_data(layout: &Layout) -> Context<'_> {
+    Context::without_data(layout, ServerInfo { name: "redis".to_owned(), version: "7.0.15".to_owned() })
 }
 
 /// Another client's command that comes between two physical commands.
@@ -224,7 +214,7 @@ pub struct Intruder<'i> {
 /// A client: its session, and its connection to the server.
 #[derive(Debug)]
 pub struct Client {
-    session: Session,
+    conversation: Conversation,
     connection: Connection,
     /// Physical commands of the command under way.
     sent: usize,
@@ -234,7 +224,7 @@ impl Client {
     /// A client that has just connected.
     pub fn new(world: &World<'_>) -> Self {
         let session = world.with_env(|env| Session::new(Peer::default(), &Arc::default(), env));
-        Self { session, connection: Connection::default(), sent: 0 }
+        Self { conversation: Conversation::new(session), connection: Connection::default(), sent: 0 }
     }
 
     /// Speaks RESP3 from now on.
@@ -255,17 +245,15 @@ impl Client {
     ) -> Vec<u8> {
         let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
         let (mut wire, mut answer) = (Vec::new(), Vec::new());
-        let begun = world.with_env(|env| {
-            let plan = self.session.plan(&args, env);
-            self.session.begin(&plan, &args, None, env, &mut Io { wire: &mut wire, answer: &mut answer })
+        let started = world.with_env(|env| {
+            let plan = self.conversation.plan(&args, env).expect("nothing is under way");
+            self.conversation.begin(&plan, &args, None, env, &mut wire, &mut answer)
         });
         self.sent = 0;
-        match begun {
-            Begun::Answered => assert!(wire.is_empty(), "an answered request sends nothing"),
-            Begun::Sent { exchange, replies, .. } => {
-                self.drive(world, exchange, replies, wire, &mut answer, &mut intruder);
-            }
-            Begun::Pushes | Begun::Close => panic!("no step subscribes or quits"),
+        match started {
+            Started::Answered => assert!(wire.is_empty(), "an answered request sends nothing"),
+            Started::Sent { slot, replies } => self.drive(world, slot, replies, wire, &mut answer, &mut intruder),
+            Started::Pushes | Started::Close => panic!("no step subscribes or quits"),
         }
         answer
     }
@@ -273,7 +261,7 @@ impl Client {
     fn drive(
         &mut self,
         world: &mut World<'_>,
-        mut exchange: Exchange,
+        slot: u64,
         mut replies: u32,
         mut wire: Vec<u8>,
         answer: &mut Vec<u8>,
@@ -283,18 +271,19 @@ impl Client {
             let came = self.carry_out(world, &std::mem::take(&mut wire), intruder);
             assert_eq!(came.len(), replies as usize, "the exchange said how many replies there will be");
             for (at, reply) in came.iter().enumerate() {
-                let mut io = Io { wire: &mut wire, answer };
                 let last = at + 1 == came.len();
-                match world.with_env(|env| exchange.handle_reply(reply, env, &mut io)) {
-                    Step::Wait => assert!(!last, "it waits for replies that will not come"),
-                    Step::More(more) => {
+                match world.with_env(|env| self.conversation.handle_reply(slot, reply, env, &mut wire, answer)) {
+                    Progress::More(more) => {
                         assert!(last, "it goes on while replies are outstanding");
                         replies = more;
                     }
-                    Step::Unexpected => panic!("an unexpected reply: {}", reply.escape_ascii()),
-                    Step::Done(effect) => {
+                    Progress::Unexpected => panic!("an unexpected reply: {}", reply.escape_ascii()),
+                    Progress::Kept if self.conversation.in_flight() > 0 => {
+                        assert!(!last, "it waits for replies that will not come");
+                    }
+                    Progress::Kept => {
                         assert!(last && wire.is_empty(), "it ends while replies are outstanding");
-                        return self.session.apply(effect);
+                        return;
                     }
                 }
             }

@@ -101,7 +101,7 @@ impl Work<'_> {
             while self.under_way.digests.len() > keys_at_once / 2 || self.under_way.bytes > BYTES_AT_ONCE / 2 {
                 self.settle_one(reader)?;
             }
-            pace.spend(u64::from(self.logical.take_commands()));
+            pace.spend(self.logical.take_commands());
         }
     }
 
