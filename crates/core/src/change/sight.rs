@@ -63,7 +63,7 @@ pub(super) fn carried_out(reply: &[u8]) -> Result<bool, String> {
 }
 
 /// The reply to TIME, in milliseconds since 1970.
-fn read_time(reply: Reply<'_>) -> Option<i64> {
+pub(crate) fn read_time(reply: Reply<'_>) -> Option<i64> {
     let Reply::Array(mut parts) = reply else { return None };
     let mut number = || std::str::from_utf8(parts.next()?.bytes()?).ok()?.parse::<i64>().ok();
     let (seconds, micros) = (number()?, number()?);

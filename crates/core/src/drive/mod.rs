@@ -8,15 +8,18 @@
 //!
 //! - [`Conversation`]: one client. What is under way, what is held back, and answers in the order of its requests.
 //! - [`Pipe`]: one connection. Bytes in, and whose reply they are.
+//! - [`Opening`]: how a connection comes to see the layout that is in force, and is found by whoever changes it.
 //! - [`Context`]: what both go by, the layout first of all.
 //! - [`Conversations`]: all of these for one connection and many commands that stand each for itself.
 
 mod context;
 mod conversation;
 mod conversations;
+mod opening;
 mod pipe;
 
 pub use context::Context;
 pub use conversation::{Conversation, Progress, Started};
 pub use conversations::{Conversations, DriveError, Outside};
+pub use opening::{OpenError, Opened, Opening};
 pub use pipe::Pipe;
