@@ -1,7 +1,18 @@
-//! The core of keyfold: folding without I/O.
+//! Small keys folded into small hashes, without I/O: the core of keyfold.
 //!
-//! Bytes in, bytes out. Nothing here opens a socket, reads a clock or draws a random number; time and
-//! nonces are arguments. The proxy, the tools and the tests all drive this one translation.
+//! A plain small key costs a Redis or Valkey server 50 to 140 bytes before its value. A *layout* says which families of
+//! keys lie in listpack-encoded hashes instead, and this crate makes every command work on them as if they did not.
+//!
+//! ```text
+//!            ┌───────────────────────────── keyfold-core ─────────────────────────────┐
+//! GET n:5 ──▶│ session: what it needs ─▶ layout: key → place ─▶ exchange: a conversation │──▶ HGET ~…0 5 ──▶ server
+//! "hello" ◀──│      answer  ◀───────────── stored value ◀───────────── exchange          │◀── "hello" ◀─────
+//!            └────────────────────────────────────────────────────────────────────────┘
+//!              time, fresh numbers and bytes come in as arguments; bytes go out
+//! ```
+//!
+//! Nothing here opens a socket, reads a clock or draws a random number. The proxy, the tools and the tests all drive this
+//! one translation; whoever writes a binding starts at [`drive`].
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -22,6 +33,13 @@
 //! | [`string`] | what each string command does to decoded values |
 //! | [`sweep`] | removing what has expired, and spilled values that nothing points to |
 //! | [`template`] | the shapes of families of keys |
+//!
+//! # A client without a proxy
+//!
+//! `examples/blocking_client.rs`, whole: it opens a folded server and carries out commands there, over a socket of the
+//! standard library.
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/blocking_client.rs"), "```")]
 #![warn(clippy::unwrap_used)]
 
 pub mod access;

@@ -62,7 +62,7 @@ impl Lanes {
     pub(crate) fn give_back(&self, upstream: Rc<Upstream>, reusable: bool) {
         let mut queue = upstream.queue.borrow_mut();
         queue.owner = None;
-        let clean = reusable && matches!(queue.status, Status::Ready) && queue.pending.is_empty() && !queue.finishing;
+        let clean = reusable && matches!(queue.status, Status::Ready) && queue.pipe.is_idle() && !queue.finishing;
         drop(queue);
         if clean {
             self.idle.borrow_mut().push(upstream);

@@ -21,7 +21,6 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 use std::{future, pin};
 
-use keyfold_core::resp::ReplyScanner;
 use keyfold_core::session::{Lane, Patience};
 use tokio::io::AsyncWrite;
 
@@ -161,7 +160,7 @@ impl Upstream {
             None
         } else if queue.finishing {
             timeouts.silence(Patience::Slow)
-        } else if let Some(front) = queue.pending.front() {
+        } else if let Some(front) = queue.pipe.front() {
             front.patience
         } else if queue.owner.as_ref().is_some_and(|owner| owner.awaits_pushes()) {
             timeouts.silence(Patience::Prompt)
@@ -317,7 +316,7 @@ impl Upstream {
                     }
                     continue;
                 }
-                let Some(len) = queue.scanner.scan(&input[start..])? else {
+                let Some(len) = queue.pipe.scan(&input[start..])? else {
                     if queue.begin_flow(&input[start..]) {
                         continue;
                     }
@@ -341,7 +340,7 @@ impl Upstream {
         let written = queue.outbox.written();
         let flushed = queue.outbox.poll_flush(socket, cx)?;
         // While a long request goes out there is nothing to answer yet.
-        if queue.outbox.written() > written && queue.pending.front().is_some_and(|front| front.end > written) {
+        if queue.outbox.written() > written && queue.pipe.front().is_some_and(|front| front.end > written) {
             queue.silence.broken();
         }
         if queue.outbox.unsent() <= high_water_bytes {
@@ -380,11 +379,10 @@ impl Upstream {
             queue.status =
                 if matches!(self.lane.get(), Lane::Own { .. }) { Status::Closed } else { Status::Connecting };
             queue.outbox.clear();
-            queue.scanner = ReplyScanner::default();
             queue.flow = None;
             queue.waits_for_owner = false;
             queue.wake_waiting();
-            (std::mem::take(&mut queue.pending), queue.owner.take())
+            (queue.pipe.lose().collect::<Vec<_>>(), queue.owner.take())
         };
         if let Some(number) = self.number.take().filter(|_| pending.iter().any(|entry| entry.client.is_some())) {
             worker.membership.note_lost(number);

@@ -1,12 +1,11 @@
 //! What goes out on a connection to the server, and whose the replies are.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use keyfold_core::drive::Progress;
+use keyfold_core::drive::{Pipe, Progress};
 use keyfold_core::exchange::Env;
-use keyfold_core::resp::{ReplyFlow, ReplyScanner, write_command};
+use keyfold_core::resp::{ReplyFlow, write_command};
 use keyfold_core::session::LARGE_BYTES;
 
 use super::LinkError;
@@ -25,8 +24,8 @@ const ASK_AFTER: Duration = Duration::from_secs(15);
 pub(crate) struct Queue {
     pub(super) status: Status,
     pub(crate) outbox: Outbox,
-    pub(super) pending: VecDeque<Pending>,
-    pub(super) scanner: ReplyScanner,
+    /// Whose replies come next.
+    pub(super) pipe: Pipe<Asked>,
     /// The reply to the first request goes to its client in pieces.
     pub(super) flow: Option<ReplyFlow>,
     /// Nothing is read until the owner has taken what waits for it.
@@ -55,13 +54,12 @@ pub(crate) enum Status {
     Closed,
 }
 
-/// Replies that are awaited.
-#[derive(Debug)]
-pub(super) struct Pending {
-    /// Whose they are; none for commands of the proxy itself.
+/// What was asked.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// Whose the replies are; none for commands of the proxy itself.
     pub(super) client: Option<Rc<Client>>,
     pub(super) slot: u64,
-    pub(super) replies: u32,
     /// How long the server may be silent before the first of them; none: for ever.
     pub(super) patience: Option<Duration>,
     /// Where the commands end, in all that was ever written to the outbox.
@@ -74,8 +72,7 @@ impl Queue {
         Self {
             status: Status::Connecting,
             outbox: Outbox::default(),
-            pending: VecDeque::new(),
-            scanner: ReplyScanner::default(),
+            pipe: Pipe::default(),
             flow: None,
             waits_for_owner: false,
             waiting: Vec::new(),
@@ -103,11 +100,11 @@ impl Queue {
     }
 
     pub(super) fn push(&mut self, client: Option<Rc<Client>>, slot: u64, replies: u32, patience: Option<Duration>) {
-        if self.pending.is_empty() {
+        if self.pipe.is_idle() {
             self.silence.broken();
         }
         let end = self.outbox.appended();
-        self.pending.push_back(Pending { client, slot, replies, patience, end });
+        self.pipe.expect(Asked { client, slot, patience, end }, replies);
     }
 
     /// Nothing is awaited: gives back what need not be held, and asks from time to time whether the other end is
@@ -129,23 +126,17 @@ impl Queue {
             None if reply.first() == Some(&b'>') => return Ok(()),
             _ => {}
         }
-        let front = self.pending.front_mut().ok_or(LinkError::Unasked)?;
-        let slot = front.slot;
-        front.replies -= 1;
-        let last = front.replies == 0;
-        let progress = match &front.client {
-            Some(client) => client.handle_reply(slot, reply, env, self.outbox.buffer()),
+        let Asked { client, slot, patience, .. } = self.pipe.front().ok_or(LinkError::Unasked)?;
+        let progress = match client {
+            Some(client) => client.handle_reply(*slot, reply, env, self.outbox.buffer()),
             None => Progress::Kept,
         };
         match progress {
             Progress::Unexpected => return Err(LinkError::Unexpected),
-            Progress::Kept if last => drop(self.pending.pop_front()),
-            Progress::Kept => {}
+            Progress::Kept => drop(self.pipe.advance()),
             Progress::More(replies) => {
-                let (client, patience) = (front.client.clone(), front.patience);
-                if last {
-                    self.pending.pop_front();
-                }
+                let (client, slot, patience) = (client.clone(), *slot, *patience);
+                self.pipe.advance();
                 self.push(client, slot, replies, patience);
             }
         }
@@ -154,26 +145,26 @@ impl Queue {
 
     /// Has the rest of a reply go to its client as it comes, where it is a large one that the client gets as it is.
     pub(super) fn begin_flow(&mut self, input: &[u8]) -> bool {
-        let Some(Pending { client: Some(client), slot, replies: 1, .. }) = self.pending.front() else { return false };
+        let Some(Asked { client: Some(client), slot, .. }) = self.pipe.front() else { return false };
         let is_push = input.first() == Some(&b'>');
-        if input.len() < LARGE_BYTES || is_push || !client.may_flow(*slot) {
+        if input.len() < LARGE_BYTES || is_push || self.pipe.left_for_front() != 1 || !client.may_flow(*slot) {
             return false;
         }
-        self.scanner = ReplyScanner::default();
+        self.pipe.rescan();
         self.flow = Some(ReplyFlow::default());
         true
     }
 
     /// Hands on what is there of a reply that goes to its client in pieces; how many bytes that took.
     pub(super) fn hand_on(&mut self, input: &[u8]) -> Result<usize, LinkError> {
-        let (Some(flow), Some(front)) = (&mut self.flow, self.pending.front()) else { return Err(LinkError::Unasked) };
+        let (Some(flow), Some(front)) = (&mut self.flow, self.pipe.front()) else { return Err(LinkError::Unasked) };
         let (len, ends) = flow.advance(input)?;
         if let Some(client) = &front.client {
             client.handle_piece(&input[..len], ends);
         }
         if ends {
             self.flow = None;
-            self.pending.pop_front();
+            self.pipe.advance();
         }
         Ok(len)
     }
