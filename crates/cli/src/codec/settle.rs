@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use keyfold_core::codec::{CodecRule, DictionaryId, Kinds};
+use keyfold_core::codec::{CodecRule, Kinds};
 use keyfold_core::layout::{Layout, Namespace, NamespaceIndex};
 use keyfold_core::placement::Placement;
 
@@ -14,9 +14,8 @@ use crate::server::pace::Pace;
 
 /// A layout with its codecs trained.
 pub(crate) struct Settled {
+    /// Its dictionaries must be in the server before it is in force.
     pub(crate) layout: Layout,
-    /// What must be in the server before that is in force.
-    pub(crate) dictionaries: BTreeMap<DictionaryId, Vec<u8>>,
     pub(crate) choices: Vec<Choice>,
 }
 
@@ -44,7 +43,7 @@ pub(crate) fn settle(
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Settled> {
-    let mut settled = Settled { layout: wanted.clone(), dictionaries: BTreeMap::new(), choices: Vec::new() };
+    let mut settled = Settled { layout: wanted.clone(), choices: Vec::new() };
     if namespaces.is_empty() {
         return Ok(settled);
     }
@@ -60,18 +59,15 @@ pub(crate) fn settle(
             let same = |known: &&Namespace| known.template.same_shape(&namespace.template);
             let known = now.and_then(|now| now.namespaces().iter().find(same));
             let mut codecs = known.map(|known| known.codecs.clone()).unwrap_or_default();
-            let id = candidate.dictionary.as_deref().map(DictionaryId::of);
             anyhow::ensure!(
-                codecs.write_by(&candidate.rule, id).is_some(),
+                codecs.write_trained(&candidate.rule, candidate.dictionary.as_deref()).is_some(),
                 "all 255 codec slots of {} are taken; free old ones with `keyfold recode`",
                 namespace.template
             );
-            settled.dictionaries.extend(id.zip(candidate.dictionary.clone()));
             changed.insert(*index, codecs);
         }
         settled.choices.push(choice);
     }
     settled.layout = wanted.with_codecs(changed);
-    settled.layout.open(&Kinds::default(), &settled.dictionaries);
     Ok(settled)
 }

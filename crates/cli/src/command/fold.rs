@@ -1,12 +1,10 @@
 //! `keyfold fold` and `keyfold unfold`: looks, says what will happen, and moves keys while clients go on.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY};
-use keyfold_core::codec::DictionaryId;
 use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex};
 use keyfold_core::placement::Placement;
 use serde_json::{Value, json};
@@ -58,8 +56,7 @@ fn look_and_move(
     writer::enter(server)?;
     let before = recovery::resolve(server, None, KeyCheck::Look)?;
     let mut pace = Pace::new(config.max_ops);
-    let Look { planned, survey, dictionaries, choices } =
-        look(config, server, before.as_ref(), &mut pace.looking(), interrupt)?;
+    let Look { planned, survey, choices } = look(config, server, before.as_ref(), &mut pace.looking(), interrupt)?;
     if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {
         writeln!(out, "{}", nothing_to_do(config))?;
         clean(config, server, &planned.layout, out)?;
@@ -94,10 +91,10 @@ fn look_and_move(
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
     }
-    dictionaries::write(server, &dictionaries)?;
+    dictionaries::write(server, &planned.layout)?;
     let done = carry_out(server, before.as_ref(), &planned, survey.keys(), &mut pace, interrupt)?;
     // Whoever removes dictionaries that no layout named may have met these before the layout was in force.
-    dictionaries::write(server, &dictionaries)?;
+    dictionaries::write(server, &planned.layout)?;
     report(config, &planned, &survey, &done, out)?;
     if done.driven.left.left_count == 0 && done.stragglers == 0 {
         clean(config, server, &done.layout, out)?;
@@ -110,8 +107,6 @@ fn look_and_move(
 struct Look {
     planned: Move,
     survey: Survey,
-    /// What the codecs of the planned layout were trained to.
-    dictionaries: BTreeMap<DictionaryId, Vec<u8>>,
     choices: Vec<Choice>,
 }
 
@@ -130,7 +125,7 @@ fn look(
     let waiting = planned.layout.iter().filter(|(_, namespace)| settle::needs_training(namespace));
     let waiting = waiting.map(|(index, _)| index).filter(|index| planned.moving.contains(index));
     let now = before.map(|stored| &stored.layout);
-    let Settled { layout: trained, dictionaries, choices } =
+    let Settled { layout: trained, choices } =
         settle::settle(server, now, &planned.layout, &waiting.collect(), false, pace, interrupt)?;
     planned.layout = trained;
     let settled = match &config.direction {
@@ -142,7 +137,7 @@ fn look(
     let found = survey.families.iter().filter(|(_, family)| family.keys + family.other_keys > 0);
     let hidden: Vec<NamespaceIndex> = found.map(|(index, _)| NamespaceIndex(*index)).collect();
     let reopened: Vec<NamespaceIndex> = settled.into_iter().filter(|index| hidden.contains(index)).collect();
-    Ok(Look { planned: planned.reopen(layout, &reopened), survey, dictionaries, choices })
+    Ok(Look { planned: planned.reopen(layout, &reopened), survey, choices })
 }
 
 fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {

@@ -38,10 +38,10 @@ pub(crate) fn run(flags: TrainFlags, out: &mut dyn Write) -> anyhow::Result<()> 
     let changes = settled.layout != before.layout;
     let is_changed = changes && !flags.dry_run;
     if is_changed {
-        dictionaries::write(&mut server, &settled.dictionaries)?;
+        dictionaries::write(&mut server, &settled.layout)?;
         activate(&mut server, Some(&before), &settled.layout)?;
         // Whoever removes dictionaries that no layout named may have met these in between.
-        dictionaries::write(&mut server, &settled.dictionaries)?;
+        dictionaries::write(&mut server, &settled.layout)?;
     }
     if flags.json {
         let choices: Vec<_> = settled.choices.iter().map(crate::codec::choice::Choice::json).collect();

@@ -1,11 +1,9 @@
 //! The dictionaries that values are compressed by, beside the server's layout.
 
-use std::collections::BTreeMap;
-
 use anyhow::anyhow;
 use keyfold_core::admin::DICTIONARIES_KEY;
 use keyfold_core::admin::dictionaries as admin;
-use keyfold_core::codec::{DictionaryId, Kinds};
+use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
 use redis::Value;
 
@@ -27,9 +25,9 @@ pub(crate) fn open(server: &mut Server, mut layout: Layout) -> anyhow::Result<La
     Ok(layout)
 }
 
-/// Writes dictionaries, before a layout that names them.
-pub(crate) fn write(server: &mut Server, dictionaries: &BTreeMap<DictionaryId, Vec<u8>>) -> anyhow::Result<()> {
-    let mut wire = Vec::new();
+/// Writes the dictionaries of a layout, before it is in force.
+pub(crate) fn write(server: &mut Server, layout: &Layout) -> anyhow::Result<()> {
+    let (dictionaries, mut wire) = (layout.open_dictionaries(), Vec::new());
     dictionaries.iter().for_each(|(id, dictionary)| admin::write(*id, dictionary, &mut wire));
     carry_out(server, &wire, dictionaries.len())
 }

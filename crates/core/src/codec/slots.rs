@@ -122,6 +122,14 @@ impl Codecs {
         Some(number)
     }
 
+    /// Does what [`Self::write_by`] does with a codec that was trained to this dictionary, and opens it.
+    pub fn write_trained(&mut self, rule: &CodecRule, dictionary: Option<&[u8]>) -> Option<u8> {
+        let id = dictionary.map(DictionaryId::of);
+        let number = self.write_by(rule, id)?;
+        self.open(&Kinds::default(), &id.into_iter().zip(dictionary.map(<[u8]>::to_vec)).collect());
+        Some(number)
+    }
+
     /// Has values stored as they are from now on; what is stored already stays readable.
     pub fn write_raw(&mut self) {
         self.writes = None;

@@ -39,12 +39,7 @@ fn trained(codec: &str, bucket: &str) -> Namespace {
     let samples = samples(&namespace.template, &records);
     let (learn, judge) = samples.split_at(1500);
     let best = candidates(&Kinds::default(), &namespace.codec, learn, judge, 1_000_000).remove(0);
-    let mut codecs = namespace.codecs.clone();
-    let id = best.dictionary.as_deref().map(DictionaryId::of);
-    codecs.write_by(&best.rule, id);
-    layout = layout.with_codecs([(NamespaceIndex(0), codecs)].into());
-    let found: BTreeMap<_, _> = id.into_iter().zip(best.dictionary).collect();
-    layout.open(&Kinds::default(), &found);
+    layout = layout.written_by(NamespaceIndex(0), &best.rule, best.dictionary.as_deref()).unwrap();
     layout.namespaces()[0].clone()
 }
 

@@ -168,6 +168,11 @@ impl Layout {
         slots.filter_map(|slot| slot.dictionary).collect()
     }
 
+    /// The dictionaries that its open codecs were trained to.
+    pub fn open_dictionaries(&self) -> BTreeMap<DictionaryId, &[u8]> {
+        self.namespaces.iter().flat_map(|namespace| namespace.codecs.dictionaries()).collect()
+    }
+
     /// Takes over the codecs that are open in `before`.
     pub fn adopt_codecs(&mut self, before: &Self) {
         for namespace in &mut self.namespaces {
@@ -189,6 +194,15 @@ impl Layout {
             namespaces[index.0].codecs = codecs;
         }
         self.followed_by(self.generations.clone(), namespaces)
+    }
+
+    /// The same layout in the next epoch, where a namespace's values are written by a codec that was trained to this
+    /// dictionary; none where all slots of the namespace are taken. What is written already stays readable.
+    #[must_use]
+    pub fn written_by(&self, index: NamespaceIndex, rule: &CodecRule, dictionary: Option<&[u8]>) -> Option<Self> {
+        let mut codecs = self.namespace(index).codecs.clone();
+        codecs.write_trained(rule, dictionary)?;
+        Some(self.with_codecs([(index, codecs)].into()))
     }
 
     /// The same layout in the next epoch, where a namespace is to have another codec. What is written stays as it is.

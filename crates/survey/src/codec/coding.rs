@@ -1,8 +1,6 @@
 //! A codec, trained by some values of a family and judged by others.
 
-use std::collections::BTreeMap;
-
-use keyfold_core::codec::{self, Candidate, CodecRule, DictionaryId, Kinds, Owner, Sample};
+use keyfold_core::codec::{self, Candidate, CodecRule, Kinds, Owner, Sample};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Namespace, NamespaceIndex};
 use keyfold_core::memory::ValueShape;
@@ -146,15 +144,8 @@ fn stored(namespace: &Namespace, record: &Record) -> Coded {
 fn namespace(template: &Template, rule: &CodecRule, dictionary: Option<&[u8]>) -> Option<Namespace> {
     let keys = toml::Value::from(template.source());
     let file = format!("[[namespace]]\nkeys = {keys}\nplacement = \"framed\"\ncodec = {rule}\n");
-    let layout = Layout::parse_file(&file).ok()?;
-    let index = NamespaceIndex(0);
-    let mut codecs = layout.namespace(index).codecs.clone();
-    let id = dictionary.map(DictionaryId::of);
-    codecs.write_by(rule, id)?;
-    let mut layout = layout.with_codecs([(index, codecs)].into());
-    let dictionaries: BTreeMap<_, _> = id.into_iter().zip(dictionary.map(<[u8]>::to_vec)).collect();
-    layout.open(&Kinds::default(), &dictionaries);
-    Some(layout.namespace(index).clone())
+    let layout = Layout::parse_file(&file).ok()?.written_by(NamespaceIndex(0), rule, dictionary)?;
+    layout.namespaces().first().cloned()
 }
 
 impl Coding {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use keyfold_core::codec::{DictionaryId, Kinds, pack};
-use keyfold_core::layout::Layout;
+use keyfold_core::codec::pack;
+use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::{BucketCost, Limits, Model, Placed, Server, ValueShape};
 use keyfold_core::placement::Placement;
 use keyfold_core::template::Template;
@@ -75,12 +75,7 @@ impl Family {
         let coding = choice.codec.as_ref().map(|codec| codings.iter().find(|one| one.rule == codec.rule).unwrap());
         let dictionary = coding.and_then(|coding| coding.dictionary.as_deref());
         if let Some(coding) = coding {
-            let (index, namespace) = layout.iter().next().unwrap();
-            let mut codecs = namespace.codecs.clone();
-            codecs.write_by(&coding.rule, dictionary.map(DictionaryId::of)).unwrap();
-            layout = layout.with_codecs([(index, codecs)].into());
-            let found = dictionary.map(|dictionary| (DictionaryId::of(dictionary), dictionary.to_vec()));
-            layout.open(&Kinds::default(), &found.into_iter().collect());
+            layout = layout.written_by(NamespaceIndex(0), &coding.rule, dictionary).unwrap();
         }
         let mut placed = Placed::new(model, &layout);
         for ((key, value), sampled) in self.records.iter().zip(&self.sample) {

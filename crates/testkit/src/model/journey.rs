@@ -126,7 +126,7 @@ fn trained(layout: &Layout, first: usize) -> Layout {
         (first..first + 600).map(|number| (KEYS[number % KEYS.len()], record(number))).collect();
     let pairs: Vec<Pair<'_>> = records.iter().map(|(key, value)| (*key, value.as_slice())).collect();
     let (learn, judge) = pairs.split_at(500);
-    let trained = train(layout, learn, judge, 1_000_000).layout;
+    let trained = train(layout, learn, judge, 1_000_000);
     let dull = trained.namespaces().iter().find(|namespace| {
         learns(&namespace.codec) && namespace.codecs.written().is_none_or(|slot| slot.dictionary.is_none())
     });

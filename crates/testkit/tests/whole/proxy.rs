@@ -1,7 +1,7 @@
 //! The `keyfold` program in front of every server found, compared with that server without it.
 
 use keyfold_core::layout::Layout;
-use keyfold_testkit::coded::{Pair, Trained, train};
+use keyfold_testkit::coded::{Pair, store, train};
 use keyfold_testkit::conformance::{self, CODED_LAYOUT, LAYOUT, POOLS};
 use keyfold_testkit::differential::{self, Options, Protocols};
 use keyfold_testkit::{Binary, Server, Sides, Subject, found};
@@ -42,8 +42,8 @@ fn what_codecs_learnt_does_not_show() {
     let binary = found().pop().expect("no redis-server or valkey-server; run scripts/ensure-server");
     let servers = [(); 2].map(|()| binary.start(&[]).expect("it starts"));
     let trained = trained();
-    assert!(trained.dictionaries.len() > 1, "something was learnt");
-    trained.store(&mut servers[1].connect().expect("it listens")).expect("it is stored");
+    assert!(trained.dictionaries().len() > 1, "something was learnt");
+    store(&trained, &mut servers[1].connect().expect("it listens")).expect("it is stored");
     let subject = Subject::beside(&servers[1]).expect("keyfold serves");
     let sides = Sides { plain: servers[0].address(), subject: subject.address() };
     let (count, differences) = conformance::run_all(sides, "compressible");
@@ -51,7 +51,7 @@ fn what_codecs_learnt_does_not_show() {
 }
 
 /// The coded layout with dictionaries of values such as the conversations have.
-fn trained() -> Trained {
+fn trained() -> Layout {
     let record = |number: usize| {
         let key = (POOLS[number % POOLS.len()].key)(number / POOLS.len());
         let mixed = number * 2_654_435_761 % 1_000_003;

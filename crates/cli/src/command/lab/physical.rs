@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
-use keyfold_core::codec::{CodecRule, DictionaryId, Kinds};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
 use keyfold_core::record::PhysicalWrite;
@@ -82,20 +80,6 @@ impl Physical {
         }
         keyspace
     }
-}
-
-/// The layout with this codec in all its namespaces, which values are written by from now on.
-pub(crate) fn with_codec(layout: &Layout, rule: &CodecRule, dictionary: Option<&[u8]>) -> anyhow::Result<Layout> {
-    let id = dictionary.map(DictionaryId::of);
-    let mut all = BTreeMap::new();
-    for (index, namespace) in layout.iter() {
-        let mut codecs = namespace.codecs.clone();
-        codecs.write_by(rule, id).context("the namespace has no slot left for its codec")?;
-        all.insert(index, codecs);
-    }
-    let mut layout = layout.with_codecs(all);
-    layout.open(&Kinds::default(), &id.zip(dictionary.map(<[u8]>::to_vec)).into_iter().collect());
-    Ok(layout)
 }
 
 #[cfg(test)]

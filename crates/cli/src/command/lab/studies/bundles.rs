@@ -7,13 +7,12 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use keyfold_core::codec::{CodecRule, Stored};
-use keyfold_core::layout::{Layout, PlaceKind};
+use keyfold_core::layout::{Layout, NamespaceIndex, PlaceKind};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
 
 use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
-use crate::command::lab::physical::with_codec;
 use crate::command::lab::plot::{Axis, Bars, Content, Origin, Plot};
 use crate::command::lab::random::Random;
 use crate::command::lab::study::{About, Study};
@@ -128,7 +127,10 @@ impl Form {
 
     fn layout(self) -> anyhow::Result<Layout> {
         let layout = Layout::parse_file(LAYOUT).context("the study's layout")?;
-        if self == Self::Hex { with_codec(&layout, &CodecRule::named("hex"), None) } else { Ok(layout) }
+        if self != Self::Hex {
+            return Ok(layout);
+        }
+        layout.written_by(NamespaceIndex(0), &CodecRule::named("hex"), None).context("no slot is free")
     }
 
     fn shape(self, layout: &Layout, structure: u64, values: &mut Random) -> anyhow::Result<Shaped> {

@@ -6,12 +6,10 @@
 
 mod load;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use keyfold_core::codec::{DictionaryId, Kinds};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::Keyspace;
 use keyfold_survey::choose::{Aims, Prediction, Rule, predict};
@@ -141,8 +139,6 @@ struct Part<'s> {
 struct Trial<'s> {
     keys: Vec<&'s SampledKey>,
     layout: Layout,
-    /// What the codecs of the layout were trained to.
-    dictionaries: BTreeMap<DictionaryId, Vec<u8>>,
     families: Vec<Part<'s>>,
     plain_bytes: f64,
     folded_bytes: f64,
@@ -174,17 +170,8 @@ impl<'s> Trial<'s> {
             families.push(Part { gathered, taken, rule: family.choice.rule.clone(), coding });
         }
         let layout = plan.layout().map_err(anyhow::Error::msg)?;
-        let (layout, dictionaries) = with_codecs(layout, &families)?;
-        Ok(Self {
-            keys,
-            layout,
-            dictionaries,
-            families,
-            plain_bytes: 0.0,
-            folded_bytes: 0.0,
-            plain_us: 0.0,
-            folded_us: 0.0,
-        })
+        let layout = with_codecs(layout, &families)?;
+        Ok(Self { keys, layout, families, plain_bytes: 0.0, folded_bytes: 0.0, plain_us: 0.0, folded_us: 0.0 })
     }
 
     fn predict(&mut self, aims: &Aims) {
@@ -205,20 +192,14 @@ impl<'s> Trial<'s> {
 }
 
 /// The layout with the codecs as they were trained.
-fn with_codecs(mut layout: Layout, families: &[Part<'_>]) -> anyhow::Result<(Layout, BTreeMap<DictionaryId, Vec<u8>>)> {
-    let mut dictionaries = BTreeMap::new();
+fn with_codecs(mut layout: Layout, families: &[Part<'_>]) -> anyhow::Result<Layout> {
     for Part { gathered, coding, .. } in families {
-        let Some(coding) = coding else { continue };
-        let found = layout.iter().find(|(_, namespace)| namespace.template == gathered.template);
-        let Some((index, namespace)) = found else { continue };
-        let id = coding.dictionary.as_deref().map(DictionaryId::of);
-        let mut codecs = namespace.codecs.clone();
-        codecs.write_by(&coding.rule, id).context("the namespace has no slot left for its codec")?;
-        dictionaries.extend(id.zip(coding.dictionary.clone()));
-        layout = layout.with_codecs([(index, codecs)].into());
+        let found = layout.find(&gathered.template).zip(*coding);
+        let Some((index, coding)) = found else { continue };
+        let written = layout.written_by(index, &coding.rule, coding.dictionary.as_deref());
+        layout = written.context("the namespace has no slot left for its codec")?;
     }
-    layout.open(&Kinds::default(), &dictionaries);
-    Ok((layout, dictionaries))
+    Ok(layout)
 }
 
 fn gathered<'s>(survey: &'s Survey, family: &keyfold_survey::plan::Family) -> Option<&'s Gathered> {
@@ -261,7 +242,7 @@ fn measure(
     let empty = used_memory(&own)?;
     let mut server = own.connect()?;
     if as_planned {
-        dictionaries::write(&mut server, &trial.dictionaries)?;
+        dictionaries::write(&mut server, &trial.layout)?;
     }
     load.write(&mut server, values, &mut Progress::new(what, load.keys.len()))?;
     // The first reading moves tables that have grown, the second is timed.

@@ -15,7 +15,7 @@ use keyfold_core::memory::{Model, Placed};
 use keyfold_core::placement::text_table::{Training, train as train_table};
 use keyfold_core::template::Parts;
 use keyfold_testkit::Binary;
-use keyfold_testkit::coded::{Pair, Trained, train};
+use keyfold_testkit::coded::{Pair, commands, over, train};
 use keyfold_testkit::memory::{Case, Data, Record, model_of, weigh_case};
 
 use super::sets::{SETS, Set};
@@ -110,7 +110,7 @@ impl Measured {
             Some(line) => coded.into_iter().map(|(rule, text)| (format!("{rule}, text table"), text + &line)).collect(),
             None => coded,
         };
-        let trials = coded.iter().map(|(rule, text)| Ok((rule, trained.over(&parse(text)?))));
+        let trials = coded.iter().map(|(rule, text)| Ok((rule, over(&trained, &parse(text)?))));
         let (rule, coded) = best(binary, &held_out, trials)?;
         check(&coded, &held_out)?;
         Ok(Self {
@@ -119,16 +119,13 @@ impl Measured {
             zlib: weigh(&Case::plain(set.name, zlib), &[])?,
             raw: weigh(&Case::placed(set.name, held_out.clone(), raw), &[])?,
             choice: format!("{}, {rule}", described(&trained)),
-            coded: weigh(
-                &Case::placed(set.name, held_out.clone(), coded.clone()),
-                &Trained { layout: coded, dictionaries: trained.dictionaries }.commands(),
-            )?,
+            coded: weigh(&Case::placed(set.name, held_out.clone(), coded.clone()), &commands(&coded))?,
         })
     }
 }
 
 /// The best codec, by the records that are not loaded.
-fn codec_for(layout: &Layout, records: &[&Record], population: usize) -> Trained {
+fn codec_for(layout: &Layout, records: &[&Record], population: usize) -> Layout {
     let pairs = || records.iter().map(|record| (record.key.as_slice(), record.value.as_slice())).enumerate();
     let judges = |at: usize| at.is_multiple_of(JUDGE_EACH);
     let learn: Vec<Pair<'_>> = pairs().filter(|(at, _)| !judges(*at)).map(|(_, pair)| pair).collect();
@@ -198,9 +195,9 @@ fn check(layout: &Layout, records: &[Record]) -> anyhow::Result<()> {
 }
 
 /// The codec with its dictionary's size.
-fn described(trained: &Trained) -> String {
-    let Some(slot) = trained.layout.namespaces()[0].codecs.written() else { return "none".to_owned() };
-    let dictionary = slot.dictionary.and_then(|id| trained.dictionaries.get(&id));
+fn described(trained: &Layout) -> String {
+    let Some(slot) = trained.namespaces()[0].codecs.written() else { return "none".to_owned() };
+    let dictionary = slot.dictionary.and_then(|id| trained.open_dictionaries().remove(&id));
     let size = dictionary.map_or(String::new(), |dictionary| match dictionary.len() {
         bytes @ ..4096 => format!(" {bytes} B"),
         bytes => format!(" {} KiB", bytes / 1024),

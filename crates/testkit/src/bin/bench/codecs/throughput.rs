@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Context;
 use keyfold_core::layout::Layout;
 use keyfold_core::resp::write_command;
-use keyfold_testkit::coded::{Pair, train};
+use keyfold_testkit::coded::{Pair, store, train};
 use keyfold_testkit::{Binary, Wire};
 
 use super::sets;
@@ -31,7 +31,7 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     }
     let server = binary.start(&["--hash-max-ziplist-value", "1024"])?;
     let layout = trained()?;
-    layout.store(&mut server.connect()?)?;
+    store(&layout, &mut server.connect()?)?;
     let proxy = Proxy::beside(&server)?;
     fill(&mut proxy.connect()?)?;
     let title = format!(
@@ -83,13 +83,13 @@ fn key(prefix: &str, number: u64) -> Vec<u8> {
 }
 
 /// The layout with a dictionary of other profiles than those that are loaded.
-fn trained() -> anyhow::Result<keyfold_testkit::coded::Trained> {
+fn trained() -> anyhow::Result<Layout> {
     let records: Vec<(Vec<u8>, Vec<u8>)> =
         (KEYS..KEYS + LEARNT).map(|number| (key("zip", number), sets::profile(number).1)).collect();
     let pairs: Vec<Pair<'_>> = records.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
     let (learn, judge) = pairs.split_at(pairs.len() * 7 / 8);
     let trained = train(&Layout::parse_file(LAYOUT)?, learn, judge, 1_000_000);
-    anyhow::ensure!(!trained.dictionaries.is_empty(), "nothing was learnt");
+    anyhow::ensure!(!trained.dictionaries().is_empty(), "nothing was learnt");
     Ok(trained)
 }
 

@@ -93,7 +93,7 @@ fn namespace(codec: &str, records: &[(Vec<u8>, Vec<u8>)]) -> anyhow::Result<Name
     let layout = Layout::parse_file(&format!("{KEYS}codec = {codec}\n"))?;
     let learnt = pairs(&records[..LEARNT]);
     let (learn, judge) = learnt.split_at(learnt.len() * 7 / 8);
-    let layout = train(&layout, learn, judge, 1_000_000).layout;
+    let layout = train(&layout, learn, judge, 1_000_000);
     let namespace = layout.namespaces()[0].clone();
     let rule: &CodecRule = &namespace.codec;
     anyhow::ensure!(namespace.codecs.written().is_some_and(|slot| slot.rule == *rule), "{rule} was not trained");

@@ -7,10 +7,10 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use keyfold_core::admin::DICTIONARIES_KEY;
 use keyfold_core::codec::{Candidate, CodecRule, DictionaryId, Kinds, Owner, Sample, candidates, pack, stored_bytes};
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::Model;
 
-use crate::command::lab::physical::{Physical, with_codec};
+use crate::command::lab::physical::Physical;
 
 /// The original's keys.
 const TEMPLATE: &str = "set-allBooksBelongToUser:{id:int}";
@@ -110,7 +110,9 @@ impl Form {
         }
         let layout = Layout::parse_file(&text).context("the study's layout")?;
         match codec {
-            Some(best) => with_codec(&layout, &best.rule, best.dictionary.as_deref()),
+            Some(best) => {
+                layout.written_by(NamespaceIndex(0), &best.rule, best.dictionary.as_deref()).context("no slot is free")
+            }
             None => Ok(layout),
         }
     }
