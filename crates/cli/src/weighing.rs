@@ -69,10 +69,13 @@ impl<'i> Weighing<'i> {
             Some(Record { key: key.0.into(), value: value.into() })
         };
         let records: Vec<Record> = keys.iter().zip(read).filter_map(record).collect();
-        codec::weigh(population.template, &records, population.keys, &mut |work| {
-            let started = Instant::now();
-            work();
-            started.elapsed().as_secs_f64() * 1e6
-        })
+        codec::weigh(population.template, &records, population.keys, &mut stopwatch)
     }
+}
+
+/// What the survey times codecs with.
+pub(crate) fn stopwatch(work: &mut dyn FnMut()) -> f64 {
+    let started = Instant::now();
+    work();
+    started.elapsed().as_secs_f64() * 1e6
 }

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `samples` | some values of each namespace, as good as any others |
-//! | `choice` | codecs trained from one part of them, judged and timed by the other |
+//! | `choice` | what training made of them, and what of that is taken |
 //! | `settle` | which namespaces need that, and the layout that comes of it |
 pub(crate) mod choice;
 pub(crate) mod samples;

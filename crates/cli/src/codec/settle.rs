@@ -49,11 +49,11 @@ pub(crate) fn settle(
     }
     let samples = samples::gather(server, now, wanted, namespaces, pace, interrupt)?;
     let mut changed = BTreeMap::new();
-    for (index, samples) in &samples {
-        let namespace = wanted.namespace(*index);
+    for (index, samples) in samples {
+        let namespace = wanted.namespace(index);
         let written = namespace.codecs.written().map(|slot| slot.rule.name.as_str());
         let is_other = written.is_some_and(|name| name != namespace.codec.name) && !namespace.codec.is_auto();
-        let choice = choice::choose(namespace, &namespace.codec, samples, force || is_other);
+        let choice = choice::choose(namespace, samples, force || is_other);
         if let Some(candidate) = choice.taken() {
             // No value is stored yet by what only `wanted` names. A namespace that moves has another id there.
             let same = |known: &&Namespace| known.template.same_shape(&namespace.template);
@@ -64,7 +64,7 @@ pub(crate) fn settle(
                 "all 255 codec slots of {} are taken; free old ones with `keyfold recode`",
                 namespace.template
             );
-            changed.insert(*index, codecs);
+            changed.insert(index, codecs);
         }
         settled.choices.push(choice);
     }

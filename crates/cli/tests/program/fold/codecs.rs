@@ -84,7 +84,7 @@ fn other_buckets_and_another_codec_at_once_lose_nothing() {
     };
     stage.fold(&layout(20, "hex"), &[]).assert_code(0);
     // Values in the slot of hex move while a dictionary is trained by them and takes a slot of its own.
-    stage.fold(&layout(40, "zstd"), &[]).assert_code(0).assert_says("chosen");
+    stage.fold(&layout(40, "fsst"), &[]).assert_code(0).assert_says("chosen");
     stage.verify();
     stage.unfold(&["--clean"]).assert_code(0);
     assert_same(&before, &stage.keyspace(), "after both");

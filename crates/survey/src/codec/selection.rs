@@ -1,0 +1,89 @@
+//! The codec that a namespace's values are written by from now on: the best of those that training made, where it is
+//! better than what is in use.
+
+use keyfold_core::codec::{Candidate, CodecRule};
+use keyfold_core::layout::Namespace;
+
+use super::judge::{Judge, Judged, Stopwatch};
+use super::values::{FEWEST, Record};
+
+/// Another dictionary that saves less against the one in use isn't worth storing values again.
+const LEAST_GAIN: f64 = 0.02;
+/// Where the choice is open, a codec that reads twice as fast may cost this share more.
+const WORTH_OF_SPEED: f64 = 0.03;
+
+/// What was found for one namespace.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Bytes of a value as it is.
+    pub raw_bytes: f64,
+    /// Bytes of a value by the codec in use, where there is one.
+    pub current_bytes: Option<f64>,
+    /// What training made, the one of the fewest bytes first.
+    pub judged: Vec<Judged>,
+    /// Which of them is to be taken, or why none is.
+    pub taken: Result<usize, String>,
+}
+
+/// Trains what a namespace's codec allows by some of these records, judges it by the others, and takes the best; `keys`
+/// share a dictionary. `force` takes the best even where what is in use is as good.
+pub fn select(
+    namespace: &Namespace,
+    records: &[Record],
+    keys: u64,
+    force: bool,
+    stopwatch: Stopwatch<'_>,
+) -> Selection {
+    let judge = Judge::new(&namespace.template, records);
+    let current_bytes = namespace.codecs.written().map(|_| {
+        let stored = judge.held_out.iter().map(|record| namespace.encode_own(&record.key, &record.value).len());
+        stored.sum::<usize>() as f64 / judge.held_out.len().max(1) as f64
+    });
+    let mut selection =
+        Selection { raw_bytes: judge.raw_bytes, current_bytes, judged: Vec::new(), taken: Err(String::new()) };
+    if records.len() < FEWEST {
+        let found = records.len();
+        selection.taken =
+            Err(format!("{found} values are too few to learn from; train it once there are some thousand"));
+        return selection;
+    }
+    for candidate in judge.candidates(&namespace.codec, keys) {
+        if let Some(own) = judge.namespace(&candidate) {
+            selection.judged.push(judge.time(candidate, &own, stopwatch));
+        }
+    }
+    selection.taken = selection.best(&judge, &namespace.codec, force);
+    selection
+}
+
+impl Selection {
+    fn best(&self, judge: &Judge<'_>, rule: &CodecRule, force: bool) -> Result<usize, String> {
+        let Some(least) = self.judged.first() else {
+            return Err("its values give nothing to learn".to_owned());
+        };
+        let is_worth_its_bytes = |one: &Judged| {
+            let slack = (one.candidate.bytes_a_value - least.candidate.bytes_a_value) / self.raw_bytes.max(1.0);
+            slack < WORTH_OF_SPEED && one.decode_us * 2.0 < least.decode_us
+        };
+        let faster = self.judged.iter().position(is_worth_its_bytes).filter(|_| rule.is_auto());
+        let best = faster.unwrap_or(0);
+        let candidate = &self.judged[best].candidate;
+        if force {
+            return Ok(best);
+        }
+        if !judge.is_worth_it(candidate) {
+            return Err("no codec makes its values notably shorter".to_owned());
+        }
+        match self.current_bytes {
+            Some(current) if candidate.bytes_a_value > current * (1.0 - LEAST_GAIN) => {
+                Err("the codec in use is as good".to_owned())
+            }
+            _ => Ok(best),
+        }
+    }
+
+    /// The codec to take, where one is better than what there is.
+    pub fn candidate(&self) -> Option<&Candidate> {
+        self.taken.as_ref().ok().map(|at| &self.judged[*at].candidate)
+    }
+}
