@@ -26,12 +26,12 @@ const LEFT: u8 = 3;
 
 pub(crate) fn run(flags: RecodeFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
+    let mut server = Server::connect(&target::resolve(flags.upstream))?;
     writer::enter(&mut server)?;
     let before = stored::read(&mut server)?.context("the server has no layout, and no value has a codec")?;
     let namespaces = meant(&before.layout, &flags.namespace)?;
     let used_before = server.used_memory()?;
-    let mut pace = Pace::new(flags.max_ops);
+    let mut pace = Pace::new(flags.pace.max_ops);
     let driven = drive::recode(&mut server, &before.layout, &namespaces, &mut pace, &interrupt)?;
     let freed = if driven.left.left_count == 0 { free(&mut server, &before, &namespaces)? } else { Freed::default() };
     let used_after = server.used_memory()?;

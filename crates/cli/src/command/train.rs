@@ -21,13 +21,13 @@ use crate::server::pace::Pace;
 
 pub(crate) fn run(flags: TrainFlags, out: &mut dyn Write) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
+    let mut server = Server::connect(&target::resolve(flags.upstream))?;
     writer::enter(&mut server)?;
     let before = stored::read(&mut server)?.context(
         "the server has no layout yet; bring one with `keyfold fold` or `keyfold layout push`, and train its codecs then",
     )?;
     let (wanted, namespaces) = meant(&before.layout, &flags.namespace, flags.codec.as_deref())?;
-    let mut pace = Pace::new(flags.max_ops);
+    let mut pace = Pace::new(flags.pace.max_ops);
     let now = Some(&before.layout);
     let settled = settle::settle(&mut server, now, &wanted, &namespaces, flags.force, &mut pace, &interrupt)?;
     if !flags.json {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use keyfold_core::codec::LARGE_SLOT;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, PlaceKind, spill_name};
@@ -60,11 +60,10 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
         explain_place(&layout, key, layout.locate(key), &mut report)?;
         return report.print(flags.json, out);
     }
-    let address = flags.upstream.context("name the server with --upstream URL")?;
-    let database = address.database;
-    let mut server = Server::connect(&target::resolve(address, flags.tls))?;
+    let target = target::resolve(flags.upstream);
+    let mut server = Server::connect(&target)?;
     let layout = stored::read(&mut server)?.map_or_else(Layout::default, |stored| stored.layout);
-    server.select(database)?;
+    server.select(target.address.database)?;
     let place = match layout.locate(key) {
         Located::Moving(moving) => look_for(&mut server, &layout, key, *moving, &mut report)?,
         settled => explain_place(&layout, key, settled, &mut report)?,

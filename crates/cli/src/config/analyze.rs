@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use super::databases::{self, Databases};
 use super::target;
 use crate::flags::analyze::AnalyzeFlags;
+use crate::flags::pace::PaceFlags;
 use crate::scan::{Ask, Walk};
 use crate::server::Target;
 
@@ -29,9 +30,9 @@ pub(crate) struct Analyze {
 
 pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
     let AnalyzeFlags {
-        server,
+        upstream,
         sample,
-        max_ops,
+        pace: PaceFlags { max_ops },
         no_values,
         databases,
         growth,
@@ -39,9 +40,9 @@ pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
         html,
         json,
         settings,
-        tls,
     } = flags;
-    let databases = databases::resolve(databases, &server);
+    let target = target::resolve(upstream);
+    let databases = databases::resolve(databases, &target.address);
     if let Some(path) = &html {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if directory.is_some_and(|directory| !directory.is_dir()) {
@@ -50,7 +51,7 @@ pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
         path.file_name().context("--html: name a file")?;
     }
     Ok(Analyze {
-        target: target::resolve(server, tls),
+        target,
         walk: Walk { max_ops, sample, ask: Ask { sample_every: LOOK_AT_VALUES_EVERY } },
         databases,
         weighs_codecs: !no_values,

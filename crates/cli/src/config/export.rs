@@ -18,12 +18,13 @@ pub(crate) struct Export {
 }
 
 pub(crate) fn resolve(flags: ExportFlags) -> Export {
-    let ExportFlags { upstream, out, databases, max_ops, allow_repeats, tls } = flags;
+    let ExportFlags { upstream, out, databases, pace, allow_repeats } = flags;
+    let target = target::resolve(upstream);
     Export {
-        databases: databases::resolve(databases, &upstream),
-        target: target::resolve(upstream, tls),
+        databases: databases::resolve(databases, &target.address),
+        target,
         out: Some(out).filter(|out| out.as_os_str() != "-"),
-        max_ops,
+        max_ops: pace.max_ops,
         allow_repeats,
     }
 }

@@ -50,14 +50,14 @@ pub(crate) fn resolve_unfold(flags: UnfoldFlags) -> Fold {
 }
 
 fn resolve(flags: MoveFlags, direction: Direction) -> Fold {
-    let MoveFlags { upstream, namespace, dry_run, yes, max_ops, list, json, settings, tls } = flags;
+    let MoveFlags { upstream, namespace, dry_run, yes, pace, list, json, settings } = flags;
     Fold {
-        target: target::resolve(upstream, tls),
+        target: target::resolve(upstream),
         direction,
         namespaces: namespace,
         dry_run,
         yes,
-        max_ops,
+        max_ops: pace.max_ops,
         list,
         json,
         assumed: settings.assume,

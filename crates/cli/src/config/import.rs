@@ -30,12 +30,13 @@ pub(crate) enum Mode {
 }
 
 pub(crate) fn resolve(flags: ImportFlags) -> Import {
-    let ImportFlags { upstream, file, replace, dry_run, database, max_ops, list, json, tls } = flags;
+    let ImportFlags { upstream, file, replace, dry_run, database, pace, list, json } = flags;
     let mode = match (dry_run, replace) {
         (true, _) => Mode::DryRun,
         (false, true) => Mode::Replace,
         (false, false) => Mode::Add,
     };
-    let named = Some(upstream.database).filter(|database| *database != 0);
-    Import { target: target::resolve(upstream, tls), file, mode, database: database.or(named), max_ops, list, json }
+    let target = target::resolve(upstream);
+    let named = Some(target.address.database).filter(|database| *database != 0);
+    Import { target, file, mode, database: database.or(named), max_ops: pace.max_ops, list, json }
 }

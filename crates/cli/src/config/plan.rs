@@ -49,15 +49,16 @@ pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
         bail!("{} is there already; write over it with --force, or name another file", out.display());
     }
     let keys = flags.prove_keys.map_or(PROVE_KEYS, NonZero::get);
+    let target = target::resolve(flags.upstream);
     Ok(PlanConfig {
-        databases: databases::resolve(flags.databases, &flags.upstream),
-        target: target::resolve(flags.upstream, flags.tls),
+        databases: databases::resolve(flags.databases, &target.address),
+        target,
         out: flags.out,
         growth: flags.growth,
         min_saving: flags.min_saving,
         text_tables: !flags.no_text_tables,
         templates,
-        walk: Walk { max_ops: flags.max_ops, sample: flags.sample, ask: Ask { sample_every: 0 } },
+        walk: Walk { max_ops: flags.pace.max_ops, sample: flags.sample, ask: Ask { sample_every: 0 } },
         weighs_codecs: !flags.no_values,
         keeps_settings: flags.keep_settings,
         assume: flags.settings.assume,

@@ -57,8 +57,8 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
     let client_tls = client_tls(&flags.access);
     let users_source = UsersSource::of(&flags.access);
     let users = users_source.read()?;
-    let server = match flags.server.upstream {
-        Some(address) => Behind::Upstream(target::resolve(address, flags.upstream_tls)),
+    let server = match flags.upstream.address {
+        Some(address) => Behind::Upstream(target::at(address, flags.upstream.tls)),
         None => Behind::Own { program: flags.server.server, data: flags.server.data },
     };
     // The server's address is not known yet where the server is keyfold's own.

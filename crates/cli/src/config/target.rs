@@ -1,12 +1,22 @@
 //! The server that the flags name.
 
-use keyfold_proxy::address::ServerAddress;
+use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
 
-use crate::flags::upstream::UpstreamTlsFlags;
+use crate::flags::upstream::{LOCAL_PORT, UpstreamFlags, UpstreamTlsFlags};
 use crate::server::Target;
 
-pub(crate) fn resolve(address: ServerAddress, tls: UpstreamTlsFlags) -> Target {
+/// The server that is named, or the one on this machine.
+pub(crate) fn resolve(flags: UpstreamFlags) -> Target {
+    let local = || {
+        let route = Route::Tcp { host: "127.0.0.1".to_owned(), port: LOCAL_PORT, tls: false };
+        ServerAddress { route, user: None, password: None, database: 0 }
+    };
+    at(flags.address.unwrap_or_else(local), flags.tls)
+}
+
+/// The server at this address.
+pub(crate) fn at(address: ServerAddress, tls: UpstreamTlsFlags) -> Target {
     let UpstreamTlsFlags { upstream_ca, upstream_cert, upstream_key, upstream_insecure } = tls;
     let tls = ServerTls { ca: upstream_ca, identity: upstream_cert.zip(upstream_key), insecure: upstream_insecure };
     Target { address, tls }

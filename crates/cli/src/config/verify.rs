@@ -20,19 +20,19 @@ pub(crate) struct Verify {
 }
 
 pub(crate) fn resolve(flags: VerifyFlags) -> anyhow::Result<Verify> {
-    let VerifyFlags { upstream, against, ttl_tolerance_ms, databases, skip_encodings, max_ops, list, json, tls } =
-        flags;
+    let VerifyFlags { upstream, against, ttl_tolerance_ms, databases, skip_encodings, pace, list, json } = flags;
+    let target = target::resolve(upstream);
     anyhow::ensure!(
         against.as_ref().is_none_or(|path| path.as_os_str() != "-"),
         "--against reads the dump twice where it differs; write it to a file first"
     );
     Ok(Verify {
-        databases: databases::resolve(databases, &upstream),
-        target: target::resolve(upstream, tls),
+        databases: databases::resolve(databases, &target.address),
+        target,
         against,
         ttl_tolerance_ms,
         encodings: !skip_encodings,
-        max_ops,
+        max_ops: pace.max_ops,
         list,
         json,
     })

@@ -4,10 +4,11 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
 use super::databases::DatabaseFlags;
-use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+use super::pace::PaceFlags;
+use super::units::parse_growth;
+use super::upstream::{SettingsFlags, UpstreamFlags};
 
 const ABOUT: &str = "\
 Say which keys take the memory, what folding them would save, and what to leave.
@@ -33,16 +34,15 @@ Exit codes:
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct AnalyzeFlags {
-    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
-    pub(crate) server: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// Look at about so many keys only, and say how far the numbers may be off [default: all]
     #[arg(long, value_name = "N")]
     pub(crate) sample: Option<NonZero<u64>>,
 
-    /// Send at most so many commands a second [default: as many as it takes]
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// Read no values: codecs are not weighed
     #[arg(long)]
@@ -52,7 +52,7 @@ pub(crate) struct AnalyzeFlags {
     pub(crate) databases: DatabaseFlags,
 
     /// How many times as many keys there may be one day
-    #[arg(long, value_name = "FACTOR", default_value = "4x", value_parser = parse_growth)]
+    #[arg(long, value_name = "TIMES", default_value = "4x", value_parser = parse_growth)]
     pub(crate) growth: f64,
 
     /// What a gigabyte of memory costs in a month: adds a column
@@ -69,14 +69,6 @@ pub(crate) struct AnalyzeFlags {
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
-}
-
-fn parse_growth(text: &str) -> Result<f64, String> {
-    let factor: Option<f64> = text.strip_suffix('x').unwrap_or(text).parse().ok();
-    factor.filter(|factor| (1.0..=1000.0).contains(factor)).ok_or_else(|| "write a factor from 1x to 1000x".to_owned())
 }
 
 fn parse_price(text: &str) -> Result<f64, String> {

@@ -1,13 +1,12 @@
 //! `keyfold doctor`.
 
-use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
 use super::databases::DatabaseFlags;
-use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+use super::pace::PaceFlags;
+use super::upstream::{SettingsFlags, UpstreamFlags};
 
 /// What `keyfold doctor --help` begins with.
 pub(crate) const ABOUT: &str = "\
@@ -29,6 +28,8 @@ Examples:
   keyfold doctor redis://127.0.0.1:6379 --rewrite
       write hashtables that needn't be any anew, while clients go on
 
+For --max-ops, ten names and fifty fields count as a command.
+
 Exit codes:
   0  nothing found (there may be notes)
   1  failed, or stopped before everything was looked at; what was seen is printed
@@ -38,16 +39,14 @@ Exit codes:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorFlags {
-    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
-          default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     #[command(flatten)]
     pub(crate) databases: DatabaseFlags,
 
-    /// Ask the server for no more than so much a second: each command, ten names and fifty fields count as one
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// The configuration file that should be in effect: its limits are compared with the server's
     #[arg(long, value_name = "FILE")]
@@ -63,7 +62,4 @@ pub(crate) struct DoctorFlags {
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 }

@@ -1,13 +1,12 @@
 //! `keyfold export`.
 
-use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
 use super::databases::DatabaseFlags;
-use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+use super::pace::PaceFlags;
+use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,7 +15,8 @@ Examples:
   keyfold export redis://127.0.0.1:6379 --out dump.jsonl --max-ops 5000     beside clients, gently
 
 One line of JSON for each key as clients know it, folded or not; nothing of keyfold's own. The server is read
-while clients write: each key is right at one moment, the whole is no snapshot. See docs/backup.md.
+while clients write: each key is right at one moment, the whole is no snapshot. For --max-ops a bucket is one or two
+commands, a plain key one. See docs/backup.md.
 
 Exit codes: 0 whole, 1 failed or interrupted, and nothing lies at FILE that did not before, 2 usage,
   3 written, but for values that no client could read either; they are listed";
@@ -24,8 +24,8 @@ Exit codes: 0 whole, 1 failed or interrupted, and nothing lies at FILE that did 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExportFlags {
-    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// Where to: - is standard output, and a name that ends in .gz is packed. It is there once it is whole
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -34,15 +34,11 @@ pub(crate) struct ExportFlags {
     #[command(flatten)]
     pub(crate) databases: DatabaseFlags,
 
-    /// Commands a second that the server gets at most; a bucket is one or two, a plain key one
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// Don't remember which keys were written, at some 50 bytes each (a bucket is one), beyond a million in a temporary
     /// file: a key may come twice where the server's table grows or shrinks meanwhile
     #[arg(long)]
     pub(crate) allow_repeats: bool,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 }

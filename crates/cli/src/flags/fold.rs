@@ -1,13 +1,12 @@
 //! `keyfold fold` and `keyfold unfold`.
 
-use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
+use super::pace::PaceFlags;
 use super::source::SourceFlags;
-use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+use super::upstream::{SettingsFlags, UpstreamFlags};
 
 const FOLD_EXAMPLES: &str = "\
 Examples:
@@ -20,6 +19,7 @@ Examples:
 Keys move while clients of keyfold go on reading and writing them. Ctrl-C stops at any point, and so does a crash:
 every key stays reachable, and the same command goes on where it was. Other buckets than before, or another span,
 are folds too: change the layout's file, and fold again. What is folded comes back with keyfold unfold.
+--max-ops is for the time while keys move; the looks at all keys before and after take a quarter of the time.
 
 With --from, keys come out of hashes that an application folded them into by its own code: docs/sources.md.
 
@@ -32,14 +32,16 @@ Examples:
   keyfold unfold redis://127.0.0.1:6379 --namespace 'user:{id:int}' --yes
   keyfold unfold redis://127.0.0.1:6379 --clean --yes      and leave nothing of keyfold's on the server
 
+--max-ops is for the time while keys move; the looks at all keys before and after take a quarter of the time.
+
 Exit codes: 0 all is plain, 1 failed or interrupted, 2 usage,
   3 moved, except for keys that stay where they were; they are listed";
 
 /// What both have.
 #[derive(Args, Debug)]
 pub(crate) struct MoveFlags {
-    #[arg(value_name = "URL", help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// Only the namespace with these keys, as the layout writes them; may be given several times
     #[arg(long, value_name = "KEYS")]
@@ -53,10 +55,8 @@ pub(crate) struct MoveFlags {
     #[arg(long, short)]
     pub(crate) yes: bool,
 
-    /// Commands a second that the server gets at most while keys move; the looks at all keys before and after take a
-    /// quarter of the time
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// How many of the keys that stay are listed
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -68,9 +68,6 @@ pub(crate) struct MoveFlags {
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 }
 
 #[derive(Args, Debug)]

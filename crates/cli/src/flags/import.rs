@@ -1,12 +1,11 @@
 //! `keyfold import`.
 
-use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
-use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+use super::pace::PaceFlags;
+use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,10 +20,10 @@ Exit codes: 0 all is there, 1 failed or interrupted; what was written before sta
   3 some keys were not written; they are listed";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_missing_positional = true)]
 pub(crate) struct ImportFlags {
-    #[arg(value_name = "URL", help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// The dump, as keyfold export wrote it; - is standard input, and a name that ends in .gz is packed
     #[arg(value_name = "FILE")]
@@ -42,9 +41,8 @@ pub(crate) struct ImportFlags {
     #[arg(long, value_name = "N")]
     pub(crate) database: Option<u32>,
 
-    /// Commands a second that the server gets at most
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// How many of the keys that were not written are listed
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -53,7 +51,4 @@ pub(crate) struct ImportFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 }

@@ -1,12 +1,11 @@
 //! `keyfold layout`.
 
-use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use keyfold_proxy::address::ServerAddress;
 
-use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamFlags, UpstreamTlsFlags};
+use super::pace::PaceFlags;
+use super::upstream::{SettingsFlags, UpstreamFlags};
 
 #[derive(Args, Debug)]
 pub(crate) struct LayoutFlags {
@@ -56,12 +55,8 @@ Exit codes: 0 shown, 1 no server or no layout there, 2 usage";
 #[derive(Args, Debug)]
 #[command(after_help = SHOW_EXAMPLES)]
 pub(crate) struct ShowFlags {
-    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
-          default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
-
     #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
+    pub(crate) upstream: UpstreamFlags,
 
     /// Print the layout as a file, to change and bring back with fold or push
     #[arg(long, conflicts_with_all = ["json", "toml"])]
@@ -123,9 +118,8 @@ force, and some keys hold two values or another type";
 #[derive(Args, Debug)]
 #[command(after_help = RECOVER_EXAMPLES)]
 pub(crate) struct RecoverFlags {
-    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
-          default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// Where neither the server nor a keyfold knows the layout any more: the file that keys were folded by, or
     /// what `layout show --toml` printed
@@ -136,14 +130,10 @@ pub(crate) struct RecoverFlags {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Commands a second to the server, at most, while it is looked where keys lie
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 }

@@ -10,6 +10,7 @@ pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod layout;
+pub(crate) mod pace;
 pub(crate) mod plan;
 pub(crate) mod recode;
 pub(crate) mod serve;

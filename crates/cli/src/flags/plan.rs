@@ -4,10 +4,11 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
 use super::databases::DatabaseFlags;
-use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+use super::pace::PaceFlags;
+use super::units::parse_growth;
+use super::upstream::{SettingsFlags, UpstreamFlags};
 
 /// What stands above the options.
 pub(crate) const ABOUT: &str = "\
@@ -33,9 +34,8 @@ Exit codes:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanFlags {
-    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
-          default_value = "redis://127.0.0.1:6379", help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// Write the layout here [default: a table only]
     #[arg(long, value_name = "FILE")]
@@ -76,9 +76,8 @@ pub(crate) struct PlanFlags {
     #[arg(long, value_name = "N")]
     pub(crate) sample: Option<NonZero<u64>>,
 
-    /// Send at most so many commands a second
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// Load keys like those that were seen into private servers, plain and by the plan, and compare what they
     /// take with what was predicted
@@ -99,15 +98,6 @@ pub(crate) struct PlanFlags {
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
-}
-
-/// `4x` or `4`.
-fn parse_growth(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix(['x', '×']).unwrap_or(text).parse::<f64>();
-    number.ok().filter(|times| (1.0..=1e6).contains(times)).ok_or_else(|| "write 4x; 1x is no growth".to_owned())
 }
 
 /// `10%` or `10`.
@@ -122,11 +112,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growth_and_percentages() {
-        assert_eq!((parse_growth("4x"), parse_growth("1.5")), (Ok(4.0), Ok(1.5)));
+    fn percentages() {
         assert_eq!((parse_percent("10%"), parse_percent("0")), (Ok(0.1), Ok(0.0)));
         for wrong in ["", "x", "0x", "-4x", "nan", "inf"] {
-            assert!(parse_growth(wrong).is_err() && parse_percent(&format!("{wrong}%x")).is_err(), "{wrong}");
+            assert!(parse_percent(&format!("{wrong}%x")).is_err(), "{wrong}");
         }
         assert!(parse_percent("100%").is_err() && parse_percent("-1").is_err());
     }

@@ -1,11 +1,9 @@
 //! `keyfold recode`.
 
-use std::num::NonZero;
-
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
-use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+use super::pace::PaceFlags;
+use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,16 +20,15 @@ Exit codes: 0 all values are stored by the codec in use, 1 failed or interrupted
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RecodeFlags {
-    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// Only the namespace with these keys, as the layout writes them; may be given several times
     #[arg(long, value_name = "KEYS")]
     pub(crate) namespace: Vec<String>,
 
-    /// Commands a second that the server gets at most
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// How many of the values that stay are listed
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -40,7 +37,4 @@ pub(crate) struct RecodeFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 }

@@ -5,20 +5,23 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use keyfold_proxy::address::{ListenAddress, ServerAddress};
+use keyfold_proxy::address::ListenAddress;
 use keyfold_proxy::config::{Limits, Sweeping, Timeouts};
 
 use super::units::{Bytes, Wait};
-use super::upstream::{SettingsFlags, UPSTREAM_HELP, UpstreamTlsFlags};
+use super::upstream::{SettingsFlags, UpstreamFlags};
 
 const ABOUT: &str = "\
 Run the proxy.
 
-Clients connect to keyfold as they would to the server. Without --upstream, keyfold starts a valkey-server
+Clients connect to keyfold as they would to the server. Without a URL, keyfold starts a valkey-server
 or redis-server of its own behind it, which nobody else can reach, and stops it when it ends.
 
 Each address is printed as a line `listening on ADDRESS` once clients can connect. SIGTERM and SIGINT let
 every accepted request be answered; a second one ends at once.";
+
+const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, or \
+    unix:///path[?db=n] [default: one of keyfold's own]";
 
 const LISTEN_HELP: &str = "Where clients come in; may be repeated: 127.0.0.1:6379, tls://[::1]:6380, unix:/path. \
     Port 0 takes a free one";
@@ -40,8 +43,11 @@ Exit codes:
   2  the command line is wrong";
 
 #[derive(Args, Debug)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
+#[command(long_about = ABOUT, after_help = EXAMPLES, mut_arg("url", |url| url.help(URL_HELP)))]
 pub(crate) struct ServeFlags {
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
+
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379", help = LISTEN_HELP)]
     pub(crate) listen: Vec<ListenAddress>,
 
@@ -74,9 +80,6 @@ pub(crate) struct ServeFlags {
     pub(crate) access: AccessFlags,
 
     #[command(flatten)]
-    pub(crate) upstream_tls: UpstreamTlsFlags,
-
-    #[command(flatten)]
     pub(crate) settings: SettingsFlags,
 
     #[command(flatten)]
@@ -87,18 +90,15 @@ pub(crate) struct ServeFlags {
 }
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Server")]
+#[command(next_help_heading = "Server of keyfold's own")]
 pub(crate) struct ServerFlags {
-    #[arg(long, value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
-    pub(crate) upstream: Option<ServerAddress>,
-
-    /// Without --upstream: where keyfold's own server keeps its data [default: nowhere; all is gone at the
+    /// Without a URL: where keyfold's own server keeps its data [default: nowhere; all is gone at the
     /// end]
-    #[arg(long, value_name = "DIR", conflicts_with = "upstream")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "upstream"])]
     pub(crate) data: Option<PathBuf>,
 
-    /// Without --upstream: the server to start [default: valkey-server or redis-server on PATH]
-    #[arg(long, value_name = "PROGRAM", conflicts_with = "upstream")]
+    /// Without a URL: the server to start [default: valkey-server or redis-server on PATH]
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["url", "upstream"])]
     pub(crate) server: Option<PathBuf>,
 }
 

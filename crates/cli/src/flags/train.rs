@@ -1,11 +1,9 @@
 //! `keyfold train`.
 
-use std::num::NonZero;
-
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
-use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+use super::pace::PaceFlags;
+use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,8 +20,8 @@ Exit codes: 0 done, 1 failed or interrupted: nothing was changed, 2 usage";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TrainFlags {
-    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// Only the namespace with these keys, as the layout writes them; may be given several times
     #[arg(long, value_name = "KEYS")]
@@ -41,14 +39,10 @@ pub(crate) struct TrainFlags {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Commands a second that the server gets at most
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 }

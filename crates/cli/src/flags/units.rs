@@ -35,6 +35,12 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// How many times as many: `4x` or `4`.
+pub(crate) fn parse_growth(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix(['x', '×']).unwrap_or(text).parse::<f64>();
+    number.ok().filter(|times| (1.0..=1e6).contains(times)).ok_or_else(|| "write 4x; 1x is no growth".to_owned())
+}
+
 /// A time to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait(pub(crate) Duration);
@@ -80,6 +86,14 @@ mod tests {
         assert_eq!(Bytes(1500).to_string(), "1500");
         for wrong in ["", "mb", "0", "-1", "1.5gb", "99999999999999999999", "99999999999gb"] {
             assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn growth() {
+        assert_eq!((parse_growth("4x"), parse_growth("1.5")), (Ok(4.0), Ok(1.5)));
+        for wrong in ["", "x", "0x", "-4x", "nan", "inf"] {
+            assert!(parse_growth(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -2,50 +2,93 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use keyfold_proxy::address::ServerAddress;
 
-/// The server's address.
-pub(crate) const UPSTREAM_HELP: &str =
-    "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, or unix:///path[?db=n]";
+/// A server that is named nowhere is this one; `keyfold serve` starts one of its own instead.
+pub(crate) const LOCAL_PORT: u16 = 6379;
+
+const TLS: &str = "Server's TLS";
+const SETTINGS: &str = "Server's settings";
 
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Server's TLS")]
 pub(crate) struct UpstreamTlsFlags {
     /// The authority that signed the server's certificate, PEM [default: those of the system]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = TLS)]
     pub(crate) upstream_ca: Option<PathBuf>,
 
     /// A certificate to show to the server, PEM
-    #[arg(long, value_name = "FILE", requires = "upstream_key")]
+    #[arg(long, value_name = "FILE", requires = "upstream_key", help_heading = TLS)]
     pub(crate) upstream_cert: Option<PathBuf>,
 
     /// The key of that certificate, PEM
-    #[arg(long, value_name = "FILE", requires = "upstream_cert")]
+    #[arg(long, value_name = "FILE", requires = "upstream_cert", help_heading = TLS)]
     pub(crate) upstream_key: Option<PathBuf>,
 
     /// Take any certificate: encrypted, but no proof of whom one talks to
-    #[arg(long, conflicts_with = "upstream_ca")]
+    #[arg(long, conflicts_with = "upstream_ca", help_heading = TLS)]
     pub(crate) upstream_insecure: bool,
 }
 
-/// A server that has to be named.
-#[derive(Args, Clone, Debug)]
+/// The server, named by an argument or an option.
+#[derive(Clone, Debug)]
 pub(crate) struct UpstreamFlags {
-    #[arg(long, value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    /// None where neither the command line nor the environment names one.
+    pub(crate) address: Option<ServerAddress>,
+    pub(crate) tls: UpstreamTlsFlags,
+}
+
+/// How that is typed.
+#[derive(Args)]
+struct Typed {
+    /// The server: redis://[user:password@]host:port[/db], rediss://… for TLS, or unix:///path[?db=n] [default:
+    /// redis://127.0.0.1:6379]
+    #[arg(value_name = "URL")]
+    url: Option<ServerAddress>,
+
+    /// The same as the argument URL
+    #[arg(long, value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true)]
+    upstream: Option<ServerAddress>,
 
     #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
+    tls: UpstreamTlsFlags,
+}
+
+impl Args for UpstreamFlags {
+    fn augment_args(command: Command) -> Command {
+        Typed::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Typed::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for UpstreamFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let Typed { url, upstream, tls } = Typed::from_arg_matches(matches)?;
+        // The environment's gives way, which a conflict of clap's own would not let it.
+        if url.is_some() && matches.value_source("upstream") == Some(ValueSource::CommandLine) {
+            let said = "the server is named twice: write its URL as an argument or as --upstream";
+            return Err(Error::raw(ErrorKind::ArgumentConflict, said));
+        }
+        Ok(Self { address: url.or(upstream), tls })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// What the server's settings are, where it doesn't say.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Server's settings")]
 pub(crate) struct SettingsFlags {
     /// What a setting of the server is, where CONFIG is blocked as on managed services: hash-max-listpack-value
     /// and hash-max-listpack-entries are asked for
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = SETTINGS)]
     pub(crate) assume: Vec<(String, u64)>,
 }
 
@@ -57,4 +100,33 @@ fn parse_setting(text: &str) -> Result<(String, u64), String> {
         return Err(ADVICE.to_owned());
     }
     Ok((name, value.parse().map_err(|_| ADVICE)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use keyfold_proxy::address::Route;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        server: UpstreamFlags,
+    }
+
+    fn port(line: &[&str]) -> Result<Option<u16>, ErrorKind> {
+        let line = Line::try_parse_from([&["keyfold"], line].concat()).map_err(|error| error.kind())?;
+        Ok(line.server.address.map(|address| match address.route {
+            Route::Tcp { port, .. } => port,
+            Route::Unix(_) => 0,
+        }))
+    }
+
+    #[test]
+    fn a_server_is_named_by_an_argument_or_an_option() {
+        assert_eq!(port(&["redis://a:1"]), Ok(Some(1)));
+        assert_eq!(port(&["--upstream", "redis://a:2"]), Ok(Some(2)));
+        assert_eq!(port(&["redis://a:1", "--upstream", "redis://a:2"]), Err(ErrorKind::ArgumentConflict));
+    }
 }

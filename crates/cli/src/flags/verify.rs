@@ -1,13 +1,12 @@
 //! `keyfold verify`.
 
-use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
 use super::databases::DatabaseFlags;
-use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+use super::pace::PaceFlags;
+use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,8 +22,8 @@ Exit codes: 0 all is as it should be, 1 failed or interrupted, 2 usage, 3 there 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyFlags {
-    #[arg(value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, help = UPSTREAM_HELP)]
-    pub(crate) upstream: ServerAddress,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// A dump that keyfold export wrote: its keys, values and expiries have to be those of the server
     #[arg(long, value_name = "FILE")]
@@ -42,9 +41,8 @@ pub(crate) struct VerifyFlags {
     #[arg(long)]
     pub(crate) skip_encodings: bool,
 
-    /// Commands a second that the server gets at most
-    #[arg(long, value_name = "N")]
-    pub(crate) max_ops: Option<NonZero<u32>>,
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
 
     /// How many findings, and how many keys that differ, are listed
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -53,7 +51,4 @@ pub(crate) struct VerifyFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 }

@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use keyfold_proxy::address::ServerAddress;
 
-use super::upstream::{UPSTREAM_HELP, UpstreamTlsFlags};
+use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,16 +25,12 @@ pub(crate) struct WhereFlags {
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
 
-    #[arg(long, value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true,
-          required_unless_present = "layout", help = UPSTREAM_HELP)]
-    pub(crate) upstream: Option<ServerAddress>,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamFlags,
 
     /// The layout to locate the key by, instead of a server's
     #[arg(long, value_name = "FILE")]
     pub(crate) layout: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
 
     /// Print JSON
     #[arg(long)]

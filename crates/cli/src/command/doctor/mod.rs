@@ -49,11 +49,12 @@ struct Report {
 
 pub(crate) fn run(flags: DoctorFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let databases = databases::resolve(flags.databases, &flags.upstream);
+    let target = target::resolve(flags.upstream);
+    let databases = databases::resolve(flags.databases, &target.address);
     let expected = flags.config_file.as_deref().map(settings::read_expected).transpose()?;
-    let server = Server::connect(&target::resolve(flags.upstream.clone(), flags.tls))?;
+    let server = Server::connect(&target)?;
     let name = server.version().to_string();
-    let mut patient = Patient::new(server, flags.max_ops)?;
+    let mut patient = Patient::new(server, flags.pace.max_ops)?;
     let mut seen = settings::observe(&mut patient, &flags.settings.assume, expected)?;
     let mut rewriter = flags.rewrite.then(Rewriter::default);
     let walked = walk::walk(&mut patient, &databases, &mut seen, rewriter.as_mut());

@@ -47,7 +47,7 @@ fn check(flags: &CheckFlags, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 fn show(flags: ShowFlags, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
+    let mut server = Server::connect(&target::resolve(flags.upstream))?;
     let Some(stored) = stored::read(&mut server)? else {
         bail!("the server at {} has no layout; bring one with keyfold layout push or keyfold serve", server.address());
     };
@@ -72,7 +72,7 @@ fn show(flags: ShowFlags, out: &mut dyn Write) -> anyhow::Result<()> {
 
 fn push(flags: PushFlags, out: &mut dyn Write) -> anyhow::Result<()> {
     let file = file::read(&flags.file)?;
-    let target = target::resolve(flags.upstream.upstream, flags.upstream.tls);
+    let target = target::resolve(flags.upstream);
     let check = if flags.skip_key_check { KeyCheck::Skip } else { KeyCheck::Look };
     let (mut server, rollout) = rollout::bring(&target, Some(&file), check)?;
     let mut warnings = rollout.warnings();

@@ -31,14 +31,15 @@ const LEFT: u8 = 3;
 pub(super) fn run(flags: RecoverFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let given = flags.layout.as_deref().map(read_given).transpose()?;
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&target::resolve(flags.upstream, flags.tls))?;
+    let mut server = Server::connect(&target::resolve(flags.upstream))?;
     writer::enter(&mut server)?;
     let mut evidence = Evidence::gather(&mut server)?;
     if !flags.json {
         show(&evidence, out)?;
     }
     let verdict = evidence.judge(&mut server, given.as_ref())?;
-    let done = if flags.dry_run { None } else { restore(&mut server, &evidence, &verdict, flags.max_ops, &interrupt)? };
+    let done =
+        if flags.dry_run { None } else { restore(&mut server, &evidence, &verdict, flags.pace.max_ops, &interrupt)? };
     if flags.json {
         let report = report(&evidence, &verdict, done.as_ref());
         writeln!(out, "{report:#}")?;
