@@ -23,7 +23,7 @@ use crate::moving::drive::{self, Driven};
 use crate::moving::recovery;
 use crate::moving::rollout::KeyCheck;
 use crate::moving::survey::{self, Survey};
-use crate::print::number::{count, plural, tenths};
+use crate::print::number::{count, mebibytes, plural, tenths};
 use crate::print::table::{self, Align};
 use crate::server::pace::Pace;
 use crate::server::{Server, listpack};
@@ -228,7 +228,7 @@ fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut dyn Wri
     writeln!(out, "{}\n", table::render(&heads, rows))?;
     writeln!(
         out,
-        "memory: {} MiB now, {} MiB after{}",
+        "memory: {} now, {} after{}",
         mebibytes(survey.used_bytes),
         mebibytes(survey.after_bytes),
         saving(survey.used_bytes, survey.after_bytes)
@@ -254,10 +254,6 @@ fn saving(before: u64, after: u64) -> String {
     }
     let percent = (before - after) as f64 * 100.0 / before.max(1) as f64;
     format!(", {} % less", tenths(percent))
-}
-
-fn mebibytes(bytes: u64) -> String {
-    tenths(bytes as f64 / f64::from(1 << 20))
 }
 
 fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Value {
@@ -307,7 +303,7 @@ fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut
     )?;
     writeln!(
         out,
-        "memory: {} MiB before, {} MiB at the most, {} MiB now ({} MiB predicted){}",
+        "memory: {} before, {} at the most, {} now ({} predicted){}",
         mebibytes(survey.used_bytes),
         mebibytes(*peak_bytes),
         mebibytes(done.used_bytes),

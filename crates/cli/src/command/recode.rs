@@ -17,7 +17,7 @@ use crate::layout::dictionaries;
 use crate::layout::stored::{self, Stored};
 use crate::layout::writer;
 use crate::moving::drive::{self, Driven};
-use crate::print::number::{count, plural, tenths};
+use crate::print::number::{count, mebibytes, plural};
 use crate::server::Server;
 use crate::server::pace::Pace;
 
@@ -101,10 +101,9 @@ fn report(
     list: usize,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let mebibytes = |bytes: u64| tenths(bytes as f64 / f64::from(1 << 20));
     writeln!(
         out,
-        "looked at {} in {:.1} s and stored {} again; memory: {} MiB before, {} MiB now",
+        "looked at {} in {:.1} s and stored {} again; memory: {} before, {} now",
         plural(driven.seen, "value"),
         driven.took.as_secs_f64(),
         count(driven.moved),

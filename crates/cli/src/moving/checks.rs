@@ -4,7 +4,7 @@ use keyfold_core::layout::Layout;
 
 use super::permissions;
 use super::survey::Survey;
-use crate::print::number::{plural, tenths};
+use crate::print::number::{mebibytes, plural};
 use crate::server::{Server, listpack};
 
 /// What a move may take above what is there, in percent, while buckets fill and keys go.
@@ -66,9 +66,8 @@ fn check_memory(server: &mut Server, survey: &Survey, checks: &mut Checks) -> an
     let limit: u64 = limit.and_then(|text| text.trim_end().parse().ok()).unwrap_or(0);
     let most = survey.used_bytes.max(survey.after_bytes) / 100 * (100 + HEADROOM_PERCENT);
     if limit > 0 && most > limit {
-        let mebibytes = |bytes: u64| tenths(bytes as f64 / f64::from(1 << 20));
         checks.obstacles.push(format!(
-            "the move may take {} MiB for a while, and maxmemory is {} MiB; raise it with CONFIG SET maxmemory, or \
+            "the move may take {} for a while, and maxmemory is {}; raise it with CONFIG SET maxmemory, or \
              move one namespace at a time",
             mebibytes(most),
             mebibytes(limit)

@@ -64,6 +64,11 @@ pub(crate) fn bytes(number: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
+/// `1,055.0 MiB`: memory, as servers count it.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", tenths(bytes as f64 / f64::from(1 << 20)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::measure;
 use super::records::{DataSet, Record};
-use crate::print::number::plural;
+use crate::print::number::{mebibytes, plural};
 use crate::print::table;
 use crate::server::OwnServer;
 use load::{Load, Outcome, Sample};
@@ -143,9 +143,9 @@ fn conclude(story: &Story<'_>, seen: &Told, told: &[String], out: &mut dyn Write
     writeln!(
         out,
         "memory: {} before, {} after ({} predicted), {:.1} times less",
-        page::mebibytes(seen.before_bytes),
-        page::mebibytes(seen.after_bytes),
-        page::mebibytes(seen.predicted_bytes),
+        mebibytes(seen.before_bytes),
+        mebibytes(seen.after_bytes),
+        mebibytes(seen.predicted_bytes),
         seen.ratio()
     )?;
     writeln!(out, "\n{}\n", table::render(&page::heads(), seen.phases.iter().map(page::row)))?;

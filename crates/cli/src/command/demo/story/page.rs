@@ -6,7 +6,7 @@ use super::load::{Sample, percentile};
 use super::watch::Reading;
 use super::{Phase, Told};
 use crate::page::{Axis, Line, LineChart, Mark, Page};
-use crate::print::number::{count, tenths};
+use crate::print::number::{count, mebibytes, tenths};
 use crate::print::table::Align;
 
 /// Commands are put together over so long.
@@ -86,10 +86,6 @@ pub(crate) fn row(phase: &Phase) -> Vec<String> {
         ms(percentile(samples, 0.99)),
         ms(percentile(samples, 1.0)),
     ]
-}
-
-pub(crate) fn mebibytes(bytes: u64) -> String {
-    format!("{} MiB", tenths(bytes as f64 / f64::from(1 << 20)))
 }
 
 fn memory(readings: &[Reading]) -> Vec<(f64, f64)> {
