@@ -62,7 +62,7 @@ impl Clock {
     /// Takes the reply to a TIME that was sent at `sent` and answered at `received`.
     /// False when it is no time, as where a user may not ask for it.
     pub(crate) fn handle_time(&self, reply: &[u8], sent: Instant, received: Instant) -> bool {
-        let Some(server_us) = parse_time(reply) else { return false };
+        let Some(server_us) = Reply::parse(reply).ok().and_then(Reply::time_us) else { return false };
         let round_trip = received.saturating_duration_since(sent);
         let middle = sent.saturating_duration_since(self.start) + round_trip / 2;
         let sample = Offset { at_start_us: server_us - micros(middle), error: round_trip / 2, taken: received };
@@ -83,13 +83,6 @@ fn agree(sample: &Offset, known: &Offset, age: Duration) -> bool {
 
 fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
-}
-
-fn parse_time(reply: &[u8]) -> Option<i64> {
-    let Ok(Reply::Array(mut parts)) = Reply::parse(reply) else { return None };
-    let mut number = || std::str::from_utf8(parts.next()?.bytes()?).ok()?.parse::<i64>().ok();
-    let (seconds, micros) = (number()?, number()?);
-    seconds.checked_mul(1_000_000)?.checked_add(micros)
 }
 
 #[cfg(test)]

@@ -10,12 +10,11 @@ use keyfold_proxy::Nonces;
 
 use crate::command::interrupt::Interrupt;
 use crate::layout::keys;
-use crate::print::number::{plural, tenths};
+use crate::print::number::{mebibytes, plural};
 use crate::print::progress::Progress;
 use crate::scan::{self, Database};
-use crate::server::Server;
 use crate::server::pace::Pace;
-use crate::server::time::ServerTime;
+use crate::server::{Server, ServerTime};
 
 /// How often the server is asked for its memory.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -173,7 +172,7 @@ impl Driver<'_> {
         self.looked = Instant::now();
         let used = self.server.used_memory()?;
         self.done.peak_bytes = self.done.peak_bytes.max(used);
-        self.progress.note(format!(", memory {} MiB", tenths(used as f64 / f64::from(1 << 20))));
+        self.progress.note(format!(", memory {}", mebibytes(used)));
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ use super::fingerprints::Fingerprints;
 use super::place::{self, Spot};
 use super::{Content, Other, Record, content, digest, hashtable};
 use crate::server::pace::Pace;
-use crate::server::{Pipelined, Server, ServerTime};
+use crate::server::{Pipelined, Server, ServerTime, read_ms};
 
 /// Questions under way at most.
 const ASKS_AT_ONCE: usize = 64;
@@ -367,8 +367,7 @@ impl Walk<'_, '_> {
         if self.has_pexpiretime {
             return 0;
         }
-        let time = replies.next().and_then(|time| redis::from_redis_value::<(i64, i64)>(time).ok());
-        time.map_or_else(|| self.time.now_ms(), |(seconds, micros)| seconds * 1000 + micros / 1000)
+        replies.next().and_then(read_ms).unwrap_or_else(|| self.time.now_ms())
     }
 
     fn take_bucket(

@@ -8,10 +8,10 @@ pub(crate) mod pace;
 pub(crate) mod pipelined;
 pub(crate) mod reply;
 pub(crate) mod supervisor;
-pub(crate) mod time;
+mod time;
 pub(crate) mod version;
 
 pub(crate) use connection::{Server, Target, is_not_ready};
 pub(crate) use own::OwnServer;
 pub(crate) use pipelined::Pipelined;
-pub(crate) use time::ServerTime;
+pub(crate) use time::{ServerTime, read_ms};

@@ -47,7 +47,6 @@ pub use connections::{Connection, Owner, WRITER_NAME, member_name};
 pub use coordinator::{Coordinator, Course, Obstacle};
 pub use member::{Act, Found, Member};
 pub use register::{Register, Standing};
-pub(crate) use sight::read_time;
 pub use words::{Announcement, Answer, Attempt, Phase, Stance};
 
 /// How long members have to say that they are ready: they look once a second.

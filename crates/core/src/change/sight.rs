@@ -43,7 +43,7 @@ pub(super) fn read(replies: &[Vec<u8>]) -> Result<Sight<'_>, String> {
     }
     let mut replies = replies.iter().map(|raw| Reply::parse(raw).ok());
     let (time, answers, keys) = (replies.next().flatten(), replies.next().flatten(), replies.next().flatten());
-    let now_ms = time.and_then(read_time).ok_or("no time")?;
+    let now_ms = time.and_then(Reply::time_us).ok_or("no time")? / 1000;
     let Some(Reply::Array(mut keys)) = keys else { return Err("no answer to MGET".to_owned()) };
     let mut bytes = || keys.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
     let announcement = bytes();
@@ -60,14 +60,6 @@ pub(super) fn carried_out(reply: &[u8]) -> Result<bool, String> {
         Ok(Reply::Integer(done)) => Ok(done == 1),
         _ => Err(text(reply)),
     }
-}
-
-/// The reply to TIME, in milliseconds since 1970.
-pub(crate) fn read_time(reply: Reply<'_>) -> Option<i64> {
-    let Reply::Array(mut parts) = reply else { return None };
-    let mut number = || std::str::from_utf8(parts.next()?.bytes()?).ok()?.parse::<i64>().ok();
-    let (seconds, micros) = (number()?, number()?);
-    seconds.checked_mul(1000)?.checked_add(micros / 1000)
 }
 
 /// A server's error, without what marks it as one.

@@ -5,7 +5,7 @@
 //! another and looks again.
 
 use crate::admin::{CHANGE_KEY, COPY_KEY, LAYOUT_KEY, dictionaries};
-use crate::change::{Announcement, Phase, Register, Standing, WRITER_NAME, read_time};
+use crate::change::{Announcement, Phase, Register, Standing, WRITER_NAME};
 use crate::codec::Kinds;
 use crate::exchange::ServerInfo;
 use crate::layout::Layout;
@@ -104,7 +104,7 @@ fn look(replies: &[Vec<u8>], secrets: &Secrets) -> Result<Opened, OpenError> {
         return Err(refused(0));
     }
     let server = reply(1).and_then(ServerInfo::from_hello).ok_or_else(|| refused(1))?;
-    let now_ms = reply(2).and_then(read_time).ok_or_else(|| refused(2))?;
+    let now_ms = reply(2).and_then(Reply::time_us).ok_or_else(|| refused(2))? / 1000;
     let Some(Reply::Array(mut keys)) = reply(3) else { return Err(refused(3)) };
     let mut bytes = || keys.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
     let announced = bytes().as_deref().and_then(Announcement::read);

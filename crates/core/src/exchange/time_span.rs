@@ -53,10 +53,7 @@ impl TimeSpan {
     ///
     /// Where the server's time is not past the end now, the guard was alive when it was watched.
     pub(crate) fn holds(&self, replies: &[Vec<u8>]) -> Option<bool> {
-        let Ok(Reply::Array(mut time)) = Reply::parse(replies.last()?) else { return None };
-        let mut number = || std::str::from_utf8(time.next()?.bytes()?).ok()?.parse::<i64>().ok();
-        let (seconds, micros) = (number()?, number()?);
-        let now_ms = seconds.checked_mul(1000)?.checked_add(micros / 1000)?;
+        let now_ms = Reply::parse(replies.last()?).ok()?.time_us()? / 1000;
         let is_late_enough = self.since_ms.is_none_or(|since| now_ms > since);
         Some(is_late_enough && self.until_ms.is_none_or(|until| now_ms <= until))
     }

@@ -201,6 +201,14 @@ impl<'a> Reply<'a> {
         })
     }
 
+    /// What TIME answered, in microseconds since 1970; none where this is no such answer.
+    pub fn time_us(self) -> Option<i64> {
+        let Self::Array(mut parts) = self else { return None };
+        let mut number = || std::str::from_utf8(parts.next()?.bytes()?).ok()?.parse::<i64>().ok();
+        let (seconds, micros) = (number()?, number()?);
+        seconds.checked_mul(1_000_000)?.checked_add(micros)
+    }
+
     /// The bytes of a string reply, none for anything else.
     pub fn bytes(self) -> Option<&'a [u8]> {
         match self {

@@ -9,10 +9,11 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use redis::{Pipeline, Value};
 
 use super::patient::{Patient, bytes, integer};
+use crate::server::read_ms;
 
 /// A key that is written to all the time is left alone after so many tries.
 const TRIES: u32 = 20;
@@ -132,15 +133,10 @@ fn copy(patient: &mut Patient, key: &[u8]) -> anyhow::Result<Option<Copied>> {
     let expires_at_ms = match integer(&expiry) {
         Some(-1) => None,
         Some(at) if at >= 0 && knows_expiry_time => Some(at),
-        Some(left) if left >= 0 => Some(clock_ms(time)? + left),
+        Some(left) if left >= 0 => Some(read_ms(time).context("the server does not tell its time")? + left),
         _ => return Ok(None),
     };
     Ok(Some(Copied { payload, expires_at_ms, idle_seconds: integer(&idle), frequency: integer(&frequency) }))
-}
-
-fn clock_ms(time: Value) -> anyhow::Result<i64> {
-    let (seconds, micros): (i64, i64) = redis::from_redis_value(time)?;
-    Ok(seconds * 1000 + micros / 1000)
 }
 
 /// Puts the key back in place of itself, unless somebody wrote to it.

@@ -15,7 +15,7 @@ use redis::Value;
 use super::patient::{Patient, bytes};
 use crate::config::secrets;
 use crate::layout::{dictionaries, stored};
-use crate::server::Server;
+use crate::server::{Server, ServerTime};
 
 /// Reads the configuration file that should be in effect.
 pub(super) fn read_expected(path: &Path) -> anyhow::Result<Expected> {
@@ -41,7 +41,7 @@ pub(super) fn observe(
         layout: layout(server)?,
         ..Observation::default()
     };
-    seen.leftovers.now_ms = now_ms(server)?;
+    seen.leftovers.now_ms = ServerTime::ask(server)?.now_ms();
     seen.leftovers.sweeping = is_held(server)?;
     Ok(seen)
 }
@@ -113,10 +113,4 @@ fn is_held(server: &mut Server) -> anyhow::Result<bool> {
     let mut commands = redis::pipe();
     commands.cmd("EXISTS").arg(SWEEP_KEY);
     Ok(server.ask_all(&commands)?.pop() == Some(Value::Int(1)))
-}
-
-/// The server's clock, in milliseconds since 1970.
-fn now_ms(server: &mut Server) -> anyhow::Result<i64> {
-    let (seconds, micros): (i64, i64) = server.ask(&redis::cmd("TIME"))?;
-    Ok(seconds * 1000 + micros / 1000)
 }
