@@ -13,6 +13,7 @@
 //! | `page` | one HTML page that stands by itself, with tables and charts |
 //! | `scan` | the walk over a live server's keys |
 //! | `print` | tables, charts, numbers, progress |
+//! | `random` | made-up data, the same for the same seed |
 //!
 //! Only this program uses anyhow; what fails in the libraries says by itself what was wrong.
 mod codec;
@@ -23,6 +24,7 @@ mod layout;
 mod moving;
 mod page;
 mod print;
+mod random;
 mod records;
 mod scan;
 mod server;

@@ -1,5 +1,8 @@
 //! Random choices that a seed repeats: SplitMix64 (Steele, Lea, Flood 2014).
 
+/// What the state grows by with each choice.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// A seeded source of choices.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -10,9 +13,19 @@ impl Random {
         Self(seed)
     }
 
+    /// A number as another that looks random: one-to-one.
+    pub fn spread(number: u64) -> u64 {
+        Self(number).bits()
+    }
+
+    /// The choice of the seed 0 at this place, from 0.
+    pub fn nth(place: u64) -> u64 {
+        Self::spread(place.wrapping_mul(STEP))
+    }
+
     /// Any 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0 = self.0.wrapping_add(STEP);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^ (mixed >> 31)
@@ -54,6 +67,9 @@ mod tests {
         };
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
+        let mut zero = Random::new(0);
+        assert_eq!([0, 1, 2].map(Random::nth), [(); 3].map(|()| zero.bits()));
+        assert_eq!(Random::spread(7), draw(7)[0]);
     }
 
     #[test]

@@ -2,41 +2,16 @@
 
 use super::layouts::{self, ENTRIES};
 use super::records::{DataSet, Record};
+use crate::random::Random;
 
 /// Rate limits live for an hour: longer than the demo.
 const WINDOW_MS: u64 = 3_600_000;
 
-/// Numbers that look random: splitmix64 by Sebastiano Vigna, in the public domain.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn letters(&mut self, len: usize) -> String {
-        (0..len).map(|_| char::from(*self.pick(b"abcdefghijklmnopqrstuvwxyz"))).collect()
-    }
-
-    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        let at = self.below(of.len() as u64);
-        &of[usize::try_from(at).unwrap_or(0)]
-    }
-}
-
 /// Every set with the text of its layout.
 pub(crate) fn sets(records: usize) -> Vec<(DataSet, String)> {
     let buckets = layouts::buckets(records, ENTRIES);
-    let set = |name: &str, make: fn(u64, &mut Numbers) -> Record, layout: String| {
-        let mut numbers = Numbers(0x6b65_7966_6f6c_6400);
+    let set = |name: &str, make: fn(u64, &mut Random) -> Record, layout: String| {
+        let mut numbers = Random::new(0);
         let records = (0..records as u64).map(|i| make(i, &mut numbers)).collect();
         (DataSet { name: name.to_owned(), records }, layout)
     };
@@ -58,30 +33,21 @@ fn record(key: String, value: String, expires_in_ms: Option<u64>) -> Record {
 }
 
 /// Logins of users with growing ids: 31-bit integers.
-fn counter(i: u64, numbers: &mut Numbers) -> Record {
+fn counter(i: u64, numbers: &mut Random) -> Record {
     record(format!("user:{}:logins", 1_000_000 + i), numbers.below(1 << 31).to_string(), None)
 }
 
 /// Version 4 uuids with tokens of 24 letters.
-fn session(_: u64, numbers: &mut Numbers) -> Record {
-    let (high, low) = (numbers.next(), numbers.next());
-    let key = format!(
-        "sess:{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xfff,
-        0x8000 | low >> 48 & 0x3fff,
-        low & 0xffff_ffff_ffff,
-    );
-    record(key, numbers.letters(24), None)
+fn session(_: u64, numbers: &mut Random) -> Record {
+    record(format!("sess:{}", numbers.uuid()), numbers.lower_case(24), None)
 }
 
 /// Profiles of about 200 bytes.
-fn user(i: u64, numbers: &mut Numbers) -> Record {
+fn user(i: u64, numbers: &mut Random) -> Record {
     const NAMES: [&str; 8] = ["Ada", "Grace", "Alan", "Edsger", "Barbara", "Donald", "Frances", "Tony"];
     const CITIES: [&str; 6] = ["Oslo", "Lagos", "Kyoto", "Quito", "Porto", "Perth"];
     const PLANS: [&str; 3] = ["free", "team", "enterprise"];
-    let (name, family) = (numbers.pick(&NAMES), numbers.letters(8));
+    let (name, family) = (numbers.pick(&NAMES), numbers.lower_case(8));
     let id = 1_000_000 + i;
     let value = format!(
         "{{\"id\":{id},\"name\":\"{name} {family}\",\"email\":\"{family}{}@example.com\",\"city\":\"{}\",\"plan\":\"{}\",\
@@ -91,14 +57,14 @@ fn user(i: u64, numbers: &mut Numbers) -> Record {
         numbers.pick(&PLANS),
         1_600_000_000 + numbers.below(150_000_000),
         numbers.below(5000),
-        numbers.next(),
+        numbers.bits(),
         numbers.below(4) > 0,
     );
     record(format!("profile:{id}"), value, None)
 }
 
 /// Requests of an address within a minute. The address is made of `i`, so that no key comes twice.
-fn rate(i: u64, numbers: &mut Numbers) -> Record {
+fn rate(i: u64, numbers: &mut Random) -> Record {
     let address = i.wrapping_mul(0x9e37_79b1) & 0xffff_ffff;
     let octet = |shift: u32| address >> shift & 255;
     let key = format!("rate:{}.{}.{}.{}:{}", octet(24), octet(16), octet(8), octet(0), 29_000_000 + numbers.below(60));

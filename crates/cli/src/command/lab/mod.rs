@@ -18,7 +18,6 @@ mod mark;
 mod outcome;
 mod physical;
 mod plot;
-mod random;
 mod report;
 mod results;
 mod studies;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use flate2::read::GzDecoder;
+use keyfold_testkit::random::Random;
 
 /// A key and what it holds.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct Record {
 
 /// `set-allBooksBelongToUser:1000000` and on, each a number of 31 bits.
 pub(crate) fn books(number: u64) -> Record {
-    let value = mix(number) >> 33;
+    let value = Random::nth(number) >> 33;
     Record {
         key: format!("set-allBooksBelongToUser:{}", 1_000_000 + number).into_bytes(),
         value: value.to_string().into_bytes(),
@@ -29,12 +30,12 @@ pub(crate) fn books(number: u64) -> Record {
 
 /// The same, each expiring between one and two days from now.
 pub(crate) fn books_with_ttl(number: u64) -> Record {
-    Record { ttl_s: Some(86_400 + mix(!number) % 86_400), ..books(number) }
+    Record { ttl_s: Some(86_400 + Random::nth(!number) % 86_400), ..books(number) }
 }
 
 /// `sess:` and a uuid of version 4, each 24 letters.
 pub(crate) fn sessions(number: u64) -> Record {
-    let (high, low) = (mix(number * 4 + 1), mix(number * 4 + 2));
+    let (high, low) = (Random::nth(number * 4 + 1), Random::nth(number * 4 + 2));
     let high = high & !0xf000 | 0x4000;
     let low = low & (u64::MAX >> 2) | 1 << 63;
     let key = format!(
@@ -45,7 +46,7 @@ pub(crate) fn sessions(number: u64) -> Record {
         low >> 48,
         low & 0xffff_ffff_ffff
     );
-    let letter = |at: u64| b'a' + u8::try_from(mix(number * 4 + 3 + (at << 32)) % 26).unwrap_or(0);
+    let letter = |at: u64| b'a' + u8::try_from(Random::nth(number * 4 + 3 + (at << 32)) % 26).unwrap_or(0);
     Record { key: key.into_bytes(), value: (0..24).map(letter).collect(), ttl_s: None }
 }
 
@@ -57,12 +58,4 @@ pub(crate) fn read_file(path: &Path) -> anyhow::Result<Vec<Record>> {
         Ok(Record { key: key.into_bytes(), value: value.into_bytes(), ttl_s: None })
     };
     lines.map(read).collect::<anyhow::Result<_>>().with_context(|| format!("reading {}", path.display()))
-}
-
-/// splitmix64: numbers that look random, the same in every run.
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }

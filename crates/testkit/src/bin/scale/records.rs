@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use anyhow::ensure;
 use keyfold_testkit::Wire;
+use keyfold_testkit::random::Random;
 
 /// Namespaces; the id of a record, modulo this, says which one it is in.
 const NAMESPACES: u64 = 4;
@@ -31,10 +32,10 @@ pub(crate) fn layout(keys: u64, otherwise: bool) -> String {
 
 /// A record's key, and the arguments of the SET that writes it.
 pub(crate) fn set(id: u64) -> Vec<Vec<u8>> {
-    let (number, mixed) = (id / NAMESPACES, mix(id));
+    let (number, mixed) = (id / NAMESPACES, Random::spread(id));
     let [key, value] = match id % NAMESPACES {
         0 => [format!("user:{number}"), (mixed % 2_147_483_647).to_string()],
-        1 => [uuid(mixed), format!("{:024x}", u128::from(mixed) << 32 | u128::from(mix(mixed) >> 32))],
+        1 => [uuid(mixed), format!("{:024x}", u128::from(mixed) << 32 | u128::from(Random::spread(mixed) >> 32))],
         2 => [format!("doc:{number}"), document(number, mixed)],
         _ => [format!("rate:{number}"), (mixed % 1000).to_string()],
     };
@@ -46,7 +47,7 @@ pub(crate) fn set(id: u64) -> Vec<Vec<u8>> {
 }
 
 fn uuid(mixed: u64) -> String {
-    let (high, low) = (mixed, mix(mixed ^ 1));
+    let (high, low) = (mixed, Random::spread(mixed ^ 1));
     let [a, b, c] = [high >> 32, (high >> 16) & 0xffff, high & 0xfff];
     format!("sess:{a:08x}-{b:04x}-4{c:03x}-{:04x}-{:012x}", 0x8000 | low >> 50, low & 0xffff_ffff_ffff)
 }
@@ -63,14 +64,6 @@ fn document(number: u64, mixed: u64) -> String {
         1 + (mixed >> 13) % 12,
         1 + (mixed >> 17) % 28,
     )
-}
-
-/// Splitmix64's finish: any number becomes another.
-fn mix(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }
 
 /// Writes these records.

@@ -14,11 +14,11 @@ use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::plot::{Axis, Bars, Content, Origin, Plot};
-use crate::command::lab::random::Random;
 use crate::command::lab::study::{About, Study};
 use crate::command::lab::writer::Writer;
 use crate::config::lab::Options;
 use crate::print::number::count;
+use crate::random::Random;
 
 const VALUE: &str = "hash-max-listpack-value";
 /// The original's sizes.

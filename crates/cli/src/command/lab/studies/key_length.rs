@@ -7,10 +7,10 @@ use crate::command::lab::bench::Bench;
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::physical::Physical;
 use crate::command::lab::plot::{Axis, Content, Origin, Plot, Series};
-use crate::command::lab::random::Random;
 use crate::command::lab::study::{About, Study};
 use crate::config::lab::Options;
 use crate::print::number::count;
+use crate::random::Random;
 
 /// The original's lengths.
 const LENGTHS: std::ops::RangeInclusive<usize> = 3..=128;

@@ -9,9 +9,9 @@ use crate::command::lab::bench::{Bench, Start};
 use crate::command::lab::ground::Setting;
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::plot::{Axis, Content, Origin, Plot, Series};
-use crate::command::lab::random::Random;
 use crate::command::lab::study::{About, Study};
 use crate::config::lab::Options;
+use crate::random::Random;
 
 const ENTRIES: &str = "hash-max-listpack-entries";
 /// The original's limits.

@@ -7,8 +7,8 @@ use keyfold_core::layout::{Layout, Place, PlaceKind};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
 use keyfold_core::placement::name::Name;
 
-use crate::command::lab::random::Random;
 use crate::command::lab::writer::Writer;
+use crate::random::Random;
 
 /// Lengths of the hashes' names that the original tried.
 const CHARACTERS: std::ops::RangeInclusive<u32> = 3..=7;

@@ -13,11 +13,11 @@ use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
 use crate::command::lab::kept::Kept;
 use crate::command::lab::outcome::Outcome;
-use crate::command::lab::random::Random;
 use crate::command::lab::study::{About, Study};
 use crate::command::lab::writer::Writer;
 use crate::config::lab::{Options, Scale};
 use crate::print::number::count;
+use crate::random::Random;
 use form::Form;
 
 const ENTRIES: &str = "hash-max-listpack-entries";

@@ -177,7 +177,7 @@ mod tests {
 
     use super::super::values::Kind;
     use super::*;
-    use crate::command::lab::random::Random;
+    use crate::random::Random;
 
     fn pairs(kind: Kind, ids: std::ops::Range<u64>) -> Vec<Pair> {
         let mut random = Random::new(ids.start);

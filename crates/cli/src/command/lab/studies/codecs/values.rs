@@ -1,7 +1,7 @@
 //! Made-up values of five kinds, the same for the same seed: integers, short English strings, pieces of HTML, and JSON
 //! of two models.
 
-use crate::command::lab::random::Random;
+use crate::random::Random;
 
 /// A kind of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

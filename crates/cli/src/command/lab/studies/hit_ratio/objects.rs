@@ -11,7 +11,7 @@ use keyfold_core::layout::{Layout, PlaceKind};
 use keyfold_core::memory::{self, Keyspace, Model, ValueShape};
 
 use super::zipf::Zipf;
-use crate::command::lab::random::Random;
+use crate::random::Random;
 
 /// Values are slices of so many letters.
 const LETTERS: usize = 1 << 16;

@@ -3,7 +3,7 @@
 //! Drawn by rejection-inversion (W. Hörmann and G. Derflinger, 1996), which takes no table and rejects hardly anything:
 //! a point under the integral of x^-s is inverted and rounded to a rank, and kept if it is under that rank's bar.
 
-use crate::command::lab::random::Random;
+use crate::random::Random;
 
 /// Ranks 1 to `ranks`.
 #[derive(Clone, Copy, Debug)]

@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
 use crate::command::lab::outcome::Outcome;
-use crate::command::lab::random::Random;
 use crate::command::lab::study::{About, Study};
 use crate::config::lab::Options;
 use crate::print::number::count;
+use crate::random::Random;
 use form::{Form, SIZES};
 
 const ENTRIES: &str = "hash-max-listpack-entries";

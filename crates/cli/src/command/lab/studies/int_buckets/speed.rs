@@ -10,9 +10,9 @@ use anyhow::Context;
 use super::Ids;
 use super::form::{Form, key};
 use crate::command::lab::bench::Bench;
-use crate::command::lab::random::Random;
 use crate::command::lab::writer::Writer;
 use crate::config::lab::Options;
+use crate::random::Random;
 
 /// Ids to a hash: where hashes by hand and keyfold's are alike.
 const SIZE: u64 = 128;

@@ -15,7 +15,7 @@ use redis::Value;
 use super::form::Shape;
 use crate::command::interrupt::Interrupt;
 use crate::command::lab::bench::Interrupted;
-use crate::command::lab::random::Random;
+use crate::random::Random;
 use crate::server::{Server, Target};
 
 /// Connections, each with a thread.

@@ -28,8 +28,15 @@ impl Random {
 
     /// So many of these bytes.
     pub(crate) fn text(&mut self, len: usize, of: &[u8]) -> Vec<u8> {
-        let mut pick = || usize::try_from(self.below(of.len() as u64)).unwrap_or(0);
-        (0..len).map(|_| of[pick()]).collect()
+        (0..len).map(|_| *self.pick(of)).collect()
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[usize::try_from(self.below(of.len() as u64)).unwrap_or(0)]
+    }
+
+    pub(crate) fn lower_case(&mut self, len: usize) -> String {
+        (0..len).map(|_| char::from(*self.pick(b"abcdefghijklmnopqrstuvwxyz"))).collect()
     }
 
     pub(crate) fn letters(&mut self, len: usize) -> Vec<u8> {
