@@ -23,8 +23,10 @@
 //! | [`drive`] | what drives conversations: requests and answers in order, replies to whose they are |
 //! | [`exchange`] | one logical command's conversation with the server |
 //! | [`frame`] | stored values: raw, or a tag byte and what it says |
+//! | [`glob`] | patterns as KEYS, SCAN and PSUBSCRIBE read them |
 //! | [`layout`] | the versioned set of namespaces; from keys to places and back |
 //! | [`memory`] | what keys will take in a server, before they are there |
+//! | [`number`] | numbers in arguments and values, as strictly as the server reads them |
 //! | [`placement`] | the rules that give keys their places |
 //! | [`record`] | how a key, its value and its expiry lie in a server |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
@@ -51,9 +53,11 @@ pub mod command;
 pub mod drive;
 pub mod exchange;
 pub mod frame;
+pub mod glob;
 pub mod layout;
 pub mod memory;
 pub mod mover;
+pub mod number;
 pub mod placement;
 pub mod record;
 pub mod resp;

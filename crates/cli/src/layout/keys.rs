@@ -5,9 +5,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use keyfold_core::glob;
 use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, Located, NamespaceIndex, Physical};
 use keyfold_core::placement::Placement;
-use keyfold_core::string::glob;
 use keyfold_core::template::{Template, Type};
 
 use crate::print::number::{count, plural};

@@ -3,7 +3,7 @@
 
 use super::commands::Commands;
 use crate::command::{Access, Command, Flags, Key, Keys};
-use crate::string::glob;
+use crate::glob;
 
 bitflags::bitflags! {
     /// What may be done with the keys of a pattern.

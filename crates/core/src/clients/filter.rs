@@ -7,7 +7,7 @@ use super::line::letters;
 use super::{ClientFlags, Entry};
 use crate::access::Users;
 use crate::exchange::ServerInfo;
-use crate::string::number::parse_integer;
+use crate::number::parse_integer;
 
 /// What an option asks of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, done, failure, script, store};
 use crate::frame::Frame;
+use crate::number::parse_integer;
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, Reply};
-use crate::string::number::parse_integer;
 use crate::string::{Entry, Held, Space};
 
 /// COPY source destination DB database [REPLACE], taken apart.

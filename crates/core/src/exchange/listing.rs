@@ -18,11 +18,11 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::bucket;
 use crate::exchange::{Effect, Env, Io, Refusal, Step};
+use crate::glob;
 use crate::layout::{Layout, NamespaceIndex, Physical};
+use crate::number::parse_integer;
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, Reply};
-use crate::string::glob;
-use crate::string::number::parse_integer;
 
 /// Slots of the server's table that one step looks at: some tenths of a millisecond.
 const SLOTS_AT_ONCE: u64 = 1000;

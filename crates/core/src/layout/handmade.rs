@@ -7,9 +7,9 @@
 use super::locate::is_reserved;
 use super::{Layout, NamespaceIndex};
 use crate::frame::Frame;
+use crate::glob;
 use crate::placement::Placement;
 use crate::placement::handmade::{Handmade, Packing};
-use crate::string::glob;
 
 impl Layout {
     /// The namespace that is moved out of handmade hashes of which one has this name, and their rule.

@@ -1,6 +1,6 @@
 //! What of a key, field or value its cost depends on.
 
-use crate::string::number::parse_integer;
+use crate::number::parse_integer;
 
 /// Bytes, by what their cost depends on: the integer that they spell, or their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,10 +6,10 @@ use crate::access::{Denied, SetUserError, User, Users};
 use crate::clients::line;
 use crate::command::{Command, table};
 use crate::exchange::{Env, ServerInfo};
+use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::session::route::wrong_arity;
 use crate::session::{Begun, Session};
-use crate::string::number::parse_integer;
 
 /// Entries of the log that are shown where no number is given.
 const LOG_ENTRIES: usize = 10;

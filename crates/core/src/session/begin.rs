@@ -13,13 +13,13 @@ use crate::exchange::{
     listing, native, wait,
 };
 use crate::layout::{Place, PlaceKind};
+use crate::number::parse_integer;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::session::client_command::ReplyMode;
 use crate::session::queue::Queue;
 use crate::session::route::{KeyspaceCommand, Route, SessionCommand};
 use crate::session::{Begun, Lane, Plan, Session};
 use crate::string::Run;
-use crate::string::number::parse_integer;
 
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
 

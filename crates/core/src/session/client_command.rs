@@ -5,11 +5,11 @@
 use crate::clients::{Asked, ClientFlags, Filter, PauseMode, line};
 use crate::command::Command;
 use crate::exchange::{Env, ServerInfo};
+use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::session::hello::valid_name;
 use crate::session::route::{Route, wrong_arity};
 use crate::session::{Begun, Session};
-use crate::string::number::parse_integer;
 
 /// Whether the client wants answers, by CLIENT REPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use crate::command::{Access, Categories, Command, Flags, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType};
 use crate::layout::{Layout, Located, NamespaceIndex, Place, PlaceKind};
+use crate::number::parse_integer;
 use crate::resp::Protocol;
 use crate::resp::word::{is_ambiguous, is_word};
 use crate::session::patience::MANY_ARGS;
@@ -540,7 +541,7 @@ impl Session {
 }
 
 fn route_select(args: &[&[u8]]) -> Route {
-    match string::number::parse_integer(args[1]).and_then(|database| u32::try_from(database).ok()) {
+    match parse_integer(args[1]).and_then(|database| u32::try_from(database).ok()) {
         Some(database) => Route::Select { database },
         // The server says what is wrong with it; nothing is selected.
         None => Route::PassOn { patience: Patience::Prompt, alone: true },

@@ -11,14 +11,14 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Call, Entry, Flow, Halt, Held, Space};
+use super::{Call, Entry, Flow, Halt, Held, Space, integer};
+use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
 
 /// How long a value may grow: `proto-max-bulk-len` as servers have it unless told otherwise.
 pub(super) const MAX_VALUE_BYTES: i64 = 512 << 20;
 
-pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub(super) const SYNTAX_ERROR: &str = "ERR syntax error";
 pub(super) const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 const BAD_BIT: &str = "ERR bit is not an integer or out of range";
@@ -252,21 +252,6 @@ fn parse_offset(arg: &[u8]) -> Result<u64, Halt> {
 /// A bit's offset where a value may have a byte there.
 pub(super) fn within_limit(offset: i64) -> Option<u64> {
     u64::try_from(offset).ok().filter(|_| offset >> 3 < MAX_VALUE_BYTES)
-}
-
-/// An integer argument, or the error servers answer with.
-pub(super) fn integer(arg: &[u8]) -> Result<i64, Halt> {
-    parse_integer(arg).ok_or_else(|| NOT_AN_INTEGER.into())
-}
-
-/// A decimal integer as servers write it: no sign but `-`, no leading zeros, no spaces.
-pub(super) fn parse_integer(arg: &[u8]) -> Option<i64> {
-    let digits = arg.strip_prefix(b"-").unwrap_or(arg);
-    match digits {
-        [b'0'] if digits.len() == arg.len() => Some(0),
-        [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => str::from_utf8(arg).ok()?.parse().ok(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 //! The integer commands are worked out here. INCRBYFLOAT adds and prints C long doubles, whose 64-bit
 //! mantissa and rounding belong to the server, so it is the server that adds them, on the scratch key.
 
-use super::number::{NOT_AN_INTEGER, integer_argument, parse_integer};
 use super::{Ask, Call, Entry, Flow, Halt, Reply, Space};
 use crate::admin::SCRATCH_KEY;
+use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
 
 /// INCR key: the new value.
@@ -20,12 +20,12 @@ pub(super) fn decr(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
 
 /// INCRBY key integer: the new value.
 pub(super) fn incrby(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    add(call.args[1], integer_argument(call, 2)?, space, answer)
+    add(call.args[1], call.integer(2)?, space, answer)
 }
 
 /// DECRBY key integer: the new value. The lowest integer has no opposite, which is an error of its own.
 pub(super) fn decrby(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    let by = integer_argument(call, 2)?.checked_neg().ok_or("ERR decrement would overflow")?;
+    let by = call.integer(2)?.checked_neg().ok_or("ERR decrement would overflow")?;
     add(call.args[1], by, space, answer)
 }
 

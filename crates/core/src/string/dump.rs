@@ -3,7 +3,6 @@
 //! The payload (LZF, a version, a CRC-64) is the server's own. It is made, and read back, by the server, on
 //! the scratch key.
 
-use super::number::integer_argument;
 use super::{Ask, Call, Entry, Flow, Halt, Held, Reply, Space, not_on_type};
 use crate::admin::SCRATCH_KEY;
 use crate::resp::Answer;
@@ -41,7 +40,7 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
     if !options.replace && space.exists(key) {
         return Err("BUSYKEY Target key name already exists.".into());
     }
-    let ttl = integer_argument(call, 2)?;
+    let ttl = call.integer(2)?;
     if ttl < 0 {
         return Err("ERR Invalid TTL value, must be >= 0".into());
     }
@@ -103,11 +102,11 @@ impl RestoreOptions {
             } else if is_word(option, "IDLETIME") && number_follows && !frequency {
                 idle = true;
                 at += 1;
-                check(integer_argument(call, at)? >= 0, "ERR Invalid IDLETIME value, must be >= 0")?;
+                check(call.integer(at)? >= 0, "ERR Invalid IDLETIME value, must be >= 0")?;
             } else if is_word(option, "FREQ") && number_follows && !idle {
                 frequency = true;
                 at += 1;
-                let within = (0..=255).contains(&integer_argument(call, at)?);
+                let within = (0..=255).contains(&call.integer(at)?);
                 check(within, "ERR Invalid FREQ value, must be >= 0 and <= 255")?;
             } else {
                 return Err("ERR syntax error".into());

@@ -1,6 +1,5 @@
 //! When keys expire: EXPIRE and its three relatives, TTL and its three, PERSIST. Redis 7.0 expire.c.
 
-use super::number::integer_argument;
 use super::{Call, Flow, Halt, Held, Space, not_on_type};
 use crate::resp::Answer;
 use crate::resp::word::{c_text, is_word};
@@ -42,7 +41,8 @@ fn set_expiry(
         }
     };
     // A time before 1970 is no error; one beyond the signed 64 bits is.
-    let at = integer_argument(call, 2)?
+    let at = call
+        .integer(2)?
         .checked_mul(scale)
         .and_then(|time| time.checked_add(start_ms))
         .ok_or_else(|| Halt::Error(format!("ERR invalid expire time in '{name}' command")))?;

@@ -15,11 +15,9 @@ mod bits;
 mod counter;
 mod dump;
 mod expire;
-pub mod glob;
 mod keyspace;
 mod lcs;
 mod many;
-pub mod number;
 mod object;
 mod options;
 mod range;
@@ -30,6 +28,7 @@ mod tests;
 
 pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
 
+use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
 
 /// The longest string, in bytes: the server's default `proto-max-bulk-len`.
@@ -40,6 +39,18 @@ pub const MAX_STRING_BYTES: i64 = 512 * 1024 * 1024;
 pub struct Call<'a> {
     /// The arguments, the command's name first.
     pub args: &'a [&'a [u8]],
+}
+
+impl Call<'_> {
+    /// The integer in argument `index`, or the error that the server answers with.
+    fn integer(&self, index: usize) -> Result<i64, Halt> {
+        integer(self.args[index])
+    }
+}
+
+/// The integer that an argument is, or the error that the server answers with.
+fn integer(arg: &[u8]) -> Result<i64, Halt> {
+    parse_integer(arg).ok_or_else(|| NOT_AN_INTEGER.into())
 }
 
 /// A command's function: reads and changes `space`, writes exactly one reply to `answer`.

@@ -3,8 +3,8 @@
 //! A folded value is kept otherwise; the answers are those of a plain server that was just SET the value.
 //! A real one may also have turned it to `raw` by APPEND, which nothing remembers here.
 
-use super::number::parse_integer;
 use super::{Call, Entry, Flow, Halt, Held, Space, not_on_type};
+use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::resp::word::c_text;
 

@@ -1,7 +1,6 @@
 //! The option words of SET and GETEX, and the expiry they set. Redis 7.0 `parseExtendedStringArgumentsOrReply`
 //! and `getExpireMillisecondsOrReply` (t_string.c).
 
-use super::number::integer_argument;
 use super::{Call, Halt};
 use crate::resp::word::is_word;
 
@@ -101,7 +100,7 @@ impl Options {
 
 /// The expiry in argument `index`, as a time in milliseconds.
 pub(super) fn expiry(call: &Call<'_>, index: usize, unit: Unit, command: &str, now_ms: i64) -> Result<i64, Halt> {
-    let number = integer_argument(call, index)?;
+    let number = call.integer(index)?;
     let scale = if matches!(unit, Unit::Ex | Unit::Exat) { 1000 } else { 1 };
     let start = if unit.is_absolute() { 0 } else { now_ms };
     (number > 0)

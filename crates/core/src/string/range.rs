@@ -1,6 +1,5 @@
 //! Parts of a string: APPEND, GETRANGE (SUBSTR), SETRANGE, STRLEN. Redis 7.0 t_string.c.
 
-use super::number::integer_argument;
 use super::{Call, Entry, Flow, Halt, MAX_STRING_BYTES, Space};
 use crate::resp::Answer;
 
@@ -46,8 +45,8 @@ pub(super) fn append(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
 
 /// GETRANGE key start end: the bytes from start to end, both included; negative ones count from the end.
 pub(super) fn getrange(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    let start = integer_argument(call, 2)?;
-    let end = integer_argument(call, 3)?;
+    let start = call.integer(2)?;
+    let end = call.integer(3)?;
     let value = space.string(call.args[1])?.map_or(&[][..], |entry| &entry.value);
     answer.bulk(slice(value, start, end));
     Ok(())
@@ -67,7 +66,7 @@ fn slice(value: &[u8], start: i64, end: i64) -> &[u8] {
 /// SETRANGE key offset value: overwrites from offset on, zeros filling the gap; the new length.
 pub(super) fn setrange(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let (key, patch) = (call.args[1], call.args[3]);
-    let offset = integer_argument(call, 2)?;
+    let offset = call.integer(2)?;
     let start = usize::try_from(offset).map_err(|_| Halt::from("ERR offset is out of range"))?;
     let len = space.string(key)?.map_or(0, |entry| length(&entry.value));
     if patch.is_empty() {

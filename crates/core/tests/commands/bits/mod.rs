@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 
 use crate::server::{Connection, Server};
 use commands::{Command, Generator, KEYS};
+use keyfold_core::glob;
 use keyfold_core::resp::{Answer, Protocol, Reply};
-use keyfold_core::string::{Call, Entry, Held, Space, finish, glob, lookup};
+use keyfold_core::string::{Call, Entry, Held, Space, finish, lookup};
 
 /// Commands sent in one go.
 const BATCH: usize = 400;

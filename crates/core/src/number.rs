@@ -3,8 +3,6 @@
 //! Redis 7.0 `string2ll` (util.c): decimal, an optional `-`, no `+`, no spaces, no leading zeros, no `-0`,
 //! within the signed 64 bits. One spelling a number, so what parses prints back as it was.
 
-use super::{Call, Halt};
-
 /// The error for what should be an integer and is not.
 pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 
@@ -29,14 +27,6 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
         value = if negative { value.checked_sub(digit)? } else { value.checked_add(digit)? };
     }
     Some(value)
-}
-
-/// The integer in argument `index`.
-///
-/// # Errors
-/// [`NOT_AN_INTEGER`].
-pub fn integer_argument(call: &Call<'_>, index: usize) -> Result<i64, Halt> {
-    parse_integer(call.args[index]).ok_or_else(|| NOT_AN_INTEGER.into())
 }
 
 #[cfg(test)]
