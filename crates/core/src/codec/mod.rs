@@ -33,10 +33,10 @@ pub mod zstd;
 pub use dictionary::{DictionaryId, pack, unpack};
 pub use error::CodecError;
 pub use large::LARGE_SLOT;
-pub use owner::Owner;
+pub use owner::{Owner, Sample};
 pub use rule::{CodecRule, Options};
 pub use slots::{Codecs, MAX_SLOT, Slot, Slots};
-pub use train::{Candidate, Sample, candidates, stored_bytes};
+pub use train::{Candidate, candidates, stored_bytes};
 pub use value::Stored;
 
 use std::fmt::Debug;

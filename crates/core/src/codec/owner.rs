@@ -1,4 +1,4 @@
-//! The key that a value belongs to, as codecs see it.
+//! A value's key, as codecs see it, and the two together, as they learn from them.
 
 use smallvec::SmallVec;
 
@@ -9,6 +9,15 @@ use crate::template::Template;
 pub struct Owner<'k> {
     template: &'k Template,
     key: &'k [u8],
+}
+
+/// A value to learn from, or to judge by, with its key.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'s> {
+    /// The key.
+    pub owner: Owner<'s>,
+    /// The value.
+    pub value: &'s [u8],
 }
 
 impl<'k> Owner<'k> {

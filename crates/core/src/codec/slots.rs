@@ -164,14 +164,14 @@ impl Codecs {
     }
 
     /// The slot that a value of so many bytes is written by, where one can be used.
-    pub(super) fn writer(&self, len: usize) -> Option<u8> {
+    pub(crate) fn writer(&self, len: usize) -> Option<u8> {
         let number = self.writes?;
         let codec = self.find(number).ok()?;
         Some(if len > codec.max_len() { LARGE_SLOT } else { number })
     }
 
     /// Appends the payload of a value to `out`; false where it has none.
-    pub(super) fn encode(&self, number: u8, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn encode(&self, number: u8, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool {
         match number {
             LARGE_SLOT => large::encode(value, out),
             _ => self.find(number).is_ok_and(|codec| codec.encode(value, owner, out)),

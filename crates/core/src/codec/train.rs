@@ -2,17 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Codec, CodecRule, Kinds, Owner, pack};
+use super::{Codec, CodecRule, Kinds, Sample, pack};
 use crate::frame;
-
-/// A value to learn from, or to judge by, with its key.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample<'s> {
-    /// The key.
-    pub owner: Owner<'s>,
-    /// The value.
-    pub value: &'s [u8],
-}
 
 /// A codec that a namespace could have, and what it makes of values it hasn't seen.
 #[derive(Clone, Debug)]

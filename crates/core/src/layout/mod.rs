@@ -66,6 +66,7 @@ mod revision;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod value;
 mod warning;
 
 pub use codec::{read_slots, slot_records, slots_field};

@@ -1,0 +1,91 @@
+//! Values as a namespace stores them, and back.
+
+use std::borrow::Cow;
+
+use super::Namespace;
+use crate::codec::{CodecError, LARGE_SLOT, Owner, Stored};
+use crate::frame::{self, Body, Frame};
+
+impl Namespace {
+    /// What a value is stored as in a bucket: by the namespace's codec where that makes it shorter, and spilled
+    /// where it would be over `value_limit`.
+    pub fn encode<'v>(&self, key: &[u8], value: &'v [u8], expires_at_ms: Option<i64>) -> Stored<'v> {
+        let mut stored = Vec::with_capacity(value.len().min(self.value_limit) + 16);
+        let coded = self.encode_whole(key, value, expires_at_ms, &mut stored);
+        if stored.len() <= self.value_limit {
+            return Stored::InPlace(stored);
+        }
+        match coded {
+            Some((slot, head)) => {
+                stored.drain(..head);
+                Stored::Spilled { content: Cow::Owned(stored), slot: Some(slot) }
+            }
+            None => Stored::Spilled { content: Cow::Borrowed(value), slot: None },
+        }
+    }
+
+    /// What a value is stored as in a key of its own that holds frames: the server keeps its expiry.
+    pub fn encode_own(&self, key: &[u8], value: &[u8]) -> Vec<u8> {
+        let mut stored = Vec::with_capacity(value.len() + 2);
+        self.encode_whole(key, value, None, &mut stored);
+        stored
+    }
+
+    /// Appends the stored value, whatever its length; the slot of the codec that wrote it and where its payload
+    /// begins, where one did.
+    fn encode_whole(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expires_at_ms: Option<i64>,
+        out: &mut Vec<u8>,
+    ) -> Option<(u8, usize)> {
+        if let Some(slot) = self.codecs.writer(value.len())
+            && !frame::is_integer(value)
+        {
+            frame::write_coded_head(slot, expires_at_ms, out);
+            let head = out.len();
+            let owner = Owner::new(&self.template, key);
+            if self.codecs.encode(slot, value, &owner, out) && out.len() < frame::raw_len(value, expires_at_ms) {
+                return Some((slot, head));
+            }
+            out.clear();
+        }
+        frame::encode(value, expires_at_ms, out);
+        None
+    }
+
+    /// Whether a frame names no codec, or one of this namespace's slots.
+    pub fn knows_slot_of(&self, frame: &Frame<'_>) -> bool {
+        match frame.body {
+            Body::Coded { slot, .. } | Body::Spill { slot: Some(slot), .. } => {
+                slot == LARGE_SLOT || self.codecs.iter().any(|known| known.number == slot)
+            }
+            Body::Raw(_) | Body::Integer(_) | Body::Spill { slot: None, .. } => true,
+        }
+    }
+
+    /// The value of a frame, with what lies in the spill key that it points to; none where that is gone.
+    ///
+    /// # Errors
+    /// A slot that is unknown or can't be used; a payload that its codec never wrote.
+    pub fn decode<'s>(
+        &self,
+        key: &[u8],
+        frame: &Frame<'s>,
+        spilled: Option<&'s [u8]>,
+    ) -> Result<Option<Cow<'s, [u8]>>, CodecError> {
+        let (slot, payload) = match frame.body {
+            Body::Raw(bytes) => return Ok(Some(Cow::Borrowed(bytes))),
+            Body::Integer(number) => return Ok(Some(Cow::Owned(number.to_string().into_bytes()))),
+            Body::Coded { slot, payload } => (slot, payload),
+            Body::Spill { slot, .. } => match (spilled, slot) {
+                (Some(content), Some(slot)) => (slot, content),
+                (spilled, _) => return Ok(spilled.map(Cow::Borrowed)),
+            },
+        };
+        let mut value = Vec::new();
+        self.codecs.decode(slot, payload, &Owner::new(&self.template, key), &mut value)?;
+        Ok(Some(Cow::Owned(value)))
+    }
+}
