@@ -61,6 +61,7 @@ pub mod number;
 pub mod placement;
 pub mod record;
 pub mod resp;
+mod server_info;
 pub mod session;
 pub mod stats;
 pub mod string;

@@ -5,7 +5,7 @@
 
 use super::selector::Selector;
 use super::user::{Payload, User};
-use crate::exchange::ServerInfo;
+use crate::server_info::ServerInfo;
 use crate::resp::Answer;
 
 impl User {

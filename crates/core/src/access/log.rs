@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::exchange::ServerInfo;
+use crate::server_info::ServerInfo;
 use crate::resp::Answer;
 
 /// As many entries as a server keeps by default (`acllog-max-len`).

@@ -7,7 +7,6 @@ use std::task::Waker;
 use super::counts::{LookupKind, Lookups};
 use crate::command::{Command, table};
 use crate::resp::Protocol;
-use crate::session::Peer;
 
 bitflags::bitflags! {
     /// What a client is or does, as the letters of CLIENT LIST tell it.
@@ -30,6 +29,21 @@ bitflags::bitflags! {
         /// CLIENT CAPA REDIRECT.
         const REDIRECT = 1 << 7;
     }
+}
+
+/// Who a client is to the proxy.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// A number of its own, as CLIENT ID answers it.
+    pub id: u64,
+    /// Its address, as CLIENT INFO shows it.
+    pub address: String,
+    /// The address it connected to.
+    pub local_address: String,
+    /// The database it starts in, and comes back to by RESET.
+    pub database: u32,
+    /// The number of its socket in this process.
+    pub descriptor: i32,
 }
 
 /// The numbers of a session that change with its requests.

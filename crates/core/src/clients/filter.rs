@@ -6,7 +6,7 @@
 use super::line::letters;
 use super::{ClientFlags, Entry};
 use crate::access::Users;
-use crate::exchange::ServerInfo;
+use crate::server_info::ServerInfo;
 use crate::number::parse_integer;
 
 /// What an option asks of a client.

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::{ClientFlags, Entry};
-use crate::exchange::ServerInfo;
+use crate::server_info::ServerInfo;
 use crate::resp::Protocol;
 
 /// One line, its line break included.

@@ -27,14 +27,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub use counts::LookupKind;
 pub(crate) use counts::{Keyspace, Lookups, Rate};
 pub(crate) use entry::{ClientFlags, State};
-pub use entry::{Entry, Outcome};
+pub use entry::{Entry, Outcome, Peer};
 pub(crate) use filter::{Asked, Filter};
 pub(crate) use line::line;
 pub(crate) use monitor::shown_arguments;
 pub use pause::Pause;
 pub(crate) use pause::PauseMode;
 
-use crate::session::Peer;
 use monitor::Monitors;
 
 /// The clients of one proxy, shared by everything that serves them.

@@ -8,8 +8,7 @@
 
 use crate::access::Users;
 use crate::layout::Layout;
-use crate::resp::{Answer, Protocol, Reply};
-use crate::session::answer_hello;
+use crate::resp::{Answer, Protocol};
 use crate::stats::Stats;
 
 mod attempt;
@@ -17,6 +16,7 @@ mod batch;
 pub(crate) mod bucket;
 mod copy;
 mod foreign;
+mod hello;
 mod in_place;
 pub(crate) mod info;
 pub(crate) mod key;
@@ -42,11 +42,14 @@ pub(crate) use attempt::{Attempt, SimpleSet};
 pub(crate) use batch::Batch;
 pub(crate) use copy::{Copy, CopyArguments};
 pub(crate) use foreign::{Foreign, OnOtherType};
+use hello::answer_hello;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub(crate) use script::CompareAndSet;
 pub(crate) use store::{RETIRE_MS, encode};
 pub use watch::Watched;
 pub(crate) use work::Work;
+
+pub use crate::server_info::ServerInfo;
 
 /// What the core takes from outside while it works.
 pub struct Env<'a> {
@@ -62,63 +65,6 @@ pub struct Env<'a> {
     pub stats: &'a Stats,
     /// Who may use the proxy.
     pub users: &'a Users,
-}
-
-/// What a server says of itself in its reply to HELLO.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServerInfo {
-    /// `redis` or `valkey`, as the server names itself.
-    pub name: String,
-    /// Its version, such as `7.0.15`.
-    pub version: String,
-}
-
-impl ServerInfo {
-    /// The first number of its version; 0 where that doesn't read.
-    pub(crate) fn major(&self) -> u32 {
-        self.version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
-    }
-
-    /// Whether it is a Valkey that says so; those before 8 call themselves Redis.
-    pub(crate) fn is_valkey(&self) -> bool {
-        self.name.eq_ignore_ascii_case("valkey")
-    }
-
-    /// Its first two numbers; zeros where they don't read.
-    fn release(&self) -> (u32, u32) {
-        let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0));
-        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-    }
-
-    /// Whether it has what came with this Redis, or with this Valkey.
-    pub(crate) fn is_since(&self, redis: (u32, u32), valkey: (u32, u32)) -> bool {
-        self.release() >= if self.is_valkey() { valkey } else { redis }
-    }
-
-    /// Whether it is a Redis of this release or a later one.
-    pub(crate) fn is_redis_since(&self, major: u32, minor: u32) -> bool {
-        !self.is_valkey() && self.release() >= (major, minor)
-    }
-
-    /// Whether it is a Valkey of this release or a later one.
-    pub(crate) fn is_valkey_since(&self, major: u32, minor: u32) -> bool {
-        self.is_valkey() && self.release() >= (major, minor)
-    }
-
-    /// Reads the reply to HELLO, a map in RESP3 and a flat array in RESP2.
-    pub fn from_hello(reply: Reply<'_>) -> Option<Self> {
-        let (Reply::Array(mut pairs) | Reply::Map(mut pairs)) = reply else { return None };
-        let mut info = Self::default();
-        while let (Some(key), Some(value)) = (pairs.next(), pairs.next()) {
-            let text = || value.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-            match key.bytes() {
-                Some(b"server") => info.name = text()?,
-                Some(b"version") => info.version = text()?,
-                _ => {}
-            }
-        }
-        (!info.version.is_empty()).then_some(info)
-    }
 }
 
 /// Where an exchange writes.

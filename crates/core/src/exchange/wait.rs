@@ -7,7 +7,8 @@
 
 use crate::admin::WAIT_CHANNEL;
 use crate::exchange::reply_kind::ReplyKind;
-use crate::exchange::{Effect, Io, ServerInfo, Step};
+use crate::exchange::{Effect, Io, Step};
+use crate::server_info::ServerInfo;
 use crate::resp::write_command;
 
 /// Sends what replicas get; it has one reply.

@@ -5,7 +5,8 @@
 use crate::access::{Denied, SetUserError, User, Users};
 use crate::clients::line;
 use crate::command::{Command, table};
-use crate::exchange::{Env, ServerInfo};
+use crate::exchange::Env;
+use crate::server_info::ServerInfo;
 use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::session::route::wrong_arity;

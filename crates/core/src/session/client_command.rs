@@ -4,7 +4,8 @@
 
 use crate::clients::{Asked, ClientFlags, Filter, PauseMode, line};
 use crate::command::Command;
-use crate::exchange::{Env, ServerInfo};
+use crate::exchange::Env;
+use crate::server_info::ServerInfo;
 use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::session::hello::valid_name;

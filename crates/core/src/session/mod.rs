@@ -22,12 +22,12 @@ mod subscriptions;
 use std::sync::Arc;
 
 use crate::access::User;
+pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State};
 use crate::command::{Command, Flags};
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
-pub(crate) use hello::answer_hello;
 pub use patience::Patience;
 use queue::Queue;
 use route::Route;
@@ -94,21 +94,6 @@ pub enum Begun {
     Pushes,
     /// The answer is written; the connection is to be closed once it is sent.
     Close,
-}
-
-/// Who a client is to the proxy.
-#[derive(Clone, Debug, Default)]
-pub struct Peer {
-    /// A number of its own, as CLIENT ID answers it.
-    pub id: u64,
-    /// Its address, as CLIENT INFO shows it.
-    pub address: String,
-    /// The address it connected to.
-    pub local_address: String,
-    /// The database it starts in, and comes back to by RESET.
-    pub database: u32,
-    /// The number of its socket in this process.
-    pub descriptor: i32,
 }
 
 /// A request or reply of so many bytes is large: others shouldn't wait for it to pass.

@@ -2,7 +2,7 @@
 //! enough to let them reach keys of keyfold's own.
 
 use crate::command::{Command, Keys, table};
-use crate::exchange::ServerInfo;
+use crate::server_info::ServerInfo;
 use crate::layout::{Layout, Located, NamespaceIndex, RESERVED_PREFIXES};
 use crate::resp::word::{c_text, is_word};
 
