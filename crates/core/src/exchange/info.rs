@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use crate::exchange::Env;
 use crate::resp::word::is_word;
-use crate::stats::LayoutCounts;
-use crate::sweep::Swept;
+use crate::stats::{LayoutCounts, Swept};
 
 /// The section `# Keyfold`.
 ///

@@ -2,7 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Expiring, LargeBuckets, Swept};
+use super::{Expiring, LargeBuckets};
+
+/// What a sweep has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Fields looked at.
+    pub fields: u64,
+    /// Expired fields found.
+    pub expired: u64,
+    /// Spilled values found that nothing points to.
+    pub orphans: u64,
+}
 
 /// What the sweep knows and has done.
 #[derive(Debug, Default)]

@@ -15,14 +15,7 @@ use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, NamespaceIndex, Physical, Place, PlaceKind, spill_name};
 use crate::resp::{Reply, write_command};
-
-mod expiring;
-mod large_buckets;
-mod state;
-
-pub use expiring::Expiring;
-pub use large_buckets::{LargeBucket, LargeBuckets};
-pub use state::SweepState;
+pub use crate::stats::Swept;
 
 /// Physical names asked for in one step of SCAN.
 const NAMES_AT_ONCE: &[u8] = b"200";
@@ -35,17 +28,6 @@ const REMOVALS_AT_ONCE: usize = 64;
 
 /// A bucket with more fields than this is named to the operator.
 const LARGE_BUCKET_FIELDS: u64 = 10_000;
-
-/// What a sweep has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Fields looked at.
-    pub fields: u64,
-    /// Expired fields found.
-    pub expired: u64,
-    /// Spilled values found that nothing points to.
-    pub orphans: u64,
-}
 
 /// A physical key to look at.
 #[derive(Clone, Debug)]

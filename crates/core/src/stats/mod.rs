@@ -3,7 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::layout::NamespaceIndex;
-use crate::sweep::SweepState;
+
+mod expiring;
+mod large_buckets;
+mod sweep;
+
+pub use expiring::Expiring;
+pub use large_buckets::{LargeBucket, LargeBuckets};
+pub use sweep::{SweepState, Swept};
 
 /// Slots that are enough to know how many keys one holds.
 const SLOTS_NOTED: u64 = 2048;
