@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::codec;
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::watch::Sum;
+use crate::exchange::sum::Sum;
 use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, PlaceKind};

@@ -30,6 +30,7 @@ pub(crate) mod probe;
 mod reply_kind;
 mod script;
 pub(crate) mod store;
+mod sum;
 mod time_span;
 pub(crate) mod transaction;
 mod transfer;
