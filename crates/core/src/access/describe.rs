@@ -5,8 +5,8 @@
 
 use super::selector::Selector;
 use super::user::{Payload, User};
-use crate::server_info::ServerInfo;
 use crate::resp::Answer;
+use crate::server_info::ServerInfo;
 
 impl User {
     /// The line of ACL LIST, and of the users' file.

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::server_info::ServerInfo;
 use crate::resp::Answer;
+use crate::server_info::ServerInfo;
 
 /// As many entries as a server keeps by default (`acllog-max-len`).
 const MAX_ENTRIES: usize = 128;

@@ -6,8 +6,8 @@
 use super::line::letters;
 use super::{ClientFlags, Entry};
 use crate::access::Users;
-use crate::server_info::ServerInfo;
 use crate::number::parse_integer;
+use crate::server_info::ServerInfo;
 
 /// What an option asks of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use super::{ClientFlags, Entry};
-use crate::server_info::ServerInfo;
 use crate::resp::Protocol;
+use crate::server_info::ServerInfo;
 
 /// One line, its line break included.
 pub(crate) fn line(entry: &Entry, server: &ServerInfo, now_ms: i64) -> String {

@@ -7,7 +7,7 @@
 //! another connection's replies.
 
 use crate::access::Users;
-use crate::layout::Layout;
+use crate::layout::{Layout, Place};
 use crate::resp::{Answer, Protocol};
 use crate::stats::Stats;
 
@@ -28,6 +28,7 @@ pub(crate) mod overview;
 pub(crate) mod pieces;
 pub(crate) mod probe;
 mod reply_kind;
+mod retire;
 mod script;
 pub(crate) mod store;
 mod sum;
@@ -45,8 +46,9 @@ pub(crate) use copy::{Copy, CopyArguments};
 pub(crate) use foreign::{Foreign, OnOtherType};
 use hello::answer_hello;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
+pub(crate) use retire::RETIRE_MS;
 pub(crate) use script::CompareAndSet;
-pub(crate) use store::{RETIRE_MS, encode};
+pub(crate) use store::encode;
 pub use watch::Watched;
 pub(crate) use work::Work;
 
@@ -66,6 +68,15 @@ pub struct Env<'a> {
     pub stats: &'a Stats,
     /// Who may use the proxy.
     pub users: &'a Users,
+}
+
+impl Env<'_> {
+    /// Has the sweep look through a bucket once what is written there now has expired.
+    fn note_expiry(&self, place: &Place, expires_at_ms: Option<i64>) {
+        if let Some(at) = expires_at_ms {
+            self.stats.sweep().expiring.note(place.namespace, &place.physical, at, self.now_ms);
+        }
+    }
 }
 
 /// Where an exchange writes.

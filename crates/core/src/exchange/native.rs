@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Key, decode};
+use crate::exchange::retire::retire_spill;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, SimpleSet, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
@@ -348,7 +349,7 @@ fn retire(commands: &mut Commands, key: &Key, old: Option<Reply<'_>>) {
         && let Ok(Frame { body: Body::Spill { nonce, .. }, .. }) = Frame::decode(stored)
     {
         let mut writes = CompareAndSet::default();
-        store::retire_spill(&mut writes, place, nonce, &key.logical);
+        retire_spill(&mut writes, place, nonce, &key.logical);
         for write in writes.into_writes() {
             commands.push(&write.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }

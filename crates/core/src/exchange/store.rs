@@ -1,15 +1,12 @@
 //! Writes what a command changed to where the keys lie: raw, framed, spilled, or as keys of their own.
 
 use crate::exchange::key::{Key, Spot};
+use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure, transfer};
-use crate::layout::{Place, PlaceKind, spill_name};
+use crate::layout::{Place, PlaceKind};
 use crate::record::PhysicalWrites;
 use crate::string::{Entry, Held, Space, Unread, WhyUnread};
-
-/// How long a spilled value that nothing points to any more is still readable, for a reader that was told
-/// of it just before; after that the server removes it.
-pub(crate) const RETIRE_MS: &[u8] = b"5000";
 
 /// What a server is to hold for a key in this place, counted, and noted for the sweep where it will expire.
 pub(crate) fn encode<'r>(
@@ -27,27 +24,15 @@ pub(crate) fn encode<'r>(
             stats.count_spill();
         }
         if place.kind.is_field() {
-            note_expiry(env, place, expires_at_ms);
+            env.note_expiry(place, expires_at_ms);
         }
     }
     writes
 }
 
-/// Has the sweep look through a bucket once what is written there now has expired.
-pub(super) fn note_expiry(env: &Env<'_>, place: &Place, expires_at_ms: Option<i64>) {
-    if let Some(at) = expires_at_ms {
-        env.stats.sweep().expiring.note(place.namespace, &place.physical, at, env.now_ms);
-    }
-}
-
 /// Adds what a server is to hold for a key.
 pub(crate) fn add_writes(writes: &mut CompareAndSet, record: &PhysicalWrites<'_>) {
     record.iter().for_each(|write| write.command(|args| writes.write(args)));
-}
-
-/// Retires the spilled value with this nonce.
-pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
-    writes.write(&[b"PEXPIRE", &spill_name(place.stem, nonce, key), RETIRE_MS]);
 }
 
 /// Whether a change can't be written before values that were left unread are read whole: it brings one to where it
@@ -81,7 +66,7 @@ pub(crate) fn plan_writes(env: &mut Env<'_>, keys: &[Key], space: &Space) -> Res
         match held {
             Held::Unread(_) => plan_removals(&mut writes, key, &key.spots()[1..]),
             Held::String(entry) if let Some((place, stored)) = with_another_expiry(key, entry) => {
-                note_expiry(env, place, entry.expires_at_ms);
+                env.note_expiry(place, entry.expires_at_ms);
                 writes.write(&[b"HSET", &place.physical, &place.field, &stored]);
                 plan_removals(&mut writes, key, &key.spots()[1..]);
             }
@@ -156,13 +141,6 @@ fn plan_removal(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
     match spot.bucket() {
         Some(place) => writes.write(&[b"HDEL", &place.physical, &place.field]),
         None => writes.write(&[b"UNLINK", spot.physical(&key.logical)]),
-    }
-}
-
-/// Retires the spilled value that a spot's stored value points to, where it does.
-pub(super) fn retire(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
-    if let (Some(place), Some(nonce)) = (spot.bucket(), spot.spill()) {
-        retire_spill(writes, place, nonce, &key.logical);
     }
 }
 

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use crate::exchange::key::Key;
+use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Env, failure, store};
+use crate::exchange::{Env, failure};
 use crate::frame;
 use crate::layout::{Place, PlaceKind, spill_name};
 use crate::string::{Held, Space, Unread, WhyUnread};
@@ -102,7 +103,7 @@ fn plan(
 ) {
     match transfer {
         Transfer::Restamp { place, stored } => {
-            store::note_expiry(env, place, unread.expires_at_ms);
+            env.note_expiry(place, unread.expires_at_ms);
             writes.write(&[b"HSET", &place.physical, &place.field, stored]);
         }
         Transfer::Expire => set_expiry(writes, key.physical(), unread.expires_at_ms),
@@ -110,7 +111,7 @@ fn plan(
             let nonce = (env.nonces)();
             let name = spill_name(to.stem, nonce, &key.logical);
             env.stats.namespace(to.namespace).count_spill();
-            store::note_expiry(env, to, unread.expires_at_ms);
+            env.note_expiry(to, unread.expires_at_ms);
             let mut pointer = Vec::new();
             frame::encode_spill(nonce, *slot, unread.expires_at_ms, &mut pointer);
             retire_others(writes, key);
@@ -128,7 +129,7 @@ fn plan(
 /// Retires what the key's own field pointed to before.
 fn retire_others(writes: &mut CompareAndSet, key: &Key) {
     if let Some(here) = key.spots().first() {
-        store::retire(writes, key, here);
+        retire(writes, key, here);
     }
 }
 

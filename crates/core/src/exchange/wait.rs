@@ -8,8 +8,8 @@
 use crate::admin::WAIT_CHANNEL;
 use crate::exchange::reply_kind::ReplyKind;
 use crate::exchange::{Effect, Io, Step};
-use crate::server_info::ServerInfo;
 use crate::resp::write_command;
+use crate::server_info::ServerInfo;
 
 /// Sends what replicas get; it has one reply.
 pub(crate) fn announce(server: &ServerInfo, wire: &mut Vec<u8>) -> Announced {

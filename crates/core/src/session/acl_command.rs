@@ -6,9 +6,9 @@ use crate::access::{Denied, SetUserError, User, Users};
 use crate::clients::line;
 use crate::command::{Command, table};
 use crate::exchange::Env;
-use crate::server_info::ServerInfo;
 use crate::number::parse_integer;
 use crate::resp::Answer;
+use crate::server_info::ServerInfo;
 use crate::session::route::wrong_arity;
 use crate::session::{Begun, Session};
 

@@ -5,9 +5,9 @@
 use crate::clients::{Asked, ClientFlags, Filter, PauseMode, line};
 use crate::command::Command;
 use crate::exchange::Env;
-use crate::server_info::ServerInfo;
 use crate::number::parse_integer;
 use crate::resp::Answer;
+use crate::server_info::ServerInfo;
 use crate::session::hello::valid_name;
 use crate::session::route::{Route, wrong_arity};
 use crate::session::{Begun, Session};

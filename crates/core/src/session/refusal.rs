@@ -2,9 +2,9 @@
 //! enough to let them reach keys of keyfold's own.
 
 use crate::command::{Command, Keys, table};
-use crate::server_info::ServerInfo;
 use crate::layout::{Layout, Located, NamespaceIndex, RESERVED_PREFIXES};
 use crate::resp::word::{c_text, is_word};
+use crate::server_info::ServerInfo;
 
 /// How many bytes of a name, or of all arguments, the error of an unknown command shows.
 const SHOWN_BYTES: usize = 128;

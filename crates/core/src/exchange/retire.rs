@@ -1,0 +1,21 @@
+//! Spilled values that nothing points to any more.
+
+use crate::exchange::key::{Key, Spot};
+use crate::exchange::script::CompareAndSet;
+use crate::layout::{Place, spill_name};
+
+/// How long a spilled value that nothing points to any more is still readable, for a reader that was told
+/// of it just before; after that the server removes it.
+pub(crate) const RETIRE_MS: &[u8] = b"5000";
+
+/// Retires the spilled value with this nonce.
+pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
+    writes.write(&[b"PEXPIRE", &spill_name(place.stem, nonce, key), RETIRE_MS]);
+}
+
+/// Retires the spilled value that a spot's stored value points to, where it does.
+pub(super) fn retire(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
+    if let (Some(place), Some(nonce)) = (spot.bucket(), spot.spill()) {
+        retire_spill(writes, place, nonce, &key.logical);
+    }
+}
