@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::Layout;
 use super::error::{LayoutError, Problem};
-use super::file::{Reader, parse_toml};
+use super::reader::{Reader, parse_toml};
 use crate::codec::{CodecRule, Codecs, MAX_SLOT, Slot, Slots};
 use crate::placement::Secrets;
 use crate::placement::name::Stem;

@@ -11,6 +11,7 @@ use super::codec::SlotEntry;
 use super::error::{LayoutError, Problem};
 use super::naming::{hashes_of, name_hash, same_names};
 use super::overlap::{self, Clash};
+use super::reader::{Reader, parse_toml};
 use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace};
 use crate::codec::{CodecRule, Codecs, Kinds};
 use crate::placement::handmade::{Handmade, Packing};
@@ -168,17 +169,6 @@ struct Bucket {
     by: Option<String>,
 }
 
-/// TOML to fields; its own errors already name the field.
-pub(super) fn parse_toml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, LayoutError> {
-    toml::from_str(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        let message = error.message().to_owned();
-        // As serde words it. Nothing else tells this mistake from others.
-        let is_unknown = message.starts_with("unknown field `");
-        LayoutError::at(text, offset, if is_unknown { Problem::UnknownField(message) } else { Problem::Toml(message) })
-    })
-}
-
 /// Reads every entry, and then what they are to each other. Codecs are checked against `kinds`, where they come from a
 /// person; in the server there may be some that only another program knows.
 pub(super) fn read_namespaces(
@@ -209,17 +199,7 @@ pub(super) fn read_namespaces(
     }
 }
 
-pub(super) struct Reader<'t> {
-    pub(super) text: &'t str,
-    pub(super) kinds: Option<&'t Kinds>,
-    pub(super) secrets: &'t Secrets,
-}
-
 impl Reader<'_> {
-    pub(super) fn error(&self, span: &Range<usize>, problem: Problem) -> LayoutError {
-        LayoutError::at(self.text, span.start, problem)
-    }
-
     fn namespace(&self, entry: Entry) -> Result<FileNamespace, LayoutError> {
         let keys = &entry.keys;
         let template =

@@ -3,8 +3,7 @@
 //! What would move keys that are already folded is refused here: places follow from the template, the
 //! placement and the field limit, and so these may change only by moving the data.
 
-use std::fmt;
-
+use super::conflict::{Conflict, LayoutConflict};
 use super::file::{FileNamespace, LayoutFile};
 use super::naming::same_places;
 use super::overlap::hashes_in_the_way;
@@ -24,41 +23,6 @@ pub struct Merged {
     pub changed: Vec<NamespaceIndex>,
     /// The namespaces that are as they were.
     pub unchanged: Vec<NamespaceIndex>,
-}
-
-/// A file that doesn't fit the layout in use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LayoutConflict {
-    /// The epoch of the layout in use.
-    pub epoch: Epoch,
-    /// Every difference that can't be.
-    pub conflicts: Vec<Conflict>,
-}
-
-/// One difference that can't be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// The namespace's template.
-    pub keys: String,
-    /// The line of the layout in use.
-    pub in_use: String,
-    /// The line of the file.
-    pub in_file: String,
-    /// Why it can't be, and what to do.
-    pub advice: &'static str,
-}
-
-impl std::error::Error for LayoutConflict {}
-
-impl fmt::Display for LayoutConflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the file does not fit the layout in use (epoch {}):", self.epoch)?;
-        for conflict in &self.conflicts {
-            let Conflict { keys, in_use, in_file, advice } = conflict;
-            write!(f, "\n\n  {keys}\n    in use:  {in_use}\n    in file: {in_file}\n    {advice}")?;
-        }
-        Ok(())
-    }
 }
 
 const PLACES: &str =

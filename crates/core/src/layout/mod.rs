@@ -50,8 +50,10 @@
 //! specific one has them, and templates that overlap in any other way are refused.
 
 mod codec;
+mod conflict;
 mod error;
 mod file;
+mod former;
 mod handmade;
 mod heads;
 #[cfg(test)]
@@ -61,6 +63,7 @@ mod merge;
 mod moving;
 mod naming;
 mod overlap;
+mod reader;
 mod recovery;
 mod revision;
 mod stored;
@@ -70,13 +73,15 @@ mod value;
 mod warning;
 
 pub use codec::{read_slots, slot_records, slots_field};
+pub use conflict::{Conflict, LayoutConflict};
 pub use error::{LayoutError, Problem};
 pub use file::{FileNamespace, LayoutFile};
+pub use former::Former;
 pub use heads::{Found, Heads, NAMES_PATTERN};
 pub(crate) use locate::RESERVED_PREFIXES;
 pub use locate::{Located, Moving, Physical, Place, PlaceKind, spill_name};
-pub use merge::{Conflict, LayoutConflict, Merged};
-pub use moving::{Former, Move};
+pub use merge::Merged;
+pub use moving::Move;
 pub use revision::{Attempt, Epoch, Revision};
 pub use warning::{Concern, Warning};
 

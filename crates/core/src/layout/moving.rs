@@ -11,26 +11,15 @@
 //! so turning round only says which of them is the new one. Handmade hashes are a way in only: keys move out of
 //! them, and such a move can't be turned round.
 
-use super::merge::{Conflict, LayoutConflict, in_file, taken_keys};
-use super::naming::{Generations, name_hash, same_places};
+use super::conflict::{Conflict, LayoutConflict};
+use super::former::Former;
+use super::merge::{in_file, taken_keys};
+use super::naming::{Generations, same_places};
 use super::overlap::{hashes_in_the_way, same_names};
 use super::{FileNamespace, Layout, LayoutFile, Namespace, NamespaceIndex};
-use crate::placement::name::{DATA_PREFIX, Generation, Stem};
+use crate::placement::name::{DATA_PREFIX, Stem};
 use crate::placement::{Handmade, Placement};
 use crate::template::{Automaton, Relation, Template};
-
-/// Where the keys of a namespace lay before, while they are moved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Former {
-    /// What the physical names there begin with; of no use where they are plain, or an application's own hashes.
-    pub stem: Stem,
-    /// The rule that gave them their places.
-    pub placement: Placement,
-    /// Field bytes over which a key stayed plain.
-    pub field_limit: usize,
-    /// Whether the layout was lost and put back, so that nobody knows whether any key lies there.
-    pub put_back: bool,
-}
 
 /// A move that can begin, or go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,12 +76,6 @@ impl Namespace {
 }
 
 impl Former {
-    /// A rule without names of keyfold's.
-    pub(super) fn nameless(template: &Template, placement: Placement, field_limit: usize) -> Self {
-        let hash = name_hash(template, &placement, field_limit);
-        Self { stem: Stem { hash, generation: Generation(0) }, placement, field_limit, put_back: false }
-    }
-
     fn leads_to(&self, wanted: &FileNamespace) -> bool {
         same_places((&self.placement, self.field_limit), (&wanted.placement, wanted.field_limit))
     }

@@ -1,7 +1,7 @@
 //! Which templates share keys, and which of them has these then.
 
+use super::conflict::Conflict;
 use super::locate::RESERVED_PREFIXES;
-use super::merge::Conflict;
 use super::{Namespace, NamespaceIndex, naming};
 use crate::placement::Placement;
 use crate::placement::handmade::NUMBER_BYTES;

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use super::moving::Former;
+use super::former::Former;
 use super::naming::{Generations, name_hash, same_places};
 use super::{FileNamespace, Heads, Layout, LayoutFile, Namespace, NamespaceIndex};
 use crate::codec::{CodecRule, Codecs};

@@ -7,8 +7,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::{LayoutError, Problem};
-use super::file::{Entry, Read, parse_toml, read_namespaces};
+use super::file::{Entry, Read, read_namespaces};
 use super::naming::Generations;
+use super::reader::parse_toml;
 use super::{Epoch, Layout, Namespace, Revision};
 use crate::placement::name::{Generation, Stem};
 use crate::placement::{Placement, Secrets};
