@@ -26,8 +26,9 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Field;
 use super::error::PlacementError;
-use super::field::{self, Field, Form};
+use super::field::{self, Form};
 use super::name::{self, Mark, Name, Stem};
 use super::secret::Secret;
 use super::span::checked;

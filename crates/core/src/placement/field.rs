@@ -27,11 +27,9 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use super::Field;
 use super::text_table::TextTable;
 use crate::template::{Part, Parts, Type, hex_bytes};
-
-/// A field of a bucket. Up to 64 bytes take no allocation.
-pub type Field = SmallVec<[u8; 64]>;
 
 /// What a field holds.
 #[derive(Clone, Copy)]

@@ -38,7 +38,6 @@ pub mod zipped;
 pub use by::By;
 pub use count::Count;
 pub use error::PlacementError;
-pub use field::Field;
 pub use handmade::Handmade;
 pub use secret::{Fingerprint, NoFingerprint, Secret, Secrets, ShortSecret};
 pub use span::Span;
@@ -46,9 +45,14 @@ pub use text_table::TextTable;
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::template::{Part, Parts, Template, Type};
 use name::{Mark, Name, Stem};
 use text_table::TextTableError;
+
+/// A field of a bucket. Up to 64 bytes take no allocation.
+pub type Field = SmallVec<[u8; 64]>;
 
 /// The rule that gives the keys of one template their places.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,9 @@
 
 use std::sync::Arc;
 
+use super::Field;
 use super::error::PlacementError;
-use super::field::{self, Field, Form};
+use super::field::{self, Form};
 use super::name::{self, Mark, Name, Stem};
 use super::text_table::TextTable;
 use super::{other_kinds, others};

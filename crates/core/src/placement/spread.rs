@@ -16,7 +16,7 @@
 
 use std::borrow::Cow;
 
-use super::field::Field;
+use super::Field;
 use crate::template::{Part, Type, hex_bytes};
 
 /// A part divided by the count of buckets.

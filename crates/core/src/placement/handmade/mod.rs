@@ -25,7 +25,7 @@ pub use error::HandmadeError;
 pub use me_redis::MeRedis;
 pub use packing::{Packing, TooLarge};
 
-use super::field::Field;
+use super::Field;
 use super::name::{ADMINISTRATION_PREFIX, DATA_PREFIX, Name};
 use crate::template::{Automaton, Part, Parts, Template};
 use pattern::{Found, Pattern};
