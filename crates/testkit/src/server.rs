@@ -55,6 +55,16 @@ pub enum StartError {
     },
 }
 
+impl Binary {
+    /// Starts it with more arguments than the test's own, as in `["--maxmemory", "10mb"]`.
+    ///
+    /// # Errors
+    /// See [`Server::start`].
+    pub fn start(&self, args: &[&str]) -> Result<Server, StartError> {
+        Server::start(self, args)
+    }
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server {

@@ -10,8 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::server::{Server, StartError};
-
 /// Which project a server is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Flavor {
@@ -90,14 +88,6 @@ impl Binary {
     /// Both, for messages: `redis 7.0.15`.
     pub fn name(&self) -> String {
         format!("{} {}", self.flavor, self.version)
-    }
-
-    /// Starts it with more arguments than the test's own, as in `["--maxmemory", "10mb"]`.
-    ///
-    /// # Errors
-    /// See [`Server::start`].
-    pub fn start(&self, args: &[&str]) -> Result<Server, StartError> {
-        Server::start(self, args)
     }
 }
 
