@@ -12,8 +12,8 @@ use keyfold_core::admin::dictionaries::{self, Upkeep};
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
 
+use crate::order::Task;
 use crate::upstream::{Errand, LinkError};
-use crate::worker::Task;
 
 /// How often it is looked whether the server still has them.
 const LOOK_EVERY: Duration = Duration::from_secs(10);

@@ -1,20 +1,9 @@
-//! The layout in use, and how a worker stands still and goes on while it changes.
+//! The layout in use.
 
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use keyfold_core::layout::{Attempt, Layout};
 use keyfold_core::stats::Stats as NamespaceStats;
-use tokio::sync::oneshot;
-
-use crate::worker::Worker;
-
-/// How long requests under way may take while others are held back; then it is tried again later.
-const PATIENCE: Duration = Duration::from_millis(120);
-
-/// How often it is looked whether they are answered.
-const POLL: Duration = Duration::from_millis(1);
 
 /// A layout in use, and what is counted under it. Replaced as a whole.
 #[derive(Debug)]
@@ -79,38 +68,5 @@ impl Folding {
         next.namespaces.sweep().add(self.namespaces.sweep().total());
         next.namespaces.layouts().add(self.namespaces.layouts().counts());
         next
-    }
-}
-
-impl Worker {
-    /// Holds requests back, and says once those under way are answered, or that they take too long.
-    pub(crate) async fn pause(self: Rc<Self>, done: oneshot::Sender<bool>) {
-        self.paused.set(true);
-        let quiet = async {
-            while !self.is_quiet() {
-                tokio::time::sleep(POLL).await;
-            }
-        };
-        let _ = done.send(tokio::time::timeout(PATIENCE, quiet).await.is_ok());
-    }
-
-    /// Whether no request is under way that the layout has a part in, of clients that have gone either.
-    fn is_quiet(&self) -> bool {
-        let mut leaving = self.leaving.borrow_mut();
-        leaving.retain(|client| !client.is_quiet());
-        self.busy_errands.get() == 0
-            && leaving.is_empty()
-            && self.clients.borrow().iter().all(|(_, client)| client.is_quiet())
-    }
-
-    /// Goes on, with another layout where there is one.
-    pub(crate) fn resume(&self, next: Option<Arc<Folding>>) {
-        if let Some(next) = next {
-            *self.folding.borrow_mut() = next;
-        }
-        self.paused.set(false);
-        for (_, client) in self.clients.borrow().iter() {
-            client.wake();
-        }
     }
 }

@@ -21,16 +21,18 @@
 //! | [`config`], [`address`] | what the proxy can be told |
 //! | `proxy`, `shutdown` | its start and its end |
 //! | `reload` | what of it may be replaced while it runs |
-//! | `listen` | accepting, and handing connections to workers |
-//! | `worker` | one thread and what its tasks share |
+//! | `listen`, `arrival` | accepting, and handing connections to workers |
+//! | `worker`, `order` | one thread and what its tasks share; what it is told to do |
 //! | `client` | a client: its requests, slots and answers |
 //! | `upstream` | connections to the server: shared, own, for errands |
 //! | `folding`, `dictionaries`, `sweep` | the layout in use; what its values are compressed by; removing what has expired |
+//! | `membership`, `keeper` | this proxy's part in changes of the layout |
 //! | `socket`, `inbox`, `outbox`, `tls` | bytes in and out |
 //! | `clock`, `nonce`, `backoff`, `stats` | the server's time, unique numbers, waiting, counting |
 #![warn(clippy::unwrap_used)]
 
 pub mod address;
+mod arrival;
 mod backoff;
 mod client;
 mod clock;
@@ -38,9 +40,11 @@ pub mod config;
 mod dictionaries;
 mod folding;
 mod inbox;
+mod keeper;
 mod listen;
 mod membership;
 mod nonce;
+mod order;
 mod outbox;
 mod proxy;
 mod reload;
@@ -54,10 +58,10 @@ mod worker;
 
 pub use config::Config;
 pub use nonce::Nonces;
+pub use order::Task;
 pub use proxy::{Handle, ServeError, StartError, serve, start};
 pub use reload::Reloader;
 pub use shutdown::Stopper;
 pub use stats::Totals;
 pub use tls::TlsError;
 pub use upstream::{Errand, LinkError};
-pub use worker::Task;

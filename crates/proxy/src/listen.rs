@@ -5,25 +5,20 @@
 
 use std::io;
 use std::net::TcpListener as StdTcpListener;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use keyfold_core::session::Peer;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use crate::address::ListenAddress;
-use crate::config::Config;
-use crate::socket::{Socket, set_options};
+use crate::arrival::{Accepted, Arrival, Room};
+use crate::order::Order;
 use crate::tls::Current;
-use crate::worker::Order;
 
 /// What a client reads that is one too many, as a server would say it.
 const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -87,85 +82,6 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)?;
     }
     Ok(())
-}
-
-/// A connection on its way to a worker.
-pub(crate) struct Arrival {
-    pub(crate) stream: Accepted,
-    pub(crate) seat: Seat,
-}
-
-/// An accepted connection, bound to no runtime yet.
-pub(crate) enum Accepted {
-    Tcp(std::net::TcpStream),
-    Tls(std::net::TcpStream, Arc<ServerConfig>),
-    Unix(StdUnixStream),
-}
-
-/// One client's place among those that may be connected; free again when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Seat {
-    room: Arc<Room>,
-    worker: usize,
-    /// Counted from 1, as a server numbers its clients.
-    id: u64,
-}
-
-/// How many clients each worker has.
-#[derive(Debug)]
-pub(crate) struct Room {
-    taken: Box<[AtomicUsize]>,
-    max: usize,
-    admitted: AtomicU64,
-    refused: AtomicU64,
-}
-
-impl Room {
-    pub(crate) fn new(workers: usize, max: usize) -> Arc<Self> {
-        let taken = (0..workers).map(|_| AtomicUsize::new(0)).collect();
-        Arc::new(Self { taken, max, admitted: AtomicU64::new(0), refused: AtomicU64::new(0) })
-    }
-
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.iter().map(|taken| taken.load(Ordering::Relaxed)).sum()
-    }
-
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
-
-    /// A seat at the worker with the fewest clients. Only the accepting thread takes seats, so the bound
-    /// holds although looking and taking are two steps.
-    fn take(self: &Arc<Self>) -> Option<Seat> {
-        if self.taken() >= self.max {
-            return None;
-        }
-        let worker = (0..self.taken.len()).min_by_key(|worker| self.taken[*worker].load(Ordering::Relaxed))?;
-        self.taken[worker].fetch_add(1, Ordering::Relaxed);
-        let id = self.admitted.fetch_add(1, Ordering::Relaxed) + 1;
-        Some(Seat { room: Arc::clone(self), worker, id })
-    }
-
-    /// Counts a client that was refused; logs the first and then every thousandth.
-    fn refuse(&self) {
-        let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if refused % 1000 == 1 {
-            tracing::warn!(max = self.max, refused, "client refused: as many as --max-clients are connected");
-        }
-    }
-}
-
-impl Seat {
-    /// The client's number.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.room.taken[self.worker].fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Accepts for ever on one listener.
@@ -240,61 +156,4 @@ async fn rest_on_error<T>(accepted: io::Result<T>) -> Option<T> {
 fn hand_over(arrival: Arrival, workers: &[UnboundedSender<Order>]) {
     // A worker that has ended takes no more; the connection closes.
     let _ = workers[arrival.seat.worker].send(Order::Serve(arrival));
-}
-
-/// Makes an accepted connection a client's socket, in the worker that will serve it.
-pub(crate) async fn greet(stream: Accepted, id: u64, config: &Config) -> Option<(Socket, Peer)> {
-    let (address, local_address) = stream.addresses();
-    let descriptor = stream.descriptor();
-    let socket = match stream {
-        Accepted::Tcp(stream) => tcp(stream).map(Socket::Tcp),
-        Accepted::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
-        Accepted::Tls(stream, tls) => Box::pin(greet_tls(stream, tls, config.timeouts.handshake)).await,
-    };
-    match socket {
-        Ok(socket) => {
-            Some((socket, Peer { id, address, local_address, descriptor, database: config.upstream.database }))
-        }
-        Err(error) => {
-            tracing::debug!(%error, address, "a client did not get as far as its first request");
-            None
-        }
-    }
-}
-
-impl Accepted {
-    fn descriptor(&self) -> i32 {
-        match self {
-            Self::Tcp(stream) | Self::Tls(stream, _) => stream.as_raw_fd(),
-            Self::Unix(stream) => stream.as_raw_fd(),
-        }
-    }
-
-    /// The client's address and ours, as CLIENT INFO shows them.
-    fn addresses(&self) -> (String, String) {
-        match self {
-            Self::Tcp(stream) | Self::Tls(stream, _) => {
-                let show = |address: io::Result<std::net::SocketAddr>| address.map_or(String::new(), |a| a.to_string());
-                (show(stream.peer_addr()), show(stream.local_addr()))
-            }
-            Self::Unix(stream) => {
-                let path = stream.local_addr().ok().and_then(|address| address.as_pathname().map(Path::to_path_buf));
-                // A client of a unix socket has no address; a server shows the socket's path for both.
-                let shown = format!("{}:0", path.unwrap_or_default().display());
-                (shown.clone(), shown)
-            }
-        }
-    }
-}
-
-async fn greet_tls(stream: std::net::TcpStream, tls: Arc<ServerConfig>, limit: Duration) -> io::Result<Socket> {
-    let accepted = tokio::time::timeout(limit, TlsAcceptor::from(tls).accept(tcp(stream)?));
-    let stream = accepted.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    Ok(Socket::Tls(Box::new(TlsStream::Server(stream))))
-}
-
-fn tcp(stream: std::net::TcpStream) -> io::Result<TcpStream> {
-    let stream = TcpStream::from_std(stream)?;
-    set_options(&stream, None)?;
-    Ok(stream)
 }

@@ -12,15 +12,18 @@ use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
 use crate::address::{ListenAddress, Route};
+use crate::arrival::Room;
 use crate::config::Config;
 use crate::folding::Folding;
-use crate::listen::{self, Listener, Room};
-use crate::membership::{self, Membership};
+use crate::keeper;
+use crate::listen::{self, Listener};
+use crate::membership::Membership;
+use crate::order::{Order, Task};
 use crate::reload::Reloader;
 use crate::shutdown::{Phase, Signals, Stopper};
 use crate::stats::{Stats, Totals};
 use crate::tls::{self, Current, TlsError};
-use crate::worker::{self, Order, Task, Worker};
+use crate::worker::{self, Worker};
 use crate::{dictionaries, sweep};
 
 /// Descriptors that are not clients: listeners, connections to the server, the runtimes' own.
@@ -112,7 +115,7 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     }
     let who = format!("pid:{},listen:{}", std::process::id(), shown(&handle.addresses));
     let (kinds, secrets) = (config.codecs.clone(), config.secrets.clone());
-    handle.spawn(membership::keep(membership, who, handle.workers.clone(), folding_sender, kinds, secrets));
+    handle.spawn(keeper::keep(membership, who, handle.workers.clone(), folding_sender, kinds, secrets));
     handle.spawn(dictionaries::keep());
     if config.sweep.fields_per_second > 0 {
         handle.spawn(sweep::walk(Arc::clone(&config)));

@@ -15,8 +15,8 @@ use keyfold_core::sweep::{Sweep, Swept};
 use tokio::time::Instant;
 
 use crate::config::Config;
+use crate::order::Task;
 use crate::upstream::{Errand, LinkError};
-use crate::worker::Task;
 
 /// How often the lease is renewed.
 const RENEWAL: Duration = Duration::from_millis(RENEW_EVERY_MS);

@@ -4,8 +4,6 @@
 //! time, so what they share is behind `Cell` and `RefCell`; a borrow never lasts over an await.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +16,16 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 
+use crate::arrival::{Arrival, greet};
 use crate::backoff::Backoff;
 use crate::client::{self, Client};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::folding::Folding;
 use crate::inbox::SCRATCH_BYTES;
-use crate::listen::{Arrival, greet};
 use crate::membership::Membership;
 use crate::nonce::Nonces;
+use crate::order::Order;
 use crate::shutdown::Phase;
 use crate::stats::Stats;
 use crate::tls::Current;
@@ -38,24 +37,17 @@ const TICK: Duration = Duration::from_secs(1);
 /// How often connections to the server are looked after: so late it is noticed that one is silent for too long, twice.
 const LANES_TICK: Duration = Duration::from_millis(200);
 
+/// How long requests under way may take while others are held back; then it is tried again later.
+const PAUSE_PATIENCE: Duration = Duration::from_millis(120);
+
+/// How often it is looked whether they are answered.
+const PAUSE_POLL: Duration = Duration::from_millis(1);
+
 /// How often it is looked for namespaces whose values spill, in ticks.
 const WARN_TICKS: u32 = 10;
 
 /// How often the server is asked for its time.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Work for the background of a worker, given a connection of its own.
-pub type Task = Box<dyn FnOnce(Errand) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
-
-/// What a worker is handed.
-pub(crate) enum Order {
-    Serve(Arrival),
-    Run(Task),
-    /// Begin no request; say once none is under way.
-    Pause(oneshot::Sender<bool>),
-    /// Go on, perhaps by another layout.
-    Resume(Option<Arc<Folding>>),
-}
 
 /// What the tasks of one worker share.
 #[derive(Debug)]
@@ -180,6 +172,37 @@ impl Worker {
         }
     }
 
+    /// Holds requests back, and says once those under way are answered, or that they take too long.
+    pub(crate) async fn pause(self: Rc<Self>, done: oneshot::Sender<bool>) {
+        self.paused.set(true);
+        let quiet = async {
+            while !self.is_quiet() {
+                tokio::time::sleep(PAUSE_POLL).await;
+            }
+        };
+        let _ = done.send(tokio::time::timeout(PAUSE_PATIENCE, quiet).await.is_ok());
+    }
+
+    /// Whether no request is under way that the layout has a part in, of clients that have gone either.
+    fn is_quiet(&self) -> bool {
+        let mut leaving = self.leaving.borrow_mut();
+        leaving.retain(|client| !client.is_quiet());
+        self.busy_errands.get() == 0
+            && leaving.is_empty()
+            && self.clients.borrow().iter().all(|(_, client)| client.is_quiet())
+    }
+
+    /// Goes on, with another layout where there is one.
+    pub(crate) fn resume(&self, next: Option<Arc<Folding>>) {
+        if let Some(next) = next {
+            *self.folding.borrow_mut() = next;
+        }
+        self.paused.set(false);
+        for (_, client) in self.clients.borrow().iter() {
+            client.wake();
+        }
+    }
+
     /// Closes what timed out and trims what is idle.
     fn check_all(&self) {
         let tick = self.tick.get().saturating_add(1);
@@ -250,7 +273,7 @@ fn spawn_order(order: Order, worker: &Rc<Worker>) {
             let worker = Rc::clone(worker);
             let Arrival { stream, seat } = arrival;
             spawn_local(async move {
-                if let Some((socket, peer)) = greet(stream, seat.id(), &worker.config).await {
+                if let Some((socket, peer)) = greet(stream, seat.id, &worker.config).await {
                     client::serve(socket, peer, worker).await;
                 }
                 drop(seat);

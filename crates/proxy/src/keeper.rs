@@ -1,0 +1,564 @@
+//! The keeper: this proxy stands still when it is asked to, and puts back a layout that was lost.
+//!
+//! One task asks the server what there is to see, and does what the core's [`Member`] decides. Where it is to stop, all
+//! workers stop beginning requests and say when those under way are answered; then all go on together, by the same
+//! layout or the next. Clients wait for some milliseconds; none is answered by one layout and carried out by another.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use keyfold_core::change::{Act, Answer, Connection, Coordinator, Course, Found, Member, Owner, Register, Standing};
+use keyfold_core::codec::Kinds;
+use keyfold_core::layout::{Attempt, Layout, Revision};
+use keyfold_core::placement::Secrets;
+use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::stats::LayoutCounts;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::dictionaries;
+use crate::folding::Folding;
+use crate::membership::{Membership, said};
+use crate::order::{Order, Task};
+use crate::upstream::{Errand, LinkError};
+
+/// How long to wait after the server could not be asked.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How long to wait between two steps of a change of its own.
+const STEP: Duration = Duration::from_millis(3);
+
+/// How long to wait after a change of its own that came to nothing, and how much longer at most.
+const CHANGE_AGAIN: Duration = Duration::from_millis(400);
+const CHANGE_SPREAD_MS: u64 = 600;
+
+/// The task that keeps the workers' layout the server's.
+pub(crate) fn keep(
+    membership: Arc<Membership>,
+    who: String,
+    workers: Vec<mpsc::UnboundedSender<Order>>,
+    current: watch::Sender<Arc<Folding>>,
+    kinds: Kinds,
+    secrets: Secrets,
+) -> Task {
+    Box::new(move |errand| {
+        let knows = current.borrow().layout.revision();
+        let member = Member::new(membership.id(), &who, knows);
+        let keeper = Keeper {
+            errand: errand.unchecked().in_database(0),
+            kinds,
+            secrets,
+            membership,
+            member,
+            workers,
+            current,
+            next: None,
+            meaning: Meaning::default(),
+            looked_on: 0,
+            change: None,
+            change_after: Instant::now(),
+            reported: None,
+        };
+        Box::pin(keeper.keep()) as Pin<Box<dyn Future<Output = ()>>>
+    })
+}
+
+/// Why a round was broken off.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error("the server doesn't tell of its layout: {0}")]
+    Server(String),
+}
+
+struct Keeper {
+    errand: Errand,
+    kinds: Kinds,
+    secrets: Secrets,
+    membership: Arc<Membership>,
+    member: Member,
+    workers: Vec<mpsc::UnboundedSender<Order>>,
+    current: watch::Sender<Arc<Folding>>,
+    /// A layout that was seen and isn't served yet.
+    next: Option<Layout>,
+    /// What the register meant when it was last looked at.
+    meaning: Meaning,
+    /// The connection on which it looked last.
+    looked_on: u64,
+    /// A change of its own, to put back what was lost.
+    change: Option<Coordinator>,
+    /// Not before this the next one is begun, so that others get their turn.
+    change_after: Instant,
+    /// What the operator was told last.
+    reported: Option<String>,
+}
+
+/// What a register means to this process.
+#[derive(Debug, Default)]
+struct Meaning {
+    register: Register,
+    /// The layout that is served, which it is compared with; none before the first look.
+    served: Option<Revision>,
+    found: Found,
+    /// The layout that is in force, where that is another than is served.
+    layout: Option<Layout>,
+    /// What is to be put in force, where something was lost.
+    put_back: Option<Layout>,
+    /// The newest layout that this takes account of.
+    base: Revision,
+    /// One half of the register is gone.
+    is_half: bool,
+    /// What the operator should know of it.
+    trouble: Option<String>,
+}
+
+impl Meaning {
+    /// `must_follow`: the register can't have been changed rightly since the last look, as nobody asked this process to
+    /// stop, or had its connections closed.
+    fn of(register: &Register, served: &Folding, secrets: &Secrets, must_follow: bool) -> Self {
+        let knows = served.layout.revision();
+        let mut meaning = Self { register: register.clone(), served: Some(knows), base: knows, ..Self::default() };
+        if served.is_in_force(register.layout.as_deref(), register.copy.as_deref()) {
+            meaning.found = Found::InForce(knows);
+            meaning.is_half = register.layout != register.copy;
+            return meaning;
+        }
+        match register.standing(secrets) {
+            Standing::InForce(layout) | Standing::Half(layout) if must_follow || layout.epoch() <= knows.epoch => {
+                meaning.base = knows.max(layout.revision());
+                meaning.lost(served.layout.united(&layout));
+            }
+            Standing::InForce(layout) => meaning.newer(layout, false),
+            Standing::Half(layout) => meaning.newer(layout, true),
+            Standing::Parted(united) if united.epoch() > knows.epoch => meaning.lost(Ok(united)),
+            Standing::Parted(united) => meaning.lost(served.layout.united(&united)),
+            Standing::Lost(_) => meaning.lost(Ok(served.layout.put_back())),
+            Standing::Unclear(why) | Standing::OtherVersion(why) => meaning.unreadable(&why),
+        }
+        meaning
+    }
+
+    fn newer(&mut self, layout: Layout, is_half: bool) {
+        self.found = Found::InForce(layout.revision());
+        self.is_half = is_half;
+        self.layout = Some(layout);
+    }
+
+    fn lost(&mut self, put_back: Result<Layout, String>) {
+        match put_back {
+            Ok(layout) => {
+                self.found = Found::Lost;
+                self.put_back = Some(layout);
+            }
+            Err(why) => self.unreadable(&why),
+        }
+    }
+
+    fn unreadable(&mut self, why: &str) {
+        self.found = Found::Unreadable;
+        self.trouble = Some(format!(
+            "the layout on the server is not one that this keyfold can serve ({why}); `keyfold layout recover` says what \
+             is there"
+        ));
+    }
+}
+
+impl Keeper {
+    async fn keep(mut self) {
+        loop {
+            let rest = match self.round().await {
+                Ok(rest) => rest,
+                Err(broken) => {
+                    self.give_way(&broken);
+                    RETRY
+                }
+            };
+            let stirred = tokio::time::timeout(rest, self.membership.stirred.notified()).await.is_ok();
+            if stirred {
+                // Whoever stirs does so every few milliseconds, until it is as it should be.
+                tokio::time::sleep(STEP.min(rest)).await;
+            }
+        }
+    }
+
+    /// Asks, does what is to be done, and says how long to rest.
+    async fn round(&mut self) -> Result<Duration, Broken> {
+        self.look().await?;
+        self.mend_half().await?;
+        match self.member.decide() {
+            Act::Rest => {}
+            Act::Stop => self.stop().await?,
+            Act::Answer(answer) => self.answer(&answer).await?,
+            Act::Serve(layout) => {
+                self.member.serves(layout);
+                self.serve();
+            }
+        }
+        self.tell();
+        if self.change.is_none() && self.member.must_put_back() && Instant::now() >= self.change_after {
+            self.begin_change();
+        }
+        let was_changing = self.change.is_some();
+        match self.step_change().await {
+            Ok(true) => return Ok(STEP),
+            Ok(false) if was_changing => self.rest_from_changes(),
+            Ok(false) => {}
+            Err(broken) => {
+                self.change = None;
+                self.rest_from_changes();
+                tracing::warn!(reason = %broken, "the layout can't be put back now; trying again");
+                return Err(broken);
+            }
+        }
+        Ok(Duration::from_millis(self.member.rest_ms()))
+    }
+
+    async fn look(&mut self) -> Result<(), Broken> {
+        let mut wire = Vec::new();
+        let count = self.member.ask(&mut wire);
+        let replies = self.errand.request(&wire, count).await?;
+        let served = Arc::clone(&self.current.borrow());
+        let unbroken = std::mem::replace(&mut self.looked_on, self.errand.connections()) == self.errand.connections();
+        let must_follow = unbroken && self.member.serving().is_some();
+        let (secrets, known) = (&self.secrets, &mut self.meaning);
+        let meaning = |register: &Register| {
+            // Most looks find what the last one did.
+            if known.register != *register || known.served != Some(served.layout.revision()) {
+                *known = Meaning::of(register, &served, secrets, must_follow);
+            }
+            known.found
+        };
+        self.member.see(&replies, meaning).map_err(Broken::Server)?;
+        if let Some(mut layout) = self.meaning.layout.take() {
+            // What it needs is read before it is served: from then on nothing may fail.
+            layout.adopt_codecs(&served.layout);
+            let opened = dictionaries::open(&mut self.errand, &self.kinds, &mut layout).await;
+            if opened.is_err() {
+                self.meaning = Meaning::default();
+            }
+            opened?;
+            self.next = Some(layout);
+        }
+        Ok(())
+    }
+
+    /// Writes the half of the register that is gone. That changes nothing, so it takes no change of the layout.
+    async fn mend_half(&mut self) -> Result<(), Broken> {
+        if !self.meaning.is_half || self.member.sees_change() {
+            return Ok(());
+        }
+        let served = Arc::clone(&self.current.borrow());
+        let Found::InForce(found) = self.member.found() else { return Ok(()) };
+        let layout = match &self.next {
+            Some(next) if next.revision() == found => next,
+            _ if served.layout.revision() == found => &served.layout,
+            _ => return Ok(()),
+        };
+        let mut wire = Vec::new();
+        self.meaning.register.replace(layout, &mut wire);
+        let replies = self.errand.request(&wire, 1).await?;
+        if replies.first().is_some_and(|reply| reply == b":1\r\n") {
+            tracing::warn!("one of the two keys of the layout was lost, and has been written again");
+        }
+        Ok(())
+    }
+
+    /// Has all workers stop; where requests under way take too long, they go on.
+    async fn stop(&mut self) -> Result<(), Broken> {
+        let must_stop = self.member.found() == Found::Unreadable;
+        if !pause(&self.workers).await {
+            if !must_stop {
+                self.resume(None);
+                self.member.go_on();
+            }
+            return Ok(());
+        }
+        self.forget_lost().await?;
+        self.member.stopped();
+        if must_stop {
+            self.refuse(self.meaning.trouble.as_deref());
+        }
+        Ok(())
+    }
+
+    /// Has the server close connections that were lost with commands under way, so that it can't come upon those
+    /// commands later. Only such as still bear this process's name: their numbers are another's after a restart.
+    async fn forget_lost(&mut self) -> Result<(), Broken> {
+        let lost = self.membership.lost();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let own = Owner::Member(self.member.id().to_vec());
+        let connections = self.list().await?;
+        let is_lost = |one: &Connection| lost.contains(&one.id) && one.owner == own;
+        let left: Vec<Connection> = connections.into_iter().filter(is_lost).collect();
+        self.close(&left).await?;
+        self.membership.forget_lost(&lost);
+        Ok(())
+    }
+
+    async fn list(&mut self) -> Result<Vec<Connection>, Broken> {
+        let mut wire = Vec::new();
+        write_command(&mut wire, &[b"CLIENT", b"LIST"]);
+        let replies = self.errand.request(&wire, 1).await?;
+        let reply = replies.first().map_or(&[][..], Vec::as_slice);
+        let Ok(Reply::Bulk(list)) = Reply::parse(reply) else { return Err(Broken::Server(said(reply))) };
+        Ok(Connection::read_all(&String::from_utf8_lossy(list), None))
+    }
+
+    async fn close(&mut self, connections: &[Connection]) -> Result<(), Broken> {
+        let mut wire = Vec::new();
+        connections.iter().for_each(|connection| Coordinator::close(connection, &mut wire));
+        if !connections.is_empty() {
+            self.errand.request(&wire, connections.len()).await?;
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, answer: &Answer) -> Result<(), Broken> {
+        let was_serving = self.member.serving().is_some();
+        let mut wire = Vec::new();
+        self.member.answer(answer, &mut wire);
+        let replies = self.errand.request(&wire, 1).await?;
+        let reply = replies.first().map_or(&[][..], Vec::as_slice);
+        // A server that takes no writes can't be told; nobody can replace the layout then either.
+        let carried_out = self.member.answered(answer, reply).unwrap_or(false);
+        if carried_out && !was_serving && self.member.serving().is_some() {
+            self.serve();
+        }
+        Ok(())
+    }
+
+    /// Serves what the member says.
+    fn serve(&mut self) {
+        let served = Arc::clone(&self.current.borrow());
+        let next = self.next.take().filter(|next| Some(next.revision()) == self.member.serving());
+        let next = next.map(|layout| Arc::new(served.followed_by(layout)));
+        if let Some(next) = &next {
+            tracing::info!(epoch = %next.layout.epoch(), "the server's layout has changed; serving the new one");
+            self.current.send_replace(Arc::clone(next));
+            self.meaning = Meaning::default();
+        }
+        self.membership.set_serving(true, None);
+        self.resume(next.as_ref());
+    }
+
+    fn resume(&self, next: Option<&Arc<Folding>>) {
+        for worker in &self.workers {
+            let _ = worker.send(Order::Resume(next.cloned()));
+        }
+    }
+
+    /// Requests are answered with an error until the member serves again.
+    fn refuse(&self, trouble: Option<&str>) {
+        self.membership.set_serving(false, trouble);
+        self.resume(None);
+    }
+
+    /// Tells the operator once of what it finds.
+    fn tell(&mut self) {
+        let news = match self.member.found() {
+            Found::InForce(_) => None,
+            Found::Lost => Some("the layout on the server is gone, or is one of before; putting it back".to_owned()),
+            Found::Unreadable => self.meaning.trouble.clone(),
+        };
+        if news != self.reported {
+            if let Some(news) = &news {
+                tracing::error!("{news}");
+                self.count(|counts| counts.found_lost += 1);
+            }
+            self.reported = news;
+        }
+        if self.member.serving().is_none() && self.member.found() == Found::Unreadable && !self.membership.is_serving()
+        {
+            self.refuse(self.meaning.trouble.as_deref());
+        }
+    }
+
+    /// Begins to put in force again what this process knows.
+    fn begin_change(&mut self) {
+        let served = Arc::clone(&self.current.borrow());
+        let mut layout = match (self.member.found(), &self.meaning.put_back, &self.next) {
+            (Found::Lost, Some(layout), _) => layout.clone(),
+            (Found::InForce(found), _, Some(next)) if next.revision() == found => next.affirmed(),
+            _ => served.layout.affirmed(),
+        };
+        let (change, attempt) = self.errand.with_env(|env| ((env.nonces)(), (env.nonces)()));
+        layout = layout.with_attempt(Attempt(attempt));
+        let text = layout.to_stored();
+        let base = match self.member.found() {
+            Found::InForce(found) => self.meaning.base.max(found),
+            Found::Lost | Found::Unreadable => self.meaning.base,
+        };
+        self.change = Some(Coordinator::new(change, self.member.register().clone(), text.as_bytes(), base));
+    }
+
+    /// Lets others have their turn, for a time that no two choose alike.
+    fn rest_from_changes(&mut self) {
+        let random = self.errand.with_env(|env| (env.nonces)());
+        self.change_after = Instant::now() + CHANGE_AGAIN + Duration::from_millis(random % CHANGE_SPREAD_MS);
+    }
+
+    /// A step of its own change; whether there is more to do.
+    async fn step_change(&mut self) -> Result<bool, Broken> {
+        let Some(mut change) = self.change.take() else { return Ok(false) };
+        let mut wire = Vec::new();
+        let count = change.ask(&mut wire);
+        let replies = self.errand.request(&wire, count).await?;
+        change.see(&replies).map_err(Broken::Server)?;
+        wire.clear();
+        match change.decide() {
+            Course::Wait(_) => {}
+            Course::Announce(announcement) => {
+                change.announce(&announcement, &mut wire);
+                let reply = self.one(&wire).await?;
+                change.announced(&announcement, &reply).map_err(Broken::Server)?;
+            }
+            Course::List => change.listed(self.list().await?),
+            Course::Close(connections) => {
+                tracing::warn!(count = connections.len(), "closing connections of keyfold processes that don't answer");
+                self.count(|counts| counts.connections_closed += connections.len() as u64);
+                self.close(&connections).await?;
+                change.closed();
+            }
+            Course::Activate => {
+                change.activate(&mut wire);
+                let reply = self.one(&wire).await?;
+                if change.activated(&reply).map_err(Broken::Server)? {
+                    self.count(|counts| counts.put_back += 1);
+                    tracing::warn!(
+                        "the layout that was lost has been put back; its keys are looked for in both places"
+                    );
+                    return Ok(true);
+                }
+            }
+            Course::Done => return Ok(true),
+            Course::GiveUp(obstacle) => {
+                tracing::debug!(%obstacle, "the layout is put back later");
+                change.withdraw(&mut wire);
+                self.one(&wire).await?;
+                return Ok(false);
+            }
+        }
+        self.change = Some(change);
+        Ok(true)
+    }
+
+    fn count(&self, note: impl FnOnce(&mut LayoutCounts)) {
+        let mut counts = LayoutCounts::default();
+        note(&mut counts);
+        self.current.borrow().namespaces.layouts().add(counts);
+    }
+
+    async fn one(&mut self, wire: &[u8]) -> Result<Vec<u8>, Broken> {
+        Ok(self.errand.request(wire, 1).await?.pop().unwrap_or_default())
+    }
+
+    /// The server can't be asked. Whoever serves goes on, and whoever waits gets to know.
+    fn give_way(&mut self, broken: &Broken) {
+        if self.member.serving().is_none() {
+            let trouble = match broken {
+                Broken::Link(why) => format!("the server can't be asked for its layout ({why}); trying again"),
+                Broken::Server(error) => error.clone(),
+            };
+            self.refuse(Some(&trouble));
+        }
+    }
+}
+
+/// Has all workers stop beginning requests; false where requests under way took too long.
+async fn pause(workers: &[mpsc::UnboundedSender<Order>]) -> bool {
+    let mut quiet = Vec::new();
+    for worker in workers {
+        let (sender, receiver) = oneshot::channel();
+        if worker.send(Order::Pause(sender)).is_ok() {
+            quiet.push(receiver);
+        }
+    }
+    let mut all_quiet = true;
+    for receiver in quiet {
+        all_quiet &= receiver.await.unwrap_or(false);
+    }
+    all_quiet
+}
+
+#[cfg(test)]
+mod tests {
+    use keyfold_core::layout::{LayoutFile, NamespaceIndex};
+
+    use super::*;
+
+    const FILE: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 8 }\n";
+
+    fn settled() -> Layout {
+        Layout::parse_file(FILE).unwrap().with_attempt(Attempt(1))
+    }
+
+    /// The next one, in which keys move to other buckets, and the one after it.
+    fn moved() -> (Layout, Layout) {
+        let file = LayoutFile::parse(&FILE.replace('8', "9")).unwrap();
+        let moving = settled().plan_fold(&file).unwrap().layout.with_attempt(Attempt(2));
+        let after = moving.settled(&[NamespaceIndex(0)]).with_attempt(Attempt(3));
+        (moving, after)
+    }
+
+    fn meaning(register: &Register, served: &Layout, must_follow: bool) -> Meaning {
+        Meaning::of(register, &Folding::new(served.clone(), false), &Secrets::default(), must_follow)
+    }
+
+    fn register(layout: &Layout) -> Register {
+        Register::of(layout.to_stored().as_bytes())
+    }
+
+    #[test]
+    fn the_own_layout_is_in_force_by_one_half_too() {
+        let own = settled();
+        let whole = register(&own);
+        assert_eq!(meaning(&whole, &own, true).found, Found::InForce(own.revision()));
+        for half in [Register { copy: None, ..whole.clone() }, Register { layout: None, ..whole }] {
+            let meaning = meaning(&half, &own, true);
+            assert!(meaning.found == Found::InForce(own.revision()) && meaning.is_half);
+        }
+        let nothing = Register::default();
+        assert_eq!(meaning(&nothing, &Layout::default(), true).found, Found::InForce(Revision::default()));
+        // One without namespaces that was in force knows better than nothing.
+        let unfolded = Layout::default().with_attempt(Attempt(9));
+        assert_eq!(meaning(&nothing, &unfolded, true).found, Found::Lost);
+    }
+
+    #[test]
+    fn what_is_gone_or_older_is_put_back_by_a_newer_epoch() {
+        let (moving, after) = moved();
+        for lost in [Register::default(), register(&moving), Register::of(b"?")] {
+            let meaning = meaning(&lost, &after, false);
+            assert_eq!((meaning.found, meaning.base), (Found::Lost, after.revision()));
+            let back = meaning.put_back.unwrap();
+            assert!(back.epoch() > after.epoch() && back.is_in_doubt());
+            assert_eq!(back.namespaces()[0].stem, after.namespaces()[0].stem);
+        }
+    }
+
+    #[test]
+    fn a_newer_one_is_served_unless_nobody_can_have_put_it_there_rightly() {
+        let (moving, after) = moved();
+        let found = meaning(&register(&moving), &settled(), false);
+        assert_eq!((found.found, found.layout), (Found::InForce(moving.revision()), Some(moving.clone())));
+        let past_keyfold = meaning(&register(&moving), &settled(), true);
+        assert_eq!((past_keyfold.found, past_keyfold.base), (Found::Lost, moving.revision()));
+        // Two places are united; three are too many to look in.
+        let set_back_twice = meaning(&register(&settled()), &moving.settled(&[NamespaceIndex(0)]), false);
+        assert_eq!(set_back_twice.found, Found::Lost);
+        let third = LayoutFile::parse(&FILE.replace('8', "10")).unwrap();
+        let third = after.plan_fold(&third).unwrap().layout;
+        assert_eq!(meaning(&register(&settled()), &third, false).found, Found::Unreadable);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_alone() {
+        let newer = settled().to_stored().replace("version = 2", "version = 3");
+        let meaning = meaning(&Register::of(newer.as_bytes()), &settled(), true);
+        assert_eq!(meaning.found, Found::Unreadable);
+        assert!(meaning.put_back.is_none() && meaning.trouble.unwrap().contains("keyfold layout recover"));
+    }
+}
