@@ -20,6 +20,7 @@ mod codec;
 mod command;
 mod config;
 mod flags;
+mod interrupt;
 mod layout;
 mod moving;
 mod page;
@@ -27,6 +28,7 @@ mod print;
 mod random;
 mod records;
 mod scan;
+mod secrets;
 mod server;
 mod weighing;
 
@@ -39,7 +41,7 @@ use flags::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     config::log::start(&cli);
-    match config::secrets::start(&cli.secret_file).and_then(|()| run(cli.command)) {
+    match secrets::start(&cli.secret_file).and_then(|()| run(cli.command)) {
         Ok(code) => code,
         // Whoever read the output has seen enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

@@ -5,7 +5,7 @@ use std::time::Instant;
 use keyfold_survey::codec::{self, Coding, Record};
 use keyfold_survey::population::{Population, SampledKey};
 
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::scan::Values;
 

@@ -7,7 +7,7 @@ use anyhow::bail;
 use keyfold_core::layout::{Layout, Located, NamespaceIndex};
 use keyfold_survey::codec::Samples;
 
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::records::Content;
 use crate::records::ask::Wants;

@@ -8,7 +8,7 @@ use keyfold_core::placement::Placement;
 
 use super::choice::{self, Choice};
 use super::samples;
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::server::Server;
 use crate::server::pace::Pace;
 

@@ -7,7 +7,6 @@ pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fold;
 pub(crate) mod import;
-pub(crate) mod interrupt;
 pub(crate) mod lab;
 pub(crate) mod layout;
 pub(crate) mod plan;

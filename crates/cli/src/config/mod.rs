@@ -9,7 +9,6 @@ pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod log;
 pub(crate) mod plan;
-pub(crate) mod secrets;
 pub(crate) mod serve;
 pub(crate) mod source;
 pub(crate) mod target;

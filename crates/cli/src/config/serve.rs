@@ -12,10 +12,11 @@ use keyfold_core::resp::RequestLimits;
 use keyfold_proxy::Config;
 use keyfold_proxy::config::{ClientTls, Limits, Sweeping, Timeouts};
 
-use super::{secrets, target, users_file};
+use super::{target, users_file};
 use crate::flags::serve::{AccessFlags, LimitFlags, ServeFlags, TimeoutFlags};
 use crate::layout::file;
 use crate::moving::rollout::KeyCheck;
+use crate::secrets;
 use crate::server::Target;
 
 const PASSWORD_VARIABLE: &str = "KEYFOLD_PASSWORD";

@@ -10,7 +10,7 @@ use keyfold_proxy::Nonces;
 
 use super::stored::{self, Stored};
 use super::{dictionaries, fence};
-use crate::config::secrets;
+use crate::secrets;
 use crate::server::Server;
 
 /// Replaces the layout that was read, `before`, by `layout`, at a moment when no proxy serves either. What is in force

@@ -12,7 +12,7 @@ use keyfold_core::layout::{Found, Heads, Layout, LayoutFile};
 use keyfold_core::placement::name::Stem;
 
 use super::{heads, slots, stored};
-use crate::config::secrets;
+use crate::secrets;
 use crate::server::Server;
 
 /// How long keyfolds that run have to put back a layout which they serve.

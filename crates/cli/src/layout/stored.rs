@@ -6,7 +6,7 @@ use keyfold_core::change::{Register, Standing};
 use keyfold_core::layout::Layout;
 
 use super::dictionaries;
-use crate::config::secrets;
+use crate::secrets;
 use crate::server::Server;
 
 /// What the server holds: the text, and the layout it is. None where it holds none.

@@ -10,7 +10,7 @@ use keyfold_core::layout::{Layout, Move};
 
 use super::drive::{self, Driven};
 use super::{leftovers, survey};
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::layout::activate::activate;
 use crate::layout::dictionaries;
 use crate::layout::stored::Stored;

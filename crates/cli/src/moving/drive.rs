@@ -8,7 +8,7 @@ use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::mover::{Left, Moved, Mover};
 use keyfold_proxy::Nonces;
 
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::layout::keys;
 use crate::print::number::{mebibytes, plural};
 use crate::print::progress::Progress;

@@ -6,10 +6,10 @@ use keyfold_core::layout::{Layout, Move};
 
 use super::carry_out::{Done, carry_out};
 use super::rollout::KeyCheck;
-use crate::command::interrupt::Interrupt;
-use crate::config::secrets;
+use crate::interrupt::Interrupt;
 use crate::layout::evidence::{Evidence, Given, Verdict};
 use crate::layout::stored::{self, Stored};
+use crate::secrets;
 use crate::server::Server;
 use crate::server::pace::Pace;
 

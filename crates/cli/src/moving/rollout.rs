@@ -16,7 +16,7 @@ use keyfold_core::placement::Placement;
 use super::carry_out::{Done, carry_out};
 use super::drive::explain;
 use super::recovery;
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::layout::activate::activate;
 use crate::layout::evidence::Given;
 use crate::layout::keys;

@@ -14,7 +14,7 @@ use keyfold_core::resp::{Reply, write_command};
 use super::hashes::{self, Hashes};
 use super::overhead::first_uses_bytes;
 use super::sample::{SOME_TIME_MS, Sample, Weighed};
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::records::digest;
 use crate::scan::{self, Database};

@@ -18,8 +18,8 @@ use keyfold_survey::advice::{Report, advise};
 use keyfold_survey::choose::Aims;
 use keyfold_survey::survey::Survey;
 
-use crate::command::interrupt::Interrupt;
 use crate::config::analyze::Analyze;
+use crate::interrupt::Interrupt;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
 use crate::scan::{self, Database, Denied, End, Page, Values, Walked};

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use redis::{Pipeline, Value};
 
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::server::Server;
 use crate::server::pace::Pace;
 

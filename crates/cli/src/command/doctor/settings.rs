@@ -13,8 +13,8 @@ use keyfold_survey::diagnosis::{
 use redis::Value;
 
 use super::patient::{Patient, bytes};
-use crate::config::secrets;
 use crate::layout::{dictionaries, stored};
+use crate::secrets;
 use crate::server::{Server, ServerTime};
 
 /// Reads the configuration file that should be in effect.

@@ -10,7 +10,7 @@ use super::gauge::Gauge;
 use super::ground::{Ground, Setting};
 use super::kept::Kept;
 use super::writer::{Writer, Written};
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::server::{Server, Target, memory};
 

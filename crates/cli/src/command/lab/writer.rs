@@ -7,7 +7,7 @@ use keyfold_core::resp::write_command;
 use redis::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::command::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::server::Server;
 

@@ -11,10 +11,9 @@ use keyfold_core::layout::{Found, Layout, LayoutFile};
 use keyfold_core::placement::name::Stem;
 use serde_json::{Value, json};
 
-use crate::command::interrupt::Interrupt;
-use crate::config::secrets;
 use crate::config::target;
 use crate::flags::layout::RecoverFlags;
+use crate::interrupt::Interrupt;
 use crate::layout::evidence::{Evidence, Given, Verdict};
 use crate::layout::{file, stored, writer};
 use crate::moving::carry_out::Done;
@@ -22,6 +21,7 @@ use crate::moving::drive::explain;
 use crate::moving::recovery::{describe, put_in_force, settle};
 use crate::print::number::{count, plural};
 use crate::print::table::{self, Align};
+use crate::secrets;
 use crate::server::Server;
 use crate::server::pace::Pace;
 

@@ -13,8 +13,8 @@ use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::sample::{Block, BlockSample};
 use keyfold_survey::survey::{self, FamilyFindings};
 
-use crate::command::interrupt::Interrupt;
 use crate::config::plan::PlanConfig;
+use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::scan::{self, Database, Denied, End, Walked};
 use crate::server::Server;

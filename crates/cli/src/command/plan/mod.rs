@@ -11,8 +11,8 @@ use anyhow::{Context, anyhow, bail};
 use keyfold_survey::choose::{Aims, choose_among};
 use keyfold_survey::plan::{Family, Heading, Plan};
 
-use crate::command::interrupt::Interrupt;
 use crate::config::plan::PlanConfig;
+use crate::interrupt::Interrupt;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
 use crate::scan::Values;

@@ -12,8 +12,8 @@ use keyfold_core::memory::Limits;
 
 use super::cache::{Tally, Trial, Way};
 use super::{ENTRIES, Given, LIMIT, POLICY, Row, VALUE};
-use crate::command::interrupt::Interrupt;
 use crate::command::lab::bench::Bench;
+use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::server::{OwnServer, Server, memory};
 

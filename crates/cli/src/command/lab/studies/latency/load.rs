@@ -13,8 +13,8 @@ use hdrhistogram::Histogram;
 use redis::Value;
 
 use super::form::Shape;
-use crate::command::interrupt::Interrupt;
 use crate::command::lab::bench::Interrupted;
+use crate::interrupt::Interrupt;
 use crate::random::Random;
 use crate::server::{Server, Target};
 
