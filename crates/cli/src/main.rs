@@ -19,6 +19,7 @@
 mod codec;
 mod command;
 mod config;
+mod data_sets;
 mod flags;
 mod interrupt;
 mod layout;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use keyfold_core::layout::Layout;
 
-use super::interrupt::Interrupt;
 use crate::config::export::Export;
+use crate::interrupt::Interrupt;
 use crate::layout::stored;
 use crate::print::number::plural;
 use crate::print::progress::Progress;

@@ -9,10 +9,10 @@ use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex};
 use keyfold_core::placement::Placement;
 use serde_json::{Value, json};
 
-use super::interrupt::Interrupt;
 use crate::codec::choice::Choice;
 use crate::codec::settle::{self, Settled};
 use crate::config::fold::{Direction, Fold, check_names};
+use crate::interrupt::Interrupt;
 use crate::layout::evidence::count_keyfolds;
 use crate::layout::stored::Stored;
 use crate::layout::{dictionaries, keys, writer};

@@ -8,10 +8,10 @@ use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::placement::Placement;
 use serde_json::json;
 
-use super::interrupt::Interrupt;
 use crate::config::fold::check_names;
 use crate::config::target;
 use crate::flags::recode::RecodeFlags;
+use crate::interrupt::Interrupt;
 use crate::layout::activate::activate;
 use crate::layout::dictionaries;
 use crate::layout::stored::{self, Stored};

@@ -9,7 +9,7 @@ use anyhow::Context;
 use keyfold_core::change::WRITER_NAME;
 use keyfold_core::layout::Layout;
 
-use super::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::layout::{stored, writer};
 use crate::moving::drive::explain;
 use crate::moving::recovery;

@@ -9,11 +9,11 @@ use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::placement::Placement;
 use serde_json::json;
 
-use super::interrupt::Interrupt;
 use crate::codec::settle::{self, Settled};
 use crate::config::fold::check_names;
 use crate::config::target;
 use crate::flags::train::TrainFlags;
+use crate::interrupt::Interrupt;
 use crate::layout::activate::activate;
 use crate::layout::{dictionaries, stored, writer};
 use crate::server::Server;

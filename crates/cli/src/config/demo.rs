@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use keyfold_core::layout::Layout;
 
-use crate::command::demo::records::{self, DataSet};
-use crate::command::demo::{layouts, seeded};
+use crate::data_sets::records::{self, DataSet};
+use crate::data_sets::{layouts, seeded};
 use crate::flags::demo::DemoFlags;
 use crate::layout::file;
 

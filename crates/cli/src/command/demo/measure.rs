@@ -9,7 +9,7 @@ use keyfold_proxy::config::ServerTls;
 use keyfold_proxy::{Config, Handle};
 use std::path::Path;
 
-use super::records::{DataSet, Record};
+use crate::data_sets::records::{DataSet, Record};
 use crate::layout::activate::activate;
 use crate::print::progress::Progress;
 use crate::server::{OwnServer, Server, Target, listpack, memory};

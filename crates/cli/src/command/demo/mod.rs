@@ -1,9 +1,6 @@
 //! `keyfold demo`: data folded before your eyes.
 
-pub(crate) mod layouts;
 mod measure;
-pub(crate) mod records;
-pub(crate) mod seeded;
 mod story;
 
 use std::io::Write;

@@ -18,8 +18,8 @@ use keyfold_core::layout::Layout;
 
 use self::report::Report;
 use self::task::{Fate, Item, Task};
-use super::interrupt::Interrupt;
 use crate::config::import::{Import, Mode};
+use crate::interrupt::Interrupt;
 use crate::layout::{stored, writer};
 use crate::print::progress::Progress;
 use crate::records::digest;

@@ -31,8 +31,8 @@ use std::time::Instant;
 use anyhow::bail;
 use serde_json::json;
 
-use super::interrupt::Interrupt;
 use crate::config::lab::{Lab, LabRun, Scale};
+use crate::interrupt::Interrupt;
 use crate::print::number::tenths;
 use crate::print::table::{Align, render};
 use bench::{Bench, Interrupted};

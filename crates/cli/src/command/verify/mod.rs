@@ -11,8 +11,8 @@ use keyfold_core::layout::Layout;
 use serde_json::json;
 
 use self::counted::Counted;
-use super::interrupt::Interrupt;
 use crate::config::verify::Verify;
+use crate::interrupt::Interrupt;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
 use crate::print::progress::Progress;

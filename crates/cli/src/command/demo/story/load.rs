@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 
-use super::super::records::Record;
+use crate::data_sets::records::Record;
 use crate::server::{Server, Target};
 
 /// Clients at work.

@@ -19,7 +19,7 @@ use keyfold_core::layout::Layout;
 use serde_json::Value;
 
 use super::measure;
-use super::records::{DataSet, Record};
+use crate::data_sets::records::{DataSet, Record};
 use crate::print::number::{mebibytes, plural};
 use crate::print::table;
 use crate::server::OwnServer;

@@ -20,7 +20,7 @@ const FIELD_LIMIT: usize = 64;
 
 macro_rules! examples {
     ($($name:literal),+ $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../../../examples/layouts/", $name, ".toml")))),+]
+        &[$(($name, include_str!(concat!("../../../../examples/layouts/", $name, ".toml")))),+]
     };
 }
 
