@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-use super::databases::{self, Databases};
+use super::databases;
 use super::target;
 use crate::flags::analyze::AnalyzeFlags;
 use crate::flags::pace::PaceFlags;
-use crate::scan::{Ask, Walk};
+use crate::scan::{Ask, Databases, Walk};
 use crate::server::Target;
 
 /// Of one key in so many the value is looked at, too.

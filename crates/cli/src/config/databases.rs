@@ -3,19 +3,7 @@
 use keyfold_proxy::address::ServerAddress;
 
 use crate::flags::databases::DatabaseFlags;
-
-/// All of a server's databases, or some.
-#[derive(Clone, Debug)]
-pub(crate) struct Databases {
-    /// Empty for all.
-    only: Vec<u32>,
-}
-
-impl Databases {
-    pub(crate) fn contains(&self, database: u32) -> bool {
-        self.only.is_empty() || self.only.contains(&database)
-    }
-}
+use crate::scan::Databases;
 
 /// What the flag says; else the URL's database. Of 0 one can't tell whether it was written: all.
 pub(crate) fn resolve(flags: DatabaseFlags, address: &ServerAddress) -> Databases {

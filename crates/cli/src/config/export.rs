@@ -3,9 +3,10 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
-use super::databases::{self, Databases};
+use super::databases;
 use super::target;
 use crate::flags::export::ExportFlags;
+use crate::scan::Databases;
 use crate::server::Target;
 
 pub(crate) struct Export {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use keyfold_core::template::Template;
 
-use super::databases::{self, Databases};
+use super::databases;
 use super::target;
 use crate::flags::plan::PlanFlags;
-use crate::scan::{Ask, Walk};
+use crate::scan::{Ask, Databases, Walk};
 use crate::server::Target;
 
 /// Keys to prove a plan with: enough that tables and buckets are as they are on large servers, and loaded twice in

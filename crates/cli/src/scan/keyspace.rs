@@ -1,6 +1,5 @@
 //! Which databases hold keys.
 
-use crate::config::databases::Databases;
 use crate::server::Server;
 
 /// A database and how many keys it has.
@@ -8,6 +7,19 @@ use crate::server::Server;
 pub(crate) struct Database {
     pub(crate) number: u32,
     pub(crate) keys: u64,
+}
+
+/// All of a server's databases, or some.
+#[derive(Clone, Debug)]
+pub(crate) struct Databases {
+    /// Empty for all.
+    pub(crate) only: Vec<u32>,
+}
+
+impl Databases {
+    pub(crate) fn contains(&self, database: u32) -> bool {
+        self.only.is_empty() || self.only.contains(&database)
+    }
 }
 
 /// The databases that hold keys.

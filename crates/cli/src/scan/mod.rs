@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 use keyfold_survey::observation::Observation;
 
 pub(crate) use denied::{Ask, Denied};
-pub(crate) use keyspace::{Database, chosen, databases};
+pub(crate) use keyspace::{Database, Databases, chosen, databases};
 pub(crate) use values::Values;
 
 use crate::server::Server;

@@ -13,9 +13,8 @@ use super::bucket::{Folded, Reading};
 use super::names;
 use super::patient::{Patient, bytes, integer, scan_step};
 use super::rewrite::{Candidate, Outcome, Rewriter};
-use crate::config::databases::Databases;
 use crate::print::progress::Progress;
-use crate::scan::{self, Database};
+use crate::scan::{self, Database, Databases};
 
 /// Names that the server looks at for one SCAN, and what that counts as.
 const SCAN_COUNT: u64 = 500;
