@@ -36,6 +36,23 @@ use rewrite::Rewriter;
 /// What a doctor that found problems exits with; 1 says that it couldn't look at everything.
 const FOUND: u8 = 3;
 
+/// Whether all was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Walked {
+    Whole,
+    Stopped,
+    /// All but so many hashes, which the server's user may not look at.
+    Denied(Denied),
+}
+
+/// Hashes that may not be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Denied {
+    hashes: u64,
+    /// What the server says.
+    reason: String,
+}
+
 /// What came of it.
 struct Report {
     server: String,
@@ -59,9 +76,9 @@ pub(crate) fn run(flags: DoctorFlags, out: &mut dyn Write) -> anyhow::Result<Exi
     let mut rewriter = flags.rewrite.then(Rewriter::default);
     let walked = walk::walk(&mut patient, &databases, &mut seen, rewriter.as_mut());
     let (broken_off, error) = match walked {
-        Ok(walk::Walked::Whole) => (None, None),
-        Ok(walk::Walked::Stopped) => (Some("stopped".to_owned()), None),
-        Ok(walk::Walked::Denied(denied)) => {
+        Ok(Walked::Whole) => (None, None),
+        Ok(Walked::Stopped) => (Some("stopped".to_owned()), None),
+        Ok(Walked::Denied(denied)) => {
             let (hashes, reason) = (count(denied.hashes), denied.reason);
             (Some(format!("{hashes} of the hashes can't be looked at with OBJECT ENCODING: {reason}")), None)
         }

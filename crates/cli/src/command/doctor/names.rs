@@ -6,8 +6,8 @@ use keyfold_core::placement::name::Head;
 use keyfold_survey::diagnosis::{Example, Leftovers};
 use redis::Value;
 
+use super::Walked;
 use super::patient::{Patient, bytes, integer};
-use super::walk::Walked;
 use crate::print::progress::Progress;
 
 /// Names that the server looks at for one SCAN, and what that counts as.

@@ -13,6 +13,7 @@ use super::bucket::{Folded, Reading};
 use super::names;
 use super::patient::{Patient, bytes, integer, scan_step};
 use super::rewrite::{Candidate, Outcome, Rewriter};
+use super::{Denied, Walked};
 use crate::print::progress::Progress;
 use crate::scan::{self, Database, Databases};
 
@@ -32,23 +33,6 @@ const FIELDS_OF_ONE: u64 = 10_000;
 const BYTES_OF_ONE: u64 = 1 << 20;
 /// Bytes that one step of HSCAN over a table should bring.
 const STEP_BYTES: u64 = 256 << 10;
-
-/// Whether all was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Walked {
-    Whole,
-    Stopped,
-    /// All but so many hashes, which the server's user may not look at.
-    Denied(Denied),
-}
-
-/// Hashes that may not be looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Denied {
-    pub(super) hashes: u64,
-    /// What the server says.
-    pub(super) reason: String,
-}
 
 /// One hash, as it was asked about.
 struct Hash {
