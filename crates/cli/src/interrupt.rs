@@ -1,5 +1,6 @@
 //! Ctrl-C, for work that has something to put away first.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,3 +30,15 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 }
+
+/// The user wanted the work to end, and it has ended for that.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}

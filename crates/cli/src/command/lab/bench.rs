@@ -1,30 +1,18 @@
 //! What a study works with: a cleared server, writers to it, readings of its memory, and the model of it.
 
-use std::fmt;
 use std::path::PathBuf;
 
-use keyfold_core::memory::{Keyspace, Model};
+use keyfold_core::memory::Model;
 use redis::Cmd;
 
 use super::gauge::Gauge;
 use super::ground::{Ground, Setting};
 use super::kept::Kept;
+use super::weight::Weight;
 use super::writer::{Writer, Written};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::print::progress::Progress;
 use crate::server::{Server, Target, memory};
-
-/// The user wants the lab to end.
-#[derive(Debug)]
-pub(crate) struct Interrupted;
-
-impl fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted")
-    }
-}
-
-impl std::error::Error for Interrupted {}
 
 /// A server to study, with the instruments.
 pub(crate) struct Bench<'l> {
@@ -34,24 +22,6 @@ pub(crate) struct Bench<'l> {
     written: Written,
     /// Limits that the server doesn't tell, as it was asked for them.
     guesses: Vec<String>,
-}
-
-/// What was measured of one set of data.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Weight {
-    /// `used_memory` with the data less without.
-    pub(crate) bytes: u64,
-    /// Keys of others that were there before, the lab's mark included.
-    pub(super) before: u64,
-}
-
-impl Weight {
-    /// What the model says of these keys, where they come to others.
-    pub(crate) fn predicted(&self, keys: &Keyspace<'_>) -> u64 {
-        let model = keys.model();
-        keys.content_bytes() + model.table_bytes(self.before + keys.keys(), keys.expiring())
-            - model.table_bytes(self.before, 0)
-    }
 }
 
 impl<'l> Bench<'l> {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::bench::Weight;
 use super::results::Results;
+use super::weight::Weight;
 
 const FILE: &str = "measured.jsonl";
 

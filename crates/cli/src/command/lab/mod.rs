@@ -22,6 +22,7 @@ mod report;
 mod results;
 mod studies;
 mod study;
+mod weight;
 mod writer;
 
 use std::io::Write;
@@ -32,10 +33,10 @@ use anyhow::bail;
 use serde_json::json;
 
 use crate::config::lab::{Lab, LabRun, Scale};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::print::number::tenths;
 use crate::print::table::{Align, render};
-use bench::{Bench, Interrupted};
+use bench::Bench;
 use ground::Ground;
 use report::Done;
 use results::Results;
@@ -53,7 +54,7 @@ pub(crate) fn run(lab: Lab, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
 
 fn list(out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let heads = [("study", Align::Left), ("after", Align::Left), ("asks", Align::Left)];
-    let rows = study::all().into_iter().map(|study| {
+    let rows = studies::all().into_iter().map(|study| {
         let about = study.about();
         vec![about.name.to_owned(), format!("{}, {}", about.by, about.year), about.asks.to_owned()]
     });
@@ -62,8 +63,8 @@ fn list(out: &mut dyn Write) -> anyhow::Result<ExitCode> {
 }
 
 fn chosen(name: Option<&str>) -> anyhow::Result<Vec<Box<dyn Study>>> {
-    let Some(name) = name else { return Ok(study::all()) };
-    let (chosen, others): (Vec<_>, Vec<_>) = study::all().into_iter().partition(|study| study.about().name == name);
+    let Some(name) = name else { return Ok(studies::all()) };
+    let (chosen, others): (Vec<_>, Vec<_>) = studies::all().into_iter().partition(|study| study.about().name == name);
     if chosen.is_empty() {
         let names: Vec<_> = others.iter().map(|study| study.about().name).collect();
         bail!("there is no study {name}; there are {}", names.join(", "));

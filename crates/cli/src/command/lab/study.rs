@@ -1,8 +1,7 @@
-//! What a study is. One is added by a file in `studies` and a line in [`all`].
+//! What a study is. One is added by a file in `studies` and a line in [`all`](super::studies::all).
 
 use super::bench::Bench;
 use super::outcome::Outcome;
-use super::studies;
 use crate::config::lab::Options;
 
 /// A published write-up, done again.
@@ -29,18 +28,4 @@ pub(crate) struct About {
     pub(crate) asks: &'static str,
     /// The figure that the write-up is known for.
     pub(crate) figure: &'static str,
-}
-
-/// Every study, in the order in which they are run.
-pub(crate) fn all() -> Vec<Box<dyn Study>> {
-    vec![
-        Box::new(studies::set_vs_hash::SetVsHash),
-        Box::new(studies::key_length::KeyLength),
-        Box::new(studies::int_buckets::IntBuckets),
-        Box::new(studies::codecs::Codecs),
-        Box::new(studies::bucket_sweep::BucketSweep),
-        Box::new(studies::bundles::Bundles),
-        Box::new(studies::latency::Latency),
-        Box::new(studies::hit_ratio::HitRatio),
-    ]
 }

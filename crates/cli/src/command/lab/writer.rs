@@ -7,7 +7,7 @@ use keyfold_core::resp::write_command;
 use redis::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::print::progress::Progress;
 use crate::server::Server;
 
@@ -98,7 +98,7 @@ impl Writer<'_> {
             return Ok(());
         }
         if self.interrupt.wanted() {
-            return Err(super::bench::Interrupted.into());
+            return Err(Interrupted.into());
         }
         let sent = std::mem::take(&mut self.waiting);
         let replies = self.server.exchange_values(&self.requests, sent)?;

@@ -1,10 +1,26 @@
-//! The studies: one file each, listed in [`super::study::all`].
+//! The studies: one file each, listed in [`all`].
 
-pub(super) mod bucket_sweep;
-pub(super) mod bundles;
-pub(super) mod codecs;
-pub(super) mod hit_ratio;
-pub(super) mod int_buckets;
-pub(super) mod key_length;
-pub(super) mod latency;
-pub(super) mod set_vs_hash;
+mod bucket_sweep;
+mod bundles;
+mod codecs;
+mod hit_ratio;
+mod int_buckets;
+mod key_length;
+mod latency;
+mod set_vs_hash;
+
+use super::study::Study;
+
+/// Every study, in the order in which they are run.
+pub(crate) fn all() -> Vec<Box<dyn Study>> {
+    vec![
+        Box::new(set_vs_hash::SetVsHash),
+        Box::new(key_length::KeyLength),
+        Box::new(int_buckets::IntBuckets),
+        Box::new(codecs::Codecs),
+        Box::new(bucket_sweep::BucketSweep),
+        Box::new(bundles::Bundles),
+        Box::new(latency::Latency),
+        Box::new(hit_ratio::HitRatio),
+    ]
+}

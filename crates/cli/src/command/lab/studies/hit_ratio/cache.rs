@@ -11,8 +11,7 @@ use keyfold_core::resp::write_command;
 use redis::Value;
 
 use super::objects::{Form, Objects, Place, stored};
-use crate::command::lab::bench::Interrupted;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::server::Server;
 
 /// Requests to a round trip. Few, so that buffers are nothing beside the memory under study.

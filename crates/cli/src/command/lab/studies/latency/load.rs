@@ -13,8 +13,7 @@ use hdrhistogram::Histogram;
 use redis::Value;
 
 use super::form::Shape;
-use crate::command::lab::bench::Interrupted;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::random::Random;
 use crate::server::{Server, Target};
 
