@@ -1,6 +1,6 @@
 //! The tools' connection to a server, and errors that say what to do.
 //!
-//! A question is asked and answered in one call, or by a [`Pipelined`], which borrows the connection until every reply
+//! A question is asked and answered in one call, or by a [`Pipelined`](super::Pipelined), which borrows the connection until every reply
 //! is read. A connection that broke off in the middle of a reply (a timeout, a signal, bytes that are no reply) is
 //! given up: whoever asks on it again is told so, and never gets the answer to an earlier question.
 
@@ -17,7 +17,6 @@ use redis::{
     Value,
 };
 
-use super::Pipelined;
 use super::version::Version;
 use keyfold_core::admin::LAYOUT_KEY;
 
@@ -177,11 +176,6 @@ impl Server {
         explain(error, &self.target.address)
     }
 
-    /// For questions that are asked before earlier ones are answered.
-    pub(crate) fn pipelined(&mut self) -> Pipelined<'_> {
-        Pipelined::new(self)
-    }
-
     /// Sends commands that are written already, and reads so many replies.
     pub(crate) fn exchange_values(&mut self, commands: &[u8], replies: usize) -> anyhow::Result<Vec<Value>> {
         let mut pipelined = self.pipelined();
@@ -202,12 +196,12 @@ impl Server {
             .collect()
     }
 
-    /// For [`Pipelined`] alone, which reads as many replies as it sends for.
+    /// For [`Pipelined`](super::Pipelined) alone, which reads as many replies as it sends for.
     pub(super) fn put(&mut self, commands: &[u8]) -> anyhow::Result<()> {
         self.on_connection(|connection| connection.send_packed_command(commands)).map_err(|error| self.broken(&error))
     }
 
-    /// For [`Pipelined`] alone: the next reply.
+    /// For [`Pipelined`](super::Pipelined) alone: the next reply.
     pub(super) fn take(&mut self) -> anyhow::Result<Value> {
         loop {
             match self.on_connection(Connection::recv_response).map_err(|error| self.broken(&error))? {

@@ -9,6 +9,13 @@ use redis::Value;
 
 use super::Server;
 
+impl Server {
+    /// For questions that are asked before earlier ones are answered.
+    pub(crate) fn pipelined(&mut self) -> Pipelined<'_> {
+        Pipelined::new(self)
+    }
+}
+
 /// Questions under way on a server's connection.
 pub(crate) struct Pipelined<'s> {
     server: &'s mut Server,
@@ -16,7 +23,7 @@ pub(crate) struct Pipelined<'s> {
 }
 
 impl<'s> Pipelined<'s> {
-    pub(super) fn new(server: &'s mut Server) -> Self {
+    fn new(server: &'s mut Server) -> Self {
         Self { server, outstanding: 0 }
     }
 
