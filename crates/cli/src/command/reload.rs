@@ -11,7 +11,8 @@ use signal_hook::iterator::Signals;
 
 use crate::config::serve::UsersSource;
 use crate::layout::file;
-use crate::moving::rollout::{self, KeyCheck, Rollout};
+use crate::moving::KeyCheck;
+use crate::moving::rollout::{self, Rollout};
 use crate::server::Target;
 
 /// What may be read again.

@@ -15,7 +15,7 @@ use keyfold_proxy::config::{ClientTls, Limits, Sweeping, Timeouts};
 use super::{target, users_file};
 use crate::flags::serve::{AccessFlags, LimitFlags, ServeFlags, TimeoutFlags};
 use crate::layout::file;
-use crate::moving::rollout::KeyCheck;
+use crate::moving::KeyCheck;
 use crate::secrets;
 use crate::server::Target;
 

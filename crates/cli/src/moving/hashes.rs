@@ -9,7 +9,7 @@ use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::{Reply, write_command};
 
-use super::survey::Family;
+use super::Family;
 use crate::print::number::plural;
 use crate::server::Server;
 

@@ -18,3 +18,26 @@ pub(crate) mod recovery;
 pub(crate) mod rollout;
 mod sample;
 pub(crate) mod survey;
+
+use hashes::Hashes;
+
+/// Whether to look for keys of new namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyCheck {
+    /// Refuse where there are any.
+    Look,
+    /// Don't look.
+    Skip,
+}
+
+/// What a survey finds of one moving namespace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Family {
+    /// Keys in their old places; in buckets, fields that have expired are among them.
+    pub(crate) keys: u64,
+    /// Keys of other types that stay, the first of them.
+    pub(crate) others: Vec<(Vec<u8>, String)>,
+    pub(crate) other_keys: u64,
+    /// What is amiss with handmade hashes.
+    pub(crate) hashes: Hashes,
+}

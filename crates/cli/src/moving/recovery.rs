@@ -4,8 +4,8 @@ use anyhow::{Context, bail, ensure};
 use keyfold_core::change::{Register, Standing};
 use keyfold_core::layout::{Layout, Move};
 
+use super::KeyCheck;
 use super::carry_out::{Done, carry_out};
-use super::rollout::KeyCheck;
 use crate::interrupt::Interrupt;
 use crate::layout::evidence::{Evidence, Given, Verdict};
 use crate::layout::stored::{self, Stored};

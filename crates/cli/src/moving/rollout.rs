@@ -15,7 +15,7 @@ use keyfold_core::placement::Placement;
 
 use super::carry_out::{Done, carry_out};
 use super::drive::explain;
-use super::recovery;
+use super::{KeyCheck, recovery};
 use crate::interrupt::Interrupt;
 use crate::layout::activate::activate;
 use crate::layout::evidence::Given;
@@ -29,15 +29,6 @@ use crate::server::{Server, Target, is_not_ready, listpack};
 /// So many times it is begun anew where somebody else changes the layout meanwhile, as several keyfolds do that
 /// start together with one file.
 const TRIES: u32 = 8;
-
-/// Whether to look for keys of new namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyCheck {
-    /// Refuse where there are any.
-    Look,
-    /// Don't look.
-    Skip,
-}
 
 /// What came of it.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use keyfold_core::memory::{BucketCost, Model, ValueShape};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::{Reply, write_command};
 
-use super::hashes::{self, Hashes};
 use super::overhead::first_uses_bytes;
 use super::sample::{SOME_TIME_MS, Sample, Weighed};
+use super::{Family, hashes};
 use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::records::digest;
@@ -30,18 +30,6 @@ const AT_ONCE: usize = 500;
 const READ_UP_TO_BYTES: u64 = 4096;
 /// The same where a codec will make them shorter, which depends on all of it.
 const CODED_UP_TO_BYTES: u64 = 64 << 10;
-
-/// One moving namespace.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Family {
-    /// Keys in their old places; in buckets, fields that have expired are among them.
-    pub(crate) keys: u64,
-    /// Keys of other types that stay, the first of them.
-    pub(crate) others: Vec<(Vec<u8>, String)>,
-    pub(crate) other_keys: u64,
-    /// What is amiss with handmade hashes.
-    pub(crate) hashes: Hashes,
-}
 
 /// What a survey found.
 #[derive(Debug)]

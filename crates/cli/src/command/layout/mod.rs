@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::config::target;
 use crate::flags::layout::{CheckFlags, LayoutCommand, PushFlags, ShowFlags};
 use crate::layout::{file, stored};
-use crate::moving::rollout::{self, KeyCheck};
+use crate::moving::{KeyCheck, rollout};
 use crate::print::number::plural;
 use crate::print::table::{namespaces, namespaces_json};
 use crate::server::Server;
