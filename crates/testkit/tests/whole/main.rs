@@ -3,7 +3,6 @@
 
 mod access;
 mod command_keys;
-mod documents;
 #[cfg(feature = "bench")]
 mod families;
 #[cfg(feature = "bench")]

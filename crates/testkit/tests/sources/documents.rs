@@ -1,11 +1,8 @@
 //! What the documents name is there, and what is there they name.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use crate::root;
 
 #[test]
 fn the_readme_ends_with_a_link_to_each_guide_once() {
