@@ -1,4 +1,4 @@
-//! One native command that may not do; then the whole is worked out.
+//! A native command that the server may refuse; then the logical command is worked out instead.
 //!
 //! SETNX goes as HSETNX first, which refuses a field that is there though its value may have expired; INCR
 //! goes as HINCRBY, for which a frame is no integer.
@@ -15,7 +15,7 @@ pub(crate) struct Attempt {
     args: Vec<Vec<u8>>,
     run: Run,
     protocol: Protocol,
-    /// The answer where the field was set; none where the reply itself is the answer.
+    /// What to answer if the field was set; none if the server's reply is itself the answer.
     when_set: Option<&'static [u8]>,
 }
 
@@ -72,7 +72,7 @@ impl Attempt {
 pub(crate) enum Attempted {
     /// It ends so.
     Ended(Step),
-    /// The command didn't do: it is worked out, with so many replies to come.
+    /// The server refused the native command. The logical one is worked out instead, with so many replies to come.
     Refused(Box<Work>, u32),
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct SimpleSet<'a> {
 }
 
 impl<'a> SimpleSet<'a> {
-    /// Reads a command; none where it isn't as simple, or not right: that is for working out.
+    /// Reads a command; none where it needs the old value, or has an error in it: such a command is worked out.
     pub(crate) fn read(name: &str, args: &[&'a [u8]], now_ms: i64) -> Option<Self> {
         let set = |value, expires_at_ms, if_absent, when_set| Some(Self { value, expires_at_ms, if_absent, when_set });
         match (name, args) {

@@ -6,10 +6,10 @@ use std::mem;
 use crate::exchange::reply_kind::{Refusal, ReplyKind};
 use crate::resp::{Reply, ReplyScanner, write_command};
 
-/// Several commands at one moment, without MULTI.
+/// The script that carries out several commands at one moment, without MULTI.
 const AT_ONCE: &str = include_str!("at_once.lua");
 
-/// Commands that a server which is out of memory still takes, outside MULTI.
+/// Commands that a server takes even when it is out of memory, as long as they aren't within a MULTI.
 const NEVER_GROW: &[&[u8]] = &[
     b"DEL",
     b"GET",
@@ -76,7 +76,7 @@ pub(crate) struct Batch {
     /// A reply was of a kind that its command doesn't have.
     unexpected: bool,
     replies: Vec<Vec<u8>>,
-    /// The commands, where a server that is out of memory would take them outside MULTI.
+    /// The commands once more, if all of them are among [`NEVER_GROW`]: to be sent without MULTI if it is refused.
     instead: Option<Vec<u8>>,
 }
 
@@ -95,8 +95,8 @@ impl Batch {
         Self { instead, ..Self::awaiting(commands, commands.count() + 2, true) }
     }
 
-    /// Sends the commands another way, where the server was out of memory and refused to queue what needs none; how many
-    /// replies that has. None where there is no need.
+    /// Sends the commands without MULTI, if a server out of memory has refused to queue them though they need none;
+    /// the number of replies to come. None where nothing is to be sent.
     pub(crate) fn again(&mut self, wire: &mut Vec<u8>) -> Option<u32> {
         let is_full = self.failure.as_deref().is_some_and(|error| error.starts_with(b"-OOM "));
         let commands = self.instead.take().filter(|_| is_full && !self.unexpected)?;

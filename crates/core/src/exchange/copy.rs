@@ -45,7 +45,7 @@ impl CopyArguments {
 #[derive(Debug)]
 pub(crate) struct Copy {
     protocol: Protocol,
-    /// The request, for the server where its database doesn't exist.
+    /// The request, which the server answers itself if the database doesn't exist.
     args: Vec<Vec<u8>>,
     here: u32,
     there: u32,
@@ -120,7 +120,7 @@ impl Copy {
         let mut space = Space::new(env.now_ms);
         self.source.fill(&mut space);
         match space.held(&self.args[1]) {
-            // Also where there is no such database the server is asked, which looks at that first.
+            // The server is asked all the same: it checks first whether the other database exists.
             Held::Nothing => {}
             Held::String(entry) => self.entry = entry.clone(),
             Held::Unread(_) => {

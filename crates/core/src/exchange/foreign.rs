@@ -1,4 +1,4 @@
-//! A command of another type (a list's, a hash's …) that names a folded key, whose keys are strings.
+//! A command for another type (a list, a hash …) that names folded keys, which are strings.
 //!
 //! A key that exists is shown to the server as what it is, a string under a scratch name, so that the server
 //! itself answers: WRONGTYPE, or whatever it finds wrong first. A key that doesn't exist the server doesn't have
@@ -56,7 +56,7 @@ impl OnOtherType {
                 Some(Held::Unread(_)) if args[0].get(..2).is_some_and(|name| name.eq_ignore_ascii_case(b"pf")) => {
                     return Verdict::NeedsBytes;
                 }
-                // To all others one string is like another.
+                // Every other command only finds that the key is a string; which one makes no difference.
                 Some(Held::Unread(_)) => b"",
                 Some(Held::Nothing | Held::Other(_)) | None => continue,
             };

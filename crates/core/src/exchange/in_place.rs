@@ -137,7 +137,7 @@ impl InPlace {
         };
         Some(match Reply::parse(&condition) {
             Ok(Reply::Integer(1)) => Outcome::Answer(answer),
-            // What the command refused it hasn't made, and so there was nothing to point to.
+            // The command was refused, so it made no value, and the script found nothing to point to.
             Ok(Reply::Integer(_)) if matches!(self.form, Form::Grow) && answer.starts_with(b"-") => {
                 Outcome::Answer(answer)
             }
@@ -147,7 +147,7 @@ impl InPlace {
         })
     }
 
-    /// Takes away what keeps the command from writing.
+    /// Removes the list that kept a late command from writing.
     fn clear(&self, wire: &mut Vec<u8>) -> u32 {
         let Form::Write { fresh } = &self.form else { return 0 };
         write_command(wire, &[b"UNLINK", fresh]);
@@ -155,7 +155,7 @@ impl InPlace {
     }
 }
 
-/// What a transaction does for commands on the value of one key, which the server carries out where it lies.
+/// What surrounds a transaction's commands on one key, if the server carries them out on the spilled value itself.
 #[derive(Debug, Default)]
 pub(crate) struct Hosting {
     /// The name under which the commands find the value.

@@ -28,7 +28,7 @@ pub(crate) struct Spot {
     /// Its place by the layout; none for a key of its own under its own name.
     pub(crate) place: Option<Place>,
     pub(super) found: Found,
-    /// What that is, or the error reply where it can't be decoded.
+    /// The decoded value that `found` stands for, or the error reply if it can't be decoded.
     held: Result<Held, String>,
 }
 
@@ -110,8 +110,8 @@ impl Spot {
         }
     }
 
-    /// What would be stored there for the same value with this expiry, the spilled value staying where it is. None
-    /// where that can't be said without decoding it, or nothing of it is kept in a field.
+    /// The field's new bytes if only the expiry of its value changes, and a spilled value stays where it is. None where
+    /// these bytes don't follow from the frame alone, or the value isn't kept in a field.
     pub(crate) fn stored_with_expiry(&self, expires_at_ms: Option<i64>) -> Option<Vec<u8>> {
         let mut stored = Vec::new();
         self.frame()?.body.encode(expires_at_ms, &mut stored);
@@ -167,7 +167,7 @@ impl Spot {
         }
     }
 
-    /// Works out what it is that was found.
+    /// Decodes what was found, into `held`.
     pub(super) fn decode(&mut self, logical: &[u8], env: &Env<'_>) {
         self.held = self.read(logical, env).map_err(|why| failure(logical, &why));
     }
@@ -323,7 +323,7 @@ impl Key {
         spot.map_or(Ok(Held::Nothing), |spot| spot.held.clone())
     }
 
-    /// The same, where a value that can't be decoded is one whose bytes are not at hand.
+    /// What it holds, for a space. A value that can't be decoded counts as one that was left unread.
     pub(crate) fn held_or_unread(&self) -> Held {
         self.held().unwrap_or_else(|error| {
             let expires_at_ms = self.spots.iter().find(|spot| spot.is_stored()).and_then(Spot::expires_at_ms);

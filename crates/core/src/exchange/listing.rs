@@ -32,7 +32,7 @@ const FIELDS_AT_ONCE: u64 = 1000;
 const USUAL_FIELDS: u64 = 128;
 /// Keys that a slot may hold as long as nothing is known of it: a first step is short, and the next ones grow.
 const CAUTIOUS_FILL: u64 = 256;
-/// How much longer than all before a step may be that goes by what these have shown.
+/// A step's length follows from what the slots before it held: it looks at no more than so many times all of these.
 const GROWTH: u64 = 8;
 
 /// A bucket, and where HSCAN goes on in it.
@@ -63,7 +63,7 @@ struct Part {
 /// How far a list goes.
 #[derive(Debug)]
 enum Extent {
-    /// KEYS: once round, each key once: by its digest, the place of its bytes among those shown.
+    /// KEYS: one round, showing each key once. For each key's digest: where its bytes begin among those shown.
     Around(BTreeMap<u64, usize>),
     /// SCAN: until so many keys or slots were come by.
     Count { wanted: u64, done: u64 },
@@ -95,7 +95,7 @@ impl List {
     /// KEYS pattern; with the number of replies to come.
     pub(crate) fn keys(env: &Env<'_>, pattern: &[u8], protocol: Protocol, wire: &mut Vec<u8>) -> (Self, u32) {
         let part = |glob: Vec<u8>, buckets| Part { filter: Some([b"MATCH".to_vec(), glob]), own: true, buckets };
-        // A lone star is all there is; the names that others match are asked for beside those of buckets.
+        // A lone star asks for all names. For another pattern the server looks for matching names and for buckets.
         let parts = if pattern == b"*" {
             vec![Part { filter: None, own: true, buckets: true }]
         } else {
@@ -224,7 +224,7 @@ impl List {
         if !opens {
             return left.clamp(1, SLOTS_AT_ONCE);
         }
-        // By what this list and those before it came by.
+        // The keys to a slot, as this list and the lists before it have found.
         let (slots, keys) = env.stats.slots_and_keys();
         let (slots, keys) = (slots + self.slots, keys + self.seen);
         if slots == 0 {

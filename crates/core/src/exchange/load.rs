@@ -44,7 +44,7 @@ pub(crate) struct Load {
     spills: Vec<SpotIndex>,
     /// Pointers that were read and pointed to nothing.
     dangling: BTreeSet<u64>,
-    /// What is read need not be of one moment: a watch, which EXEC would end, or a script sees to that.
+    /// The reads need no MULTI to be of one moment: a watch (which its EXEC would end) or a script checks that later.
     apart: bool,
     /// Spilled values are watched along with the keys.
     watched: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Load {
     sparing: bool,
     /// What was left unread is being read after all.
     reads_rest: bool,
-    /// TYPE isn't asked.
+    /// Keys of their own are read without asking for their type.
     taken_for_strings: bool,
     /// The spilled values of keys in one place aren't read, and their values not decoded.
     leaves_spills: bool,
@@ -88,7 +88,7 @@ impl Load {
         self
     }
 
-    /// The same, for whoever compares all of it once more before writing.
+    /// The same load without MULTI, for a caller whose script compares everything once more before it writes.
     pub(crate) fn apart(mut self) -> Self {
         self.apart = true;
         self

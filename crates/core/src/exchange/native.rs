@@ -82,7 +82,7 @@ impl Get {
                 Body::Raw(bytes) => answer.bulk(bytes),
                 Body::Integer(number) => answer.bulk(itoa::Buffer::new().format(number).as_bytes()),
                 Body::Coded { .. } => return self.answer(&frame, None, env, io),
-                // It points to nothing, and still does: the server has evicted the value, or lost it.
+                // The pointer was read twice and points to nothing: the server has evicted or lost the value.
                 Body::Spill { nonce, .. } if self.nonce == Some(nonce) => answer.nil(),
                 Body::Spill { nonce, slot } => {
                     self.nonce = Some(nonce);
@@ -114,7 +114,7 @@ impl Get {
         self.pointer = None;
         match layout.locate(&self.key) {
             Located::Placed(place) => send_get(&place, io.wire),
-            // A namespace that began to move meanwhile has no such exchange under way: its epoch waited for it.
+            // A namespace can't have begun to move meanwhile: a layout is replaced only when no exchange is under way.
             Located::Plain | Located::Reserved | Located::Moving(_) => write_command(io.wire, &[b"GET", &self.key]),
         }
         Step::More(1)

@@ -81,7 +81,7 @@ impl Queued {
     }
 }
 
-/// What sees to it that nothing has changed between the reads and EXEC.
+/// How it is made sure that nothing changes between the reads and EXEC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Guard {
     /// The server watches the physical keys.
@@ -91,7 +91,7 @@ enum Guard {
 }
 
 impl Guard {
-    /// The load, as it is safe under this.
+    /// The load, with the reads that this guard allows.
     fn guarded(self, load: Load) -> Load {
         match self {
             Self::Watch => load.watched().sparing(),
@@ -121,7 +121,7 @@ pub(crate) struct Transaction {
     attempts: u32,
     /// When EXEC may come, where that matters.
     span: Option<TimeSpan>,
-    /// Tells the key that bounds the time from other transactions'.
+    /// The number in the guard's name, which tells it from other transactions' guards.
     nonce: Option<u64>,
 }
 
@@ -396,7 +396,7 @@ impl Transaction {
         self.work_out(env, io)
     }
 
-    /// A plain key holds another type: what was drawn in is the server's to answer after all.
+    /// A plain key holds another type than a string: the commands in `drawn_in` go to the server after all.
     fn let_go(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let drawn_in = mem::take(&mut self.drawn_in);
         let first = drawn_in[0];
@@ -529,7 +529,7 @@ impl Transaction {
             queued.keys().for_each(|key| on_key.entry(key).or_default().push(queued));
         }
         let named: BTreeSet<&[u8]> = self.queue[index].keys().collect();
-        // One value that grows large is an exception, several are the rule: each would have all of it begin again.
+        // Each value that grows large has the whole queue begin again: after a first one all others are hosted.
         let many_grow = !self.hosted.is_empty();
         let mut hosted = Vec::new();
         for key in load.keys().iter().filter(|key| !self.hosted.contains_key(&key.logical)) {
@@ -573,7 +573,7 @@ impl Transaction {
         Step::More(load.send_rest(io.wire))
     }
 
-    /// Sees to it that EXEC comes at a time at which the keys are as they were taken for: alive or expired.
+    /// Bounds the time of EXEC, so that what was read as alive or as expired is still that when it is carried out.
     fn bound(&mut self, writes: Vec<Vec<Vec<u8>>>, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         let expiries = self.load.iter().flat_map(Load::keys).filter_map(Key::field_expires_at_ms);
         let span = TimeSpan::of(expiries, self.space.now_ms());

@@ -34,7 +34,7 @@ pub(crate) enum Transfer<'k> {
     Own { from: Vec<u8> },
 }
 
-/// How the unread value that `key` holds comes there; none where that takes its bytes.
+/// How the server can bring the unread value to `key`, which holds it now; none where its bytes are needed for that.
 pub(crate) fn of<'k>(keys: &ByName<'k>, key: &'k Key, unread: &Unread) -> Option<Transfer<'k>> {
     let here = key.spots().first()?;
     let origin = *keys.get(unread.origin.as_slice())?;
@@ -143,7 +143,7 @@ fn take(writes: &mut CompareAndSet, from: &[u8], to: &[u8], is_kept: bool) {
     }
 }
 
-/// The new name has the old one's expiry, or had one of its own.
+/// Sets or removes the expiry of a name that a value was moved to: it may have the old name's, or one from before.
 fn set_expiry(writes: &mut CompareAndSet, name: &[u8], expires_at_ms: Option<i64>) {
     match expires_at_ms {
         Some(at) => writes.write(&[b"PEXPIREAT", name, at.to_string().as_bytes()]),

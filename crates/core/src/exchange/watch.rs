@@ -59,7 +59,7 @@ impl Watched {
         self.epoch != env.layout.epoch() || self.keys.iter().any(expired)
     }
 
-    /// Whether what the server noticed may have been another key of a bucket, each time.
+    /// Whether every watched key has a sum: then a change that the server noticed may be of another key of its bucket.
     pub(crate) fn may_be_others(&self) -> bool {
         self.keys.iter().all(|key| key.sum.is_some())
     }

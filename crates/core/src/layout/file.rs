@@ -152,7 +152,7 @@ struct HandmadeRule {
     value: String,
 }
 
-/// Whether places follow from a secret, or from which.
+/// `keyed`: whether places follow from a secret, or the fingerprint of the secret from which they do.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "true, or the fingerprint of a secret")]
 enum Keyed {
@@ -169,8 +169,8 @@ struct Bucket {
     by: Option<String>,
 }
 
-/// Reads every entry, and then what they are to each other. Codecs are checked against `kinds`, where they come from a
-/// person; in the server there may be some that only another program knows.
+/// Reads every entry, and then refuses entries that don't go together. Codecs that a person wrote are checked against
+/// `kinds`; in the server there may be some that only another program knows.
 pub(super) fn read_namespaces(
     text: &str,
     entries: Vec<Entry>,
@@ -278,7 +278,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The placement under the secret that is meant.
+    /// The placement, keyed by the secret that `keyed` means.
     fn keyed(&self, placement: Placement, keyed: Option<Spanned<Keyed>>) -> Result<Placement, LayoutError> {
         let Some(keyed) = keyed else { return Ok(placement) };
         let span = keyed.span();
@@ -309,7 +309,7 @@ impl Reader<'_> {
         packed.map_err(|error| self.error(&text.span(), Problem::TextTable(error)))
     }
 
-    /// What names begin with by these rules: said in the stored form, and of generation 0 in a file.
+    /// The stem of a namespace. The stored form says it; in a file it follows from the rules, with generation 0.
     fn stem(
         &self,
         names: Option<Spanned<String>>,

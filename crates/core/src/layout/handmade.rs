@@ -12,7 +12,7 @@ use crate::placement::Placement;
 use crate::placement::handmade::{Handmade, Packing};
 
 impl Layout {
-    /// The namespace that is moved out of handmade hashes of which one has this name, and their rule.
+    /// The namespace whose handmade hashes a hash of this name belongs to, and the rule of these hashes.
     pub(super) fn handmade_hash(&self, name: &[u8]) -> Option<(NamespaceIndex, &Handmade)> {
         self.handmade.iter().find_map(|index| {
             let rule = self.namespaces[index.0].handmade()?;
@@ -31,7 +31,7 @@ impl Layout {
         Frame::decode(stored).is_ok_and(|frame| frame.expired(now_ms)) && self.packing_in(physical).is_none()
     }
 
-    /// Whether the physical name is of the old places of its namespace, which is moving.
+    /// Whether the physical name is one of the places that keys of this namespace are being moved out of.
     pub fn is_former_place(&self, namespace: NamespaceIndex, physical: &[u8]) -> bool {
         let Some(former) = &self.namespace(namespace).former else { return false };
         match Self::stem_in(physical) {

@@ -11,7 +11,7 @@ use crate::template::{Part, Parts};
 
 use super::{Layout, Namespace, NamespaceIndex};
 
-/// What the keys begin with that clients may not use.
+/// Keys that begin with one of these are keyfold's own, and clients may not use them.
 pub(crate) const RESERVED_PREFIXES: [&[u8]; 2] = [&[DATA_PREFIX], ADMINISTRATION_PREFIX];
 
 /// Where one logical key lives.
@@ -183,7 +183,7 @@ impl Layout {
         found.then_some(key)
     }
 
-    /// The namespace whose names begin so, or did before it began to move, and the rule that goes with it.
+    /// The namespace with this stem, now or before it began to move, and the placement that the stem stands for.
     fn find_rules(&self, stem: Stem) -> Option<(NamespaceIndex, &Placement)> {
         self.iter().find_map(|(index, namespace)| {
             let (placement, _) = namespace.rules().find(|(placement, own)| *own == stem && placement.has_names())?;

@@ -12,7 +12,7 @@ use super::{Epoch, Layout, Namespace, NamespaceIndex};
 use crate::placement::Placement;
 use crate::template::{Automaton, Relation};
 
-/// A file and the layout in use, made one.
+/// What comes of bringing a file to the layout in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     /// The layout to use: of the next epoch where anything differs, and otherwise the one in use.
@@ -89,7 +89,7 @@ fn conflicts(stored: &Layout, file: &LayoutFile) -> Vec<Conflict> {
     conflicts
 }
 
-/// A new namespace that, as the more specific, would have keys which lie in the places of another.
+/// The conflict of a new namespace that would take keys from a wider one, which has them folded in its own places.
 pub(super) fn taken_keys(stored: &Layout, wanted: &FileNamespace) -> Option<Conflict> {
     let automaton = Automaton::of(&wanted.template);
     stored.namespaces.iter().filter(|old| old.placement != Placement::Plain).find_map(|old| {

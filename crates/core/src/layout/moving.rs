@@ -57,7 +57,7 @@ impl Namespace {
         self.placement.has_names().then(|| format!("{}{}", char::from(DATA_PREFIX), self.stem))
     }
 
-    /// The rules by which its keys lie, the one that is written by first, with what names begin with.
+    /// The placements in which its keys may lie, each with its stem. The one that keys are written to comes first.
     pub(super) fn rules(&self) -> impl Iterator<Item = (&Placement, Stem)> {
         let former = self.former.as_ref().map(|former| (&former.placement, former.stem));
         std::iter::once((&self.placement, self.stem)).chain(former)
@@ -68,7 +68,7 @@ impl Namespace {
         same_places((&self.placement, self.field_limit), (&wanted.placement, wanted.field_limit))
     }
 
-    /// The other way round: what was new is old.
+    /// The namespace with its move turned round: keys move back to where they came from.
     fn turned(&self, former: &Former) -> Self {
         let Former { stem, placement, field_limit, put_back: _ } = former.clone();
         Self { stem, placement, field_limit, former: Some(self.as_former()), ..self.clone() }
@@ -201,7 +201,7 @@ fn is_within(template: &Template, wider: &Template) -> bool {
     !template.same_shape(wider) && Automaton::of(template).relation(&Automaton::of(wider)) == Relation::Within
 }
 
-/// Namespaces as they come to be, and what stands against it.
+/// A move while it is planned: the namespaces as they will be, and the conflicts found so far.
 struct Planner<'l> {
     before: &'l Layout,
     namespaces: Vec<Namespace>,
@@ -231,7 +231,7 @@ impl<'l> Planner<'l> {
         }
     }
 
-    /// A namespace that the layout doesn't have: its keys are plain, where nothing else is said.
+    /// Adds a namespace that the layout doesn't have. Its keys are plain so far, unless `from` says where they lie.
     fn add(&mut self, wanted: &FileNamespace, from: Option<Placement>) {
         if let Some(refused) = taken_keys(self.before, wanted) {
             return self.conflicts.push(refused);

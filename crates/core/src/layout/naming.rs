@@ -42,7 +42,7 @@ pub(super) fn same_places(one: (&Placement, usize), other: (&Placement, usize)) 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Generations {
     pub(super) highest: BTreeMap<NameHash, Generation>,
-    /// Where a hash begins that is not among them.
+    /// The generation with which a hash that isn't remembered begins.
     pub(super) first: Generation,
 }
 
@@ -71,7 +71,7 @@ impl Generations {
         }
     }
 
-    /// The hash with the lowest generation: to forget it costs the others least.
+    /// The hash with the lowest generation. Forgetting it raises `first`, where all forgotten hashes begin, the least.
     fn lowest(&self) -> Option<(NameHash, Generation)> {
         self.highest.iter().map(|(hash, generation)| (*hash, *generation)).min_by_key(|(_, generation)| *generation)
     }

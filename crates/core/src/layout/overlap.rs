@@ -32,7 +32,7 @@ pub(super) fn first_clash(templates: &[&Template]) -> Option<Clash> {
 
 /// An order in which a template comes before those that it lies within.
 pub(super) fn specific_first(templates: &[&Template]) -> Vec<NamespaceIndex> {
-    // What a template lies within, those around it lie within fewer.
+    // A template's rank is the number of templates that contain it. Those that contain it have fewer, and come later.
     let mut depths = vec![0_usize; templates.len()];
     for (earlier, later, relation) in relations(templates) {
         match relation {
@@ -62,9 +62,9 @@ const OWN_KEYS: &str = "such a key could come to lie where the hash lies; fold t
 const BOTH_HASHES: &str =
     "keys can't be told apart where hashes of both have the same names; move one namespace at a time";
 
-/// What stands against moving keys out of handmade hashes: names of theirs that are something else too.
+/// Why keys can't be moved out of handmade hashes: a hash's name may be a key too, or another namespace's hash.
 ///
-/// Numbers in base62 count as any text here, so that more is refused than must be, and never less.
+/// The comparison takes a number in base62 for any text. It may refuse a rule that would do, and lets no wrong one by.
 pub(super) fn hashes_in_the_way(namespaces: &[Namespace]) -> Vec<Conflict> {
     let mut conflicts = Vec::new();
     for namespace in namespaces {
@@ -107,7 +107,7 @@ pub(super) fn hashes_in_the_way(namespaces: &[Namespace]) -> Vec<Conflict> {
 const SAME_NAMES: &str =
     "by chance; give the namespace another bucket rule, such as one bucket more, or another `field_limit`";
 
-/// What stands against namespaces whose keys would lie under the same names.
+/// Why a layout can't be, where two of its namespaces would give their keys the same physical names.
 pub(super) fn same_names(namespaces: &[Namespace]) -> Option<Conflict> {
     let hashes: Vec<_> = namespaces.iter().map(|namespace| naming::hashes_of(namespace.rules())).collect();
     let (later, earlier) = naming::same_names(&hashes)?;
@@ -120,7 +120,7 @@ pub(super) fn same_names(namespaces: &[Namespace]) -> Option<Conflict> {
     })
 }
 
-/// Whether no key of it, whose parts are ints, ever lies under its own name.
+/// Whether every key of a namespace, all of whose parts are ints, is folded: none has a field that is too long.
 fn always_folded(namespace: &Namespace) -> bool {
     let most = NUMBER_BYTES * namespace.template.placeholders().len();
     match namespace.placement {

@@ -26,7 +26,7 @@ impl Layout {
         Self::new(self.revision.next(), self.generations.clone(), namespaces)
     }
 
-    /// The same as another revision, for who has to make sure that nobody serves a newer one.
+    /// The same layout in the next epoch, for a process that must make sure that nobody serves a newer one.
     #[must_use]
     pub fn affirmed(&self) -> Self {
         Self { revision: self.revision.next(), ..self.clone() }
@@ -77,7 +77,7 @@ impl Layout {
         self.in_doubt().next().is_some()
     }
 
-    /// Has clients be refused writes as long as this layout is served, where it is in doubt.
+    /// Refuses clients' writes for as long as this layout is served and is in doubt.
     pub fn refuse_writes_in_doubt(&mut self) {
         self.refuses_writes = self.is_in_doubt();
     }
@@ -104,7 +104,7 @@ impl Namespace {
     }
 }
 
-/// One of the places that keys may have.
+/// A rule by which keys may lie: the stem of its names, the placement and the field limit.
 type Rule = (Stem, Placement, usize);
 
 impl Namespace {
@@ -113,7 +113,7 @@ impl Namespace {
         std::iter::once((self.stem, self.placement.clone(), self.field_limit)).chain(former)
     }
 
-    /// The same, looking for keys where `older` says too, which has plain ones where it isn't there.
+    /// This namespace, whose keys are looked for where `older` says as well; without an `older`, under their own names.
     fn united(&self, older: Option<&Self>) -> Result<Self, String> {
         let plain = Former::nameless(&self.template, Placement::Plain, self.field_limit);
         let plain = (plain.stem, plain.placement, plain.field_limit);

@@ -58,7 +58,7 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// That of a layout which takes its place, before anybody has written it.
+    /// The revision of the layout that replaces this one, before a writer has drawn its attempt.
     #[must_use]
     pub fn next(self) -> Self {
         Self { epoch: self.epoch.next(), attempt: Attempt::default() }

@@ -31,8 +31,8 @@ impl Namespace {
         stored
     }
 
-    /// Appends the stored value, whatever its length; the slot of the codec that wrote it and where its payload
-    /// begins, where one did.
+    /// Appends the stored value, whatever its length. Where a codec wrote it: the codec's slot, and how many bytes of
+    /// the stored value come before the codec's payload.
     fn encode_whole(
         &self,
         key: &[u8],

@@ -16,8 +16,8 @@
 //! timestamps spread as a hash would. The field tells q, h follows from the field, and so the bucket says
 //! the rest.
 //!
-//! *Whole* form, where the spreading part can't be divided (a hex of less than 8 bytes) or there is none: r = 0, the field holds all parts, and the bucket's name has `;` for `:`,
-//! so that the two forms never meet.
+//! *Whole* form, where the spreading part can't be divided (a hex of less than 8 bytes) or there is none: r = 0, the
+//! field holds all parts, and the bucket's name has `;` for `:`, so that the two forms never meet.
 //!
 //! Where strangers choose keys, *keyed* by a secret: h is then the secret's hash of the field (see `secret.rs`), so that
 //! nobody else knows which keys share a bucket.

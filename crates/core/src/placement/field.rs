@@ -21,7 +21,7 @@
 //!
 //! joined                     text 00 text 00 … text      in all but the last, 00 is written 01 01 and 01 is 01 02
 //! ```
-//! Joined, one symbol spells the end of a text and the beginning of the next.
+//! Texts are joined before they are packed, so that one symbol can spell the end of one and the beginning of the next.
 
 use std::borrow::Cow;
 
@@ -128,7 +128,7 @@ type Joined = SmallVec<[u8; 128]>;
 
 /// Ends a text before another.
 const END: u8 = 0;
-/// Before what stands for [`END`], and for itself.
+/// The escape byte: before the byte that stands for [`END`], or for the escape byte itself.
 const MEANT: u8 = 1;
 const MEANT_END: u8 = 1;
 const MEANT_MEANT: u8 = 2;

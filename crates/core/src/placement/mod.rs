@@ -166,7 +166,7 @@ impl Placement {
         (!texts.is_empty()).then(|| field::join_texts(&texts))
     }
 
-    /// Whether the part at this position lies in the field, if it is text.
+    /// Whether a part of type text at this position would lie in the field.
     fn leaves(&self, at: usize) -> bool {
         match self {
             Self::Span(_) | Self::Count(_) => true,

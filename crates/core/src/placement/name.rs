@@ -108,7 +108,7 @@ pub struct Stem {
 }
 
 impl Stem {
-    /// One like any other, for names that are weighed or compared and not written.
+    /// A stem for names whose length matters and whose bytes don't: they are weighed or compared, and never written.
     pub const ANY: Self = Self { hash: NameHash([b'0'; HASH_DIGITS]), generation: Generation(0) };
 
     fn encode(self, out: &mut Name) {
@@ -132,7 +132,7 @@ impl Stem {
     }
 }
 
-/// As names have it, without the prefix.
+/// The stem as it stands in names, without the prefix.
 impl fmt::Display for Stem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = Name::new();
@@ -203,7 +203,7 @@ const BASE62_DIGITS: usize = 11;
 
 /// Writes a number in base62.
 pub fn encode_base62(mut number: u64, out: &mut Name) {
-    // Most namespaces' ids, without a copy of one byte.
+    // One digit needs no buffer, and most numbers have one.
     if number < 62 {
         return out.push(BASE62[(number % 62) as usize]);
     }

@@ -16,7 +16,7 @@ use crate::session::{Begun, Session};
 const LOG_ENTRIES: usize = 10;
 
 impl Session {
-    /// Goes on by the users as they are now, where they were changed: another's change counts from the next request on.
+    /// Takes up the users as they are now. What another client has changed of them counts from the next request on.
     pub fn follow_users(&mut self, users: &Users) {
         if std::mem::replace(&mut self.users_version, users.version()) == users.version() {
             return;

@@ -438,7 +438,7 @@ impl Session {
             KeyspaceCommand::Scan => match listing::List::scan(env, args, protocol, io.wire) {
                 Ok((list, replies)) => sent(Kind::List(Box::new(list)), replies, true),
                 Err(_) => {
-                    // The server says what is wrong first. What it may show of its keys must not be seen.
+                    // The server's error is the answer. Keys that it lists instead must not reach the client.
                     pass_on(args, raw, io);
                     sent(Kind::ErrorOnly { protocol }, 1, true)
                 }
@@ -472,7 +472,7 @@ fn begin_delete(args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
     sent(Kind::Delete(Box::new(delete)), replies, false)
 }
 
-/// What comes after it on the same keys waits for the last of its steps.
+/// Begins a command that goes in steps. Later commands of the client wait until its last step is answered.
 fn begin_pieces(name: &str, run: Run, args: &[&[u8]], protocol: Protocol, env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
     let (pieces, replies) = Pieces::start(name, run, args, protocol, env, io.wire);
     sent(Kind::Pieces(Box::new(pieces)), replies, true)

@@ -102,7 +102,7 @@ impl Session {
             }
             "unblock" => {
                 read_unblock(args)?;
-                // Whoever could be unblocked is asked of the server.
+                // A client with a connection of its own is the server's to unblock (`unblock_route`).
                 answer.integer(0);
             }
             "trackinginfo" => answer_tracking_info(answer),

@@ -99,7 +99,7 @@ pub enum Begun {
 /// A request or reply of so many bytes is large: others shouldn't wait for it to pass.
 pub const LARGE_BYTES: usize = 64 * 1024;
 
-/// So many requests after a large answer are taken to have large ones too.
+/// After a large answer, so many of the client's next requests are taken to have large answers too.
 const LARGE_REQUESTS: u16 = 256;
 
 fn is_large(args: &[&[u8]]) -> bool {

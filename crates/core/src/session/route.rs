@@ -82,7 +82,7 @@ pub(crate) enum Route {
     Probe {
         refusal: Option<String>,
     },
-    /// EXEC that can't be: the queue is dropped.
+    /// EXEC of a queue that can't be carried out: the error is the answer, and the queue is dropped.
     AbortExec {
         message: String,
         own: bool,
@@ -275,7 +275,7 @@ impl Session {
         None
     }
 
-    /// Why nothing is written now, where this command would.
+    /// The error of a command that writes, while keyfold refuses writes; none where it may go on.
     fn refuse_write(&self, command: &Command, env: &Env<'_>) -> Option<String> {
         if !env.layout.refuses_writes() {
             return None;
@@ -318,7 +318,7 @@ impl Session {
         if refusal.is_some() || self.queue.is_some() {
             return Route::Probe { refusal };
         }
-        // It may take long, or block, for all that is known.
+        // Nothing is known of it, so it is given time as a slow command.
         Route::PassOn { patience: Patience::Slow, alone: false }
     }
 
@@ -548,7 +548,7 @@ fn route_select(args: &[&[u8]]) -> Route {
     }
 }
 
-/// The keys of a request that don't lie where they are named.
+/// The keys of a request that are folded or being moved, by their positions among the arguments.
 struct Places {
     folded: SmallVec<[(usize, Place); 1]>,
     /// Those that lie in one of two places.

@@ -169,7 +169,7 @@ impl Automaton {
         State::try_from(self.rows.len()).unwrap_or_else(|_| unreachable!("a template's length bounds its states"))
     }
 
-    /// A state that goes on as `next` does, except where `moves` says otherwise.
+    /// Adds a state whose transitions are those of `next`, except for the bytes that `moves` lists.
     fn add_like(&mut self, next: State, moves: impl Iterator<Item = (u8, State)>) -> State {
         let mut row = self.rows[usize::from(next)];
         for (byte, state) in moves {
@@ -265,7 +265,7 @@ fn slot(order: Ordering) -> usize {
     }
 }
 
-/// All bytes, those that read well in an example first.
+/// All bytes, letters and digits first: the search tries them in this order, so its example is easy to read.
 fn legible_first() -> impl Iterator<Item = u8> {
     let class = |byte: u8| match byte {
         b'0'..=b'9' | b'a'..=b'z' => 0,

@@ -120,7 +120,7 @@ impl Template {
         }
     }
 
-    /// The template whatever its placeholders are called: two of [`Self::same_shape`], and no others, have the same.
+    /// The template's text without its placeholders' names: the same for two templates exactly if [`Self::same_shape`].
     /// Physical names follow from it, so it never changes.
     pub(crate) fn canonical(&self) -> String {
         let piece = |piece: &Piece| match piece {
