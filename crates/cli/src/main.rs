@@ -5,7 +5,11 @@
 //! | `flags` | what was typed: one file for each subcommand, and the help |
 //! | `config` | what it amounts to: files read, defaults filled in, contradictions refused |
 //! | `command` | the work: one file for each subcommand |
+//! | `interrupt` | Ctrl-C, for work that has something to put away first |
+//! | `secrets` | the secrets that namespaces may be keyed by |
 //! | `codec` | codecs chosen and trained by the values of a live server |
+//! | `weighing` | values of families, read to weigh codecs by |
+//! | `data_sets` | the data that a demo folds |
 //! | `server` | connections to a server, its settings, and a server of keyfold's own |
 //! | `layout` | a layout's way from a file to a server |
 //! | `moving` | a namespace's move over a live server |

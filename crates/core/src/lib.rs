@@ -18,6 +18,8 @@
 //! | --- | --- |
 //! | [`access`] | who may use the proxy, and for what |
 //! | [`admin`] | what keyfold keeps for itself in a server |
+//! | [`change`] | how the layout in force is replaced at a moment when nobody serves |
+//! | [`clients`] | the clients of one proxy, as CLIENT, MONITOR and INFO show them |
 //! | [`codec`] | values in fewer bytes than they have |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`drive`] | what drives conversations: requests and answers in order, replies to whose they are |
@@ -26,12 +28,14 @@
 //! | [`glob`] | patterns as KEYS, SCAN and PSUBSCRIBE read them |
 //! | [`layout`] | the versioned set of namespaces; from keys to places and back |
 //! | [`memory`] | what keys will take in a server, before they are there |
+//! | [`mover`] | the walk that brings keys from their old places to their new ones |
 //! | [`number`] | numbers in arguments and values, as strictly as the server reads them |
 //! | [`placement`] | the rules that give keys their places |
 //! | [`record`] | how a key, its value and its expiry lie in a server |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
+//! | `server_info` | which server it is, and of which release |
 //! | [`session`] | one client's connection, and the way of each of its requests |
-//! | [`stats`] | what is counted of each namespace |
+//! | [`stats`] | what is counted of each namespace, and what the sweep knows and has done |
 //! | [`string`] | what each string command does to decoded values |
 //! | [`sweep`] | removing what has expired, and spilled values that nothing points to |
 //! | [`template`] | the shapes of families of keys |

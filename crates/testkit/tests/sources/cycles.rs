@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
 use crate::modules::{Crate, Use};
-use crate::{entries, root};
+use crate::{crate_roots, read, root};
 
 /// Rooms that are one knot, with the reason. They may need each other and are looked at as one.
 const KNOTS: &[(&str, &[&str])] = &[
@@ -25,18 +25,12 @@ const KNOTS: &[(&str, &[&str])] = &[
 #[test]
 fn no_modules_need_each_other() {
     let mut found = Vec::new();
-    for krate in entries(&root().join("crates")) {
-        let sources = krate.join("src");
-        let bins =
-            entries(&sources.join("bin")).into_iter().map(|bin| if bin.is_dir() { bin.join("main.rs") } else { bin });
-        let roots = [sources.join("lib.rs"), sources.join("main.rs")].into_iter().chain(bins);
-        for file in roots.filter(|file| file.exists()) {
-            let name = file.strip_prefix(root()).unwrap().display().to_string();
-            let modules = Crate::read(&file, &|file| std::fs::read_to_string(file).ok());
-            let knots: Vec<_> = KNOTS.iter().filter(|(of, _)| *of == name).map(|(_, rooms)| *rooms).collect();
-            assert!(knots.is_empty() || !cycles(&modules, &[]).is_empty(), "{name}: {knots:?} are no knot any more");
-            found.extend(cycles(&modules, &knots).into_iter().map(|cycle| format!("{name}: {cycle}")));
-        }
+    for file in crate_roots() {
+        let name = file.strip_prefix(root()).unwrap().display().to_string();
+        let modules = read(&file);
+        let knots: Vec<_> = KNOTS.iter().filter(|(of, _)| *of == name).map(|(_, rooms)| *rooms).collect();
+        assert!(knots.is_empty() || !cycles(&modules, &[]).is_empty(), "{name}: {knots:?} are no knot any more");
+        found.extend(cycles(&modules, &knots).into_iter().map(|cycle| format!("{name}: {cycle}")));
     }
     assert!(found.is_empty(), "modules that need each other:\n\n{}", found.join("\n\n"));
 }

@@ -1,4 +1,4 @@
-//! The modules of a crate, read from its sources: what each declares, imports and names.
+//! The modules of a crate, read from its sources: what each declares, imports and names, and the texts in it.
 //!
 //! Names are resolved as far as modules need it: a path is followed through modules, imports, re-exports and globs to
 //! the module that declares the item. What only the compiler could tell (methods, what macros make) is left alone, and
@@ -30,6 +30,8 @@ struct Module {
     globs: Vec<Words>,
     /// Every path that is written in it, imports included.
     named: BTreeSet<Words>,
+    /// Its texts and byte strings, without their quotes.
+    texts: BTreeSet<String>,
 }
 
 /// A module's use of another.
@@ -57,6 +59,16 @@ impl Crate {
                 Some(Use { from: &self.modules[from].path, to: &self.modules[to].path, named })
             })
         })
+    }
+
+    /// The names of its rooms.
+    pub(crate) fn rooms(&self) -> impl Iterator<Item = &str> {
+        self.modules[0].children.keys().map(String::as_str)
+    }
+
+    /// Every text and byte string in it.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.modules.iter().flat_map(|module| &module.texts).map(String::as_str)
     }
 
     fn read_file(&mut self, at: usize, file: &Path, folder: &Path, source: &dyn Fn(&Path) -> Option<String>) {
@@ -174,7 +186,7 @@ impl Module {
         self.read_paths(item);
     }
 
-    /// Notes every path in these tokens, and every import.
+    /// Notes every path in these tokens, every import and every text.
     fn read_paths(&mut self, tokens: &[TokenTree]) {
         let mut at = 0;
         while let Some(token) = tokens.get(at) {
@@ -204,7 +216,12 @@ impl Module {
                         self.named.insert(path);
                     }
                 }
-                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+                TokenTree::Literal(literal) => {
+                    let text = literal.to_string();
+                    let text = text.trim_start_matches('b').strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                    self.texts.extend(text.map(str::to_owned));
+                }
+                TokenTree::Punct(_) => {}
             }
         }
     }
