@@ -19,9 +19,9 @@ fn the_readme_ends_with_a_link_to_each_guide_once() {
 }
 
 #[test]
-fn the_paths_in_architecture_exist() {
+fn the_paths_in_architecture_and_contributing_exist() {
     let root = root();
-    for document in ["docs/architecture.md"] {
+    for document in ["docs/architecture.md", "CONTRIBUTING.md"] {
         let text = std::fs::read_to_string(root.join(document)).unwrap();
         let roots = ["crates/", "scripts/", "fuzz/", "docs/", "examples/", "benches/"];
         let named: Vec<&str> = text.split('`').filter(|part| roots.iter().any(|root| part.starts_with(root))).collect();
