@@ -75,7 +75,7 @@ pub(crate) enum Command {
     /// Make the layout that saves the most of what a server holds, and say why
     #[command(long_about = plan::ABOUT)]
     Plan(plan::PlanFlags),
-    /// Check, show and push layouts
+    /// Check, show, push and recover layouts
     Layout(layout::LayoutFlags),
     /// Run the proxy
     Serve(Box<serve::ServeFlags>),
