@@ -11,13 +11,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Call, Entry, Flow, Halt, Held, Space, integer};
+use super::{Call, Entry, Flow, Halt, Held, MAX_STRING_BYTES, Space, integer};
 use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
-
-/// How long a value may grow: `proto-max-bulk-len` as servers have it unless told otherwise.
-pub(super) const MAX_VALUE_BYTES: i64 = 512 << 20;
 
 pub(super) const SYNTAX_ERROR: &str = "ERR syntax error";
 pub(super) const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
@@ -251,7 +248,7 @@ fn parse_offset(arg: &[u8]) -> Result<u64, Halt> {
 
 /// A bit's offset where a value may have a byte there.
 pub(super) fn within_limit(offset: i64) -> Option<u64> {
-    u64::try_from(offset).ok().filter(|_| offset >> 3 < MAX_VALUE_BYTES)
+    u64::try_from(offset).ok().filter(|_| offset >> 3 < MAX_STRING_BYTES)
 }
 
 #[cfg(test)]

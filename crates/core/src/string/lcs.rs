@@ -4,8 +4,8 @@
 //! (t_string.c, Redis 7.0.15), and so are its limits: it refuses pairs whose table of 4-byte lengths would
 //! exceed `proto-max-bulk-len`. Here that table is one row of lengths and, to walk back, one bit a cell.
 
-use super::bits::{MAX_VALUE_BYTES, SYNTAX_ERROR};
-use super::{Call, Flow, Halt, Space, integer};
+use super::bits::SYNTAX_ERROR;
+use super::{Call, Flow, Halt, MAX_STRING_BYTES, Space, integer};
 use crate::resp::Answer;
 use crate::resp::word::is_word;
 
@@ -98,7 +98,7 @@ fn check_size(a: usize, b: usize) -> Result<(), Halt> {
         return Err(TOO_LONG.into());
     }
     let table_bytes = u128::from(a + 1) * u128::from(b + 1) * 4;
-    if table_bytes > u128::from(MAX_VALUE_BYTES.cast_unsigned()) { Err(TOO_LARGE.into()) } else { Ok(()) }
+    if table_bytes > u128::from(MAX_STRING_BYTES.cast_unsigned()) { Err(TOO_LARGE.into()) } else { Ok(()) }
 }
 
 /// Bytes that are equal in both strings, without a gap; `len` is at least 1.
