@@ -57,7 +57,7 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// What lies under [`CHANGE_KEY`](super::CHANGE_KEY); none where that is no announcement.
+    /// What lies under [`CHANGE_KEY`](crate::admin::CHANGE_KEY); none where that is no announcement.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         parse(bytes)
     }

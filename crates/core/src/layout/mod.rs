@@ -1,7 +1,7 @@
 //! The versioned set of namespaces: which keys are folded, and how.
 //!
 //! Two forms of one text. A person writes the *file* ([`LayoutFile`]); the server holds the *stored* form
-//! ([`Layout::to_stored`]) under [`LAYOUT_KEY`], with what keyfold adds to it:
+//! ([`Layout::to_stored`]) under [`LAYOUT_KEY`](crate::admin::LAYOUT_KEY), with what keyfold adds to it:
 //!
 //! ```toml
 //! version = 2                        # only in the stored form, as is all up to the first namespace
