@@ -13,7 +13,7 @@ use crate::server_info::ServerInfo;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
     Ids(Vec<u64>),
-    Type(Kind),
+    Type(ClientType),
     Address(Vec<u8>),
     LocalAddress(Vec<u8>),
     User(Vec<u8>),
@@ -30,7 +30,7 @@ enum Test {
 
 /// The kinds of clients that servers tell apart. A proxy has none that replicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ClientType {
     Normal,
     Pubsub,
     Replicating,
@@ -151,7 +151,7 @@ impl Test {
         let flags = || entry.state().flags;
         match self {
             Self::Ids(ids) => ids.contains(&entry.id()),
-            Self::Type(kind) => *kind == Kind::of(flags()),
+            Self::Type(kind) => *kind == ClientType::of(flags()),
             Self::Address(address) => entry.address().as_bytes() == address,
             Self::LocalAddress(address) => entry.local_address().as_bytes() == address,
             Self::User(name) => entry.words().user.as_bytes() == name,
@@ -174,7 +174,7 @@ impl Test {
     }
 }
 
-impl Kind {
+impl ClientType {
     fn of(flags: ClientFlags) -> Self {
         if flags.contains(ClientFlags::MONITOR) {
             // To the server whoever monitors is a kind of replica.
@@ -187,12 +187,12 @@ impl Kind {
     }
 }
 
-fn kind(name: &[u8], server: &ServerInfo) -> Result<Kind, String> {
+fn kind(name: &[u8], server: &ServerInfo) -> Result<ClientType, String> {
     match name.to_ascii_lowercase().as_slice() {
-        b"normal" => Ok(Kind::Normal),
-        b"pubsub" => Ok(Kind::Pubsub),
-        b"master" | b"slave" | b"replica" => Ok(Kind::Replicating),
-        b"primary" if server.is_valkey_since(8, 0) => Ok(Kind::Replicating),
+        b"normal" => Ok(ClientType::Normal),
+        b"pubsub" => Ok(ClientType::Pubsub),
+        b"master" | b"slave" | b"replica" => Ok(ClientType::Replicating),
+        b"primary" if server.is_valkey_since(8, 0) => Ok(ClientType::Replicating),
         _ => Err(format!("ERR Unknown client type '{}'", name.escape_ascii())),
     }
 }

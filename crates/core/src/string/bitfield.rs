@@ -153,12 +153,12 @@ impl Overflow {
 
 /// An integer type: `i1` to `i64`, `u1` to `u63`.
 #[derive(Clone, Copy)]
-struct Kind {
+struct IntType {
     signed: bool,
     bits: u8,
 }
 
-impl Kind {
+impl IntType {
     fn parse(arg: &[u8]) -> Result<Self, Halt> {
         let (signed, widest, digits) = match c_text(arg) {
             [b'i', digits @ ..] => (true, 64, digits),
@@ -223,13 +223,13 @@ impl Kind {
 /// Where an integer lies in a value, and its type.
 struct Field {
     offset: u64,
-    kind: Kind,
+    kind: IntType,
 }
 
 impl Field {
     /// Parses a type and an offset in bits, or, behind a `#`, in integers of that type.
     fn parse(kind: &[u8], offset: &[u8]) -> Result<Self, Halt> {
-        let kind = Kind::parse(kind)?;
+        let kind = IntType::parse(kind)?;
         let offset = match offset {
             // The server multiplies in 64 bits and checks the outcome only.
             [b'#', index @ ..] => parse_integer(index).map(|index| index.wrapping_mul(i64::from(kind.bits))),

@@ -29,7 +29,7 @@ const CLOSE_LOOKS: usize = 6;
 
 /// A kind of folding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Folding {
     /// Neighbours of the int at this position.
     Span(usize),
     Count,
@@ -37,7 +37,7 @@ pub(super) enum Kind {
     By(usize),
 }
 
-impl Kind {
+impl Folding {
     /// All kinds that a template allows.
     pub(super) fn all(template: &Template) -> Vec<Self> {
         let parts = template.placeholders();
@@ -112,16 +112,16 @@ impl Search<'_, '_> {
     }
 
     /// One way; none where the layout has no such placement or the sample can't show it.
-    pub(super) fn way(&self, kind: &Kind, size: u64) -> Option<Way> {
+    pub(super) fn way(&self, kind: &Folding, size: u64) -> Option<Way> {
         self.way_on(self.scales, kind, size)
     }
 
     /// The same from fewer keys, where these can show it.
-    fn quick_way(&self, kind: &Kind, size: u64) -> Option<Way> {
+    fn quick_way(&self, kind: &Folding, size: u64) -> Option<Way> {
         self.way_on(self.quick, kind, size).or_else(|| self.way(kind, size))
     }
 
-    fn way_on(&self, scales: &Scales<'_, '_>, kind: &Kind, size: u64) -> Option<Way> {
+    fn way_on(&self, scales: &Scales<'_, '_>, kind: &Folding, size: u64) -> Option<Way> {
         let rule = self.limits.rule(packed(kind.placement(self.template(), size)?, self.template(), self.table));
         if !scales.shows(&rule.placement) {
             return None;
@@ -135,11 +135,11 @@ impl Search<'_, '_> {
 
     /// The best way of a kind that can be taken; or else the one that has the most room to grow; or else the one
     /// that comes closest.
-    pub(super) fn best(&self, kind: &Kind) -> Option<Way> {
+    pub(super) fn best(&self, kind: &Folding) -> Option<Way> {
         let mut ways = match kind {
-            Kind::Span(_) => self.spans(kind),
-            Kind::Count => self.counts(),
-            Kind::By(_) => self.quick_way(kind, 0).into_iter().collect(),
+            Folding::Span(_) => self.spans(kind),
+            Folding::Count => self.counts(),
+            Folding::By(_) => self.quick_way(kind, 0).into_iter().collect(),
         };
         ways.sort_by(|one, other| one.order().partial_cmp(&other.order()).unwrap_or(Ordering::Equal));
         let mut closest: Option<Way> = None;
@@ -154,7 +154,7 @@ impl Search<'_, '_> {
         closest
     }
 
-    fn spans(&self, kind: &Kind) -> Vec<Way> {
+    fn spans(&self, kind: &Folding) -> Vec<Way> {
         let coarse = (LEAST_SPAN..=MOST_ENTRIES).step_by(8).filter(|span| *span <= 256 || span.is_multiple_of(32));
         let mut ways: Vec<_> = coarse.filter_map(|span| self.quick_way(kind, span)).collect();
         for span in peaks(&ways) {
@@ -172,22 +172,22 @@ impl Search<'_, '_> {
         let keys = self.scales.population.keys;
         let mut counts: Vec<_> = COUNT_MEANS.iter().map(|mean| round(keys / mean)).filter(|count| *count > 1).collect();
         counts.dedup();
-        let mut ways: Vec<_> = counts.iter().filter_map(|count| self.quick_way(&Kind::Count, *count)).collect();
+        let mut ways: Vec<_> = counts.iter().filter_map(|count| self.quick_way(&Folding::Count, *count)).collect();
         for count in peaks(&ways) {
             let beside = (1..=COUNT_STEPS).flat_map(|steps| [count - steps * unit(count), count + steps * unit(count)]);
             let untried = beside.filter(|count| *count > 1 && !counts.contains(count));
-            ways.extend(untried.filter_map(|count| self.quick_way(&Kind::Count, count)));
+            ways.extend(untried.filter_map(|count| self.quick_way(&Folding::Count, count)));
         }
         ways
     }
 
     /// The way of a kind whose buckets hold about so many entries, on the mean.
-    pub(super) fn at_mean(&self, kind: &Kind, entries: u64, density: f64) -> Option<Way> {
+    pub(super) fn at_mean(&self, kind: &Folding, entries: u64, density: f64) -> Option<Way> {
         match kind {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span, checked by its rule")]
-            Kind::Span(_) => self.way(kind, (entries as f64 / density).round() as u64),
-            Kind::Count => self.way(kind, round(self.scales.population.keys / entries)),
-            Kind::By(_) => None,
+            Folding::Span(_) => self.way(kind, (entries as f64 / density).round() as u64),
+            Folding::Count => self.way(kind, round(self.scales.population.keys / entries)),
+            Folding::By(_) => None,
         }
     }
 }
@@ -235,9 +235,9 @@ mod tests {
 
     #[test]
     fn kinds_follow_the_template() {
-        let kinds = |keys: &str| Kind::all(&Template::parse(keys).unwrap());
-        assert_eq!(kinds("a:{id:int}"), [Kind::Span(0), Kind::Count]);
-        assert_eq!(kinds("a:{id:uuid}"), [Kind::Count]);
-        assert_eq!(kinds("a:{x}:{id:int}"), [Kind::Span(1), Kind::Count, Kind::By(0), Kind::By(1)]);
+        let kinds = |keys: &str| Folding::all(&Template::parse(keys).unwrap());
+        assert_eq!(kinds("a:{id:int}"), [Folding::Span(0), Folding::Count]);
+        assert_eq!(kinds("a:{id:uuid}"), [Folding::Count]);
+        assert_eq!(kinds("a:{x}:{id:int}"), [Folding::Span(1), Folding::Count, Folding::By(0), Folding::By(1)]);
     }
 }

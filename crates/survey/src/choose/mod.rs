@@ -49,7 +49,7 @@ use keyfold_core::template::Template;
 
 use crate::codec::Coding;
 use crate::population::Population;
-use candidates::{Kind, Search, Way};
+use candidates::{Folding, Search, Way};
 use weigh::Scales;
 
 /// Families of fewer keys are not worth a namespace: they would fill one or two buckets.
@@ -204,7 +204,7 @@ fn choose_in(population: &Population<'_>, aims: &Aims, coding: Option<&Coding>, 
         choice.verdict = Verdict::Leave(report::few(population.keys));
         return choice;
     }
-    let reference = Kind::Count.placement(population.template, (population.keys / LIMITS_AT_ENTRIES).max(2));
+    let reference = Folding::Count.placement(population.template, (population.keys / LIMITS_AT_ENTRIES).max(2));
     let Some(reference) = reference else { return choice };
     let reference = candidates::packed(reference, population.template, table);
     let fewer = members::fewer(population, &members);
@@ -254,9 +254,9 @@ pub fn predict(population: &Population<'_>, rule: &Rule, aims: &Aims, coding: Op
 }
 
 /// The best of those that can be taken: with room for all growth, if there is one, or else today.
-fn best(bests: &[(Kind, Option<Way>)]) -> Option<(&Kind, &Way)> {
+fn best(bests: &[(Folding, Option<Way>)]) -> Option<(&Folding, &Way)> {
     let ways = || bests.iter().filter_map(|(kind, way)| Some((kind, way.as_ref()?)));
-    let least = |one: &(&Kind, &Way), other: &(&Kind, &Way)| one.1.rank().total_cmp(&other.1.rank());
+    let least = |one: &(&Folding, &Way), other: &(&Folding, &Way)| one.1.rank().total_cmp(&other.1.rank());
     let with_room = ways().filter(|(_, way)| way.fit.is_ok()).min_by(least);
     with_room.or_else(|| ways().filter(|(_, way)| way.fits_today()).min_by(least))
 }
@@ -272,8 +272,8 @@ struct Decision<'a, 'p> {
 impl Decision<'_, '_> {
     fn decide(&self, mut choice: Choice) -> Choice {
         let template = self.search.scales.population.template;
-        let kinds = Kind::all(template);
-        let bests: Vec<(Kind, Option<Way>)> =
+        let kinds = Folding::all(template);
+        let bests: Vec<(Folding, Option<Way>)> =
             kinds.into_iter().map(|kind| (kind.clone(), self.search.best(&kind))).collect();
         let best = best(&bests);
         let (zipped, zipped_us) = self.search.scales.weigh_zipped(self.base);
@@ -284,7 +284,7 @@ impl Decision<'_, '_> {
         let zipping_saves = saving(choice.bytes_now, zipped.total_bytes(self.base)) >= self.aims.min_saving;
         let folds = folds.filter(|(_, way)| !zipping_saves || !self.is_better_off_alone(way, zipped, zipped_us));
         let zips = folds.is_none() && zipping_saves;
-        choice.curve = self.curve(best.map_or(&Kind::Count, |(kind, _)| kind), best.map(|(_, way)| way));
+        choice.curve = self.curve(best.map_or(&Folding::Count, |(kind, _)| kind), best.map(|(_, way)| way));
         if let Some((_, way)) = folds {
             self.fold(&mut choice, way);
         } else if zips {
@@ -338,17 +338,17 @@ impl Decision<'_, '_> {
         }
     }
 
-    fn curve(&self, kind: &Kind, best: Option<&Way>) -> Vec<Point> {
+    fn curve(&self, kind: &Folding, best: Option<&Way>) -> Vec<Point> {
         // How many entries a span has for each of its ids.
         let density = best.map_or(1.0, |way| way.weighed.fill.mean() / candidates::size(way).max(1) as f64);
-        let kind = if matches!(kind, Kind::By(_)) { &Kind::Count } else { kind };
+        let kind = if matches!(kind, Folding::By(_)) { &Folding::Count } else { kind };
         let ways = CURVE_ENTRIES.iter().filter_map(|entries| self.search.at_mean(kind, *entries, density));
         ways.map(|way| self.point(&way)).collect()
     }
 
     /// The span that one would take if ids had no holes, where they have.
-    fn holes(&self, choice: &Choice, kind: &Kind) -> Option<Alternative> {
-        let span = matches!(kind, Kind::Span(_)).then_some(USUAL_SPAN)?;
+    fn holes(&self, choice: &Choice, kind: &Folding) -> Option<Alternative> {
+        let span = matches!(kind, Folding::Span(_)).then_some(USUAL_SPAN)?;
         let way = self.search.way(kind, span).filter(|way| way.fit.is_err())?;
         Some(report::other(choice, self.aims, self.search.scales.population.template, &way, self.point(&way)))
     }
@@ -357,8 +357,8 @@ impl Decision<'_, '_> {
     fn weigh_up(
         &self,
         choice: &mut Choice,
-        bests: &[(Kind, Option<Way>)],
-        folds: Option<(&Kind, &Way)>,
+        bests: &[(Folding, Option<Way>)],
+        folds: Option<(&Folding, &Way)>,
         (zipped, zipped_us): (Footprint, f64),
     ) {
         let template = self.search.scales.population.template;

@@ -4,7 +4,7 @@ use keyfold_core::memory::{Limits, Model};
 use keyfold_core::placement::Placement;
 use keyfold_core::template::Template;
 
-use super::candidates::{Kind, Search, Way};
+use super::candidates::{Folding, Search, Way};
 use super::fill::LEAST_ENTRIES;
 use super::judge::{self, MOST_ENTRIES, Unfit};
 use super::weigh::{Footprint, Rule};
@@ -83,7 +83,7 @@ pub(super) fn less_growth(growth: f64) -> String {
 }
 
 /// Why nothing is done.
-pub(super) fn why_left(choice: &Choice, aims: &Aims, best: Option<&Way>, bests: &[(Kind, Option<Way>)]) -> String {
+pub(super) fn why_left(choice: &Choice, aims: &Aims, best: Option<&Way>, bests: &[(Folding, Option<Way>)]) -> String {
     let Some(way) = best else {
         let unfit = bests.iter().filter_map(|(_, way)| way.as_ref()?.fit.err()).next_back();
         return unfit.map_or_else(|| "the sample shows too little of it".to_owned(), reason);
@@ -156,7 +156,7 @@ pub(super) fn other(choice: &Choice, aims: &Aims, template: &Template, way: &Way
 }
 
 /// A kind of placement that the sample says nothing of.
-pub(super) fn unseen(kind: &Kind, template: &Template) -> Option<Alternative> {
+pub(super) fn unseen(kind: &Folding, template: &Template) -> Option<Alternative> {
     let what = kind.placement(template, MOST_ENTRIES)?.line(template);
     let why_not = "not weighed: the sample has only parts of its buckets".to_owned();
     Some(Alternative { what, bytes: 0, read_us: 0.0, why_not })

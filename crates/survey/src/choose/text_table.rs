@@ -12,7 +12,7 @@ use keyfold_core::placement::text_table::{Training, train};
 use keyfold_core::placement::{Placement, TextTable};
 use keyfold_core::template::Template;
 
-use super::candidates::Kind;
+use super::candidates::Folding;
 use super::members::{self, Member};
 use super::{Aims, Choice, LEAST_KEYS, Verdict, choose_in, predict, report, saving};
 use crate::codec::Coding;
@@ -114,7 +114,7 @@ impl<'a, 'p> Trial<'a, 'p> {
 fn standing_for(population: &Population<'_>, without: &Choice) -> Option<Placement> {
     match without.verdict {
         Verdict::Fold => Some(without.rule.placement.clone()),
-        Verdict::Zip | Verdict::Leave(_) => Kind::Count.placement(population.template, 2),
+        Verdict::Zip | Verdict::Leave(_) => Folding::Count.placement(population.template, 2),
     }
 }
 

@@ -13,7 +13,7 @@ pub enum Severity {
 
 /// What is wrong, in a word that scripts may rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum Trouble {
     /// Hashes over `hash-max-listpack-entries`.
     TooManyEntries,
     /// Hashes with a field over `hash-max-listpack-value`.
@@ -58,7 +58,7 @@ pub enum Kind {
     Swapped,
 }
 
-impl Kind {
+impl Trouble {
     /// All of them.
     pub const ALL: [Self; 21] = [
         Self::TooManyEntries,
@@ -157,7 +157,7 @@ impl Example {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What kind of thing.
-    pub kind: Kind,
+    pub kind: Trouble,
     /// How bad it is.
     pub severity: Severity,
     /// Where: a family of hashes, a namespace, a setting, a key.
@@ -178,7 +178,7 @@ pub struct Finding {
 
 impl Finding {
     /// A problem that nothing mends yet.
-    pub(super) fn problem(kind: Kind, place: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(super) fn problem(kind: Trouble, place: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
             kind,
             severity: Severity::Problem,
@@ -193,7 +193,7 @@ impl Finding {
     }
 
     /// A note.
-    pub(super) fn note(kind: Kind, place: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(super) fn note(kind: Trouble, place: impl Into<String>, what: impl Into<String>) -> Self {
         Self { severity: Severity::Note, ..Self::problem(kind, place, what) }
     }
 }

@@ -39,7 +39,7 @@ pub use facts::MemoryFacts;
 pub use families::{Families, FamilyName};
 pub use family::{Cause, Encoding, Family, Seen, Tally};
 pub use fill::Fill;
-pub use finding::{Example, Finding, Kind, Rewrite, Severity};
+pub use finding::{Example, Finding, Rewrite, Severity, Trouble};
 pub use leftovers::{Heap, Leftovers};
 pub use mend::{Line, Mend};
 pub use settings::{ConfigFile, Expected, Limit, Origin, Setting, Settings};

@@ -83,7 +83,7 @@ fn the_study_is_explained() {
     }
     case.seen.config_file.loaded = Some(String::new());
     let finding = case.only();
-    assert_eq!((finding.kind, finding.rewrite), (Kind::TooManyEntries, Rewrite::After));
+    assert_eq!((finding.kind, finding.rewrite), (Trouble::TooManyEntries, Rewrite::After));
     assert_eq!(finding.place, "hashes mediabucket:*");
     assert!(finding.what.contains("50 hashes are hashtables: up to 1,000 entries"), "{}", finding.what);
     assert!(finding.why.iter().any(|why| why.contains("was never loaded")), "{:?}", finding.why);
@@ -116,7 +116,7 @@ fn the_value_that_broke_it_is_named() {
     fields.push(("bio".into(), "x".repeat(300)));
     case.hand_made("profile:1", Encoding::Table, &fields);
     let finding = case.only();
-    assert_eq!(finding.kind, Kind::LongValue);
+    assert_eq!(finding.kind, Trouble::LongValue);
     let example = &finding.examples[0];
     assert_eq!((example.field.as_deref(), example.long), (Some(&b"bio"[..]), Some(("value", 300))));
     assert_eq!(lines(&finding.mends[0], "redis.conf"), ["hash-max-listpack-value 300"]);
@@ -130,7 +130,7 @@ fn a_long_field_is_told_from_a_long_value() {
     fields.push(("f".repeat(90), "1".into()));
     case.hand_made("profile:1", Encoding::Table, &fields);
     let finding = case.only();
-    assert_eq!((finding.kind, finding.examples[0].long), (Kind::LongField, Some(("field", 90))));
+    assert_eq!((finding.kind, finding.examples[0].long), (Trouble::LongField, Some(("field", 90))));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_table_that_neednt_be_one_is_rewritten_at_once() {
     let mut case = Case::new();
     case.hand_made("a:1", Encoding::Table, &numbers(100));
     let finding = case.only();
-    assert_eq!((finding.kind, finding.rewrite), (Kind::StillTable, Rewrite::Now));
+    assert_eq!((finding.kind, finding.rewrite), (Trouble::StillTable, Rewrite::Now));
     assert_eq!(lines(&finding.mends[0], "shell"), ["keyfold doctor redis://here:1 --rewrite"]);
 }
 
@@ -184,7 +184,7 @@ fn limits_below_the_layout() {
     let problems = case.problems();
     let mended: Vec<_> = problems.iter().map(|finding| lines(&finding.mends[0], "redis.conf")).collect();
     assert_eq!(mended, [["hash-max-listpack-value 300"], ["hash-max-listpack-entries 1000"]]);
-    assert!(problems.iter().all(|finding| finding.kind == Kind::LimitBelowLayout));
+    assert!(problems.iter().all(|finding| finding.kind == Trouble::LimitBelowLayout));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn what_nobody_tells_is_a_note() {
     let mut case = Case::new();
     case.seen.settings = Settings::default();
     let findings = diagnose(&case.seen);
-    assert_eq!((findings.len(), findings[0].kind, findings[0].severity), (1, Kind::LimitUnknown, Severity::Note));
+    assert_eq!((findings.len(), findings[0].kind, findings[0].severity), (1, Trouble::LimitUnknown, Severity::Note));
     let command = &findings[0].mends[0].lines[0].text;
     assert!(
         command.contains("--assume hash-max-listpack-entries=512 --assume hash-max-listpack-value=64"),
@@ -231,7 +231,7 @@ fn sparse_buckets_say_what_a_better_count_saves() {
         case.hash(FamilyName::Namespace(NamespaceIndex(0)), &format!("~tnrO:{bucket}"), Encoding::Packed, &numbers(3));
     }
     let finding = case.only();
-    assert_eq!(finding.kind, Kind::SparseBuckets);
+    assert_eq!(finding.kind, Trouble::SparseBuckets);
     assert_eq!(lines(&finding.mends[0], "layout"), ["bucket = { count = 6 }"]);
     let shell = lines(&finding.mends[0], "shell");
     assert!(shell[0].starts_with("keyfold plan ") && shell[1].starts_with("keyfold fold "), "{shell:?}");
@@ -246,7 +246,7 @@ fn sparse_hashes_made_by_hand_may_become_keys_that_keyfold_folds() {
         case.hand_made(&format!("media:{bucket}"), Encoding::Packed, &numbers(3));
     }
     let finding = case.only();
-    assert_eq!((finding.kind, finding.mends.len()), (Kind::SparseBuckets, 2));
+    assert_eq!((finding.kind, finding.mends.len()), (Trouble::SparseBuckets, 2));
     let shell = lines(&finding.mends[1], "shell");
     assert!(shell[0].starts_with("keyfold plan ") && shell[1].starts_with("keyfold fold "), "{shell:?}");
 }
@@ -273,7 +273,7 @@ fn nearly_full_buckets_are_a_note() {
         );
     }
     let findings = diagnose(&case.seen);
-    assert_eq!((findings.len(), findings[0].kind, findings[0].severity), (1, Kind::FullBuckets, Severity::Note));
+    assert_eq!((findings.len(), findings[0].kind, findings[0].severity), (1, Trouble::FullBuckets, Severity::Note));
 }
 
 #[test]
@@ -288,7 +288,11 @@ fn leftovers_say_where_they_are() {
     let kinds: Vec<_> = problems.iter().map(|finding| (finding.kind, finding.cost_bytes)).collect();
     assert_eq!(
         kinds,
-        [(Kind::OrphanedSpills, Some(500)), (Kind::UnknownNames, Some(300)), (Kind::ExpiredNotSwept, Some(20))]
+        [
+            (Trouble::OrphanedSpills, Some(500)),
+            (Trouble::UnknownNames, Some(300)),
+            (Trouble::ExpiredNotSwept, Some(20))
+        ]
     );
     assert!(problems[2].what.contains("300 minutes"), "{}", problems[2].what);
     assert!(lines(&problems[2].mends[0], "shell")[0].contains("--sweep-rate 20000"));
@@ -300,7 +304,10 @@ fn a_damaged_layout_shows_its_line() {
     case.seen.layout = LayoutState::Damaged("keyfold:layout:3:1: no such field".into());
     case.seen.leftovers.unknown_names.add(Example::new(0, b"~tnrO:1", 300));
     let problems = case.problems();
-    assert_eq!(problems.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::UnknownNames, Kind::DamagedLayout]);
+    assert_eq!(
+        problems.iter().map(|one| one.kind).collect::<Vec<_>>(),
+        [Trouble::UnknownNames, Trouble::DamagedLayout]
+    );
     assert!(problems[1].why[0].contains("3:1"));
 }
 
@@ -311,7 +318,7 @@ fn eviction_by_buckets_needs_a_limit_and_a_policy() {
     assert_eq!(case.problems(), []);
     case.seen.settings.maxmemory_bytes = 1 << 30;
     let finding = case.only();
-    assert_eq!(finding.kind, Kind::BucketsEvicted);
+    assert_eq!(finding.kind, Trouble::BucketsEvicted);
     assert_eq!(lines(&finding.mends[0], "redis.conf"), ["maxmemory-policy volatile-lru"]);
     assert!(lines(&finding.mends[0], "Google Cloud")[0].contains("maxmemory-policy=volatile-lru"));
     case.seen.settings.maxmemory_policy = "volatile-lru".into();
@@ -327,17 +334,17 @@ fn memory_beyond_the_data() {
     case.seen.memory.rss_bytes = 200 << 20;
     case.seen.memory.kept_pages_bytes = 90 << 20;
     let finding = case.only();
-    assert_eq!((finding.kind, finding.cost_bytes), (Kind::Fragmentation, Some(100 << 20)));
+    assert_eq!((finding.kind, finding.cost_bytes), (Trouble::Fragmentation, Some(100 << 20)));
     assert_eq!(lines(&finding.mends[0], "shell"), ["redis-cli -h here -p 1 MEMORY PURGE"]);
     assert_eq!(lines(&finding.mends[1], "redis.conf"), ["activedefrag yes"]);
     case.seen.memory.rss_bytes = 20 << 20;
-    assert_eq!(case.only().kind, Kind::Swapped);
+    assert_eq!(case.only().kind, Trouble::Swapped);
 }
 
 #[test]
 fn every_kind_is_described() {
     let document = include_str!("../../../../docs/doctor.md");
-    for kind in Kind::ALL {
+    for kind in Trouble::ALL {
         assert!(document.contains(&format!("`{}`", kind.name())), "{}", kind.name());
     }
 }

@@ -1,7 +1,7 @@
 //! A policy under which one eviction takes a whole bucket.
 
 use super::super::Observation;
-use super::super::finding::{Finding, Kind};
+use super::super::finding::{Finding, Trouble};
 use super::super::mend::Mend;
 use super::{folding, grouped};
 
@@ -26,9 +26,9 @@ pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     );
     let place = "maxmemory-policy";
     let mut finding = if by_keyfold {
-        Finding::problem(Kind::BucketsEvicted, place, what)
+        Finding::problem(Trouble::BucketsEvicted, place, what)
     } else {
-        Finding::note(Kind::BucketsEvicted, place, what)
+        Finding::note(Trouble::BucketsEvicted, place, what)
     };
     if by_keyfold {
         finding.why.push("keyfold:layout may be evicted as well, and then nothing reads the buckets".into());

@@ -3,7 +3,7 @@
 use keyfold_core::placement::Placement;
 
 use super::super::family::Family;
-use super::super::finding::{Finding, Kind, Rewrite};
+use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
 use super::super::{AIM_ENTRIES, FamilyName, Observation};
 use super::{grouped, namespace_of, other_buckets, place_of};
@@ -40,7 +40,7 @@ fn sparse(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Find
     }
     let fill = &family.fill;
     let what = format!("{} buckets hold {:.1} entries on average", grouped(fill.hashes()), fill.mean());
-    let mut finding = Finding::problem(Kind::SparseBuckets, place_of(name, seen), what);
+    let mut finding = Finding::problem(Trouble::SparseBuckets, place_of(name, seen), what);
     finding.why.push(distribution(family));
     finding.cost_bytes = Some(saves);
     let count = fill.entries().div_ceil(AIM_ENTRIES).max(2);
@@ -78,7 +78,7 @@ fn nearly_full(seen: &Observation, name: &FamilyName, family: &Family) -> Option
             grouped(family.fill.most()),
             grouped(limit + 1)
         );
-        let mut finding = Finding::note(Kind::FullBuckets, place_of(name, seen), what);
+        let mut finding = Finding::note(Trouble::FullBuckets, place_of(name, seen), what);
         finding.why.push(distribution(family));
         let count = family.fill.entries().div_ceil(AIM_ENTRIES).max(2);
         let line = format!("bucket = {{ count = {count} }}");

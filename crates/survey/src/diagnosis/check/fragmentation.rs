@@ -1,6 +1,6 @@
 //! Memory that the process has, and the data doesn't.
 
-use super::super::finding::{Finding, Kind};
+use super::super::finding::{Finding, Trouble};
 use super::super::mend::Mend;
 use super::super::{MemoryFacts, Observation};
 use super::grouped;
@@ -33,7 +33,7 @@ fn fragmented(seen: &Observation, memory: &MemoryFacts, beyond: u64) -> Finding 
         grouped(memory.rss_bytes),
         grouped(beyond)
     );
-    let mut finding = Finding::problem(Kind::Fragmentation, "INFO memory, used_memory_rss", what);
+    let mut finding = Finding::problem(Trouble::Fragmentation, "INFO memory, used_memory_rss", what);
     finding.cost_bytes = Some(beyond);
     let (holes, kept) = (grouped(memory.holes_bytes), grouped(memory.kept_pages_bytes));
     finding
@@ -60,7 +60,7 @@ fn swapped(memory: &MemoryFacts, missing: u64) -> Finding {
         grouped(memory.used_bytes),
         grouped(missing)
     );
-    let mut finding = Finding::problem(Kind::Swapped, "INFO memory, used_memory_rss", what);
+    let mut finding = Finding::problem(Trouble::Swapped, "INFO memory, used_memory_rss", what);
     finding.why.push("each access to them waits for a disk".to_owned());
     finding
         .mends

@@ -2,7 +2,7 @@
 
 use keyfold_core::layout::Namespace;
 
-use super::super::finding::{Finding, Kind};
+use super::super::finding::{Finding, Trouble};
 use super::super::mend::Mend;
 use super::super::{LayoutState, Observation};
 
@@ -12,7 +12,7 @@ pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     }
     let LayoutState::Damaged(reason) = &seen.layout else { return };
     let what = "the server's own layout can't be read: no keyfold will serve this server";
-    let mut finding = Finding::problem(Kind::DamagedLayout, "keyfold:layout in database 0", what);
+    let mut finding = Finding::problem(Trouble::DamagedLayout, "keyfold:layout in database 0", what);
     finding.why.extend(reason.lines().map(str::to_owned));
     finding.mends.push(Mend::command(
         "restore it by the file that keys were folded by, or by what `keyfold layout show --toml` printed",
@@ -34,7 +34,7 @@ fn unusable(namespace: &Namespace) -> Option<Finding> {
         .map(|(slot, reason)| format!("slot {} ({}): {reason}", slot.number, slot.rule))
         .collect();
     let what = "values stored by a codec that can't be used are refused to clients";
-    let mut finding = Finding::problem(Kind::UnusableCodec, namespace.template.source(), what);
+    let mut finding = Finding::problem(Trouble::UnusableCodec, namespace.template.source(), what);
     finding.mends.push(Mend::advice(
         "put the fields of keyfold:dictionaries back from a backup, a replica, or a keyfold that still runs (it writes them \
          again within ten seconds); `keyfold verify` lists the keys concerned",

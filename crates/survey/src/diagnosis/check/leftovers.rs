@@ -1,6 +1,6 @@
 //! What keyfold left behind, or somebody else put into its names.
 
-use super::super::finding::{Finding, Kind};
+use super::super::finding::{Finding, Trouble};
 use super::super::leftovers::{Heap, Leftovers};
 use super::super::mend::Mend;
 use super::super::{LayoutState, Observation};
@@ -10,28 +10,28 @@ use super::plural;
 pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     let left = &seen.leftovers;
     findings.extend(expired(seen, left));
-    findings.extend(heap(&left.orphans, Kind::OrphanedSpills, "spilled values", |count| {
+    findings.extend(heap(&left.orphans, Trouble::OrphanedSpills, "spilled values", |count| {
         let value = plural(count, "spilled value");
         (format!("nothing points to {value}"), sweep(seen))
     }));
-    findings.extend(heap(&left.damaged, Kind::DamagedValues, "stored values", |count| {
+    findings.extend(heap(&left.damaged, Trouble::DamagedValues, "stored values", |count| {
         let value = plural(count, "stored value");
         let advice = "read them with `keyfold where`; keys that a newer keyfold wrote need that one, others can only \
                       be written again";
         (format!("{value} read as no keyfold before this one wrote them"), Mend::advice(advice))
     }));
-    findings.extend(heap(&left.strays, Kind::StrayFields, "fields of buckets", |count| {
+    findings.extend(heap(&left.strays, Trouble::StrayFields, "fields of buckets", |count| {
         let field = plural(count, "field");
         let advice =
             "they were written past keyfold, or belong to a layout that was here before: HDEL what nobody needs";
         (format!("{field} in buckets are no key's place; no client can see them"), Mend::advice(advice))
     }));
-    findings.extend(heap(&left.unknown_names, Kind::UnknownNames, "keys that begin with ~", |count| {
+    findings.extend(heap(&left.unknown_names, Trouble::UnknownNames, "keys that begin with ~", |count| {
         unknown_names(seen, count)
     }));
 }
 
-fn heap(heap: &Heap, kind: Kind, place: &str, tell: impl FnOnce(u64) -> (String, Mend)) -> Option<Finding> {
+fn heap(heap: &Heap, kind: Trouble, place: &str, tell: impl FnOnce(u64) -> (String, Mend)) -> Option<Finding> {
     (heap.count > 0).then(|| {
         let (what, mend) = tell(heap.count);
         let mut finding = Finding::problem(kind, place, what);
@@ -45,7 +45,7 @@ fn heap(heap: &Heap, kind: Kind, place: &str, tell: impl FnOnce(u64) -> (String,
 fn expired(seen: &Observation, left: &Leftovers) -> Option<Finding> {
     let since_ms = left.expired_since_ms.map_or(0, |since| left.now_ms.saturating_sub(since));
     let minutes = u64::try_from(since_ms / 60_000).unwrap_or(0);
-    let mut finding = heap(&left.expired, Kind::ExpiredNotSwept, "values in buckets", |count| {
+    let mut finding = heap(&left.expired, Trouble::ExpiredNotSwept, "values in buckets", |count| {
         let values = plural(count, "expired value");
         (format!("{values} were not removed, the first for {}", plural(minutes, "minute")), sweep(seen))
     })?;

@@ -4,7 +4,7 @@ use keyfold_core::layout::Namespace;
 use keyfold_core::placement::Placement;
 
 use super::super::Observation;
-use super::super::finding::{Finding, Kind, Rewrite};
+use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
 use super::super::settings::{Expected, Limit, Origin};
 use super::{folding, grouped, rewrite_command};
@@ -31,7 +31,7 @@ fn unknown(seen: &Observation) -> Option<Finding> {
     let flags: Vec<_> = unknown.iter().map(|(name, value)| format!("--assume {name}={value}")).collect();
     (!unknown.is_empty()).then(|| {
         let what = "the server doesn't tell this setting (CONFIG is not allowed); its default is assumed";
-        let mut finding = Finding::note(Kind::LimitUnknown, place, what);
+        let mut finding = Finding::note(Trouble::LimitUnknown, place, what);
         let command = format!("keyfold doctor {} {}", seen.names.url, flags.join(" "));
         finding.mends.push(Mend::command("look it up where the server is managed, and say what it is", command));
         finding
@@ -61,7 +61,7 @@ fn below_layout(seen: &Observation, limit: Limit) -> Option<Finding> {
     let name = seen.settings.name_of(limit);
     let keys = namespace.template.source();
     let what = format!("{name} is {}, and {keys} needs {} ({line})", grouped(setting.value), grouped(least));
-    let mut finding = Finding::problem(Kind::LimitBelowLayout, name, what);
+    let mut finding = Finding::problem(Trouble::LimitBelowLayout, name, what);
     finding.why.push("a bucket that comes to be over the limit is a hashtable from then on, and saves nothing".into());
     let mend = Mend::limits("raise the limit", seen, &[(limit, least)]);
     finding.mends.push(mend.with_line("shell", rewrite_command(seen)));
@@ -86,7 +86,7 @@ fn not_in_effect(seen: &Observation, expected: &Expected) -> Option<Finding> {
         Some(other) if !is_loaded => format!("{path} is not loaded: the server's configuration file is {other}"),
         _ => format!("{path} says otherwise than the server: changed after the start, or overridden"),
     };
-    let mut finding = Finding::problem(Kind::ConfigFileNotInEffect, path.clone(), what);
+    let mut finding = Finding::problem(Trouble::ConfigFileNotInEffect, path.clone(), what);
     let mut changes = Vec::new();
     for (limit, value) in differing {
         let (name, is) = (seen.settings.name_of(limit), seen.settings.limit(limit).value);
@@ -109,7 +109,7 @@ fn same_file(loaded: &str, expected: &str) -> bool {
 fn no_file(seen: &Observation) -> Option<Finding> {
     (seen.config_file.loaded.as_deref() == Some("")).then(|| {
         let what = "the server runs without a configuration file: what CONFIG SET changes is gone after a restart";
-        let mut finding = Finding::note(Kind::NoConfigFile, "INFO server, config_file", what);
+        let mut finding = Finding::note(Trouble::NoConfigFile, "INFO server, config_file", what);
         finding.why.push("if a file was meant to be in effect, it is not; say --config-file FILE to compare".into());
         finding
     })

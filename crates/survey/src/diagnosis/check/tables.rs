@@ -3,7 +3,7 @@
 use keyfold_core::placement::Placement;
 
 use super::super::family::{Cause, Family, Tally};
-use super::super::finding::{Finding, Kind, Rewrite};
+use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
 use super::super::settings::{Limit, Origin};
 use super::super::{AIM_ENTRIES, FamilyName, Observation};
@@ -68,19 +68,20 @@ fn tell(seen: &Observation, name: &FamilyName, family: &Family, tally: &Tally, c
     let (some, most, longest) = (hashes(tally.hashes), grouped(tally.most_entries), grouped(tally.longest_bytes));
     let be = if tally.hashes == 1 { "is a hashtable" } else { "are hashtables" };
     let (kind, what) = match cause {
-        Cause::Entries => {
-            (Kind::TooManyEntries, format!("{some} {be}: up to {most} entries, and {entries_name} is {entries_limit}"))
-        }
+        Cause::Entries => (
+            Trouble::TooManyEntries,
+            format!("{some} {be}: up to {most} entries, and {entries_name} is {entries_limit}"),
+        ),
         Cause::LongField => (
-            Kind::LongField,
+            Trouble::LongField,
             format!("{some} {be}: fields of up to {longest} bytes, and {value_name} is {value_limit}"),
         ),
         Cause::LongValue => (
-            Kind::LongValue,
+            Trouble::LongValue,
             format!("{some} {be}: values of up to {longest} bytes, and {value_name} is {value_limit}"),
         ),
-        Cause::FieldExpiry => (Kind::FieldExpiry, format!("{some} {be}: fields have an expiry of the server's own")),
-        Cause::Past => (Kind::StillTable, format!("{some} {be}, though nothing in them is over the limits now")),
+        Cause::FieldExpiry => (Trouble::FieldExpiry, format!("{some} {be}: fields have an expiry of the server's own")),
+        Cause::Past => (Trouble::StillTable, format!("{some} {be}, though nothing in them is over the limits now")),
     };
     let mut finding = Finding::problem(kind, place, what);
     finding.cost_bytes = Some(saves_bytes(tally));

@@ -28,7 +28,7 @@ pub(crate) struct SetVsHash;
 
 /// Either way of keeping members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Collection {
     Set,
     /// With this limit of entries.
     Hash(u64),
@@ -43,7 +43,7 @@ struct Point {
 }
 
 struct Curve {
-    kind: Kind,
+    kind: Collection,
     points: Vec<Point>,
 }
 
@@ -63,10 +63,10 @@ impl Study for SetVsHash {
         let most = options.sized(10_000, 50_000, 50_000).clamp(1000, 200_000);
         let members = members(most, options.seed);
         let mut outcome = Outcome::new("members of 24 letters");
-        let mut curves = vec![curve(bench, Kind::Set, &members, options)?];
+        let mut curves = vec![curve(bench, Collection::Set, &members, options)?];
         for limit in LIMITS {
             if can_have(bench, limit, &mut outcome)? {
-                curves.push(curve(bench, Kind::Hash(limit), &members, options)?);
+                curves.push(curve(bench, Collection::Hash(limit), &members, options)?);
             }
         }
         others_stay(bench, &members, &mut outcome)?;
@@ -101,10 +101,10 @@ fn can_have(bench: &mut Bench<'_>, limit: u64, outcome: &mut Outcome) -> anyhow:
 /// What a table may differ by from the mean of all hash seeds, which newer servers draw at each start: three standard
 /// deviations of how many of its places overflow into another 64 bytes. That is one for twenty entries or fewer.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousand bytes")]
-fn chance_bytes(kind: Kind, members: u64) -> u64 {
+fn chance_bytes(kind: Collection, members: u64) -> u64 {
     let packed_up_to = match kind {
-        Kind::Set => 128,
-        Kind::Hash(limit) => limit,
+        Collection::Set => 128,
+        Collection::Hash(limit) => limit,
     };
     if members <= packed_up_to { 0 } else { (3.0 * 64.0 * (members as f64 / 20.0).sqrt()) as u64 }
 }
@@ -125,7 +125,7 @@ fn sizes(most: u64, is_quick: bool) -> Vec<u64> {
     sizes
 }
 
-fn curve(bench: &mut Bench<'_>, kind: Kind, members: &[Vec<u8>], options: &Options) -> anyhow::Result<Curve> {
+fn curve(bench: &mut Bench<'_>, kind: Collection, members: &[Vec<u8>], options: &Options) -> anyhow::Result<Curve> {
     let model = bench.model()?;
     let start = bench.start()?;
     let sizes = sizes(members.len() as u64, options.is_quick());
@@ -163,16 +163,16 @@ fn grew(before: u64, now: u64) -> u64 {
 }
 
 /// Adds members, and looks for one so many times.
-fn add(bench: &mut Bench<'_>, kind: Kind, new: &[Vec<u8>], looks: u64) -> anyhow::Result<()> {
+fn add(bench: &mut Bench<'_>, kind: Collection, new: &[Vec<u8>], looks: u64) -> anyhow::Result<()> {
     let mut writer = bench.writer("", 0)?;
     for member in new {
         match kind {
-            Kind::Set => writer.on_key(b"SADD", KEY, &[member])?,
-            Kind::Hash(_) => writer.hset(KEY, member, b"1")?,
+            Collection::Set => writer.on_key(b"SADD", KEY, &[member])?,
+            Collection::Hash(_) => writer.hset(KEY, member, b"1")?,
         }
     }
     for _ in 0..looks {
-        let look = if kind == Kind::Set { &b"SISMEMBER"[..] } else { b"HGET" };
+        let look = if kind == Collection::Set { &b"SISMEMBER"[..] } else { b"HGET" };
         writer.read(look, KEY, &[b"nobody"])?;
     }
     writer.flush()
@@ -185,10 +185,10 @@ enum Cost {
 }
 
 impl Cost {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: Collection) -> Self {
         match kind {
-            Kind::Set => Self::Set(SetCost::default()),
-            Kind::Hash(_) => Self::Hash(BucketCost::default()),
+            Collection::Set => Self::Set(SetCost::default()),
+            Collection::Hash(_) => Self::Hash(BucketCost::default()),
         }
     }
 
@@ -208,7 +208,7 @@ impl Cost {
     }
 }
 
-impl Kind {
+impl Collection {
     fn name(self) -> String {
         match self {
             Self::Set => "set".to_owned(),
@@ -282,7 +282,7 @@ fn hold_hashes(
 ) -> anyhow::Result<()> {
     let mut keyspace = Keyspace::new(model);
     for (name_len, fields) in [4, 5, 4].into_iter().zip(fields) {
-        let mut cost = Cost::new(Kind::Hash(0));
+        let mut cost = Cost::new(Collection::Hash(0));
         members[..index(fields)].iter().for_each(|member| cost.add(model, member));
         keyspace.add(cost.bytes(model, bench.prefix_len() + name_len), false);
     }
@@ -363,9 +363,9 @@ fn compare(curves: &[Curve], outcome: &mut Outcome) {
     };
     for curve in curves {
         let original = match curve.kind {
-            Kind::Set => Some(ORIGINAL.1),
-            Kind::Hash(512) => Some(ORIGINAL.0),
-            Kind::Hash(_) => None,
+            Collection::Set => Some(ORIGINAL.1),
+            Collection::Hash(512) => Some(ORIGINAL.0),
+            Collection::Hash(_) => None,
         };
         add(curve, ORIGINAL_MEMBERS, original);
         for members in [1000, 10_000, 50_000] {
@@ -377,8 +377,8 @@ fn compare(curves: &[Curve], outcome: &mut Outcome) {
 fn memory_table(curves: &[Curve]) -> Table {
     let rows = curves.iter().flat_map(|curve| {
         let (kind, limit) = match curve.kind {
-            Kind::Set => ("set", None),
-            Kind::Hash(limit) => ("hash", Some(limit)),
+            Collection::Set => ("set", None),
+            Collection::Hash(limit) => ("hash", Some(limit)),
         };
         let costs = std::iter::once(None).chain(curve.per_new_member().map(|(_, bytes)| Some(bytes)));
         curve.points.iter().zip(costs).map(move |(point, cost)| {
@@ -405,7 +405,7 @@ fn savings_table(curves: &[Curve], options: &Options) -> Table {
     const COLLECTIONS: f64 = 1e6;
     let mut rows = Vec::new();
     for hash in &curves[1..] {
-        let Kind::Hash(limit) = hash.kind else { continue };
+        let Collection::Hash(limit) = hash.kind else { continue };
         for members in [1000, 10_000, 50_000] {
             let Some((set, hash)) = curves[0].at(members).zip(hash.at(members)) else { continue };
             let saved = set.measured as f64 - hash.measured as f64;
@@ -466,7 +466,7 @@ fn verdict(curves: &[Curve]) -> String {
         let (set, hash) = set.at(members).zip(curve.at(members))?;
         Some((1.0 - hash.measured as f64 / set.measured as f64) * 100.0)
     };
-    let Some(small) = curves.iter().find(|curve| curve.kind == Kind::Hash(512)) else {
+    let Some(small) = curves.iter().find(|curve| curve.kind == Collection::Hash(512)) else {
         return "The server allows none of the original's limits, so only the set was measured.".to_owned();
     };
     let under = saved(small, ORIGINAL_MEMBERS).unwrap_or_default();

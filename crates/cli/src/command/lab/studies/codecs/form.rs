@@ -175,11 +175,11 @@ fn deflated(value: &[u8]) -> anyhow::Result<Vec<u8>> {
 mod tests {
     use keyfold_core::memory::{Allocator, Server};
 
-    use super::super::values::Kind;
+    use super::super::values::ValueKind;
     use super::*;
     use crate::random::Random;
 
-    fn pairs(kind: Kind, ids: std::ops::Range<u64>) -> Vec<Pair> {
+    fn pairs(kind: ValueKind, ids: std::ops::Range<u64>) -> Vec<Pair> {
         let mut random = Random::new(ids.start);
         ids.map(|id| (key(id), kind.value(id, &mut random))).collect()
     }
@@ -189,7 +189,7 @@ mod tests {
         let model = Model::for_server(Server::redis(7, 0)).with_allocator(Allocator::SYSTEM);
         let limits = keyfold_core::memory::Limits { hash_value_bytes: LONG_VALUE, ..Default::default() };
         let model = model.with_limits(limits);
-        let (seen, unseen) = (pairs(Kind::Books, 0..2000), pairs(Kind::Books, 100_000..108_000));
+        let (seen, unseen) = (pairs(ValueKind::Books, 0..2000), pairs(ValueKind::Books, 100_000..108_000));
         let trained = Trained::by(&seen, 8000).unwrap();
         let bytes = |form: Form| {
             let span = form.best_span(&unseen, &trained, &model).unwrap();
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn no_codec_touches_integers() {
-        let trained = Trained::by(&pairs(Kind::Integers, 0..500), 500).unwrap();
-        let unseen = pairs(Kind::Integers, 1000..1100);
+        let trained = Trained::by(&pairs(ValueKind::Integers, 0..500), 500).unwrap();
+        let unseen = pairs(ValueKind::Integers, 1000..1100);
         let model = Model::for_server(Server::redis(7, 0)).with_allocator(Allocator::SYSTEM);
         let bytes = |form: Form| form.physical(&unseen, 126, &trained).unwrap().predict(&model, 0).content_bytes();
         assert_eq!(trained.name(), "none");

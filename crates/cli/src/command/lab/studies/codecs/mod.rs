@@ -15,7 +15,7 @@ use crate::config::lab::Options;
 use crate::print::number::count;
 use crate::random::Random;
 use form::{Form, LONG_VALUE, Pair, SHORT_VALUE, Trained};
-use values::Kind;
+use values::ValueKind;
 
 const VALUE: &str = "hash-max-listpack-value";
 /// The original's number of pairs.
@@ -30,7 +30,7 @@ pub(crate) struct Codecs;
 
 /// All pairs of one kind in one form.
 struct Point {
-    kind: Kind,
+    kind: ValueKind,
     form: Form,
     measured: u64,
     predicted: u64,
@@ -42,7 +42,7 @@ struct Point {
 
 /// What all forms of one kind share.
 struct Subject {
-    kind: Kind,
+    kind: ValueKind,
     mean_value_bytes: f64,
     codec: String,
 }
@@ -63,7 +63,7 @@ impl Study for Codecs {
         let pairs = options.sized(4000, PAIRS, PAIRS).clamp(100, 5_000_000);
         let mut outcome = Outcome::new(format!("{} pairs of each kind", count(pairs)));
         let (mut subjects, mut points) = (Vec::new(), Vec::new());
-        for kind in Kind::ALL {
+        for kind in ValueKind::ALL {
             subjects.push(study_kind(bench, kind, pairs, options.seed, &mut points, &mut outcome)?);
         }
         points.iter().for_each(|point| outcome.hold(point.measured, point.predicted));
@@ -75,7 +75,7 @@ impl Study for Codecs {
 
 fn study_kind(
     bench: &mut Bench<'_>,
-    kind: Kind,
+    kind: ValueKind,
     count: u64,
     seed: u64,
     points: &mut Vec<Point>,
@@ -101,11 +101,17 @@ fn study_kind(
     Ok(Subject { kind, mean_value_bytes: bytes as f64 / count as f64, codec: trained.name() })
 }
 
-fn make(kind: Kind, from: u64, count: u64, random: &mut Random) -> Vec<Pair> {
+fn make(kind: ValueKind, from: u64, count: u64, random: &mut Random) -> Vec<Pair> {
     (from..from + count).map(|id| (form::key(id), kind.value(id, random))).collect()
 }
 
-fn measure(bench: &mut Bench<'_>, kind: Kind, form: Form, pairs: &[Pair], trained: &Trained) -> anyhow::Result<Point> {
+fn measure(
+    bench: &mut Bench<'_>,
+    kind: ValueKind,
+    form: Form,
+    pairs: &[Pair],
+    trained: &Trained,
+) -> anyhow::Result<Point> {
     let model = bench.model()?;
     let span = form.best_span(pairs, trained, &model)?;
     let physical = form.physical(pairs, span.unwrap_or(1), trained)?;

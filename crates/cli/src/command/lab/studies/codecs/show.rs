@@ -1,7 +1,7 @@
 //! What came of it, as tables, plots and sentences.
 
 use super::form::Form;
-use super::values::Kind;
+use super::values::ValueKind;
 use super::{PAIRS, Point, Subject};
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::plot::{Axis, Bars, Content, Origin, Plot};
@@ -62,12 +62,12 @@ fn predicted(point: &Point) -> u64 {
     point.predicted
 }
 
-fn find(points: &[Point], kind: Kind, form: Form) -> Option<&Point> {
+fn find(points: &[Point], kind: ValueKind, form: Form) -> Option<&Point> {
     points.iter().find(|point| point.kind == kind && point.form == form)
 }
 
 /// How many times less the form takes than plain keys.
-fn times(points: &[Point], kind: Kind, form: Form, bytes: fn(&Point) -> u64) -> Option<f64> {
+fn times(points: &[Point], kind: ValueKind, form: Form, bytes: fn(&Point) -> u64) -> Option<f64> {
     let (plain, form) = (find(points, kind, Form::Plain)?, find(points, kind, form)?);
     Some(bytes(plain) as f64 / bytes(form) as f64)
 }
@@ -81,8 +81,8 @@ fn verdict(subjects: &[Subject], points: &[Point]) -> String {
     format!("All together, memory shrinks so many times against plain keys: {}.", all.join(", "))
 }
 
-fn original(kind: Kind) -> String {
-    if kind == Kind::Html { "2.5 to 3".to_owned() } else { kind.original().to_string() }
+fn original(kind: ValueKind) -> String {
+    if kind == ValueKind::Html { "2.5 to 3".to_owned() } else { kind.original().to_string() }
 }
 
 fn memory_table(points: &[Point], pairs: u64) -> Table {

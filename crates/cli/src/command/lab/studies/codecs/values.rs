@@ -5,7 +5,7 @@ use crate::random::Random;
 
 /// A kind of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Integers,
     Strings,
     Html,
@@ -69,7 +69,7 @@ const CITIES: [&str; 14] = [
     "Split",
 ];
 
-impl Kind {
+impl ValueKind {
     pub(super) const ALL: [Self; 5] = [Self::Integers, Self::Strings, Self::Html, Self::Books, Self::Users];
 
     pub(super) fn name(self) -> &'static str {
@@ -235,15 +235,15 @@ mod tests {
     fn values_are_what_their_kinds_say() {
         let mut random = Random::new(3);
         let mean =
-            |kind: Kind, random: &mut Random| (0..500).map(|id| kind.value(id, random).len()).sum::<usize>() / 500;
-        assert!((20..50).contains(&mean(Kind::Strings, &mut random)));
-        assert!((400..1500).contains(&mean(Kind::Html, &mut random)));
-        for kind in [Kind::Books, Kind::Users] {
+            |kind: ValueKind, random: &mut Random| (0..500).map(|id| kind.value(id, random).len()).sum::<usize>() / 500;
+        assert!((20..50).contains(&mean(ValueKind::Strings, &mut random)));
+        assert!((400..1500).contains(&mean(ValueKind::Html, &mut random)));
+        for kind in [ValueKind::Books, ValueKind::Users] {
             let value: serde_json::Value = serde_json::from_slice(&kind.value(7, &mut random)).unwrap();
             assert_eq!(value["id"], 7);
         }
-        let number = String::from_utf8(Kind::Integers.value(1, &mut random)).unwrap();
+        let number = String::from_utf8(ValueKind::Integers.value(1, &mut random)).unwrap();
         assert!(number.parse::<u64>().unwrap() < 1_000_000);
-        assert_eq!(Kind::Html.value(1, &mut Random::new(5)), Kind::Html.value(1, &mut Random::new(5)));
+        assert_eq!(ValueKind::Html.value(1, &mut Random::new(5)), ValueKind::Html.value(1, &mut Random::new(5)));
     }
 }
