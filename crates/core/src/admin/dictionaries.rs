@@ -80,9 +80,9 @@ impl Upkeep {
     /// For a layout whose dictionaries are open; none where it needs nothing.
     pub fn of(layout: &Layout) -> Option<Self> {
         let slots = slot_records(layout).into_iter().map(|(field, text)| (field, Field::Slots(text)));
-        let all = layout.namespaces().iter().flat_map(|namespace| namespace.codecs.dictionaries());
-        let all = all.map(|(id, dictionary)| (id.to_string(), Field::Dictionary(dictionary.to_vec())));
-        let fields: Vec<_> = slots.chain(all).collect();
+        let dictionaries = layout.open_dictionaries().into_iter();
+        let dictionaries = dictionaries.map(|(id, bytes)| (id.to_string(), Field::Dictionary(bytes.to_vec())));
+        let fields: Vec<_> = slots.chain(dictionaries).collect();
         (!fields.is_empty()).then_some(Self { fields })
     }
 
