@@ -44,6 +44,7 @@ impl Session {
             self.expects_large = self.expects_large.saturating_sub(1);
         }
         self.entry().note_request(plan.command, env.now_ms);
+        plan.count_touched(env);
         self.show_to_monitors(plan, args, env.now_ms);
         if plan.route.is_refusal()
             && let Some(command) = plan.command

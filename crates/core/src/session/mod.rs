@@ -30,7 +30,7 @@ use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
 pub use patience::Patience;
 use queue::Queue;
-use route::Route;
+use route::{Route, Touched};
 use subscriptions::Subscriptions;
 
 /// Which connection to the server a request travels on.
@@ -66,9 +66,19 @@ pub struct Plan {
     route: Route,
     /// The command, where the table knows it.
     command: Option<&'static Command>,
+    touched: Touched,
 }
 
 impl Plan {
+    /// Counts a read or a write of each folded key.
+    fn count_touched(&self, env: &Env<'_>) {
+        let writes = self.command.is_some_and(|command| command.flags.contains(Flags::WRITE));
+        for namespace in &self.touched {
+            let stats = env.stats.namespace(*namespace);
+            if writes { stats.count_write() } else { stats.count_read() }
+        }
+    }
+
     /// How the answer to the request, which has so many arguments, tells whether the keys that it read were there.
     pub fn lookup_kind(&self, argc: usize) -> LookupKind {
         self.command.map_or(LookupKind::None, |command| LookupKind::of(command, argc))
@@ -172,13 +182,15 @@ impl Session {
         self.user.is_some()
     }
 
-    /// Says what a request needs. Cheap; may be called again for the same request.
+    /// Says what a request needs. Cheap, and changes nothing that can be seen: it may be called again for the same
+    /// request, which is counted where it begins.
     pub fn plan(&mut self, args: &[&[u8]], env: &Env<'_>) -> Plan {
         self.follow_users(env.users);
-        let (command, route) = self.route(args, env);
+        let mut touched = Touched::new();
+        let (command, route) = self.route(args, env, &mut touched);
         let lane = self.lane_of(&route, args);
         let alone = route.alone() || (lane != Lane::Local && self.lane != Lane::Local && lane != self.lane);
-        Plan { lane, alone, patience: route.patience(), route, command }
+        Plan { lane, alone, patience: route.patience(), route, command, touched }
     }
 
     /// Whether CLIENT PAUSE holds a planned request back now.
@@ -392,4 +404,37 @@ impl Session {
 /// Whether a word is a code as servers' errors begin with: `BUSY`, `LOADING`, `MASTERDOWN`.
 fn is_error_code(word: &str) -> bool {
     word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Context;
+    use crate::exchange::Io;
+    use crate::layout::{Layout, NamespaceIndex};
+    use crate::server_info::ServerInfo;
+
+    #[test]
+    fn a_request_is_counted_where_it_begins_however_often_it_is_planned() {
+        let layout = Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n").unwrap();
+        let context = Context::without_data(&layout, ServerInfo::default());
+        let nonces = &mut || 1;
+        let mut env = context.env(1, nonces);
+        let mut session = Session::new(Peer::default(), &Arc::default(), &env);
+        let (mut wire, mut answer) = (Vec::new(), Vec::new());
+        let mut begin = |command: &str| {
+            let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            let plan = (0..3).map(|_| session.plan(&args, &env)).last().unwrap();
+            session.begin(&plan, &args, None, &mut env, &mut Io { wire: &mut wire, answer: &mut answer });
+            let counts = env.stats.namespace(NamespaceIndex(0)).counts();
+            (counts.reads, counts.writes)
+        };
+        assert_eq!(begin("GET n:1"), (1, 0));
+        assert_eq!(begin("MGET n:1 other n:2"), (3, 0));
+        assert_eq!(begin("SET n:1 v"), (3, 1));
+        assert_eq!(begin("GET other"), (3, 1));
+        begin("MULTI");
+        assert_eq!(begin("INCR n:3"), (3, 2));
+        assert_eq!(begin("EXEC"), (3, 2));
+    }
 }

@@ -17,6 +17,9 @@ use crate::session::refusal::{
 use crate::session::{Patience, Session};
 use crate::string::{self, Run};
 
+/// The namespaces of the keys that a request names, one for each key.
+pub(crate) type Touched = SmallVec<[NamespaceIndex; 1]>;
+
 /// The way of one request.
 #[derive(Debug)]
 pub(crate) enum Route {
@@ -199,7 +202,12 @@ impl Route {
 
 impl Session {
     /// Which way a request goes, and its command where the table knows it.
-    pub(crate) fn route(&self, args: &[&[u8]], env: &Env<'_>) -> (Option<&'static Command>, Route) {
+    pub(crate) fn route(
+        &self,
+        args: &[&[u8]],
+        env: &Env<'_>,
+        touched: &mut Touched,
+    ) -> (Option<&'static Command>, Route) {
         if is_http(args[0]) {
             return (None, Route::Session(SessionCommand::HangUp));
         }
@@ -210,10 +218,10 @@ impl Session {
             return (Some(command), self.refuse_command(command, wrong_arity(command)));
         }
         let command = table().resolve(args).unwrap_or(command);
-        (Some(command), self.route_command(command, args, env))
+        (Some(command), self.route_command(command, args, env, touched))
     }
 
-    fn route_command(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
+    fn route_command(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, touched: &mut Touched) -> Route {
         // Outside a transaction whoever runs a subcommand says so.
         if self.queue.is_some() && !command.arity_ok(args.len()) {
             return self.error(wrong_arity(command));
@@ -225,12 +233,12 @@ impl Session {
             return self.route_unknown_subcommand(args, env);
         }
         if self.queue.is_some() {
-            return self.route_queued(command, args, env);
+            return self.route_queued(command, args, env, touched);
         }
         if let Some(route) = self.route_session(command, args, env) {
             return route;
         }
-        self.route_keys(command, args, env)
+        self.route_keys(command, args, env, touched)
     }
 
     /// An error that spoils the queue, where there is one.
@@ -365,7 +373,7 @@ impl Session {
     }
 
     /// Commands with keys, and all others.
-    fn route_keys(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
+    fn route_keys(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, touched: &mut Touched) -> Route {
         if matches!(command.name, "mset" | "msetnx") && args.len().is_multiple_of(2) {
             // A key without a value: the server says so before it looks at any, and a value is no key's name.
             return Route::PassOn { patience: Patience::Prompt, alone: false };
@@ -387,7 +395,7 @@ impl Session {
             return Route::PassOn { patience: Patience::with(command, args), alone: false };
         }
         let write = command.flags.contains(Flags::WRITE);
-        places.count(env, write);
+        touched.extend(places.all().map(|(_, namespace)| namespace));
         let Some(run) = string_run(command) else {
             return self.route_foreign(command, args, &keys, &places, env);
         };
@@ -452,7 +460,7 @@ impl Session {
     }
 
     /// Within MULTI.
-    fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Route {
+    fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, touched: &mut Touched) -> Route {
         let error = |message: &str| Route::QueueError(message.to_owned());
         match command.name.split('|').next().unwrap_or_default() {
             "exec" => return self.route_exec(env),
@@ -489,15 +497,21 @@ impl Session {
                 }
             }
         }
-        match self.settle_queued(command, args, env) {
+        match self.settle_queued(command, args, env, touched) {
             Err(message) => Route::QueueError(message),
             Ok(queued) => Route::Queue(queued),
         }
     }
 
     /// What a queued command with keys comes to under the layout of `env`.
-    fn settle_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Result<Queued, String> {
-        let route = match self.route_keys(command, args, env) {
+    fn settle_queued(
+        &self,
+        command: &'static Command,
+        args: &[&[u8]],
+        env: &Env<'_>,
+        touched: &mut Touched,
+    ) -> Result<Queued, String> {
+        let route = match self.route_keys(command, args, env, touched) {
             Route::Error(message) => return Err(message),
             route => route,
         };
@@ -520,7 +534,8 @@ impl Session {
         let again = |queued: Queued| {
             let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
             match table().resolve(&args).filter(|command| !(command.is_container && args.len() > 1)) {
-                Some(command) => self.settle_queued(command, &args, env),
+                // It was counted when it was queued.
+                Some(command) => self.settle_queued(command, &args, env, &mut Touched::new()),
                 None => refused_unknown(&args, env.layout).map_or_else(|| Ok(queued.clone()), Err),
             }
         };
@@ -590,13 +605,6 @@ impl Places {
 
     fn indices(&self) -> impl Iterator<Item = usize> {
         self.all().map(|(index, _)| index)
-    }
-
-    fn count(&self, env: &Env<'_>, write: bool) {
-        for (_, namespace) in self.all() {
-            let stats = env.stats.namespace(namespace);
-            if write { stats.count_write() } else { stats.count_read() }
-        }
     }
 }
 
