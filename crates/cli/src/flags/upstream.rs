@@ -40,12 +40,13 @@ pub(crate) struct UpstreamFlags {
     pub(crate) tls: UpstreamTlsFlags,
 }
 
+const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, or unix:///path[?db=n] \
+                        [default: redis://127.0.0.1:6379]";
+
 /// How that is typed.
 #[derive(Args)]
 struct Typed {
-    /// The server: redis://[user:password@]host:port[/db], rediss://… for TLS, or unix:///path[?db=n] [default:
-    /// redis://127.0.0.1:6379]
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", help = URL_HELP)]
     url: Option<ServerAddress>,
 
     /// The same as the argument URL
