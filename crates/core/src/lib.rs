@@ -39,6 +39,7 @@
 //! | [`string`] | what each string command does to decoded values |
 //! | [`sweep`] | removing what has expired, and spilled values that nothing points to |
 //! | [`template`] | the shapes of families of keys |
+//! | [`walk`] | the walk over a server's names |
 //!
 //! # A client without a proxy
 //!
@@ -71,3 +72,4 @@ pub mod stats;
 pub mod string;
 pub mod sweep;
 pub mod template;
+pub mod walk;

@@ -21,8 +21,9 @@ use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Env, Refusal, store};
 use crate::layout::{Located, NamespaceIndex, Physical};
-use crate::resp::{Reply, write_command};
+use crate::resp::Reply;
 use crate::string::{Entry, Held};
+use crate::walk::KeyWalk;
 
 /// Keys read in one batch, at the most.
 const KEYS_AT_ONCE: usize = 512;
@@ -112,9 +113,7 @@ enum Task {
 #[derive(Debug)]
 pub struct Mover {
     task: Task,
-    pattern: Vec<u8>,
-    /// Where SCAN goes on; none once it is around.
-    cursor: Option<Vec<u8>>,
+    names: KeyWalk,
     buckets: Vec<Open>,
     /// How many of them the next batch has.
     buckets_at_once: usize,
@@ -148,8 +147,7 @@ impl Mover {
     fn with_task(task: Task, pattern: &[u8]) -> Self {
         Self {
             task,
-            pattern: pattern.to_vec(),
-            cursor: Some(b"0".to_vec()),
+            names: KeyWalk::new(KEYS_AT_ONCE as u64).matching(pattern),
             buckets: Vec::new(),
             buckets_at_once: 1,
             keys: Vec::new(),
@@ -197,11 +195,9 @@ impl Mover {
             self.sent = Sent::Buckets(buckets);
             return Some(replies);
         }
-        let cursor = self.cursor.as_ref()?;
-        let count = KEYS_AT_ONCE.to_string();
-        write_command(wire, &[b"SCAN", cursor, b"MATCH", &self.pattern, b"COUNT", count.as_bytes()]);
+        let replies = self.names.send(wire)?;
         self.sent = Sent::Names;
-        Some(1)
+        Some(replies)
     }
 
     /// What is read need not be of one moment: the script checks all of it once more.
@@ -253,11 +249,7 @@ impl Mover {
     }
 
     fn take_names(&mut self, raw: &[u8], env: &Env<'_>) -> Result<(), String> {
-        let Reply::Array(mut parts) = parse(raw)? else { return Err("SCAN gave no list".to_owned()) };
-        let cursor = parts.next().and_then(Reply::bytes).unwrap_or(b"0");
-        self.cursor = (cursor != b"0").then(|| cursor.to_vec());
-        let Some(Reply::Array(names)) = parts.next() else { return Ok(()) };
-        for name in names.filter_map(Reply::bytes) {
+        for name in self.names.take(parse(raw)?).map_err(|error| error.to_string())? {
             match env.layout.read_physical(name) {
                 Physical::Plain => {
                     if self.task == Task::Move

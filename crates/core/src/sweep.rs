@@ -16,9 +16,10 @@ use crate::frame::{Body, Frame};
 use crate::layout::{Layout, NamespaceIndex, Physical, Place, PlaceKind, spill_name};
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
+use crate::walk::KeyWalk;
 
 /// Physical names asked for in one step of SCAN.
-const NAMES_AT_ONCE: &[u8] = b"200";
+const NAMES_AT_ONCE: u64 = 200;
 
 /// Buckets and spilled values looked at in one batch.
 const KEYS_AT_ONCE: usize = 64;
@@ -62,8 +63,8 @@ enum Sent {
 /// A walk over one database, or over some buckets of it.
 #[derive(Debug)]
 pub struct Sweep {
-    /// Where SCAN goes on; none once it is around.
-    cursor: Option<Vec<u8>>,
+    /// None where only some buckets are looked through.
+    names: Option<KeyWalk>,
     suspects: Vec<Suspect>,
     /// Expired fields, each with the checks and writes that remove it.
     expired: Vec<CompareAndSet>,
@@ -75,19 +76,19 @@ pub struct Sweep {
 
 impl Default for Sweep {
     fn default() -> Self {
-        Self::from_cursor(Some(b"0".to_vec()))
+        Self::over(Some(KeyWalk::new(NAMES_AT_ONCE).matching(b"~*")))
     }
 }
 
 impl Sweep {
-    fn from_cursor(cursor: Option<Vec<u8>>) -> Self {
+    fn over(names: Option<KeyWalk>) -> Self {
         let (suspects, expired, orphans) = (Vec::new(), Vec::new(), Vec::new());
-        Self { cursor, suspects, expired, orphans, sent: Sent::Removals, swept: Swept::default() }
+        Self { names, suspects, expired, orphans, sent: Sent::Removals, swept: Swept::default() }
     }
 
     /// A sweep that looks through these buckets only.
     pub fn of_buckets(buckets: &[(NamespaceIndex, Vec<u8>)]) -> Self {
-        let mut sweep = Self::from_cursor(None);
+        let mut sweep = Self::over(None);
         sweep.suspects = buckets.iter().map(|(namespace, name)| whole_bucket(*namespace, name)).collect();
         sweep
     }
@@ -116,10 +117,9 @@ impl Sweep {
             self.sent = Sent::Suspects(suspects);
             return Some(replies);
         }
-        let cursor = self.cursor.as_ref()?;
-        write_command(wire, &[b"SCAN", cursor, b"MATCH", b"~*", b"COUNT", NAMES_AT_ONCE]);
+        let replies = self.names.as_ref()?.send(wire)?;
         self.sent = Sent::Names;
-        Some(1)
+        Some(replies)
     }
 
     fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
@@ -152,19 +152,16 @@ impl Sweep {
                 // A bucket's name may hold another type, in this database or since it was noted.
                 (Sent::Suspects(_), Reply::Error(error)) if error.starts_with(b"WRONGTYPE") => {}
                 (_, Reply::Error(error)) => return Err(String::from_utf8_lossy(error).into_owned()),
-                (Sent::Names, reply) => self.take_names(reply, env),
+                (Sent::Names, reply) => self.take_names(reply, env)?,
                 (Sent::Suspects(suspects), reply) => self.take_suspect(&suspects[index], reply, env),
             }
         }
         Ok(())
     }
 
-    fn take_names(&mut self, reply: Reply<'_>, env: &Env<'_>) {
-        let Reply::Array(mut parts) = reply else { return };
-        let cursor = parts.next().and_then(Reply::bytes).unwrap_or(b"0");
-        self.cursor = (cursor != b"0").then(|| cursor.to_vec());
-        let Some(Reply::Array(names)) = parts.next() else { return };
-        for name in names.filter_map(Reply::bytes) {
+    fn take_names(&mut self, reply: Reply<'_>, env: &Env<'_>) -> Result<(), String> {
+        let Some(names) = &mut self.names else { return Ok(()) };
+        for name in names.take(reply).map_err(|error| error.to_string())? {
             match env.layout.read_physical(name) {
                 Physical::Bucket(namespace) => self.suspects.push(whole_bucket(namespace, name)),
                 Physical::Spill { namespace, nonce, key } => {
@@ -180,6 +177,7 @@ impl Sweep {
                 _ => {}
             }
         }
+        Ok(())
     }
 
     fn take_suspect(&mut self, suspect: &Suspect, reply: Reply<'_>, env: &Env<'_>) {

@@ -5,6 +5,7 @@
 //! whole in one step, and a large one in steps that hold the server up for no longer.
 
 use crate::resp::{Reply, write_command};
+use crate::walk::read_page;
 
 /// Fields of a hashtable-encoded bucket in one step, about. A listpack-encoded one comes whole whatever this says.
 const FIELDS_AT_ONCE: &[u8] = b"1000";
@@ -20,9 +21,7 @@ type Pair<'r> = (&'r [u8], &'r [u8]);
 /// The next cursor, `0` at the end, and the fields with their stored values; none for what is no such reply. A field
 /// may come twice, as SCAN's keys may.
 pub(crate) fn read_step(reply: Reply<'_>) -> Option<(&[u8], impl Iterator<Item = Pair<'_>>)> {
-    let Reply::Array(mut parts) = reply else { return None };
-    let cursor = parts.next().and_then(Reply::bytes)?;
-    let Some(Reply::Array(mut fields)) = parts.next() else { return None };
+    let (cursor, mut fields) = read_page(reply)?;
     let pairs = std::iter::from_fn(move || match (fields.next(), fields.next()) {
         (Some(Reply::Bulk(field)), Some(Reply::Bulk(stored))) => Some((field, stored)),
         _ => None,

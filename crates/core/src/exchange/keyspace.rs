@@ -2,57 +2,57 @@
 //!
 //! None of these commands is atomic over several round trips, as SCAN never is. KEYS and SCAN are in `listing`.
 
-use std::mem;
-
 use crate::exchange::batch::{Batch, Commands, split_array};
 use crate::exchange::listing::List;
 use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, Step};
 use crate::layout::{NamespaceIndex, Physical};
-use crate::resp::{Answer, Elements, Protocol, Reply, write_command};
+use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::walk::KeyWalk;
 
 /// DBSIZE: the server's count, with each bucket counted by its fields.
 #[derive(Debug)]
 pub(crate) struct Size {
     total: i64,
+    names: KeyWalk,
     phase: SizePhase,
 }
+
+/// Names that one SCAN looks at.
+const NAMES_AT_ONCE: u64 = 2000;
 
 #[derive(Debug)]
 enum SizePhase {
     Total,
     Names,
-    Buckets { batch: Batch, cursor: Vec<u8> },
+    Buckets(Batch),
 }
 
 impl Size {
     /// Sends DBSIZE; it has one reply.
     pub(crate) fn start(wire: &mut Vec<u8>) -> Self {
         write_command(wire, &[b"DBSIZE"]);
-        Self { total: 0, phase: SizePhase::Total }
+        Self { total: 0, names: KeyWalk::new(NAMES_AT_ONCE), phase: SizePhase::Total }
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         match (&mut self.phase, Reply::parse(reply)) {
             (SizePhase::Total, Ok(Reply::Integer(count))) => {
                 self.total = count;
-                self.scan(b"0", io)
+                self.scan(io)
             }
-            (SizePhase::Names, Ok(Reply::Array(mut parts))) => {
-                let (Some(Reply::Bulk(cursor)), Some(Reply::Array(names))) = (parts.next(), parts.next()) else {
-                    return Step::Unexpected;
-                };
-                self.take_names(names, cursor.to_vec(), env, io)
-            }
-            (SizePhase::Buckets { batch, cursor }, _) => {
+            (SizePhase::Names, Ok(page)) => match self.names.take(page) {
+                Ok(names) => self.take_names(names, env, io),
+                Err(_) => Refusal::of(reply).end(io),
+            },
+            (SizePhase::Buckets(batch), _) => {
                 if !batch.handle_reply(reply) {
                     return Step::Wait;
                 }
-                let (taken, cursor) = (batch.take(), mem::take(cursor));
-                match taken.and_then(|replies| sum(&replies)) {
+                match batch.take().and_then(|replies| sum(&replies)) {
                     Err(refusal) => refusal.end(io),
                     Ok(fields) => {
                         self.total += fields;
-                        self.scan(&cursor, io)
+                        self.scan(io)
                     }
                 }
             }
@@ -60,19 +60,18 @@ impl Size {
         }
     }
 
-    fn scan(&mut self, cursor: &[u8], io: &mut Io<'_>) -> Step {
-        if cursor == b"0" && !matches!(self.phase, SizePhase::Total) {
+    fn scan(&mut self, io: &mut Io<'_>) -> Step {
+        if self.names.send(io.wire).is_none() {
             Answer::new(io.answer, Protocol::Resp2).integer(self.total);
             return Step::Done(Effect::None);
         }
-        write_command(io.wire, &[b"SCAN", cursor, b"COUNT", b"2000"]);
         self.phase = SizePhase::Names;
         Step::More(1)
     }
 
-    fn take_names(&mut self, names: Elements<'_>, cursor: Vec<u8>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+    fn take_names<'r>(&mut self, names: impl Iterator<Item = &'r [u8]>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let mut commands = Commands::default();
-        for name in names.filter_map(Reply::bytes) {
+        for name in names {
             match env.layout.read_physical(name) {
                 Physical::Plain | Physical::Zipped { .. } => {}
                 Physical::Bucket(_) => {
@@ -83,11 +82,11 @@ impl Size {
             }
         }
         if commands.count() == 0 {
-            return self.scan(&cursor, io);
+            return self.scan(io);
         }
         let batch = Batch::send(&commands, io.wire);
         let replies = batch.left();
-        self.phase = SizePhase::Buckets { batch, cursor };
+        self.phase = SizePhase::Buckets(batch);
         Step::More(replies)
     }
 }

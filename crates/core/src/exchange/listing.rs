@@ -23,6 +23,7 @@ use crate::layout::{Layout, NamespaceIndex, Physical};
 use crate::number::parse_integer;
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, Reply};
+use crate::walk::read_page;
 
 /// Slots of the server's table that one step looks at: some tenths of a millisecond.
 const SLOTS_AT_ONCE: u64 = 1000;
@@ -251,10 +252,8 @@ impl List {
         let mut cursors = Vec::with_capacity(replies.len());
         let mut names = Vec::with_capacity(replies.len());
         for raw in replies {
-            let Ok(Reply::Array(mut parts)) = Reply::parse(raw) else { return Err(Refusal::of(raw)) };
-            let (Some(Reply::Bulk(cursor)), Some(Reply::Array(found))) = (parts.next(), parts.next()) else {
-                return Err(Refusal::Unexpected);
-            };
+            let page = Reply::parse(raw).ok().and_then(read_page);
+            let (cursor, found) = page.ok_or_else(|| Refusal::of(raw))?;
             cursors.push(cursor);
             names.push(found);
         }
