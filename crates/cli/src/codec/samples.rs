@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
-use keyfold_core::layout::{Layout, Located, NamespaceIndex};
+use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_survey::codec::Samples;
 
 use crate::interrupt::Interrupt;
@@ -47,7 +47,7 @@ pub(crate) fn gather(
         let around = walk(server, number, &manner, pace, &mut |sight| {
             match sight {
                 Sight::Record(record, _) => {
-                    if let Some(samples) = namespace_of(wanted, &record.key).and_then(|index| all.get_mut(&index))
+                    if let Some(samples) = wanted.locate(&record.key).namespace().and_then(|index| all.get_mut(&index))
                         && let Content::String(value) = &record.content
                     {
                         samples.offer(&record.key, value);
@@ -69,12 +69,4 @@ pub(crate) fn gather(
         }
     }
     Ok(all)
-}
-
-fn namespace_of(layout: &Layout, key: &[u8]) -> Option<NamespaceIndex> {
-    match layout.locate(key) {
-        Located::Placed(place) => Some(place.namespace),
-        Located::Moving(moving) => Some(moving.namespace),
-        Located::Plain | Located::Reserved => None,
-    }
 }

@@ -65,6 +65,17 @@ pub enum Located {
     Moving(Box<Moving>),
 }
 
+impl Located {
+    /// The namespace that the key belongs to.
+    pub fn namespace(&self) -> Option<NamespaceIndex> {
+        match self {
+            Self::Placed(place) => Some(place.namespace),
+            Self::Moving(moving) => Some(moving.namespace),
+            Self::Plain | Self::Reserved => None,
+        }
+    }
+}
+
 /// The two places of a key while its namespace is moved. It is in one of them, never in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moving {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use keyfold_core::layout::{Layout, Located};
+use keyfold_core::layout::Layout;
 use serde_json::{Value, json};
 
 use super::task::{Item, Outcome};
@@ -41,11 +41,8 @@ impl Report {
         let why = match outcome {
             Outcome::Written => {
                 self.written += 1;
-                let index = match layout.locate(&item.record.key) {
-                    Located::Placed(place) => place.namespace.0,
-                    Located::Moving(moving) => moving.namespace.0,
-                    Located::Plain | Located::Reserved => self.namespaces.len() - 1,
-                };
+                let namespace = layout.locate(&item.record.key).namespace();
+                let index = namespace.map_or(self.namespaces.len() - 1, |index| index.0);
                 self.namespaces[index].1 += 1;
                 return;
             }
