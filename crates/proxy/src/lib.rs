@@ -52,7 +52,7 @@ mod shutdown;
 mod socket;
 mod stats;
 mod sweep;
-mod tls;
+pub mod tls;
 mod upstream;
 mod worker;
 

@@ -72,7 +72,10 @@ pub(crate) fn client_side(tls: &ClientTls) -> Result<Arc<ServerConfig>, TlsError
 }
 
 /// How a TLS server is greeted.
-pub(crate) fn server_side(tls: &ServerTls) -> Result<Arc<ClientConfig>, TlsError> {
+///
+/// # Errors
+/// Certificates that can't be used.
+pub fn server_side(tls: &ServerTls) -> Result<Arc<ClientConfig>, TlsError> {
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let builder = if tls.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider())))

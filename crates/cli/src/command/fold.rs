@@ -193,7 +193,7 @@ fn clean(config: &Fold, server: &mut Server, layout: &Layout, out: &mut dyn Writ
     let is_served = count_keyfolds(server) > 0;
     let own = LASTING.iter().filter(|key| !is_served || (**key != LAYOUT_KEY && **key != COPY_KEY));
     for key in own {
-        server.ask::<()>(redis::cmd("DEL").arg(key))?;
+        server.ask::<()>(&[b"DEL", key])?;
     }
     if is_served {
         let what = "removed what keyfold keeps on the server, but the layout, which names nothing any more";

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use keyfold_core::change::WRITER_NAME;
+use keyfold_core::change::{Connection, Owner};
 use keyfold_core::layout::Layout;
 
 use crate::interrupt::Interrupt;
@@ -59,9 +59,8 @@ pub(crate) fn follow(target: Target, serving: impl Fn() -> Arc<Layout> + Send + 
 
 fn settle(target: &Target) -> anyhow::Result<Tried> {
     let mut server = Server::connect(target)?;
-    let clients: String = server.ask(redis::cmd("CLIENT").arg("LIST"))?;
-    let name = format!("name={WRITER_NAME}");
-    if clients.lines().any(|line| line.split(' ').any(|word| word == name)) {
+    let clients: String = server.ask(&[b"CLIENT", b"LIST"])?;
+    if Connection::read_all(&clients, None).iter().any(|connection| connection.owner == Owner::Writer) {
         return Ok(Tried::Busy);
     }
     writer::enter(&mut server)?;

@@ -74,7 +74,7 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
             PlaceKind::Zipped => look_at_key(&mut server, &place.physical, &mut report)?,
             PlaceKind::Framed => {
                 look_at_key(&mut server, &place.physical, &mut report)?;
-                let stored: Option<Vec<u8>> = server.ask(redis::cmd("GET").arg(place.physical.as_slice()))?;
+                let stored: Option<Vec<u8>> = server.ask(&[b"GET", &place.physical])?;
                 if let Some(stored) = stored {
                     explain_frame(&mut server, &layout, key, &place, &stored, &mut report)?;
                 }
@@ -128,11 +128,9 @@ fn look_for(
     }
     report.text("moving to", placement.line(template));
     let is_there = |server: &mut Server, place: Option<&Place>| match place {
-        Some(place) if place.kind.is_field() => {
-            server.ask::<bool>(redis::cmd("HEXISTS").arg(place.physical.as_slice()).arg(place.field.as_slice()))
-        }
-        Some(place) => server.ask(redis::cmd("EXISTS").arg(place.physical.as_slice())),
-        None => server.ask(redis::cmd("EXISTS").arg(key)),
+        Some(place) if place.kind.is_field() => server.ask::<bool>(&[b"HEXISTS", &place.physical, &place.field]),
+        Some(place) => server.ask(&[b"EXISTS", &place.physical]),
+        None => server.ask(&[b"EXISTS", key]),
     };
     let in_old = !is_there(server, moving.new.as_ref())? && is_there(server, moving.old.as_ref())?;
     report.text("lies in", if in_old { "the old place" } else { "the new place" });
@@ -149,14 +147,14 @@ fn look_for(
 /// A hash that the application made itself.
 fn look_in_hash(server: &mut Server, place: &Place, packing: Packing, report: &mut Report) -> anyhow::Result<()> {
     let (physical, field) = (place.physical.as_slice(), place.field.as_slice());
-    let stored: Option<Vec<u8>> = server.ask(redis::cmd("HGET").arg(physical).arg(field))?;
+    let stored: Option<Vec<u8>> = server.ask(&[b"HGET", physical, field])?;
     if let Some(stored) = &stored {
         report.add("stored bytes", count(stored.len() as u64), stored.len());
         report.bytes("stored", stored);
         report.text("packed", packing.name());
         report.bytes("value", &packing.unpack(stored)?);
     }
-    let entries: u64 = server.ask(redis::cmd("HLEN").arg(physical))?;
+    let entries: u64 = server.ask(&[b"HLEN", physical])?;
     report.add("hash's entries", count(entries), entries);
     report_encoding("hash's encoding", "hash's bytes", server, physical, report)
 }
@@ -169,7 +167,7 @@ fn look_in_bucket(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let physical = place.physical.as_slice();
-    let stored: Option<Vec<u8>> = server.ask(redis::cmd("HGET").arg(physical).arg(place.field.as_slice()))?;
+    let stored: Option<Vec<u8>> = server.ask(&[b"HGET", physical, &place.field])?;
     match &stored {
         None => report.add("stored", "nothing: the key doesn't exist", Value::Null),
         Some(stored) => {
@@ -178,7 +176,7 @@ fn look_in_bucket(
             explain_frame(server, layout, key, place, stored, report)?;
         }
     }
-    let entries: u64 = server.ask(redis::cmd("HLEN").arg(physical))?;
+    let entries: u64 = server.ask(&[b"HLEN", physical])?;
     if entries > 0 {
         report.add("bucket's entries", count(entries), entries);
         report_encoding("bucket's encoding", "bucket's bytes", server, physical, report)?;
@@ -207,7 +205,7 @@ fn explain_frame(
         }
         Body::Spill { nonce, slot } => {
             let name = spill_name(place.stem, nonce, key);
-            let bytes: u64 = server.ask(redis::cmd("STRLEN").arg(&name))?;
+            let bytes: u64 = server.ask(&[b"STRLEN", &name])?;
             report.text("frame", "spilled: the value is over the limit and has a key of its own");
             if let Some(slot) = slot {
                 report.add("codec slot", slot.to_string(), slot);
@@ -242,13 +240,13 @@ fn explain_codec(namespace: &Namespace, key: &[u8], frame: &Frame<'_>, slot: u8,
 
 /// A key of its own, plain or zipped.
 fn look_at_key(server: &mut Server, key: &[u8], report: &mut Report) -> anyhow::Result<()> {
-    let kind: String = server.ask(redis::cmd("TYPE").arg(key))?;
+    let kind: String = server.ask(&[b"TYPE", key])?;
     if kind == "none" {
         report.add("stored", "nothing: the key doesn't exist", Value::Null);
         return Ok(());
     }
     report.text("type", kind);
-    let ttl: i64 = server.ask(redis::cmd("PTTL").arg(key))?;
+    let ttl: i64 = server.ask(&[b"PTTL", key])?;
     if ttl >= 0 {
         report.add("expires", format!("in {ttl} ms"), json!({ "in_ms": ttl }));
     }
@@ -262,11 +260,11 @@ fn report_encoding(
     key: &[u8],
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let encoding: String = server.ask(redis::cmd("OBJECT").arg("ENCODING").arg(key))?;
+    let encoding: String = server.ask(&[b"OBJECT", b"ENCODING", key])?;
     let warning = if encoding == "hashtable" { " (it saves nothing: over the server's listpack limits)" } else { "" };
     report.add(encoding_name, format!("{encoding}{warning}"), encoding);
     // Some managed servers block MEMORY; the rest is worth having without it.
-    if let Ok(Some(bytes)) = server.ask::<Option<u64>>(redis::cmd("MEMORY").arg("USAGE").arg(key)) {
+    if let Ok(Some(bytes)) = server.ask::<Option<u64>>(&[b"MEMORY", b"USAGE", key]) {
         report.add(bytes_name, plural(bytes, "byte"), bytes);
     }
     Ok(())

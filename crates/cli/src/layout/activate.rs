@@ -31,7 +31,7 @@ pub(crate) fn activate(server: &mut Server, before: Option<&Stored>, layout: &La
     if result.is_err() {
         let mut wire = Vec::new();
         coordinator.withdraw(&mut wire);
-        let _ = server.exchange(&wire, 1);
+        let _ = server.exchange_one(&wire);
         let nothing = Layout::default();
         let _ = dictionaries::forget_slots(server, before.map_or(&nothing, |stored| &stored.layout));
     }
@@ -55,7 +55,7 @@ fn expected(server: &mut Server, before: Option<&Stored>) -> anyhow::Result<Regi
 }
 
 fn change_layout(server: &mut Server, coordinator: &mut Coordinator) -> anyhow::Result<()> {
-    let own: i64 = server.ask(redis::cmd("CLIENT").arg("ID")).context(fence::WHY)?;
+    let own: i64 = server.ask(&[b"CLIENT", b"ID"]).context(fence::WHY)?;
     loop {
         let mut wire = Vec::new();
         let count = coordinator.ask(&mut wire);
@@ -66,7 +66,7 @@ fn change_layout(server: &mut Server, coordinator: &mut Coordinator) -> anyhow::
             Course::Wait(ms) => thread::sleep(Duration::from_millis(ms)),
             Course::Announce(announcement) => {
                 coordinator.announce(&announcement, &mut wire);
-                let reply = one(server, &wire)?;
+                let reply = server.exchange_one(&wire)?;
                 coordinator.announced(&announcement, &reply).map_err(|error| refused(server, &error))?;
             }
             Course::List => {
@@ -82,17 +82,13 @@ fn change_layout(server: &mut Server, coordinator: &mut Coordinator) -> anyhow::
             }
             Course::Activate => {
                 coordinator.activate(&mut wire);
-                let reply = one(server, &wire)?;
+                let reply = server.exchange_one(&wire)?;
                 coordinator.activated(&reply).map_err(|error| refused(server, &error))?;
             }
             Course::Done => return Ok(()),
             Course::GiveUp(obstacle) => bail!("the layout is as it was: {obstacle}"),
         }
     }
-}
-
-fn one(server: &mut Server, wire: &[u8]) -> anyhow::Result<Vec<u8>> {
-    server.exchange(wire, 1)?.pop().context("the server gave no reply")
 }
 
 fn refused(server: &Server, error: &str) -> anyhow::Error {

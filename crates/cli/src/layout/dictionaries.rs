@@ -5,9 +5,8 @@ use keyfold_core::admin::DICTIONARIES_KEY;
 use keyfold_core::admin::dictionaries as admin;
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
-use redis::Value;
 
-use crate::server::Server;
+use crate::server::{Server, reply};
 
 /// Opens the layout's codecs with the server's dictionaries. One that is missing leaves its slot unusable, which
 /// whoever meets such a value says.
@@ -18,8 +17,7 @@ pub(crate) fn open(server: &mut Server, mut layout: Layout) -> anyhow::Result<La
     }
     let mut wire = Vec::new();
     admin::ask(&missing, &mut wire);
-    let replies = server.exchange(&wire, 1)?;
-    let found = admin::read(&missing, replies.first().map_or(&[], Vec::as_slice))
+    let found = admin::read(&missing, &server.exchange_one(&wire)?)
         .map_err(|error| anyhow!("the server does not give the dictionaries: {error}"))?;
     layout.open(&Kinds::default(), &found);
     Ok(layout)
@@ -42,10 +40,9 @@ pub(crate) fn record_slots(server: &mut Server, layout: &Layout) -> anyhow::Resu
 
 fn carry_out(server: &mut Server, wire: &[u8], commands: usize) -> anyhow::Result<()> {
     server.select(0)?;
-    for reply in server.exchange_values(wire, commands)? {
-        if let Value::ServerError(error) = reply {
-            return Err(server.refused(&error).context("can't write keyfold:dictionaries"));
-        }
+    for reply in server.exchange(wire, commands)? {
+        reply::read::<()>(&reply)
+            .map_err(|error| server.explain(&error).context("can't write keyfold:dictionaries"))?;
     }
     Ok(())
 }
@@ -62,10 +59,10 @@ pub(crate) fn remove_unnamed(server: &mut Server, layout: &Layout) -> anyhow::Re
 
 fn remove(server: &mut Server, is_useless: impl Fn(&[u8]) -> bool) -> anyhow::Result<usize> {
     server.select(0)?;
-    let there: Vec<Vec<u8>> = server.ask(redis::cmd("HKEYS").arg(DICTIONARIES_KEY))?;
+    let there: Vec<Vec<u8>> = server.ask(&[b"HKEYS", DICTIONARIES_KEY])?;
     let useless: Vec<&Vec<u8>> = there.iter().filter(|field| is_useless(field)).collect();
     for field in &useless {
-        server.ask::<()>(redis::cmd("HDEL").arg(DICTIONARIES_KEY).arg(field))?;
+        server.ask::<()>(&[b"HDEL", DICTIONARIES_KEY, field])?;
     }
     Ok(useless.len())
 }

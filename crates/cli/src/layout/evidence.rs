@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use keyfold_core::change::{Register, Standing};
+use keyfold_core::change::{Connection, Owner, Register, Standing};
 use keyfold_core::codec::Codecs;
 use keyfold_core::layout::{Found, Heads, Layout, LayoutFile};
 use keyfold_core::placement::name::Stem;
@@ -151,7 +151,7 @@ impl Verdict {
 
 /// How many connections of keyfolds there are; none where the server doesn't show them.
 pub(crate) fn count_keyfolds(server: &mut Server) -> usize {
-    let list: String = server.ask(redis::cmd("CLIENT").arg("LIST")).unwrap_or_default();
-    let is_keyfold = |line: &&str| line.split(' ').any(|word| word.starts_with("name=keyfold:"));
-    list.lines().filter(is_keyfold).count()
+    let list: String = server.ask(&[b"CLIENT", b"LIST"]).unwrap_or_default();
+    let connections = Connection::read_all(&list, None);
+    connections.iter().filter(|connection| matches!(connection.owner, Owner::Member(_))).count()
 }

@@ -16,7 +16,7 @@ pub(super) const WHY: &str =
 
 /// The server's list of connections.
 pub(crate) fn list(server: &mut Server) -> anyhow::Result<String> {
-    server.ask(redis::cmd("CLIENT").arg("LIST")).context(WHY)
+    server.ask(&[b"CLIENT", b"LIST"]).context(WHY)
 }
 
 /// Tries it out.
@@ -32,12 +32,13 @@ pub(crate) fn prove(server: &mut Server) -> anyhow::Result<()> {
     let Some(id) = id else {
         bail!("a connection is not in the list that CLIENT LIST gives: {WHY}, so the layout can't be changed here");
     };
-    let _: i64 = server.ask(redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id)).context(WHY)?;
-    let written: Result<(), _> = closed.query(redis::cmd("SET").arg(FENCE_KEY).arg(nonce).arg("PX").arg(1000));
+    let _: i64 = server.ask(&[b"CLIENT", b"KILL", b"ID", id.as_bytes()]).context(WHY)?;
+    let nonce = nonce.to_string();
+    let written: Result<(), _> = closed.query(&[b"SET", FENCE_KEY, nonce.as_bytes(), b"PX", b"1000"]);
     server.select(0)?;
-    let found: Option<String> = server.ask(redis::cmd("GET").arg(FENCE_KEY))?;
+    let found: Option<String> = server.ask(&[b"GET", FENCE_KEY])?;
     ensure!(
-        written.is_err() && found != Some(nonce.to_string()),
+        written.is_err() && found != Some(nonce),
         "a connection that CLIENT KILL closed could still write: something stands between here and the server that \
          keeps connections open, and the layout can't be changed through it. Name the server itself"
     );

@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use keyfold_core::glob;
-use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, Located, NamespaceIndex, Physical};
+use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, NamespaceIndex, Physical};
 use keyfold_core::placement::Placement;
 use keyfold_core::template::{Template, Type};
+use keyfold_core::walk::KeyWalk;
 
 use crate::print::number::{count, plural};
 use crate::scan::{self, Database};
 use crate::server::Server;
 
 /// Keys that the server looks at for one SCAN.
-const SCAN_COUNT: usize = 1000;
+const SCAN_COUNT: u64 = 1000;
 /// Between two words on how far it is.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 
@@ -57,35 +58,24 @@ fn scan(
     (database, total): (u32, u64),
     found: &mut Vec<Found>,
 ) -> anyhow::Result<()> {
-    let (mut cursor, mut scanned, mut said) = (0_u64, 0, Instant::now());
-    loop {
-        let mut command = redis::cmd("SCAN");
-        command.arg(cursor).arg("COUNT").arg(SCAN_COUNT).arg("MATCH").arg(pattern);
-        let (next, keys): (u64, Vec<Vec<u8>>) = server.ask(&command)?;
+    let (mut walk, mut scanned, mut said) = (KeyWalk::new(SCAN_COUNT).matching(pattern), 0, Instant::now());
+    while let Some(keys) = server.next_names(&mut walk)? {
         for key in &keys {
             // A handmade hash may have the name of a key; it is none.
             if layout.read_physical(key) != Physical::Plain {
                 continue;
             }
-            let index = match layout.locate(key) {
-                Located::Placed(place) => place.namespace,
-                Located::Moving(moving) => moving.namespace,
-                Located::Plain | Located::Reserved => continue,
-            };
-            if added.contains(&index) {
+            if let Some(index) = layout.locate(key).namespace().filter(|index| added.contains(index)) {
                 note(found, layout.namespace(index).template.source(), key, database);
             }
         }
-        cursor = next;
-        scanned += SCAN_COUNT as u64;
-        if cursor == 0 {
-            return Ok(());
-        }
+        scanned += SCAN_COUNT;
         if said.elapsed() > SAY_EVERY {
             said = Instant::now();
             tracing::info!(database, "looked at about {} of {} keys", count(scanned.min(total)), count(total));
         }
     }
+    Ok(())
 }
 
 /// SCAN may show a key twice, so counts are "at least about"; what matters is whether there is one.

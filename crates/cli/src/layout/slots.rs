@@ -9,11 +9,11 @@ use keyfold_core::codec::Codecs;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Heads, read_slots, slots_field};
 use keyfold_core::placement::name::{Head, Mark, Stem};
-use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::resp::Reply;
 
-use super::heads::each_page;
-use crate::scan::{self, Database};
-use crate::server::Server;
+use super::heads;
+use crate::scan;
+use crate::server::{Commands, Server};
 
 /// So much of a value's beginning says by which slot it is stored.
 const FRAME_HEAD_BYTES: &[u8] = b"31";
@@ -21,10 +21,10 @@ const FRAME_HEAD_BYTES: &[u8] = b"31";
 /// The slots that are recorded. Leaves the connection in database 0.
 pub(crate) fn recorded(server: &mut Server) -> anyhow::Result<BTreeMap<Stem, Codecs>> {
     server.select(0)?;
-    let fields: Vec<Vec<u8>> = server.ask(redis::cmd("HKEYS").arg(DICTIONARIES_KEY))?;
+    let fields: Vec<Vec<u8>> = server.ask(&[b"HKEYS", DICTIONARIES_KEY])?;
     let mut slots = BTreeMap::new();
     for (field, stem) in fields.iter().filter_map(|field| Some((field, slots_field(field)?))) {
-        let text: Option<Vec<u8>> = server.ask(redis::cmd("HGET").arg(DICTIONARIES_KEY).arg(field))?;
+        let text: Option<Vec<u8>> = server.ask(&[b"HGET", DICTIONARIES_KEY, field])?;
         let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
         let codecs = read_slots(&text)
             .with_context(|| format!("the field \"{}\" of keyfold:dictionaries is damaged", field.escape_ascii()))?;
@@ -40,11 +40,7 @@ pub(crate) fn complete(server: &mut Server, heads: &Heads, slots: &mut BTreeMap<
     if unknown.is_empty() {
         return Ok(());
     }
-    for Database { number: database, .. } in scan::databases(server)? {
-        server.select(database)?;
-        each_page(server, &mut |server, names| note_slots(server, names, &unknown, slots))?;
-    }
-    server.select(0)
+    scan::each_page(server, &heads::names(), &mut |server, _, names| note_slots(server, &names, &unknown, slots))
 }
 
 fn note_slots(
@@ -55,14 +51,14 @@ fn note_slots(
 ) -> anyhow::Result<()> {
     let heads = names.iter().filter_map(|name| Some((Head::decode(name)?, name)));
     let wanted: Vec<_> = heads.filter(|(head, _)| unknown.contains(&head.stem)).collect();
-    let mut wire = Vec::new();
+    let mut commands = Commands::default();
     for (head, name) in &wanted {
         match head.mark {
-            Mark::Bucket | Mark::WholeBucket => write_command(&mut wire, &[b"HVALS", name]),
-            Mark::Zipped | Mark::Spill => write_command(&mut wire, &[b"GETRANGE", name, b"0", FRAME_HEAD_BYTES]),
+            Mark::Bucket | Mark::WholeBucket => commands.push(&[b"HVALS", name]),
+            Mark::Zipped | Mark::Spill => commands.push(&[b"GETRANGE", name, b"0", FRAME_HEAD_BYTES]),
         }
     }
-    for ((head, _), reply) in wanted.iter().zip(server.exchange(&wire, wanted.len())?) {
+    for ((head, _), reply) in wanted.iter().zip(server.ask_all(&commands)?) {
         let mut note = |stored: &[u8]| {
             if let Some(number) = slot_of(stored) {
                 slots.entry(head.stem).or_default().reserve(number);

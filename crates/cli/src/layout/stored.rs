@@ -18,7 +18,7 @@ pub(crate) struct Stored {
 /// The register with its copy. Leaves the connection in database 0.
 pub(crate) fn register(server: &mut Server) -> anyhow::Result<Register> {
     server.select(0)?;
-    let (layout, copy) = server.ask(redis::cmd("MGET").arg(LAYOUT_KEY).arg(COPY_KEY))?;
+    let (layout, copy) = server.ask(&[b"MGET", LAYOUT_KEY, COPY_KEY])?;
     Ok(Register { layout, copy })
 }
 

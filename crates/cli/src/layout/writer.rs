@@ -24,7 +24,7 @@ pub(crate) fn enter(server: &mut Server) -> anyhow::Result<()> {
     server.select(0)?;
     // A change that is under way would have it closed as soon as it is named.
     wait_while_held(server)?;
-    let _: String = server.ask(redis::cmd("CLIENT").arg("SETNAME").arg(WRITER_NAME)).context(fence::WHY)?;
+    let _: String = server.ask(&[b"CLIENT", b"SETNAME", WRITER_NAME.as_bytes()]).context(fence::WHY)?;
     wait_while_held(server)
 }
 
@@ -40,6 +40,6 @@ fn wait_while_held(server: &mut Server) -> anyhow::Result<()> {
 }
 
 fn holds(server: &mut Server) -> anyhow::Result<bool> {
-    let announcement: Option<Vec<u8>> = server.ask(redis::cmd("GET").arg(CHANGE_KEY))?;
+    let announcement: Option<Vec<u8>> = server.ask(&[b"GET", CHANGE_KEY])?;
     Ok(announcement.as_deref().and_then(Announcement::read).is_some_and(|announced| announced.phase == Phase::Hold))
 }

@@ -5,11 +5,12 @@
 
 use keyfold_core::layout::{Layout, Located, Namespace, Place, PlaceKind};
 use keyfold_core::placement::Placement;
-use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::walk::KeyWalk;
 
 use crate::layout::keys;
-use crate::scan::{self, Database};
-use crate::server::Server;
+use crate::scan;
+use crate::server::reply::read_if;
+use crate::server::{Commands, Server};
 
 /// Keys that are named, of those that were found.
 const NAMED: usize = 3;
@@ -20,22 +21,16 @@ pub(crate) fn check(server: &mut Server, before: Option<&Layout>, planned: &Layo
         return Ok(None);
     };
     let (mut found, mut names) = (0_u64, Vec::new());
-    for Database { number: database, .. } in scan::databases(server)? {
-        server.select(database)?;
-        let mut cursor: Vec<u8> = b"0".to_vec();
-        loop {
-            for key in next_in_both(server, before, planned, &mut cursor)? {
-                found += 1;
-                if names.len() < NAMED {
-                    names.push(format!("\"{}\"", key.escape_ascii()));
-                }
-            }
-            if cursor == b"0" {
-                break;
+    let walk = KeyWalk::new(1000).matching(&keys::pattern_of_moves(before));
+    scan::each_page(server, &walk, &mut |server, _, page| {
+        for key in in_both(server, before, planned, page)? {
+            found += 1;
+            if names.len() < NAMED {
+                names.push(format!("\"{}\"", key.escape_ascii()));
             }
         }
-    }
-    server.select(0)?;
+        Ok(())
+    })?;
     let names = names.join(", ");
     Ok((found > 0).then(|| {
         format!(
@@ -55,31 +50,20 @@ fn turns(namespace: &Namespace, planned: &Layout) -> bool {
         && after.is_some_and(|after| after.placement == Placement::Plain)
 }
 
-/// One page of SCAN: the keys in it that hold a value in their bucket as well.
-fn next_in_both(
+/// Those of some keys that hold a value in their bucket as well.
+fn in_both(
     server: &mut Server,
     before: &Layout,
     planned: &Layout,
-    cursor: &mut Vec<u8>,
+    mut keys: Vec<Vec<u8>>,
 ) -> anyhow::Result<Vec<Vec<u8>>> {
-    let mut wire = Vec::new();
-    write_command(&mut wire, &[b"SCAN", cursor, b"MATCH", &keys::pattern_of_moves(before), b"COUNT", b"1000"]);
-    let reply = server.exchange(&wire, 1)?.pop().unwrap_or_default();
-    let Ok(Reply::Array(mut parts)) = Reply::parse(&reply) else {
-        anyhow::bail!("SCAN was refused: {}", String::from_utf8_lossy(&reply).trim_end());
-    };
-    *cursor = parts.next().and_then(Reply::bytes).unwrap_or(b"0").to_vec();
-    wire.clear();
-    let mut asked = Vec::new();
-    if let Some(Reply::Array(names)) = parts.next() {
-        for name in names.filter_map(Reply::bytes) {
-            let Some(bucket) = bucket_of(name, before, planned) else { continue };
-            write_command(&mut wire, &[b"HEXISTS", &bucket.physical, &bucket.field]);
-            asked.push(name.to_vec());
-        }
-    }
-    let replies = server.exchange(&wire, asked.len())?;
-    Ok(asked.into_iter().zip(replies).filter(|(_, reply)| reply == b":1\r\n").map(|(key, _)| key).collect())
+    let mut commands = Commands::default();
+    keys.retain(|key| {
+        let bucket = bucket_of(key, before, planned);
+        bucket.inspect(|bucket| commands.push(&[b"HEXISTS", &bucket.physical, &bucket.field])).is_some()
+    });
+    let replies = server.ask_all(&commands)?;
+    Ok(keys.into_iter().zip(replies).filter(|(_, reply)| read_if(reply) == Some(true)).map(|(key, _)| key).collect())
 }
 
 /// The bucket of a plain key whose namespace turns round.

@@ -27,8 +27,7 @@ pub(crate) fn check(
     assumed: &[(String, u64)],
 ) -> anyhow::Result<Checks> {
     let mut checks = Checks::default();
-    let replication: String = server.ask(redis::cmd("INFO").arg("replication"))?;
-    if replication.lines().any(|line| line.trim_end() == "role:slave") {
+    if server.info("replication")?.field("role") == Some("slave") {
         checks.obstacles.push("this server is a replica; move on its primary".to_owned());
     }
     checks.obstacles.extend(permissions::check(server)?);
@@ -61,9 +60,7 @@ pub(crate) fn check(
 }
 
 fn check_memory(server: &mut Server, survey: &Survey, checks: &mut Checks) -> anyhow::Result<()> {
-    let info: String = server.ask(redis::cmd("INFO").arg("memory"))?;
-    let limit = info.lines().find_map(|line| line.strip_prefix("maxmemory:"));
-    let limit: u64 = limit.and_then(|text| text.trim_end().parse().ok()).unwrap_or(0);
+    let limit = server.info("memory")?.number("maxmemory");
     let most = survey.used_bytes.max(survey.after_bytes) / 100 * (100 + HEADROOM_PERCENT);
     if limit > 0 && most > limit {
         checks.obstacles.push(format!(
@@ -78,7 +75,7 @@ fn check_memory(server: &mut Server, survey: &Survey, checks: &mut Checks) -> an
 
 /// Clients that are connected to the server itself: what they write there keyfold doesn't see.
 fn check_clients(server: &mut Server, checks: &mut Checks) {
-    let Ok(list) = server.ask::<String>(redis::cmd("CLIENT").arg("LIST")) else {
+    let Ok(list) = server.ask::<String>(&[b"CLIENT", b"LIST"]) else {
         checks.warnings.push(
             "the server doesn't show its clients (CLIENT LIST); see to it that all go through keyfold".to_owned(),
         );

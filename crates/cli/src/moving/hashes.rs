@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::placement::handmade::Packing;
-use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::resp::Reply;
 
 use super::Family;
 use crate::print::number::plural;
-use crate::server::Server;
+use crate::server::{Commands, Server};
 
 /// Examples that are kept of each.
 const KEPT: usize = 3;
@@ -88,18 +88,18 @@ pub(super) fn look_for_field_ttls<'b>(
     buckets: impl Iterator<Item = (&'b (NamespaceIndex, Vec<u8>), Vec<Vec<u8>>)>,
     families: &mut BTreeMap<usize, Family>,
 ) -> anyhow::Result<()> {
-    let (mut wire, mut asked) = (Vec::new(), Vec::new());
+    let (mut commands, mut asked) = (Commands::default(), Vec::new());
     for ((namespace, name), fields) in buckets.filter(|(_, fields)| !fields.is_empty()) {
         let count = fields.len().to_string();
         let mut command: Vec<&[u8]> = vec![b"HTTL", name, b"FIELDS", count.as_bytes()];
         command.extend(fields.iter().map(Vec::as_slice));
-        write_command(&mut wire, &command);
+        commands.push(&command);
         asked.push((namespace, name));
     }
     if asked.is_empty() {
         return Ok(());
     }
-    let replies = server.exchange(&wire, asked.len())?;
+    let replies = server.ask_all(&commands)?;
     for ((namespace, name), raw) in asked.into_iter().zip(&replies) {
         let Ok(Reply::Array(mut left)) = Reply::parse(raw) else { continue };
         if left.any(|left| matches!(left, Reply::Integer(seconds) if seconds >= 0)) {
@@ -122,12 +122,12 @@ pub(super) fn leave_out_others(
     if handmade.is_empty() {
         return Ok(kept);
     }
-    let mut wire = Vec::new();
+    let mut commands = Commands::default();
     for (_, name) in &handmade {
-        write_command(&mut wire, &[b"TYPE", name]);
-        write_command(&mut wire, &[b"PTTL", name]);
+        commands.push(&[b"TYPE", name]);
+        commands.push(&[b"PTTL", name]);
     }
-    let replies = server.exchange(&wire, 2 * handmade.len())?;
+    let replies = server.ask_all(&commands)?;
     for ((namespace, name), replies) in handmade.into_iter().zip(replies.chunks_exact(2)) {
         let hashes = &mut families.entry(namespace.0).or_default().hashes;
         let shown = || format!("\"{}\"", name.escape_ascii());

@@ -33,11 +33,10 @@ const COMMANDS: [&str; 20] = [
 
 /// What the first uses of commands will add to `used_memory`.
 pub(crate) fn first_uses_bytes(server: &mut Server) -> anyhow::Result<u64> {
-    let setting: Vec<String> = server.ask(redis::cmd("CONFIG").arg("GET").arg("latency-tracking")).unwrap_or_default();
-    if setting.get(1).is_none_or(|value| value != "yes") {
+    if !matches!(server.setting("latency-tracking"), Ok(Some((_, value))) if value == "yes") {
         return Ok(0);
     }
-    let info: String = server.ask(redis::cmd("INFO").arg("commandstats"))?;
+    let info: String = server.ask(&[b"INFO", b"commandstats"])?;
     let used = |name: &&&str| {
         let line = format!("cmdstat_{name}:");
         info.lines().any(|known| known.to_ascii_lowercase().starts_with(&line))

@@ -5,10 +5,10 @@
 //! the midst of it, and servers before Redis 7.2 don't say then which command it was.
 
 use keyfold_core::admin::LAYOUT_KEY;
-use redis::Value;
+use keyfold_core::resp::Reply;
 
 use crate::print::number::plural;
-use crate::server::Server;
+use crate::server::{Commands, Server};
 
 /// Stands for a bucket or another key of keyfold's own making.
 const FOLDED: &str = "~0";
@@ -51,16 +51,18 @@ const PEXPIRETIME: &[&str] = &["PEXPIRETIME", FOLDED];
 /// # Errors
 /// The connection broke.
 pub(super) fn check(server: &mut Server) -> anyhow::Result<Option<String>> {
-    let mut transaction = redis::pipe();
-    transaction.cmd("MULTI");
+    let mut transaction = Commands::default();
+    transaction.push(&[b"MULTI"]);
     // Alone: where it is refused, what follows would be carried out.
-    let mut lacking: Vec<String> = server.ask_all(&transaction)?.iter().filter_map(refusal).collect();
+    let mut lacking: Vec<String> = server.ask_all(&transaction)?.iter().filter_map(|reply| refusal(reply)).collect();
     if lacking.is_empty() {
         let newer = server.version().has_pexpiretime().then_some(PEXPIRETIME);
         let asked: Vec<&[&str]> = COMMANDS.iter().copied().chain(newer).collect();
         transaction.clear();
-        asked.iter().for_each(|words| _ = transaction.cmd(words[0]).arg(&words[1..]));
-        transaction.cmd("DISCARD");
+        for words in &asked {
+            transaction.push(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>());
+        }
+        transaction.push(&[b"DISCARD"]);
         let replies = server.ask_all(&transaction)?;
         let refused = asked.iter().zip(&replies).filter_map(|(words, reply)| Some((words, refusal(reply)?)));
         lacking = refused.map(|(words, error)| format!("{} ({error})", words.join(" "))).collect();
@@ -75,7 +77,7 @@ pub(super) fn check(server: &mut Server) -> anyhow::Result<Option<String>> {
 }
 
 /// The server's words where it refuses a command for want of a right, and not for its state.
-fn refusal(reply: &Value) -> Option<String> {
-    let Value::ServerError(error) = reply else { return None };
-    (error.code() == "NOPERM").then(|| error.details().unwrap_or("NOPERM").to_owned())
+fn refusal(reply: &[u8]) -> Option<String> {
+    let Ok(Reply::Error(error)) = Reply::parse(reply) else { return None };
+    Some(String::from_utf8_lossy(error).strip_prefix("NOPERM ")?.to_owned())
 }

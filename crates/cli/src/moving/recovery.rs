@@ -1,6 +1,6 @@
 //! A layout that was lost, or half lost, put in force again, and settled once it is known where its keys lie.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use keyfold_core::change::{Register, Standing};
 use keyfold_core::layout::{Layout, Move};
 
@@ -38,7 +38,7 @@ pub(crate) fn put_in_force(server: &mut Server, register: &Register, verdict: &V
     server.select(0)?;
     let mut wire = Vec::new();
     register.replace(layout, &mut wire);
-    let reply = server.exchange(&wire, 1)?.pop().context("the server gave no reply")?;
+    let reply = server.exchange_one(&wire)?;
     if reply.starts_with(b"-") {
         bail!("the server refuses to have its layout restored: {}", String::from_utf8_lossy(&reply).trim_end());
     }

@@ -9,7 +9,8 @@ use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place, PlaceKind};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
 use keyfold_core::placement::handmade::Packing;
-use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::resp::Reply;
+use keyfold_core::walk::KeyWalk;
 
 use super::overhead::first_uses_bytes;
 use super::sample::{SOME_TIME_MS, Sample, Weighed};
@@ -18,9 +19,9 @@ use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
 use crate::records::digest;
 use crate::scan::{self, Database};
-use crate::server::Server;
 use crate::server::memory::ServerModel;
 use crate::server::pace::Pace;
+use crate::server::{Commands, Server};
 
 /// Keys of which values are read, about.
 const SAMPLE: u64 = 200_000;
@@ -127,29 +128,17 @@ struct Walk<'a, 'm> {
 impl<'m> Walk<'_, 'm> {
     fn run(&mut self, interrupt: &Interrupt, progress: &mut Progress) -> anyhow::Result<()> {
         let pattern = crate::layout::keys::pattern_of_moves(self.layout);
-        let mut cursor: Vec<u8> = b"0".to_vec();
-        loop {
+        let mut walk = KeyWalk::new(1000).matching(&pattern);
+        while let Some(names) = self.server.next_names(&mut walk)? {
             anyhow::ensure!(!interrupt.wanted(), "interrupted; nothing was changed");
-            let mut wire = Vec::new();
-            write_command(&mut wire, &[b"SCAN", &cursor, b"MATCH", &pattern, b"COUNT", b"1000"]);
-            let reply = self.server.exchange(&wire, 1)?.pop().unwrap_or_default();
-            let Ok(Reply::Array(mut parts)) = Reply::parse(&reply) else {
-                anyhow::bail!("SCAN was refused: {}", String::from_utf8_lossy(&reply).trim_end());
-            };
-            cursor = parts.next().and_then(Reply::bytes).unwrap_or(b"0").to_vec();
-            if let Some(Reply::Array(names)) = parts.next() {
-                let names: Vec<&[u8]> = names.filter_map(Reply::bytes).collect();
-                self.take_names(&names)?;
-            }
+            self.take_names(&names)?;
             self.pace.spend(1);
             progress.advance(1000);
-            if cursor == b"0" {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
-    fn take_names(&mut self, names: &[&[u8]]) -> anyhow::Result<()> {
+    fn take_names(&mut self, names: &[Vec<u8>]) -> anyhow::Result<()> {
         let (mut own, mut buckets) = (Vec::new(), Vec::new());
         for name in names {
             match self.layout.read_physical(name) {
@@ -162,7 +151,7 @@ impl<'m> Walk<'_, 'm> {
                 }
                 Physical::Zipped { key, .. } => {
                     if let Located::Moving(moving) = self.layout.locate(&key)
-                        && moving.old.as_ref().is_some_and(|place| place.physical.as_slice() == *name)
+                        && moving.old.as_ref().is_some_and(|place| place.physical.as_slice() == name)
                     {
                         own.push((name.to_vec(), key, *moving));
                     }
@@ -184,24 +173,20 @@ impl<'m> Walk<'_, 'm> {
 
     /// Keys of their own: the type of each, the values of the sampled.
     fn take_own(&mut self, keys: &[(Vec<u8>, Vec<u8>, Moving)]) -> anyhow::Result<()> {
-        let mut wire = Vec::new();
-        let (mut replies, mut sampled) = (0, Vec::new());
-        for (at, (physical, key, moving)) in keys.iter().enumerate() {
-            write_command(&mut wire, &[b"TYPE", physical]);
-            replies += 1;
+        let (mut commands, mut sampled) = (Commands::default(), Vec::new());
+        for (physical, key, moving) in keys {
+            commands.push(&[b"TYPE", physical]);
             let is_sampled = self.is_sampled(sampled_by(key, moving.new.as_ref()));
             sampled.push(is_sampled);
             if is_sampled {
-                write_command(&mut wire, &[b"PTTL", physical]);
-                write_command(&mut wire, &[b"STRLEN", physical]);
+                commands.push(&[b"PTTL", physical]);
+                commands.push(&[b"STRLEN", physical]);
                 let is_coded = self.layout.namespace(moving.namespace).codecs.written().is_some();
                 let up_to = if is_coded { CODED_UP_TO_BYTES } else { READ_UP_TO_BYTES };
-                write_command(&mut wire, &[b"GETRANGE", physical, b"0", up_to.to_string().as_bytes()]);
-                replies += 3;
+                commands.push(&[b"GETRANGE", physical, b"0", up_to.to_string().as_bytes()]);
             }
-            debug_assert_eq!(sampled.len(), at + 1);
         }
-        let replies = self.server.exchange(&wire, replies)?;
+        let replies = self.server.ask_all(&commands)?;
         self.pace.spend(replies.len() as u64);
         let mut replies = replies.into_iter();
         for ((_, key, moving), sampled) in keys.iter().zip(sampled) {
@@ -235,12 +220,12 @@ impl<'m> Walk<'_, 'm> {
         if buckets.is_empty() {
             return Ok(());
         }
-        let mut wire = Vec::new();
+        let mut commands = Commands::default();
         for (_, name) in &buckets {
             let sampled = self.is_sampled(digest::name(name));
-            write_command(&mut wire, &[if sampled { b"HGETALL" } else { b"HLEN" }, name]);
+            commands.push(&[if sampled { b"HGETALL" } else { b"HLEN" }, name]);
         }
-        let replies = self.server.exchange(&wire, buckets.len())?;
+        let replies = self.server.ask_all(&commands)?;
         self.pace.spend(replies.len() as u64);
         if self.server.version().has_field_ttl() {
             let layout = self.layout;

@@ -1,12 +1,10 @@
 //! What a walk asks the server: each question's commands, and how many replies they have.
 
 use keyfold_core::layout::NamespaceIndex;
-use keyfold_core::resp::write_command;
+use keyfold_core::walk::KeyWalk;
 
 use super::content;
-
-/// Keys that one SCAN looks at.
-const NAMES_AT_ONCE: &[u8] = b"1000";
+use crate::server::Commands;
 
 /// What is of interest beside the records.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,8 +38,8 @@ pub(crate) struct Field {
 /// A question.
 #[derive(Debug)]
 pub(crate) enum Ask {
-    /// Names from this cursor on.
-    Names { cursor: Vec<u8> },
+    /// The next names of the walk.
+    Names(KeyWalk),
     /// Values and expiries of keys that are probably strings, at one moment.
     Strings(Vec<Own>),
     /// The type of a key that is no string.
@@ -62,47 +60,47 @@ pub(crate) enum Ask {
 
 impl Ask {
     /// Appends the commands; how many replies they have.
-    pub(crate) fn write(&self, wants: Wants, has_pexpiretime: bool, wire: &mut Vec<u8>) -> u32 {
-        let mut commands = Commands { wire, count: 0 };
+    pub(crate) fn write(&self, wants: Wants, has_pexpiretime: bool, commands: &mut Commands) -> usize {
+        let before = commands.len();
         match self {
-            Self::Names { cursor } => commands.add(&[b"SCAN", cursor, b"COUNT", NAMES_AT_ONCE]),
-            Self::Strings(keys) => commands.atomic(has_pexpiretime, |commands| {
+            Self::Names(walk) => commands.walk(walk),
+            Self::Strings(keys) => atomic(commands, has_pexpiretime, |commands| {
                 let names: Vec<&[u8]> = keys.iter().map(|own| own.physical.as_slice()).collect();
-                commands.add(&[&[&b"MGET"[..]], names.as_slice()].concat());
-                names.iter().for_each(|name| commands.expiry(has_pexpiretime, name));
+                commands.push(&[&[&b"MGET"[..]], names.as_slice()].concat());
+                names.iter().for_each(|name| expiry(commands, has_pexpiretime, name));
             }),
-            Self::Kind(own) => commands.add(&[b"TYPE", &own.physical]),
-            Self::Other { own, kind } => commands.atomic(has_pexpiretime, |commands| {
+            Self::Kind(own) => commands.push(&[b"TYPE", &own.physical]),
+            Self::Other { own, kind } => atomic(commands, has_pexpiretime, |commands| {
                 let name = own.physical.as_slice();
-                commands.add(&[b"TYPE", name]);
-                commands.expiry(has_pexpiretime, name);
+                commands.push(&[b"TYPE", name]);
+                expiry(commands, has_pexpiretime, name);
                 let elements = content::read_command(kind, name);
                 // Without elements to compare, DUMP's bytes are all there is.
                 if wants.dumps || elements.is_none() {
-                    commands.add(&[b"DUMP", name]);
+                    commands.push(&[b"DUMP", name]);
                 } else {
-                    commands.add(&[b"ECHO", b""]);
+                    commands.push(&[b"ECHO", b""]);
                 }
                 if let Some(elements) = elements {
-                    commands.add(&elements);
+                    commands.push(&elements);
                 }
             }),
             Self::Bucket { name, .. } => {
-                commands.add(&[b"HGETALL", name]);
+                commands.push(&[b"HGETALL", name]);
                 if wants.encodings {
-                    commands.add(&[b"OBJECT", b"ENCODING", name]);
+                    commands.push(&[b"OBJECT", b"ENCODING", name]);
                 }
             }
-            Self::Spill { name, .. } => commands.add(&[b"GET", name]),
-            Self::Again { field, .. } => commands.add(&[b"HGET", &field.bucket, &field.field]),
+            Self::Spill { name, .. } => commands.push(&[b"GET", name]),
+            Self::Again { field, .. } => commands.push(&[b"HGET", &field.bucket, &field.field]),
             Self::Owner { field, name, .. } => {
-                commands.add(&[b"HGET", &field.bucket, &field.field]);
-                commands.add(&[b"PTTL", name]);
+                commands.push(&[b"HGET", &field.bucket, &field.field]);
+                commands.push(&[b"PTTL", name]);
             }
-            Self::Twin { physical, field: Some(field), .. } => commands.add(&[b"HEXISTS", physical, field]),
-            Self::Twin { physical, field: None, .. } => commands.add(&[b"EXISTS", physical]),
+            Self::Twin { physical, field: Some(field), .. } => commands.push(&[b"HEXISTS", physical, field]),
+            Self::Twin { physical, field: None, .. } => commands.push(&[b"EXISTS", physical]),
         }
-        commands.count
+        commands.len() - before
     }
 
     /// Whether the replies are those of MULTI, of commands queued, and of EXEC.
@@ -113,7 +111,7 @@ impl Ask {
     /// The command that the server refused, where it refused one.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Names { .. } => "SCAN",
+            Self::Names(_) => "SCAN",
             Self::Strings(_) => "MULTI with MGET and PEXPIRETIME",
             Self::Kind(_) => "TYPE",
             Self::Other { .. } => "MULTI with DUMP",
@@ -125,28 +123,16 @@ impl Ask {
     }
 }
 
-struct Commands<'w> {
-    wire: &'w mut Vec<u8>,
-    count: u32,
+/// Commands at one moment. Before 7.0, whose PTTL says only what is left, that moment's time comes first.
+fn atomic(commands: &mut Commands, has_pexpiretime: bool, push: impl FnOnce(&mut Commands)) {
+    commands.push(&[b"MULTI"]);
+    if !has_pexpiretime {
+        commands.push(&[b"TIME"]);
+    }
+    push(commands);
+    commands.push(&[b"EXEC"]);
 }
 
-impl Commands<'_> {
-    fn add(&mut self, args: &[&[u8]]) {
-        write_command(self.wire, args);
-        self.count += 1;
-    }
-
-    /// Commands at one moment. Before 7.0, whose PTTL says only what is left, that moment's time comes first.
-    fn atomic(&mut self, has_pexpiretime: bool, commands: impl FnOnce(&mut Self)) {
-        self.add(&[b"MULTI"]);
-        if !has_pexpiretime {
-            self.add(&[b"TIME"]);
-        }
-        commands(self);
-        self.add(&[b"EXEC"]);
-    }
-
-    fn expiry(&mut self, has_pexpiretime: bool, name: &[u8]) {
-        self.add(&[if has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" }, name]);
-    }
+fn expiry(commands: &mut Commands, has_pexpiretime: bool, name: &[u8]) {
+    commands.push(&[if has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" }, name]);
 }

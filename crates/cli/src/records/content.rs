@@ -3,7 +3,7 @@
 //! DUMP's bytes differ between servers' versions and encodings, and with the order of a hash table; the elements
 //! don't. What isn't an element stays outside the digest: a hash's expiries of single fields, a stream's groups.
 
-use redis::Value;
+use keyfold_core::resp::Reply;
 
 use super::digest::of_parts;
 
@@ -20,9 +20,9 @@ pub(crate) fn read_command<'a>(kind: &str, name: &'a [u8]) -> Option<Vec<&'a [u8
 }
 
 /// The digest of the elements that [`read_command`] brought: by their order only where the type has one.
-pub(crate) fn digest(kind: &str, elements: &Value) -> Option<u128> {
-    let Value::Array(elements) = elements else { return None };
-    let bytes: Option<Vec<&[u8]>> = elements.iter().map(bulk).collect();
+pub(crate) fn digest(kind: &str, elements: Reply<'_>) -> Option<u128> {
+    let Reply::Array(mut elements) = elements else { return None };
+    let bytes: Option<Vec<&[u8]>> = elements.map(bulk).collect();
     match kind {
         "list" => Some(of_parts(&bytes?)),
         "set" => Some(bytes?.iter().fold(0, |sum, member| sum.wrapping_add(of_parts(&[member])))),
@@ -34,12 +34,12 @@ pub(crate) fn digest(kind: &str, elements: &Value) -> Option<u128> {
         }),
         "stream" => {
             let mut parts: Vec<&[u8]> = Vec::new();
-            elements.iter().try_for_each(|entry| {
-                let Value::Array(entry) = entry else { return None };
-                let [id, Value::Array(pairs)] = entry.as_slice() else { return None };
+            elements.try_for_each(|entry| {
+                let Reply::Array(mut entry) = entry else { return None };
+                let (id, Reply::Array(pairs)) = (entry.next()?, entry.next()?) else { return None };
                 // An empty part ends each entry: fields of one never pass for another's id.
                 parts.push(bulk(id)?);
-                parts.extend(pairs.iter().map(bulk).collect::<Option<Vec<_>>>()?);
+                parts.extend(pairs.map(bulk).collect::<Option<Vec<_>>>()?);
                 parts.push(b"");
                 Some(())
             })?;
@@ -49,35 +49,40 @@ pub(crate) fn digest(kind: &str, elements: &Value) -> Option<u128> {
     }
 }
 
-fn bulk(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes),
+fn bulk(reply: Reply<'_>) -> Option<&[u8]> {
+    match reply {
+        Reply::Bulk(bytes) => Some(bytes),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use keyfold_core::resp::write_command;
+
     use super::*;
 
-    fn array(parts: &[&str]) -> Value {
-        Value::Array(parts.iter().map(|part| Value::BulkString(part.as_bytes().to_vec())).collect())
+    fn digest(kind: &str, elements: &[&str]) -> Option<u128> {
+        let mut raw = Vec::new();
+        // A request is an array of strings, too.
+        write_command(&mut raw, &elements.iter().map(|element| element.as_bytes()).collect::<Vec<_>>());
+        super::digest(kind, Reply::parse(&raw).unwrap())
     }
 
     #[test]
     fn order_counts_where_the_type_has_one() {
-        let [one, other] = [array(&["a", "b"]), array(&["b", "a"])];
+        let [one, other] = [["a", "b"], ["b", "a"]];
         assert_eq!(digest("set", &one), digest("set", &other));
         assert_ne!(digest("list", &one), digest("list", &other));
         assert_ne!(digest("hash", &one), digest("hash", &other));
-        assert_eq!(digest("hash", &array(&["a", "1", "b", "2"])), digest("hash", &array(&["b", "2", "a", "1"])));
+        assert_eq!(digest("hash", &["a", "1", "b", "2"]), digest("hash", &["b", "2", "a", "1"]));
         assert_eq!(digest("json", &one), None);
     }
 
     #[test]
     fn scores_are_numbers() {
-        let [old, new] = [array(&["m", "0.10000000000000001"]), array(&["m", "0.1"])];
+        let [old, new] = [["m", "0.10000000000000001"], ["m", "0.1"]];
         assert_eq!(digest("zset", &old), digest("zset", &new));
-        assert_ne!(digest("zset", &old), digest("zset", &array(&["m", "0.2"])));
+        assert_ne!(digest("zset", &old), digest("zset", &["m", "0.2"]));
     }
 }

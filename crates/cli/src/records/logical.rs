@@ -5,7 +5,7 @@ use keyfold_core::drive::{Context, Conversations, Outside};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::Nonces;
 
-use crate::server::{Pipelined, Server, ServerTime, reply};
+use crate::server::{Server, ServerTime};
 
 /// Commands gathered before they are sent.
 const WIRE_BYTES: usize = 64 * 1024;
@@ -13,7 +13,7 @@ const WIRE_BYTES: usize = 64 * 1024;
 /// Commands under way, each with what its asker wants to know of it when it is answered. Two on one key must not be
 /// under way together.
 pub(crate) struct Logical<'a, T> {
-    server: Pipelined<'a>,
+    server: &'a mut Server,
     nonces: Nonces,
     time: ServerTime,
     conversations: Conversations<'a, T>,
@@ -30,7 +30,7 @@ impl<'a, T> Logical<'a, T> {
         let time = ServerTime::ask(server)?;
         let nonces = Nonces::new().context("the system has no randomness to give")?;
         let conversations = Conversations::new(Context::new(layout, server.version().info()));
-        Ok(Self { server: server.pipelined(), nonces, time, conversations, sent: 0, told: 0 })
+        Ok(Self { server, nonces, time, conversations, sent: 0, told: 0 })
     }
 
     /// The server's time.
@@ -46,7 +46,7 @@ impl<'a, T> Logical<'a, T> {
     /// Goes on in another database. Nothing may be under way.
     pub(crate) fn select(&mut self, database: u32) -> anyhow::Result<()> {
         debug_assert_eq!(self.under_way(), 0, "answers of another database are outstanding");
-        self.server.idle_server().select(database)
+        self.server.select(database)
     }
 
     /// Begins a command on keys; [`Self::answer`] gives `about` back with its answer.
@@ -66,8 +66,7 @@ impl<'a, T> Logical<'a, T> {
                 return Ok(None);
             }
             self.flush()?;
-            let mut reply = Vec::new();
-            reply::encode(&self.server.receive()?, &mut reply);
+            let reply = self.server.receive()?;
             let nonces = &mut || self.nonces.draw();
             self.conversations.handle_reply(&reply, &mut Outside { now_ms: self.time.now_ms(), nonces })?;
         }

@@ -11,12 +11,14 @@
 
 use std::collections::VecDeque;
 use std::time::Duration;
+use std::vec;
 
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::codec::CodecError;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, NamespaceIndex, Physical, PlaceKind, spill_name};
-use redis::Value;
+use keyfold_core::resp::Reply;
+use keyfold_core::walk::KeyWalk;
 
 use super::ask::{Ask, Field, Own, Wants};
 use super::finding::{Finding, Kind};
@@ -24,8 +26,12 @@ use super::fingerprints::Fingerprints;
 use super::place::{self, Spot};
 use super::{Content, Other, Record, content, digest, hashtable};
 use crate::server::pace::Pace;
-use crate::server::{Pipelined, Server, ServerTime, read_ms};
+use crate::server::reply::{FromReply, code};
+use crate::server::time::Moment;
+use crate::server::{Commands, Server, ServerTime};
 
+/// Names that one SCAN looks at.
+const NAMES_AT_ONCE: u64 = 1000;
 /// Questions under way at most.
 const ASKS_AT_ONCE: usize = 64;
 /// Keys of their own in one question.
@@ -75,24 +81,18 @@ pub(crate) struct Manner<'a> {
     pub(crate) stopped: &'a dyn Fn() -> bool,
 }
 
-/// Where SCAN is.
-enum Cursor {
-    At(Vec<u8>),
-    Asked,
-    Around,
-}
-
 struct Walk<'a, 'v> {
-    server: Pipelined<'a>,
+    server: &'a mut Server,
     manner: &'a Manner<'a>,
     pace: &'a mut Pace,
     visit: &'v mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>,
     database: u32,
     time: ServerTime,
     has_pexpiretime: bool,
-    cursor: Cursor,
+    /// None while names are asked for, and once it is over.
+    names: Option<KeyWalk>,
     waiting: VecDeque<Ask>,
-    sent: VecDeque<(Ask, u32)>,
+    sent: VecDeque<(Ask, usize)>,
     /// Spilled values that nothing pointed to, each with its key's field and its nonce.
     suspects: Vec<(Field, u64, Vec<u8>)>,
     seen: Fingerprints,
@@ -112,14 +112,14 @@ pub(crate) fn walk(
     let time = ServerTime::ask(server)?;
     let has_pexpiretime = server.version().has_pexpiretime();
     let walk = Walk {
-        server: server.pipelined(),
+        server,
         manner,
         pace,
         visit,
         database,
         time,
         has_pexpiretime,
-        cursor: Cursor::At(b"0".to_vec()),
+        names: Some(KeyWalk::new(NAMES_AT_ONCE)),
         waiting: VecDeque::new(),
         sent: VecDeque::new(),
         suspects: Vec::new(),
@@ -140,11 +140,8 @@ impl Walk<'_, '_> {
                 self.suspect_again();
                 continue;
             };
-            let mut answer = Vec::with_capacity(replies as usize);
-            for _ in 0..replies {
-                answer.push(self.server.receive()?);
-            }
-            let answer = self.check(&ask, answer)?;
+            let raw: Vec<_> = (0..replies).map(|_| self.server.receive()).collect::<Result<_, _>>()?;
+            let answer = self.check(&ask, &raw)?;
             self.take(ask, answer)?;
             if (self.manner.stopped)() {
                 return Ok(false);
@@ -165,18 +162,17 @@ impl Walk<'_, '_> {
         if self.sent.len() > room / 2 {
             return Ok(());
         }
-        let (mut wire, mut commands) = (Vec::new(), 0);
+        let mut commands = Commands::default();
         while self.sent.len() < room
-            && commands < self.pace.burst()
+            && commands.len() < self.pace.burst() as usize
             && let Some(ask) = self.next_ask()
         {
-            let replies = ask.write(self.manner.wants, self.has_pexpiretime, &mut wire);
-            commands += replies;
+            let replies = ask.write(self.manner.wants, self.has_pexpiretime, &mut commands);
             self.sent.push_back((ask, replies));
         }
-        if !wire.is_empty() {
-            self.pace.spend(u64::from(commands));
-            self.server.send(&wire, u64::from(commands))?;
+        if !commands.is_empty() {
+            self.pace.spend(commands.len() as u64);
+            self.server.send(commands.wire(), commands.len() as u64)?;
         }
         Ok(())
     }
@@ -184,61 +180,61 @@ impl Walk<'_, '_> {
     /// The next question; more names before those that are known run out.
     fn next_ask(&mut self) -> Option<Ask> {
         if self.waiting.len() < ASKS_AT_ONCE
-            && let Cursor::At(_) = self.cursor
-            && let Cursor::At(cursor) = std::mem::replace(&mut self.cursor, Cursor::Asked)
+            && let Some(names) = self.names.take()
         {
-            return Some(Ask::Names { cursor });
+            return Some(Ask::Names(names));
         }
         self.waiting.pop_front()
     }
 
     /// The replies that count; the server's refusal as an error.
-    fn check(&self, ask: &Ask, replies: Vec<Value>) -> anyhow::Result<Vec<Value>> {
-        let refused = |value: &Value| match value {
-            Value::ServerError(error) if error.code() != "WRONGTYPE" => Some(error.clone()),
-            _ => None,
-        };
-        if let Some(error) = replies.iter().find_map(refused) {
-            return Err(self.server.server().refused(&error).context(format!("{} was refused", ask.name())));
-        }
-        if !ask.is_atomic() {
-            return Ok(replies);
-        }
-        match replies.into_iter().next_back() {
-            Some(Value::Array(replies)) => match replies.iter().find_map(refused) {
-                Some(error) => Err(self.server.server().refused(&error).context(format!("{} was refused", ask.name()))),
-                None => Ok(replies),
-            },
-            _ => bail!("the server at {} answered EXEC with nothing", self.server.server().address()),
+    fn check<'r>(&self, ask: &Ask, raw: &'r [Vec<u8>]) -> anyhow::Result<Vec<Reply<'r>>> {
+        let replies = raw.iter().map(|raw| Reply::parse(raw)).collect::<Result<_, _>>()?;
+        let replies = self.unless_refused(ask, replies)?;
+        match replies.last() {
+            _ if !ask.is_atomic() => Ok(replies),
+            Some(Reply::Array(results)) => self.unless_refused(ask, results.collect()),
+            _ => bail!("the server at {} answered EXEC with nothing", self.server.address()),
         }
     }
 
-    fn take(&mut self, ask: Ask, answer: Vec<Value>) -> anyhow::Result<()> {
+    fn unless_refused<'r>(&self, ask: &Ask, replies: Vec<Reply<'r>>) -> anyhow::Result<Vec<Reply<'r>>> {
+        let refused = replies.iter().find_map(|reply| match reply {
+            Reply::Error(error) if code(error) != b"WRONGTYPE" => Some(error),
+            _ => None,
+        });
+        match refused {
+            Some(error) => Err(self.server.refused(error).context(format!("{} was refused", ask.name()))),
+            None => Ok(replies),
+        }
+    }
+
+    fn take(&mut self, ask: Ask, answer: Vec<Reply<'_>>) -> anyhow::Result<()> {
         let mut answer = answer.into_iter();
-        let mut next = || answer.next().unwrap_or_default();
+        let mut next = || answer.next().unwrap_or(Reply::Nil);
         match ask {
-            Ask::Names { .. } => self.take_names(next()),
-            Ask::Strings(keys) => self.take_strings(keys, answer.collect()),
+            Ask::Names(walk) => self.take_names(walk, next()),
+            Ask::Strings(keys) => self.take_strings(keys, answer),
             Ask::Kind(own) => match next() {
-                Value::SimpleString(kind) if kind == "none" => Ok(()),
-                Value::SimpleString(kind) if kind == "string" => {
+                Reply::Simple(b"none") => Ok(()),
+                Reply::Simple(b"string") => {
                     self.waiting.push_back(Ask::Strings(vec![own]));
                     Ok(())
                 }
-                Value::SimpleString(kind) => {
-                    self.waiting.push_back(Ask::Other { own, kind });
+                Reply::Simple(kind) => {
+                    self.waiting.push_back(Ask::Other { own, kind: String::from_utf8_lossy(kind).into_owned() });
                     Ok(())
                 }
-                other => Err(strange("TYPE", &other)),
+                other => Err(anyhow!("TYPE answered {other:?}")),
             },
-            Ask::Other { own, kind } => self.take_other(own, kind, answer.collect()),
-            Ask::Bucket { namespace, name } => self.take_bucket(namespace, &name, next(), &next()),
+            Ask::Other { own, kind } => self.take_other(own, kind, answer),
+            Ask::Bucket { namespace, name } => self.take_bucket(namespace, &name, next(), next()),
             Ask::Spill { field, stored, expires_at_ms, .. } => match next() {
-                Value::BulkString(value) => {
+                Reply::Bulk(value) => {
                     self.weigh(value.len());
                     let home = Home::Spilled(field.namespace);
                     match Frame::decode(&stored) {
-                        Ok(frame) => self.show_decoded(field, &Frame { expires_at_ms, ..frame }, Some(&value), home),
+                        Ok(frame) => self.show_decoded(field, &Frame { expires_at_ms, ..frame }, Some(value), home),
                         Err(error) => self.find_in(field, Kind::DamagedValue, error.to_string()),
                     }
                 }
@@ -249,27 +245,26 @@ impl Walk<'_, '_> {
             },
             // The value may have been replaced, and the old one removed, since the pointer was read.
             Ask::Again { field, stored } => match next() {
-                Value::BulkString(now) if now == stored => self.find_in(field, Kind::MissingSpill, String::new()),
-                Value::BulkString(now) => self.take_field(field, now),
+                Reply::Bulk(now) if now == stored => self.find_in(field, Kind::MissingSpill, String::new()),
+                Reply::Bulk(now) => self.take_field(field, now),
                 _ => Ok(()),
             },
-            Ask::Owner { field, nonce, name, again } => self.take_owner(field, nonce, name, again, [&next(), &next()]),
+            Ask::Owner { field, nonce, name, again } => self.take_owner(field, nonce, name, again, [next(), next()]),
             Ask::Twin { key, .. } => {
-                let kind = if next() == Value::Int(1) { Kind::Twin } else { Kind::HiddenKey };
+                let kind = if next() == Reply::Integer(1) { Kind::Twin } else { Kind::HiddenKey };
                 self.find(kind, key.clone(), None, Some(key), String::new())
             }
         }
     }
 
-    fn take_names(&mut self, reply: Value) -> anyhow::Result<()> {
-        let (cursor, names): (Vec<u8>, Vec<Vec<u8>>) =
-            redis::from_redis_value(reply).map_err(|error| anyhow!("SCAN's answer can't be read: {error}"))?;
-        self.cursor = if cursor == b"0" { Cursor::Around } else { Cursor::At(cursor) };
+    fn take_names(&mut self, mut walk: KeyWalk, reply: Reply<'_>) -> anyhow::Result<()> {
+        let names = walk.take(reply)?;
+        self.names = Some(walk).filter(|walk| !walk.is_over());
         let mut strings = Vec::new();
         for name in names {
-            if self.manner.forgetful || self.is_new(&name)? {
+            if self.manner.forgetful || self.is_new(name)? {
                 (self.visit)(Sight::Name)?;
-                strings.extend(self.take_name(name)?);
+                strings.extend(self.take_name(name.to_vec())?);
             }
         }
         while !strings.is_empty() {
@@ -326,19 +321,18 @@ impl Walk<'_, '_> {
         Ok(None)
     }
 
-    fn take_strings(&mut self, keys: Vec<Own>, replies: Vec<Value>) -> anyhow::Result<()> {
-        let mut replies = replies.into_iter();
+    fn take_strings(&mut self, keys: Vec<Own>, mut replies: vec::IntoIter<Reply<'_>>) -> anyhow::Result<()> {
         let now_ms = self.moment(&mut replies);
-        let Some(Value::Array(values)) = replies.next() else { bail!("MGET's answer is no list") };
+        let Some(Reply::Array(values)) = replies.next() else { bail!("MGET's answer is no list") };
         let mut bytes = 0;
         for ((own, value), expiry) in keys.into_iter().zip(values).zip(replies) {
             match (value, expiry) {
-                (Value::BulkString(value), expiry) => {
+                (Reply::Bulk(value), expiry) => {
                     bytes += value.len();
-                    self.take_own(own, value, expires_at(&expiry, now_ms))?;
+                    self.take_own(own, value, expires_at(expiry, now_ms))?;
                 }
                 // Gone meanwhile.
-                (_, Value::Int(-2)) => {}
+                (_, Reply::Integer(-2)) => {}
                 _ => self.waiting.push_back(Ask::Kind(own)),
             }
         }
@@ -346,56 +340,53 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn take_other(&mut self, own: Own, kind: String, replies: Vec<Value>) -> anyhow::Result<()> {
-        let mut replies = replies.into_iter();
+    fn take_other(&mut self, own: Own, kind: String, mut replies: vec::IntoIter<Reply<'_>>) -> anyhow::Result<()> {
         let now_ms = self.moment(&mut replies);
-        let mut next = || replies.next().unwrap_or_default();
-        if next() != Value::SimpleString(kind.clone()) {
+        let mut next = || replies.next().unwrap_or(Reply::Nil);
+        if next() != Reply::Simple(kind.as_bytes()) {
             self.waiting.push_back(Ask::Kind(own));
             return Ok(());
         }
-        let expires_at_ms = expires_at(&next(), now_ms);
-        let Value::BulkString(dump) = next() else { bail!("DUMP of \"{}\" gave nothing", own.key.escape_ascii()) };
-        let digest = content::digest(&kind, &next());
+        let expires_at_ms = expires_at(next(), now_ms);
+        let Reply::Bulk(dump) = next() else { bail!("DUMP of \"{}\" gave nothing", own.key.escape_ascii()) };
+        let (dump, digest) = (dump.to_vec(), content::digest(&kind, next()));
         self.weigh(dump.len());
         let home = own.namespace.map_or(Home::Plain, Home::Zipped);
         self.show(own.key, Content::Other(Other { kind, dump, digest }), expires_at_ms, home)
     }
 
     /// The time of a question's moment, where it was asked for.
-    fn moment(&self, replies: &mut impl Iterator<Item = Value>) -> i64 {
+    fn moment<'r>(&self, replies: &mut impl Iterator<Item = Reply<'r>>) -> i64 {
         if self.has_pexpiretime {
             return 0;
         }
-        replies.next().and_then(read_ms).unwrap_or_else(|| self.time.now_ms())
+        let time = replies.next().and_then(Moment::from_reply);
+        time.map_or_else(|| self.time.now_ms(), |Moment(ms)| ms)
     }
 
     fn take_bucket(
         &mut self,
         namespace: NamespaceIndex,
         name: &[u8],
-        fields: Value,
-        encoding: &Value,
+        fields: Reply<'_>,
+        encoding: Reply<'_>,
     ) -> anyhow::Result<()> {
-        let Value::Array(fields) = fields else {
+        let Reply::Array(fields) = fields else {
             return self.find(Kind::NotABucket, name.to_vec(), None, None, String::new());
         };
+        let fields: Vec<&[u8]> = fields.filter_map(Reply::bytes).collect();
         if fields.is_empty() {
             return Ok(());
         }
         (self.visit)(Sight::Bucket(namespace, fields.len() / 2))?;
         let handmade = self.manner.layout.packing_in(name).is_some();
-        if !handmade && matches!(encoding, Value::BulkString(name) if name == b"hashtable") {
-            self.find(
-                Kind::Hashtable,
-                name.to_vec(),
-                None,
-                None,
-                hashtable::explain(&fields, self.manner.listpack_limits),
-            )?;
+        if !handmade && encoding == Reply::Bulk(b"hashtable") {
+            let detail = hashtable::explain(&fields, self.manner.listpack_limits);
+            self.find(Kind::Hashtable, name.to_vec(), None, None, detail)?;
         }
-        let (mut fields, mut bytes) = (fields.into_iter(), 0);
-        while let (Some(Value::BulkString(field)), Some(Value::BulkString(stored))) = (fields.next(), fields.next()) {
+        let mut bytes = 0;
+        for pair in fields.chunks_exact(2) {
+            let (field, stored) = (pair[0].to_vec(), pair[1]);
             bytes += field.len() + stored.len();
             match place::key_at(self.manner.layout, namespace, name, &field) {
                 Some(key) => self.take_field(Field { namespace, bucket: name.to_vec(), field, key }, stored)?,
@@ -406,9 +397,9 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn take_field(&mut self, field: Field, stored: Vec<u8>) -> anyhow::Result<()> {
+    fn take_field(&mut self, field: Field, stored: &[u8]) -> anyhow::Result<()> {
         if let Some(packing) = self.manner.layout.packing_in(&field.bucket) {
-            return match packing.unpack(&stored) {
+            return match packing.unpack(stored) {
                 Ok(value) => {
                     let value = value.into_owned();
                     self.show(field.key, Content::String(value), None, Home::Bucket(field.namespace))
@@ -416,7 +407,7 @@ impl Walk<'_, '_> {
                 Err(error) => self.find_in(field, Kind::DamagedValue, error.to_string()),
             };
         }
-        let frame = match Frame::decode(&stored) {
+        let frame = match Frame::decode(stored) {
             Ok(frame) => frame,
             Err(error) => return self.find_in(field, Kind::DamagedValue, error.to_string()),
         };
@@ -428,11 +419,11 @@ impl Walk<'_, '_> {
         if let Body::Spill { nonce, .. } = frame.body {
             let stem = Layout::stem_in(&field.bucket).unwrap_or(self.manner.layout.namespace(field.namespace).stem);
             let name = spill_name(stem, nonce, &field.key);
-            self.waiting.push_back(Ask::Spill { field, stored, name, expires_at_ms });
+            self.waiting.push_back(Ask::Spill { field, stored: stored.to_vec(), name, expires_at_ms });
             return Ok(());
         }
-        if keyfold_core::frame::is_raw(&stored) {
-            return self.show(field.key, Content::String(stored), expires_at_ms, home);
+        if keyfold_core::frame::is_raw(stored) {
+            return self.show(field.key, Content::String(stored.to_vec()), expires_at_ms, home);
         }
         self.show_decoded(field, &frame, None, home)
     }
@@ -456,15 +447,17 @@ impl Walk<'_, '_> {
     }
 
     /// What a key of its own holds: in some namespaces a frame.
-    fn take_own(&mut self, own: Own, stored: Vec<u8>, expires_at_ms: Option<i64>) -> anyhow::Result<()> {
+    fn take_own(&mut self, own: Own, stored: &[u8], expires_at_ms: Option<i64>) -> anyhow::Result<()> {
         let home = own.namespace.map_or(Home::Plain, Home::Zipped);
         let layout = self.manner.layout;
         let framed = layout
             .places(&own.key)
             .find(|place| place.kind == PlaceKind::Framed && place.physical.as_slice() == own.physical);
-        let Some(place) = framed else { return self.show(own.key, Content::String(stored), expires_at_ms, home) };
+        let Some(place) = framed else {
+            return self.show(own.key, Content::String(stored.to_vec()), expires_at_ms, home);
+        };
         let field = Field { namespace: place.namespace, bucket: own.physical, field: Vec::new(), key: own.key };
-        match Frame::decode(&stored) {
+        match Frame::decode(stored) {
             Ok(frame) => self.show_decoded(field, &Frame { expires_at_ms, ..frame }, None, home),
             Err(error) => self.find_in(field, Kind::DamagedValue, error.to_string()),
         }
@@ -476,14 +469,14 @@ impl Walk<'_, '_> {
         nonce: u64,
         name: Vec<u8>,
         again: bool,
-        [stored, left]: [&Value; 2],
+        [stored, left]: [Reply<'_>; 2],
     ) -> anyhow::Result<()> {
         let points_here = match stored {
-            Value::BulkString(stored) => Frame::decode(stored).is_ok_and(|frame| frame.body.points_to(nonce)),
+            Reply::Bulk(stored) => Frame::decode(stored).is_ok_and(|frame| frame.body.points_to(nonce)),
             _ => false,
         };
         // A replaced one stays for some seconds, with a TTL.
-        if points_here || *left != Value::Int(-1) {
+        if points_here || left != Reply::Integer(-1) {
             return Ok(());
         }
         if !again && self.suspects.len() < SUSPECTS {
@@ -526,15 +519,11 @@ fn plain(name: Vec<u8>) -> Own {
 }
 
 /// The time that PEXPIRETIME said, or that PTTL said at `now_ms`.
-fn expires_at(reply: &Value, now_ms: i64) -> Option<i64> {
+fn expires_at(reply: Reply<'_>, now_ms: i64) -> Option<i64> {
     match reply {
-        Value::Int(at) if *at >= 0 => Some(now_ms + at),
+        Reply::Integer(at) if at >= 0 => Some(now_ms + at),
         _ => None,
     }
-}
-
-fn strange(command: &str, reply: &Value) -> anyhow::Error {
-    anyhow!("{command} answered {reply:?}")
 }
 
 #[cfg(test)]
@@ -549,9 +538,9 @@ mod tests {
         let running = keyfold_testkit::found()[0].start(&[]).unwrap();
         let target = Target { address: running.url().parse().unwrap(), tls: ServerTls::default() };
         let mut server = Server::connect(&target).unwrap();
-        let mut keys = redis::pipe();
+        let mut keys = Commands::default();
         for number in 0..5000 {
-            keys.cmd("SET").arg(format!("key:{number}")).arg(number).ignore();
+            keys.push(&[b"SET", format!("key:{number}").as_bytes(), b"1"]);
         }
         server.query_all::<()>(&keys).unwrap();
         let (seen, layout) = (std::cell::Cell::new(0), Layout::default());
@@ -572,6 +561,6 @@ mod tests {
         assert!(server.used_memory().unwrap() > 0);
         let error = walk(&mut server, 0, &manner, &mut pace, &mut |_| bail!("enough")).unwrap_err();
         assert_eq!(error.to_string(), "enough");
-        assert_eq!(server.ask::<u64>(&redis::cmd("DBSIZE")).unwrap(), 5000);
+        assert_eq!(server.ask::<u64>(&[b"DBSIZE"]).unwrap(), 5000);
     }
 }

@@ -2,11 +2,12 @@
 
 use keyfold_core::admin::PROBE_KEY;
 use keyfold_core::memory::ValueShape;
+use keyfold_core::resp::Reply;
 use keyfold_survey::observation::{Content, Encoding, Kind, Observation, Sampled};
-use redis::Value;
 
-use super::batch::Batch;
 use super::denied::{Ask, Denied, KEYS};
+use crate::server::Commands;
+use crate::server::reply::{FromReply, read_if};
 
 /// How much of a long value is looked at.
 const VALUE_PART: &[u8] = b"255";
@@ -34,6 +35,9 @@ const PROBES: [(&str, &[&str]); 14] = [
     ("HSCAN", &[PROBE_KEY, "0"]),
     ("SSCAN", &[PROBE_KEY, "0"]),
 ];
+
+/// Replies as they came.
+pub(super) type Answers = std::vec::IntoIter<Vec<u8>>;
 
 /// What may be asked, and which keys' values are looked at.
 pub(super) struct Facts {
@@ -86,24 +90,16 @@ impl Facts {
     }
 
     /// An answer, or none where the server refused the command or the key has become another type since.
-    fn answer(
-        &mut self,
-        command: &'static str,
-        answers: &mut impl Iterator<Item = Value>,
-    ) -> anyhow::Result<Option<Value>> {
-        match answers.next() {
-            None => anyhow::bail!("the server gave fewer answers than commands"),
-            Some(Value::ServerError(error)) => {
-                let text = error.to_string();
-                if is_about_keys(&text) {
-                    self.denied.note(KEYS, &text);
-                } else if !text.contains("WRONGTYPE") && !text.contains("no such key") {
-                    self.denied.note(command, &text);
-                }
-                Ok(None)
-            }
-            Some(answer) => Ok(Some(answer)),
+    fn answer<T: FromReply>(&mut self, command: &'static str, answers: &mut Answers) -> anyhow::Result<Option<T>> {
+        let Some(answer) = answers.next() else { anyhow::bail!("the server gave fewer answers than commands") };
+        let Ok(Reply::Error(error)) = Reply::parse(&answer) else { return Ok(read_if(&answer)) };
+        let text = String::from_utf8_lossy(error);
+        if is_about_keys(&text) {
+            self.denied.note(KEYS, &text);
+        } else if !text.contains("WRONGTYPE") && !text.contains("no such key") {
+            self.denied.note(command, &text);
         }
+        Ok(None)
     }
 }
 
@@ -115,17 +111,16 @@ fn is_about_keys(error: &str) -> bool {
 
 // Before the first page, so that none is lost to what may not be asked.
 impl Facts {
-    pub(super) fn push_probes(batch: &mut Batch) {
+    pub(super) fn push_probes(commands: &mut Commands) {
         for (command, args) in PROBES {
-            let command = command.as_bytes();
             let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-            batch.push(&[&[command], args.as_slice()].concat());
+            commands.push(&[&[command.as_bytes()], args.as_slice()].concat());
         }
     }
 
-    pub(super) fn take_probes(&mut self, answers: &mut impl Iterator<Item = Value>) -> anyhow::Result<()> {
+    pub(super) fn take_probes(&mut self, answers: &mut Answers) -> anyhow::Result<()> {
         for (command, _) in PROBES {
-            self.answer(command, answers)?;
+            self.answer::<()>(command, answers)?;
         }
         // The key that was tried is none of the user's.
         self.denied.forget(KEYS);
@@ -135,44 +130,40 @@ impl Facts {
 
 // Stage 1: encoding or type, and expiry.
 impl Questions {
-    pub(super) fn push_first(&self, facts: &Facts, batch: &mut Batch) {
+    pub(super) fn push_first(&self, facts: &Facts, commands: &mut Commands) {
         for Question { observation: Observation { key, .. }, .. } in &self.0 {
             if facts.may("OBJECT") {
-                batch.push(&[b"OBJECT", b"ENCODING", key]);
+                commands.push(&[b"OBJECT", b"ENCODING", key]);
             } else if facts.may("TYPE") {
-                batch.push(&[b"TYPE", key]);
+                commands.push(&[b"TYPE", key]);
             }
             if facts.may("PTTL") {
-                batch.push(&[b"PTTL", key]);
+                commands.push(&[b"PTTL", key]);
             }
         }
     }
 }
 
 impl Facts {
-    pub(super) fn take_first(
-        &mut self,
-        questions: &mut Questions,
-        answers: &mut impl Iterator<Item = Value>,
-    ) -> anyhow::Result<()> {
+    pub(super) fn take_first(&mut self, questions: &mut Questions, answers: &mut Answers) -> anyhow::Result<()> {
         // What was sent, even where the first answer says that it may not be.
         let (object, kind, pttl) = (self.may("OBJECT"), self.may("TYPE"), self.may("PTTL"));
         for question in &mut questions.0 {
             let observation = &mut question.observation;
             if object {
-                match self.answer("OBJECT", answers)? {
-                    Some(Value::Nil) => question.gone = true,
-                    Some(answer) => {
-                        observation.encoding = Encoding::parse(bytes(&answer));
+                match self.answer::<Option<Vec<u8>>>("OBJECT", answers)? {
+                    Some(None) => question.gone = true,
+                    Some(Some(encoding)) => {
+                        observation.encoding = Encoding::parse(&encoding);
                         observation.kind = observation.encoding.kind().unwrap_or(Kind::Other);
                     }
                     None => {}
                 }
-            } else if kind && let Some(answer) = self.answer("TYPE", answers)? {
-                question.gone = bytes(&answer) == b"none";
-                observation.kind = Kind::parse(bytes(&answer));
+            } else if kind && let Some(kind) = self.answer::<Vec<u8>>("TYPE", answers)? {
+                question.gone = kind == b"none";
+                observation.kind = Kind::parse(&kind);
             }
-            if pttl && let Some(Value::Int(ms)) = self.answer("PTTL", answers)? {
+            if pttl && let Some(ms) = self.answer::<i64>("PTTL", answers)? {
                 observation.has_expiry = ms >= 0;
                 question.gone |= ms == -2;
             }
@@ -188,51 +179,47 @@ fn reads_whole(observation: &Observation, facts: &Facts) -> bool {
 
 // Stage 2: the values of strings; of all others the type, and what they take.
 impl Questions {
-    pub(super) fn push_second(&mut self, facts: &Facts, batch: &mut Batch) {
+    pub(super) fn push_second(&mut self, facts: &Facts, commands: &mut Commands) {
         self.0.retain(|question| !question.gone);
         for Question { observation, sampled, .. } in &self.0 {
             let key = &observation.key;
             if observation.kind == Kind::String {
                 if reads_whole(observation, facts) {
-                    batch.push(&[b"GET", key]);
+                    commands.push(&[b"GET", key]);
                 } else if facts.may("STRLEN") {
-                    batch.push(&[b"STRLEN", key]);
+                    commands.push(&[b"STRLEN", key]);
                 }
                 if *sampled && !reads_whole(observation, facts) && facts.may("GETRANGE") {
-                    batch.push(&[b"GETRANGE", key, b"0", VALUE_PART]);
+                    commands.push(&[b"GETRANGE", key, b"0", VALUE_PART]);
                 }
             } else if facts.may("TYPE") {
-                batch.push(&[b"TYPE", key]);
+                commands.push(&[b"TYPE", key]);
             }
             if (*sampled || observation.kind != Kind::String) && facts.may("MEMORY") {
-                batch.push(&[b"MEMORY", b"USAGE", key]);
+                commands.push(&[b"MEMORY", b"USAGE", key]);
             }
         }
     }
 }
 
 impl Facts {
-    pub(super) fn take_second(
-        &mut self,
-        questions: &mut Questions,
-        answers: &mut impl Iterator<Item = Value>,
-    ) -> anyhow::Result<()> {
+    pub(super) fn take_second(&mut self, questions: &mut Questions, answers: &mut Answers) -> anyhow::Result<()> {
         let sent = Self { ask: self.ask, denied: self.denied.clone(), seen: 0 };
         for Question { observation, sampled, gone } in &mut questions.0 {
             let is_string = observation.kind == Kind::String;
             if is_string {
                 self.take_string(observation, *sampled, gone, &sent, answers)?;
             } else if sent.may("TYPE")
-                && let Some(answer) = self.answer("TYPE", answers)?
+                && let Some(kind) = self.answer::<Vec<u8>>("TYPE", answers)?
             {
-                *gone = bytes(&answer) == b"none";
-                observation.kind = Kind::parse(bytes(&answer));
+                *gone = kind == b"none";
+                observation.kind = Kind::parse(&kind);
             }
             if (*sampled || !is_string)
                 && sent.may("MEMORY")
-                && let Some(Value::Int(usage)) = self.answer("MEMORY", answers)?
+                && let Some(usage) = self.answer("MEMORY", answers)?
             {
-                observation.usage_bytes = u64::try_from(usage).ok();
+                observation.usage_bytes = Some(usage);
             }
         }
         Ok(())
@@ -244,30 +231,29 @@ impl Facts {
         sampled: bool,
         gone: &mut bool,
         sent: &Self,
-        answers: &mut impl Iterator<Item = Value>,
+        answers: &mut Answers,
     ) -> anyhow::Result<()> {
         if reads_whole(observation, sent) {
-            match self.answer("GET", answers)? {
-                Some(Value::BulkString(value)) => {
+            match self.answer::<Option<Vec<u8>>>("GET", answers)? {
+                Some(Some(value)) => {
                     observation.content = Content::String(ValueShape::of(&value));
                     observation.sample = sampled.then(|| Sampled::Value(value.into()));
                 }
-                Some(Value::Nil) => *gone = true,
-                _ => {}
+                Some(None) => *gone = true,
+                None => {}
             }
             return Ok(());
         }
         if sent.may("STRLEN")
-            && let Some(Value::Int(len)) = self.answer("STRLEN", answers)?
+            && let Some(len) = self.answer("STRLEN", answers)?
         {
-            let len = u64::try_from(len).unwrap_or(0);
             let is_integer = observation.encoding == Encoding::Int;
             let shape = if is_integer { integer_of_len(len) } else { ValueShape::Bytes(len) };
             observation.content = Content::String(shape);
         }
         if sampled
             && sent.may("GETRANGE")
-            && let Some(Value::BulkString(part)) = self.answer("GETRANGE", answers)?
+            && let Some(part) = self.answer::<Vec<u8>>("GETRANGE", answers)?
         {
             observation.sample = Some(Sampled::Value(part.into()));
         }
@@ -309,7 +295,7 @@ fn elements_command(question: &Question) -> Option<&'static str> {
 
 // Stage 3: how many elements there are, and some of them.
 impl Questions {
-    pub(super) fn push_third(&mut self, facts: &Facts, batch: &mut Batch) {
+    pub(super) fn push_third(&mut self, facts: &Facts, commands: &mut Commands) {
         self.0.retain(|question| !question.gone);
         for question in &mut self.0 {
             let observation = &question.observation;
@@ -320,12 +306,12 @@ impl Questions {
             if let Some(command) = length_command(observation.kind)
                 && facts.may(command)
             {
-                batch.push(&[command.as_bytes(), &observation.key]);
+                commands.push(&[command.as_bytes(), &observation.key]);
             }
             if let Some(command) = elements_command(question)
                 && facts.may(command)
             {
-                batch.push(&[command.as_bytes(), &question.observation.key, b"0", b"COUNT", ELEMENTS]);
+                commands.push(&[command.as_bytes(), &question.observation.key, b"0", b"COUNT", ELEMENTS]);
             }
         }
     }
@@ -336,24 +322,20 @@ impl Questions {
 }
 
 impl Facts {
-    pub(super) fn take_third(
-        &mut self,
-        questions: &mut Questions,
-        answers: &mut impl Iterator<Item = Value>,
-    ) -> anyhow::Result<()> {
+    pub(super) fn take_third(&mut self, questions: &mut Questions, answers: &mut Answers) -> anyhow::Result<()> {
         let sent = Self { ask: self.ask, denied: self.denied.clone(), seen: 0 };
         for question in &mut questions.0 {
             if let Some(command) = length_command(question.observation.kind)
                 && sent.may(command)
-                && let Some(Value::Int(len)) = self.answer(command, answers)?
+                && let Some(len) = self.answer(command, answers)?
             {
-                question.observation.content = Content::Elements(u64::try_from(len).unwrap_or(0));
+                question.observation.content = Content::Elements(len);
             }
             if let Some(command) = elements_command(question)
                 && sent.may(command)
                 && let Some(answer) = self.answer(command, answers)?
             {
-                question.observation.sample = elements(question.observation.kind, answer);
+                question.observation.sample = Some(elements(question.observation.kind, answer));
             }
         }
         Ok(())
@@ -361,24 +343,15 @@ impl Facts {
 }
 
 /// The elements of an answer to HSCAN or SSCAN.
-fn elements(kind: Kind, answer: Value) -> Option<Sampled> {
-    let (_, elements): (Vec<u8>, Vec<Vec<u8>>) = redis::from_redis_value(answer).ok()?;
+fn elements(kind: Kind, (_cursor, elements): (Vec<u8>, Vec<Vec<u8>>)) -> Sampled {
     let mut elements = elements.into_iter().map(Vec::into_boxed_slice);
     if kind == Kind::Set {
-        return Some(Sampled::Members(elements.take(ELEMENTS_KEPT).collect()));
+        return Sampled::Members(elements.take(ELEMENTS_KEPT).collect());
     }
     let mut fields = Vec::new();
     while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
         fields.push((field, value));
     }
     fields.truncate(ELEMENTS_KEPT);
-    Some(Sampled::Fields(fields))
-}
-
-fn bytes(answer: &Value) -> &[u8] {
-    match answer {
-        Value::BulkString(bytes) => bytes,
-        Value::SimpleString(text) => text.as_bytes(),
-        _ => b"",
-    }
+    Sampled::Fields(fields)
 }

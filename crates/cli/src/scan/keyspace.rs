@@ -1,5 +1,7 @@
 //! Which databases hold keys.
 
+use keyfold_core::walk::KeyWalk;
+
 use crate::server::Server;
 
 /// A database and how many keys it has.
@@ -24,8 +26,22 @@ impl Databases {
 
 /// The databases that hold keys.
 pub(crate) fn databases(server: &mut Server) -> anyhow::Result<Vec<Database>> {
-    let info: String = server.ask(redis::cmd("INFO").arg("keyspace"))?;
-    Ok(parse(&info))
+    Ok(parse(server.info("keyspace")?.text()))
+}
+
+/// What is done with a page of names of a database.
+type OnPage<'p> = dyn FnMut(&mut Server, u32, Vec<Vec<u8>>) -> anyhow::Result<()> + 'p;
+
+/// Walks over the names of all databases, a page at a time. Leaves the connection in database 0.
+pub(crate) fn each_page(server: &mut Server, walk: &KeyWalk, on_page: &mut OnPage<'_>) -> anyhow::Result<()> {
+    for Database { number, .. } in databases(server)? {
+        server.select(number)?;
+        let mut walk = walk.clone();
+        while let Some(names) = server.next_names(&mut walk)? {
+            on_page(server, number, names)?;
+        }
+    }
+    server.select(0)
 }
 
 /// Of those, the ones that are meant.

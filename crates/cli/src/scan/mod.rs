@@ -13,7 +13,6 @@
 //! A command that the server's user may not use is left out from then on, and named at the end. Keys are not
 //! touched for LRU and LFU where the server can do that (`CLIENT NO-TOUCH`, Redis 7.2 and later, Valkey).
 
-mod batch;
 mod denied;
 mod facts;
 mod keyspace;
@@ -22,16 +21,17 @@ mod values;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
+use keyfold_core::resp::Reply;
+use keyfold_core::walk::{KeyWalk, WalkError};
 use keyfold_survey::observation::Observation;
 
 pub(crate) use denied::{Ask, Denied};
-pub(crate) use keyspace::{Database, Databases, chosen, databases};
+pub(crate) use keyspace::{Database, Databases, chosen, databases, each_page};
 pub(crate) use values::Values;
 
-use crate::server::Server;
 use crate::server::pace::Pace;
-use batch::Batch;
-use facts::Facts;
+use crate::server::{Commands, Server};
+use facts::{Answers, Facts};
 
 /// Keys of one page where nothing limits the rate: enough that round trips don't count, and a SCAN that holds up
 /// other clients for a fraction of a millisecond.
@@ -91,7 +91,7 @@ impl Walk {
         on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> Walked {
         let mut walker = Walker::new(self);
-        let _ = server.ask::<()>(redis::cmd("CLIENT").arg("NO-TOUCH").arg("ON"));
+        let _ = server.ask::<()>(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
         let end = match walker.run(server, databases, on_page) {
             Ok(ControlFlow::Continue(())) => End::Complete,
             Ok(ControlFlow::Break(())) => End::Stopped,
@@ -125,9 +125,9 @@ impl<'w> Walker<'w> {
         databases: &[Database],
         on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> anyhow::Result<ControlFlow<()>> {
-        let mut batch = Batch::default();
-        Facts::push_probes(&mut batch);
-        let mut answers = self.send(server, &mut batch)?;
+        let mut commands = Commands::default();
+        Facts::push_probes(&mut commands);
+        let mut answers = self.send(server, &mut commands)?;
         self.facts.take_probes(&mut answers)?;
         let total: u64 = databases.iter().map(|database| database.keys).sum();
         for database in databases {
@@ -150,89 +150,69 @@ impl<'w> Walker<'w> {
         wanted: Option<u64>,
         on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> anyhow::Result<ControlFlow<()>> {
-        let mut batch = Batch::default();
-        self.push_scan(&mut batch, b"0");
-        let answers = self.send(server, &mut batch)?;
-        let (mut cursor, mut names) = scanned(answers)?;
-        let mut seen = 0;
+        let (mut walk, mut names, mut seen) = (KeyWalk::new(self.page_keys), Names::new(), 0);
         loop {
-            seen += names.len() as u64;
-            let is_last = cursor == b"0" || wanted.is_some_and(|wanted| seen >= wanted);
-            let next = self.page(server, names, (!is_last).then_some(cursor.as_slice()), &mut |keys| {
-                on_page(Page { database, keys })
-            })?;
-            match next {
-                ControlFlow::Continue(Some(next)) => (cursor, names) = next,
-                ControlFlow::Continue(None) => return Ok(ControlFlow::Continue(())),
-                ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
+            let goes_on = !walk.is_over() && wanted.is_none_or(|wanted| seen < wanted);
+            let (keys, next) = self.page(server, names, goes_on.then_some(&mut walk))?;
+            if on_page(Page { database, keys }).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
+            let Some(next) = next else { return Ok(ControlFlow::Continue(())) };
+            seen += next.len() as u64;
+            names = next;
         }
     }
 
-    /// Asks about the keys of one page, and scans the next one where there is a `cursor`.
+    /// Asks about the keys of one page, and for the names of the next one where there is a `walk`.
     fn page(
         &mut self,
         server: &mut Server,
-        names: Vec<Box<[u8]>>,
-        cursor: Option<&[u8]>,
-        on_keys: &mut dyn FnMut(Vec<Observation>) -> ControlFlow<()>,
-    ) -> anyhow::Result<ControlFlow<(), Option<Scanned>>> {
-        let mut batch = Batch::default();
-        if let Some(cursor) = cursor {
-            self.push_scan(&mut batch, cursor);
+        names: Names,
+        walk: Option<&mut KeyWalk>,
+    ) -> anyhow::Result<(Vec<Observation>, Option<Names>)> {
+        let mut commands = Commands::default();
+        if let Some(walk) = &walk {
+            commands.walk(walk);
         }
         let mut questions = self.facts.begin(names);
-        questions.push_first(&self.facts, &mut batch);
-        let mut answers = self.send(server, &mut batch)?;
-        let next = match cursor {
-            Some(_) => Some(scanned(answers.by_ref().take(1))?),
-            None => None,
-        };
+        questions.push_first(&self.facts, &mut commands);
+        let mut answers = self.send(server, &mut commands)?;
+        let next = walk.map(|walk| scanned(walk, &mut answers)).transpose()?;
         self.facts.take_first(&mut questions, &mut answers)?;
-        questions.push_second(&self.facts, &mut batch);
-        let mut answers = self.send(server, &mut batch)?;
+        questions.push_second(&self.facts, &mut commands);
+        let mut answers = self.send(server, &mut commands)?;
         self.facts.take_second(&mut questions, &mut answers)?;
-        questions.push_third(&self.facts, &mut batch);
-        let mut answers = self.send(server, &mut batch)?;
+        questions.push_third(&self.facts, &mut commands);
+        let mut answers = self.send(server, &mut commands)?;
         self.facts.take_third(&mut questions, &mut answers)?;
         let keys = questions.into_observations();
         self.keys += keys.len() as u64;
-        if on_keys(keys).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        Ok(ControlFlow::Continue(next))
+        Ok((keys, next))
     }
 
-    fn push_scan(&self, batch: &mut Batch, cursor: &[u8]) {
-        batch.push(&[b"SCAN", cursor, b"COUNT", self.page_keys.to_string().as_bytes()]);
-    }
-
-    fn send(
-        &mut self,
-        server: &mut Server,
-        batch: &mut Batch,
-    ) -> Result<std::vec::IntoIter<redis::Value>, anyhow::Error> {
-        self.pace.spend(batch.commands());
-        Ok(batch.send(server)?.into_iter())
+    /// Sends what was gathered, at the walk's pace; one answer for each command, an error that the server gives
+    /// included.
+    fn send(&mut self, server: &mut Server, commands: &mut Commands) -> anyhow::Result<Answers> {
+        self.pace.spend(commands.len() as u64);
+        let answers = server.ask_all(commands)?;
+        commands.clear();
+        Ok(answers.into_iter())
     }
 }
 
-/// A cursor, and the keys that came with it.
-type Scanned = (Vec<u8>, Vec<Box<[u8]>>);
+type Names = Vec<Box<[u8]>>;
 
-fn scanned(mut answers: impl Iterator<Item = redis::Value>) -> anyhow::Result<Scanned> {
-    let (cursor, keys): (Vec<u8>, Vec<Vec<u8>>) = match answers.next() {
-        Some(redis::Value::ServerError(error)) => {
-            let error = redis::RedisError::from(error);
-            let advice = if error.to_string().to_ascii_uppercase().contains("NOPERM") {
-                "; without SCAN there is nothing to walk over: give the user +scan and ~*"
-            } else {
-                ""
-            };
-            anyhow::bail!("the server refuses SCAN: {error}{advice}");
+/// The names in the next answer.
+fn scanned(walk: &mut KeyWalk, answers: &mut Answers) -> anyhow::Result<Names> {
+    let answer = answers.next().unwrap_or_default();
+    match walk.take(Reply::parse(&answer)?) {
+        Ok(names) => Ok(names.map(Box::from).collect()),
+        Err(WalkError::Refused(error)) => {
+            let is_denied = error.to_ascii_uppercase().starts_with(b"NOPERM");
+            let advice =
+                if is_denied { "; without SCAN there is nothing to walk over: give the user +scan and ~*" } else { "" };
+            anyhow::bail!("the server refuses SCAN: {}{advice}", String::from_utf8_lossy(&error))
         }
-        Some(answer) => redis::from_redis_value(answer)?,
-        None => anyhow::bail!("the server gave no answer to SCAN"),
-    };
-    Ok((cursor, keys.into_iter().map(Vec::into_boxed_slice).collect()))
+        Err(strange) => Err(strange.into()),
+    }
 }

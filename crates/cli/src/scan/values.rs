@@ -1,11 +1,9 @@
 //! Values of keys that a walk has seen, read by GET.
 
-use redis::Value;
-
-use super::batch::Batch;
 use super::keyspace::Database;
-use crate::server::Server;
 use crate::server::pace::Pace;
+use crate::server::reply::read_if;
+use crate::server::{Commands, Server};
 
 /// Keys asked about at a time.
 const BATCH: usize = 500;
@@ -22,7 +20,7 @@ pub(crate) struct Values {
 impl Values {
     /// Over a connection of its own. Reading leaves LRU and LFU as they are where the server can do that.
     pub(crate) fn new(mut server: Server, databases: Vec<Database>, pace: Pace) -> Self {
-        let _ = server.ask::<()>(redis::cmd("CLIENT").arg("NO-TOUCH").arg("ON"));
+        let _ = server.ask::<()>(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
         Self { server, databases, pace }
     }
 
@@ -57,14 +55,11 @@ impl Values {
         keys: &[(&[u8], u64)],
         values: &mut [Option<Vec<u8>>],
     ) -> anyhow::Result<()> {
-        let mut batch = Batch::default();
-        indices.iter().for_each(|index| batch.push(&[b"GET", keys[*index].0]));
-        self.pace.spend(batch.commands());
-        let answers = batch.send(&mut self.server)?;
-        for (index, answer) in indices.iter().zip(answers) {
-            if let Value::BulkString(value) = answer {
-                values[*index] = Some(value);
-            }
+        let mut commands = Commands::default();
+        indices.iter().for_each(|index| commands.push(&[b"GET", keys[*index].0]));
+        self.pace.spend(commands.len() as u64);
+        for (index, answer) in indices.iter().zip(self.server.ask_all(&commands)?) {
+            values[*index] = read_if(&answer);
         }
         Ok(())
     }

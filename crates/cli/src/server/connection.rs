@@ -1,32 +1,28 @@
 //! The tools' connection to a server, and errors that say what to do.
 //!
-//! A question is asked and answered in one call, or by a [`Pipelined`](super::Pipelined), which borrows the connection until every reply
-//! is read. A connection that broke off in the middle of a reply (a timeout, a signal, bytes that are no reply) is
-//! given up: whoever asks on it again is told so, and never gets the answer to an earlier question.
+//! A question is asked and answered in one call, or sent ahead of its answer; [`Link`] sees to it that no question gets
+//! the answer to an earlier one.
 
-use std::path::Path;
 use std::time::Duration;
-use std::{fmt, fs, thread};
+use std::{fmt, io, thread};
 
 use anyhow::{Context, anyhow};
+use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::walk::KeyWalk;
 use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
-use redis::{
-    Client, ClientTlsConfig, Cmd, Connection, ConnectionAddr, ConnectionLike, ErrorKind, FromRedisValue,
-    IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisError, ServerError, ServerErrorKind, TlsCertificates,
-    Value,
-};
+use keyfold_proxy::tls;
 
+use super::commands::Commands;
+use super::error::LinkError;
+use super::info::Info;
+use super::link::Link;
+use super::reply::{self, FromReply};
 use super::version::Version;
-use keyfold_core::admin::LAYOUT_KEY;
 
 /// The name of a tool's connection.
 const TOOL: &str = "keyfold-tool";
-
-/// To connect.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// For one answer. A long one: SCAN and SAVE on a loaded server take a while, and a dead one is noticed.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// So soon a server is asked again that is not ready.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
@@ -58,9 +54,7 @@ pub(crate) struct Target {
 /// A connection to a server that keyfold can stand before.
 pub(crate) struct Server {
     target: Target,
-    connection: Connection,
-    /// What went wrong where the connection was given up.
-    lost: Option<RedisError>,
+    link: Link,
     version: Version,
 }
 
@@ -68,16 +62,21 @@ impl Server {
     /// Connects, and asks which server it is.
     pub(crate) fn connect(target: &Target) -> anyhow::Result<Self> {
         let address = &target.address;
-        let mut connection = open(target)?;
-        let info: String = redis::cmd("INFO")
-            .arg("server")
-            .query(&mut connection)
+        let tls = match &address.route {
+            Route::Tcp { tls: true, .. } => Some(tls::server_side(&target.tls).map_err(|error| anyhow!("{error}"))?),
+            _ => None,
+        };
+        let mut link = Link::open(address, tls)
+            .map_err(|error| explain(&error, address))
+            .with_context(|| format!("can't connect to the server at {address}"))?;
+        let info = query(&mut link, &[b"INFO", b"server"])
+            .map(Info)
             .map_err(|error| explain(&error, address))
             .with_context(|| format!("can't ask the server at {address} for its version"))?;
         let version =
             Version::parse(&info).with_context(|| format!("what answers at {address} is no Redis or Valkey"))?;
         version.check()?;
-        let mut server = Self { target: target.clone(), connection, lost: None, version };
+        let mut server = Self { target: target.clone(), link, version };
         server.set_name(TOOL);
         Ok(server)
     }
@@ -108,7 +107,7 @@ impl Server {
 
     /// Names the connection, for CLIENT LIST. A user who may not goes without.
     pub(crate) fn set_name(&mut self, name: &str) {
-        let _: Result<(), _> = self.query(redis::cmd("CLIENT").arg("SETNAME").arg(name));
+        let _: Result<(), _> = self.query(&[b"CLIENT", b"SETNAME", name.as_bytes()]);
     }
 
     /// Whether the server answers questions.
@@ -122,15 +121,15 @@ impl Server {
     /// Asks what only a server that is ready answers, or refuses to this user. One that loads its data answers INFO; one
     /// that can't save refuses PING, and answers reads.
     fn look(&mut self) -> anyhow::Result<()> {
-        match self.query::<u64>(redis::cmd("EXISTS").arg(LAYOUT_KEY)) {
-            Err(error) if error.kind() != ErrorKind::Server(ServerErrorKind::NoPerm) => Err(self.explain(&error)),
+        match self.query::<u64>(&[b"EXISTS", LAYOUT_KEY]) {
+            Err(error) if error.code() != "NOPERM" => Err(self.explain(&error)),
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
     /// Lets an answer take this long, on this connection.
     pub(crate) fn set_patience(&mut self, patience: Duration) -> anyhow::Result<()> {
-        Ok(self.connection.set_read_timeout(Some(patience))?)
+        Ok(self.link.set_patience(patience)?)
     }
 
     /// Which server it is.
@@ -144,193 +143,148 @@ impl Server {
     }
 
     /// Sends one command.
-    pub(crate) fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> anyhow::Result<T> {
-        self.query(command).map_err(|error| {
-            let name = command.args_iter().next().map_or_else(String::new, |arg| match arg {
-                redis::Arg::Simple(name) => String::from_utf8_lossy(name).into_owned(),
-                _ => String::new(),
-            });
-            explain(&error, &self.target.address).context(format!("{name} failed on the server at {}", self.address()))
-        })
+    pub(crate) fn ask<T: FromReply>(&mut self, command: &[&[u8]]) -> anyhow::Result<T> {
+        self.query(command).map_err(|error| self.failed(&String::from_utf8_lossy(command[0]), &error))
     }
 
     /// Sends one command; its error as the server, or the connection, gave it.
-    pub(crate) fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
-        self.on_connection(|connection| command.query(connection))
+    pub(crate) fn query<T: FromReply>(&mut self, command: &[&[u8]]) -> Result<T, LinkError> {
+        query(&mut self.link, command)
     }
 
     /// Sends several commands at once; the first error that the server gave, where it gave one.
-    pub(crate) fn query_all<T: FromRedisValue>(&mut self, commands: &Pipeline) -> Result<T, RedisError> {
-        self.on_connection(|connection| commands.query(connection))
+    pub(crate) fn query_all<T: FromReply>(&mut self, commands: &Commands) -> anyhow::Result<Vec<T>> {
+        let replies = self.ask_all(commands)?;
+        replies.iter().map(|raw| reply::read(raw).map_err(|error| self.explain(&error))).collect()
     }
 
-    /// Sends several commands at once. What the server refuses comes back as an error in its place.
-    pub(crate) fn ask_all(&mut self, commands: &Pipeline) -> anyhow::Result<Vec<Value>> {
-        let packed = commands.get_packed_pipeline();
-        let replies = self.on_connection(|connection| connection.req_packed_commands(&packed, 0, commands.len()));
-        replies.map_err(|error| explain(&error, &self.target.address))
+    /// Sends several commands at once; the replies as they came.
+    pub(crate) fn ask_all(&mut self, commands: &Commands) -> anyhow::Result<Vec<Vec<u8>>> {
+        self.exchange(commands.wire(), commands.len())
     }
 
-    /// What went wrong on the connection itself, and what to do where that is known.
-    pub(crate) fn explain(&self, error: &RedisError) -> anyhow::Error {
-        explain(error, &self.target.address)
-    }
-
-    /// Sends commands that are written already, and reads so many replies.
-    pub(crate) fn exchange_values(&mut self, commands: &[u8], replies: usize) -> anyhow::Result<Vec<Value>> {
-        let mut pipelined = self.pipelined();
-        pipelined.send(commands, replies as u64)?;
-        (0..replies).map(|_| pipelined.receive()).collect()
-    }
-
-    /// The same, with the replies as they came.
+    /// The same with commands that are written already.
     pub(crate) fn exchange(&mut self, commands: &[u8], replies: usize) -> anyhow::Result<Vec<Vec<u8>>> {
-        let mut pipelined = self.pipelined();
-        pipelined.send(commands, replies as u64)?;
-        (0..replies)
-            .map(|_| {
-                let mut reply = Vec::new();
-                super::reply::encode(&pipelined.receive()?, &mut reply);
-                Ok(reply)
-            })
-            .collect()
+        let asked = self.link.settle().and_then(|()| self.link.send(commands, replies as u64));
+        asked.map_err(|error| self.broken(&error))?;
+        (0..replies).map(|_| self.receive()).collect()
     }
 
-    /// For [`Pipelined`](super::Pipelined) alone, which reads as many replies as it sends for.
-    pub(super) fn put(&mut self, commands: &[u8]) -> anyhow::Result<()> {
-        self.on_connection(|connection| connection.send_packed_command(commands)).map_err(|error| self.broken(&error))
+    /// The same with one command.
+    pub(crate) fn exchange_one(&mut self, command: &[u8]) -> anyhow::Result<Vec<u8>> {
+        Ok(self.exchange(command, 1)?.pop().unwrap_or_default())
     }
 
-    /// For [`Pipelined`](super::Pipelined) alone: the next reply.
-    pub(super) fn take(&mut self) -> anyhow::Result<Value> {
-        loop {
-            match self.on_connection(Connection::recv_response).map_err(|error| self.broken(&error))? {
-                Value::Push { .. } => {}
-                reply => return Ok(reply),
+    /// Sends commands ahead of their answers; [`Self::receive`] brings one after another.
+    pub(crate) fn send(&mut self, commands: &[u8], replies: u64) -> anyhow::Result<()> {
+        self.link.send(commands, replies).map_err(|error| self.broken(&error))
+    }
+
+    /// The next reply, an error of the server included.
+    pub(crate) fn receive(&mut self) -> anyhow::Result<Vec<u8>> {
+        self.link.receive().map_err(|error| self.broken(&error))
+    }
+
+    /// The next names of a walk over the database that is selected; none once it is over.
+    pub(crate) fn next_names(&mut self, walk: &mut KeyWalk) -> anyhow::Result<Option<Vec<Vec<u8>>>> {
+        let mut wire = Vec::new();
+        if walk.send(&mut wire).is_none() {
+            return Ok(None);
+        }
+        let raw = self.exchange_one(&wire)?;
+        let taken = Reply::parse(&raw).map_err(LinkError::from).and_then(|reply| Ok(walk.take(reply)?));
+        let names = taken.map_err(|error| self.failed("SCAN", &error))?;
+        Ok(Some(names.map(<[u8]>::to_vec).collect()))
+    }
+
+    /// What it says of itself under this heading.
+    pub(crate) fn info(&mut self, section: &str) -> anyhow::Result<Info> {
+        self.ask(&[b"INFO", section.as_bytes()]).map(Info)
+    }
+
+    /// A setting by the name that it has since Redis 7.0, or the one before: its name here, and its value; none where the
+    /// server knows neither.
+    pub(crate) fn setting(&mut self, name: &str) -> Result<Option<(String, String)>, LinkError> {
+        for name in [name.to_owned(), name.replace("listpack", "ziplist")] {
+            if let [_, value] = self.query::<Vec<String>>(&[b"CONFIG", b"GET", name.as_bytes()])?.as_slice() {
+                return Ok(Some((name, value.clone())));
             }
         }
-    }
-
-    /// Everything that is sent or read goes through here: a connection that breaks off is not used again.
-    fn on_connection<T>(
-        &mut self,
-        ask: impl FnOnce(&mut Connection) -> Result<T, RedisError>,
-    ) -> Result<T, RedisError> {
-        if let Some(error) = &self.lost {
-            return Err(error.clone());
-        }
-        let answer = ask(&mut self.connection);
-        if let Err(error) = &answer
-            && matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse)
-        {
-            self.lost = Some(error.clone());
-        }
-        answer
+        Ok(None)
     }
 
     /// The server's `used_memory`, in bytes.
     pub(crate) fn used_memory(&mut self) -> anyhow::Result<u64> {
-        let info: String = self.ask(redis::cmd("INFO").arg("memory"))?;
-        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        line.context("the server says no used_memory in INFO")?.trim_end().parse().context("used_memory is no number")
+        self.info("memory")?.needed("used_memory")
     }
 
-    /// The error of a command that the server refused, with what to do about it.
-    pub(crate) fn refused(&self, error: &ServerError) -> anyhow::Error {
-        explain(&error.clone().into(), &self.target.address)
+    /// What went wrong on the connection itself, and what to do where that is known.
+    pub(crate) fn explain(&self, error: &LinkError) -> anyhow::Error {
+        explain(error, &self.target.address)
     }
 
-    fn broken(&self, error: &RedisError) -> anyhow::Error {
-        explain(error, &self.target.address).context(format!("lost the server at {}", self.address()))
+    /// The error that is a reply, with what to do about it.
+    pub(crate) fn refused(&self, error: &[u8]) -> anyhow::Error {
+        self.explain(&LinkError::refused(error))
+    }
+
+    fn failed(&self, command: &str, error: &LinkError) -> anyhow::Error {
+        self.explain(error).context(format!("{command} failed on the server at {}", self.address()))
+    }
+
+    fn broken(&self, error: &LinkError) -> anyhow::Error {
+        self.explain(error).context(format!("lost the server at {}", self.address()))
     }
 
     /// Goes on in another database.
     pub(crate) fn select(&mut self, database: u32) -> anyhow::Result<()> {
-        self.ask(redis::cmd("SELECT").arg(database))
+        self.ask(&[b"SELECT", database.to_string().as_bytes()])
     }
 }
 
-/// Opens a connection, authenticated and in the address's database.
-fn open(target: &Target) -> anyhow::Result<Connection> {
-    let address = &target.address;
-    let connection = client(target)?
-        .get_connection_with_timeout(CONNECT_WITHIN)
-        .map_err(|error| explain(&error, address))
-        .with_context(|| format!("can't connect to the server at {address}"))?;
-    connection.set_read_timeout(Some(ANSWER_WITHIN))?;
-    connection.set_write_timeout(Some(ANSWER_WITHIN))?;
-    Ok(connection)
-}
-
-fn client(target: &Target) -> anyhow::Result<Client> {
-    let address = &target.address;
-    let mut login = RedisConnectionInfo::default()
-        .set_db(i64::from(address.database))
-        .set_lib_name("keyfold", env!("CARGO_PKG_VERSION"));
-    if let Some(user) = &address.user {
-        login = login.set_username(user);
-    }
-    if let Some(password) = &address.password {
-        login = login.set_password(password);
-    }
-    let (route, tls) = match &address.route {
-        Route::Unix(path) => (ConnectionAddr::Unix(path.clone()), false),
-        Route::Tcp { host, port, tls: false } => (ConnectionAddr::Tcp(host.clone(), *port), false),
-        Route::Tcp { host, port, tls: true } => {
-            let (host, port, insecure) = (host.clone(), *port, target.tls.insecure);
-            (ConnectionAddr::TcpTls { host, port, insecure, tls_params: None }, true)
-        }
-    };
-    let info = route.into_connection_info()?.set_redis_settings(login);
-    let client = if tls { Client::build_with_tls(info, certificates(&target.tls)?) } else { Client::open(info) };
-    client.map_err(|error| explain(&error, address))
-}
-
-fn certificates(tls: &ServerTls) -> anyhow::Result<TlsCertificates> {
-    let read = |path: &Path| fs::read(path).with_context(|| format!("can't read {}", path.display()));
-    let client_tls = match &tls.identity {
-        None => None,
-        Some((cert, key)) => Some(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? }),
-    };
-    let root_cert = tls.ca.as_deref().map(read).transpose()?;
-    Ok(TlsCertificates { client_tls, root_cert })
-}
-
-fn is_loading(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::BusyLoading)
-}
-
-fn is_busy(error: &RedisError) -> bool {
-    error.code() == Some("BUSY")
+fn query<T: FromReply>(link: &mut Link, command: &[&[u8]]) -> Result<T, LinkError> {
+    let mut wire = Vec::new();
+    write_command(&mut wire, command);
+    link.settle()?;
+    link.send(&wire, 1)?;
+    reply::read(&link.receive()?)
 }
 
 /// What went wrong, and what to do where that is known.
-fn explain(error: &RedisError, address: &ServerAddress) -> anyhow::Error {
+fn explain(error: &LinkError, address: &ServerAddress) -> anyhow::Error {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected, NotFound, TimedOut,
+        UnexpectedEof, WouldBlock,
+    };
     let text = error.to_string();
-    if is_loading(error) {
-        return NotReady(format!("{text}; try again once it has")).into();
-    }
-    if is_busy(error) {
-        return NotReady(format!("{text}; try again once the script is over, or end it with SCRIPT KILL")).into();
-    }
-    let advice = if error.is_connection_refusal() {
-        "is a server running there?"
-    } else if text.contains("NOAUTH") || text.contains("WRONGPASS") || error.kind() == ErrorKind::AuthenticationFailed {
-        "name the user and the password in the URL: redis://user:password@host:port"
-    } else if error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) {
-        "the server's user may not do this; keyfold needs a user who may do everything (+@all ~* &*)"
-    } else if error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly) {
-        "this server is a replica; name its primary"
-    } else if error.is_timeout() {
-        "nothing answered in time; is the address right, and the server well?"
-    } else if text.contains("ertificate") && !text.contains("PEM") {
-        "name the authority that signed the server's certificate with --upstream-ca"
-    } else if matches!(&address.route, Route::Tcp { tls: true, .. }) && error.is_io_error() {
-        "does the server speak TLS at this port? redis:// is without"
-    } else if matches!(&address.route, Route::Tcp { tls: false, .. }) && error.is_connection_dropped() {
-        "if the server speaks TLS at this port, write rediss://"
-    } else {
-        return anyhow!("{text}");
+    let is_over_tls = |wanted| matches!(&address.route, Route::Tcp { tls, .. } if *tls == wanted);
+    let broken = match error {
+        LinkError::Broken(error) => Some(error.kind()),
+        _ => None,
+    };
+    let advice = match (error.code(), broken) {
+        ("LOADING", _) => return NotReady(format!("{text}; try again once it has")).into(),
+        ("BUSY", _) => {
+            return NotReady(format!("{text}; try again once the script is over, or end it with SCRIPT KILL")).into();
+        }
+        ("NOAUTH" | "WRONGPASS", _) => NAME_THE_USER,
+        ("ERR", _) if text.contains("AUTH") => NAME_THE_USER,
+        ("NOPERM", _) => "the server's user may not do this; keyfold needs a user who may do everything (+@all ~* &*)",
+        ("READONLY", _) => "this server is a replica; name its primary",
+        (_, Some(ConnectionRefused | NotFound)) => "is a server running there?",
+        (_, Some(TimedOut | WouldBlock)) => "nothing answered in time; is the address right, and the server well?",
+        (_, Some(_)) if text.contains("ertificate") => {
+            "name the authority that signed the server's certificate with --upstream-ca"
+        }
+        (_, Some(_)) if is_over_tls(true) => "does the server speak TLS at this port? redis:// is without",
+        (_, Some(BrokenPipe | ConnectionReset | ConnectionAborted | UnexpectedEof | NotConnected))
+            if is_over_tls(false) =>
+        {
+            "if the server speaks TLS at this port, write rediss://"
+        }
+        _ => return anyhow!("{text}"),
     };
     anyhow!("{text}; {advice}")
 }
+
+const NAME_THE_USER: &str = "name the user and the password in the URL: redis://user:password@host:port";

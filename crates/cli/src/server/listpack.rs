@@ -93,21 +93,19 @@ pub(crate) fn limits(server: &mut Server) -> (Option<u64>, Option<u64>) {
 }
 
 /// The setting's name on this server, and its value where the server tells.
-fn read(server: &mut Server, setting: &str) -> (String, Option<u64>) {
-    for name in [setting.to_owned(), setting.replace("listpack", "ziplist")] {
-        let answer: anyhow::Result<Vec<String>> = server.ask(redis::cmd("CONFIG").arg("GET").arg(&name));
-        if let Some(value) = answer.ok().and_then(|pair| pair.get(1)?.parse().ok()) {
-            return (name, Some(value));
-        }
+pub(super) fn read(server: &mut Server, setting: &str) -> (String, Option<u64>) {
+    match server.setting(setting) {
+        Ok(Some((name, value))) => (name, value.parse().ok()),
+        _ => (setting.to_owned(), None),
     }
-    (setting.to_owned(), None)
 }
 
 /// Raises what falls short, on a server of keyfold's own; what was set.
 pub(crate) fn raise(server: &mut Server, layout: &Layout) -> anyhow::Result<Vec<String>> {
     let mut raised = Vec::new();
     for short in shortfalls(server, layout, &[]) {
-        server.ask::<()>(redis::cmd("CONFIG").arg("SET").arg(&short.name).arg(short.need.least))?;
+        let least = short.need.least.to_string();
+        server.ask::<()>(&[b"CONFIG", b"SET", short.name.as_bytes(), least.as_bytes()])?;
         raised.push(format!("{} {}", short.name, short.need.least));
     }
     Ok(raised)

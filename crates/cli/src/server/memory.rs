@@ -1,13 +1,12 @@
 //! How a server takes memory, and how much it has taken.
 
-use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use keyfold_core::memory::{Allocator, Limits, Model};
 use keyfold_survey::eviction::Eviction;
 
-use super::Server;
+use super::{Info, Server, listpack};
 
 /// What a model is of, and from whom that is known.
 pub(crate) struct ServerModel {
@@ -64,9 +63,9 @@ pub(crate) fn settled(mut used: impl FnMut() -> anyhow::Result<u64>) -> anyhow::
 
 /// Asks the server all that its model depends on; `assumed` settings win.
 pub(crate) fn model(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::Result<ServerModel> {
-    let info: String = server.ask(redis::cmd("INFO").arg("server"))?;
+    let info = server.info("server")?;
     let mut guesses = Vec::new();
-    let which = keyfold_core::memory::Server::from_info(&info).unwrap_or_else(|| {
+    let which = keyfold_core::memory::Server::from_info(info.text()).unwrap_or_else(|| {
         guesses.push("the server's version can't be read; taken as Redis 7.0".to_owned());
         keyfold_core::memory::Server::redis(7, 0)
     });
@@ -74,7 +73,7 @@ pub(crate) fn model(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::R
         guesses
             .push(format!("the memory model was never measured against {which}; that of the nearest version is used"));
     }
-    let stats = server.ask::<String>(redis::cmd("MEMORY").arg("MALLOC-STATS")).ok();
+    let stats = server.ask::<String>(&[b"MEMORY", b"MALLOC-STATS"]).ok();
     let allocator = stats.as_deref().and_then(Allocator::from_malloc_stats).unwrap_or_else(|| {
         guesses.push(
             "the server doesn't tell its allocator (MEMORY MALLOC-STATS); taken as the bundled jemalloc".to_owned(),
@@ -82,9 +81,9 @@ pub(crate) fn model(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::R
         Allocator::BUNDLED
     });
     let limits = limits(server, assumed, &mut guesses);
-    let memory = fields(server)?;
-    let policy = memory.get("maxmemory_policy").map_or("noeviction", String::as_str);
-    let evicts_by_use = number(&memory, "maxmemory") > 0 && (policy.contains("lru") || policy.contains("lfu"));
+    let memory = server.info("memory")?;
+    let policy = memory.field("maxmemory_policy").unwrap_or("noeviction");
+    let evicts_by_use = memory.number("maxmemory") > 0 && (policy.contains("lru") || policy.contains("lfu"));
     let model =
         Model::for_server(which).with_allocator(allocator).with_limits(limits).with_shared_integers(!evicts_by_use);
     Ok(ServerModel { server: which, limits, model, guesses })
@@ -103,7 +102,7 @@ fn limits(server: &mut Server, assumed: &[(String, u64)], guesses: &mut Vec<Stri
     for (name, limit) in settings {
         if let Some((_, value)) = assumed.iter().rev().find(|(assumed, _)| assumed == name) {
             *limit = *value;
-        } else if let Some(value) = setting(server, name) {
+        } else if let Some(value) = listpack::read(server, name).1 {
             *limit = value;
         } else if name.starts_with("hash") {
             untold.push(format!("{name} = {limit}"));
@@ -118,65 +117,40 @@ fn limits(server: &mut Server, assumed: &[(String, u64)], guesses: &mut Vec<Stri
     limits
 }
 
-/// A setting under the name it has since Redis 7.0, or the one before.
-fn setting(server: &mut Server, name: &str) -> Option<u64> {
-    [name.to_owned(), name.replace("listpack", "ziplist")].iter().find_map(|name| {
-        let pair: Vec<String> = server.ask(redis::cmd("CONFIG").arg("GET").arg(name)).ok()?;
-        pair.get(1)?.parse().ok()
-    })
-}
-
 /// Asks what the server has taken.
 pub(crate) fn measured(server: &mut Server) -> anyhow::Result<Measured> {
-    let fields = fields(server)?;
+    let memory = server.info("memory")?;
     // A section that Redis before 7.0 doesn't have.
-    let latencies: String = server.ask(redis::cmd("INFO").arg("latencystats")).unwrap_or_default();
+    let latencies: String = server.ask(&[b"INFO", b"latencystats"]).unwrap_or_default();
     let histograms = latencies.lines().filter(|line| line.starts_with("latency_percentiles_usec_")).count();
-    Ok(measure(&fields, histograms as u64))
+    Ok(measure(&memory, histograms as u64))
 }
 
 /// How many bytes of keys may come to the server by its `maxmemory` and, to be on the safe side, up to three quarters
 /// of its machine; none where it tells neither.
 pub(crate) fn room_bytes(server: &mut Server) -> anyhow::Result<Option<u64>> {
-    let fields = fields(server)?;
-    let used = number(&fields, "used_memory");
-    let limits = [number(&fields, "maxmemory"), number(&fields, "total_system_memory") / 4 * 3];
+    let memory = server.info("memory")?;
+    let used = memory.number("used_memory");
+    let limits = [memory.number("maxmemory"), memory.number("total_system_memory") / 4 * 3];
     let least = limits.into_iter().filter(|limit| *limit > 0).min();
     Ok(least.map(|limit| limit.saturating_sub(used)))
 }
 
 /// How the server makes room, if it does, and how many keys it has evicted since it started.
 pub(crate) fn eviction(server: &mut Server) -> anyhow::Result<Option<(Eviction, u64)>> {
-    let memory = fields(server)?;
-    let policy = memory.get("maxmemory_policy").map_or("noeviction", String::as_str);
-    let Some(eviction) = Eviction::of(number(&memory, "maxmemory"), policy) else { return Ok(None) };
-    let stats: String = server.ask(redis::cmd("INFO").arg("stats"))?;
-    Ok(Some((eviction, number(&parse(&stats), "evicted_keys"))))
+    let memory = server.info("memory")?;
+    let policy = memory.field("maxmemory_policy").unwrap_or("noeviction");
+    let Some(eviction) = Eviction::of(memory.number("maxmemory"), policy) else { return Ok(None) };
+    Ok(Some((eviction, server.info("stats")?.number("evicted_keys"))))
 }
 
-fn measure(fields: &HashMap<String, String>, histograms: u64) -> Measured {
-    let used_bytes = number(fields, "used_memory");
-    let mut apart: u64 = NOT_KEYS.iter().map(|name| number(fields, name)).sum();
+fn measure(memory: &Info, histograms: u64) -> Measured {
+    let used_bytes = memory.number("used_memory");
+    let mut apart: u64 = NOT_KEYS.iter().map(|name| memory.number(name)).sum();
     apart += histograms * HISTOGRAM_BYTES;
     // The backlog is part of the replication buffers where there are both.
-    if fields.contains_key("mem_total_replication_buffers") {
-        apart -= number(fields, "mem_replication_backlog").min(number(fields, "mem_total_replication_buffers"));
-    }
+    apart -= memory.number("mem_replication_backlog").min(memory.number("mem_total_replication_buffers"));
     Measured { used_bytes, keys_bytes: used_bytes.saturating_sub(apart) }
-}
-
-fn fields(server: &mut Server) -> anyhow::Result<HashMap<String, String>> {
-    let info: String = server.ask(redis::cmd("INFO").arg("memory"))?;
-    Ok(parse(&info))
-}
-
-fn parse(info: &str) -> HashMap<String, String> {
-    let pair = |line: &str| line.trim_end().split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    info.lines().filter_map(pair).collect()
-}
-
-fn number(fields: &HashMap<String, String>, name: &str) -> u64 {
-    fields.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -187,8 +161,8 @@ mod tests {
     fn what_keys_take_is_without_the_rest() {
         let info = "# Memory\r\nused_memory:5000000\r\nused_memory_startup:900000\r\nmem_clients_normal:20000\r\n\
                     mem_replication_backlog:1000\r\nmem_total_replication_buffers:1500\r\n";
-        let measured = measure(&parse(info), 2);
+        let measured = measure(&Info(info.to_owned()), 2);
         assert_eq!(measured, Measured { used_bytes: 5_000_000, keys_bytes: 4_078_500 - 2 * HISTOGRAM_BYTES });
-        assert_eq!(measure(&parse(""), 0).keys_bytes, 0);
+        assert_eq!(measure(&Info(String::new()), 0).keys_bytes, 0);
     }
 }

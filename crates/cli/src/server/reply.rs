@@ -1,41 +1,103 @@
-//! Replies between the client library, which reads them into values, and the core, which takes them as they came.
+//! What a reply is taken for.
 
-use redis::{ServerError, Value};
+use keyfold_core::resp::Reply;
 
-/// The bytes of a reply in RESP2, as the server sent them.
-pub(crate) fn encode(value: &Value, out: &mut Vec<u8>) {
-    match value {
-        Value::Nil => out.extend_from_slice(b"$-1\r\n"),
-        Value::Int(number) => line(b':', number.to_string().as_bytes(), out),
-        Value::Okay => out.extend_from_slice(b"+OK\r\n"),
-        Value::SimpleString(text) => line(b'+', text.as_bytes(), out),
-        Value::ServerError(error) => line(b'-', error_text(error).as_bytes(), out),
-        Value::BulkString(bytes) => {
-            line(b'$', bytes.len().to_string().as_bytes(), out);
-            out.extend_from_slice(bytes);
-            out.extend_from_slice(b"\r\n");
-        }
-        Value::Array(elements) => {
-            line(b'*', elements.len().to_string().as_bytes(), out);
-            elements.iter().for_each(|element| encode(element, out));
-        }
-        // The tools' connections speak RESP2, which has nothing else.
-        other => line(b'-', format!("ERR keyfold: unexpected reply {other:?}").as_bytes(), out),
+use super::error::LinkError;
+
+/// What a reply of the right kind is taken for.
+pub(crate) trait FromReply: Sized {
+    /// None where the reply is of another kind.
+    fn from_reply(reply: Reply<'_>) -> Option<Self>;
+}
+
+/// What a whole reply says; an error, where the server gave one, within EXEC too.
+pub(crate) fn read<T: FromReply>(raw: &[u8]) -> Result<T, LinkError> {
+    let reply = Reply::parse(raw)?;
+    let refused = match reply {
+        Reply::Error(_) => Some(reply),
+        Reply::Array(mut elements) => elements.find(|element| matches!(element, Reply::Error(_))),
+        _ => None,
+    };
+    if let Some(Reply::Error(text)) = refused {
+        return Err(LinkError::refused(text));
+    }
+    T::from_reply(reply).ok_or_else(|| {
+        let shown = raw[..raw.len().min(64)].escape_ascii();
+        LinkError::Unexpected(format!("'{shown}' is no answer to what was asked"))
+    })
+}
+
+/// What a reply says; none where it is an error, or of another kind.
+pub(crate) fn read_if<T: FromReply>(raw: &[u8]) -> Option<T> {
+    read(raw).ok()
+}
+
+/// The code of an error that is a reply.
+pub(crate) fn code(error: &[u8]) -> &[u8] {
+    error.split(|byte| *byte == b' ').next().unwrap_or_default()
+}
+
+/// Whatever it is.
+impl FromReply for () {
+    fn from_reply(_: Reply<'_>) -> Option<Self> {
+        Some(())
     }
 }
 
-/// The error's line: its code, then what the server says of it.
-pub(crate) fn error_text(error: &ServerError) -> String {
-    match error.details() {
-        Some(details) => format!("{} {details}", error.code()),
-        None => error.code().to_owned(),
+impl FromReply for i64 {
+    fn from_reply(reply: Reply<'_>) -> Option<Self> {
+        match reply {
+            Reply::Integer(number) => Some(number),
+            reply => std::str::from_utf8(reply.bytes()?).ok()?.parse().ok(),
+        }
     }
 }
 
-fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
-    out.push(kind);
-    out.extend_from_slice(text);
-    out.extend_from_slice(b"\r\n");
+impl FromReply for u64 {
+    fn from_reply(reply: Reply<'_>) -> Option<Self> {
+        i64::from_reply(reply)?.try_into().ok()
+    }
+}
+
+impl FromReply for bool {
+    fn from_reply(reply: Reply<'_>) -> Option<Self> {
+        i64::from_reply(reply).map(|number| number != 0)
+    }
+}
+
+impl FromReply for Vec<u8> {
+    fn from_reply(reply: Reply<'_>) -> Option<Self> {
+        reply.bytes().map(<[u8]>::to_vec)
+    }
+}
+
+impl FromReply for String {
+    fn from_reply(reply: Reply<'_>) -> Option<Self> {
+        Self::from_utf8(Vec::from_reply(reply)?).ok()
+    }
+}
+
+impl<T: FromReply> FromReply for Option<T> {
+    fn from_reply(reply: Reply<'_>) -> Option<Self> {
+        if reply == Reply::Nil { Some(None) } else { T::from_reply(reply).map(Some) }
+    }
+}
+
+impl<T: FromReply> FromReply for Vec<T> {
+    fn from_reply(reply: Reply<'_>) -> Option<Self> {
+        match reply {
+            Reply::Array(elements) => elements.map(T::from_reply).collect(),
+            _ => None,
+        }
+    }
+}
+
+impl<A: FromReply, B: FromReply> FromReply for (A, B) {
+    fn from_reply(reply: Reply<'_>) -> Option<Self> {
+        let Reply::Array(mut parts) = reply else { return None };
+        let pair = (A::from_reply(parts.next()?)?, B::from_reply(parts.next()?)?);
+        parts.is_empty().then_some(pair)
+    }
 }
 
 #[cfg(test)]
@@ -43,11 +105,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_are_what_they_were() {
-        let text = b"*6\r\n$-1\r\n:-7\r\n+OK\r\n+QUEUED\r\n$3\r\na\r\n\r\n-BUSYKEY Target key name already exists.\r\n";
-        let value = redis::parse_redis_value(text).unwrap();
-        let mut out = Vec::new();
-        encode(&value, &mut out);
-        assert_eq!(out.escape_ascii().to_string(), text.escape_ascii().to_string());
+    fn replies_are_taken_for_what_is_wanted() {
+        assert_eq!(read::<(i64, i64)>(b"*2\r\n$3\r\n100\r\n$1\r\n7\r\n").unwrap(), (100, 7));
+        assert_eq!(read::<Vec<Option<String>>>(b"*2\r\n$-1\r\n$1\r\na\r\n").unwrap(), [None, Some("a".to_owned())]);
+        assert_eq!(read_if::<u64>(b":-1\r\n"), None);
+        assert_eq!(read::<String>(b"*0\r\n").unwrap_err().to_string(), "'*0\\r\\n' is no answer to what was asked");
+    }
+
+    #[test]
+    fn an_error_is_an_error_within_exec_too() {
+        assert_eq!(read::<()>(b"-NOPERM no\r\n").unwrap_err().code(), "NOPERM");
+        assert_eq!(read::<()>(b"*2\r\n+OK\r\n-OOM full\r\n").unwrap_err().to_string(), "OOM full");
+        assert_eq!(code(b"WRONGTYPE Operation"), b"WRONGTYPE");
     }
 }

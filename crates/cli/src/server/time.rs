@@ -2,14 +2,18 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use redis::Value;
+use keyfold_core::resp::Reply;
 
 use super::Server;
+use super::reply::FromReply;
 
-/// What TIME answered, in milliseconds since 1970.
-pub(crate) fn read_ms(reply: Value) -> Option<i64> {
-    let (seconds, micros): (i64, i64) = redis::from_redis_value(reply).ok()?;
-    Some(seconds * 1000 + micros / 1000)
+/// What TIME says, in milliseconds since 1970.
+pub(crate) struct Moment(pub(crate) i64);
+
+impl FromReply for Moment {
+    fn from_reply(reply: Reply<'_>) -> Option<Self> {
+        reply.time_us().map(|us| Self(us / 1000))
+    }
 }
 
 /// The server's time, by its TIME once and the monotonic clock since.
@@ -23,7 +27,7 @@ impl ServerTime {
     pub(crate) fn ask(server: &mut Server) -> anyhow::Result<Self> {
         let asked = Instant::now();
         // Some managed servers refuse TIME; then this machine's clock has to do.
-        let at_ms = server.ask(&redis::cmd("TIME")).ok().and_then(read_ms).unwrap_or_else(|| {
+        let at_ms = server.ask(&[b"TIME"]).map(|Moment(ms)| ms).unwrap_or_else(|_| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
         });

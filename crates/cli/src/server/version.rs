@@ -1,10 +1,11 @@
 //! Which server it is, by its own words.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use anyhow::{Context, bail};
 use keyfold_core::exchange::ServerInfo;
+
+use super::info::Info;
 
 /// The oldest server that keyfold works with: GETEX, SET … KEEPTTL GET, and ACL as it uses them.
 const MINIMUM: (u32, u32) = (6, 2);
@@ -24,14 +25,13 @@ pub(crate) struct Version {
 
 impl Version {
     /// Reads what INFO says.
-    pub(crate) fn parse(info: &str) -> anyhow::Result<Self> {
-        let fields: HashMap<_, _> = info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
-        let redis = *fields.get("redis_version").context("the server says no redis_version in INFO")?;
+    pub(crate) fn parse(info: &Info) -> anyhow::Result<Self> {
+        let redis = info.field("redis_version").context("the server says no redis_version in INFO")?;
         let mut numbers = redis.split('.').map(|part| part.parse().unwrap_or(0));
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        let (flavor, number) = fields.get("valkey_version").map_or(("Redis", redis), |valkey| ("Valkey", *valkey));
-        let mode = fields.get("redis_mode").or_else(|| fields.get("server_mode")).unwrap_or(&"standalone");
-        Ok(Self { flavor, number: number.to_owned(), redis: version, mode: (*mode).to_owned() })
+        let (flavor, number) = info.field("valkey_version").map_or(("Redis", redis), |valkey| ("Valkey", valkey));
+        let mode = info.field("redis_mode").or_else(|| info.field("server_mode")).unwrap_or("standalone");
+        Ok(Self { flavor, number: number.to_owned(), redis: version, mode: mode.to_owned() })
     }
 
     /// The same, as the core knows servers.
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn version(info: &str) -> Version {
-        Version::parse(info).unwrap()
+        Version::parse(&Info(info.to_owned())).unwrap()
     }
 
     #[test]

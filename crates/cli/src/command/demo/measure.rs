@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::data_sets::records::{DataSet, Record};
 use crate::layout::activate::activate;
 use crate::print::progress::Progress;
-use crate::server::{OwnServer, Server, Target, listpack, memory};
+use crate::server::{Commands, OwnServer, Server, Target, listpack, memory};
 
 /// Commands sent at a time.
 const PIPELINE: usize = 500;
@@ -98,7 +98,7 @@ fn first(set: &DataSet) -> &[Record] {
 
 /// The `used_memory` of the server with no keys.
 fn emptied(gauge: &mut Server) -> anyhow::Result<i64> {
-    gauge.ask::<()>(redis::cmd("FLUSHALL").arg("SYNC"))?;
+    gauge.ask::<()>(&[b"FLUSHALL", b"SYNC"])?;
     used_memory(gauge)
 }
 
@@ -116,15 +116,14 @@ pub(super) fn start_proxy(server: &Target, layout: &Layout) -> anyhow::Result<(H
 pub(super) fn write(client: &mut Server, name: &str, records: &[Record], what: &str) -> anyhow::Result<()> {
     let mut progress = Progress::new(format!("{name}: writing {what}"), records.len());
     for chunk in records.chunks(PIPELINE) {
-        let mut pipeline = redis::pipe();
+        let mut commands = Commands::default();
         for Record { key, value, expires_in_ms } in chunk {
-            let set = pipeline.cmd("SET").arg(key).arg(value);
-            if let Some(ms) = expires_in_ms {
-                set.arg("PX").arg(*ms);
+            match expires_in_ms {
+                Some(ms) => commands.push(&[b"SET", key, value, b"PX", ms.to_string().as_bytes()]),
+                None => commands.push(&[b"SET", key, value]),
             }
-            set.ignore();
         }
-        client.query_all::<()>(&pipeline).with_context(|| format!("can't write {what} records of {name}"))?;
+        client.query_all::<()>(&commands).with_context(|| format!("can't write {what} records of {name}"))?;
         progress.advance(chunk.len());
     }
     Ok(())
@@ -137,11 +136,9 @@ pub(super) fn write(client: &mut Server, name: &str, records: &[Record], what: &
 pub(super) fn read_back(client: &mut Server, name: &str, records: &[Record], written: Instant) -> anyhow::Result<()> {
     let mut progress = Progress::new(format!("{name}: reading back"), records.len());
     for chunk in records.chunks(PIPELINE) {
-        let mut pipeline = redis::pipe();
-        for record in chunk {
-            pipeline.cmd("GET").arg(&record.key);
-        }
-        let values: Vec<Option<Vec<u8>>> = client.query_all(&pipeline).context("can't read values back")?;
+        let mut commands = Commands::default();
+        chunk.iter().for_each(|record| commands.push(&[b"GET", &record.key]));
+        let values: Vec<Option<Vec<u8>>> = client.query_all(&commands).context("can't read values back")?;
         let differs = |(record, value): &(&Record, &Option<Vec<u8>>)| value.as_ref() != Some(&record.value);
         if let Some((record, value)) = chunk.iter().zip(&values).find(differs) {
             bail!("\"{}\" came back as {value:?}", record.key.escape_ascii());
@@ -156,11 +153,9 @@ fn check_expiries(client: &mut Server, chunk: &[Record], written: Instant) -> an
     if chunk.iter().all(|record| record.expires_in_ms.is_none()) {
         return Ok(());
     }
-    let mut pipeline = redis::pipe();
-    for record in chunk {
-        pipeline.cmd("PTTL").arg(&record.key);
-    }
-    let left: Vec<i64> = client.query_all(&pipeline).context("can't read expiries back")?;
+    let mut commands = Commands::default();
+    chunk.iter().for_each(|record| commands.push(&[b"PTTL", &record.key]));
+    let left: Vec<i64> = client.query_all(&commands).context("can't read expiries back")?;
     let passed = u64::try_from(written.elapsed().as_millis())?;
     for (record, left) in chunk.iter().zip(left) {
         let right = match record.expires_in_ms {

@@ -3,12 +3,14 @@
 use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, Physical, Place, PlaceKind};
 use keyfold_core::placement::name::Head;
+use keyfold_core::walk::KeyWalk;
 use keyfold_survey::diagnosis::{Example, Leftovers};
-use redis::Value;
 
 use super::Walked;
-use super::patient::{Patient, bytes, integer};
+use super::patient::Patient;
 use crate::print::progress::Progress;
+use crate::server::Commands;
+use crate::server::reply::read_if;
 
 /// Names that the server looks at for one SCAN, and what that counts as.
 const SCAN_COUNT: u64 = 1000;
@@ -32,23 +34,17 @@ pub(super) fn walk(
 ) -> anyhow::Result<Walked> {
     let what = format!("names in database {database}");
     let mut progress = Progress::new(what, usize::try_from(keys).unwrap_or(usize::MAX));
-    let mut cursor = 0;
-    loop {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg("~*").arg("COUNT").arg(SCAN_COUNT);
-        let (next, names): (u64, Vec<Vec<u8>>) = patient.server.ask(&scan)?;
+    let mut walk = KeyWalk::new(SCAN_COUNT).matching(b"~*");
+    while let Some(names) = patient.server.next_names(&mut walk)? {
         patient.spend(SCAN_OPS);
         let suspects: Vec<_> = names.into_iter().filter_map(|name| suspect(layout, name)).collect();
         ask(patient, database, &suspects, leftovers)?;
         progress.advance(usize::try_from(SCAN_COUNT)?);
-        cursor = next;
-        if cursor == 0 {
-            return Ok(Walked::Whole);
-        }
-        if patient.is_stopped() {
+        if !walk.is_over() && patient.is_stopped() {
             return Ok(Walked::Stopped);
         }
     }
+    Ok(Walked::Whole)
 }
 
 fn suspect(layout: Option<&Layout>, name: Vec<u8>) -> Option<Suspect> {
@@ -72,34 +68,33 @@ fn suspect(layout: Option<&Layout>, name: Vec<u8>) -> Option<Suspect> {
 
 /// The place is asked before the value's expiry: a value that was replaced in between has one by then.
 fn ask(patient: &mut Patient, database: u32, suspects: &[Suspect], leftovers: &mut Leftovers) -> anyhow::Result<()> {
-    let mut commands = redis::pipe();
+    let mut commands = Commands::default();
     for suspect in suspects {
         let name = match suspect {
             Suspect::Spill { name, bucket, field, .. } => {
-                commands.cmd("HGET").arg(bucket).arg(field);
+                commands.push(&[b"HGET", bucket, field]);
                 name
             }
             Suspect::Unknown { name } => {
-                commands.cmd("TYPE").arg(name);
+                commands.push(&[b"TYPE", name]);
                 name
             }
         };
-        commands.cmd("PTTL").arg(name);
-        commands.cmd("MEMORY").arg("USAGE").arg(name);
+        commands.push(&[b"PTTL", name]);
+        commands.push(&[b"MEMORY", b"USAGE", name]);
     }
-    let mut replies = patient.ask_all(&commands)?.into_iter();
-    for suspect in suspects {
-        let (Some(first), Some(ttl_ms), Some(memory)) = (replies.next(), replies.next(), replies.next()) else { break };
-        let taken = integer(&memory).and_then(|taken| u64::try_from(taken).ok()).unwrap_or(0);
+    let replies = patient.ask_all(&commands)?;
+    for (suspect, replies) in suspects.iter().zip(replies.chunks_exact(3)) {
+        let (ttl_ms, taken) = (read_if::<i64>(&replies[1]), read_if(&replies[2]).unwrap_or(0));
         match suspect {
             Suspect::Spill { name, nonce, .. } => {
-                let goes_by_itself = integer(&ttl_ms) != Some(-1);
-                if !goes_by_itself && !points_to(first, *nonce) {
+                let goes_by_itself = ttl_ms != Some(-1);
+                if !goes_by_itself && !points_to(&replies[0], *nonce) {
                     leftovers.orphans.add(Example::new(database, name, taken));
                 }
             }
             Suspect::Unknown { name } => {
-                if integer(&ttl_ms) != Some(-2) {
+                if ttl_ms != Some(-2) {
                     leftovers.unknown_names.add(Example::new(database, name, taken));
                 }
             }
@@ -108,6 +103,7 @@ fn ask(patient: &mut Patient, database: u32, suspects: &[Suspect], leftovers: &m
     Ok(())
 }
 
-fn points_to(stored: Value, nonce: u64) -> bool {
-    bytes(stored).is_some_and(|stored| Frame::decode(&stored).is_ok_and(|frame| frame.body.points_to(nonce)))
+fn points_to(reply: &[u8], nonce: u64) -> bool {
+    let stored = read_if::<Vec<u8>>(reply);
+    stored.is_some_and(|stored| Frame::decode(&stored).is_ok_and(|frame| frame.body.points_to(nonce)))
 }

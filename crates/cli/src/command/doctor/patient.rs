@@ -2,11 +2,9 @@
 
 use std::num::NonZero;
 
-use redis::{Pipeline, Value};
-
 use crate::interrupt::Interrupt;
-use crate::server::Server;
 use crate::server::pace::Pace;
+use crate::server::{Commands, Server};
 
 pub(super) struct Patient {
     pub(super) server: Server,
@@ -20,8 +18,8 @@ impl Patient {
         let interrupt = Interrupt::listen()?;
         let mut patient = Self { server, interrupt, pace: Pace::new(max_ops) };
         // Looking at a key isn't using it (Redis 7.2 and later); who doesn't know the command goes without.
-        let mut commands = redis::pipe();
-        commands.cmd("CLIENT").arg("NO-TOUCH").arg("ON");
+        let mut commands = Commands::default();
+        commands.push(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
         patient.server.ask_all(&commands)?;
         Ok(patient)
     }
@@ -32,12 +30,16 @@ impl Patient {
     }
 
     /// Sends several commands at once, each counting as one.
-    pub(super) fn ask_all(&mut self, commands: &Pipeline) -> anyhow::Result<Vec<Value>> {
-        if commands.is_empty() {
-            return Ok(Vec::new());
-        }
+    pub(super) fn ask_all(&mut self, commands: &Commands) -> anyhow::Result<Vec<Vec<u8>>> {
         self.spend(commands.len() as u64);
         self.server.ask_all(commands)
+    }
+
+    /// Sends one command; its reply as it came.
+    pub(super) fn ask(&mut self, command: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
+        let mut commands = Commands::default();
+        commands.push(command);
+        Ok(self.ask_all(&commands)?.pop().unwrap_or_default())
     }
 
     /// Counts work as done, and waits until more is due.
@@ -45,30 +47,4 @@ impl Patient {
         let interrupt = &self.interrupt;
         self.pace.spend_unless(ops, &|| interrupt.wanted());
     }
-}
-
-/// The bytes of a reply; none where it is anything else.
-pub(super) fn bytes(reply: Value) -> Option<Vec<u8>> {
-    match reply {
-        Value::BulkString(bytes) => Some(bytes),
-        Value::SimpleString(text) => Some(text.into_bytes()),
-        _ => None,
-    }
-}
-
-/// The integer that a reply is.
-pub(super) fn integer(reply: &Value) -> Option<i64> {
-    match reply {
-        Value::Int(number) => Some(*number),
-        _ => None,
-    }
-}
-
-/// A step of SCAN or HSCAN: where it goes on, and what it brought.
-pub(super) fn scan_step(reply: Value) -> Option<(u64, Vec<Vec<u8>>)> {
-    let Value::Array(parts) = reply else { return None };
-    let mut parts = parts.into_iter();
-    let cursor = std::str::from_utf8(&bytes(parts.next()?)?).ok()?.parse().ok()?;
-    let Some(Value::Array(items)) = parts.next() else { return None };
-    Some((cursor, items.into_iter().filter_map(bytes).collect()))
 }

@@ -9,11 +9,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
-use redis::{Pipeline, Value};
+use anyhow::anyhow;
+use keyfold_core::resp::Reply;
 
-use super::patient::{Patient, bytes, integer};
-use crate::server::read_ms;
+use super::patient::Patient;
+use crate::server::Commands;
+use crate::server::reply::{read, read_if};
+use crate::server::time::Moment;
 
 /// A key that is written to all the time is left alone after so many tries.
 const TRIES: u32 = 20;
@@ -70,7 +72,7 @@ impl Rewriter {
         }
         for _ in 0..TRIES {
             let Some(copied) = copy(patient, candidate.key)? else {
-                patient.server.ask::<()>(&redis::cmd("UNWATCH"))?;
+                patient.server.ask::<()>(&[b"UNWATCH"])?;
                 return Ok(Outcome::Left);
             };
             let began = Instant::now();
@@ -91,10 +93,8 @@ impl Rewriter {
     }
 
     fn verify(&mut self, patient: &mut Patient, key: &[u8]) -> anyhow::Result<Outcome> {
-        let mut commands = redis::pipe();
-        commands.cmd("OBJECT").arg("ENCODING").arg(key);
-        let encoding = patient.ask_all(&commands)?.pop().and_then(bytes);
-        if encoding.is_some_and(|encoding| encoding == b"hashtable") {
+        let encoding = patient.ask(&[b"OBJECT", b"ENCODING", key])?;
+        if read_if(&encoding).is_some_and(|encoding: String| encoding == "hashtable") {
             self.still_tables += 1;
             return Ok(Outcome::Left);
         }
@@ -106,79 +106,76 @@ impl Rewriter {
 /// Watches the key and reads it; none where it is no hashtable any more.
 fn copy(patient: &mut Patient, key: &[u8]) -> anyhow::Result<Option<Copied>> {
     let knows_expiry_time = !patient.server.version().number.starts_with("6.");
-    let mut commands = redis::pipe();
-    commands.cmd("WATCH").arg(key);
-    commands.cmd("TYPE").arg(key);
-    commands.cmd("OBJECT").arg("ENCODING").arg(key);
-    commands.cmd("OBJECT").arg("IDLETIME").arg(key);
-    commands.cmd("OBJECT").arg("FREQ").arg(key);
+    let mut commands = Commands::default();
+    commands.push(&[b"WATCH", key]);
+    commands.push(&[b"TYPE", key]);
+    commands.push(&[b"OBJECT", b"ENCODING", key]);
+    commands.push(&[b"OBJECT", b"IDLETIME", key]);
+    commands.push(&[b"OBJECT", b"FREQ", key]);
     // Before 7.0 there is no PEXPIRETIME; the time and what is left of it are the next best.
-    if knows_expiry_time {
-        commands.cmd("PEXPIRETIME").arg(key);
-    } else {
-        commands.cmd("PTTL").arg(key);
-    }
-    commands.cmd("TIME");
-    commands.cmd("DUMP").arg(key);
+    commands.push(&[if knows_expiry_time { b"PEXPIRETIME" } else { b"PTTL" }, key]);
+    commands.push(&[b"TIME"]);
+    commands.push(&[b"DUMP", key]);
     let replies = patient.ask_all(&commands)?;
-    let Ok([watched, kind, encoding, idle, frequency, expiry, time, payload]) = <[Value; 8]>::try_from(replies) else {
+    let [watched, kind, encoding, idle, frequency, expiry, time, payload] = replies.as_slice() else {
         return Err(anyhow!("the server answered less than it was asked"));
     };
-    for reply in [&watched, &expiry, &payload] {
-        refuse_error(reply)?;
+    for reply in [watched, expiry, payload] {
+        refuse_error(Reply::parse(reply)?)?;
     }
-    let is_table = bytes(kind).is_some_and(|kind| kind == b"hash")
-        && bytes(encoding).is_some_and(|encoding| encoding == b"hashtable");
-    let (Some(payload), true) = (bytes(payload), is_table) else { return Ok(None) };
-    let expires_at_ms = match integer(&expiry) {
+    let is = |reply: &[u8], wanted: &str| read_if(reply).is_some_and(|word: String| word == wanted);
+    let is_table = is(kind, "hash") && is(encoding, "hashtable");
+    let (Some(payload), true) = (read_if(payload), is_table) else { return Ok(None) };
+    let expires_at_ms = match read_if(expiry) {
         Some(-1) => None,
         Some(at) if at >= 0 && knows_expiry_time => Some(at),
-        Some(left) if left >= 0 => Some(read_ms(time).context("the server does not tell its time")? + left),
+        Some(left) if left >= 0 => Some(read::<Moment>(time)?.0 + left),
         _ => return Ok(None),
     };
-    Ok(Some(Copied { payload, expires_at_ms, idle_seconds: integer(&idle), frequency: integer(&frequency) }))
+    Ok(Some(Copied { payload, expires_at_ms, idle_seconds: read_if(idle), frequency: read_if(frequency) }))
 }
 
 /// Puts the key back in place of itself, unless somebody wrote to it.
 fn put(patient: &mut Patient, key: &[u8], copied: &Copied) -> anyhow::Result<bool> {
-    let mut transaction = Pipeline::new();
-    transaction.cmd("MULTI");
-    transaction.cmd("RESTORE").arg(key).arg(copied.expires_at_ms.unwrap_or(0)).arg(&copied.payload).arg("REPLACE");
-    if copied.expires_at_ms.is_some() {
-        transaction.arg("ABSTTL");
-    }
+    let decimal = |number: i64| number.to_string().into_bytes();
+    let expires_at = decimal(copied.expires_at_ms.unwrap_or(0));
     // Which of the two a server counts depends on its policy; it answers an error to the other.
-    if let Some(seconds) = copied.idle_seconds {
-        transaction.arg("IDLETIME").arg(seconds);
-    } else if let Some(frequency) = copied.frequency {
-        transaction.arg("FREQ").arg(frequency);
-    }
-    transaction.cmd("EXEC");
+    let age = match (copied.idle_seconds, copied.frequency) {
+        (Some(seconds), _) => vec![b"IDLETIME".to_vec(), decimal(seconds)],
+        (None, Some(frequency)) => vec![b"FREQ".to_vec(), decimal(frequency)],
+        (None, None) => Vec::new(),
+    };
+    let mut restore: Vec<&[u8]> = vec![b"RESTORE", key, &expires_at, &copied.payload, b"REPLACE"];
+    restore.extend(copied.expires_at_ms.map(|_| &b"ABSTTL"[..]));
+    restore.extend(age.iter().map(Vec::as_slice));
+    let mut transaction = Commands::default();
+    transaction.push(&[b"MULTI"]);
+    transaction.push(&restore);
+    transaction.push(&[b"EXEC"]);
     // Whatever the pace: the sooner after WATCH, the fewer writes come in between.
     let replies = patient.server.ask_all(&transaction)?;
     patient.spend(transaction.len() as u64);
-    let Ok([_, queued, executed]) = <[Value; 3]>::try_from(replies) else {
+    let [_, queued, executed] = replies.as_slice() else {
         return Err(anyhow!("the server answered less than it was asked"));
     };
-    refuse_error(&queued)?;
-    match executed {
-        Value::Nil => Ok(false),
-        Value::Array(results) => {
-            results.iter().try_for_each(refuse_error)?;
+    refuse_error(Reply::parse(queued)?)?;
+    match Reply::parse(executed)? {
+        Reply::Nil => Ok(false),
+        Reply::Array(mut results) => {
+            results.try_for_each(refuse_error)?;
             Ok(true)
         }
         other => {
-            refuse_error(&other)?;
+            refuse_error(other)?;
             Err(anyhow!("EXEC answered what it never does"))
         }
     }
 }
 
-fn refuse_error(reply: &Value) -> anyhow::Result<()> {
+fn refuse_error(reply: Reply<'_>) -> anyhow::Result<()> {
     match reply {
-        Value::ServerError(error) => {
-            let details = error.details().unwrap_or_default();
-            Err(anyhow!("a hash can't be written anew: {} {details}; it is as it was", error.code()))
+        Reply::Error(error) => {
+            Err(anyhow!("a hash can't be written anew: {}; it is as it was", String::from_utf8_lossy(error)))
         }
         _ => Ok(()),
     }

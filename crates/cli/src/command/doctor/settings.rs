@@ -10,12 +10,12 @@ use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_survey::diagnosis::{
     ConfigFile, Expected, LayoutState, Limit, MemoryFacts, Observation, Origin, ServerNames, Setting, Settings,
 };
-use redis::Value;
 
-use super::patient::{Patient, bytes};
+use super::patient::Patient;
 use crate::layout::{dictionaries, stored};
 use crate::secrets;
-use crate::server::{Server, ServerTime};
+use crate::server::reply::FromReply;
+use crate::server::{Info, LinkError, Server, ServerTime};
 
 /// Reads the configuration file that should be in effect.
 pub(super) fn read_expected(path: &Path) -> anyhow::Result<Expected> {
@@ -30,13 +30,12 @@ pub(super) fn observe(
     expected: Option<Expected>,
 ) -> anyhow::Result<Observation> {
     let server = &mut patient.server;
-    let memory: String = server.ask(redis::cmd("INFO").arg("memory"))?;
-    let about: String = server.ask(redis::cmd("INFO").arg("server"))?;
-    let loaded = field(&about, "config_file").map(str::to_owned);
+    let memory = server.info("memory")?;
+    let loaded = server.info("server")?.field("config_file").map(str::to_owned);
     let mut seen = Observation {
         names: names(server.address()),
         settings: settings(server, assumed, &memory)?,
-        memory: MemoryFacts::from_info(&memory),
+        memory: MemoryFacts::from_info(memory.text()),
         config_file: ConfigFile { loaded, expected },
         layout: layout(server)?,
         ..Observation::default()
@@ -44,10 +43,6 @@ pub(super) fn observe(
     seen.leftovers.now_ms = ServerTime::ask(server)?.now_ms();
     seen.leftovers.sweeping = is_held(server)?;
     Ok(seen)
-}
-
-fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 fn names(address: &ServerAddress) -> ServerNames {
@@ -60,10 +55,10 @@ fn names(address: &ServerAddress) -> ServerNames {
     ServerNames { url: address.to_string(), redis_cli }
 }
 
-fn settings(server: &mut Server, assumed: &[(String, u64)], memory: &str) -> anyhow::Result<Settings> {
+fn settings(server: &mut Server, assumed: &[(String, u64)], memory: &Info) -> anyhow::Result<Settings> {
     let mut settings = Settings {
-        maxmemory_bytes: field(memory, "maxmemory").and_then(|bytes| bytes.parse().ok()).unwrap_or(0),
-        maxmemory_policy: field(memory, "maxmemory_policy").unwrap_or("noeviction").to_owned(),
+        maxmemory_bytes: memory.number("maxmemory"),
+        maxmemory_policy: memory.field("maxmemory_policy").unwrap_or("noeviction").to_owned(),
         old_names: server.version().flavor == "Redis" && server.version().number.starts_with("6."),
         ..Settings::default()
     };
@@ -84,15 +79,8 @@ fn settings(server: &mut Server, assumed: &[(String, u64)], memory: &str) -> any
 
 /// None where CONFIG is blocked.
 fn ask_limit(server: &mut Server, name: &str) -> anyhow::Result<Option<Setting>> {
-    let mut commands = redis::pipe();
-    commands.cmd("CONFIG").arg("GET").arg(name);
-    let reply = server.ask_all(&commands)?.pop();
-    let value = match reply {
-        Some(Value::Array(pair)) => pair.into_iter().nth(1).and_then(bytes),
-        Some(Value::Map(pairs)) => pairs.into_iter().next().and_then(|(_, value)| bytes(value)),
-        _ => None,
-    };
-    let value = value.and_then(|value| std::str::from_utf8(&value).ok()?.parse().ok());
+    let pair: Option<Vec<String>> = unless_refused(server, &[b"CONFIG", b"GET", name.as_bytes()])?;
+    let value = pair.and_then(|pair| pair.get(1)?.parse().ok());
     Ok(value.map(|value| Setting { value, origin: Origin::Server }))
 }
 
@@ -110,7 +98,13 @@ fn layout(server: &mut Server) -> anyhow::Result<LayoutState> {
 
 /// Whether somebody holds the lease; not, as far as one may see, where one may not.
 fn is_held(server: &mut Server) -> anyhow::Result<bool> {
-    let mut commands = redis::pipe();
-    commands.cmd("EXISTS").arg(SWEEP_KEY);
-    Ok(server.ask_all(&commands)?.pop() == Some(Value::Int(1)))
+    Ok(unless_refused(server, &[b"EXISTS", SWEEP_KEY])?.unwrap_or(false))
+}
+
+/// An answer; none where the server refuses it to this user.
+fn unless_refused<T: FromReply>(server: &mut Server, command: &[&[u8]]) -> anyhow::Result<Option<T>> {
+    match server.query(command) {
+        Err(LinkError::Refused(_)) => Ok(None),
+        answer => answer.map(Some).map_err(|error| server.explain(&error)),
+    }
 }

@@ -6,16 +6,19 @@ use std::collections::HashSet;
 use keyfold_core::layout::{Layout, Physical};
 use keyfold_core::memory::{Allocator, Model, Server as ModelServer};
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
+use keyfold_core::resp::Reply;
+use keyfold_core::walk::KeyWalk;
 use keyfold_survey::diagnosis::{Encoding, FamilyName, Models, Observation, Seen};
-use redis::Value;
 
 use super::bucket::{Folded, Reading};
 use super::names;
-use super::patient::{Patient, bytes, integer, scan_step};
+use super::patient::Patient;
 use super::rewrite::{Candidate, Outcome, Rewriter};
 use super::{Denied, Walked};
 use crate::print::progress::Progress;
 use crate::scan::{self, Database, Databases};
+use crate::server::Commands;
+use crate::server::reply::{code, read_if};
 
 /// Names that the server looks at for one SCAN, and what that counts as.
 const SCAN_COUNT: u64 = 500;
@@ -85,14 +88,9 @@ pub(super) fn walk(
 }
 
 fn models(patient: &mut Patient, seen: &Observation) -> anyhow::Result<Models> {
-    let about: String = patient.server.ask(redis::cmd("INFO").arg("server"))?;
-    let server = ModelServer::from_info(&about).unwrap_or_else(|| ModelServer::redis(7, 0));
-    let mut commands = redis::pipe();
-    commands.cmd("MEMORY").arg("MALLOC-STATS");
-    let stats = patient.ask_all(&commands)?.pop().and_then(|reply| match reply {
-        Value::VerbatimString { text, .. } => Some(text),
-        reply => bytes(reply).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
-    });
+    let about = patient.server.info("server")?;
+    let server = ModelServer::from_info(about.text()).unwrap_or_else(|| ModelServer::redis(7, 0));
+    let stats = read_if::<String>(&patient.ask(&[b"MEMORY", b"MALLOC-STATS"])?);
     let allocator = stats.and_then(|stats| Allocator::from_malloc_stats(&stats)).unwrap_or_default();
     let model = Model::for_server(server).with_allocator(allocator);
     Ok(Models::new(&model, seen.settings.hash_value_bytes.value))
@@ -102,11 +100,8 @@ impl Walk<'_> {
     fn hashes(&mut self, keys: u64) -> anyhow::Result<Walked> {
         let what = format!("hashes of database {}", self.database);
         let mut progress = Progress::new(what, usize::try_from(keys).unwrap_or(usize::MAX));
-        let mut cursor = 0;
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("hash");
-            let (next, names): (u64, Vec<Vec<u8>>) = self.patient.server.ask(&scan)?;
+        let mut walk = KeyWalk::new(SCAN_COUNT).of_type(b"hash");
+        while let Some(names) = self.patient.server.next_names(&mut walk)? {
             self.patient.spend(SCAN_OPS);
             // A step may bring a name twice; steps apart are as the server has it.
             let mut known = HashSet::new();
@@ -118,14 +113,11 @@ impl Walk<'_> {
                 self.batch(names)?;
             }
             progress.advance(usize::try_from(SCAN_COUNT)?);
-            cursor = next;
-            if cursor == 0 {
-                return Ok(Walked::Whole);
-            }
-            if self.patient.is_stopped() {
+            if !walk.is_over() && self.patient.is_stopped() {
                 return Ok(Walked::Stopped);
             }
         }
+        Ok(Walked::Whole)
     }
 
     fn batch(&mut self, names: &[Vec<u8>]) -> anyhow::Result<()> {
@@ -150,32 +142,29 @@ impl Walk<'_> {
 
     /// Those that are hashes still, and how they are held.
     fn ask_about(&mut self, names: &[&Vec<u8>]) -> anyhow::Result<Vec<Hash>> {
-        let mut commands = redis::pipe();
-        for &name in names {
-            commands.cmd("OBJECT").arg("ENCODING").arg(name);
-            commands.cmd("HLEN").arg(name);
-            commands.cmd("MEMORY").arg("USAGE").arg(name);
+        let mut commands = Commands::default();
+        for name in names {
+            commands.push(&[b"OBJECT", b"ENCODING", name]);
+            commands.push(&[b"HLEN", name]);
+            commands.push(&[b"MEMORY", b"USAGE", name]);
         }
-        let mut replies = self.patient.ask_all(&commands)?.into_iter();
+        let replies = self.patient.ask_all(&commands)?;
         let mut hashes = Vec::with_capacity(names.len());
-        for &name in names {
-            let (encoding, entries, memory) = (replies.next(), replies.next(), replies.next());
-            if let Some(Value::ServerError(error)) = &encoding
-                && error.code() == "NOPERM"
-            {
-                self.denied.hashes += 1;
-                self.denied.reason = error.details().unwrap_or_default().to_owned();
-                continue;
-            }
-            let encoding = match encoding.and_then(bytes).as_deref() {
-                Some(b"hashtable") => Encoding::Table,
-                Some(_) => Encoding::Packed,
-                None => continue,
+        for (&name, replies) in names.iter().zip(replies.chunks_exact(3)) {
+            let encoding = match Reply::parse(&replies[0])? {
+                Reply::Bulk(b"hashtable") => Encoding::Table,
+                Reply::Bulk(_) => Encoding::Packed,
+                Reply::Error(error) if code(error) == b"NOPERM" => {
+                    self.denied.hashes += 1;
+                    self.denied.reason = String::from_utf8_lossy(error).trim_start_matches("NOPERM ").to_owned();
+                    continue;
+                }
+                _ => continue,
             };
-            let number = |reply: Option<Value>| reply.and_then(|reply| u64::try_from(integer(&reply)?).ok());
-            let Some(entries) = number(entries).filter(|entries| *entries > 0) else { continue };
+            let (entries, bytes) = (read_if(&replies[1]), read_if(&replies[2]));
+            let Some(entries) = entries.filter(|entries| *entries > 0) else { continue };
             let family = self.family_of(name);
-            hashes.push(Hash { key: name.clone(), family, encoding, entries, bytes: number(memory) });
+            hashes.push(Hash { key: name.clone(), family, encoding, entries, bytes });
         }
         Ok(hashes)
     }
@@ -196,14 +185,12 @@ impl Walk<'_> {
     }
 
     fn read(&mut self, hashes: &[Hash]) -> anyhow::Result<()> {
-        let mut commands = redis::pipe();
-        for hash in hashes {
-            commands.cmd("HSCAN").arg(&hash.key).arg(0).arg("COUNT").arg(step_fields(hash));
-        }
+        let mut commands = Commands::default();
+        hashes.iter().for_each(|hash| step(hash, b"0", &mut commands));
         let replies = self.patient.ask_all(&commands)?;
         for (hash, reply) in hashes.iter().zip(replies) {
-            if let Some((cursor, items)) = scan_step(reply) {
-                let reading = self.read_on(hash, cursor, &items)?;
+            if let Some(first) = read_if(&reply) {
+                let reading = self.read_on(hash, first)?;
                 self.judge(hash, &reading)?;
             }
         }
@@ -211,18 +198,21 @@ impl Walk<'_> {
     }
 
     /// Reads a hash from its first step on, as far as is needed.
-    fn read_on<'h>(&mut self, hash: &'h Hash, cursor: u64, items: &[Vec<u8>]) -> anyhow::Result<Reading<'h>> {
+    fn read_on<'h>(&mut self, hash: &'h Hash, first: Step) -> anyhow::Result<Reading<'h>> {
         let mut reading = Reading::new(self.database, &hash.key);
-        self.take(&mut reading, hash, items);
-        let mut cursor = cursor;
-        while cursor != 0 && reading.contents.fields < FIELDS_OF_ONE && reading.contents.bytes < BYTES_OF_ONE {
-            let mut step = redis::pipe();
-            step.cmd("HSCAN").arg(&hash.key).arg(cursor).arg("COUNT").arg(step_fields(hash));
-            let Some((next, items)) = self.patient.ask_all(&step)?.pop().and_then(scan_step) else { break };
+        let (mut cursor, mut items) = first;
+        loop {
             self.take(&mut reading, hash, &items);
-            cursor = next;
+            let is_enough = reading.contents.fields >= FIELDS_OF_ONE || reading.contents.bytes >= BYTES_OF_ONE;
+            if cursor == b"0" || is_enough {
+                return Ok(reading);
+            }
+            let mut commands = Commands::default();
+            step(hash, &cursor, &mut commands);
+            let reply = self.patient.ask_all(&commands)?.pop();
+            let Some(next) = reply.and_then(|reply| read_if(&reply)) else { return Ok(reading) };
+            (cursor, items) = next;
         }
-        Ok(reading)
     }
 
     fn take(&mut self, reading: &mut Reading<'_>, hash: &Hash, items: &[Vec<u8>]) {
@@ -260,14 +250,12 @@ impl Walk<'_> {
     }
 
     fn has_expiring_fields(&mut self, key: &[u8]) -> anyhow::Result<bool> {
-        let mut commands = redis::pipe();
-        commands.cmd("HKEYS").arg(key);
-        let Some(Value::Array(fields)) = self.patient.ask_all(&commands)?.pop() else { return Ok(false) };
-        let fields: Vec<_> = fields.into_iter().filter_map(bytes).collect();
-        let mut commands = redis::pipe();
-        commands.cmd("HTTL").arg(key).arg("FIELDS").arg(fields.len()).arg(fields);
-        let Some(Value::Array(left)) = self.patient.ask_all(&commands)?.pop() else { return Ok(false) };
-        Ok(left.iter().filter_map(integer).any(|seconds| seconds >= 0))
+        let Some(fields) = read_if::<Vec<Vec<u8>>>(&self.patient.ask(&[b"HKEYS", key])?) else { return Ok(false) };
+        let count = fields.len().to_string();
+        let command: [&[u8]; 4] = [b"HTTL", key, b"FIELDS", count.as_bytes()];
+        let command: Vec<&[u8]> = command.into_iter().chain(fields.iter().map(Vec::as_slice)).collect();
+        let left = read_if::<Vec<i64>>(&self.patient.ask(&command)?);
+        Ok(left.is_some_and(|left| left.iter().any(|seconds| *seconds >= 0)))
     }
 
     fn count(&mut self, hash: &Hash, reading: Option<&Reading<'_>>, expiring_fields: bool) {
@@ -285,8 +273,12 @@ impl Walk<'_> {
     }
 }
 
-/// How many fields a step of HSCAN should bring. A listpack comes whole, whatever one asks for.
-fn step_fields(hash: &Hash) -> u64 {
+/// Where HSCAN goes on, and the fields and values that it brought.
+type Step = (Vec<u8>, Vec<Vec<u8>>);
+
+/// A step of HSCAN: as many fields as are worth one. A listpack comes whole, whatever one asks for.
+fn step(hash: &Hash, cursor: &[u8], commands: &mut Commands) {
     let each = (hash.bytes.unwrap_or(0) / hash.entries.max(1)).max(1);
-    (STEP_BYTES / each).clamp(10, 1000)
+    let count = (STEP_BYTES / each).clamp(10, 1000).to_string();
+    commands.push(&[b"HSCAN", &hash.key, cursor, b"COUNT", count.as_bytes()]);
 }

@@ -188,7 +188,7 @@ fn same_elements(content: &Content, answer: &[u8]) -> bool {
     let Some(digest) = digest else {
         return Reply::parse(answer).is_ok_and(|reply| reply.bytes() == Some(dump));
     };
-    redis::parse_redis_value(answer).is_ok_and(|elements| content::digest(kind, &elements) == Some(*digest))
+    Reply::parse(answer).is_ok_and(|elements| content::digest(kind, elements) == Some(*digest))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use keyfold_core::memory::Model;
-use redis::Cmd;
 
 use super::gauge::Gauge;
 use super::ground::{Ground, Setting};
@@ -12,7 +11,7 @@ use super::weight::Weight;
 use super::writer::{Writer, Written};
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::print::progress::Progress;
-use crate::server::{Server, Target, memory};
+use crate::server::{Commands, Server, Target, memory};
 
 /// A server to study, with the instruments.
 pub(crate) struct Bench<'l> {
@@ -63,9 +62,9 @@ impl<'l> Bench<'l> {
         drop(writer);
         let key = self.key(b"warm:string");
         let mut server = self.connect()?;
-        server.ask::<String>(redis::cmd("OBJECT").arg("ENCODING").arg(&key))?;
-        server.ask::<u64>(redis::cmd("MEMORY").arg("USAGE").arg(&key))?;
-        server.ask::<u64>(redis::cmd("DEL").arg(&key))?;
+        server.ask::<String>(&[b"OBJECT", b"ENCODING", &key])?;
+        server.ask::<u64>(&[b"MEMORY", b"USAGE", &key])?;
+        server.ask::<u64>(&[b"DEL", &key])?;
         drop(server);
         self.weigh()?;
         self.clear()?;
@@ -141,7 +140,7 @@ impl<'l> Bench<'l> {
 
     /// The lab's mark in the server, as the command that writes it. For a server that evicts: sent now and then, it
     /// keeps the mark in use, and brings it back where it was evicted.
-    pub(crate) fn mark(&self) -> Cmd {
+    pub(crate) fn mark(&self) -> Commands {
         self.ground.mark()
     }
 
@@ -153,8 +152,7 @@ impl<'l> Bench<'l> {
             written: &mut self.written,
             interrupt: self.interrupt,
             progress: Progress::new(what, usize::try_from(total).unwrap_or(usize::MAX)),
-            requests: Vec::new(),
-            waiting: 0,
+            requests: Commands::default(),
         })
     }
 
@@ -180,7 +178,7 @@ impl<'l> Bench<'l> {
     pub(crate) fn start(&mut self) -> anyhow::Result<Start> {
         self.clear()?;
         let used_bytes = self.weigh()?;
-        let keys = self.connect()?.ask(&redis::cmd("DBSIZE"))?;
+        let keys = self.connect()?.ask(&[b"DBSIZE"])?;
         Ok(Start { used_bytes, keys })
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::server::{Server, Target};
+use crate::server::{Commands, Server, Target};
 
 /// Equal readings in a row that count as settled.
 const EQUAL: u32 = 3;
@@ -20,7 +20,7 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 /// Look-ups sent at a time.
 const BATCH: u64 = 1000;
 /// A name that no study uses.
-const NOBODY: &str = "keyfold:lab:nobody";
+const NOBODY: &[u8] = b"keyfold:lab:nobody";
 
 /// Reads one server's memory.
 pub(crate) struct Gauge {
@@ -76,13 +76,11 @@ impl Gauge {
     /// the end no table is kept twice; the server's timer would get there too, at some later time.
     fn finish_moving(&self) -> anyhow::Result<()> {
         let mut server = Server::connect(&self.target)?;
-        let mut left: u64 = server.ask(&redis::cmd("DBSIZE"))?;
+        let mut left: u64 = server.ask(&[b"DBSIZE"])?;
         while left > 0 {
             let now = left.min(BATCH);
-            let mut looks = redis::pipe();
-            (0..now).for_each(|_| {
-                looks.cmd("EXISTS").arg(NOBODY).ignore();
-            });
+            let mut looks = Commands::default();
+            (0..now).for_each(|_| looks.push(&[b"EXISTS", NOBODY]));
             server.query_all::<()>(&looks).context("can't look for keys")?;
             left -= now;
         }
@@ -91,16 +89,11 @@ impl Gauge {
 
     fn read(&self) -> anyhow::Result<Reading> {
         let mut server = Server::connect(&self.target)?;
-        let clients: String = server.ask(redis::cmd("INFO").arg("clients"))?;
-        let memory: String = server.ask(redis::cmd("INFO").arg("memory"))?;
-        let number = |info: &str, name: &str| {
-            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.and_then(|text| text.trim_end().parse().ok())
-        };
+        let (clients, memory) = (server.info("clients")?, server.info("memory")?);
         Ok(Reading {
-            used_bytes: number(&memory, "used_memory").context("the server says no used_memory in INFO")?,
-            clients: number(&clients, "connected_clients").context("the server says no connected_clients in INFO")?,
-            moving_bytes: number(&memory, "mem_overhead_db_hashtable_rehashing").unwrap_or(0),
+            used_bytes: memory.needed("used_memory")?,
+            clients: clients.needed("connected_clients")?,
+            moving_bytes: memory.number("mem_overhead_db_hashtable_rehashing"),
         })
     }
 }

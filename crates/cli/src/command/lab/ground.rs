@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use keyfold_core::admin::LAB_KEY;
-use redis::{Cmd, RedisError, Value};
+use keyfold_core::walk::KeyWalk;
 
 use super::mark;
 use super::results::Results;
 use crate::config::lab::{GroundConfig, GroundPlace};
 use crate::print::number::plural;
-use crate::server::{OwnServer, Server, Target};
+use crate::scan;
+use crate::server::{Commands, LinkError, OwnServer, Server, Target};
 
 /// A file among the results with what the server's settings were, for as long as they are not.
 const OLD_SETTINGS: &str = "settings-before.json";
@@ -85,7 +86,7 @@ impl Ground {
 
     /// Makes sure that the server may be used, and marks it.
     fn claim(&mut self, server: &mut Server, config: &GroundConfig) -> anyhow::Result<()> {
-        let keys = all_keys(server)?;
+        let keys: u64 = scan::databases(server)?.iter().map(|database| database.keys).sum();
         self.shared = keys > 0;
         match &config.prefix {
             Some(prefix) => self.prefix.clone_from(prefix),
@@ -127,7 +128,7 @@ impl Ground {
     }
 
     /// The command that writes the mark again.
-    pub(super) fn mark(&self) -> Cmd {
+    pub(super) fn mark(&self) -> Commands {
         mark::writing(&self.prefix, &self.changed)
     }
 
@@ -155,8 +156,7 @@ impl Ground {
         if !self.changed.contains_key(&name) {
             self.note(&mut server, &name, &old)?;
         }
-        let set: Result<(), RedisError> = server.query(redis::cmd("CONFIG").arg("SET").arg(&name).arg(wanted));
-        match set {
+        match server.query::<()>(&[b"CONFIG", b"SET", name.as_bytes(), wanted.as_bytes()]) {
             Ok(()) => Ok(Setting::Is),
             Err(error) if is_forbidden(&error) => Ok(Setting::Forbidden),
             Err(error) => Err(server.explain(&error).context(format!("can't set the server's {name} to {wanted}"))),
@@ -180,7 +180,7 @@ impl Ground {
             mark::remove(&mut server, &self.prefix)?;
             return Ok(());
         }
-        let keys: u64 = server.ask(&redis::cmd("DBSIZE"))?;
+        let keys: u64 = server.ask(&[b"DBSIZE"])?;
         // The mark is one more.
         if keys > written + 1 {
             bail!(
@@ -190,11 +190,13 @@ impl Ground {
                 plural(written, "key")
             );
         }
-        let again = self.mark();
         server.set_patience(EMPTIED_WITHIN)?;
-        let mut emptied = redis::pipe();
-        emptied.atomic().cmd("FLUSHDB").arg("SYNC").ignore().add_command(again).ignore();
-        server.query_all::<()>(&emptied).map_err(|error| server.explain(&error)).context("can't empty the server")
+        let mut emptied = Commands::default();
+        emptied.push(&[b"MULTI"]);
+        emptied.push(&[b"FLUSHDB", b"SYNC"]);
+        emptied.append(&self.mark());
+        emptied.push(&[b"EXEC"]);
+        server.query_all::<()>(&emptied).context("can't empty the server").map(drop)
     }
 
     /// Puts the settings back.
@@ -244,45 +246,27 @@ impl Drop for Ground {
     }
 }
 
-/// Keys of all databases, as INFO says them.
-fn all_keys(server: &mut Server) -> anyhow::Result<u64> {
-    let info: String = server.ask(redis::cmd("INFO").arg("keyspace"))?;
-    let keys = |line: &str| line.strip_prefix("db")?.split_once(":keys=")?.1.split(',').next()?.parse::<u64>().ok();
-    Ok(info.lines().filter_map(keys).sum())
-}
-
 /// Whether a key begins so.
 fn begins(server: &mut Server, prefix: &[u8]) -> anyhow::Result<bool> {
-    let mut cursor = 0_u64;
-    loop {
-        let (next, keys): (u64, Vec<Vec<u8>>) = server.ask(redis::cmd("SCAN").arg(cursor).arg("COUNT").arg(1000))?;
+    let mut walk = KeyWalk::new(1000);
+    while let Some(keys) = server.next_names(&mut walk)? {
         if keys.iter().any(|key| key.starts_with(prefix) && key != LAB_KEY) {
             return Ok(true);
         }
-        if next == 0 {
-            return Ok(false);
-        }
-        cursor = next;
     }
+    Ok(false)
 }
 
 /// A setting's name on this server and its value; none where the server tells no settings.
 fn setting(server: &mut Server, name: &str) -> anyhow::Result<Option<(String, String)>> {
-    for name in [name.to_owned(), name.replace("listpack", "ziplist")] {
-        let answer: Result<Value, RedisError> = server.query(redis::cmd("CONFIG").arg("GET").arg(&name));
-        let pair: Vec<String> = match answer {
-            Ok(answer) => redis::from_redis_value(answer).context("CONFIG GET answered something else")?,
-            Err(error) if is_forbidden(&error) => return Ok(None),
-            Err(error) => return Err(server.explain(&error)),
-        };
-        if let [_, value] = pair.as_slice() {
-            return Ok(Some((name, value.clone())));
-        }
+    match server.setting(name) {
+        Ok(None) => bail!("{} knows no setting {name}", server.version()),
+        Err(error) if is_forbidden(&error) => Ok(None),
+        found => found.map_err(|error| server.explain(&error)),
     }
-    bail!("{} knows no setting {name}", server.version())
 }
 
-fn is_forbidden(error: &RedisError) -> bool {
+fn is_forbidden(error: &LinkError) -> bool {
     let text = error.to_string();
     FORBIDDEN.iter().any(|said| text.contains(said))
 }

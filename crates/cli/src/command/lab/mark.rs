@@ -9,42 +9,47 @@
 //! the next lab on that server finds the mark, puts the settings back, and removes it.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use anyhow::{Context, bail};
 use keyfold_core::admin::LAB_KEY;
-use redis::Cmd;
+use keyfold_core::glob;
+use keyfold_core::walk::KeyWalk;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::print::number::plural;
-use crate::server::Server;
+use crate::server::{Commands, Server};
 
 const SETTING: &str = "setting:";
 
 /// Notes down that this process runs here.
 pub(super) fn make(server: &mut Server, prefix: &[u8]) -> anyhow::Result<()> {
-    let command = writing(prefix, &BTreeMap::new());
-    server.ask::<()>(&command).context("can't note down in the server that a lab runs there; nothing was changed")
+    let made = server.query_all::<()>(&writing(prefix, &BTreeMap::new()));
+    made.context("can't note down in the server that a lab runs there; nothing was changed").map(drop)
 }
 
 /// The command that writes the whole mark, also where the server evicted it.
-pub(super) fn writing(prefix: &[u8], settings: &BTreeMap<String, String>) -> Cmd {
-    let mut command = redis::cmd("HSET");
-    command.arg(LAB_KEY).arg("host").arg(host()).arg("pid").arg(std::process::id()).arg("prefix").arg(prefix);
-    for (name, old) in settings {
-        command.arg(format!("{SETTING}{name}")).arg(old);
-    }
-    command
+pub(super) fn writing(prefix: &[u8], settings: &BTreeMap<String, String>) -> Commands {
+    let (host, pid) = (host(), std::process::id().to_string());
+    let mut command: Vec<&[u8]> =
+        vec![b"HSET", LAB_KEY, b"host", host.as_bytes(), b"pid", pid.as_bytes(), b"prefix", prefix];
+    let settings: Vec<_> = settings.iter().map(|(name, old)| (format!("{SETTING}{name}"), old)).collect();
+    command.extend(settings.iter().flat_map(|(name, old)| [name.as_bytes(), old.as_bytes()]));
+    let mut commands = Commands::default();
+    commands.push(&command);
+    commands
 }
 
 /// Notes down what a setting was, unless that is known already.
 pub(super) fn note(server: &mut Server, name: &str, old: &str) -> anyhow::Result<()> {
     server
-        .ask::<()>(redis::cmd("HSETNX").arg(LAB_KEY).arg(format!("{SETTING}{name}")).arg(old))
+        .ask::<()>(&[b"HSETNX", LAB_KEY, format!("{SETTING}{name}").as_bytes(), old.as_bytes()])
         .with_context(|| format!("can't note down the server's {name}; it was not changed"))
 }
 
 fn read(server: &mut Server) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
-    server.ask(redis::cmd("HGETALL").arg(LAB_KEY))
+    let pairs: Vec<Vec<u8>> = server.ask(&[b"HGETALL", LAB_KEY])?;
+    Ok(pairs.chunks_exact(2).map(|pair| (String::from_utf8_lossy(&pair[0]).into_owned(), pair[1].clone())).collect())
 }
 
 /// Puts every noted setting back; how many.
@@ -62,18 +67,18 @@ fn restore(server: &mut Server) -> anyhow::Result<u64> {
 /// Gives a setting its old value.
 pub(super) fn put_back(server: &mut Server, name: &str, old: &[u8]) -> anyhow::Result<()> {
     server
-        .ask(redis::cmd("CONFIG").arg("SET").arg(name).arg(old))
+        .ask(&[b"CONFIG", b"SET", name.as_bytes(), old])
         .with_context(|| format!("can't put the server's {name} back to {}", old.escape_ascii()))
 }
 
 /// Forgets a setting that is what it was.
 pub(super) fn forget(server: &mut Server, name: &str) -> anyhow::Result<()> {
-    server.ask(redis::cmd("HDEL").arg(LAB_KEY).arg(format!("{SETTING}{name}")))
+    server.ask(&[b"HDEL", LAB_KEY, format!("{SETTING}{name}").as_bytes()])
 }
 
 /// Removes the mark. Call when everything else is put back.
 pub(super) fn unmake(server: &mut Server) -> anyhow::Result<()> {
-    server.ask(redis::cmd("DEL").arg(LAB_KEY))
+    server.ask(&[b"DEL", LAB_KEY])
 }
 
 /// What a killed run left, put back; what was done, in a sentence. Refuses while that run may still be alive.
@@ -108,31 +113,14 @@ pub(super) fn mend(server: &mut Server, i_know: bool) -> anyhow::Result<Option<S
 
 /// Removes the keys that begin with `prefix`; how many.
 pub(super) fn remove(server: &mut Server, prefix: &[u8]) -> anyhow::Result<u64> {
-    let pattern = [glob_literal(prefix), b"*".to_vec()].concat();
-    let (mut cursor, mut removed) = (0_u64, 0);
-    loop {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1000);
-        let (next, keys): (u64, Vec<Vec<u8>>) = server.ask(&scan)?;
+    let (mut walk, mut removed) = (KeyWalk::new(1000).matching(&glob::starting_with(prefix)), 0);
+    while let Some(keys) = server.next_names(&mut walk)? {
         if !keys.is_empty() {
-            removed += server.ask::<u64>(redis::cmd("DEL").arg(&keys))?;
+            let command: Vec<&[u8]> = iter::once(&b"DEL"[..]).chain(keys.iter().map(Vec::as_slice)).collect();
+            removed += server.ask::<u64>(&command)?;
         }
-        if next == 0 {
-            return Ok(removed);
-        }
-        cursor = next;
     }
-}
-
-/// A pattern that matches these bytes alone.
-fn glob_literal(bytes: &[u8]) -> Vec<u8> {
-    bytes
-        .iter()
-        .flat_map(|byte| {
-            let special = b"*?[]^-\\".contains(byte);
-            special.then_some(b'\\').into_iter().chain([*byte])
-        })
-        .collect()
+    Ok(removed)
 }
 
 fn host() -> String {
@@ -147,12 +135,6 @@ fn is_alive(pid: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_prefix_matches_itself_alone() {
-        assert_eq!(glob_literal(b"lab:"), b"lab:");
-        assert_eq!(glob_literal(b"a*[b]?\\"), b"a\\*\\[b\\]\\?\\\\");
-    }
 
     #[test]
     fn one_does_not_take_itself_for_another() {

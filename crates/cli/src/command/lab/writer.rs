@@ -2,14 +2,12 @@
 
 use std::collections::HashSet;
 
-use anyhow::bail;
-use keyfold_core::resp::write_command;
-use redis::Value;
+use anyhow::Context;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::print::progress::Progress;
-use crate::server::Server;
+use crate::server::{Commands, Server};
 
 /// Commands sent before their replies are read.
 const BATCH: usize = 500;
@@ -42,8 +40,7 @@ pub(crate) struct Writer<'b> {
     pub(super) written: &'b mut Written,
     pub(super) interrupt: &'b Interrupt,
     pub(super) progress: Progress,
-    pub(super) requests: Vec<u8>,
-    pub(super) waiting: usize,
+    pub(super) requests: Commands,
 }
 
 impl Writer<'_> {
@@ -87,28 +84,21 @@ impl Writer<'_> {
     }
 
     fn send(&mut self, args: &[&[u8]]) -> anyhow::Result<()> {
-        write_command(&mut self.requests, args);
-        self.waiting += 1;
-        if self.waiting == BATCH { self.flush() } else { Ok(()) }
+        self.requests.push(args);
+        if self.requests.len() == BATCH { self.flush() } else { Ok(()) }
     }
 
     /// Sends what is left and reads all replies. Returns once the server has carried out everything.
     pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
-        if self.waiting == 0 {
+        if self.requests.is_empty() {
             return Ok(());
         }
         if self.interrupt.wanted() {
             return Err(Interrupted.into());
         }
-        let sent = std::mem::take(&mut self.waiting);
-        let replies = self.server.exchange_values(&self.requests, sent)?;
+        self.server.query_all::<()>(&self.requests).context("the server refused a command of the study")?;
+        self.progress.advance(self.requests.len());
         self.requests.clear();
-        for reply in &replies {
-            if let Value::ServerError(error) = reply {
-                bail!(self.server.refused(error).context("the server refused a command of the study"));
-            }
-        }
-        self.progress.advance(sent);
         Ok(())
     }
 }

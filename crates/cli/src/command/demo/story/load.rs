@@ -113,7 +113,7 @@ impl Client {
 
     fn read(&mut self, at: usize) -> anyhow::Result<()> {
         let Record { key, value, .. } = &self.records[at];
-        let found: Option<Vec<u8>> = self.server.ask(redis::cmd("GET").arg(key))?;
+        let found: Option<Vec<u8>> = self.server.ask(&[b"GET", key])?;
         anyhow::ensure!(found.as_ref() == Some(value), "GET {} answered {found:?}", key.escape_ascii());
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Client {
         let Record { key, value, .. } = &mut self.records[at];
         let number = std::str::from_utf8(value).ok().and_then(|text| text.parse::<i64>().ok());
         if let Some(number) = number.filter(|number| *number < i64::from(i32::MAX)) {
-            let counted: i64 = self.server.ask(redis::cmd("INCR").arg(&*key))?;
+            let counted: i64 = self.server.ask(&[b"INCR", key])?;
             *value = counted.to_string().into_bytes();
             anyhow::ensure!(counted == number + 1, "INCR {} answered {counted}", key.escape_ascii());
             return Ok(());
@@ -134,7 +134,7 @@ impl Client {
         if let Some(byte) = next.iter_mut().rev().find(|byte| byte.is_ascii_lowercase()) {
             *byte = b'a' + u8::try_from(fresh % 26).unwrap_or(0);
         }
-        self.server.ask::<()>(redis::cmd("SET").arg(&*key).arg(&next).arg("KEEPTTL"))?;
+        self.server.ask::<()>(&[b"SET", key, &next, b"KEEPTTL"])?;
         *value = next;
         Ok(())
     }

@@ -162,11 +162,9 @@ fn conclude(story: &Story<'_>, seen: &Told, told: &[String], out: &mut dyn Write
 fn read_all_back(through: &crate::server::Target, outcome: &Outcome) -> anyhow::Result<()> {
     let mut client = crate::server::Server::connect(through)?;
     for chunk in outcome.records.chunks(500) {
-        let mut pipeline = redis::pipe();
-        for record in chunk {
-            pipeline.cmd("GET").arg(&record.key);
-        }
-        let values: Vec<Option<Vec<u8>>> = client.query_all(&pipeline).context("can't read values back")?;
+        let mut commands = crate::server::Commands::default();
+        chunk.iter().for_each(|record| commands.push(&[b"GET", &record.key]));
+        let values: Vec<Option<Vec<u8>>> = client.query_all(&commands).context("can't read values back")?;
         let lost = chunk.iter().zip(&values).find(|(record, value)| value.as_ref() != Some(&record.value));
         if let Some((record, value)) = lost {
             bail!("at the end \"{}\" holds {value:?}", record.key.escape_ascii());

@@ -232,12 +232,8 @@ fn measure(bench: &mut Bench<'_>, form: Form, structures: u64, seed: u64) -> any
 
 /// Microseconds that the server has spent on reads of whole structures.
 fn server_us(bench: &Bench<'_>) -> anyhow::Result<f64> {
-    let info: String = bench.connect()?.ask(redis::cmd("INFO").arg("commandstats"))?;
-    let usec = |line: &str| {
-        let fields = ["cmdstat_mget:", "cmdstat_hgetall:"].iter().find_map(|name| line.strip_prefix(name))?;
-        fields.split(',').find_map(|field| field.strip_prefix("usec="))?.parse::<f64>().ok()
-    };
-    Ok(info.lines().filter_map(usec).sum())
+    let info = bench.connect()?.info("commandstats")?;
+    Ok(["mget", "hgetall"].into_iter().filter_map(|name| info.spent_us(name)).sum())
 }
 
 /// Seconds that it takes to do this with each structure.

@@ -267,7 +267,7 @@ fn fill(bench: &mut Bench<'_>, name: &[u8], members: &[Vec<u8>]) -> anyhow::Resu
 
 fn encodings(bench: &Bench<'_>, hashes: &[(&[u8], u64)]) -> anyhow::Result<Vec<String>> {
     let mut server = bench.connect()?;
-    let encoding = |(name, _): &(&[u8], u64)| server.ask(redis::cmd("OBJECT").arg("ENCODING").arg(bench.key(name)));
+    let encoding = |(name, _): &(&[u8], u64)| server.ask(&[b"OBJECT", b"ENCODING", &bench.key(name)]);
     hashes.iter().map(encoding).collect()
 }
 

@@ -5,11 +5,10 @@ use keyfold_core::layout::Layout;
 use keyfold_core::memory::ValueShape;
 use keyfold_core::record::physical_read;
 use keyfold_survey::population::SampledKey;
-use redis::{Cmd, Pipeline};
 
 use crate::print::progress::Progress;
 use crate::scan::Values;
-use crate::server::Server;
+use crate::server::{Commands, Server};
 
 /// Commands sent at a time.
 pub(super) const PIPELINE: usize = 500;
@@ -63,7 +62,7 @@ impl Load<'_> {
         let mut nonce = 1 << 63;
         for chunk in self.keys.chunks(PIPELINE) {
             let values = self.values(chunk, real)?;
-            let mut pipeline = redis::pipe();
+            let mut commands = Commands::default();
             for (SampledKey { key, has_expiry, .. }, value) in chunk.iter().zip(&values) {
                 let expires_at_ms = has_expiry.then_some(EXPIRES_AT_MS);
                 let place = self.layout.locate(key).place();
@@ -71,9 +70,9 @@ impl Load<'_> {
                     nonce += 1;
                     nonce
                 });
-                writes.iter().for_each(|write| write.command(|args| add(&mut pipeline, args)));
+                writes.iter().for_each(|write| write.command(|args| commands.push(args)));
             }
-            server.query_all::<()>(&pipeline).context("can't load keys to prove the plan with")?;
+            server.query_all::<()>(&commands).context("can't load keys to prove the plan with")?;
             progress.advance(chunk.len());
         }
         Ok(())
@@ -85,22 +84,14 @@ impl Load<'_> {
         let step = if keys.len().is_multiple_of(READ_STEP) { 1 } else { READ_STEP };
         let order: Vec<usize> = (0..keys.len()).map(|i| i * step % keys.len()).collect();
         for chunk in order.chunks(PIPELINE) {
-            let mut pipeline = redis::pipe();
+            let mut commands = Commands::default();
             for index in chunk {
                 let key = &keys[*index].key;
                 let place = self.layout.locate(key).place();
-                add(&mut pipeline, &physical_read(place.as_ref(), key));
+                commands.push(&physical_read(place.as_ref(), key));
             }
-            server.query_all::<()>(&pipeline).context("can't read what the plan was proved with")?;
+            server.query_all::<()>(&commands).context("can't read what the plan was proved with")?;
         }
         Ok(())
     }
-}
-
-fn add(pipeline: &mut Pipeline, args: &[&[u8]]) {
-    let mut command = Cmd::new();
-    args.iter().for_each(|arg| {
-        command.arg(arg);
-    });
-    pipeline.add_command(command).ignore();
 }

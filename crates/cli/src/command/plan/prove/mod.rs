@@ -235,9 +235,9 @@ fn measure(
     let warm = Load { keys: &trial.keys[..trial.keys.len().min(PIPELINE)], layout };
     warm.write(&mut server, values, &mut Progress::new(what, 0))?;
     warm.read(&mut server)?;
-    server.ask::<()>(redis::cmd("FLUSHALL").arg("SYNC"))?;
+    server.ask::<()>(&[b"FLUSHALL", b"SYNC"])?;
     // What it keeps of commands' latencies goes, here and at the end: other keys are read by other commands.
-    server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
+    server.ask::<()>(&[b"CONFIG", b"RESETSTAT"])?;
     drop(server);
     let empty = used_memory(&own)?;
     let mut server = own.connect()?;
@@ -247,23 +247,18 @@ fn measure(
     load.write(&mut server, values, &mut Progress::new(what, load.keys.len()))?;
     // The first reading moves tables that have grown, the second is timed.
     load.read(&mut server)?;
-    server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
+    server.ask::<()>(&[b"CONFIG", b"RESETSTAT"])?;
     load.read(&mut server)?;
     let us = read_us(&mut server)? / load.keys.len() as f64;
-    server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"))?;
+    server.ask::<()>(&[b"CONFIG", b"RESETSTAT"])?;
     drop(server);
     Ok((used_memory(&own)? - empty, us, name, facts))
 }
 
 /// Microseconds that the server spent on reads.
 fn read_us(server: &mut Server) -> anyhow::Result<f64> {
-    let info: String = server.ask(redis::cmd("INFO").arg("commandstats"))?;
-    let usec = |line: &str| {
-        let (name, fields) = line.strip_prefix("cmdstat_")?.split_once(':')?;
-        let usec = fields.split(',').find_map(|field| field.strip_prefix("usec="))?;
-        ["get", "hget"].contains(&name).then(|| usec.parse::<f64>().ok())?
-    };
-    Ok(info.lines().filter_map(usec).sum())
+    let info = server.info("commandstats")?;
+    Ok(["get", "hget"].into_iter().filter_map(|name| info.spent_us(name)).sum())
 }
 
 /// The server's `used_memory`, once it no longer changes; asked over new connections, whose buffers are alike.

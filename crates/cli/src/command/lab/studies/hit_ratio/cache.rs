@@ -6,13 +6,13 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use keyfold_core::resp::write_command;
-use redis::Value;
+use anyhow::bail;
+use keyfold_core::resp::Reply;
 
 use super::objects::{Form, Objects, Place, stored};
 use crate::interrupt::{Interrupt, Interrupted};
-use crate::server::Server;
+use crate::server::reply::code;
+use crate::server::{Commands, Server};
 
 /// Requests to a round trip. Few, so that buffers are nothing beside the memory under study.
 const BATCH: usize = 16;
@@ -63,7 +63,7 @@ pub(super) struct Way<'a> {
     /// Before the names of keys.
     pub(super) prefix: Vec<u8>,
     /// A command that goes with each batch: it keeps the lab's own mark from being evicted.
-    pub(super) mark: Vec<u8>,
+    pub(super) mark: Commands,
     pub(super) interrupt: &'a Interrupt,
 }
 
@@ -72,7 +72,7 @@ struct Run<'a> {
     trial: Trial<'a>,
     places: Vec<Place>,
     way: Way<'a>,
-    wire: Vec<u8>,
+    commands: Commands,
     /// Objects to be written with the next batch.
     missed: Vec<u32>,
     tally: Tally,
@@ -82,7 +82,14 @@ impl<'a> Trial<'a> {
     /// Runs it on an empty server whose limits are set; `done` is told of requests.
     pub(super) fn run(self, way: Way<'a>, done: &mut dyn FnMut(usize)) -> anyhow::Result<Tally> {
         let places = self.objects.places(self.form, &way.prefix)?;
-        let mut run = Run { trial: self, places, way, wire: Vec::new(), missed: Vec::new(), tally: Tally::default() };
+        let mut run = Run {
+            trial: self,
+            places,
+            way,
+            commands: Commands::default(),
+            missed: Vec::new(),
+            tally: Tally::default(),
+        };
         let before = run.evicted()?;
         run.go(done)?;
         run.tally.evicted_keys = run.evicted()?.saturating_sub(before);
@@ -114,27 +121,27 @@ impl Run<'_> {
     /// Writes what was missed, reads a batch.
     fn round(&mut self, batch: &[u32], counts: bool) -> anyhow::Result<()> {
         let writes = std::mem::take(&mut self.missed);
-        self.wire.clear();
-        self.wire.extend_from_slice(&self.way.mark);
+        self.commands.clear();
+        self.commands.append(&self.way.mark);
         writes.iter().for_each(|object| self.write(*object));
         batch.iter().for_each(|object| self.read(*object));
-        if self.wire.is_empty() {
+        if self.commands.is_empty() {
             return Ok(());
         }
-        let mark = usize::from(!self.way.mark.is_empty());
-        let replies = self.way.server.exchange_values(&self.wire, mark + writes.len() + batch.len())?;
-        let mut replies = replies.into_iter();
-        for _ in 0..mark {
-            self.is_written(replies.next())?;
+        let replies = self.way.server.ask_all(&self.commands)?;
+        let (mark, replies) = replies.split_at(self.way.mark.len());
+        for reply in mark {
+            self.is_written(reply)?;
         }
-        for _ in &writes {
-            let written = self.is_written(replies.next())?;
+        let (written, read) = replies.split_at(writes.len());
+        for reply in written {
+            let written = self.is_written(reply)?;
             self.tally.written += u64::from(written);
             self.tally.refused += u64::from(!written);
         }
         let mut asked = HashSet::with_capacity(batch.len());
-        for object in batch {
-            let (found, first) = (self.is_found(replies.next())?, asked.insert(*object));
+        for (object, reply) in batch.iter().zip(read) {
+            let (found, first) = (self.is_found(reply)?, asked.insert(*object));
             if !found && first {
                 self.missed.push(*object);
             }
@@ -147,24 +154,20 @@ impl Run<'_> {
     }
 
     /// A read's reply.
-    fn is_found(&self, reply: Option<Value>) -> anyhow::Result<bool> {
-        match reply {
-            Some(Value::Nil) => Ok(false),
-            Some(Value::BulkString(_)) => Ok(true),
-            Some(Value::ServerError(error)) => {
-                bail!(self.way.server.refused(&error).context("the server refused a read"))
-            }
+    fn is_found(&self, reply: &[u8]) -> anyhow::Result<bool> {
+        match Reply::parse(reply)? {
+            Reply::Nil => Ok(false),
+            Reply::Bulk(_) => Ok(true),
+            Reply::Error(error) => bail!(self.way.server.refused(error).context("the server refused a read")),
             other => bail!("the server answered a read by {other:?}"),
         }
     }
 
     /// A write's reply: only a lack of room is no failure.
-    fn is_written(&self, reply: Option<Value>) -> anyhow::Result<bool> {
-        match reply {
-            Some(Value::ServerError(error)) if error.code() == "OOM" => Ok(false),
-            Some(Value::ServerError(error)) => {
-                bail!(self.way.server.refused(&error).context("the server refused a write"))
-            }
+    fn is_written(&self, reply: &[u8]) -> anyhow::Result<bool> {
+        match Reply::parse(reply)? {
+            Reply::Error(error) if code(error) == b"OOM" => Ok(false),
+            Reply::Error(error) => bail!(self.way.server.refused(error).context("the server refused a write")),
             _ => Ok(true),
         }
     }
@@ -172,8 +175,8 @@ impl Run<'_> {
     fn read(&mut self, object: u32) {
         let Place { key, field } = &self.places[object as usize];
         match field {
-            Some(field) => write_command(&mut self.wire, &[b"HGET", key, field]),
-            None => write_command(&mut self.wire, &[b"GET", key]),
+            Some(field) => self.commands.push(&[b"HGET", key, field]),
+            None => self.commands.push(&[b"GET", key]),
         }
     }
 
@@ -181,16 +184,14 @@ impl Run<'_> {
         let value = self.trial.objects.value(object);
         let Place { key, field } = &self.places[object as usize];
         match field {
-            Some(field) => write_command(&mut self.wire, &[b"HSET", key, field, &stored(value)]),
-            None => write_command(&mut self.wire, &[b"SET", key, value]),
+            Some(field) => self.commands.push(&[b"HSET", key, field, &stored(value)]),
+            None => self.commands.push(&[b"SET", key, value]),
         }
     }
 
     /// How many keys the server has evicted since it started.
     fn evicted(&mut self) -> anyhow::Result<u64> {
-        let info: String = self.way.server.ask(redis::cmd("INFO").arg("stats"))?;
-        let line = info.lines().find_map(|line| line.strip_prefix("evicted_keys:"));
-        line.and_then(|number| number.trim_end().parse().ok()).context("the server says no evicted_keys in INFO")
+        self.way.server.info("stats")?.needed("evicted_keys")
     }
 
     /// How many objects are there.
@@ -201,12 +202,11 @@ impl Run<'_> {
         keys.dedup();
         let mut held = 0;
         for chunk in keys.chunks(LOOKUPS) {
-            let mut looks = redis::pipe();
+            let mut looks = Commands::default();
             for (key, is_bucket) in chunk {
-                looks.cmd(if *is_bucket { "HLEN" } else { "EXISTS" }).arg(*key);
+                looks.push(&[if *is_bucket { &b"HLEN"[..] } else { b"EXISTS" }, key]);
             }
-            let numbers: Result<Vec<u64>, _> = self.way.server.query_all(&looks);
-            held += numbers.map_err(|error| self.way.server.explain(&error))?.iter().sum::<u64>();
+            held += self.way.server.query_all::<u64>(&looks)?.iter().sum::<u64>();
         }
         Ok(held)
     }

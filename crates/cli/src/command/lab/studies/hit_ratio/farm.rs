@@ -15,7 +15,7 @@ use super::{ENTRIES, Given, LIMIT, POLICY, Row, VALUE};
 use crate::command::lab::bench::Bench;
 use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
-use crate::server::{OwnServer, Server, memory};
+use crate::server::{Commands, OwnServer, Server, memory};
 
 /// Caches at a time.
 const AT_ONCE: usize = 16;
@@ -49,16 +49,12 @@ fn on_the_bench(bench: &mut Bench<'_>, job: &Job<'_>) -> anyhow::Result<Tally> {
     let Given { policy, percent, form, .. } = job.given;
     let what = format!("hit-ratio: {policy}, {percent} % of the memory, {}", form.name());
     let mut progress = bench.progress(&what, job.trial.requests.len() as u64);
-    let way = Way {
-        server: bench.connect()?,
-        prefix: bench.key(b""),
-        mark: bench.mark().get_packed_command(),
-        interrupt: bench.interrupt(),
-    };
+    let way =
+        Way { server: bench.connect()?, prefix: bench.key(b""), mark: bench.mark(), interrupt: bench.interrupt() };
     let tally = job.trial.run(way, &mut |done| progress.advance(done))?;
     // From here on nothing evicts the lab's mark.
     bench.set(LIMIT, 0)?;
-    bench.connect()?.ask::<()>(&bench.mark())?;
+    bench.connect()?.query_all::<()>(&bench.mark())?;
     Ok(tally)
 }
 
@@ -114,7 +110,7 @@ fn on_its_own(
     }
     let empty_bytes = memory::settled(|| server.used_memory())?;
     set(&mut server, LIMIT, &(empty_bytes + job.room_bytes).to_string())?;
-    let way = Way { server, prefix: Vec::new(), mark: Vec::new(), interrupt };
+    let way = Way { server, prefix: Vec::new(), mark: Commands::default(), interrupt };
     job.trial.run(way, &mut |done| {
         if let Ok(mut progress) = progress.lock() {
             progress.advance(done);
@@ -124,20 +120,18 @@ fn on_its_own(
 
 fn set(server: &mut Server, name: &str, value: &str) -> anyhow::Result<()> {
     let old_name = name.replace("listpack", "ziplist");
-    let named = |name: &str| redis::cmd("CONFIG").arg("SET").arg(name).arg(value).clone();
-    server
-        .ask::<()>(&named(name))
-        .or_else(|error| if old_name == name { Err(error) } else { server.ask::<()>(&named(&old_name)) })
+    let mut set = |name: &str| server.ask::<()>(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]);
+    set(name).or_else(|error| if old_name == name { Err(error) } else { set(&old_name) })
 }
 
 /// Has the server run each command once, as it allocates at each first call.
 fn warm_up(server: &mut Server) -> anyhow::Result<()> {
-    let mut once = redis::pipe();
-    for command in [&["SET", "s", "1"][..], &["GET", "s"], &["HSET", "h", "f", "1"], &["HGET", "h", "f"]] {
-        once.cmd(command[0]).arg(&command[1..]);
-    }
-    once.cmd("DEL").arg("s").arg("h");
-    once.cmd("INFO").arg("memory");
-    server.query_all::<redis::Value>(&once).map_err(|error| server.explain(&error))?;
-    Ok(())
+    let mut once = Commands::default();
+    once.push(&[b"SET", b"s", b"1"]);
+    once.push(&[b"GET", b"s"]);
+    once.push(&[b"HSET", b"h", b"f", b"1"]);
+    once.push(&[b"HGET", b"h", b"f"]);
+    once.push(&[b"DEL", b"s", b"h"]);
+    once.push(&[b"INFO", b"memory"]);
+    server.query_all::<()>(&once).map(drop)
 }

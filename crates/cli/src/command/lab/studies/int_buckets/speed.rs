@@ -126,9 +126,6 @@ fn time(bench: &mut Bench<'_>, act: Act, in_buckets: bool, pipeline: u64, ids: &
 
 /// Microseconds that the server has spent on a command since it counts.
 fn server_us(bench: &Bench<'_>, command: &str) -> anyhow::Result<f64> {
-    let info: String = bench.connect()?.ask(redis::cmd("INFO").arg("commandstats"))?;
-    let head = format!("cmdstat_{}:", command.to_lowercase());
-    let fields = info.lines().find_map(|line| line.strip_prefix(&head));
-    let usec = fields.and_then(|fields| fields.split(',').find_map(|field| field.strip_prefix("usec=")));
-    usec.and_then(|usec| usec.parse().ok()).with_context(|| format!("INFO commandstats tells no time of {command}"))
+    let spent = bench.connect()?.info("commandstats")?.spent_us(&command.to_lowercase());
+    spent.with_context(|| format!("INFO commandstats tells no time of {command}"))
 }

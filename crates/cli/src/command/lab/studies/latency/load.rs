@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use hdrhistogram::Histogram;
-use redis::Value;
+use keyfold_core::resp::Reply;
 
 use super::form::Shape;
 use crate::interrupt::{Interrupt, Interrupted};
@@ -162,12 +162,11 @@ impl Client<'_> {
         if due_at.is_empty() {
             return Ok(());
         }
-        let mut reads = self.server.pipelined();
-        reads.send(wire, due_at.len() as u64)?;
+        self.server.send(wire, due_at.len() as u64)?;
         for due in due_at {
-            match reads.receive()? {
-                Value::BulkString(_) => {}
-                Value::ServerError(error) => bail!(reads.server().refused(&error).context("the server refused a read")),
+            match Reply::parse(&self.server.receive()?)? {
+                Reply::Bulk(_) => {}
+                Reply::Error(error) => bail!(self.server.refused(error).context("the server refused a read")),
                 other => bail!("a record that was written was read as {other:?}"),
             }
             let took = self.started.elapsed().saturating_sub(*due).as_nanos();

@@ -177,9 +177,7 @@ impl Work<'_, '_> {
         let through = Through::start(self.bench, shape.layout())?;
         let timed = self.time(&shape, &through.target().clone(), b"");
         let stopped = through.stop();
-        let mut remove = redis::cmd("DEL");
-        remove.arg(LAYOUT_KEY).arg(COPY_KEY).arg(ANSWERS_KEY).arg(CHANGE_KEY);
-        self.bench.connect()?.ask::<u64>(&remove)?;
+        self.bench.connect()?.ask::<u64>(&[b"DEL", LAYOUT_KEY, COPY_KEY, ANSWERS_KEY, CHANGE_KEY])?;
         timed.and(stopped)
     }
 }

@@ -1,0 +1,48 @@
+//! Commands that travel together.
+
+use keyfold_core::resp::write_command;
+use keyfold_core::walk::KeyWalk;
+
+/// Commands as they will be sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Commands {
+    wire: Vec<u8>,
+    count: usize,
+}
+
+impl Commands {
+    /// One command: its name and arguments.
+    pub(crate) fn push(&mut self, args: &[&[u8]]) {
+        write_command(&mut self.wire, args);
+        self.count += 1;
+    }
+
+    /// The next request of a walk; none once it is over.
+    pub(crate) fn walk(&mut self, walk: &KeyWalk) {
+        self.count += walk.send(&mut self.wire).unwrap_or(0);
+    }
+
+    /// Others behind these.
+    pub(crate) fn append(&mut self, others: &Self) {
+        self.wire.extend_from_slice(&others.wire);
+        self.count += others.count;
+    }
+
+    /// How many there are; each has one reply.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn wire(&self) -> &[u8] {
+        &self.wire
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.wire.clear();
+        self.count = 0;
+    }
+}
