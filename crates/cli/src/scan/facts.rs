@@ -7,7 +7,7 @@ use keyfold_survey::observation::{Content, Encoding, Kind, Observation, Sampled}
 
 use super::denied::{Ask, Denied, KEYS};
 use crate::server::Commands;
-use crate::server::reply::{FromReply, read_if};
+use crate::server::reply::read_if;
 
 /// How much of a long value is looked at.
 const VALUE_PART: &[u8] = b"255";
@@ -36,9 +36,6 @@ const PROBES: [(&str, &[&str]); 14] = [
     ("SSCAN", &[PROBE_KEY, "0"]),
 ];
 
-/// Replies as they came.
-pub(super) type Answers = std::vec::IntoIter<Vec<u8>>;
-
 /// What may be asked, and which keys' values are looked at.
 pub(super) struct Facts {
     ask: Ask,
@@ -58,6 +55,17 @@ struct Question {
 /// The keys of one page.
 pub(super) struct Questions(Vec<Question>);
 
+/// What one round trip asks, and what becomes of each answer.
+#[derive(Default)]
+pub(super) struct Stage {
+    pub(super) commands: Commands,
+    /// Whose answer comes, to which command, and who notes it.
+    asked: Vec<(usize, &'static str, Note)>,
+}
+
+/// Notes an answer, which is no error.
+type Note = fn(&mut Question, &[u8]);
+
 impl Facts {
     pub(super) fn new(ask: Ask) -> Self {
         Self { ask, denied: Denied::default(), seen: 0 }
@@ -65,10 +73,6 @@ impl Facts {
 
     pub(super) fn into_denied(self) -> Denied {
         self.denied
-    }
-
-    fn may(&self, command: &'static str) -> bool {
-        !self.denied.contains(command)
     }
 
     pub(super) fn begin(&mut self, names: Vec<Box<[u8]>>) -> Questions {
@@ -89,17 +93,110 @@ impl Facts {
         Questions(names.into_iter().map(question).collect())
     }
 
-    /// An answer, or none where the server refused the command or the key has become another type since.
-    fn answer<T: FromReply>(&mut self, command: &'static str, answers: &mut Answers) -> anyhow::Result<Option<T>> {
-        let Some(answer) = answers.next() else { anyhow::bail!("the server gave fewer answers than commands") };
-        let Ok(Reply::Error(error)) = Reply::parse(&answer) else { return Ok(read_if(&answer)) };
+    /// Whether this is an answer: not where the server refused the command, or the key has become another type since.
+    fn is_answer(&mut self, command: &'static str, answer: &[u8]) -> bool {
+        let Ok(Reply::Error(error)) = Reply::parse(answer) else { return true };
         let text = String::from_utf8_lossy(error);
         if is_about_keys(&text) {
             self.denied.note(KEYS, &text);
         } else if !text.contains("WRONGTYPE") && !text.contains("no such key") {
             self.denied.note(command, &text);
         }
-        Ok(None)
+        false
+    }
+
+    /// Asks about a key, where that may be asked; whether it may.
+    fn ask(&self, stage: &mut Stage, at: usize, command: &'static str, args: &[&[u8]], note: Note) -> bool {
+        let may = !self.denied.contains(command);
+        if may {
+            stage.commands.push(&[&[command.as_bytes()], args].concat());
+            stage.asked.push((at, command, note));
+        }
+        may
+    }
+
+    /// Takes the answers to a stage.
+    pub(super) fn take(&mut self, stage: &Stage, answers: &[Vec<u8>], questions: &mut Questions) {
+        for ((at, command, note), answer) in stage.asked.iter().zip(answers) {
+            if self.is_answer(command, answer) {
+                note(&mut questions.0[*at], answer);
+            }
+        }
+    }
+
+    /// What is asked before the first page, so that none is lost to what may not be asked.
+    pub(super) fn probes() -> Commands {
+        let mut commands = Commands::default();
+        for (command, args) in PROBES {
+            let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+            commands.push(&[&[command.as_bytes()], args.as_slice()].concat());
+        }
+        commands
+    }
+
+    pub(super) fn take_probes(&mut self, answers: &[Vec<u8>]) {
+        for ((command, _), answer) in PROBES.iter().zip(answers) {
+            self.is_answer(command, answer);
+        }
+        // The key that was tried is none of the user's.
+        self.denied.forget(KEYS);
+    }
+
+    /// Stage 1: encoding or type, and expiry.
+    pub(super) fn first(&self, questions: &Questions) -> Stage {
+        let mut stage = Stage::default();
+        for (at, Question { observation: Observation { key, .. }, .. }) in questions.0.iter().enumerate() {
+            if !self.ask(&mut stage, at, "OBJECT", &[b"ENCODING", key], note_encoding) {
+                self.ask(&mut stage, at, "TYPE", &[key], note_type);
+            }
+            self.ask(&mut stage, at, "PTTL", &[key], note_expiry);
+        }
+        stage
+    }
+
+    /// Stage 2: the values of strings; of all others the type, and what they take.
+    pub(super) fn second(&self, questions: &mut Questions) -> Stage {
+        questions.0.retain(|question| !question.gone);
+        let mut stage = Stage::default();
+        for (at, Question { observation: Observation { key, kind, encoding, .. }, sampled, .. }) in
+            questions.0.iter().enumerate()
+        {
+            let is_string = *kind == Kind::String;
+            let is_short = matches!(encoding, Encoding::Int | Encoding::Embstr);
+            if !is_string {
+                self.ask(&mut stage, at, "TYPE", &[key], note_type);
+            } else if !is_short || !self.ask(&mut stage, at, "GET", &[key], note_value) {
+                self.ask(&mut stage, at, "STRLEN", &[key], note_length);
+                if *sampled {
+                    self.ask(&mut stage, at, "GETRANGE", &[key, b"0", VALUE_PART], note_part);
+                }
+            }
+            if *sampled || !is_string {
+                self.ask(&mut stage, at, "MEMORY", &[b"USAGE", key], note_usage);
+            }
+        }
+        stage
+    }
+
+    /// Stage 3: how many elements there are, and some of them.
+    pub(super) fn third(&self, questions: &mut Questions) -> Stage {
+        questions.0.retain(|question| !question.gone);
+        let mut stage = Stage::default();
+        for (at, question) in questions.0.iter_mut().enumerate() {
+            let observation = &question.observation;
+            // Such keys are few or large; every one in eight is worth a look even where few strings are.
+            question.sampled |= observation.kind != Kind::String
+                && self.ask.sample_every > 0
+                && observation.key.last().is_some_and(|byte| byte % 8 == 0);
+            if let Some(command) = length_command(observation.kind) {
+                self.ask(&mut stage, at, command, &[&observation.key], note_count);
+            }
+            if let Some(command) = elements_command(question) {
+                let args = [&question.observation.key, &b"0"[..], b"COUNT", ELEMENTS];
+                self.ask(&mut stage, at, command, &args, note_elements);
+            }
+        }
+        stage
     }
 }
 
@@ -109,156 +206,66 @@ fn is_about_keys(error: &str) -> bool {
     error.contains("noperm") && error.contains("access") && error.contains("key")
 }
 
-// Before the first page, so that none is lost to what may not be asked.
-impl Facts {
-    pub(super) fn push_probes(commands: &mut Commands) {
-        for (command, args) in PROBES {
-            let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-            commands.push(&[&[command.as_bytes()], args.as_slice()].concat());
+fn note_encoding(question: &mut Question, answer: &[u8]) {
+    match read_if::<Option<Vec<u8>>>(answer) {
+        Some(None) => question.gone = true,
+        Some(Some(encoding)) => {
+            let encoding = Encoding::parse(&encoding);
+            question.observation.encoding = encoding;
+            question.observation.kind = encoding.kind().unwrap_or(Kind::Other);
         }
-    }
-
-    pub(super) fn take_probes(&mut self, answers: &mut Answers) -> anyhow::Result<()> {
-        for (command, _) in PROBES {
-            self.answer::<()>(command, answers)?;
-        }
-        // The key that was tried is none of the user's.
-        self.denied.forget(KEYS);
-        Ok(())
+        None => {}
     }
 }
 
-// Stage 1: encoding or type, and expiry.
-impl Questions {
-    pub(super) fn push_first(&self, facts: &Facts, commands: &mut Commands) {
-        for Question { observation: Observation { key, .. }, .. } in &self.0 {
-            if facts.may("OBJECT") {
-                commands.push(&[b"OBJECT", b"ENCODING", key]);
-            } else if facts.may("TYPE") {
-                commands.push(&[b"TYPE", key]);
-            }
-            if facts.may("PTTL") {
-                commands.push(&[b"PTTL", key]);
-            }
-        }
+fn note_type(question: &mut Question, answer: &[u8]) {
+    if let Some(kind) = read_if::<Vec<u8>>(answer) {
+        question.gone = kind == b"none";
+        question.observation.kind = Kind::parse(&kind);
     }
 }
 
-impl Facts {
-    pub(super) fn take_first(&mut self, questions: &mut Questions, answers: &mut Answers) -> anyhow::Result<()> {
-        // What was sent, even where the first answer says that it may not be.
-        let (object, kind, pttl) = (self.may("OBJECT"), self.may("TYPE"), self.may("PTTL"));
-        for question in &mut questions.0 {
-            let observation = &mut question.observation;
-            if object {
-                match self.answer::<Option<Vec<u8>>>("OBJECT", answers)? {
-                    Some(None) => question.gone = true,
-                    Some(Some(encoding)) => {
-                        observation.encoding = Encoding::parse(&encoding);
-                        observation.kind = observation.encoding.kind().unwrap_or(Kind::Other);
-                    }
-                    None => {}
-                }
-            } else if kind && let Some(kind) = self.answer::<Vec<u8>>("TYPE", answers)? {
-                question.gone = kind == b"none";
-                observation.kind = Kind::parse(&kind);
-            }
-            if pttl && let Some(ms) = self.answer::<i64>("PTTL", answers)? {
-                observation.has_expiry = ms >= 0;
-                question.gone |= ms == -2;
-            }
+fn note_expiry(question: &mut Question, answer: &[u8]) {
+    let ms = read_if::<i64>(answer);
+    question.observation.has_expiry = ms.is_some_and(|ms| ms >= 0);
+    question.gone |= ms == Some(-2);
+}
+
+fn note_value(question: &mut Question, answer: &[u8]) {
+    match read_if::<Option<Vec<u8>>>(answer) {
+        Some(None) => question.gone = true,
+        Some(Some(value)) => {
+            question.observation.content = Content::String(ValueShape::of(&value));
+            question.observation.sample = question.sampled.then(|| Sampled::Value(value.into()));
         }
-        Ok(())
+        None => {}
     }
 }
 
-/// What stage 2 asks of a string.
-fn reads_whole(observation: &Observation, facts: &Facts) -> bool {
-    matches!(observation.encoding, Encoding::Int | Encoding::Embstr) && facts.may("GET")
-}
-
-// Stage 2: the values of strings; of all others the type, and what they take.
-impl Questions {
-    pub(super) fn push_second(&mut self, facts: &Facts, commands: &mut Commands) {
-        self.0.retain(|question| !question.gone);
-        for Question { observation, sampled, .. } in &self.0 {
-            let key = &observation.key;
-            if observation.kind == Kind::String {
-                if reads_whole(observation, facts) {
-                    commands.push(&[b"GET", key]);
-                } else if facts.may("STRLEN") {
-                    commands.push(&[b"STRLEN", key]);
-                }
-                if *sampled && !reads_whole(observation, facts) && facts.may("GETRANGE") {
-                    commands.push(&[b"GETRANGE", key, b"0", VALUE_PART]);
-                }
-            } else if facts.may("TYPE") {
-                commands.push(&[b"TYPE", key]);
-            }
-            if (*sampled || observation.kind != Kind::String) && facts.may("MEMORY") {
-                commands.push(&[b"MEMORY", b"USAGE", key]);
-            }
-        }
+fn note_length(question: &mut Question, answer: &[u8]) {
+    if let Some(len) = read_if(answer) {
+        let is_integer = question.observation.encoding == Encoding::Int;
+        let shape = if is_integer { integer_of_len(len) } else { ValueShape::Bytes(len) };
+        question.observation.content = Content::String(shape);
     }
 }
 
-impl Facts {
-    pub(super) fn take_second(&mut self, questions: &mut Questions, answers: &mut Answers) -> anyhow::Result<()> {
-        let sent = Self { ask: self.ask, denied: self.denied.clone(), seen: 0 };
-        for Question { observation, sampled, gone } in &mut questions.0 {
-            let is_string = observation.kind == Kind::String;
-            if is_string {
-                self.take_string(observation, *sampled, gone, &sent, answers)?;
-            } else if sent.may("TYPE")
-                && let Some(kind) = self.answer::<Vec<u8>>("TYPE", answers)?
-            {
-                *gone = kind == b"none";
-                observation.kind = Kind::parse(&kind);
-            }
-            if (*sampled || !is_string)
-                && sent.may("MEMORY")
-                && let Some(usage) = self.answer("MEMORY", answers)?
-            {
-                observation.usage_bytes = Some(usage);
-            }
-        }
-        Ok(())
-    }
+fn note_part(question: &mut Question, answer: &[u8]) {
+    question.observation.sample = read_if(answer).map(|part: Vec<u8>| Sampled::Value(part.into()));
+}
 
-    fn take_string(
-        &mut self,
-        observation: &mut Observation,
-        sampled: bool,
-        gone: &mut bool,
-        sent: &Self,
-        answers: &mut Answers,
-    ) -> anyhow::Result<()> {
-        if reads_whole(observation, sent) {
-            match self.answer::<Option<Vec<u8>>>("GET", answers)? {
-                Some(Some(value)) => {
-                    observation.content = Content::String(ValueShape::of(&value));
-                    observation.sample = sampled.then(|| Sampled::Value(value.into()));
-                }
-                Some(None) => *gone = true,
-                None => {}
-            }
-            return Ok(());
-        }
-        if sent.may("STRLEN")
-            && let Some(len) = self.answer("STRLEN", answers)?
-        {
-            let is_integer = observation.encoding == Encoding::Int;
-            let shape = if is_integer { integer_of_len(len) } else { ValueShape::Bytes(len) };
-            observation.content = Content::String(shape);
-        }
-        if sampled
-            && sent.may("GETRANGE")
-            && let Some(part) = self.answer::<Vec<u8>>("GETRANGE", answers)?
-        {
-            observation.sample = Some(Sampled::Value(part.into()));
-        }
-        Ok(())
+fn note_usage(question: &mut Question, answer: &[u8]) {
+    question.observation.usage_bytes = read_if(answer);
+}
+
+fn note_count(question: &mut Question, answer: &[u8]) {
+    if let Some(elements) = read_if(answer) {
+        question.observation.content = Content::Elements(elements);
     }
+}
+
+fn note_elements(question: &mut Question, answer: &[u8]) {
+    question.observation.sample = read_if(answer).map(|answer| elements(question.observation.kind, answer));
 }
 
 /// An integer that is so long: where values can't be read, its encoded size is near that of the real one.
@@ -293,52 +300,9 @@ fn elements_command(question: &Question) -> Option<&'static str> {
     }
 }
 
-// Stage 3: how many elements there are, and some of them.
 impl Questions {
-    pub(super) fn push_third(&mut self, facts: &Facts, commands: &mut Commands) {
-        self.0.retain(|question| !question.gone);
-        for question in &mut self.0 {
-            let observation = &question.observation;
-            // Such keys are few or large; every one in eight is worth a look even where few strings are.
-            question.sampled |= observation.kind != Kind::String
-                && facts.ask.sample_every > 0
-                && observation.key.last().is_some_and(|byte| byte % 8 == 0);
-            if let Some(command) = length_command(observation.kind)
-                && facts.may(command)
-            {
-                commands.push(&[command.as_bytes(), &observation.key]);
-            }
-            if let Some(command) = elements_command(question)
-                && facts.may(command)
-            {
-                commands.push(&[command.as_bytes(), &question.observation.key, b"0", b"COUNT", ELEMENTS]);
-            }
-        }
-    }
-
     pub(super) fn into_observations(self) -> Vec<Observation> {
         self.0.into_iter().map(|question| question.observation).collect()
-    }
-}
-
-impl Facts {
-    pub(super) fn take_third(&mut self, questions: &mut Questions, answers: &mut Answers) -> anyhow::Result<()> {
-        let sent = Self { ask: self.ask, denied: self.denied.clone(), seen: 0 };
-        for question in &mut questions.0 {
-            if let Some(command) = length_command(question.observation.kind)
-                && sent.may(command)
-                && let Some(len) = self.answer(command, answers)?
-            {
-                question.observation.content = Content::Elements(len);
-            }
-            if let Some(command) = elements_command(question)
-                && sent.may(command)
-                && let Some(answer) = self.answer(command, answers)?
-            {
-                question.observation.sample = Some(elements(question.observation.kind, answer));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) use values::Values;
 
 use crate::server::pace::Pace;
 use crate::server::{Commands, Server};
-use facts::{Answers, Facts};
+use facts::Facts;
 
 /// Keys of one page where nothing limits the rate: enough that round trips don't count, and a SCAN that holds up
 /// other clients for a fraction of a millisecond.
@@ -125,10 +125,8 @@ impl<'w> Walker<'w> {
         databases: &[Database],
         on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> anyhow::Result<ControlFlow<()>> {
-        let mut commands = Commands::default();
-        Facts::push_probes(&mut commands);
-        let mut answers = self.send(server, &mut commands)?;
-        self.facts.take_probes(&mut answers)?;
+        let answers = self.send(server, &Facts::probes())?;
+        self.facts.take_probes(&answers);
         let total: u64 = databases.iter().map(|database| database.keys).sum();
         for database in databases {
             let wanted = self.walk.sample.map(|sample| {
@@ -170,42 +168,36 @@ impl<'w> Walker<'w> {
         names: Names,
         walk: Option<&mut KeyWalk>,
     ) -> anyhow::Result<(Vec<Observation>, Option<Names>)> {
-        let mut commands = Commands::default();
-        if let Some(walk) = &walk {
-            commands.walk(walk);
-        }
         let mut questions = self.facts.begin(names);
-        questions.push_first(&self.facts, &mut commands);
-        let mut answers = self.send(server, &mut commands)?;
-        let next = walk.map(|walk| scanned(walk, &mut answers)).transpose()?;
-        self.facts.take_first(&mut questions, &mut answers)?;
-        questions.push_second(&self.facts, &mut commands);
-        let mut answers = self.send(server, &mut commands)?;
-        self.facts.take_second(&mut questions, &mut answers)?;
-        questions.push_third(&self.facts, &mut commands);
-        let mut answers = self.send(server, &mut commands)?;
-        self.facts.take_third(&mut questions, &mut answers)?;
+        let mut stage = self.facts.first(&questions);
+        if let Some(walk) = &walk {
+            stage.commands.walk(walk);
+        }
+        let mut answers = self.send(server, &stage.commands)?;
+        let next = walk.map(|walk| scanned(walk, &answers.pop().unwrap_or_default())).transpose()?;
+        self.facts.take(&stage, &answers, &mut questions);
+        for stage in [Facts::second, Facts::third] {
+            let stage = stage(&self.facts, &mut questions);
+            let answers = self.send(server, &stage.commands)?;
+            self.facts.take(&stage, &answers, &mut questions);
+        }
         let keys = questions.into_observations();
         self.keys += keys.len() as u64;
         Ok((keys, next))
     }
 
-    /// Sends what was gathered, at the walk's pace; one answer for each command, an error that the server gives
-    /// included.
-    fn send(&mut self, server: &mut Server, commands: &mut Commands) -> anyhow::Result<Answers> {
+    /// Sends commands at the walk's pace; one answer for each, an error that the server gives included.
+    fn send(&mut self, server: &mut Server, commands: &Commands) -> anyhow::Result<Vec<Vec<u8>>> {
         self.pace.spend(commands.len() as u64);
-        let answers = server.ask_all(commands)?;
-        commands.clear();
-        Ok(answers.into_iter())
+        server.ask_all(commands)
     }
 }
 
 type Names = Vec<Box<[u8]>>;
 
-/// The names in the next answer.
-fn scanned(walk: &mut KeyWalk, answers: &mut Answers) -> anyhow::Result<Names> {
-    let answer = answers.next().unwrap_or_default();
-    match walk.take(Reply::parse(&answer)?) {
+/// The names in an answer.
+fn scanned(walk: &mut KeyWalk, answer: &[u8]) -> anyhow::Result<Names> {
+    match walk.take(Reply::parse(answer)?) {
         Ok(names) => Ok(names.map(Box::from).collect()),
         Err(WalkError::Refused(error)) => {
             let is_denied = error.to_ascii_uppercase().starts_with(b"NOPERM");
