@@ -16,14 +16,13 @@
 
 use std::mem;
 
-use crate::exchange::bucket;
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Env, Refusal, store};
 use crate::layout::{Located, NamespaceIndex, Physical};
 use crate::resp::Reply;
 use crate::string::{Entry, Held};
-use crate::walk::KeyWalk;
+use crate::walk::{BucketWalk, KeyWalk};
 
 /// Keys read in one batch, at the most.
 const KEYS_AT_ONCE: usize = 512;
@@ -83,21 +82,13 @@ pub enum Left {
 enum Sent {
     Nothing,
     Names,
-    Buckets(Vec<Open>),
+    Buckets(Vec<BucketWalk>),
     Keys(Load),
     /// A call of the script with the keys it moves; before it perhaps the reply that loads the script.
     Move {
         keys: Vec<Vec<u8>>,
         loads: bool,
     },
-}
-
-/// A bucket of old places, and where HSCAN goes on in it.
-#[derive(Debug)]
-struct Open {
-    namespace: NamespaceIndex,
-    name: Vec<u8>,
-    cursor: Vec<u8>,
 }
 
 /// What a walk is for.
@@ -114,7 +105,7 @@ enum Task {
 pub struct Mover {
     task: Task,
     names: KeyWalk,
-    buckets: Vec<Open>,
+    buckets: Vec<BucketWalk>,
     /// How many of them the next batch has.
     buckets_at_once: usize,
     keys: Vec<Vec<u8>>,
@@ -190,7 +181,7 @@ impl Mover {
         }
         if !self.buckets.is_empty() {
             let buckets = self.buckets.split_off(self.buckets.len().saturating_sub(self.buckets_at_once));
-            buckets.iter().for_each(|bucket| bucket::send_step(&bucket.name, &bucket.cursor, wire));
+            buckets.iter().for_each(|bucket| bucket.send(wire));
             let replies = buckets.len();
             self.sent = Sent::Buckets(buckets);
             return Some(replies);
@@ -263,7 +254,7 @@ impl Mover {
                     self.keys.push(key);
                 }
                 Physical::Bucket(namespace) if self.concerns(namespace, name, env) => {
-                    self.buckets.push(Open { namespace, name: name.to_vec(), cursor: b"0".to_vec() });
+                    self.buckets.push(BucketWalk::new(namespace, name));
                 }
                 _ => {}
             }
@@ -278,25 +269,23 @@ impl Mover {
         }
     }
 
-    fn take_fields(&mut self, mut bucket: Open, raw: &[u8], env: &Env<'_>) -> Result<(), String> {
-        let handmade = env.layout.packing_in(&bucket.name).is_some();
+    fn take_fields(&mut self, mut bucket: BucketWalk, raw: &[u8], env: &Env<'_>) -> Result<(), String> {
+        let handmade = env.layout.packing_in(bucket.name()).is_some();
         if handmade && raw.starts_with(b"-WRONGTYPE") {
-            self.leave(&bucket.name, Left::NotAHash);
+            self.leave(bucket.name(), Left::NotAHash);
             return Ok(());
         }
-        let (cursor, fields) = bucket::read_step(parse(raw)?).ok_or(UNEXPECTED)?;
-        for (field, _) in fields {
-            match env.layout.key_of(bucket.namespace, &bucket.name, field) {
+        for (field, _) in bucket.take(parse(raw)?).map_err(|error| error.to_string())? {
+            match env.layout.key_of(bucket.namespace(), bucket.name(), field) {
                 Some(key) => self.keys.push(key),
-                None if handmade => self.leave(&bucket.name, Left::NoKey { field: field.to_vec() }),
+                None if handmade => self.leave(bucket.name(), Left::NoKey { field: field.to_vec() }),
                 None => {
                     let field = field.escape_ascii();
-                    self.leave(&bucket.name, Left::Damaged(format!("its field '{field}' is the place of no key")));
+                    self.leave(bucket.name(), Left::Damaged(format!("its field '{field}' is the place of no key")));
                 }
             }
         }
-        if cursor != b"0" {
-            bucket.cursor = cursor.to_vec();
+        if !bucket.is_over() {
             self.buckets.push(bucket);
         }
         Ok(())

@@ -10,13 +10,12 @@
 //! - A bucket is read in pieces, so that one which somebody made as large as he likes holds the server up for no
 //!   longer than any other.
 
-use crate::exchange::bucket;
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, NamespaceIndex, Physical, Place, PlaceKind, spill_name};
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
-use crate::walk::KeyWalk;
+use crate::walk::{BucketWalk, KeyWalk};
 
 /// Physical names asked for in one step of SCAN.
 const NAMES_AT_ONCE: u64 = 200;
@@ -33,12 +32,7 @@ const LARGE_BUCKET_FIELDS: u64 = 10_000;
 /// A physical key to look at.
 #[derive(Clone, Debug)]
 enum Suspect {
-    /// A bucket, from a cursor of HSCAN on.
-    Bucket {
-        namespace: NamespaceIndex,
-        name: Vec<u8>,
-        cursor: Vec<u8>,
-    },
+    Bucket(BucketWalk),
     /// A bucket that HSCAN didn't finish in one step: how many fields it has is asked.
     Size {
         namespace: NamespaceIndex,
@@ -89,7 +83,8 @@ impl Sweep {
     /// A sweep that looks through these buckets only.
     pub fn of_buckets(buckets: &[(NamespaceIndex, Vec<u8>)]) -> Self {
         let mut sweep = Self::over(None);
-        sweep.suspects = buckets.iter().map(|(namespace, name)| whole_bucket(*namespace, name)).collect();
+        sweep.suspects =
+            buckets.iter().map(|(namespace, name)| Suspect::Bucket(BucketWalk::new(*namespace, name))).collect();
         sweep
     }
 
@@ -108,7 +103,7 @@ impl Sweep {
             let suspects = self.suspects.split_off(rest);
             for suspect in &suspects {
                 match suspect {
-                    Suspect::Bucket { name, cursor, .. } => bucket::send_step(name, cursor, wire),
+                    Suspect::Bucket(walk) => walk.send(wire),
                     Suspect::Size { name, .. } => write_command(wire, &[b"HLEN", name]),
                     Suspect::Spill { physical, field, .. } => write_command(wire, &[b"HGET", physical, field]),
                 }
@@ -163,7 +158,7 @@ impl Sweep {
         let Some(names) = &mut self.names else { return Ok(()) };
         for name in names.take(reply).map_err(|error| error.to_string())? {
             match env.layout.read_physical(name) {
-                Physical::Bucket(namespace) => self.suspects.push(whole_bucket(namespace, name)),
+                Physical::Bucket(namespace) => self.suspects.push(Suspect::Bucket(BucketWalk::new(namespace, name))),
                 Physical::Spill { namespace, nonce, key } => {
                     env.stats.namespace(namespace).note_spilled();
                     // A spilled value belongs where its key lies; one whose key lies elsewhere isn't ours to judge.
@@ -182,9 +177,7 @@ impl Sweep {
 
     fn take_suspect(&mut self, suspect: &Suspect, reply: Reply<'_>, env: &Env<'_>) {
         match (suspect, reply) {
-            (Suspect::Bucket { namespace, name, cursor }, reply) => {
-                self.take_piece(*namespace, name, cursor, reply, env);
-            }
+            (Suspect::Bucket(walk), reply) => self.take_piece(walk.clone(), reply, env),
             (Suspect::Size { namespace, name }, Reply::Integer(fields)) => {
                 let fields = u64::try_from(fields).unwrap_or(0);
                 env.stats.sweep().large_buckets.note(*namespace, name, fields, LARGE_BUCKET_FIELDS);
@@ -194,8 +187,10 @@ impl Sweep {
         }
     }
 
-    fn take_piece(&mut self, namespace: NamespaceIndex, name: &[u8], cursor: &[u8], reply: Reply<'_>, env: &Env<'_>) {
-        let Some((next, fields)) = bucket::read_step(reply) else { return };
+    fn take_piece(&mut self, mut walk: BucketWalk, reply: Reply<'_>, env: &Env<'_>) {
+        let is_first = walk.is_at_start();
+        let Ok(fields) = walk.take(reply) else { return };
+        let (namespace, name) = (walk.namespace(), walk.name());
         let mut next_expiry = None;
         for (field, stored) in fields {
             self.swept.fields += 1;
@@ -210,19 +205,15 @@ impl Sweep {
         if let Some(at) = next_expiry {
             env.stats.sweep().expiring.note(namespace, name, at, env.now_ms);
         }
-        match (cursor, next) {
-            (b"0", b"0") => env.stats.sweep().large_buckets.forget(name),
-            (_, b"0") => {}
-            _ => self.go_on(namespace, name, cursor, next),
+        match (is_first, walk.is_over()) {
+            (true, true) => env.stats.sweep().large_buckets.forget(name),
+            (false, true) => {}
+            // A bucket that wasn't read whole in one step is read on, and its size is asked for once.
+            (is_first, false) => {
+                let size = is_first.then(|| Suspect::Size { namespace, name: name.to_vec() });
+                self.suspects.extend(size.into_iter().chain([Suspect::Bucket(walk)]));
+            }
         }
-    }
-
-    /// A bucket that wasn't read whole in one step is read on, and its size is asked for once.
-    fn go_on(&mut self, namespace: NamespaceIndex, name: &[u8], cursor: &[u8], next: &[u8]) {
-        if cursor == b"0" {
-            self.suspects.push(Suspect::Size { namespace, name: name.to_vec() });
-        }
-        self.suspects.push(Suspect::Bucket { namespace, name: name.to_vec(), cursor: next.to_vec() });
     }
 
     fn take_owner(&mut self, nonce: u64, name: &[u8], reply: Reply<'_>) {
@@ -238,10 +229,6 @@ impl Sweep {
             self.orphans.push(command);
         }
     }
-}
-
-fn whole_bucket(namespace: NamespaceIndex, name: &[u8]) -> Suspect {
-    Suspect::Bucket { namespace, name: name.to_vec(), cursor: b"0".to_vec() }
 }
 
 /// Removes an expired field, and the spilled value that it points to, if it still holds what was read.

@@ -1,4 +1,4 @@
-//! The walk over a server's names: SCAN from its first cursor until it is around.
+//! The walks over a server's names, and over a bucket's fields: SCAN and HSCAN from the first cursor until it is around.
 //!
 //! Whoever drives it sends each request and feeds the reply; a walk may rest or end anywhere. What SCAN promises is all
 //! that it promises: a name that is there all the time comes at least once, and some come twice. It keeps its cursor to
@@ -7,7 +7,11 @@
 //! A client's own SCAN and KEYS (`exchange::listing`) don't go by it: there the cursor is the client's, COUNT changes
 //! from step to step, and several SCANs of one cursor go in one MULTI.
 
+use crate::layout::NamespaceIndex;
 use crate::resp::{Elements, Reply, write_command};
+
+/// Fields of a hashtable-encoded bucket in one step, about. A listpack-encoded one comes whole whatever this says.
+const FIELDS_AT_ONCE: &[u8] = b"1000";
 
 /// Where a walk is, and which names it asks for.
 #[derive(Clone, Debug)]
@@ -18,14 +22,14 @@ pub struct KeyWalk {
     is_over: bool,
 }
 
-/// What was no page of names.
+/// What was no page of names or fields.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WalkError {
     /// The server's error, its code first.
     #[error("{}", String::from_utf8_lossy(.0))]
     Refused(Vec<u8>),
-    /// Another reply than SCAN has.
-    #[error("the server's reply is none to SCAN")]
+    /// Another reply than SCAN or HSCAN has.
+    #[error("the server's reply is none to SCAN or HSCAN")]
     Strange,
 }
 
@@ -70,14 +74,80 @@ impl KeyWalk {
     /// # Errors
     /// The server's error, or what is no reply to SCAN; the walk stays where it was.
     pub fn take<'r>(&mut self, reply: Reply<'r>) -> Result<impl Iterator<Item = &'r [u8]> + use<'r>, WalkError> {
-        if let Reply::Error(text) = reply {
-            return Err(WalkError::Refused(text.to_vec()));
-        }
-        let (cursor, names) = read_page(reply).ok_or(WalkError::Strange)?;
+        let (cursor, names) = page_of(reply)?;
         self.is_over = cursor == b"0";
         self.cursor = cursor.to_vec();
         Ok(names.filter_map(Reply::bytes))
     }
+}
+
+/// A bucket, and where the walk over its fields is.
+///
+/// A bucket is small as long as keys are spread by its placement's rule; but whoever chooses keys may fill one with as
+/// many as he likes. So no walk opens one by HGETALL: HSCAN gives a small one, which is listpack-encoded, whole in one
+/// step, and a large one in steps that hold the server up for no longer.
+#[derive(Clone, Debug)]
+pub struct BucketWalk {
+    namespace: NamespaceIndex,
+    name: Vec<u8>,
+    cursor: Vec<u8>,
+    is_over: bool,
+}
+
+impl BucketWalk {
+    /// A walk from the start.
+    pub fn new(namespace: NamespaceIndex, name: &[u8]) -> Self {
+        Self { namespace, name: name.to_vec(), cursor: b"0".to_vec(), is_over: false }
+    }
+
+    /// The namespace that the bucket is of.
+    pub fn namespace(&self) -> NamespaceIndex {
+        self.namespace
+    }
+
+    /// The bucket.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Whether no step has been taken yet.
+    pub fn is_at_start(&self) -> bool {
+        !self.is_over && self.cursor == b"0"
+    }
+
+    /// Whether all fields were given.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Appends the next step; it has one reply.
+    pub fn send(&self, wire: &mut Vec<u8>) {
+        write_command(wire, &[b"HSCAN", &self.name, &self.cursor, b"COUNT", FIELDS_AT_ONCE]);
+    }
+
+    /// Takes the reply to the last step: fields with their stored values. A field of a large bucket may come twice.
+    ///
+    /// # Errors
+    /// The server's error, or what is no reply to HSCAN; the walk stays where it was.
+    pub fn take<'r>(
+        &mut self,
+        reply: Reply<'r>,
+    ) -> Result<impl Iterator<Item = (&'r [u8], &'r [u8])> + use<'r>, WalkError> {
+        let (cursor, mut fields) = page_of(reply)?;
+        self.is_over = cursor == b"0";
+        self.cursor = cursor.to_vec();
+        Ok(std::iter::from_fn(move || match (fields.next(), fields.next()) {
+            (Some(Reply::Bulk(field)), Some(Reply::Bulk(stored))) => Some((field, stored)),
+            _ => None,
+        }))
+    }
+}
+
+fn page_of(reply: Reply<'_>) -> Result<(&[u8], Elements<'_>), WalkError> {
+    if let Reply::Error(text) = reply {
+        return Err(WalkError::Refused(text.to_vec()));
+    }
+    read_page(reply).ok_or(WalkError::Strange)
 }
 
 /// The next cursor, `0` at the end, and what came with it: a reply to SCAN, HSCAN and their kin.
@@ -114,6 +184,21 @@ mod tests {
         assert!(wire.starts_with(b"*6\r\n$4\r\nSCAN\r\n$2\r\n17\r\n"), "{}", wire.escape_ascii());
         assert_eq!(names(&mut walk, b"*2\r\n$1\r\n0\r\n*0\r\n"), Ok(Vec::new()));
         assert!(walk.is_over() && walk.send(&mut wire).is_none());
+    }
+
+    #[test]
+    fn a_bucket_is_walked_until_it_is_around() {
+        let mut walk = BucketWalk::new(NamespaceIndex(0), b"b");
+        let mut wire = Vec::new();
+        walk.send(&mut wire);
+        assert!(wire.starts_with(b"*5\r\n$5\r\nHSCAN\r\n$1\r\nb\r\n$1\r\n0\r\n") && walk.is_at_start());
+        let refused = walk.take(Reply::parse(b"-WRONGTYPE no\r\n").unwrap()).map(Iterator::count);
+        assert_eq!((refused, walk.is_at_start()), (Err(WalkError::Refused(b"WRONGTYPE no".to_vec())), true));
+        let step = b"*2\r\n$1\r\n7\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n";
+        let fields: Vec<_> = walk.take(Reply::parse(step).unwrap()).unwrap().collect();
+        assert_eq!((fields, walk.is_over(), walk.is_at_start()), (vec![(&b"f"[..], &b"v"[..])], false, false));
+        assert_eq!(walk.take(Reply::parse(b"*2\r\n$1\r\n0\r\n*0\r\n").unwrap()).unwrap().count(), 0);
+        assert!(walk.is_over() && !walk.is_at_start());
     }
 
     #[test]

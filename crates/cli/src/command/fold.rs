@@ -35,7 +35,7 @@ pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode
     let interrupt = Interrupt::listen()?;
     let mut server = Server::connect(&config.target)?;
     match look_and_move(config, &mut server, &interrupt, out) {
-        // The signal may have broken off a read, which then says that the server is lost.
+        // Whatever broke off, it is what was wanted.
         Err(_) if interrupt.wanted() => {
             bail!("interrupted; what has been moved stays moved, and all keys are reachable. Run it again to go on")
         }

@@ -1,7 +1,9 @@
 //! What a walk asks the server: each question's commands, and how many replies they have.
 
+use std::collections::BTreeMap;
+
 use keyfold_core::layout::NamespaceIndex;
-use keyfold_core::walk::KeyWalk;
+use keyfold_core::walk::{BucketWalk, KeyWalk};
 
 use super::content;
 use crate::server::Commands;
@@ -35,6 +37,9 @@ pub(crate) struct Field {
     pub(crate) key: Vec<u8>,
 }
 
+/// Fields of a bucket that doesn't come in one step, each once, with their stored values.
+pub(crate) type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// A question.
 #[derive(Debug)]
 pub(crate) enum Ask {
@@ -46,8 +51,8 @@ pub(crate) enum Ask {
     Kind(Own),
     /// All of a key of this type, at one moment.
     Other { own: Own, kind: String },
-    /// A bucket's fields.
-    Bucket { namespace: NamespaceIndex, name: Vec<u8> },
+    /// A bucket's fields, from where the walk over them is, and those that came before.
+    Bucket { walk: BucketWalk, before: Fields },
     /// The spilled value that a field pointed to, when it held `stored`.
     Spill { field: Field, stored: Vec<u8>, name: Vec<u8>, expires_at_ms: Option<i64> },
     /// The field once more: the spilled value was gone when it held `stored`.
@@ -85,10 +90,10 @@ impl Ask {
                     commands.push(&elements);
                 }
             }),
-            Self::Bucket { name, .. } => {
-                commands.push(&[b"HGETALL", name]);
+            Self::Bucket { walk, .. } => {
+                commands.walk_bucket(walk);
                 if wants.encodings {
-                    commands.push(&[b"OBJECT", b"ENCODING", name]);
+                    commands.push(&[b"OBJECT", b"ENCODING", walk.name()]);
                 }
             }
             Self::Spill { name, .. } => commands.push(&[b"GET", name]),
@@ -115,7 +120,7 @@ impl Ask {
             Self::Strings(_) => "MULTI with MGET and PEXPIRETIME",
             Self::Kind(_) => "TYPE",
             Self::Other { .. } => "MULTI with DUMP",
-            Self::Bucket { .. } => "HGETALL",
+            Self::Bucket { .. } => "HSCAN",
             Self::Spill { .. } => "GET",
             Self::Again { .. } | Self::Owner { .. } => "HGET",
             Self::Twin { .. } => "HEXISTS",

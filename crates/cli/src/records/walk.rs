@@ -18,9 +18,9 @@ use keyfold_core::codec::CodecError;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, NamespaceIndex, Physical, PlaceKind, spill_name};
 use keyfold_core::resp::Reply;
-use keyfold_core::walk::KeyWalk;
+use keyfold_core::walk::{BucketWalk, KeyWalk};
 
-use super::ask::{Ask, Field, Own, Wants};
+use super::ask::{Ask, Field, Fields, Own, Wants};
 use super::finding::{Finding, Kind};
 use super::fingerprints::Fingerprints;
 use super::place::{self, Spot};
@@ -228,7 +228,7 @@ impl Walk<'_, '_> {
                 other => Err(anyhow!("TYPE answered {other:?}")),
             },
             Ask::Other { own, kind } => self.take_other(own, kind, answer),
-            Ask::Bucket { namespace, name } => self.take_bucket(namespace, &name, next(), next()),
+            Ask::Bucket { walk, before } => self.take_step(walk, before, next(), next()),
             Ask::Spill { field, stored, expires_at_ms, .. } => match next() {
                 Reply::Bulk(value) => {
                     self.weigh(value.len());
@@ -290,7 +290,9 @@ impl Walk<'_, '_> {
                 let field = place.kind.is_field().then(|| place.field.to_vec());
                 Ask::Twin { key: name, physical: place.physical.to_vec(), field }
             }
-            Physical::Bucket(namespace) => Ask::Bucket { namespace, name },
+            Physical::Bucket(namespace) => {
+                Ask::Bucket { walk: BucketWalk::new(namespace, &name), before: Fields::new() }
+            }
             Physical::Zipped { namespace, key }
                 if place::is_allowed(layout, &key, Spot::Zipped { physical: &name }) =>
             {
@@ -364,29 +366,50 @@ impl Walk<'_, '_> {
         time.map_or_else(|| self.time.now_ms(), |Moment(ms)| ms)
     }
 
+    /// A bucket is taken once it is there as a whole, which it mostly is after one step.
+    fn take_step(
+        &mut self,
+        mut walk: BucketWalk,
+        mut before: Fields,
+        step: Reply<'_>,
+        encoding: Reply<'_>,
+    ) -> anyhow::Result<()> {
+        let (namespace, name) = (walk.namespace(), walk.name().to_vec());
+        let Ok(fields) = walk.take(step) else {
+            return self.find(Kind::NotABucket, name, None, None, String::new());
+        };
+        let fields: Vec<(&[u8], &[u8])> = fields.collect();
+        if walk.is_over() && before.is_empty() {
+            return self.take_bucket(namespace, &name, &fields, encoding);
+        }
+        before.extend(fields.into_iter().map(|(field, stored)| (field.to_vec(), stored.to_vec())));
+        if !walk.is_over() {
+            self.waiting.push_front(Ask::Bucket { walk, before });
+            return Ok(());
+        }
+        let fields: Vec<_> = before.iter().map(|(field, stored)| (field.as_slice(), stored.as_slice())).collect();
+        self.take_bucket(namespace, &name, &fields, encoding)
+    }
+
     fn take_bucket(
         &mut self,
         namespace: NamespaceIndex,
         name: &[u8],
-        fields: Reply<'_>,
+        fields: &[(&[u8], &[u8])],
         encoding: Reply<'_>,
     ) -> anyhow::Result<()> {
-        let Reply::Array(fields) = fields else {
-            return self.find(Kind::NotABucket, name.to_vec(), None, None, String::new());
-        };
-        let fields: Vec<&[u8]> = fields.filter_map(Reply::bytes).collect();
         if fields.is_empty() {
             return Ok(());
         }
-        (self.visit)(Sight::Bucket(namespace, fields.len() / 2))?;
+        (self.visit)(Sight::Bucket(namespace, fields.len()))?;
         let handmade = self.manner.layout.packing_in(name).is_some();
         if !handmade && encoding == Reply::Bulk(b"hashtable") {
-            let detail = hashtable::explain(&fields, self.manner.listpack_limits);
+            let detail = hashtable::explain(fields, self.manner.listpack_limits);
             self.find(Kind::Hashtable, name.to_vec(), None, None, detail)?;
         }
         let mut bytes = 0;
-        for pair in fields.chunks_exact(2) {
-            let (field, stored) = (pair[0].to_vec(), pair[1]);
+        for (field, stored) in fields {
+            let field = field.to_vec();
             bytes += field.len() + stored.len();
             match place::key_at(self.manner.layout, namespace, name, &field) {
                 Some(key) => self.take_field(Field { namespace, bucket: name.to_vec(), field, key }, stored)?,

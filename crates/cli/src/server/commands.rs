@@ -1,7 +1,7 @@
 //! Commands that travel together.
 
 use keyfold_core::resp::write_command;
-use keyfold_core::walk::KeyWalk;
+use keyfold_core::walk::{BucketWalk, KeyWalk};
 
 /// Commands as they will be sent.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,12 @@ impl Commands {
     /// The next request of a walk; none once it is over.
     pub(crate) fn walk(&mut self, walk: &KeyWalk) {
         self.count += walk.send(&mut self.wire).unwrap_or(0);
+    }
+
+    /// The next step of a walk over a bucket.
+    pub(crate) fn walk_bucket(&mut self, walk: &BucketWalk) {
+        walk.send(&mut self.wire);
+        self.count += 1;
     }
 
     /// Others behind these.

@@ -16,14 +16,13 @@ use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::exchange::batch::{Batch, Commands};
-use crate::exchange::bucket;
 use crate::exchange::{Effect, Env, Io, Refusal, Step};
 use crate::glob;
-use crate::layout::{Layout, NamespaceIndex, Physical};
+use crate::layout::{Layout, Physical};
 use crate::number::parse_integer;
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, Reply};
-use crate::walk::read_page;
+use crate::walk::{BucketWalk, read_page};
 
 /// Slots of the server's table that one step looks at: some tenths of a millisecond.
 const SLOTS_AT_ONCE: u64 = 1000;
@@ -36,19 +35,11 @@ const CAUTIOUS_FILL: u64 = 256;
 /// A step's length follows from what the slots before it held: it looks at no more than so many times all of these.
 const GROWTH: u64 = 8;
 
-/// A bucket, and where HSCAN goes on in it.
-#[derive(Debug)]
-struct Opening {
-    namespace: NamespaceIndex,
-    name: Vec<u8>,
-    cursor: Vec<u8>,
-}
-
 /// What the replies that are awaited are.
 #[derive(Debug)]
 enum Awaited {
     Names { batch: Batch, slots: u64 },
-    Fields { batch: Batch, opened: Vec<Opening> },
+    Fields { batch: Batch, opened: Vec<BucketWalk> },
 }
 
 /// What one of the SCANs of a step is for.
@@ -80,7 +71,7 @@ pub(crate) struct List {
     /// Where the server's SCAN goes on.
     cursor: Vec<u8>,
     awaited: Option<Awaited>,
-    buckets: Vec<Opening>,
+    buckets: Vec<BucketWalk>,
     /// Slots asked for, and the keys that they held.
     slots: u64,
     seen: u64,
@@ -281,7 +272,7 @@ impl List {
             Physical::Plain if own => self.show(name),
             Physical::Zipped { key, .. } if own => self.show(&key),
             Physical::Bucket(namespace) if buckets => {
-                self.buckets.push(Opening { namespace, name: name.to_vec(), cursor: b"0".to_vec() });
+                self.buckets.push(BucketWalk::new(namespace, name));
             }
             _ => {}
         }
@@ -292,9 +283,9 @@ impl List {
         let at_once = usize::try_from((FIELDS_AT_ONCE / mean).clamp(1, FIELDS_AT_ONCE / 10)).unwrap_or(1);
         let opened = self.buckets.split_off(self.buckets.len().saturating_sub(at_once));
         let mut commands = Commands::default();
-        for Opening { name, cursor, .. } in &opened {
+        for bucket in &opened {
             let mut step = Vec::new();
-            bucket::send_step(name, cursor, &mut step);
+            bucket.send(&mut step);
             commands.push_bytes(&step);
         }
         let batch = Batch::send(&commands, wire);
@@ -303,25 +294,23 @@ impl List {
         replies
     }
 
-    fn take_fields(&mut self, replies: &[Vec<u8>], opened: Vec<Opening>, env: &Env<'_>) -> Result<(), Refusal> {
+    fn take_fields(&mut self, replies: &[Vec<u8>], opened: Vec<BucketWalk>, env: &Env<'_>) -> Result<(), Refusal> {
         let before = self.seen;
-        for (mut opening, raw) in opened.into_iter().zip(replies) {
-            let Some((cursor, fields)) = Reply::parse(raw).ok().and_then(bucket::read_step) else {
-                return Err(Refusal::of(raw));
-            };
+        for (mut bucket, raw) in opened.into_iter().zip(replies) {
+            let fields = Reply::parse(raw).ok().and_then(|reply| bucket.take(reply).ok());
+            let fields = fields.ok_or_else(|| Refusal::of(raw))?;
             self.opened += 1;
             for (field, stored) in fields {
                 self.fields += 1;
                 // What can't be decoded is there all the same.
-                if env.layout.has_expired_in(&opening.name, stored, env.now_ms) {
+                if env.layout.has_expired_in(bucket.name(), stored, env.now_ms) {
                     self.seen += 1;
-                } else if let Some(key) = env.layout.key_of(opening.namespace, &opening.name, field) {
+                } else if let Some(key) = env.layout.key_of(bucket.namespace(), bucket.name(), field) {
                     self.show(&key);
                 }
             }
-            if cursor != b"0" {
-                opening.cursor = cursor.to_vec();
-                self.buckets.push(opening);
+            if !bucket.is_over() {
+                self.buckets.push(bucket);
             }
         }
         if let Extent::Count { done, .. } = &mut self.extent {

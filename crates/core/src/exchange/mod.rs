@@ -13,7 +13,6 @@ use crate::stats::Stats;
 
 mod attempt;
 mod batch;
-pub(crate) mod bucket;
 mod copy;
 mod foreign;
 mod hello;

@@ -11,6 +11,8 @@ fn each_kind_of_damage_is_found() {
         let server = binary.start(&[]).unwrap();
         let proxy = Subject::start(&server, LAYOUT).unwrap();
         let keys = fill(&mut Wire::connect(proxy.address()).unwrap());
+        // It would sweep up some of what is damaged below.
+        drop(proxy);
         let clean = verify(&server, &[]);
         assert_eq!(clean.code, Some(0), "{}: {}", server.name(), clean.stdout);
         assert!(clean.stdout.contains("every key lies in its place, once"), "{}", clean.stdout);
@@ -75,4 +77,34 @@ fn what_lies_plain_without_a_layout_is_plain() {
     super::program::export(&server, &dump);
     assert_eq!(std::fs::read_to_string(&dump).unwrap().lines().count(), 2);
     assert_eq!(verify(&server, &["--against", dump.to_str().unwrap()]).code, Some(0));
+}
+
+/// As somebody makes one who chooses its keys: a server answers nobody else while it gives a hash whole.
+#[test]
+fn a_large_bucket_is_read_in_steps_and_each_key_once() {
+    let layout = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 10000 }\n";
+    for binary in found() {
+        let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
+        let proxy = Subject::start(&server, layout).unwrap();
+        let mut wire = Wire::connect(proxy.address()).unwrap();
+        for id in 0..2500 {
+            wire.send(&[b"SET", format!("user:{id}").as_bytes(), b"value"]).unwrap();
+        }
+        (0..2500).for_each(|_| assert_eq!(wire.reply().unwrap(), b"+OK\r\n"));
+        drop(proxy);
+        server.connect().unwrap().call(&[b"CONFIG", b"RESETSTAT"]).unwrap();
+        let dump = dir.path().join("dump.jsonl");
+        super::program::export(&server, &dump);
+        let text = std::fs::read_to_string(&dump).unwrap();
+        let keys: std::collections::BTreeSet<&str> = text.lines().collect();
+        assert_eq!((keys.len(), text.lines().count()), (2500, 2500), "{}", server.name());
+        let ran = keyfold(&["verify", &server.url(), "--against", dump.to_str().unwrap()]);
+        assert!(ran.stdout.contains("2500 entries, over hash-max-listpack-entries 512"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("1 finding:"), "{}", ran.stdout);
+        let stats = server.connect().unwrap().call(&[b"INFO", b"commandstats"]).unwrap();
+        let stats = String::from_utf8_lossy(&stats).into_owned();
+        let steps =
+            stats.lines().find_map(|line| line.strip_prefix("cmdstat_hscan:calls=")?.split(',').next()).unwrap();
+        assert!(steps.parse::<u64>().unwrap() >= 4 && !stats.contains("cmdstat_hgetall"), "{stats}");
+    }
 }
