@@ -46,7 +46,7 @@ static TRAINED: LazyLock<Layout> = LazyLock::new(|| {
     let records: Vec<(Vec<u8>, Vec<u8>)> = (0..2000_usize).map(record).collect();
     let pairs: Vec<Pair<'_>> = records.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
     let (learn, judge) = pairs.split_at(1800);
-    train(&Layout::parse_file(LAYOUT).expect("the layout is right"), learn, judge, 1_000_000).layout
+    train(&Layout::parse_file(LAYOUT).expect("the layout is right"), learn, judge, 1_000_000)
 });
 
 fn record(number: usize) -> (Vec<u8>, Vec<u8>) {
