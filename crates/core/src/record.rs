@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::codec::Stored;
 use crate::frame;
-use crate::layout::{Layout, Place, PlaceKind, spill_name};
+use crate::layout::{Layout, Place, spill_name};
 
 /// One string, or one field of a hash, that a server is to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,27 +82,24 @@ impl Layout {
         };
         let Some(place) = place else { return own(key, Cow::Borrowed(value)) };
         let namespace = self.namespace(place.namespace);
-        match place.kind {
-            PlaceKind::Zipped => own(&*place.physical, Cow::Borrowed(value)),
-            PlaceKind::Framed => own(&*place.physical, Cow::Owned(namespace.encode_own(key, value))),
-            // Nothing is written to the hashes of others; their places are read and cleared.
-            PlaceKind::Bucket | PlaceKind::Handmade(_) => {
-                let (spill, stored) = match namespace.encode(key, value, expires_at_ms) {
-                    Stored::InPlace(stored) => (None, stored),
-                    Stored::Spilled { content, slot } => {
-                        let nonce = nonce();
-                        let mut pointer = Vec::with_capacity(18);
-                        frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
-                        (Some(PhysicalWrite::string(spill_name(place.stem, nonce, key), content, None)), pointer)
-                    }
-                };
-                let (name, value) = (Cow::Borrowed(&*place.field), Cow::Owned(stored));
-                PhysicalWrites {
-                    spill,
-                    main: PhysicalWrite { hash: Some(&place.physical), name, value, expires_at_ms: None },
-                }
-            }
+        if place.kind.is_raw() {
+            return own(&*place.physical, Cow::Borrowed(value));
         }
+        if place.kind.is_framed() {
+            return own(&*place.physical, Cow::Owned(namespace.encode_own(key, value)));
+        }
+        let (spill, stored) = match namespace.encode(key, value, expires_at_ms) {
+            Stored::InPlace(stored) => (None, stored),
+            Stored::Spilled { content, slot } => {
+                let nonce = nonce();
+                let mut pointer = Vec::with_capacity(18);
+                frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
+                (Some(PhysicalWrite::string(spill_name(place.stem, nonce, key), content, None)), pointer)
+            }
+        };
+        // Nothing is written to the hashes of others; their places are read and cleared.
+        let (name, value) = (Cow::Borrowed(&*place.field), Cow::Owned(stored));
+        PhysicalWrites { spill, main: PhysicalWrite { hash: Some(&place.physical), name, value, expires_at_ms: None } }
     }
 }
 

@@ -12,7 +12,7 @@
 
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
 use crate::frame::{Body, Frame};
-use crate::layout::{Layout, NamespaceIndex, Physical, Place, PlaceKind, spill_name};
+use crate::layout::{Layout, NamespaceIndex, Physical, spill_name};
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
@@ -162,9 +162,7 @@ impl Sweep {
                 Physical::Spill { namespace, nonce, key } => {
                     env.stats.namespace(namespace).note_spilled();
                     // A spilled value belongs where its key lies; one whose key lies elsewhere isn't ours to judge.
-                    let beside =
-                        |place: &Place| Some(place.stem) == Layout::stem_in(name) && place.kind == PlaceKind::Bucket;
-                    if let Some(place) = env.layout.places(key).find(beside) {
+                    if let Some(place) = env.layout.place_beside(name, key) {
                         let (physical, field) = (place.physical.to_vec(), place.field.to_vec());
                         self.suspects.push(Suspect::Spill { nonce, name: name.to_vec(), physical, field });
                     }

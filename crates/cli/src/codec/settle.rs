@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::codec::{CodecRule, Kinds};
 use keyfold_core::layout::{Layout, Namespace, NamespaceIndex};
-use keyfold_core::placement::Placement;
 
 use super::choice::{self, Choice};
 use super::samples;
@@ -21,7 +20,7 @@ pub(crate) struct Settled {
 
 /// Whether a namespace's codec is of use only once it has been trained, or is better for it, and hasn't been.
 pub(crate) fn needs_training(namespace: &Namespace) -> bool {
-    let is_stored = namespace.placement != Placement::Plain;
+    let is_stored = !namespace.placement.is_plain();
     let untrained = namespace.codecs.written().is_none_or(|slot| slot.dictionary.is_none());
     let CodecRule { name, options } = &namespace.codec;
     let learns = if namespace.codec.is_auto() {

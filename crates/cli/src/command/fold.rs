@@ -164,7 +164,7 @@ fn check_no_plain_keys(server: &mut Server, before: Option<&Stored>, layout: &La
         |namespace: &Namespace| before.is_some_and(|stored| stored.layout.find(&namespace.template).is_some());
     let added: Vec<NamespaceIndex> = layout
         .iter()
-        .filter(|(_, namespace)| namespace.handmade().is_some() && namespace.placement != Placement::Plain)
+        .filter(|(_, namespace)| namespace.handmade().is_some() && !namespace.placement.is_plain())
         .filter(|(_, namespace)| !is_known(namespace))
         .map(|(index, _)| index)
         .collect();
@@ -186,7 +186,7 @@ fn clean(config: &Fold, server: &mut Server, layout: &Layout, out: &mut dyn Writ
     if !matches!(config.direction, Direction::Unfold { clean: true }) || config.dry_run {
         return Ok(());
     }
-    if layout.namespaces().iter().any(|namespace| namespace.placement != Placement::Plain || namespace.is_moving()) {
+    if layout.namespaces().iter().any(|namespace| !namespace.placement.is_plain() || namespace.is_moving()) {
         bail!("keys are still folded, so the layout stays; unfold them too, without --namespace");
     }
     server.select(0)?;
@@ -242,7 +242,7 @@ fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut dyn Wri
     Ok(())
 }
 
-fn moving(planned: &Move) -> impl Iterator<Item = (usize, &keyfold_core::layout::Namespace, &Placement)> {
+fn moving(planned: &Move) -> impl Iterator<Item = (usize, &Namespace, &Placement)> {
     planned.layout.iter().filter_map(|(index, namespace)| {
         namespace.former.as_ref().map(|former| (index.0, namespace, &former.placement))
     })

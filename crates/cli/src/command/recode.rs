@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::{Layout, NamespaceIndex};
-use keyfold_core::placement::Placement;
 use serde_json::json;
 
 use crate::config::fold::check_names;
@@ -58,7 +57,7 @@ fn meant(layout: &Layout, named: &[String]) -> anyhow::Result<Vec<NamespaceIndex
     let mut namespaces = Vec::new();
     for (index, namespace) in layout.iter() {
         let is_meant = named.is_empty() || named.iter().any(|name| name == namespace.template.source());
-        if !is_meant || matches!(namespace.placement, Placement::Plain | Placement::Zipped) {
+        if !is_meant || !namespace.placement.holds_frames() {
             continue;
         }
         if namespace.is_moving() {

@@ -6,7 +6,6 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use keyfold_core::codec::{CodecRule, Kinds};
 use keyfold_core::layout::{Layout, NamespaceIndex};
-use keyfold_core::placement::Placement;
 use serde_json::json;
 
 use crate::codec::settle::{self, Settled};
@@ -68,7 +67,7 @@ fn meant(layout: &Layout, named: &[String], codec: Option<&str>) -> anyhow::Resu
         if !named.is_empty() && !is_named {
             continue;
         }
-        let holds_frames = !matches!(namespace.placement, Placement::Plain | Placement::Zipped);
+        let holds_frames = namespace.placement.holds_frames();
         if is_named && !holds_frames {
             bail!(
                 "keys of {} are kept as they are, without frames; give the namespace a bucket or a codec in a layout \

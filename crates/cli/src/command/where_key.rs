@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::bail;
 use keyfold_core::codec::LARGE_SLOT;
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, PlaceKind, spill_name};
+use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, spill_name};
 use keyfold_core::placement::handmade::Packing;
 use serde_json::{Map, Value, json};
 
@@ -69,18 +69,18 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
         settled => explain_place(&layout, key, settled, &mut report)?,
     };
     match place {
-        Some(place) => match place.kind {
-            PlaceKind::Bucket => look_in_bucket(&mut server, &layout, key, &place, &mut report)?,
-            PlaceKind::Zipped => look_at_key(&mut server, &place.physical, &mut report)?,
-            PlaceKind::Framed => {
-                look_at_key(&mut server, &place.physical, &mut report)?;
-                let stored: Option<Vec<u8>> = server.ask(&[b"GET", &place.physical])?;
-                if let Some(stored) = stored {
-                    explain_frame(&mut server, &layout, key, &place, &stored, &mut report)?;
-                }
+        Some(place) if place.kind.is_bucket() => look_in_bucket(&mut server, &layout, key, &place, &mut report)?,
+        Some(place) if let Some(packing) = place.kind.packing() => {
+            look_in_hash(&mut server, &place, packing, &mut report)?;
+        }
+        Some(place) => {
+            look_at_key(&mut server, &place.physical, &mut report)?;
+            let stored: Option<Vec<u8>> =
+                if place.kind.is_framed() { server.ask(&[b"GET", &place.physical])? } else { None };
+            if let Some(stored) = stored {
+                explain_frame(&mut server, &layout, key, &place, &stored, &mut report)?;
             }
-            PlaceKind::Handmade(packing) => look_in_hash(&mut server, &place, packing, &mut report)?,
-        },
+        }
         None => look_at_key(&mut server, key, &mut report)?,
     }
     report.print(flags.json, out)
@@ -105,7 +105,7 @@ fn explain_place(layout: &Layout, key: &[u8], located: Located, report: &mut Rep
             report.text("namespace", template.source());
             report.text("placement", placement.line(template));
             report.bytes("physical", &place.physical);
-            if place.kind == PlaceKind::Bucket {
+            if place.kind.is_bucket() {
                 report.bytes("field", &place.field);
             }
             Ok(Some(place))

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use keyfold_core::glob;
 use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, NamespaceIndex, Physical};
-use keyfold_core::placement::Placement;
 use keyfold_core::template::{Template, Type};
 use keyfold_core::walk::KeyWalk;
 
@@ -94,12 +93,8 @@ pub(crate) fn pattern_of_moves(layout: &Layout) -> Vec<u8> {
     let moving = layout.moving().filter_map(|namespace| Some((namespace, namespace.former.as_ref()?)));
     let prefixes = moving.flat_map(|(namespace, from)| {
         let own = namespace.template.literal_prefix();
-        let folded: &[u8] = match &from.placement {
-            Placement::Plain => own,
-            Placement::Handmade(handmade) => handmade.shape().literal_prefix(),
-            Placement::Zipped | Placement::Framed | Placement::Span(_) | Placement::Count(_) | Placement::By(_) => b"~",
-        };
-        std::iter::once(folded).chain(may_have_left_plain(&namespace.template, from).then_some(own))
+        let there = from.placement.literal_prefix(&namespace.template);
+        std::iter::once(there).chain(may_have_left_plain(&namespace.template, from).then_some(own))
     });
     common_pattern(prefixes)
 }
@@ -108,9 +103,8 @@ pub(crate) fn pattern_of_moves(layout: &Layout) -> Vec<u8> {
 /// where the namespace moves to. Up to three numbers or uuids never take more bytes than the usual limit.
 fn may_have_left_plain(template: &Template, from: &Former) -> bool {
     let parts = template.placeholders();
-    let has_fields = matches!(from.placement, Placement::Span(_) | Placement::Count(_) | Placement::By(_));
     let is_any_length = parts.len() > 3 || parts.iter().any(|part| matches!(part.kind, Type::Text | Type::Hex));
-    has_fields && (is_any_length || from.field_limit < DEFAULT_FIELD_LIMIT)
+    from.placement.has_buckets() && (is_any_length || from.field_limit < DEFAULT_FIELD_LIMIT)
 }
 
 /// A glob that all keys of these namespaces match.

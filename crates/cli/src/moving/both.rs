@@ -3,8 +3,7 @@
 //! Clients see the value in the new place; the other was written past keyfold. Where the move turns round, the old
 //! place becomes the new one, and clients would see another value all at once.
 
-use keyfold_core::layout::{Layout, Located, Namespace, Place, PlaceKind};
-use keyfold_core::placement::Placement;
+use keyfold_core::layout::{Layout, Located, Namespace, Place};
 use keyfold_core::walk::KeyWalk;
 
 use crate::layout::keys;
@@ -43,11 +42,9 @@ pub(crate) fn check(server: &mut Server, before: Option<&Layout>, planned: &Layo
 
 /// Whether a namespace that is moving from plain is to move back there.
 fn turns(namespace: &Namespace, planned: &Layout) -> bool {
-    let is_from_plain = namespace.former.as_ref().is_some_and(|former| former.placement == Placement::Plain);
+    let is_from_plain = namespace.former.as_ref().is_some_and(|former| former.placement.is_plain());
     let after = planned.namespaces().iter().find(|after| after.template.same_shape(&namespace.template));
-    is_from_plain
-        && namespace.placement != Placement::Plain
-        && after.is_some_and(|after| after.placement == Placement::Plain)
+    is_from_plain && !namespace.placement.is_plain() && after.is_some_and(|after| after.placement.is_plain())
 }
 
 /// Those of some keys that hold a value in their bucket as well.
@@ -69,6 +66,6 @@ fn in_both(
 /// The bucket of a plain key whose namespace turns round.
 fn bucket_of(key: &[u8], before: &Layout, planned: &Layout) -> Option<Place> {
     let Located::Moving(moving) = before.locate(key) else { return None };
-    let new = moving.new.filter(|place| place.kind == PlaceKind::Bucket)?;
+    let new = moving.new.filter(|place| place.kind.is_bucket())?;
     (moving.old.is_none() && turns(before.namespace(moving.namespace), planned)).then_some(new)
 }

@@ -31,7 +31,7 @@ pub(crate) fn check(
         checks.obstacles.push("this server is a replica; move on its primary".to_owned());
     }
     checks.obstacles.extend(permissions::check(server)?);
-    let folds = layout.moving().any(|namespace| namespace.placement != keyfold_core::placement::Placement::Plain);
+    let folds = layout.moving().any(|namespace| !namespace.placement.is_plain());
     if folds {
         checks.obstacles.extend(listpack::shortfalls(server, layout, assumed).iter().map(ToString::to_string));
     }

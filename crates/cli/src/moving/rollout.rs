@@ -11,7 +11,6 @@ use anyhow::Context;
 use keyfold_core::change::Register;
 use keyfold_core::layout::{Former, Layout, LayoutFile, Move, NamespaceIndex};
 use keyfold_core::mover::Left;
-use keyfold_core::placement::Placement;
 
 use super::carry_out::{Done, carry_out};
 use super::drive::explain;
@@ -95,7 +94,7 @@ fn bring_to(
     };
     let merged = Layout::merge(before.as_ref().map(|stored| &stored.layout), file)
         .with_context(|| format!("the layout is refused by the server at {}", server.address()))?;
-    let is_folded = |index: &&NamespaceIndex| merged.layout.namespace(**index).placement != Placement::Plain;
+    let is_folded = |index: &&NamespaceIndex| !merged.layout.namespace(**index).placement.is_plain();
     let folded: Vec<_> = merged.added.iter().filter(is_folded).copied().collect();
     let mut rollout = Rollout {
         layout: merged.layout,

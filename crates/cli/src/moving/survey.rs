@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place, PlaceKind};
+use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::Reply;
@@ -308,7 +308,7 @@ fn read_stored(
 /// What decides whether a key is in the sample: the bucket that it goes to, or itself.
 fn sampled_by(key: &[u8], new: Option<&Place>) -> u128 {
     match new {
-        Some(place) if place.kind == PlaceKind::Bucket => digest::name(&place.physical),
+        Some(place) if place.kind.is_bucket() => digest::name(&place.physical),
         _ => digest::name(key),
     }
 }

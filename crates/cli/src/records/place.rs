@@ -1,6 +1,6 @@
 //! Where a key may lie, and which key lies somewhere: all that the walk knows of placements.
 
-use keyfold_core::layout::{Layout, Located, NamespaceIndex, Place, PlaceKind};
+use keyfold_core::layout::{Layout, Located, NamespaceIndex, Place};
 
 /// Somewhere a value lies on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,7 @@ pub(crate) fn is_allowed(layout: &Layout, key: &[u8], spot: Spot<'_>) -> bool {
 fn is_there(place: Option<&Place>, spot: Spot<'_>) -> bool {
     match (place, spot) {
         (None, Spot::Plain) => true,
-        (Some(place), Spot::Zipped { physical }) => {
-            matches!(place.kind, PlaceKind::Zipped | PlaceKind::Framed) && place.physical.as_slice() == physical
-        }
+        (Some(place), Spot::Zipped { physical }) => !place.kind.is_field() && place.physical.as_slice() == physical,
         (Some(place), Spot::Field { bucket, field }) => {
             place.kind.is_field() && place.physical.as_slice() == bucket && place.field.as_slice() == field
         }

@@ -16,7 +16,7 @@ use std::vec;
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::codec::CodecError;
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, NamespaceIndex, Physical, PlaceKind, spill_name};
+use keyfold_core::layout::{Layout, NamespaceIndex, Physical, spill_name};
 use keyfold_core::resp::Reply;
 use keyfold_core::walk::{BucketWalk, KeyWalk};
 
@@ -302,9 +302,7 @@ impl Walk<'_, '_> {
                 if !self.manner.wants.owners {
                     return Ok(None);
                 }
-                let stem = Layout::stem_in(&name);
-                let place =
-                    layout.places(key).find(|place| Some(place.stem) == stem && place.kind == PlaceKind::Bucket);
+                let place = layout.place_beside(&name, key);
                 let key = key.to_vec();
                 let Some(place) = place else {
                     self.find(Kind::StraySpill, name, None, Some(key), String::new())?;
@@ -473,9 +471,8 @@ impl Walk<'_, '_> {
     fn take_own(&mut self, own: Own, stored: &[u8], expires_at_ms: Option<i64>) -> anyhow::Result<()> {
         let home = own.namespace.map_or(Home::Plain, Home::Zipped);
         let layout = self.manner.layout;
-        let framed = layout
-            .places(&own.key)
-            .find(|place| place.kind == PlaceKind::Framed && place.physical.as_slice() == own.physical);
+        let framed =
+            layout.places(&own.key).find(|place| place.kind.is_framed() && place.physical.as_slice() == own.physical);
         let Some(place) = framed else {
             return self.show(own.key, Content::String(stored.to_vec()), expires_at_ms, home);
         };

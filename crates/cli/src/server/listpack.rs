@@ -6,8 +6,7 @@
 
 use std::fmt;
 
-use keyfold_core::layout::{Layout, Namespace};
-use keyfold_core::placement::Placement;
+use keyfold_core::layout::Layout;
 
 use super::Server;
 
@@ -39,7 +38,7 @@ pub(crate) struct Shortfall {
 
 /// What `layout` needs.
 pub(crate) fn needs(layout: &Layout) -> Vec<Need> {
-    let folding = || layout.namespaces().iter().filter(|namespace| folds(namespace));
+    let folding = || layout.namespaces().iter().filter(|namespace| namespace.placement.has_buckets());
     let value = folding().flat_map(|namespace| {
         let need = |field: &str, limit: usize| Need {
             setting: VALUE,
@@ -49,21 +48,16 @@ pub(crate) fn needs(layout: &Layout) -> Vec<Need> {
         };
         [need("value_limit", namespace.value_limit), need("field_limit", namespace.field_limit)]
     });
-    let entries = folding().filter_map(|namespace| match &namespace.placement {
-        Placement::Span(span) => Some(Need {
+    let entries = folding().filter_map(|namespace| {
+        Some(Need {
             setting: ENTRIES,
-            least: span.span(),
+            least: namespace.placement.span()?,
             keys: namespace.template.to_string(),
             because: namespace.placement.line(&namespace.template),
-        }),
-        _ => None,
+        })
     });
     let most = |needs: &mut dyn Iterator<Item = Need>| needs.max_by_key(|need| need.least);
     [most(&mut value.into_iter()), most(&mut entries.into_iter())].into_iter().flatten().collect()
-}
-
-fn folds(namespace: &Namespace) -> bool {
-    matches!(namespace.placement, Placement::Span(_) | Placement::Count(_) | Placement::By(_))
 }
 
 /// The needs that the server's settings don't meet. `assumed` stands in where CONFIG is blocked, and wins

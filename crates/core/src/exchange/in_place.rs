@@ -24,7 +24,7 @@ use crate::exchange::retire::retire;
 use crate::exchange::script::{CompareAndSet, Otherwise};
 use crate::exchange::{Env, Refusal, script};
 use crate::frame;
-use crate::layout::{Place, PlaceKind, spill_name};
+use crate::layout::{Place, spill_name};
 use crate::resp::{Reply, write_command};
 use crate::string::Held;
 
@@ -61,7 +61,7 @@ fn large_spill(key: &Key) -> Option<u64> {
 
 /// The place of a key whose value may be spilled, and which isn't being moved.
 fn bucket_of(key: &Key) -> Option<&Place> {
-    key.bucket().filter(|place| place.kind == PlaceKind::Bucket && !key.is_moving())
+    key.bucket().filter(|place| place.kind.is_bucket() && !key.is_moving())
 }
 
 /// Such a command under way.

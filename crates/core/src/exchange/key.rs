@@ -9,7 +9,7 @@ use crate::exchange::script::CompareAndSet;
 use crate::exchange::sum::Sum;
 use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
-use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, PlaceKind};
+use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place};
 use crate::placement::handmade::Packing;
 use crate::string::{Entry, Held, Unread, WhyUnread};
 
@@ -72,10 +72,7 @@ impl Spot {
 
     /// How its value lies in a handmade hash, where it is in one.
     fn packing(&self) -> Option<Packing> {
-        match self.place.as_ref()?.kind {
-            PlaceKind::Handmade(packing) => Some(packing),
-            PlaceKind::Bucket | PlaceKind::Zipped | PlaceKind::Framed => None,
-        }
+        self.place.as_ref()?.kind.packing()
     }
 
     /// The frame that lies there; none in a handmade hash, where the same bytes are a value.
@@ -182,23 +179,19 @@ impl Spot {
         match (&self.found, &self.place) {
             (Found::Nothing, _) => Ok(Held::Nothing),
             (Found::Native { value: None, kind, .. }, _) => Ok(Held::Other(kind.clone())),
-            (Found::Native { value: Some(stored), expires_at_ms, .. }, Some(place))
-                if place.kind == PlaceKind::Framed =>
-            {
+            (Found::Native { value: Some(stored), expires_at_ms, .. }, Some(place)) if place.kind.is_framed() => {
                 decode(place, stored, None)?.map_or(Ok(Held::Nothing), |(value, _)| string(value, *expires_at_ms))
             }
             (Found::Native { value: Some(value), expires_at_ms, .. }, _) => string(value.clone(), *expires_at_ms),
             (Found::Field { .. }, None) => Err("a field without a place".to_owned()),
-            (Found::Field { stored, spilled }, Some(place)) => match place.kind {
-                PlaceKind::Handmade(packing) => {
-                    string(packing.unpack(stored).map_err(|error| error.to_string())?.into_owned(), None)
-                }
-                _ if *spilled == Spilled::Large => Ok(Held::Unread(Unread {
+            (Found::Field { stored, spilled }, Some(place)) => match place.kind.packing() {
+                Some(packing) => string(packing.unpack(stored).map_err(|error| error.to_string())?.into_owned(), None),
+                None if *spilled == Spilled::Large => Ok(Held::Unread(Unread {
                     origin: logical.to_vec(),
                     expires_at_ms: self.frame().and_then(|frame| frame.expires_at_ms),
                     why: WhyUnread::Large,
                 })),
-                _ => {
+                None => {
                     let spilled = if let Spilled::Read(bytes) = spilled { Some(bytes.as_slice()) } else { None };
                     // Where a spilled value is gone the server has evicted it, or lost it: the key is gone with it.
                     decode(place, stored, spilled)?.map_or(Ok(Held::Nothing), |(value, at)| string(value, at))

@@ -4,7 +4,7 @@ use crate::exchange::key::{Key, Spot};
 use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure, transfer};
-use crate::layout::{Place, PlaceKind};
+use crate::layout::Place;
 use crate::record::PhysicalWrites;
 use crate::string::{Entry, Held, Space, Unread, WhyUnread};
 
@@ -17,7 +17,7 @@ pub(crate) fn encode<'r>(
     expires_at_ms: Option<i64>,
 ) -> PhysicalWrites<'r> {
     let writes = env.layout.physical_writes(place, key, value, expires_at_ms, &mut *env.nonces);
-    if let Some(place) = place.filter(|place| place.kind != PlaceKind::Zipped) {
+    if let Some(place) = place.filter(|place| !place.kind.is_raw()) {
         let stats = env.stats.namespace(place.namespace);
         stats.count_encoded(value.len(), writes.spill.as_ref().unwrap_or(&writes.main).value.len());
         if writes.spill.is_some() {

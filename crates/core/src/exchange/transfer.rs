@@ -11,7 +11,7 @@ use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame;
-use crate::layout::{Place, PlaceKind, spill_name};
+use crate::layout::{Place, spill_name};
 use crate::string::{Held, Space, Unread, WhyUnread};
 
 /// Keys as they were read, by their names: a command may have a million.
@@ -49,10 +49,9 @@ pub(crate) fn of<'k>(keys: &ByName<'k>, key: &'k Key, unread: &Unread) -> Option
     let (nonce, slot) = source.large_spill()?;
     let from = spill_name(source.place.as_ref()?.stem, nonce, &origin.logical);
     let is_readable_there = slot.is_none() || origin.logical == key.logical;
-    match here.place.as_ref().map(|place| (place, place.kind)) {
-        Some((to, PlaceKind::Bucket)) if is_readable_there => Some(Transfer::Spill { from, to, slot }),
-        None | Some((_, PlaceKind::Zipped)) if slot.is_none() => Some(Transfer::Own { from }),
-        _ => None,
+    match &here.place {
+        Some(to) if to.kind.is_bucket() => is_readable_there.then_some(Transfer::Spill { from, to, slot }),
+        to => (slot.is_none() && to.as_ref().is_none_or(|to| to.kind.is_raw())).then_some(Transfer::Own { from }),
     }
 }
 

@@ -210,14 +210,14 @@ impl Reader<'_> {
         let span = entry.codec.as_ref().map(Spanned::span);
         let codec = entry.codec.map(|codec| self.codec(&codec)).transpose()?.unwrap_or_else(CodecRule::none);
         let placement = self.placement(&template, entry.bucket, entry.placement)?;
-        let placement = match self.keyed(placement, entry.keyed)? {
-            Placement::Zipped if !codec.is_none() => Placement::Framed,
+        let mut placement = self.keyed(placement, entry.keyed)?;
+        if !codec.is_none() {
             // In the stored form values are still decoded on their way to being plain.
-            Placement::Plain if !codec.is_none() && self.kinds.is_some() => {
+            if placement.is_plain() && self.kinds.is_some() {
                 return Err(self.error(&span.unwrap_or_default(), Problem::CodecOfPlain));
             }
-            placement => placement,
-        };
+            placement = placement.with_codec();
+        }
         let kind = self.kinds.and_then(|kinds| kinds.find(&codec.name));
         Ok(FileNamespace {
             placement: self.with_text_table(&template, placement, entry.text_table)?,
@@ -253,7 +253,7 @@ impl Reader<'_> {
         };
         let handmade = Handmade::new(template, &keys, &field, packing);
         let handmade = handmade.map_err(|error| self.error(&span, Problem::Handmade(error)))?;
-        Ok(Placement::Handmade(Box::new(handmade)))
+        Ok(handmade.into())
     }
 
     fn placement(
@@ -263,18 +263,16 @@ impl Reader<'_> {
         placement: Option<Spanned<String>>,
     ) -> Result<Placement, LayoutError> {
         match (bucket, placement) {
-            (None, None) => Ok(Placement::Zipped),
+            (None, None) => Ok(Placement::zipped()),
             (Some(bucket), None) => {
                 let span = bucket.span();
                 bucket_rule(template, bucket.into_inner()).map_err(|problem| self.error(&span, problem))
             }
             (Some(_), Some(placement)) => Err(self.error(&placement.span(), Problem::BucketAndPlacement)),
-            (None, Some(placement)) => match placement.get_ref().as_str() {
-                "plain" => Ok(Placement::Plain),
-                "zipped" => Ok(Placement::Zipped),
-                "framed" => Ok(Placement::Framed),
-                given => Err(self.error(&placement.span(), Problem::UnknownPlacement { given: given.to_owned() })),
-            },
+            (None, Some(placement)) => Placement::named(placement.get_ref()).ok_or_else(|| {
+                let given = placement.get_ref().clone();
+                self.error(&placement.span(), Problem::UnknownPlacement { given })
+            }),
         }
     }
 

@@ -19,6 +19,11 @@ pub struct Former {
 }
 
 impl Former {
+    /// Keys under their own names.
+    pub(super) fn plain(template: &Template, field_limit: usize) -> Self {
+        Self::nameless(template, Placement::plain(), field_limit)
+    }
+
     /// A rule without names of keyfold's.
     pub(super) fn nameless(template: &Template, placement: Placement, field_limit: usize) -> Self {
         let hash = name_hash(template, &placement, field_limit);

@@ -8,7 +8,6 @@ use super::locate::is_reserved;
 use super::{Layout, NamespaceIndex};
 use crate::frame::Frame;
 use crate::glob;
-use crate::placement::Placement;
 use crate::placement::handmade::{Handmade, Packing};
 
 impl Layout {
@@ -36,7 +35,7 @@ impl Layout {
         let Some(former) = &self.namespace(namespace).former else { return false };
         match Self::stem_in(physical) {
             Some(stem) => stem == former.stem && former.placement.has_names(),
-            None => matches!(former.placement, Placement::Handmade(_)),
+            None => former.placement.handmade().is_some(),
         }
     }
 
@@ -50,7 +49,7 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use crate::layout::{Former, LayoutFile, Located, Move, Physical, PlaceKind};
+    use crate::layout::{Former, LayoutFile, Located, Move, Physical};
 
     use super::*;
 
@@ -89,7 +88,7 @@ mod tests {
         let layout = media();
         let Located::Moving(moving) = layout.locate(b"media:1155315") else { panic!("it is moving") };
         let old = moving.old.unwrap();
-        assert_eq!(old.kind, PlaceKind::Handmade(Packing::Raw));
+        assert_eq!(old.kind.packing(), Some(Packing::Raw));
         assert_eq!(
             (old.physical.as_slice(), old.field.as_slice()),
             (b"mediabucket:1155".as_slice(), b"1155315".as_slice())

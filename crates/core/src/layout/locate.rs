@@ -4,9 +4,8 @@
 //! their inline buffers. The way back trusts nothing: it decodes, and then asks `locate` whether the key
 //! really lies there, so that bytes which keyfold never wrote are no key.
 
-use crate::placement::handmade::Packing;
 use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Head, Mark, Name, Stem};
-use crate::placement::{Field, Placement};
+use crate::placement::{Field, PlaceKind, Placement};
 use crate::template::{Part, Parts};
 
 use super::{Layout, Namespace, NamespaceIndex};
@@ -27,29 +26,6 @@ pub struct Place {
     pub physical: Name,
     /// The field; empty where zipped, and possibly where not.
     pub field: Field,
-}
-
-/// What kind of place it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlaceKind {
-    /// A field of a bucket.
-    Bucket,
-    /// A key of its own, with a zipped name.
-    Zipped,
-    /// A key of its own, with a zipped name, whose value is a frame.
-    Framed,
-    /// A field of a hash that an application folded keys into itself, and how its value lies there.
-    Handmade(Packing),
-}
-
-impl PlaceKind {
-    /// Whether it is a field of a hash, keyfold's or not.
-    pub fn is_field(self) -> bool {
-        match self {
-            Self::Bucket | Self::Handmade(_) => true,
-            Self::Zipped | Self::Framed => false,
-        }
-    }
 }
 
 /// What becomes of a logical key.
@@ -207,6 +183,12 @@ impl Layout {
         Head::decode(physical).filter(|head| head.tag.is_none()).map(|head| head.stem)
     }
 
+    /// The place of `key` in the buckets beside which the spilled value `name` lies: the one that may point to it.
+    pub fn place_beside(&self, name: &[u8], key: &[u8]) -> Option<Place> {
+        let stem = Self::stem_in(name);
+        self.places(key).find(|place| Some(place.stem) == stem && place.kind.is_bucket())
+    }
+
     /// Every place that `key` may lie in, the one where it is written first; none for a plain key.
     pub fn places(&self, key: &[u8]) -> impl Iterator<Item = Place> + use<> {
         let (new, old) = match self.locate(key) {
@@ -236,18 +218,12 @@ fn place_by(
     field_limit: usize,
     parts: &[Part<'_>],
 ) -> Located {
-    let kind = match placement {
-        Placement::Plain => return Located::Plain,
-        Placement::Zipped => PlaceKind::Zipped,
-        Placement::Framed => PlaceKind::Framed,
-        Placement::Span(_) | Placement::Count(_) | Placement::By(_) => PlaceKind::Bucket,
-        Placement::Handmade(handmade) => PlaceKind::Handmade(handmade.packing()),
-    };
+    let Some(kind) = placement.kind() else { return Located::Plain };
     // Written where it is returned: a place is some 150 bytes, and moving it costs as much as finding it.
     let mut located = Located::Placed(Place { namespace, stem, kind, physical: Name::new(), field: Field::new() });
     if let Located::Placed(Place { physical, field, .. }) = &mut located
         && placement.locate(stem, parts, physical, field)
-        && (field.len() <= field_limit || matches!(kind, PlaceKind::Handmade(_)))
+        && (field.len() <= field_limit || kind.packing().is_some())
     {
         return located;
     }

@@ -9,7 +9,6 @@ use super::naming::same_places;
 use super::overlap::hashes_in_the_way;
 use super::overlap::same_names;
 use super::{Epoch, Layout, Namespace, NamespaceIndex};
-use crate::placement::Placement;
 use crate::template::{Automaton, Relation};
 
 /// What comes of bringing a file to the layout in use.
@@ -92,7 +91,7 @@ fn conflicts(stored: &Layout, file: &LayoutFile) -> Vec<Conflict> {
 /// The conflict of a new namespace that would take keys from a wider one, which has them folded in its own places.
 pub(super) fn taken_keys(stored: &Layout, wanted: &FileNamespace) -> Option<Conflict> {
     let automaton = Automaton::of(&wanted.template);
-    stored.namespaces.iter().filter(|old| old.placement != Placement::Plain).find_map(|old| {
+    stored.namespaces.iter().filter(|old| !old.placement.is_plain()).find_map(|old| {
         let theirs = Automaton::of(&old.template);
         if automaton.relation(&theirs) != Relation::Within {
             return None;

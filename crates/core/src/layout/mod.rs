@@ -79,7 +79,7 @@ pub use file::{FileNamespace, LayoutFile};
 pub use former::Former;
 pub use heads::{Found, Heads, NAMES_PATTERN};
 pub(crate) use locate::RESERVED_PREFIXES;
-pub use locate::{Located, Moving, Physical, Place, PlaceKind, spill_name};
+pub use locate::{Located, Moving, Physical, Place, spill_name};
 pub use merge::Merged;
 pub use moving::Move;
 pub use revision::{Attempt, Epoch, Revision};

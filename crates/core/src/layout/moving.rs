@@ -42,10 +42,7 @@ impl Namespace {
 
     /// The rule of the handmade hashes that it is moved out of, where it is.
     pub fn handmade(&self) -> Option<&Handmade> {
-        match &self.former.as_ref()?.placement {
-            Placement::Handmade(handmade) => Some(handmade),
-            _ => None,
-        }
+        self.former.as_ref()?.placement.handmade()
     }
 
     fn as_former(&self) -> Former {
@@ -117,7 +114,7 @@ impl Layout {
         for (_, namespace) in self.iter().filter(|(index, _)| which.contains(index)) {
             let wanted = FileNamespace {
                 template: namespace.template.clone(),
-                placement: Placement::Plain,
+                placement: Placement::plain(),
                 value_limit: namespace.value_limit,
                 field_limit: namespace.field_limit,
                 codec: namespace.codec.clone(),
@@ -132,7 +129,7 @@ impl Layout {
     /// that somebody wrote past keyfold are hidden.
     pub fn settled_in(&self, file: &LayoutFile) -> Vec<NamespaceIndex> {
         let is_settled = |(_, namespace): &(NamespaceIndex, &Namespace)| {
-            namespace.placement != Placement::Plain && !namespace.is_moving() && namespace.in_file(file).is_some()
+            !namespace.placement.is_plain() && !namespace.is_moving() && namespace.in_file(file).is_some()
         };
         self.iter().filter(is_settled).map(|(index, _)| index).collect()
     }
@@ -142,7 +139,7 @@ impl Layout {
     #[must_use]
     pub fn settled(&self, which: &[NamespaceIndex]) -> Self {
         let is_left_out = |index: NamespaceIndex, namespace: &Namespace| {
-            let is_unfolded = which.contains(&index) && namespace.placement == Placement::Plain;
+            let is_unfolded = which.contains(&index) && namespace.placement.is_plain();
             is_unfolded && !self.namespaces.iter().any(|wider| is_within(&namespace.template, &wider.template))
         };
         let kept = self.iter().filter(|(index, namespace)| !is_left_out(*index, namespace));
@@ -159,7 +156,7 @@ impl Layout {
     /// # Errors
     /// What would be lost from sight.
     pub fn follows(&self, before: &Self) -> Result<(), String> {
-        for old in before.namespaces.iter().filter(|old| old.placement != Placement::Plain) {
+        for old in before.namespaces.iter().filter(|old| !old.placement.is_plain()) {
             let template = &old.template;
             let Some(new) = self.namespaces.iter().find(|new| new.template.same_shape(template)) else {
                 return Err(format!("keys of {template} are folded, and the namespace is gone"));
@@ -190,7 +187,7 @@ impl Move {
         let mut namespaces = layout.namespaces;
         for index in which {
             let Some(namespace) = namespaces.get_mut(index.0) else { continue };
-            namespace.former = Some(Former::nameless(&namespace.template, Placement::Plain, namespace.field_limit));
+            namespace.former = Some(Former::plain(&namespace.template, namespace.field_limit));
             moving.push(*index);
         }
         Self { layout: before.followed_by(layout.generations, namespaces), moving }
@@ -224,7 +221,7 @@ impl<'l> Planner<'l> {
 
     fn bring(&mut self, wanted: &FileNamespace, from: Option<&Handmade>) {
         let known = self.namespaces.iter().position(|namespace| namespace.template.same_shape(&wanted.template));
-        let from = from.map(|handmade| Placement::Handmade(Box::new(handmade.clone())));
+        let from = from.cloned().map(Placement::from);
         match known {
             Some(index) => self.change(index, wanted, from),
             None => self.add(wanted, from),
@@ -237,7 +234,7 @@ impl<'l> Planner<'l> {
             return self.conflicts.push(refused);
         }
         let mut namespace = self.named(wanted, None);
-        let former = from.unwrap_or(Placement::Plain);
+        let former = from.unwrap_or_else(Placement::plain);
         if wanted.placement != former {
             namespace.former = Some(Former::nameless(&wanted.template, former, wanted.field_limit));
             self.moving.push(NamespaceIndex(self.namespaces.len()));

@@ -3,7 +3,6 @@
 use super::conflict::Conflict;
 use super::locate::RESERVED_PREFIXES;
 use super::{Namespace, NamespaceIndex, naming};
-use crate::placement::Placement;
 use crate::placement::handmade::NUMBER_BYTES;
 use crate::template::{Automaton, Relation, Template};
 
@@ -123,9 +122,5 @@ pub(super) fn same_names(namespaces: &[Namespace]) -> Option<Conflict> {
 /// Whether every key of a namespace, all of whose parts are ints, is folded: none has a field that is too long.
 fn always_folded(namespace: &Namespace) -> bool {
     let most = NUMBER_BYTES * namespace.template.placeholders().len();
-    match namespace.placement {
-        Placement::Plain | Placement::Handmade(_) => false,
-        Placement::Zipped | Placement::Framed => true,
-        Placement::Span(_) | Placement::Count(_) | Placement::By(_) => most <= namespace.field_limit,
-    }
+    namespace.placement.has_names() && (!namespace.placement.has_buckets() || most <= namespace.field_limit)
 }

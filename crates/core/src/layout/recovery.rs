@@ -50,9 +50,9 @@ impl Layout {
             namespaces.push(namespace.united(in_older(namespace))?);
         }
         for gone in older.namespaces.iter().filter(|gone| self.find(&gone.template).is_none()) {
-            let former = Former::nameless(&gone.template, Placement::Plain, gone.field_limit);
+            let former = Former::plain(&gone.template, gone.field_limit);
             namespaces.push(
-                Namespace { placement: Placement::Plain, former: None, stem: former.stem, ..gone.clone() }
+                Namespace { placement: Placement::plain(), former: None, stem: former.stem, ..gone.clone() }
                     .united(Some(gone))?,
             );
         }
@@ -96,8 +96,8 @@ impl Layout {
 
 impl Namespace {
     fn put_back(mut self) -> Self {
-        if self.placement != Placement::Plain && self.former.is_none() {
-            let former = Former::nameless(&self.template, Placement::Plain, self.field_limit);
+        if !self.placement.is_plain() && self.former.is_none() {
+            let former = Former::plain(&self.template, self.field_limit);
             self.former = Some(Former { put_back: true, ..former });
         }
         self
@@ -115,7 +115,7 @@ impl Namespace {
 
     /// This namespace, whose keys are looked for where `older` says as well; without an `older`, under their own names.
     fn united(&self, older: Option<&Self>) -> Result<Self, String> {
-        let plain = Former::nameless(&self.template, Placement::Plain, self.field_limit);
+        let plain = Former::plain(&self.template, self.field_limit);
         let plain = (plain.stem, plain.placement, plain.field_limit);
         let own = (self.stem, self.placement.clone(), self.field_limit);
         let is_same = |one: &Rule, other: &Rule| {

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::{Layout, Namespace, NamespaceIndex};
-use crate::placement::Placement;
 
 /// The servers' default for `hash-max-listpack-entries` (Redis 7.0 to 8.0, Valkey 8.0 to 9.1).
 const DEFAULT_LISTPACK_ENTRIES: u64 = 512;
@@ -57,11 +56,8 @@ impl Layout {
 }
 
 fn concerns(namespace: &Namespace) -> impl Iterator<Item = Concern> + use<> {
-    let folds = matches!(namespace.placement, Placement::Span(_) | Placement::Count(_) | Placement::By(_));
-    let span = match &namespace.placement {
-        Placement::Span(span) => Some(span.span()).filter(|span| *span > DEFAULT_LISTPACK_ENTRIES),
-        _ => None,
-    };
+    let folds = namespace.placement.has_buckets();
+    let span = namespace.placement.span().filter(|span| *span > DEFAULT_LISTPACK_ENTRIES);
     let over = |bytes: usize| Some(bytes).filter(|bytes| folds && *bytes > DEFAULT_LISTPACK_VALUE_BYTES);
     let value = over(namespace.value_limit).map(|bytes| Concern::ValueLimitOverListpack { bytes });
     let field = over(namespace.field_limit).map(|bytes| Concern::FieldLimitOverListpack { bytes });

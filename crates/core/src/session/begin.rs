@@ -12,7 +12,7 @@ use crate::exchange::{
     Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, ReplyKind, SimpleSet, Work, info, keyspace,
     listing, native, wait,
 };
-use crate::layout::{Place, PlaceKind};
+use crate::layout::Place;
 use crate::number::parse_integer;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::session::client_command::ReplyMode;
@@ -227,7 +227,7 @@ impl Session {
         io: &mut Io<'_>,
     ) -> Option<Begun> {
         let set = SimpleSet::read(name, args, env.now_ms)?;
-        if place.kind == PlaceKind::Framed {
+        if place.kind.is_framed() {
             return (!set.if_absent).then(|| {
                 native::set_own(env, &set, place, args[1], io.wire);
                 sent(Kind::Set(ReplyKind::Ok), 1, false)

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::command::{Access, Categories, Command, Flags, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType};
-use crate::layout::{Layout, Located, NamespaceIndex, Place, PlaceKind};
+use crate::layout::{Layout, Located, NamespaceIndex, Place};
 use crate::number::parse_integer;
 use crate::resp::Protocol;
 use crate::resp::word::{is_ambiguous, is_word};
@@ -402,10 +402,8 @@ impl Session {
         if !places.moving.is_empty() {
             return route_moving(command, run, args, &keys, write);
         }
-        let only_native = places.folded.iter().all(|(_, place)| match place.kind {
-            PlaceKind::Zipped => true,
-            PlaceKind::Framed => LEAVE_VALUES_ALONE.contains(&command.name),
-            PlaceKind::Bucket | PlaceKind::Handmade(_) => false,
+        let only_native = places.folded.iter().all(|(_, place)| {
+            place.kind.is_raw() || place.kind.is_framed() && LEAVE_VALUES_ALONE.contains(&command.name)
         });
         if only_native && !may_bring_another_type(command.name) {
             return Route::Rewrite(places.folded);

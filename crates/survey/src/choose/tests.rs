@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use keyfold_core::layout::{Layout, Located, PlaceKind};
+use keyfold_core::layout::{Layout, Located};
 use keyfold_core::memory::{Limits, Model, Placed, Server, ValueShape};
 use keyfold_core::placement::Placement;
 use keyfold_core::template::Template;
@@ -135,7 +135,7 @@ impl Family {
         let mut buckets: HashMap<Vec<u8>, u64> = HashMap::new();
         for key in &self.keys {
             if let Located::Placed(place) = layout.locate(key)
-                && place.kind == PlaceKind::Bucket
+                && place.kind.is_bucket()
             {
                 *buckets.entry(place.physical.into_vec()).or_default() += 1;
             }

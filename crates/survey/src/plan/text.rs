@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Namespace};
-use keyfold_core::placement::Placement;
 
 use super::{Family, Part, Plan};
 use crate::choose::{Alternative, Choice, CodecChoice, Setting, Verdict};
@@ -75,7 +74,7 @@ pub(super) fn namespace(text: &mut String, family: &Family) {
     if let Some(codec) = &family.choice.codec {
         let _ = writeln!(text, "codec = {}", codec.rule);
     }
-    if !matches!(rule.placement, Placement::Zipped | Placement::Framed) {
+    if rule.placement.has_buckets() {
         limit(text, "value_limit", rule.value_limit, DEFAULT_VALUE_LIMIT);
         limit(text, "field_limit", rule.field_limit, DEFAULT_FIELD_LIMIT);
     }

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use keyfold_core::drive::{Context, Conversation, Progress, Started};
 use keyfold_core::exchange::{Env, ServerInfo};
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, Located, Physical, Place, PlaceKind, spill_name};
+use keyfold_core::layout::{Layout, Located, Physical, Place, spill_name};
 use keyfold_core::mover::Mover;
 use keyfold_core::resp::{Protocol, Read, RequestReader};
 use keyfold_core::session::{Peer, Session};
@@ -81,7 +81,7 @@ impl<'l> World<'l> {
             None => return Ok(self.server.held(key).clone()),
         };
         let Some(stored) = self.server.field(&place.physical, &place.field) else { return Ok(Held::Nothing) };
-        if let PlaceKind::Handmade(packing) = place.kind {
+        if let Some(packing) = place.kind.packing() {
             let value = packing.unpack(stored).map_err(|error| error.to_string())?.into_owned();
             return Ok(Held::String(Entry { value, expires_at_ms: None }));
         }
@@ -103,7 +103,7 @@ impl<'l> World<'l> {
     /// What a key of its own holds: a frame where its place says so, whose expiry is the server's.
     fn held_alone(&self, key: &[u8], place: &Place) -> Result<Held, String> {
         let held = self.server.held(&place.physical);
-        let (PlaceKind::Framed, Held::String(Entry { value: stored, expires_at_ms })) = (place.kind, held) else {
+        let (true, Held::String(Entry { value: stored, expires_at_ms })) = (place.kind.is_framed(), held) else {
             return Ok(held.clone());
         };
         let frame = Frame::decode(stored).map_err(|error| format!("{}: {error}", key.escape_ascii()))?;

@@ -1,7 +1,7 @@
 //! Walks keyfold's own names in one database: spilled values, and names that no layout knows.
 
 use keyfold_core::frame::Frame;
-use keyfold_core::layout::{Layout, Physical, Place, PlaceKind};
+use keyfold_core::layout::{Layout, Physical};
 use keyfold_core::placement::name::Head;
 use keyfold_core::walk::KeyWalk;
 use keyfold_survey::diagnosis::{Example, Leftovers};
@@ -55,11 +55,8 @@ fn suspect(layout: Option<&Layout>, name: Vec<u8>) -> Option<Suspect> {
     let (nonce, place) = match layout.read_physical(&name) {
         Physical::Unknown => return Some(Suspect::Unknown { name }),
         Physical::Spill { nonce, key, .. } => {
-            let beside = |place: &Place| Some(place.stem) == Layout::stem_in(&name) && place.kind == PlaceKind::Bucket;
-            match layout.places(key).find(beside) {
-                Some(place) => (nonce, place),
-                None => return Some(Suspect::Unknown { name }),
-            }
+            let Some(place) = layout.place_beside(&name, key) else { return Some(Suspect::Unknown { name }) };
+            (nonce, place)
         }
         _ => return None,
     };

@@ -1,7 +1,5 @@
 //! How full buckets are: too few entries save little, and one too many unpacks the bucket.
 
-use keyfold_core::placement::Placement;
-
 use super::super::family::Family;
 use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
@@ -69,7 +67,7 @@ fn folded_by_keyfold(seen: &Observation) -> Mend {
 fn nearly_full(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Finding> {
     let namespace = namespace_of(name, seen)?;
     let limit = seen.settings.hash_entries.value;
-    let has_end = matches!(&namespace.placement, Placement::Span(span) if span.span() <= limit);
+    let has_end = namespace.placement.span().is_some_and(|span| span <= limit);
     let nearly = family.fill.percentile(99) * 100 >= limit * NEARLY_FULL_PERCENT;
     (nearly && !has_end && family.table_hashes() == 0).then(|| {
         let what = format!(

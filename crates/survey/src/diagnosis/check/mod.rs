@@ -9,7 +9,6 @@ pub(super) mod settings;
 pub(super) mod tables;
 
 use keyfold_core::layout::Namespace;
-use keyfold_core::placement::Placement;
 
 use super::mend::Mend;
 use super::{FamilyName, Observation};
@@ -34,9 +33,7 @@ fn namespace_of<'s>(name: &FamilyName, seen: &'s Observation) -> Option<&'s Name
 /// The namespaces whose keys lie in buckets.
 fn folding(seen: &Observation) -> impl Iterator<Item = &Namespace> {
     let namespaces = seen.layout.known().map(|layout| layout.namespaces()).unwrap_or_default();
-    namespaces
-        .iter()
-        .filter(|namespace| matches!(namespace.placement, Placement::Span(_) | Placement::Count(_) | Placement::By(_)))
+    namespaces.iter().filter(|namespace| namespace.placement.has_buckets())
 }
 
 /// The command that writes tables anew.

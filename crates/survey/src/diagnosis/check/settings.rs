@@ -1,7 +1,6 @@
 //! Limits that are too low for the layout, limits that nobody tells, and files that aren't in effect.
 
 use keyfold_core::layout::Namespace;
-use keyfold_core::placement::Placement;
 
 use super::super::Observation;
 use super::super::finding::{Finding, Rewrite, Trouble};
@@ -47,10 +46,7 @@ fn need(seen: &Observation, limit: Limit) -> Option<(u64, &Namespace, String)> {
                 .max_by_key(|(_, bytes)| *bytes)?;
             Some((bytes as u64, namespace, format!("{field} = {bytes}")))
         }
-        Limit::Entries => match &namespace.placement {
-            Placement::Span(span) => Some((span.span(), namespace, namespace.placement.line(&namespace.template))),
-            _ => None,
-        },
+        Limit::Entries => Some((namespace.placement.span()?, namespace, namespace.placement.line(&namespace.template))),
     });
     needs.max_by_key(|(least, ..)| *least)
 }

@@ -1,7 +1,5 @@
 //! Hashes that are tables, by what made them so.
 
-use keyfold_core::placement::Placement;
-
 use super::super::family::{Cause, Family, Tally};
 use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
@@ -186,15 +184,13 @@ fn right_bucket(seen: &Observation, name: &FamilyName, family: &Family, tally: &
     let namespace = namespace_of(name, seen);
     let count = family.fill.entries().div_ceil(AIM_ENTRIES).max(2);
     let mend = match namespace {
-        Some(namespace) => match &namespace.placement {
-            Placement::Span(span) if span.span() > AIM_ENTRIES => {
-                other_buckets(seen, "smaller buckets", "bucket = { span = 128 }")
-            }
-            _ if tally.most_entries > seen.settings.hash_entries.value => {
-                other_buckets(seen, "more buckets", format!("bucket = {{ count = {count} }}"))
-            }
-            _ => return None,
-        },
+        Some(namespace) if namespace.placement.span().is_some_and(|span| span > AIM_ENTRIES) => {
+            other_buckets(seen, "smaller buckets", "bucket = { span = 128 }")
+        }
+        Some(_) if tally.most_entries > seen.settings.hash_entries.value => {
+            other_buckets(seen, "more buckets", format!("bucket = {{ count = {count} }}"))
+        }
+        Some(_) => return None,
         None if tally.most_entries > seen.settings.hash_entries.value => Mend::advice(format!(
             "no setting, but {AIM_ENTRIES} entries to a hash instead of {}{}: in listpacks under every default, and \
              fast to read",

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use keyfold_core::codec::{CodecRule, Stored};
-use keyfold_core::layout::{Layout, NamespaceIndex, PlaceKind};
+use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
 
 use crate::command::lab::bench::Bench;
@@ -145,7 +145,7 @@ impl Form {
                     (format!("field:{field}").into_bytes(), value)
                 }
                 Self::By | Self::Hex => {
-                    let place = layout.locate(&key).place().filter(|place| place.kind == PlaceKind::Bucket);
+                    let place = layout.locate(&key).place().filter(|place| place.kind.is_bucket());
                     let place = place.context("the study's layout places every field")?;
                     let Stored::InPlace(stored) = layout.namespace(place.namespace).encode(&key, &value, None) else {
                         bail!("a value of {VALUE_HEX} characters does not fit its bucket");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use keyfold_core::layout::{Layout, Place, PlaceKind};
+use keyfold_core::layout::{Layout, Place};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
 use keyfold_core::placement::name::Name;
 
@@ -116,7 +116,7 @@ impl Form {
 
 fn place_of(layout: &Layout, uuid: &str) -> anyhow::Result<Place> {
     let place = layout.locate(uuid.as_bytes()).place();
-    place.filter(|place| place.kind == PlaceKind::Bucket).context("a uuid without a bucket")
+    place.filter(|place| place.kind.is_bucket()).context("a uuid without a bucket")
 }
 
 fn scaled(number: u64, records: u64, sample: u64) -> u64 {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use keyfold_core::frame;
-use keyfold_core::layout::{Layout, PlaceKind};
+use keyfold_core::layout::Layout;
 use keyfold_core::memory::{self, Keyspace, Model, ValueShape};
 
 use super::zipf::Zipf;
@@ -116,7 +116,7 @@ impl Objects {
 
     pub(super) fn places(&self, form: Form, prefix: &[u8]) -> anyhow::Result<Vec<Place>> {
         let layout = self.layout(form)?;
-        let place = |key: &Vec<u8>| match layout.locate(key).place().filter(|place| place.kind == PlaceKind::Bucket) {
+        let place = |key: &Vec<u8>| match layout.locate(key).place().filter(|place| place.kind.is_bucket()) {
             Some(place) => {
                 Place { key: [prefix, place.physical.as_slice()].concat(), field: Some(place.field.to_vec()) }
             }

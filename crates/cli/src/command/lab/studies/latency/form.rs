@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use keyfold_core::frame;
-use keyfold_core::layout::{Layout, PlaceKind};
+use keyfold_core::layout::Layout;
 use keyfold_core::memory::{self, BucketCost, Keyspace, Model, ValueShape};
 use keyfold_core::resp::write_command;
 
@@ -77,7 +77,7 @@ impl Shape {
                 Ok((format!("key:{hash}").into_bytes(), Some(field.to_string().into_bytes())))
             }
             Form::Folded => {
-                let place = self.layout.locate(&key).place().filter(|place| place.kind == PlaceKind::Bucket);
+                let place = self.layout.locate(&key).place().filter(|place| place.kind.is_bucket());
                 let place = place.context("the study's layout places every key")?;
                 Ok((place.physical.to_vec(), Some(place.field.to_vec())))
             }
