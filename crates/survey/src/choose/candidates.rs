@@ -6,9 +6,10 @@
 use std::cmp::Ordering;
 
 use keyfold_core::memory::Model;
-use keyfold_core::placement::{By, Count, Placement, Span, TextTable};
+use keyfold_core::placement::{Placement, TextTable};
 use keyfold_core::template::Template;
 
+use super::folding::Folding;
 use super::judge::{self, MOST_ENTRIES, Unfit};
 use super::limits::LengthLimits;
 use super::weigh::{Rule, Scales, Weighed};
@@ -26,41 +27,6 @@ const COUNT_STEPS: u64 = 2;
 const PEAKS: usize = 2;
 /// So many of the best are weighed again, with all keys of the sample.
 const CLOSE_LOOKS: usize = 6;
-
-/// A kind of folding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Folding {
-    /// Neighbours of the int at this position.
-    Span(usize),
-    Count,
-    /// One bucket for each value of the part at this position.
-    By(usize),
-}
-
-impl Folding {
-    /// All kinds that a template allows.
-    pub(super) fn all(template: &Template) -> Vec<Self> {
-        let parts = template.placeholders();
-        let ints = parts.iter().enumerate().filter(|(_, part)| part.kind.is_int());
-        let mut kinds: Vec<_> = ints.map(|(at, _)| Self::Span(at)).collect();
-        kinds.push(Self::Count);
-        if parts.len() > 1 {
-            kinds.extend((0..parts.len()).map(Self::By));
-        }
-        kinds
-    }
-
-    /// The placement of this kind with this size; none where the layout allows none.
-    pub(super) fn placement(&self, template: &Template, size: u64) -> Option<Placement> {
-        let name = |at: usize| template.placeholders().get(at).map(|part| part.name.as_str());
-        let given = i64::try_from(size).ok()?;
-        match self {
-            Self::Span(at) => Span::new(template, given, name(*at)).ok().map(Placement::Span),
-            Self::Count => Count::new(template, given).ok().map(Placement::Count),
-            Self::By(at) => By::new(template, name(*at)?).ok().map(Placement::By),
-        }
-    }
-}
 
 /// A way of folding with what came of it.
 #[derive(Clone, Debug)]
@@ -200,11 +166,7 @@ pub(super) fn packed(placement: Placement, template: &Template, table: Option<&T
 
 /// The number that a placement is made with; 0 where it has none.
 pub(super) fn size(way: &Way) -> u64 {
-    match &way.rule.placement {
-        Placement::Span(span) => span.span(),
-        Placement::Count(count) => count.count(),
-        _ => 0,
-    }
+    Folding::of(&way.rule.placement).map_or(0, |(_, size)| size)
 }
 
 /// The best sizes of those that can be taken.
@@ -231,13 +193,5 @@ mod tests {
     #[test]
     fn counts_have_two_digits() {
         assert_eq!([0, 7, 99, 101, 5783, 123_456].map(round), [0, 7, 99, 100, 5800, 120_000]);
-    }
-
-    #[test]
-    fn kinds_follow_the_template() {
-        let kinds = |keys: &str| Folding::all(&Template::parse(keys).unwrap());
-        assert_eq!(kinds("a:{id:int}"), [Folding::Span(0), Folding::Count]);
-        assert_eq!(kinds("a:{id:uuid}"), [Folding::Count]);
-        assert_eq!(kinds("a:{x}:{id:int}"), [Folding::Span(1), Folding::Count, Folding::By(0), Folding::By(1)]);
     }
 }

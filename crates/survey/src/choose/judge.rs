@@ -3,6 +3,7 @@
 use keyfold_core::placement::Placement;
 
 use super::fill::{Fill, LEAST_ENTRIES};
+use super::folding::Folding;
 use super::weigh::{Rule, Weighed};
 
 /// Up to so many entries a bucket stays small by the servers' default (`hash-max-listpack-entries`). A server that
@@ -52,10 +53,11 @@ pub(super) fn check(rule: &Rule, fill: &Fill, growth: f64, one_part: bool, estim
     if fill.buckets() == 0 {
         return Err(Unfit::NoBuckets);
     }
+    let is_span = rule.placement.span().is_some();
     let share = if estimated { SCANT_SHARE_ESTIMATED } else { SCANT_SHARE };
     let scant = fill.below(LEAST_ENTRIES) as f64;
     // The bucket of the highest ids is still being filled.
-    let filling = if matches!(rule.placement, Placement::Span(_)) { 1.0 } else { 0.0 };
+    let filling = if is_span { 1.0 } else { 0.0 };
     if scant > (share * fill.buckets() as f64).max(filling) {
         return Err(Unfit::Scant(scant / fill.buckets() as f64));
     }
@@ -64,11 +66,8 @@ pub(super) fn check(rule: &Rule, fill: &Fill, growth: f64, one_part: bool, estim
     if now > MOST_ENTRIES {
         return Err(Unfit::Overfull { entries: now, grown: false });
     }
-    let entries = match rule.placement {
-        // A span takes new ids into new buckets.
-        Placement::Span(_) if one_part => fullest,
-        _ => grown(rule, fill, growth),
-    };
+    // A span takes new ids into new buckets.
+    let entries = if is_span && one_part { fullest } else { grown(rule, fill, growth) };
     if entries > MOST_ENTRIES { Err(Unfit::Overfull { entries, grown: true }) } else { Ok(()) }
 }
 
@@ -76,9 +75,9 @@ pub(super) fn check(rule: &Rule, fill: &Fill, growth: f64, one_part: bool, estim
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of entries")]
 fn grown(rule: &Rule, fill: &Fill, growth: f64) -> u64 {
     let (mean, fullest) = (fill.mean(), fill.quantile(0.999) as f64);
-    let entries = match rule.placement {
+    let entries = match Folding::of(&rule.placement) {
         // Chance grows with the root of what it is chance of, and all that is uneven besides with the whole.
-        Placement::Count(_) => {
+        Some((Folding::Count, _)) => {
             let is_even = fullest - mean < mean.sqrt();
             let chance = if is_even { fullest - mean } else { CHANCE_DEVIATIONS * mean.sqrt() };
             (fullest - chance).max(mean) * growth + chance * growth.sqrt()
@@ -97,10 +96,10 @@ pub(super) fn room(rule: &Rule, fill: &Fill) -> f64 {
 /// What a placement is worth beyond bytes and time, on the scale of [`score`]: *by* reads what belongs together in
 /// one round trip, and *span* takes any growth of ids.
 fn merit(placement: &Placement) -> f64 {
-    match placement {
-        Placement::By(_) => 0.03,
-        Placement::Span(_) => 0.02,
-        Placement::Plain | Placement::Zipped | Placement::Framed | Placement::Count(_) | Placement::Handmade(_) => 0.0,
+    match Folding::of(placement) {
+        Some((Folding::By(_), _)) => 0.03,
+        Some((Folding::Span(_), _)) => 0.02,
+        Some((Folding::Count, _)) | None => 0.0,
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `fill.rs` | how full buckets are |
 //! | `read_time.rs` | what a read costs a server, measured |
 //! | `limits.rs` | the lengths from which values are spilled and keys stay plain |
+//! | `folding.rs` | the kinds of folding that are weighed |
 //! | `candidates.rs` | the search |
 //! | `judge.rs` | which ways can't be taken, and which is the best |
 //! | `text_table.rs` | whether a table for the text in fields pays |
@@ -26,6 +27,7 @@
 mod candidates;
 mod codec;
 mod fill;
+mod folding;
 mod judge;
 mod limits;
 mod members;
@@ -44,12 +46,13 @@ pub use report::{Alternative, Setting};
 pub use weigh::{Footprint, Rule};
 
 use keyfold_core::memory::{Limits, Model, Server};
-use keyfold_core::placement::{Count, Placement, TextTable};
+use keyfold_core::placement::{Placement, TextTable};
 use keyfold_core::template::Template;
 
 use crate::codec::Coding;
 use crate::population::Population;
-use candidates::{Folding, Search, Way};
+use candidates::{Search, Way};
+use folding::Folding;
 use weigh::Scales;
 
 /// Families of fewer keys are not worth a namespace: they would fill one or two buckets.
@@ -157,17 +160,25 @@ impl Rule {
     /// The rule for a share of the family: as many entries to a bucket, where there is a number of buckets.
     #[must_use]
     pub fn for_share(&self, template: &Template, share: f64) -> Self {
-        let Placement::Count(count) = &self.placement else { return self.clone() };
-        #[expect(clippy::cast_possible_truncation, reason = "at most the count, which the layout took")]
-        let fewer = (count.count() as f64 * share).round().max(2.0) as i64;
-        let placement = Count::new(template, fewer).map_or_else(|_| self.placement.clone(), Placement::Count);
-        let placement = match self.placement.text_table() {
-            Some(table) => {
-                placement.with_text_table(template, table.clone()).unwrap_or_else(|_| self.placement.clone())
-            }
-            None => placement,
-        };
+        let Some((kind @ Folding::Count, count)) = Folding::of(&self.placement) else { return self.clone() };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of buckets")]
+        let fewer = (count as f64 * share).round().max(2.0) as u64;
+        let Some(placement) = kind.placement(template, fewer) else { return self.clone() };
+        let placement = candidates::packed(placement, template, self.placement.text_table());
         Self { placement, ..self.clone() }
+    }
+
+    /// The placement of the same kind with so `few` entries to a bucket, where it says how many buckets there are, or
+    /// how wide they are.
+    pub(crate) fn with_few_entries(&self, template: &Template, keys: u64, few: u64) -> Option<Placement> {
+        let (kind, _) = Folding::of(&self.placement)?;
+        let ints = template.placeholders().iter().filter(|part| part.kind.is_int()).count();
+        match kind {
+            Folding::Count => kind.placement(template, keys / few),
+            // Of several ints the layout would have to say which.
+            Folding::Span(_) => kind.placement(template, few).filter(|_| ints == 1),
+            Folding::By(_) => None,
+        }
     }
 }
 
@@ -241,14 +252,14 @@ pub fn predict(population: &Population<'_>, rule: &Rule, aims: &Aims, coding: Op
     let lengths = limits::LengthLimits { value: rule.value_limit, field: rule.field_limit };
     let model = limits::sufficient(&aims.model, aims.limits, lengths);
     let (now, read_us_now) = scales.weigh_plain(&model);
-    let (after, read_us_after) = match rule.placement {
+    let (after, read_us_after) = if rule.placement.has_buckets() {
+        let weighed = scales.weigh(&model, rule);
+        (weighed.footprint, weighed.read_us)
+    } else if rule.placement.has_names() {
+        scales.weigh_zipped(&model)
+    } else {
         // Handmade hashes are only ever moved out of.
-        Placement::Plain | Placement::Handmade(_) => (now, read_us_now),
-        Placement::Zipped | Placement::Framed => scales.weigh_zipped(&model),
-        Placement::Span(_) | Placement::Count(_) | Placement::By(_) => {
-            let weighed = scales.weigh(&model, rule);
-            (weighed.footprint, weighed.read_us)
-        }
+        (now, read_us_now)
     };
     Prediction { now, after, read_us_now, read_us_after }
 }
@@ -312,7 +323,8 @@ impl Decision<'_, '_> {
 
     /// The placement that leaves keys their own.
     fn own(&self) -> Placement {
-        if self.search.scales.coding.is_some() { Placement::Framed } else { Placement::Zipped }
+        let placement = Placement::zipped();
+        if self.search.scales.coding.is_some() { placement.with_codec() } else { placement }
     }
 
     fn fold(&self, choice: &mut Choice, way: &Way) {

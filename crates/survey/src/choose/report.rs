@@ -4,8 +4,9 @@ use keyfold_core::memory::{Limits, Model};
 use keyfold_core::placement::Placement;
 use keyfold_core::template::Template;
 
-use super::candidates::{Folding, Search, Way};
+use super::candidates::{Search, Way};
 use super::fill::LEAST_ENTRIES;
+use super::folding::Folding;
 use super::judge::{self, MOST_ENTRIES, Unfit};
 use super::weigh::{Footprint, Rule};
 use super::{Aims, Choice, Point, Verdict, saving};
@@ -52,7 +53,7 @@ pub(super) fn left(model: &Model, now: Footprint, read_us: f64) -> Choice {
     };
     Choice {
         verdict: Verdict::Leave("nothing was weighed".to_owned()),
-        rule: default.rule(Placement::Plain),
+        rule: default.rule(Placement::plain()),
         fill: None,
         curve: Vec::new(),
         chosen: None,
@@ -185,10 +186,7 @@ fn compare(choice: &Choice, bytes: u64, read_us: f64) -> String {
 /// The settings that the buckets of a way stay small by.
 pub(super) fn settings(aims: &Aims, search: &Search<'_, '_>, way: &Way) -> Vec<Setting> {
     let Rule { placement, value_limit, field_limit } = &way.rule;
-    let entries = match placement {
-        Placement::Span(span) => span.span().max(way.weighed.fill.quantile(1.0)),
-        _ => MOST_ENTRIES,
-    };
+    let entries = placement.span().map_or(MOST_ENTRIES, |span| span.max(way.weighed.fill.quantile(1.0)));
     let lengths = (*value_limit).max(*field_limit);
     let needs = [
         ("hash-max-listpack-entries", entries, aims.limits.hash_entries),

@@ -12,7 +12,7 @@ use keyfold_core::placement::text_table::{Training, train};
 use keyfold_core::placement::{Placement, TextTable};
 use keyfold_core::template::Template;
 
-use super::candidates::Folding;
+use super::folding::Folding;
 use super::members::{self, Member};
 use super::{Aims, Choice, LEAST_KEYS, Verdict, choose_in, predict, report, saving};
 use crate::codec::Coding;

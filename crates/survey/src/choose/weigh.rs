@@ -13,6 +13,7 @@ use keyfold_core::placement::{Field, Placement};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::fill::Fill;
+use super::folding::Folding;
 use super::members::Member;
 use super::merged::Merged;
 use super::read_time::{FieldKind, ReadTimes};
@@ -136,14 +137,12 @@ impl Scales<'_, '_> {
     /// Whether the sample shows the fill of the buckets that a placement makes.
     pub(super) fn shows(&self, placement: &Placement) -> bool {
         let whole = self.population.kept >= 1.0;
-        match placement {
-            Placement::Span(span) => whole || self.population.blocks == Blocks::Ids(span.part()),
-            Placement::By(by) => {
-                whole || [Blocks::Parts(by.part()), Blocks::Ids(by.part())].contains(&self.population.blocks)
+        match Folding::of(placement) {
+            Some((Folding::Span(part), _)) => whole || self.population.blocks == Blocks::Ids(part),
+            Some((Folding::By(part), _)) => {
+                whole || [Blocks::Parts(part), Blocks::Ids(part)].contains(&self.population.blocks)
             }
-            Placement::Plain | Placement::Zipped | Placement::Framed | Placement::Count(_) | Placement::Handmade(_) => {
-                true
-            }
+            Some((Folding::Count, _)) | None => true,
         }
     }
 
@@ -166,7 +165,7 @@ impl Scales<'_, '_> {
         let mut us = 0.0;
         for member in self.members {
             let mut name = Name::new();
-            Placement::Zipped.locate(Stem::ANY, &member.parts, &mut name, &mut Field::new());
+            Placement::zipped().locate(Stem::ANY, &member.parts, &mut name, &mut Field::new());
             let bytes = model.string_bytes(name.len() as u64, member.own, member.has_expiry);
             footprint.add(bytes, member.has_expiry);
             us += self.times.plain_us(member.own.len() as f64);
@@ -247,17 +246,17 @@ impl Scales<'_, '_> {
 
     /// How buckets of a *count* go together in the sample; none where it has all keys, or buckets are whole.
     fn merged(&self, placement: &Placement) -> Option<Merged> {
-        let Placement::Count(count) = placement else { return None };
+        let (Folding::Count, count) = Folding::of(placement)? else { return None };
         let share = self.members.len() as f64 / self.population.keys.max(1) as f64;
-        (share < 1.0).then(|| Merged::new(count.count(), share))
+        (share < 1.0).then(|| Merged::new(count, share))
     }
 
     /// Whether the key's bucket goes over the edge of a block, so that only a part of it may be in the sample.
     fn is_cut(&self, placement: &Placement, member: &Member<'_>) -> bool {
-        let Placement::Span(span) = placement else { return false };
-        let Some(keyfold_core::template::Part::Int(id)) = member.parts.get(span.part()) else { return false };
-        let first = id / span.span() * span.span();
-        let last = first.saturating_add(span.span() - 1);
+        let Some((Folding::Span(part), span)) = Folding::of(placement) else { return false };
+        let Some(keyfold_core::template::Part::Int(id)) = member.parts.get(part) else { return false };
+        let first = id / span * span;
+        let last = first.saturating_add(span - 1);
         self.population.kept < 1.0 && first / BLOCK_IDS != last / BLOCK_IDS
     }
 }

@@ -11,7 +11,6 @@ mod text;
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Layout, LayoutError, LayoutFile, Problem};
 use keyfold_core::memory::{Keyspace, Model};
-use keyfold_core::placement::{Count, Placement, Span};
 use keyfold_core::template::{Automaton, Relation, Template};
 
 use crate::choose::{Choice, LEAST_KEYS, Verdict};
@@ -158,7 +157,8 @@ impl Plan {
         }
         let ratio = now as f64 / after as f64;
         let mut notes = vec![eviction.note(ratio)];
-        let counted = folded().find_map(|family| Some((family, few_entries(family)?)));
+        let fewer = |family: &Family| family.choice.rule.with_few_entries(&family.template, family.keys, FEW_ENTRIES);
+        let counted = folded().find_map(|family| Some((family, fewer(family)?)));
         if let Some((family, fewer)) = counted.filter(|_| evicted_keys > 0 && eviction.wants_few_entries(ratio)) {
             notes.push(format!(
                 "it has evicted {evicted_keys} keys: where what is asked for won't fit when folded either, few entries \
@@ -196,20 +196,6 @@ fn explain(problem: Problem) -> String {
 
 fn is_folded(family: &Family, part: &Part) -> bool {
     *part == Part::Namespace && family.choice.verdict == Verdict::Fold
-}
-
-/// A family's placement with few entries to a bucket, where it says how many buckets there are, or how wide they are.
-fn few_entries(family: &Family) -> Option<Placement> {
-    let number = |number: u64| i64::try_from(number).ok();
-    match family.choice.rule.placement {
-        Placement::Count(_) => {
-            let count = Count::new(&family.template, number(family.keys / FEW_ENTRIES)?);
-            count.ok().map(Placement::Count)
-        }
-        // Of several ints the layout would have to say which.
-        Placement::Span(_) => Span::new(&family.template, number(FEW_ENTRIES)?, None).ok().map(Placement::Span),
-        _ => None,
-    }
 }
 
 fn saved_at_most(choice: &Choice) -> u64 {
