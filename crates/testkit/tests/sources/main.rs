@@ -3,6 +3,7 @@
 mod cycles;
 mod documents;
 mod modules;
+mod placements;
 
 use std::path::{Path, PathBuf};
 

@@ -61,6 +61,11 @@ impl Crate {
         })
     }
 
+    /// Every path that is written in it, imports included, after the module that it stands in.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&[String], &[String])> {
+        self.modules.iter().flat_map(|module| module.named.iter().map(|named| (&module.path[..], &named[..])))
+    }
+
     /// The names of its rooms.
     pub(crate) fn rooms(&self) -> impl Iterator<Item = &str> {
         self.modules[0].children.keys().map(String::as_str)
