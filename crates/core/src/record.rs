@@ -81,6 +81,7 @@ impl Layout {
             main: PhysicalWrite::string(name, value, expires_at_ms),
         };
         let Some(place) = place else { return own(key, Cow::Borrowed(value)) };
+        debug_assert!(place.kind.packing().is_none(), "the hashes of others are read and cleared, never written");
         let namespace = self.namespace(place.namespace);
         if place.kind.is_raw() {
             return own(&*place.physical, Cow::Borrowed(value));
@@ -97,7 +98,6 @@ impl Layout {
                 (Some(PhysicalWrite::string(spill_name(place.stem, nonce, key), content, None)), pointer)
             }
         };
-        // Nothing is written to the hashes of others; their places are read and cleared.
         let (name, value) = (Cow::Borrowed(&*place.field), Cow::Owned(stored));
         PhysicalWrites { spill, main: PhysicalWrite { hash: Some(&place.physical), name, value, expires_at_ms: None } }
     }
