@@ -11,7 +11,8 @@
 
 /// Whether an argument is the option `word`.
 pub fn is_word(argument: &[u8], word: &str) -> bool {
-    c_text(argument).eq_ignore_ascii_case(word.as_bytes())
+    let Some((start, rest)) = argument.split_at_checked(word.len()) else { return false };
+    matches!(rest.first(), None | Some(0)) && start.eq_ignore_ascii_case(word.as_bytes())
 }
 
 /// What C sees of an argument: the bytes before the first zero byte.
