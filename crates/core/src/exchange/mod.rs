@@ -38,8 +38,8 @@ pub(crate) mod wait;
 pub(crate) mod watch;
 mod work;
 
+pub(crate) use attempt::Attempt;
 use attempt::Attempted;
-pub(crate) use attempt::{Attempt, SimpleSet};
 pub(crate) use batch::Batch;
 pub(crate) use copy::{Copy, CopyArguments};
 pub(crate) use foreign::{Foreign, OnOtherType};

@@ -17,11 +17,12 @@ use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Key, decode};
 use crate::exchange::retire::retire_spill;
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, SimpleSet, Step, done, failure, store};
+use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, spill_name};
 use crate::record::{PhysicalWrites, physical_read};
 use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::string::{SetCommand, SetForm};
 
 /// A key's bytes, on the spot where they are few.
 pub(crate) type KeyBytes = SmallVec<[u8; 40]>;
@@ -126,7 +127,7 @@ fn send_get(place: &Place, wire: &mut Vec<u8>) {
 }
 
 /// Whether a value is stored just as it is.
-pub(crate) fn is_stored_raw(set: &SimpleSet<'_>, namespace: &Namespace) -> bool {
+pub(crate) fn is_stored_raw(set: &SetCommand<'_>, namespace: &Namespace) -> bool {
     set.expires_at_ms.is_none()
         && is_raw(set.value)
         && set.value.len() <= namespace.value_limit
@@ -139,7 +140,7 @@ pub(crate) fn set(stored: &[u8], place: &Place, wire: &mut Vec<u8>) {
 }
 
 /// An unconditional write of a key of its own whose value is a frame. Its reply says nothing; the answer is OK.
-pub(crate) fn set_own(env: &mut Env<'_>, set: &SimpleSet<'_>, place: &Place, key: &[u8], wire: &mut Vec<u8>) {
+pub(crate) fn set_own(env: &mut Env<'_>, set: &SetCommand<'_>, place: &Place, key: &[u8], wire: &mut Vec<u8>) {
     let record = store::encode(env, Some(place), key, set.value, set.expires_at_ms);
     record.main.command(|args| write_command(wire, args));
 }
@@ -226,8 +227,8 @@ pub(crate) fn set_many(env: &mut Env<'_>, pairs: &[&[u8]], wire: &mut Vec<u8>) -
 
 /// An unconditional SET of a key that lies in one of two places, whatever is there: the new place is written and
 /// the old one cleared in one atomic group. None where the command isn't as simple, or something may be spilled.
-pub(crate) fn set_moving(env: &mut Env<'_>, name: &str, args: &[&[u8]], wire: &mut Vec<u8>) -> Option<Batch> {
-    let set = SimpleSet::read(name, args, env.now_ms).filter(|set| !set.if_absent)?;
+pub(crate) fn set_moving(env: &mut Env<'_>, form: SetForm, args: &[&[u8]], wire: &mut Vec<u8>) -> Option<Batch> {
+    let set = SetCommand::read_simple(form, args, env.now_ms).filter(|set| !set.if_absent())?;
     let key = Key::locate(env.layout, args[1]);
     let [new, old] = key.spots() else { return None };
     // What an old bucket points to must be retired, and so has to be read.

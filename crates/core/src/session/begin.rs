@@ -9,8 +9,8 @@ use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, ReplyKind, SimpleSet, Work, info, keyspace,
-    listing, native, wait,
+    Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, ReplyKind, Work, info, keyspace, listing,
+    native, wait,
 };
 use crate::layout::Place;
 use crate::number::parse_integer;
@@ -19,7 +19,7 @@ use crate::session::client_command::ReplyMode;
 use crate::session::queue::Queue;
 use crate::session::route::{KeyspaceCommand, Route, SessionCommand};
 use crate::session::{Begun, Lane, Plan, Session};
-use crate::string::Run;
+use crate::string::{Run, SetCommand, SetForm};
 
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
 
@@ -109,7 +109,9 @@ impl Session {
                 if Pieces::may_take(name, keys.len()) {
                     return begin_pieces(name, *run, args, protocol, env, io);
                 }
-                if let Some(batch) = native::set_moving(env, name, args, io.wire) {
+                if let Some(form) = set_form(name)
+                    && let Some(batch) = native::set_moving(env, form, args, io.wire)
+                {
                     let replies = batch.left();
                     return sent(Kind::SetMany(batch), replies, false);
                 }
@@ -198,11 +200,6 @@ impl Session {
         let protocol = self.protocol;
         match name {
             "get" => return sent(Kind::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, false),
-            "set" | "setnx" | "setex" | "psetex" => {
-                if let Some(begun) = self.begin_set(name, run, place, args, env, io) {
-                    return begun;
-                }
-            }
             "del" | "unlink" => return begin_delete(args, env, io),
             "incr" | "decr" | "incrby" | "decrby" if place.kind.is_field() => {
                 if let Some(by) = increment(name, args) {
@@ -210,7 +207,13 @@ impl Session {
                     return sent(Kind::Attempt(Box::new(attempt)), 1, true);
                 }
             }
-            _ => {}
+            _ => {
+                if let Some(form) = set_form(name)
+                    && let Some(begun) = self.begin_set(form, run, place, args, env, io)
+                {
+                    return begun;
+                }
+            }
         }
         let (work, replies) = Work::start(run, args, std::iter::once(1), protocol, env, io.wire);
         sent(Kind::Work(Box::new(work)), replies, write)
@@ -219,26 +222,26 @@ impl Session {
     /// A SET that needs nothing of the old value; none where it isn't one.
     fn begin_set(
         &mut self,
-        name: &'static str,
+        form: SetForm,
         run: Run,
         place: &Place,
         args: &[&[u8]],
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Option<Begun> {
-        let set = SimpleSet::read(name, args, env.now_ms)?;
+        let set = SetCommand::read_simple(form, args, env.now_ms)?;
         if place.kind.is_framed() {
-            return (!set.if_absent).then(|| {
+            return (!set.if_absent()).then(|| {
                 native::set_own(env, &set, place, args[1], io.wire);
                 sent(Kind::Set(ReplyKind::Ok), 1, false)
             });
         }
         let namespace = env.layout.namespace(place.namespace);
-        if set.if_absent && set.value.len() > namespace.value_limit.saturating_sub(9) {
+        if set.if_absent() && set.value.len() > namespace.value_limit.saturating_sub(9) {
             // Its value may have to be spilled, which HSETNX alone can't.
             return None;
         }
-        if !set.if_absent
+        if !set.if_absent()
             && native::is_stored_raw(&set, namespace)
             && !env.stats.namespace(place.namespace).has_spilled()
         {
@@ -246,9 +249,9 @@ impl Session {
             return Some(sent(Kind::Set(ReplyKind::Integer), 1, false));
         }
         let stored = crate::exchange::encode(env, Some(place), args[1], set.value, set.expires_at_ms);
-        if set.if_absent {
+        if set.if_absent() {
             let attempt =
-                Attempt::set_if_absent(args, run, place, &stored.main.value, set.when_set, self.protocol, io.wire);
+                Attempt::set_if_absent(args, run, place, &stored.main.value, set.when_set(), self.protocol, io.wire);
             return Some(sent(Kind::Attempt(Box::new(attempt)), 1, true));
         }
         if stored.spill.is_none() && !env.stats.namespace(place.namespace).has_spilled() {
@@ -466,6 +469,16 @@ impl Session {
         write_command(io.wire, &[b"SELECT", itoa::Buffer::new().format(self.database).as_bytes()]);
         sent(Kind::Select { database, answer: None }, 2, true)
     }
+}
+
+fn set_form(name: &str) -> Option<SetForm> {
+    Some(match name {
+        "set" => SetForm::Set,
+        "setnx" => SetForm::Setnx,
+        "setex" => SetForm::Setex,
+        "psetex" => SetForm::Psetex,
+        _ => return None,
+    })
 }
 
 fn begin_delete(args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {

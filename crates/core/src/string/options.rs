@@ -38,7 +38,7 @@ impl Unit {
 }
 
 /// The options of one SET or GETEX.
-#[derive(Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) if_absent: bool,
     pub(super) if_present: bool,

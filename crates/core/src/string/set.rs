@@ -3,7 +3,7 @@
 //! The order of the checks is the server's: options, then the expiry's number, then the type.
 
 use super::options::{Of, Options, Unit, expiry};
-use super::{Call, Entry, Flow, Space};
+use super::{Call, Entry, Flow, Halt, Space};
 use crate::resp::Answer;
 
 /// GET key: the value, or nil.
@@ -15,57 +15,110 @@ pub(super) fn get(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -
     Ok(())
 }
 
+/// The commands that give a key a whole new value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetForm {
+    Set,
+    Setnx,
+    Setex,
+    Psetex,
+    Getset,
+}
+
+/// One of these commands, as it was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SetCommand<'a> {
+    /// The value.
+    pub(crate) value: &'a [u8],
+    /// When it expires, or never.
+    pub(crate) expires_at_ms: Option<i64>,
+    form: SetForm,
+    options: Options,
+}
+
+impl<'a> SetCommand<'a> {
+    /// Reads a command that has as many arguments as it should.
+    fn read(form: SetForm, args: &[&'a [u8]], now_ms: i64) -> Result<Self, Halt> {
+        let call = &Call { args };
+        let plain = Options::default();
+        let (options, expires_at_ms, value_at) = match form {
+            SetForm::Set => {
+                let options = Options::parse(call, Of::Set)?;
+                let expires_at_ms = options.expires_at_ms(call, "set", now_ms)?;
+                (options, expires_at_ms, 2)
+            }
+            SetForm::Setnx => (Options { if_absent: true, ..plain }, None, 2),
+            SetForm::Setex => (plain, Some(expiry(call, 2, Unit::Ex, "setex", now_ms)?), 3),
+            SetForm::Psetex => (plain, Some(expiry(call, 2, Unit::Px, "psetex", now_ms)?), 3),
+            SetForm::Getset => (Options { get: true, ..plain }, None, 2),
+        };
+        Ok(Self { value: args[value_at], expires_at_ms, form, options })
+    }
+
+    /// Reads a command that needs nothing of the old value; none where it needs that, leaves nothing behind, or has an
+    /// error in it. EXAT is not among those that are taken for simple.
+    pub(crate) fn read_simple(form: SetForm, args: &[&'a [u8]], now_ms: i64) -> Option<Self> {
+        let set = Self::read(form, args, now_ms).ok()?;
+        let Options { if_present, get, keep_ttl, expire, .. } = set.options;
+        let is_exat = matches!(expire, Some((Unit::Exat, _)));
+        let is_simple = !(if_present || get || keep_ttl || is_exat);
+        (is_simple && set.expires_at_ms.is_none_or(|at| at > now_ms)).then_some(set)
+    }
+
+    /// Whether it writes only where the key doesn't exist.
+    pub(crate) fn if_absent(&self) -> bool {
+        self.options.if_absent
+    }
+
+    /// The answer where it has written, and isn't asked for the old value.
+    pub(crate) fn when_set(&self) -> &'static [u8] {
+        if self.form == SetForm::Setnx { b":1\r\n" } else { b"+OK\r\n" }
+    }
+}
+
 /// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]: OK; nil where NX or XX held it
 /// back; with GET the old value instead of either.
 pub(super) fn set(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    run(SetForm::Set, call, space, answer)
+}
+
+/// SETNX key value: 1 where it wrote, 0 where the key was there.
+pub(super) fn setnx(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    run(SetForm::Setnx, call, space, answer)
+}
+
+/// SETEX key seconds value: OK.
+pub(super) fn setex(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    run(SetForm::Setex, call, space, answer)
+}
+
+/// PSETEX key milliseconds value: OK.
+pub(super) fn psetex(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    run(SetForm::Psetex, call, space, answer)
+}
+
+/// GETSET key value: the old value, or nil. The expiry is gone.
+pub(super) fn getset(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    run(SetForm::Getset, call, space, answer)
+}
+
+fn run(form: SetForm, call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let key = call.args[1];
-    let options = Options::parse(call, Of::Set)?;
-    let expires_at_ms = options.expires_at_ms(call, "set", space.now_ms())?;
+    let SetCommand { value, expires_at_ms, options, .. } = SetCommand::read(form, call.args, space.now_ms())?;
     if options.get {
         get(call, space, answer)?;
     }
     let held_back = if space.exists(key) { options.if_absent } else { options.if_present };
     if !held_back {
         let kept = if options.keep_ttl { expiry_of(space, key) } else { None };
-        write(space, key, call.args[2], expires_at_ms.or(kept));
+        space.put(key, Entry { value: value.to_vec(), expires_at_ms: expires_at_ms.or(kept) });
     }
-    if !options.get {
-        if held_back { answer.nil() } else { answer.ok() }
+    match form {
+        _ if options.get => {}
+        SetForm::Setnx => answer.integer(i64::from(!held_back)),
+        _ if held_back => answer.nil(),
+        _ => answer.ok(),
     }
-    Ok(())
-}
-
-/// SETNX key value: 1 where it wrote, 0 where the key was there.
-pub(super) fn setnx(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    let free = !space.exists(call.args[1]);
-    if free {
-        write(space, call.args[1], call.args[2], None);
-    }
-    answer.integer(i64::from(free));
-    Ok(())
-}
-
-/// SETEX key seconds value: OK.
-pub(super) fn setex(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiring(call, space, answer, Unit::Ex, "setex")
-}
-
-/// PSETEX key milliseconds value: OK.
-pub(super) fn psetex(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiring(call, space, answer, Unit::Px, "psetex")
-}
-
-fn set_expiring(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>, unit: Unit, name: &str) -> Flow {
-    let at = expiry(call, 2, unit, name, space.now_ms())?;
-    write(space, call.args[1], call.args[3], Some(at));
-    answer.ok();
-    Ok(())
-}
-
-/// GETSET key value: the old value, or nil. The expiry is gone.
-pub(super) fn getset(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    get(call, space, answer)?;
-    write(space, call.args[1], call.args[2], None);
     Ok(())
 }
 
@@ -105,13 +158,10 @@ pub(super) fn expiry_of(space: &Space, key: &[u8]) -> Option<i64> {
     space.expiry(key).flatten()
 }
 
-fn write(space: &mut Space, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
-    space.put(key, Entry { value: value.to_vec(), expires_at_ms });
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::now_is;
+    use super::{SetCommand, SetForm};
 
     const SYNTAX: &str = "-ERR syntax error\r\n";
     const EXPIRE: &str = "-ERR invalid expire time in 'set' command\r\n";
@@ -187,5 +237,51 @@ mod tests {
         assert_eq!(keys.changed(), Vec::<String>::new());
         assert_eq!(keys.run(&["GETEX", "k", "persist"]), "$1\r\nv\r\n");
         assert_eq!(keys.run(&["TTL", "k"]), ":-1\r\n");
+    }
+
+    fn read_simple(text: &str) -> Option<SetCommand<'_>> {
+        let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
+        let form = match args[0] {
+            b"setnx" => SetForm::Setnx,
+            b"setex" => SetForm::Setex,
+            b"psetex" => SetForm::Psetex,
+            b"getset" => SetForm::Getset,
+            _ => SetForm::Set,
+        };
+        SetCommand::read_simple(form, &args, 1_000_000)
+    }
+
+    #[test]
+    fn simple_ones_are_told_from_those_to_be_worked_out() {
+        for (text, expires_at_ms, if_absent, when_set) in [
+            ("set k v", None, false, "+OK\r\n"),
+            ("set k v nx Px 5", Some(1_000_005), true, "+OK\r\n"),
+            ("set k v PXAT 1000001 nx", Some(1_000_001), true, "+OK\r\n"),
+            ("setex k 2 v", Some(1_002_000), false, "+OK\r\n"),
+            ("psetex k 2 v", Some(1_000_002), false, "+OK\r\n"),
+            ("setnx k v", None, true, ":1\r\n"),
+        ] {
+            let set = read_simple(text).unwrap();
+            let read = (set.value, set.expires_at_ms, set.if_absent(), set.when_set());
+            assert_eq!(read, (&b"v"[..], expires_at_ms, if_absent, when_set.as_bytes()), "{text}");
+        }
+        for text in [
+            "set k v xx",
+            "set k v get",
+            "set k v keepttl",
+            "set k v ex",
+            "set k v ex 0",
+            "set k v ex 1 px 1",
+            "set k v px 1 pxat 2000000",
+            "set k v pxat 1000000",
+            "set k v pxat -5",
+            "set k v px 9223372036854775807",
+            "set k v exat 2000",
+            "setex k -1 v",
+            "setex k 1x v",
+            "getset k v",
+        ] {
+            assert_eq!(read_simple(text), None, "{text}");
+        }
     }
 }
