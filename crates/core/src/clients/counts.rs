@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::command::{Command, Flags};
+use crate::command::{Command, Flags, Id};
 use crate::resp::Reply;
 
 /// Reads that found a key, and reads that didn't.
@@ -41,9 +41,9 @@ impl LookupKind {
         if !command.flags.contains(Flags::READONLY) || command.keys.is_empty() {
             return Self::None;
         }
-        match command.name {
-            "mget" => Self::Each,
-            "exists" => Self::Counted(argc as u64 - 1),
+        match command.id {
+            Id::Mget => Self::Each,
+            Id::Exists => Self::Counted(argc as u64 - 1),
             _ => Self::One,
         }
     }

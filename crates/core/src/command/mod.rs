@@ -3,19 +3,23 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`mod@table`] | the commands of all known servers, found by name |
+//! | [`Id`] | the commands that something here is decided by |
 //! | [`keys`] | the keys of one request, by the command's key specs |
 //! | `special` | the few commands whose keys no spec describes |
 //!
 //! The data is `table.tsv`, made by `scripts/command-table` from what servers answer to COMMAND. A
 //! command that is not in it (a module's, a newer server's) is unknown here, and so are its keys.
 
+mod id;
 pub mod keys;
 mod special;
 pub mod table;
 
+pub use id::Id;
 pub use keys::{Access, Key, Keys};
 pub use table::{CommandTable, table};
 
+use crate::string::Run;
 use keys::KeySpec;
 
 bitflags::bitflags! {
@@ -127,6 +131,10 @@ bitflags::bitflags! {
 pub struct Command {
     /// Lower case; a subcommand's after its container's and a bar: `config|get`.
     pub name: &'static str,
+    /// What later decisions go by.
+    pub id: Id,
+    /// What it does, where it is a string or key command.
+    pub run: Option<Run>,
     /// How many arguments it takes, its name and its container's counted: exactly `n`, or at least `n`
     /// where it is `-n`. Where servers differ, the widest.
     pub arity: i32,

@@ -1,8 +1,8 @@
 //! The few commands whose keys no spec describes, as the servers have them in code (`sortGetKeys`,
 //! `migrateGetKeys`, `georadiusGetKeys`, `setGetKeys`, `bitfieldGetKeys`; db.c of Redis 7.0).
 
-use super::Command;
 use super::keys::{Access, Keys};
+use super::{Command, Id};
 use crate::resp::word::{c_text, is_word};
 
 /// Finds the keys of a request where the command's specs alone do not.
@@ -35,7 +35,7 @@ fn sort(command: &Command, args: &[&[u8]], keys: &mut Keys) {
                 keys.set_open();
             }
             at += 1;
-        } else if is_word(arg, "store") && at + 1 < args.len() && command.name == "sort" {
+        } else if is_word(arg, "store") && at + 1 < args.len() && command.id == Id::Sort {
             store = Some(at + 1);
             at += 1;
         }

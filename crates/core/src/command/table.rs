@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::keys::{Access, Begin, Find, KeySpec};
-use super::{Categories, Command, Flags, special};
+use super::{Categories, Command, Flags, Id, special};
+use crate::string;
 
 /// Longer than any name, a subcommand's with its container's included.
 const NAME_BYTES: usize = 64;
@@ -158,7 +159,9 @@ fn parse_line(line: &'static str) -> Result<Command, BadLine> {
     let categories = list(cell("categories")?, ',').map(|word| flag(word, Categories::from_name));
     let categories = categories.collect::<Option<Categories>>().ok_or_else(bad("categories"))?;
     let keys = list(cell("keys")?, ' ').map(parse_spec).collect::<Option<Vec<_>>>().ok_or_else(bad("keys"))?;
-    Ok(Command { name, arity, flags, categories, keys, special: special::lookup(name), is_container: false, index: 0 })
+    let run = string::lookup(name.split('|').next().unwrap_or_default().as_bytes());
+    let (id, special) = (Id::of(name), special::lookup(name));
+    Ok(Command { name, id, run, arity, flags, categories, keys, special, is_container: false, index: 0 })
 }
 
 fn list(cell: &'static str, separator: char) -> impl Iterator<Item = &'static str> {

@@ -199,3 +199,30 @@ fn any_request_of_any_command_ends() {
         }
     }
 }
+
+#[test]
+fn a_subcommand_has_an_id_of_its_own_or_its_containers() {
+    let id = |request: &str| {
+        let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        table().resolve(&args).unwrap().id
+    };
+    for (request, expected) in [
+        ("GeT k", Id::Get),
+        ("CLIENT", Id::Client),
+        ("CLIENT LIST", Id::Client),
+        ("CLIENT HELP", Id::ClientHelp),
+        ("SCRIPT KILL", Id::ScriptKill),
+        ("SCRIPT LOAD x", Id::Other),
+        ("HGET k f", Id::Other),
+    ] {
+        assert_eq!(id(request), expected, "{request}");
+    }
+}
+
+#[test]
+fn a_container_lends_its_function_to_its_subcommands() {
+    let run = |request: &[&[u8]]| table().resolve(request).unwrap().run;
+    assert!(run(&[b"GET"]).is_some());
+    assert!(run(&[b"OBJECT", b"ENCODING"]).is_some());
+    assert!(run(&[b"CONFIG", b"GET"]).is_none());
+}

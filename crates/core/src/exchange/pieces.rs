@@ -9,6 +9,7 @@
 //! MGET k1 … k1300 ─▶ MGET k1 … k512 ─▶ MGET k513 … k1024 ─▶ MGET k1025 … k1300 ─▶ the elements of all, in order
 //! ```
 
+use crate::command::Id;
 use crate::exchange::native::Delete;
 use crate::exchange::{Effect, Env, Exchange, Io, Kind, Step, Work};
 use crate::layout::Located;
@@ -29,7 +30,9 @@ enum Total {
 /// A command on many keys, under way.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    command: Vec<u8>,
+    id: Id,
+    /// Its name as it came.
+    name: Vec<u8>,
     run: Run,
     /// The keys, one behind the other, and where each ends.
     keys: Vec<u8>,
@@ -42,14 +45,14 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Whether a command of this name may go in steps.
-    pub(crate) fn may_take(name: &str, keys: usize) -> bool {
-        keys > KEYS_AT_ONCE && matches!(name, "mget" | "exists" | "touch" | "del" | "unlink")
+    /// Whether a command on so many keys may go in steps.
+    pub(crate) fn may_take(command: Id, keys: usize) -> bool {
+        keys > KEYS_AT_ONCE && matches!(command, Id::Mget | Id::Exists | Id::Touch | Id::Del | Id::Unlink)
     }
 
     /// Starts a command all of whose arguments are keys; with the number of replies to come.
     pub(crate) fn start(
-        name: &str,
+        id: Id,
         run: Run,
         args: &[&[u8]],
         protocol: Protocol,
@@ -57,8 +60,8 @@ impl Pieces {
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
         let (keys, ends) = (Vec::new(), Vec::with_capacity(args.len() - 1));
-        let total = if name == "mget" { Total::Elements(Vec::new()) } else { Total::Sum(0) };
-        let mut pieces = Self { command: args[0].to_vec(), run, keys, ends, asked: 0, step: None, total, protocol };
+        let total = if id == Id::Mget { Total::Elements(Vec::new()) } else { Total::Sum(0) };
+        let mut pieces = Self { id, name: args[0].to_vec(), run, keys, ends, asked: 0, step: None, total, protocol };
         for key in &args[1..] {
             pieces.keys.extend_from_slice(key);
             pieces.ends.push(pieces.keys.len());
@@ -69,13 +72,13 @@ impl Pieces {
 
     fn send_next(&mut self, env: &mut Env<'_>, wire: &mut Vec<u8>) -> u32 {
         let until = self.ends.len().min(self.asked + KEYS_AT_ONCE);
-        let mut args: Vec<&[u8]> = vec![&self.command];
+        let mut args: Vec<&[u8]> = vec![&self.name];
         for index in self.asked..until {
             let start = if index == 0 { 0 } else { self.ends[index - 1] };
             args.push(&self.keys[start..self.ends[index]]);
         }
         self.asked = until;
-        let deletes = args[0].eq_ignore_ascii_case(b"del") || args[0].eq_ignore_ascii_case(b"unlink");
+        let deletes = matches!(self.id, Id::Del | Id::Unlink);
         let is_moving = args[1..].iter().any(|key| matches!(env.layout.locate(key), Located::Moving(_)));
         let (kind, replies) = if deletes && !is_moving {
             let (delete, replies) = Delete::start(env, args[0], &args[1..], wire);

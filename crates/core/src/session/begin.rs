@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::admin::{COPY_KEY, DICTIONARIES_KEY, LAYOUT_KEY, SCRATCH_COPY_KEY, SCRATCH_KEY};
+use crate::command::Id;
 use crate::exchange::overview::Overview;
 use crate::exchange::pieces::Pieces;
 use crate::exchange::probe::{Probe, WhenKnown};
@@ -17,7 +18,7 @@ use crate::number::parse_integer;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::session::client_command::ReplyMode;
 use crate::session::queue::Queue;
-use crate::session::route::{KeyspaceCommand, Route, SessionCommand};
+use crate::session::route::{KeyspaceCommand, Route, SessionCommand, StringCommand};
 use crate::session::{Begun, Lane, Plan, Session};
 use crate::string::{Run, SetCommand, SetForm};
 
@@ -91,7 +92,7 @@ impl Session {
     ) -> Begun {
         let protocol = self.protocol;
         match route {
-            Route::One { name, run, place, write } => self.begin_one(name, *run, place, *write, args, env, io),
+            Route::One { command, place } => self.begin_one(*command, place, args, env, io),
             Route::PassOn { .. } | Route::Kill => {
                 pass_on(args, raw, io);
                 sent(Kind::PassOn, 1, false)
@@ -104,19 +105,19 @@ impl Session {
                 write_command(io.wire, &renamed);
                 sent(Kind::PassOn, 1, false)
             }
-            Route::Many { name, run, keys, write } => self.begin_many(name, *run, keys, *write, args, env, io),
-            Route::Moving { name, run, keys, write } => {
-                if Pieces::may_take(name, keys.len()) {
-                    return begin_pieces(name, *run, args, protocol, env, io);
+            Route::Many { command, keys } => self.begin_many(*command, keys, args, env, io),
+            Route::Moving { command, keys } => {
+                if Pieces::may_take(command.id, keys.len()) {
+                    return begin_pieces(*command, args, protocol, env, io);
                 }
-                if let Some(form) = set_form(name)
+                if let Some(form) = set_form(command.id)
                     && let Some(batch) = native::set_moving(env, form, args, io.wire)
                 {
                     let replies = batch.left();
                     return sent(Kind::SetMany(batch), replies, false);
                 }
-                let (work, replies) = Work::start(*run, args, keys.iter().copied(), protocol, env, io.wire);
-                sent(Kind::Work(Box::new(work)), replies, *write)
+                let (work, replies) = Work::start(command.run, args, keys.iter().copied(), protocol, env, io.wire);
+                sent(Kind::Work(Box::new(work)), replies, command.writes)
             }
             Route::Foreign { foreign, .. } => {
                 let (foreign, replies) = Foreign::start(args, foreign, protocol, env, io.wire);
@@ -169,9 +170,9 @@ impl Session {
                 sent(Kind::Unwatch { answer: b"+OK\r\n".to_vec() }, 1, true)
             }
             Route::Exec { .. } => self.begin_exec(env, io),
-            Route::Subscribe { name } => {
+            Route::Subscribe(id) => {
                 pass_on(args, raw, io);
-                self.subscriptions.begin(name, args.len() - 1);
+                self.subscriptions.begin(*id, args.len() - 1);
                 Begun::Pushes
             }
             Route::Unblock { connection, reason } => {
@@ -186,29 +187,26 @@ impl Session {
     }
 
     /// A string command on one key in a bucket.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one route, taken apart once")]
     fn begin_one(
         &mut self,
-        name: &'static str,
-        run: Run,
+        command: StringCommand,
         place: &Place,
-        write: bool,
         args: &[&[u8]],
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
-        let protocol = self.protocol;
-        match name {
-            "get" => return sent(Kind::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, false),
-            "del" | "unlink" => return begin_delete(args, env, io),
-            "incr" | "decr" | "incrby" | "decrby" if place.kind.is_field() => {
-                if let Some(by) = increment(name, args) {
+        let (protocol, run) = (self.protocol, command.run);
+        match command.id {
+            Id::Get => return sent(Kind::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, false),
+            Id::Del | Id::Unlink => return begin_delete(args, env, io),
+            Id::Incr | Id::Decr | Id::Incrby | Id::Decrby if place.kind.is_field() => {
+                if let Some(by) = increment(command.id, args) {
                     let attempt = Attempt::increment(args, run, place, by, protocol, io.wire);
                     return sent(Kind::Attempt(Box::new(attempt)), 1, true);
                 }
             }
-            _ => {
-                if let Some(form) = set_form(name)
+            id => {
+                if let Some(form) = set_form(id)
                     && let Some(begun) = self.begin_set(form, run, place, args, env, io)
                 {
                     return begun;
@@ -216,7 +214,7 @@ impl Session {
             }
         }
         let (work, replies) = Work::start(run, args, std::iter::once(1), protocol, env, io.wire);
-        sent(Kind::Work(Box::new(work)), replies, write)
+        sent(Kind::Work(Box::new(work)), replies, command.writes)
     }
 
     /// A SET that needs nothing of the old value; none where it isn't one.
@@ -263,31 +261,29 @@ impl Session {
     }
 
     /// A string command on several keys, or with plain ones among them.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one route, taken apart once")]
     fn begin_many(
         &mut self,
-        name: &'static str,
-        run: Run,
+        command: StringCommand,
         keys: &[usize],
-        write: bool,
         args: &[&[u8]],
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
-        if Pieces::may_take(name, keys.len()) {
-            return begin_pieces(name, run, args, self.protocol, env, io);
+        let StringCommand { id, run, .. } = command;
+        if Pieces::may_take(id, keys.len()) {
+            return begin_pieces(command, args, self.protocol, env, io);
         }
-        if matches!(name, "del" | "unlink") {
+        if matches!(id, Id::Del | Id::Unlink) {
             return begin_delete(args, env, io);
         }
-        if name == "mset"
+        if id == Id::Mset
             && args.len() % 2 == 1
             && let Some(batch) = native::set_many(env, &args[1..], io.wire)
         {
             let replies = batch.left();
             return sent(Kind::SetMany(batch), replies, false);
         }
-        if name == "copy" {
+        if id == Id::Copy {
             match CopyArguments::read(args) {
                 Some(CopyArguments { database: Some(database), replace }) => {
                     return self.begin_copy(run, database, replace, args, env, io);
@@ -303,7 +299,7 @@ impl Session {
             }
         }
         let (work, replies) = Work::start(run, args, keys.iter().copied(), self.protocol, env, io.wire);
-        sent(Kind::Work(Box::new(work)), replies, write)
+        sent(Kind::Work(Box::new(work)), replies, command.writes)
     }
 
     /// COPY with a database named, which may be the client's own.
@@ -471,12 +467,12 @@ impl Session {
     }
 }
 
-fn set_form(name: &str) -> Option<SetForm> {
-    Some(match name {
-        "set" => SetForm::Set,
-        "setnx" => SetForm::Setnx,
-        "setex" => SetForm::Setex,
-        "psetex" => SetForm::Psetex,
+fn set_form(command: Id) -> Option<SetForm> {
+    Some(match command {
+        Id::Set => SetForm::Set,
+        Id::Setnx => SetForm::Setnx,
+        Id::Setex => SetForm::Setex,
+        Id::Psetex => SetForm::Psetex,
         _ => return None,
     })
 }
@@ -487,8 +483,14 @@ fn begin_delete(args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
 }
 
 /// Begins a command that goes in steps. Later commands of the client wait until its last step is answered.
-fn begin_pieces(name: &str, run: Run, args: &[&[u8]], protocol: Protocol, env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
-    let (pieces, replies) = Pieces::start(name, run, args, protocol, env, io.wire);
+fn begin_pieces(
+    command: StringCommand,
+    args: &[&[u8]],
+    protocol: Protocol,
+    env: &mut Env<'_>,
+    io: &mut Io<'_>,
+) -> Begun {
+    let (pieces, replies) = Pieces::start(command.id, command.run, args, protocol, env, io.wire);
     sent(Kind::Pieces(Box::new(pieces)), replies, true)
 }
 
@@ -500,10 +502,10 @@ fn pass_on(args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) {
 }
 
 /// By how much a counting command counts; none where its argument isn't right.
-fn increment(name: &str, args: &[&[u8]]) -> Option<i64> {
+fn increment(command: Id, args: &[&[u8]]) -> Option<i64> {
     let by = match args.get(2) {
         None => 1,
         Some(text) => parse_integer(text)?,
     };
-    if name.starts_with("decr") { by.checked_neg() } else { Some(by) }
+    if matches!(command, Id::Decr | Id::Decrby) { by.checked_neg() } else { Some(by) }
 }

@@ -1,7 +1,7 @@
 //! MONITOR: which requests of a client the others see, and how it becomes one who sees them.
 
 use crate::clients::shown_arguments;
-use crate::command::{Command, Flags};
+use crate::command::{Command, Flags, Id};
 use crate::resp::Answer;
 use crate::session::route::Route;
 use crate::session::{Plan, Session};
@@ -41,7 +41,7 @@ impl Session {
             }
             // The server shows these two in the database that they lead to.
             Route::Select { database } => self.show(plan.command, args, *database, now_ms),
-            _ if plan.command.is_some_and(|command| command.name == "reset") => {
+            _ if plan.command.is_some_and(|command| command.id == Id::Reset) => {
                 self.show(plan.command, args, self.peer.database, now_ms);
             }
             _ => self.show(plan.command, args, self.database, now_ms),

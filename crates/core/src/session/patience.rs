@@ -1,6 +1,6 @@
 //! How long the server may take over a request, by what it asks for.
 
-use crate::command::{Categories, Command, Flags};
+use crate::command::{Command, Flags, Id};
 use crate::resp::word::is_word;
 
 /// How long the server may take until it answers a request whose turn has come.
@@ -14,23 +14,26 @@ pub enum Patience {
     Blocks(Option<u64>),
 }
 
-/// Commands that run a program, look at every key, or wait for a disk or another server.
-const SLOW: &[&str] = &[
-    "eval",
-    "eval_ro",
-    "evalsha",
-    "evalsha_ro",
-    "fcall",
-    "fcall_ro",
-    "keys",
-    "flushall",
-    "flushdb",
-    "sort",
-    "sort_ro",
-    "save",
-    "migrate",
-    "debug",
-];
+/// Whether a command runs a program, looks at every key, or waits for a disk or another server.
+fn is_slow(command: Id) -> bool {
+    matches!(
+        command,
+        Id::Eval
+            | Id::EvalRo
+            | Id::Evalsha
+            | Id::EvalshaRo
+            | Id::Fcall
+            | Id::FcallRo
+            | Id::Keys
+            | Id::Flushall
+            | Id::Flushdb
+            | Id::Sort
+            | Id::SortRo
+            | Id::Save
+            | Id::Migrate
+            | Id::Debug
+    )
+}
 
 /// A request of more arguments than these is much to compute, whatever it is.
 pub(crate) const MANY_ARGS: usize = 50_000;
@@ -39,32 +42,28 @@ impl Patience {
     /// What a command with these arguments needs.
     pub(crate) fn with(command: &Command, args: &[&[u8]]) -> Self {
         // Tables of older servers don't say of WAIT that it blocks.
-        if command.flags.contains(Flags::BLOCKING) || matches!(command.name, "wait" | "waitaof") {
-            return Self::with_blocking(command.name, args);
+        if command.flags.contains(Flags::BLOCKING) || matches!(command.id, Id::Wait | Id::Waitaof) {
+            return Self::with_blocking(command.id, args);
         }
-        if command.name == "shutdown" {
+        if command.id == Id::Shutdown {
             // It waits for replicas, and another client may call it off.
             return Self::Blocks(None);
         }
-        // Most commands are in neither of these categories, and are told by that alone.
-        let suspected = command.categories.intersects(Categories::SCRIPTING | Categories::DANGEROUS);
-        let name = command.name.split('|').next().unwrap_or_default();
-        let is_slow = suspected && SLOW.contains(&name) || args.len() > MANY_ARGS;
-        if is_slow { Self::Slow } else { Self::Prompt }
+        if is_slow(command.id) || args.len() > MANY_ARGS { Self::Slow } else { Self::Prompt }
     }
 
-    fn with_blocking(name: &str, args: &[&[u8]]) -> Self {
-        let time_ms = match name {
-            "xread" | "xreadgroup" => {
+    fn with_blocking(command: Id, args: &[&[u8]]) -> Self {
+        let time_ms = match command {
+            Id::Xread | Id::Xreadgroup => {
                 // Of two the last counts; one that is a stream's name makes us wait longer, which harms nobody.
                 let Some(at) = args.iter().rposition(|arg| is_word(arg, "block")) else {
                     return Self::Prompt;
                 };
                 args.get(at + 1).and_then(|text| number(text))
             }
-            "wait" => args.get(2).and_then(|text| number(text)),
-            "waitaof" => args.get(3).and_then(|text| number(text)),
-            "blmpop" | "bzmpop" => args.get(1).and_then(|text| number(text)).map(|seconds| seconds * 1000.0),
+            Id::Wait => args.get(2).and_then(|text| number(text)),
+            Id::Waitaof => args.get(3).and_then(|text| number(text)),
+            Id::Blmpop | Id::Bzmpop => args.get(1).and_then(|text| number(text)).map(|seconds| seconds * 1000.0),
             _ => args.last().and_then(|text| number(text)).map(|seconds| seconds * 1000.0),
         };
         match time_ms {

@@ -1,7 +1,7 @@
 //! Requests that are never let through, whatever layout is in force, and those that nobody here understands well
 //! enough to let them reach keys of keyfold's own.
 
-use crate::command::{Command, Keys, table};
+use crate::command::{Command, Id, Keys, table};
 use crate::layout::{Layout, Located, NamespaceIndex, RESERVED_PREFIXES};
 use crate::resp::word::{c_text, is_word};
 use crate::server_info::ServerInfo;
@@ -17,12 +17,12 @@ pub(super) fn is_http(name: &[u8]) -> bool {
 
 /// Why a command can't be let through whatever it names.
 pub(super) fn refused_always(command: &Command, args: &[&[u8]]) -> Option<String> {
-    let why = match command.name {
-        "sync" | "psync" | "replconf" => "replicate from the server itself",
-        "cluster|syncslots" => "servers speak it among themselves",
-        "swapdb" if args[1..].contains(&&b"0"[..]) => "the layout lives in database 0",
+    let why = match command.id {
+        Id::Sync | Id::Psync | Id::Replconf => "replicate from the server itself",
+        Id::ClusterSyncslots => "servers speak it among themselves",
+        Id::Swapdb if args[1..].contains(&&b"0"[..]) => "the layout lives in database 0",
         // The connection would debug every script that anybody runs on it.
-        "script|debug" if !args.get(2).is_some_and(|mode| is_word(mode, "no")) => {
+        Id::ScriptDebug if !args.get(2).is_some_and(|mode| is_word(mode, "no")) => {
             "debug scripts on a connection to the server itself"
         }
         _ => return None,
@@ -47,7 +47,7 @@ pub(super) fn refused_debug(args: &[&[u8]], layout: &Layout) -> Option<String> {
 
 /// The error where SORT's patterns may reach folded keys or keyfold's own.
 pub(super) fn refused_patterns(command: &Command, keys: &Keys, args: &[&[u8]], layout: &Layout) -> Option<String> {
-    if !keys.is_open() || !command.name.starts_with("sort") {
+    if !keys.is_open() || !matches!(command.id, Id::Sort | Id::SortRo) {
         return None;
     }
     let pattern = args.windows(2).find_map(|pair| {

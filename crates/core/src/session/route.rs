@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::command::{Access, Categories, Command, Flags, Keys, table};
+use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
@@ -15,7 +15,7 @@ use crate::session::refusal::{
     unknown_command,
 };
 use crate::session::{Patience, Session};
-use crate::string::{self, Run};
+use crate::string::Run;
 
 /// The namespaces of the keys that a request names, one for each key.
 pub(crate) type Touched = SmallVec<[NamespaceIndex; 1]>;
@@ -44,24 +44,18 @@ pub(crate) enum Route {
     Rewrite(SmallVec<[(usize, Place); 1]>),
     /// A string command on one key in a bucket.
     One {
-        name: &'static str,
-        run: Run,
+        command: StringCommand,
         place: Place,
-        write: bool,
     },
     /// A string command on several keys, or on one that has to be looked at together with its type.
     Many {
-        name: &'static str,
-        run: Run,
+        command: StringCommand,
         keys: SmallVec<[usize; 4]>,
-        write: bool,
     },
     /// The same where one of the keys lies in one of two places.
     Moving {
-        name: &'static str,
-        run: Run,
+        command: StringCommand,
         keys: SmallVec<[usize; 4]>,
-        write: bool,
     },
     /// A command of another type that names folded keys.
     Foreign {
@@ -98,9 +92,7 @@ pub(crate) enum Route {
     Wait {
         patience: Patience,
     },
-    Subscribe {
-        name: &'static str,
-    },
+    Subscribe(Id),
     /// SCRIPT KILL and FUNCTION KILL.
     Kill,
     /// CLIENT UNBLOCK of a client that has a connection to the server to itself, by the server's number of it.
@@ -110,6 +102,14 @@ pub(crate) enum Route {
     },
     /// RESET of a client with a lane of its own.
     Reset,
+}
+
+/// A string or key command on folded keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StringCommand {
+    pub(crate) id: Id,
+    pub(crate) run: Run,
+    pub(crate) writes: bool,
 }
 
 /// What the session answers by itself.
@@ -229,7 +229,7 @@ impl Session {
         if let Some(error) = self.refuse(command, args).or_else(|| self.refuse_write(command, env)) {
             return self.refuse_command(command, error);
         }
-        if command.is_container && args.len() > 1 && command.name != "client" {
+        if command.is_container && args.len() > 1 && command.id != Id::Client {
             return self.route_unknown_subcommand(args, env);
         }
         if self.queue.is_some() {
@@ -248,7 +248,7 @@ impl Session {
 
     /// The error of a command that may not be sent as it is. Where that is EXEC the transaction ends here.
     fn refuse_command(&self, command: &Command, error: String) -> Route {
-        if command.name != "exec" {
+        if command.id != Id::Exec {
             return self.error(error);
         }
         let why = error.strip_prefix("ERR ").unwrap_or(&error);
@@ -259,7 +259,7 @@ impl Session {
     /// Why the client may not send this command now.
     fn refuse(&self, command: &Command, args: &[&[u8]]) -> Option<String> {
         match &self.user {
-            None if matches!(command.name, "auth" | "hello" | "quit" | "reset") => {}
+            None if matches!(command.id, Id::Auth | Id::Hello | Id::Quit | Id::Reset) => {}
             None => return Some("NOAUTH Authentication required.".to_owned()),
             Some(user) if user.is_unrestricted() => {}
             Some(user) => {
@@ -273,7 +273,7 @@ impl Session {
             return Some("ERR Replica can't interact with the keyspace".to_owned());
         }
         let subscribed = self.hears_only_pushes();
-        let allowed = command.name.ends_with("subscribe") || matches!(command.name, "ping" | "quit" | "reset");
+        let allowed = command.id.subscribes() || matches!(command.id, Id::Ping | Id::Quit | Id::Reset);
         if subscribed && !allowed {
             let name = String::from_utf8_lossy(args[0]).to_lowercase();
             return Some(format!(
@@ -288,8 +288,8 @@ impl Session {
         if !env.layout.refuses_writes() {
             return None;
         }
-        let is_script = matches!(command.name, "eval" | "evalsha" | "fcall");
-        let is_queued = command.name == "exec"
+        let is_script = matches!(command.id, Id::Eval | Id::Evalsha | Id::Fcall);
+        let is_queued = command.id == Id::Exec
             && self.queue.as_ref().is_some_and(|queue| queue.holds(|queued| queued.flags.contains(Flags::WRITE)));
         (command.flags.contains(Flags::WRITE) || is_script || is_queued).then(|| {
             "READONLY keyfold takes no writes while its layout is in doubt (--read-only-in-doubt): it was lost and put \
@@ -333,48 +333,44 @@ impl Session {
     /// Commands on the connection and on the keyspace.
     fn route_session(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Option<Route> {
         let session = |command| Some(Route::Session(command));
-        match command.name.split('|').next().unwrap_or_default() {
-            "get" | "set" => None,
-            "quit" => session(SessionCommand::Quit),
-            "hello" => Some(match self.check_hello(args, env) {
+        match command.id {
+            Id::Quit => session(SessionCommand::Quit),
+            Id::Hello => Some(match self.check_hello(args, env) {
                 Ok(protocol) => Route::Hello { protocol },
                 Err(message) => Route::Error(message),
             }),
-            "auth" => session(SessionCommand::Auth),
-            "client" if command.name == "client|help" => None,
-            "client" => Some(self.unblock_route(command, args).unwrap_or(Route::Client(command))),
+            Id::Auth => session(SessionCommand::Auth),
             // What only tells of commands is the server's to answer.
-            "acl" if matches!(command.name, "acl|cat" | "acl|genpass" | "acl|help") => None,
-            "acl" => Some(Route::Acl(command)),
-            "multi" => session(SessionCommand::Multi),
-            "reset" if self.has_own_state() => Some(Route::Reset),
-            "reset" => session(SessionCommand::Reset),
-            "exec" => Some(Route::Error("ERR EXEC without MULTI".to_owned())),
-            "discard" => Some(Route::Error("ERR DISCARD without MULTI".to_owned())),
-            "watch" => Some(Route::Watch),
-            "unwatch" if self.watched.is_some() => Some(Route::Unwatch),
-            "unwatch" => session(SessionCommand::Unwatch),
-            "select" => Some(route_select(args)),
-            "wait" | "waitaof" => Some(Route::Wait { patience: Patience::with(command, args) }),
-            "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe" | "punsubscribe" | "sunsubscribe" => {
-                Some(Route::Subscribe { name: command.name })
-            }
-            "monitor" => session(SessionCommand::Monitor),
-            "script" | "function" if command.name.ends_with("|kill") => Some(Route::Kill),
-            "scan" => Some(Route::Keyspace(KeyspaceCommand::Scan)),
-            "keys" => Some(Route::Keyspace(KeyspaceCommand::Keys)),
-            "dbsize" => Some(Route::Keyspace(KeyspaceCommand::Size)),
-            "randomkey" => Some(Route::Keyspace(KeyspaceCommand::Random)),
-            "flushall" | "flushdb" => Some(Route::Keyspace(KeyspaceCommand::Flush)),
-            "info" if args.len() == 2 && is_word(args[1], "keyfold") => session(SessionCommand::InfoKeyfold),
-            "info" => Some(Route::Keyspace(KeyspaceCommand::Info)),
+            Id::ClientHelp | Id::AclCat | Id::AclGenpass | Id::AclHelp => None,
+            Id::Client => Some(self.unblock_route(command, args).unwrap_or(Route::Client(command))),
+            Id::Acl => Some(Route::Acl(command)),
+            Id::Multi => session(SessionCommand::Multi),
+            Id::Reset if self.has_own_state() => Some(Route::Reset),
+            Id::Reset => session(SessionCommand::Reset),
+            Id::Exec => Some(Route::Error("ERR EXEC without MULTI".to_owned())),
+            Id::Discard => Some(Route::Error("ERR DISCARD without MULTI".to_owned())),
+            Id::Watch => Some(Route::Watch),
+            Id::Unwatch if self.watched.is_some() => Some(Route::Unwatch),
+            Id::Unwatch => session(SessionCommand::Unwatch),
+            Id::Select => Some(route_select(args)),
+            Id::Wait | Id::Waitaof => Some(Route::Wait { patience: Patience::with(command, args) }),
+            id if id.subscribes() => Some(Route::Subscribe(id)),
+            Id::Monitor => session(SessionCommand::Monitor),
+            Id::ScriptKill | Id::FunctionKill => Some(Route::Kill),
+            Id::Scan => Some(Route::Keyspace(KeyspaceCommand::Scan)),
+            Id::Keys => Some(Route::Keyspace(KeyspaceCommand::Keys)),
+            Id::Dbsize => Some(Route::Keyspace(KeyspaceCommand::Size)),
+            Id::Randomkey => Some(Route::Keyspace(KeyspaceCommand::Random)),
+            Id::Flushall | Id::Flushdb => Some(Route::Keyspace(KeyspaceCommand::Flush)),
+            Id::Info if args.len() == 2 && is_word(args[1], "keyfold") => session(SessionCommand::InfoKeyfold),
+            Id::Info => Some(Route::Keyspace(KeyspaceCommand::Info)),
             _ => refused_always(command, args).map(Route::Error),
         }
     }
 
     /// Commands with keys, and all others.
     fn route_keys(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, touched: &mut Touched) -> Route {
-        if matches!(command.name, "mset" | "msetnx") && args.len().is_multiple_of(2) {
+        if matches!(command.id, Id::Mset | Id::Msetnx) && args.len().is_multiple_of(2) {
             // A key without a value: the server says so before it looks at any, and a value is no key's name.
             return Route::PassOn { patience: Patience::Prompt, alone: false };
         }
@@ -386,7 +382,7 @@ impl Session {
         if let Some(error) = refused_patterns(command, &keys, args, env.layout) {
             return Route::Error(error);
         }
-        if command.name == "debug"
+        if command.id == Id::Debug
             && let Some(error) = refused_debug(args, env.layout)
         {
             return Route::Error(error);
@@ -394,26 +390,27 @@ impl Session {
         if places.folded.is_empty() && places.moving.is_empty() {
             return Route::PassOn { patience: Patience::with(command, args), alone: false };
         }
-        let write = command.flags.contains(Flags::WRITE);
         touched.extend(places.all().map(|(_, namespace)| namespace));
-        let Some(run) = string_run(command) else {
+        let (id, writes) = (command.id, command.flags.contains(Flags::WRITE));
+        let Some(command) = command.run.map(|run| StringCommand { id, run, writes }) else {
             return self.route_foreign(command, args, &keys, &places, env);
         };
         if !places.moving.is_empty() {
-            return route_moving(command, run, args, &keys, write);
+            return route_moving(command, args, &keys);
         }
-        let only_native = places.folded.iter().all(|(_, place)| {
-            place.kind.is_raw() || place.kind.is_framed() && LEAVE_VALUES_ALONE.contains(&command.name)
-        });
-        if only_native && !may_bring_another_type(command.name) {
+        let only_native = places
+            .folded
+            .iter()
+            .all(|(_, place)| place.kind.is_raw() || place.kind.is_framed() && leaves_values_alone(id));
+        if only_native && !may_bring_another_type(id) {
             return Route::Rewrite(places.folded);
         }
         if keys.len() == 1
             && let Some((1, place)) = places.folded.first()
         {
-            return Route::One { name: command.name, run, place: place.clone(), write };
+            return Route::One { command, place: place.clone() };
         }
-        Route::Many { name: command.name, run, keys: keys.iter().map(|key| key.index).collect(), write }
+        Route::Many { command, keys: keys.iter().map(|key| key.index).collect() }
     }
 
     /// A command that is no string command, on folded keys.
@@ -440,7 +437,7 @@ impl Session {
         let creates = Access::INSERT | Access::UPDATE | Access::OW;
         let overwrites = keys.iter().any(|key| key.access.contains(Access::OW) && folded.contains(&key.index));
         let would_create = keys.iter().any(|key| key.access.intersects(creates) && folded.contains(&key.index))
-            && !NEVER_CREATE.contains(&command.name);
+            && !never_creates(command.id);
         let refusal = would_create.then(|| {
             format!("ERR keyfold: {name} would create a key of another type, but {named}, whose keys are strings; use another key")
         });
@@ -460,20 +457,29 @@ impl Session {
     /// Within MULTI.
     fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, touched: &mut Touched) -> Route {
         let error = |message: &str| Route::QueueError(message.to_owned());
-        match command.name.split('|').next().unwrap_or_default() {
-            "exec" => return self.route_exec(env),
-            "discard" if self.watched.is_some() => return Route::Unwatch,
-            "discard" => return Route::Session(SessionCommand::Discard),
-            "quit" => return Route::Session(SessionCommand::Quit),
-            "reset" if self.has_own_state() => return Route::Reset,
-            "reset" => return Route::Session(SessionCommand::Reset),
+        match command.id {
+            Id::Exec => return self.route_exec(env),
+            Id::Discard if self.watched.is_some() => return Route::Unwatch,
+            Id::Discard => return Route::Session(SessionCommand::Discard),
+            Id::Quit => return Route::Session(SessionCommand::Quit),
+            Id::Reset if self.has_own_state() => return Route::Reset,
+            Id::Reset => return Route::Session(SessionCommand::Reset),
             // To Redis these two leave the queue as it is, to Valkey they spoil it.
-            name @ ("multi" | "watch") if env.server.is_valkey() => {
-                return Route::QueueError(not_in_transaction(name, env.server));
+            Id::Multi | Id::Watch if env.server.is_valkey() => {
+                return Route::QueueError(not_in_transaction(command.name, env.server));
             }
-            "multi" => return Route::Error("ERR MULTI calls can not be nested".to_owned()),
-            "watch" => return Route::Error("ERR WATCH inside MULTI is not allowed".to_owned()),
-            "select" | "auth" | "client" | "acl" | "hello" | "monitor" => {
+            Id::Multi => return Route::Error("ERR MULTI calls can not be nested".to_owned()),
+            Id::Watch => return Route::Error("ERR WATCH inside MULTI is not allowed".to_owned()),
+            Id::Select
+            | Id::Auth
+            | Id::Client
+            | Id::ClientHelp
+            | Id::Acl
+            | Id::AclCat
+            | Id::AclGenpass
+            | Id::AclHelp
+            | Id::Hello
+            | Id::Monitor => {
                 return error(
                     "ERR keyfold: commands on the connection are not supported inside MULTI; send them before it",
                 );
@@ -481,10 +487,10 @@ impl Session {
             _ if command.flags.contains(Flags::NO_MULTI) => {
                 return Route::QueueError(not_in_transaction(command.name, env.server));
             }
-            name if name.ends_with("subscribe") => {
+            id if id.subscribes() => {
                 return error("ERR keyfold: subscribing inside MULTI is not supported; do it before");
             }
-            "scan" | "keys" | "dbsize" | "randomkey" | "flushall" | "flushdb" if !env.layout.is_empty() => {
+            Id::Scan | Id::Keys | Id::Dbsize | Id::Randomkey | Id::Flushall | Id::Flushdb if !env.layout.is_empty() => {
                 return error(
                     "ERR keyfold: commands on the whole keyspace are not supported inside MULTI while keys are folded",
                 );
@@ -514,7 +520,7 @@ impl Session {
             route => route,
         };
         let keys = command.keys_in(args).iter().map(|key| key.index).collect();
-        let mut queued = Queued::passed(args, keys, string_run(command));
+        let mut queued = Queued::passed(args, keys, command.run);
         queued.folded = !matches!(route, Route::PassOn { .. });
         queued.is_slow = route.patience() == Patience::Slow;
         if let Route::Foreign { foreign, .. } = route {
@@ -607,45 +613,45 @@ impl Places {
 }
 
 /// A string command of whose keys one lies in one of two places: it is worked out, whatever it is.
-fn route_moving(command: &'static Command, run: Run, args: &[&[u8]], keys: &Keys, write: bool) -> Route {
-    if command.name == "copy" && args.iter().skip(3).any(|arg| is_word(arg, "db")) {
+fn route_moving(command: StringCommand, args: &[&[u8]], keys: &Keys) -> Route {
+    if command.id == Id::Copy && args.iter().skip(3).any(|arg| is_word(arg, "db")) {
         let key = printable(args[1]);
         return Route::Error(format!(
             "ERR keyfold: COPY to another database waits until the keys of '{key}' or its copy have been moved; try again later"
         ));
     }
-    Route::Moving { name: command.name, run, keys: keys.iter().map(|key| key.index).collect(), write }
+    Route::Moving { command, keys: keys.iter().map(|key| key.index).collect() }
 }
 
-/// Commands that neither read nor write values, so that it makes no difference to them how these are stored.
-const LEAVE_VALUES_ALONE: &[&str] = &[
-    "del",
-    "unlink",
-    "exists",
-    "touch",
-    "type",
-    "expire",
-    "pexpire",
-    "expireat",
-    "pexpireat",
-    "persist",
-    "ttl",
-    "pttl",
-    "expiretime",
-    "pexpiretime",
-];
-
-/// Commands of another type that only change what is there.
-const NEVER_CREATE: &[&str] = &["linsert", "lpushx", "lset", "rpushx", "xgroup|setid", "xsetid"];
-
-fn string_run(command: &Command) -> Option<Run> {
-    let name = command.name.split('|').next().unwrap_or_default();
-    string::lookup(name.as_bytes())
+/// Whether a command neither reads nor writes values, so that it makes no difference to it how these are stored.
+fn leaves_values_alone(command: Id) -> bool {
+    matches!(
+        command,
+        Id::Del
+            | Id::Unlink
+            | Id::Exists
+            | Id::Touch
+            | Id::Type
+            | Id::Expire
+            | Id::Pexpire
+            | Id::Expireat
+            | Id::Pexpireat
+            | Id::Persist
+            | Id::Ttl
+            | Id::Pttl
+            | Id::Expiretime
+            | Id::Pexpiretime
+    )
 }
 
-/// Commands that write whatever type they find or are given, so that keys of their own aren't safe from it.
-fn may_bring_another_type(name: &str) -> bool {
-    matches!(name, "rename" | "renamenx" | "copy" | "restore")
+/// Whether a command of another type only changes what is there.
+fn never_creates(command: Id) -> bool {
+    matches!(command, Id::Linsert | Id::Lpushx | Id::Lset | Id::Rpushx | Id::XgroupSetid | Id::Xsetid)
+}
+
+/// Whether a command writes whatever type it finds or is given, so that keys of their own aren't safe from it.
+fn may_bring_another_type(command: Id) -> bool {
+    matches!(command, Id::Rename | Id::Renamenx | Id::Copy | Id::Restore)
 }
 
 /// Whether a command answers WRONGTYPE to a string, so that an absent folded key and an absent plain one are

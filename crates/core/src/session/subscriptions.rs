@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::access::User;
+use crate::command::Id;
 use crate::resp::{Protocol, Reply};
 
 /// A client's subscriptions.
@@ -41,12 +42,12 @@ impl Subscriptions {
         self.awaited > 0
     }
 
-    /// SUBSCRIBE, UNSUBSCRIBE or one of their kin was sent: `name` in lower case, with so many channels.
-    pub(crate) fn begin(&mut self, name: &str, channels: usize) {
-        let all = match name {
-            "unsubscribe" => self.channels.len(),
-            "punsubscribe" => self.patterns.len(),
-            "sunsubscribe" => self.shards.len(),
+    /// SUBSCRIBE, UNSUBSCRIBE or one of their kin was sent: with so many channels.
+    pub(crate) fn begin(&mut self, command: Id, channels: usize) {
+        let all = match command {
+            Id::Unsubscribe => self.channels.len(),
+            Id::Punsubscribe => self.patterns.len(),
+            Id::Sunsubscribe => self.shards.len(),
             _ => 0,
         };
         // UNSUBSCRIBE without a channel is confirmed once for each, and once where there is none.
@@ -103,14 +104,14 @@ mod tests {
     #[test]
     fn confirmations_are_counted_and_messages_pass() {
         let mut subscriptions = Subscriptions::default();
-        subscriptions.begin("subscribe", 2);
+        subscriptions.begin(Id::Subscribe, 2);
         assert!(subscriptions.handle_push(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", Protocol::Resp2));
         assert!(subscriptions.awaited());
         assert!(subscriptions.handle_push(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n", Protocol::Resp2));
         assert!(!subscriptions.awaited());
         assert!(subscriptions.handle_push(b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n", Protocol::Resp2));
         assert!(!subscriptions.handle_push(b"*2\r\n$4\r\npong\r\n$0\r\n\r\n", Protocol::Resp2));
-        subscriptions.begin("unsubscribe", 0);
+        subscriptions.begin(Id::Unsubscribe, 0);
         assert!(subscriptions.handle_push(b"*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n", Protocol::Resp2));
         assert!(subscriptions.active());
         assert!(subscriptions.handle_push(b"*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n", Protocol::Resp2));
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn unsubscribing_from_nothing_is_confirmed_once() {
         let mut subscriptions = Subscriptions::default();
-        subscriptions.begin("unsubscribe", 0);
+        subscriptions.begin(Id::Unsubscribe, 0);
         assert!(subscriptions.handle_push(b"*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n", Protocol::Resp2));
         assert!(!subscriptions.active());
     }
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn a_refusal_ends_the_wait() {
         let mut subscriptions = Subscriptions::default();
-        subscriptions.begin("subscribe", 1);
+        subscriptions.begin(Id::Subscribe, 1);
         assert!(subscriptions.handle_push(b"-NOPERM no\r\n", Protocol::Resp3));
         assert!(!subscriptions.active());
     }
