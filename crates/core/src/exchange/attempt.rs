@@ -4,7 +4,7 @@
 //! goes as HINCRBY, for which a frame is no integer.
 
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, Work};
-use crate::layout::Place;
+use crate::layout::{Located, Place};
 use crate::resp::{Protocol, write_command};
 use crate::string::Run;
 
@@ -12,6 +12,7 @@ use crate::string::Run;
 #[derive(Debug)]
 pub(crate) struct Attempt {
     args: Vec<Vec<u8>>,
+    place: Place,
     run: Run,
     protocol: Protocol,
     /// What to answer if the field was set; none if the server's reply is itself the answer.
@@ -30,7 +31,7 @@ impl Attempt {
         wire: &mut Vec<u8>,
     ) -> Self {
         write_command(wire, &[b"HSETNX", &place.physical, &place.field, stored]);
-        Self { args: owned(args), run, protocol, when_set: Some(when_set) }
+        Self { args: owned(args), place: place.clone(), run, protocol, when_set: Some(when_set) }
     }
 
     /// Sends HINCRBY; it has one reply.
@@ -43,7 +44,7 @@ impl Attempt {
         wire: &mut Vec<u8>,
     ) -> Self {
         write_command(wire, &[b"HINCRBY", &place.physical, &place.field, itoa::Buffer::new().format(by).as_bytes()]);
-        Self { args: owned(args), run, protocol, when_set: None }
+        Self { args: owned(args), place: place.clone(), run, protocol, when_set: None }
     }
 
     /// Takes the reply.
@@ -62,7 +63,8 @@ impl Attempt {
 
     fn work_out(&self, env: &Env<'_>, io: &mut Io<'_>) -> Attempted {
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
-        let (work, replies) = Work::start(self.run, &args, std::iter::once(1), self.protocol, env, io.wire);
+        let key = (args[1], Located::Placed(self.place.clone()));
+        let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.protocol, env, io.wire);
         Attempted::Refused(Box::new(work), replies)
     }
 }

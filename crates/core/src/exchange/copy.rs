@@ -9,6 +9,7 @@ use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, done, failure, script, store};
 use crate::frame::Frame;
+use crate::layout::Located;
 use crate::number::parse_integer;
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, Reply};
@@ -64,19 +65,19 @@ enum Phase {
 }
 
 impl Copy {
-    /// Reads the source; with the number of replies to come.
+    /// Reads the source, from the client's database to another one; with the number of replies to come.
     pub(crate) fn start(
         args: &[&[u8]],
-        here: u32,
-        there: u32,
+        [source, destination]: [(&[u8], Located); 2],
+        (here, there): (u32, u32),
         replace: bool,
         protocol: Protocol,
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        let mut source = Load::new(env, std::iter::once(args[1]));
+        let mut source = Load::located(env, std::iter::once(source));
         let replies = source.send(wire);
-        let destination = Key::locate(env.layout, args[2]);
+        let destination = Key::at(destination.0, destination.1);
         debug_assert!(!destination.is_moving(), "refused where it is planned");
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let (entry, phase) = (Entry::default(), Phase::Source);

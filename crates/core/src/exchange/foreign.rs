@@ -9,6 +9,7 @@ use crate::admin::SCRATCH_KEY;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{Effect, Env, Io, Step, done};
+use crate::layout::Located;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::string::{Held, Space, Unread, WhyUnread};
 
@@ -109,14 +110,15 @@ enum Phase {
 
 impl Foreign {
     /// Reads the folded keys; with the number of replies to come.
-    pub(crate) fn start(
+    pub(crate) fn start<'a>(
         args: &[&[u8]],
+        keys: impl Iterator<Item = (&'a [u8], Located)>,
         foreign: &OnOtherType,
         protocol: Protocol,
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        let mut load = Load::new(env, foreign.folded.iter().map(|index| args[*index])).sparing();
+        let mut load = Load::located(env, keys).sparing();
         let replies = load.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         (Self { protocol, args, foreign: foreign.clone(), phase: Phase::Loading(load) }, replies)

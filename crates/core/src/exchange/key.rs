@@ -219,7 +219,12 @@ pub(crate) fn decode<'s>(
 impl Key {
     /// A key and its spots by the layout.
     pub(crate) fn locate(layout: &Layout, logical: &[u8]) -> Self {
-        let spots = match layout.locate(logical) {
+        Self::at(logical, layout.locate(logical))
+    }
+
+    /// A key that was located.
+    pub(crate) fn at(logical: &[u8], located: Located) -> Self {
+        let spots = match located {
             Located::Placed(place) => smallvec![Spot::at(Some(place))],
             Located::Plain | Located::Reserved => smallvec![Spot::at(None)],
             Located::Moving(moving) => smallvec![Spot::at(moving.new), Spot::at(moving.old)],

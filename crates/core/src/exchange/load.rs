@@ -9,7 +9,7 @@ use crate::exchange::Env;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Found, Key, Spilled};
 use crate::exchange::reply_kind::Refusal;
-use crate::layout::spill_name;
+use crate::layout::{Located, spill_name};
 use crate::resp::Reply;
 use crate::string::Space;
 
@@ -63,7 +63,18 @@ impl Load {
     /// A load of these keys, each named once however often it is in `logical`.
     pub(crate) fn new<'a>(env: &Env<'_>, logical: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut seen = BTreeSet::new();
-        let keys: Vec<Key> = logical.filter(|key| seen.insert(*key)).map(|key| Key::locate(env.layout, key)).collect();
+        let keys = logical.filter(|key| seen.insert(*key)).map(|key| Key::locate(env.layout, key));
+        Self::of(env, keys.collect())
+    }
+
+    /// The same of keys that were located.
+    pub(crate) fn located<'a>(env: &Env<'_>, keys: impl Iterator<Item = (&'a [u8], Located)>) -> Self {
+        let mut seen = BTreeSet::new();
+        let keys = keys.filter(|(key, _)| seen.insert(*key)).map(|(key, located)| Key::at(key, located));
+        Self::of(env, keys.collect())
+    }
+
+    fn of(env: &Env<'_>, keys: Vec<Key>) -> Self {
         let groups = group_by_bucket(&keys);
         let has_pexpiretime = env.server.major() >= 7;
         Self {

@@ -155,14 +155,8 @@ pub(crate) struct Overwrite {
 
 impl Overwrite {
     /// Sends the group; with the number of its replies.
-    pub(crate) fn start(
-        env: &Env<'_>,
-        key: &[u8],
-        place: &Place,
-        record: &PhysicalWrites<'_>,
-        wire: &mut Vec<u8>,
-    ) -> (Self, u32) {
-        let key = Key::locate(env.layout, key);
+    pub(crate) fn start(key: &[u8], place: &Place, record: &PhysicalWrites<'_>, wire: &mut Vec<u8>) -> (Self, u32) {
+        let key = Key::at(key, Located::Placed(place.clone()));
         let mut commands = Commands::default();
         commands.push(&[b"HGET", &place.physical, &place.field]);
         record.iter().for_each(|write| write.command(|args| commands.push(args)));
@@ -194,21 +188,25 @@ impl Overwrite {
 }
 
 /// MSET where nothing is spilled: all buckets in one atomic group, whatever was there before.
-pub(crate) fn set_many(env: &mut Env<'_>, pairs: &[&[u8]], wire: &mut Vec<u8>) -> Option<Batch> {
+pub(crate) fn set_many<'a>(
+    env: &mut Env<'_>,
+    keys: impl Iterator<Item = ((&'a [u8], Located), &'a [u8])>,
+    wire: &mut Vec<u8>,
+) -> Option<Batch> {
     let mut commands = Commands::default();
     let mut buckets: Vec<(Place, Vec<Vec<u8>>)> = Vec::new();
     let mut known = std::collections::BTreeMap::new();
-    for pair in pairs.chunks_exact(2) {
-        let key = Key::locate(env.layout, pair[0]);
-        let Some(place) = key.bucket() else {
-            let record = store::encode(env, key.place(), pair[0], pair[1], None);
+    for ((key, located), value) in keys {
+        let place = located.place();
+        let Some(place) = place.as_ref().filter(|place| place.kind.is_field()) else {
+            let record = store::encode(env, place.as_ref(), key, value, None);
             record.main.command(|args| commands.push(args));
             continue;
         };
         if env.stats.namespace(place.namespace).has_spilled() {
             return None;
         }
-        let PhysicalWrites { spill: None, main } = store::encode(env, Some(place), pair[0], pair[1], None) else {
+        let PhysicalWrites { spill: None, main } = store::encode(env, Some(place), key, value, None) else {
             return None;
         };
         let bucket = *known.entry(place.physical.clone()).or_insert(buckets.len());
@@ -227,9 +225,15 @@ pub(crate) fn set_many(env: &mut Env<'_>, pairs: &[&[u8]], wire: &mut Vec<u8>) -
 
 /// An unconditional SET of a key that lies in one of two places, whatever is there: the new place is written and
 /// the old one cleared in one atomic group. None where the command isn't as simple, or something may be spilled.
-pub(crate) fn set_moving(env: &mut Env<'_>, form: SetForm, args: &[&[u8]], wire: &mut Vec<u8>) -> Option<Batch> {
+pub(crate) fn set_moving(
+    env: &mut Env<'_>,
+    form: SetForm,
+    key: (&[u8], Located),
+    args: &[&[u8]],
+    wire: &mut Vec<u8>,
+) -> Option<Batch> {
     let set = SetCommand::read_simple(form, args, env.now_ms).filter(|set| !set.if_absent())?;
-    let key = Key::locate(env.layout, args[1]);
+    let key = Key::at(key.0, key.1);
     let [new, old] = key.spots() else { return None };
     // What an old bucket points to must be retired, and so has to be read.
     if old.bucket().is_some() || env.stats.namespace(key.place()?.namespace).has_spilled() {
@@ -266,13 +270,17 @@ pub(crate) struct Delete {
 impl Delete {
     /// Sends the group; with the number of its replies. `command` is DEL or UNLINK, for the keys that are
     /// not in buckets.
-    pub(crate) fn start(env: &Env<'_>, command: &[u8], keys: &[&[u8]], wire: &mut Vec<u8>) -> (Self, u32) {
+    pub(crate) fn start<'a>(
+        command: &[u8],
+        keys: impl Iterator<Item = (&'a [u8], Located)>,
+        wire: &mut Vec<u8>,
+    ) -> (Self, u32) {
         let mut commands = Commands::default();
         let mut buckets: Vec<Vec<Key>> = Vec::new();
         let mut known = std::collections::BTreeMap::new();
         let mut native = 0;
-        for logical in std::collections::BTreeSet::from_iter(keys) {
-            let key = Key::locate(env.layout, logical);
+        for (logical, located) in std::collections::BTreeMap::from_iter(keys) {
+            let key = Key::at(logical, located);
             if key.bucket().is_none() {
                 commands.push(&[command, key.physical()]);
                 native += 1;

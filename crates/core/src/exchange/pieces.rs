@@ -79,12 +79,13 @@ impl Pieces {
         }
         self.asked = until;
         let deletes = matches!(self.id, Id::Del | Id::Unlink);
-        let is_moving = args[1..].iter().any(|key| matches!(env.layout.locate(key), Located::Moving(_)));
+        let keys: Vec<_> = args[1..].iter().map(|key| (*key, env.layout.locate(key))).collect();
+        let is_moving = keys.iter().any(|(_, located)| matches!(located, Located::Moving(_)));
         let (kind, replies) = if deletes && !is_moving {
-            let (delete, replies) = Delete::start(env, args[0], &args[1..], wire);
+            let (delete, replies) = Delete::start(args[0], keys.into_iter(), wire);
             (Kind::Delete(Box::new(delete)), replies)
         } else {
-            let (work, replies) = Work::start(self.run, &args, 1..args.len(), self.protocol, env, wire);
+            let (work, replies) = Work::start(self.run, &args, keys.into_iter(), self.protocol, env, wire);
             (Kind::Work(Box::new(work)), replies)
         };
         self.step = Some(Exchange(kind));

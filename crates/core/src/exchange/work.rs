@@ -12,6 +12,7 @@ use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, script, store};
+use crate::layout::Located;
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::{self, Ask, Call, Halt, Run, Space, finish};
 
@@ -51,16 +52,16 @@ enum Phase {
 }
 
 impl Work {
-    /// Starts a command whose keys are at `keys` among its arguments; with the number of replies to come.
-    pub(crate) fn start(
+    /// Starts a command on these keys; with the number of replies to come.
+    pub(crate) fn start<'a>(
         run: Run,
         args: &[&[u8]],
-        keys: impl Iterator<Item = usize>,
+        keys: impl Iterator<Item = (&'a [u8], Located)>,
         protocol: Protocol,
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        let mut load = Load::new(env, keys.map(|index| args[index])).sparing();
+        let mut load = Load::located(env, keys).sparing();
         let replies = load.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let space = Space::new(env.now_ms);

@@ -13,12 +13,12 @@ use crate::exchange::{
     Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, ReplyKind, Work, info, keyspace, listing,
     native, wait,
 };
-use crate::layout::Place;
+use crate::layout::{Located, Place};
 use crate::number::parse_integer;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::session::client_command::ReplyMode;
 use crate::session::queue::Queue;
-use crate::session::route::{KeyspaceCommand, Route, SessionCommand, StringCommand};
+use crate::session::route::{KeyspaceCommand, Places, Route, SessionCommand, StringCommand};
 use crate::session::{Begun, Lane, Plan, Session};
 use crate::string::{Run, SetCommand, SetForm};
 
@@ -98,29 +98,26 @@ impl Session {
                 sent(Kind::PassOn, 1, false)
             }
             Route::Rewrite(places) => {
-                let mut renamed = args.to_vec();
-                for (index, place) in places {
-                    renamed[*index] = &place.physical;
-                }
-                write_command(io.wire, &renamed);
+                write_command(io.wire, &places.renamed(args));
                 sent(Kind::PassOn, 1, false)
             }
-            Route::Many { command, keys } => self.begin_many(*command, keys, args, env, io),
-            Route::Moving { command, keys } => {
-                if Pieces::may_take(command.id, keys.len()) {
+            Route::Many { command, places } => self.begin_many(*command, places, args, env, io),
+            Route::Moving { command, places } => {
+                if Pieces::may_take(command.id, places.len()) {
                     return begin_pieces(*command, args, protocol, env, io);
                 }
                 if let Some(form) = set_form(command.id)
-                    && let Some(batch) = native::set_moving(env, form, args, io.wire)
+                    && let Some(key) = places.of(args).next()
+                    && let Some(batch) = native::set_moving(env, form, key, args, io.wire)
                 {
                     let replies = batch.left();
                     return sent(Kind::SetMany(batch), replies, false);
                 }
-                let (work, replies) = Work::start(command.run, args, keys.iter().copied(), protocol, env, io.wire);
+                let (work, replies) = Work::start(command.run, args, places.of(args), protocol, env, io.wire);
                 sent(Kind::Work(Box::new(work)), replies, command.writes)
             }
-            Route::Foreign { foreign, .. } => {
-                let (foreign, replies) = Foreign::start(args, foreign, protocol, env, io.wire);
+            Route::Foreign { foreign, places, .. } => {
+                let (foreign, replies) = Foreign::start(args, places.folded_of(args), foreign, protocol, env, io.wire);
                 sent(Kind::Foreign(Box::new(foreign)), replies, true)
             }
             Route::Error(message) => {
@@ -198,7 +195,7 @@ impl Session {
         let (protocol, run) = (self.protocol, command.run);
         match command.id {
             Id::Get => return sent(Kind::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, false),
-            Id::Del | Id::Unlink => return begin_delete(args, env, io),
+            Id::Del | Id::Unlink => return begin_delete(args[0], only_key(args, place), io),
             Id::Incr | Id::Decr | Id::Incrby | Id::Decrby if place.kind.is_field() => {
                 if let Some(by) = increment(command.id, args) {
                     let attempt = Attempt::increment(args, run, place, by, protocol, io.wire);
@@ -213,7 +210,7 @@ impl Session {
                 }
             }
         }
-        let (work, replies) = Work::start(run, args, std::iter::once(1), protocol, env, io.wire);
+        let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
         sent(Kind::Work(Box::new(work)), replies, command.writes)
     }
 
@@ -256,7 +253,7 @@ impl Session {
             native::set(&stored.main.value, place, io.wire);
             return Some(sent(Kind::Set(ReplyKind::Integer), 1, false));
         }
-        let (overwrite, replies) = native::Overwrite::start(env, args[1], place, &stored, io.wire);
+        let (overwrite, replies) = native::Overwrite::start(args[1], place, &stored, io.wire);
         Some(sent(Kind::Overwrite(Box::new(overwrite)), replies, false))
     }
 
@@ -264,62 +261,54 @@ impl Session {
     fn begin_many(
         &mut self,
         command: StringCommand,
-        keys: &[usize],
+        places: &Places,
         args: &[&[u8]],
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
         let StringCommand { id, run, .. } = command;
-        if Pieces::may_take(id, keys.len()) {
+        if Pieces::may_take(id, places.len()) {
             return begin_pieces(command, args, self.protocol, env, io);
         }
         if matches!(id, Id::Del | Id::Unlink) {
-            return begin_delete(args, env, io);
+            return begin_delete(args[0], places.of(args), io);
         }
         if id == Id::Mset
-            && args.len() % 2 == 1
-            && let Some(batch) = native::set_many(env, &args[1..], io.wire)
+            && let values = args[2..].iter().step_by(2).copied()
+            && let Some(batch) = native::set_many(env, places.of(args).zip(values), io.wire)
         {
             let replies = batch.left();
             return sent(Kind::SetMany(batch), replies, false);
         }
         if id == Id::Copy {
-            match CopyArguments::read(args) {
-                Some(CopyArguments { database: Some(database), replace }) => {
-                    return self.begin_copy(run, database, replace, args, env, io);
-                }
-                Some(_) => {}
-                // The server says what is wrong, before it looks at any key: those of the request stay out of it.
-                None => {
-                    let mut harmless = args.to_vec();
-                    (harmless[1], harmless[2]) = (SCRATCH_KEY, SCRATCH_COPY_KEY);
-                    write_command(io.wire, &harmless);
-                    return sent(Kind::ErrorOnly { protocol: self.protocol }, 1, false);
-                }
-            }
+            return self.begin_copy(run, places, args, env, io);
         }
-        let (work, replies) = Work::start(run, args, keys.iter().copied(), self.protocol, env, io.wire);
+        let (work, replies) = Work::start(run, args, places.of(args), self.protocol, env, io.wire);
         sent(Kind::Work(Box::new(work)), replies, command.writes)
     }
 
-    /// COPY with a database named, which may be the client's own.
-    fn begin_copy(
-        &mut self,
-        run: Run,
-        database: u32,
-        replace: bool,
-        args: &[&[u8]],
-        env: &Env<'_>,
-        io: &mut Io<'_>,
-    ) -> Begun {
-        if database == self.database {
-            let mut here = args[..3].to_vec();
-            here.extend(replace.then_some(&b"REPLACE"[..]));
-            let (work, replies) = Work::start(run, &here, [1, 2].into_iter(), self.protocol, env, io.wire);
-            return sent(Kind::Work(Box::new(work)), replies, true);
+    /// COPY, perhaps with a database named, which may be the client's own.
+    fn begin_copy(&mut self, run: Run, places: &Places, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
+        let Some(CopyArguments { database, replace }) = CopyArguments::read(args) else {
+            // The server says what is wrong, before it looks at any key: those of the request stay out of it.
+            let mut harmless = args.to_vec();
+            (harmless[1], harmless[2]) = (SCRATCH_KEY, SCRATCH_COPY_KEY);
+            write_command(io.wire, &harmless);
+            return sent(Kind::ErrorOnly { protocol: self.protocol }, 1, false);
+        };
+        let mut keys = places.of(args);
+        if let Some(there) = database.filter(|database| *database != self.database)
+            && let (Some(source), Some(destination)) = (keys.next(), keys.next())
+        {
+            let databases = (self.database, there);
+            let (copy, replies) =
+                Copy::start(args, [source, destination], databases, replace, self.protocol, env, io.wire);
+            return sent(Kind::Copy(Box::new(copy)), replies, true);
         }
-        let (copy, replies) = Copy::start(args, self.database, database, replace, self.protocol, env, io.wire);
-        sent(Kind::Copy(Box::new(copy)), replies, true)
+        let mut here = args[..3].to_vec();
+        here.extend(replace.then_some(&b"REPLACE"[..]));
+        let (work, replies) = Work::start(run, &here, places.of(args), self.protocol, env, io.wire);
+        sent(Kind::Work(Box::new(work)), replies, true)
     }
 
     fn begin_session(&mut self, command: SessionCommand, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
@@ -477,8 +466,13 @@ fn set_form(command: Id) -> Option<SetForm> {
     })
 }
 
-fn begin_delete(args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
-    let (delete, replies) = native::Delete::start(env, args[0], &args[1..], io.wire);
+/// The one key of a request, which is its first argument.
+fn only_key<'a>(args: &[&'a [u8]], place: &Place) -> impl Iterator<Item = (&'a [u8], Located)> {
+    std::iter::once((args[1], Located::Placed(place.clone())))
+}
+
+fn begin_delete<'a>(name: &[u8], keys: impl Iterator<Item = (&'a [u8], Located)>, io: &mut Io<'_>) -> Begun {
+    let (delete, replies) = native::Delete::start(name, keys, io.wire);
     sent(Kind::Delete(Box::new(delete)), replies, false)
 }
 

@@ -41,7 +41,7 @@ pub(crate) enum Route {
         alone: bool,
     },
     /// To the server, with the short names of zipped keys.
-    Rewrite(SmallVec<[(usize, Place); 1]>),
+    Rewrite(Places),
     /// A string command on one key in a bucket.
     One {
         command: StringCommand,
@@ -50,16 +50,17 @@ pub(crate) enum Route {
     /// A string command on several keys, or on one that has to be looked at together with its type.
     Many {
         command: StringCommand,
-        keys: SmallVec<[usize; 4]>,
+        places: Places,
     },
     /// The same where one of the keys lies in one of two places.
     Moving {
         command: StringCommand,
-        keys: SmallVec<[usize; 4]>,
+        places: Places,
     },
     /// A command of another type that names folded keys.
     Foreign {
         foreign: OnOtherType,
+        places: Places,
         patience: Patience,
     },
     Keyspace(KeyspaceCommand),
@@ -173,8 +174,8 @@ impl Route {
             | Self::Exec { patience, .. }
             | Self::Wait { patience } => *patience,
             Self::Keyspace(KeyspaceCommand::Flush) => Patience::Slow,
-            Self::Many { keys, .. } if keys.len() > MANY_ARGS / 2 => Patience::Slow,
-            Self::Rewrite(places) if places.len() > MANY_ARGS / 2 => Patience::Slow,
+            Self::Many { places, .. } if places.len() > MANY_ARGS / 2 => Patience::Slow,
+            Self::Rewrite(places) if places.folded().count() > MANY_ARGS / 2 => Patience::Slow,
             _ => Patience::Prompt,
         }
     }
@@ -375,7 +376,7 @@ impl Session {
             return Route::PassOn { patience: Patience::Prompt, alone: false };
         }
         let keys = command.keys_in(args);
-        let places = match Places::locate(env.layout, &keys, args) {
+        let mut places = match Places::locate(env.layout, &keys, args) {
             Ok(places) => places,
             Err(message) => return Route::Error(message),
         };
@@ -387,30 +388,31 @@ impl Session {
         {
             return Route::Error(error);
         }
-        if places.folded.is_empty() && places.moving.is_empty() {
+        if places.is_empty() {
             return Route::PassOn { patience: Patience::with(command, args), alone: false };
         }
-        touched.extend(places.all().map(|(_, namespace)| namespace));
+        touched.extend(places.folded().map(|(_, namespace)| namespace));
         let (id, writes) = (command.id, command.flags.contains(Flags::WRITE));
         let Some(command) = command.run.map(|run| StringCommand { id, run, writes }) else {
-            return self.route_foreign(command, args, &keys, &places, env);
+            return self.route_foreign(command, args, &keys, places, env);
         };
-        if !places.moving.is_empty() {
-            return route_moving(command, args, &keys);
+        if places.are_moving() {
+            return route_moving(command, args, places);
         }
-        let only_native = places
-            .folded
-            .iter()
-            .all(|(_, place)| place.kind.is_raw() || place.kind.is_framed() && leaves_values_alone(id));
-        if only_native && !may_bring_another_type(id) {
-            return Route::Rewrite(places.folded);
+        let is_native = |located: &Located| match located {
+            Located::Placed(place) => place.kind.is_raw() || place.kind.is_framed() && leaves_values_alone(id),
+            Located::Plain | Located::Reserved | Located::Moving(_) => true,
+        };
+        if places.0.iter().all(|(_, located)| is_native(located)) && !may_bring_another_type(id) {
+            return Route::Rewrite(places);
         }
-        if keys.len() == 1
-            && let Some((1, place)) = places.folded.first()
-        {
-            return Route::One { command, place: place.clone() };
+        match places.0.pop() {
+            Some((1, Located::Placed(place))) if places.is_empty() => Route::One { command, place },
+            last => {
+                places.0.extend(last);
+                Route::Many { command, places }
+            }
         }
-        Route::Many { command, keys: keys.iter().map(|key| key.index).collect() }
     }
 
     /// A command that is no string command, on folded keys.
@@ -419,11 +421,11 @@ impl Session {
         command: &'static Command,
         args: &[&[u8]],
         keys: &Keys,
-        places: &Places,
+        places: Places,
         env: &Env<'_>,
     ) -> Route {
-        let folded: Vec<usize> = places.indices().collect();
-        let Some((index, namespace)) = places.first() else {
+        let folded: Vec<usize> = places.folded().map(|(index, _)| index).collect();
+        let Some((index, namespace)) = places.folded().min() else {
             return Route::PassOn { patience: Patience::with(command, args), alone: false };
         };
         let namespace = &env.layout.namespace(namespace).template;
@@ -451,7 +453,7 @@ impl Session {
             ));
         }
         let writes_hyperloglog = command.categories.contains(Categories::HYPERLOGLOG | Categories::WRITE);
-        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, patience }
+        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, places, patience }
     }
 
     /// Within MULTI.
@@ -567,21 +569,19 @@ fn route_select(args: &[&[u8]]) -> Route {
     }
 }
 
-/// The keys of a request that are folded or being moved, by their positions among the arguments.
-struct Places {
-    folded: SmallVec<[(usize, Place); 1]>,
-    /// Those that lie in one of two places.
-    moving: SmallVec<[(usize, NamespaceIndex); 1]>,
-}
+/// Where the keys of a request lie, each with its position among the arguments and in the order in which the command
+/// names them. Empty where all are plain, as most are that don't concern keyfold.
+#[derive(Debug)]
+pub(crate) struct Places(SmallVec<[(usize, Located); 1]>);
 
 impl Places {
     fn locate(layout: &Layout, keys: &Keys, args: &[&[u8]]) -> Result<Self, String> {
-        let (mut folded, mut moving) = (SmallVec::new(), SmallVec::new());
-        for key in keys {
-            match layout.locate(args[key.index]) {
-                Located::Plain => {}
-                Located::Moving(found) => moving.push((key.index, found.namespace)),
-                Located::Placed(place) => folded.push((key.index, place)),
+        let mut found = SmallVec::new();
+        for (nth, key) in keys.iter().enumerate() {
+            let located = layout.locate(args[key.index]);
+            match located {
+                Located::Plain if found.is_empty() => continue,
+                Located::Plain | Located::Placed(_) | Located::Moving(_) => {}
                 Located::Reserved if layout.packing_in(args[key.index]).is_some() => {
                     return Err(format!(
                         "ERR keyfold: keys are being moved out of the hash '{}', and clients can't use it any more; use the keys that it holds",
@@ -595,32 +595,64 @@ impl Places {
                     ));
                 }
             }
+            if found.is_empty() {
+                found.extend(keys.iter().take(nth).map(|plain| (plain.index, Located::Plain)));
+            }
+            found.push((key.index, located));
         }
-        Ok(Self { folded, moving })
+        Ok(Self(found))
     }
 
-    fn all(&self) -> impl Iterator<Item = (usize, NamespaceIndex)> {
-        self.folded.iter().map(|(index, place)| (*index, place.namespace)).chain(self.moving.iter().copied())
+    /// How many keys there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
-    fn first(&self) -> Option<(usize, NamespaceIndex)> {
-        self.all().min()
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    fn indices(&self) -> impl Iterator<Item = usize> {
-        self.all().map(|(index, _)| index)
+    /// The keys with their places.
+    pub(crate) fn of<'a>(&self, args: &[&'a [u8]]) -> impl Iterator<Item = (&'a [u8], Located)> {
+        self.0.iter().map(|(index, located)| (args[*index], located.clone()))
+    }
+
+    /// The same without the plain ones.
+    pub(crate) fn folded_of<'a>(&self, args: &[&'a [u8]]) -> impl Iterator<Item = (&'a [u8], Located)> {
+        self.of(args).filter(|(_, located)| *located != Located::Plain)
+    }
+
+    /// The arguments with the physical names of zipped keys.
+    pub(crate) fn renamed<'a>(&'a self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        let mut renamed = args.to_vec();
+        for (index, located) in &self.0 {
+            if let Located::Placed(place) = located {
+                renamed[*index] = &place.physical;
+            }
+        }
+        renamed
+    }
+
+    /// The positions and the namespaces of the keys that have one.
+    fn folded(&self) -> impl Iterator<Item = (usize, NamespaceIndex)> {
+        self.0.iter().filter_map(|(index, located)| Some((*index, located.namespace()?)))
+    }
+
+    /// Whether one of the keys lies in one of two places.
+    fn are_moving(&self) -> bool {
+        self.0.iter().any(|(_, located)| matches!(located, Located::Moving(_)))
     }
 }
 
 /// A string command of whose keys one lies in one of two places: it is worked out, whatever it is.
-fn route_moving(command: StringCommand, args: &[&[u8]], keys: &Keys) -> Route {
+fn route_moving(command: StringCommand, args: &[&[u8]], places: Places) -> Route {
     if command.id == Id::Copy && args.iter().skip(3).any(|arg| is_word(arg, "db")) {
         let key = printable(args[1]);
         return Route::Error(format!(
             "ERR keyfold: COPY to another database waits until the keys of '{key}' or its copy have been moved; try again later"
         ));
     }
-    Route::Moving { command, keys: keys.iter().map(|key| key.index).collect() }
+    Route::Moving { command, places }
 }
 
 /// Whether a command neither reads nor writes values, so that it makes no difference to it how these are stored.
