@@ -4,7 +4,7 @@
 
 use crate::access::{Denied, SetUserError, User, Users};
 use crate::clients::line;
-use crate::command::{Command, Id, table};
+use crate::command::{Command, table};
 use crate::exchange::Env;
 use crate::number::parse_integer;
 use crate::resp::Answer;
@@ -109,11 +109,6 @@ impl Session {
 
     /// Notes that a request was denied, for ACL LOG.
     pub(crate) fn note_denied(&self, command: &Command, args: &[&[u8]], env: &Env<'_>) {
-        if command.id == Id::Hello
-            && let Some(name) = self.not_let_in(args, env)
-        {
-            return self.note_not_let_in(args[0], name, env);
-        }
         // Of a request that isn't one the server complains before it looks who may send it.
         if !command.arity_ok(args.len()) {
             return;

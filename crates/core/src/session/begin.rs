@@ -17,6 +17,7 @@ use crate::layout::{Located, Place};
 use crate::number::parse_integer;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::session::client_command::ReplyMode;
+use crate::session::hello::WRONG_PASSWORD;
 use crate::session::queue::Queue;
 use crate::session::route::{KeyspaceCommand, Places, Route, SessionCommand, StringCommand};
 use crate::session::{Begun, Lane, Plan, Session};
@@ -149,7 +150,12 @@ impl Session {
                 write_command(io.wire, &[b"UNWATCH"]);
                 sent(Kind::Unwatch { answer }, 1, true)
             }
-            Route::Hello { .. } => self.hello(args, env, io),
+            Route::Hello(hello) => self.hello(hello.clone(), io),
+            Route::NotLetIn(name) => {
+                self.note_not_let_in(args[0], name, env);
+                Answer::new(io.answer, protocol).error(WRONG_PASSWORD);
+                Begun::Answered
+            }
             Route::Wait { .. } => {
                 let announced = wait::announce(env.server, io.wire);
                 pass_on(args, raw, io);

@@ -249,8 +249,8 @@ impl Session {
         // be ended there by a transaction of keyfold's own.
         let is_long = route.patience() == Patience::Slow || self.expects_large > 0 || is_large(args);
         let keeps_away = is_long && (route.only_passes_on() || !self.has_own_state());
-        if let Route::Hello { protocol } = route {
-            Lane::Shared { database, protocol: *protocol }
+        if let Route::Hello(hello) = route {
+            Lane::Shared { database, protocol: hello.protocol }
         } else if matches!(route, Route::Kill) {
             // A busy server lets nobody choose a database.
             Lane::Shared { database: self.peer.database, protocol }

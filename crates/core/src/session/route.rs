@@ -7,8 +7,8 @@ use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
 use crate::number::parse_integer;
-use crate::resp::Protocol;
 use crate::resp::word::{is_ambiguous, is_word};
+use crate::session::hello::{Hello, HelloError};
 use crate::session::patience::MANY_ARGS;
 use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
@@ -86,9 +86,9 @@ pub(crate) enum Route {
         own: bool,
     },
     /// HELLO, once it is known to be right.
-    Hello {
-        protocol: Protocol,
-    },
+    Hello(Hello),
+    /// HELLO with a wrong password for the user of this name.
+    NotLetIn(Vec<u8>),
     /// WAIT and WAITAOF.
     Wait {
         patience: Patience,
@@ -149,6 +149,7 @@ impl Route {
             Self::Error(_)
                 | Self::QueueError(_)
                 | Self::Unknown(_)
+                | Self::NotLetIn(_)
                 | Self::Session(_)
                 | Self::Client(_)
                 | Self::Acl(_)
@@ -187,7 +188,10 @@ impl Route {
 
     /// Whether it is refused before anything is sent.
     pub(crate) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Error(_) | Self::QueueError(_) | Self::Unknown(_) | Self::AbortExec { .. })
+        matches!(
+            self,
+            Self::Error(_) | Self::QueueError(_) | Self::Unknown(_) | Self::NotLetIn(_) | Self::AbortExec { .. }
+        )
     }
 
     /// Whether all earlier requests must have been answered.
@@ -195,7 +199,7 @@ impl Route {
         match self {
             Self::PassOn { patience, alone } => patience.blocks() || *alone,
             Self::Session(command) => *command == SessionCommand::Reset,
-            Self::Keyspace(KeyspaceCommand::Flush) | Self::Hello { .. } | Self::Select { .. } => true,
+            Self::Keyspace(KeyspaceCommand::Flush) | Self::Hello(_) | Self::Select { .. } => true,
             _ => self.needs_own_lane(),
         }
     }
@@ -336,9 +340,10 @@ impl Session {
         let session = |command| Some(Route::Session(command));
         match command.id {
             Id::Quit => session(SessionCommand::Quit),
-            Id::Hello => Some(match self.check_hello(args, env) {
-                Ok(protocol) => Route::Hello { protocol },
-                Err(message) => Route::Error(message),
+            Id::Hello => Some(match self.read_hello(args, env) {
+                Ok(hello) => Route::Hello(hello),
+                Err(HelloError::Password(name)) => Route::NotLetIn(name),
+                Err(HelloError::Other(message)) => Route::Error(message),
             }),
             Id::Auth => session(SessionCommand::Auth),
             // What only tells of commands is the server's to answer.
