@@ -128,13 +128,15 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    /// Starts it once more after [`Self::kill`]: the same port, directory and arguments, and what it had written
-    /// there.
+    /// Kills it, where it still runs, and starts it once more: the same port, directory and arguments, and what it had
+    /// written there.
     ///
     /// # Errors
     /// Where it does not start; the error carries the server's log.
     pub fn restart(&mut self) -> Result<(), StartError> {
         let system = |source| StartError::System { name: self.binary.name(), source };
+        let _ = self.child.kill();
+        let _ = self.child.wait();
         self.child = Self::spawn(&self.binary, self.dir.path(), self.port, &self.args).map_err(system)?;
         self.wait_until_ready()
     }
