@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keyfold_core::admin::{CHANGE_KEY, COPY_KEY, LAYOUT_KEY};
-use keyfold_core::change::{Announcement, Phase, member_name};
+use keyfold_core::change::{Announcement, member_name};
 use keyfold_core::resp::{Reply, write_command};
 use tokio::sync::Notify;
 
@@ -97,7 +97,7 @@ impl Membership {
         };
         let mut bytes = || parts.next().and_then(Reply::bytes);
         let (announcement, layout, copy) = (bytes(), bytes(), bytes());
-        let holds = announcement.and_then(Announcement::read).is_some_and(|announced| announced.phase == Phase::Hold);
+        let holds = Announcement::holds(announcement);
         if !holds && served.is_in_force(layout, copy) {
             return Ok(Checked::Fine);
         }

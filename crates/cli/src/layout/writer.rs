@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use keyfold_core::admin::CHANGE_KEY;
-use keyfold_core::change::{Announcement, HELD_MS, Phase, WRITER_NAME};
+use keyfold_core::change::{Announcement, HELD_MS, WRITER_NAME};
 
 use super::fence;
 use crate::server::Server;
@@ -41,5 +41,5 @@ fn wait_while_held(server: &mut Server) -> anyhow::Result<()> {
 
 fn holds(server: &mut Server) -> anyhow::Result<bool> {
     let announcement: Option<Vec<u8>> = server.ask(&[b"GET", CHANGE_KEY])?;
-    Ok(announcement.as_deref().and_then(Announcement::read).is_some_and(|announced| announced.phase == Phase::Hold))
+    Ok(Announcement::holds(announcement.as_deref()))
 }

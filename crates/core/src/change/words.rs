@@ -61,6 +61,11 @@ impl Announcement {
     pub fn read(bytes: &[u8]) -> Option<Self> {
         parse(bytes)
     }
+
+    /// Whether what lies there, if anything does, has everybody stop who writes by the layout in force.
+    pub fn holds(bytes: Option<&[u8]>) -> bool {
+        bytes.and_then(Self::read).is_some_and(|announced| announced.phase == Phase::Hold)
+    }
 }
 
 impl fmt::Display for Answer {

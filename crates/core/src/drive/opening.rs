@@ -5,7 +5,7 @@
 //! another and looks again.
 
 use crate::admin::{CHANGE_KEY, COPY_KEY, LAYOUT_KEY, dictionaries};
-use crate::change::{Announcement, Phase, Register, Standing, WRITER_NAME};
+use crate::change::{Announcement, Register, Standing, WRITER_NAME};
 use crate::codec::Kinds;
 use crate::exchange::ServerInfo;
 use crate::layout::Layout;
@@ -107,8 +107,7 @@ fn look(replies: &[Vec<u8>], secrets: &Secrets) -> Result<Opened, OpenError> {
     let now_ms = reply(2).and_then(Reply::time_us).ok_or_else(|| refused(2))? / 1000;
     let Some(Reply::Array(mut keys)) = reply(3) else { return Err(refused(3)) };
     let mut bytes = || keys.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
-    let announced = bytes().as_deref().and_then(Announcement::read);
-    if announced.is_some_and(|announced| announced.phase == Phase::Hold) {
+    if Announcement::holds(bytes().as_deref()) {
         return Err(OpenError::Changing);
     }
     let layout = match (Register { layout: bytes(), copy: bytes() }).standing(secrets) {
@@ -157,8 +156,7 @@ mod tests {
     #[test]
     fn a_change_under_way_is_waited_for() {
         let announcement = |phase: &str| format!("1 0000000000000002 {phase} 7");
-        let held = Announcement::read(announcement("hold").as_bytes());
-        assert!(held.is_some_and(|held| held.phase == Phase::Hold), "it is read as it is written");
+        assert!(Announcement::holds(Some(announcement("hold").as_bytes())), "it is read as it is written");
         assert!(matches!(open(Some(&announcement("hold")), None, None), Err(OpenError::Changing)));
         assert!(open(Some(&announcement("prepare")), None, None).is_ok());
     }
