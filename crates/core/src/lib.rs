@@ -18,8 +18,10 @@
 //! | --- | --- |
 //! | [`access`] | who may use the proxy, and for what |
 //! | [`admin`] | what keyfold keeps for itself in a server |
+//! | [`base62`] | numbers as physical names write them |
 //! | [`change`] | how the layout in force is replaced at a moment when nobody serves |
 //! | [`clients`] | the clients of one proxy, as CLIENT, MONITOR and INFO show them |
+//! | [`cluster`] | the slots of a cluster |
 //! | [`codec`] | values in fewer bytes than they have |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`drive`] | what drives conversations: requests and answers in order, replies to whose they are |
@@ -51,8 +53,10 @@
 
 pub mod access;
 pub mod admin;
+pub mod base62;
 pub mod change;
 pub mod clients;
+pub mod cluster;
 pub mod codec;
 pub mod command;
 pub mod drive;

@@ -4,6 +4,7 @@
 //! their inline buffers. The way back trusts nothing: it decodes, and then asks `locate` whether the key
 //! really lies there, so that bytes which keyfold never wrote are no key.
 
+use crate::base62;
 use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Head, Mark, Name, Stem};
 use crate::placement::{Field, PlaceKind, Placement};
 use crate::template::{Part, Parts};
@@ -204,7 +205,7 @@ impl Layout {
 pub fn spill_name(stem: Stem, nonce: u64, key: &[u8]) -> Vec<u8> {
     let mut name = Name::new();
     name::encode_head(stem, Mark::Spill, &mut name);
-    name::encode_base62(nonce, &mut name);
+    base62::encode(nonce, &mut name);
     name.push(b':');
     name.extend_from_slice(key);
     name.into_vec()

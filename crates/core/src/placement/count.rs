@@ -35,6 +35,7 @@ use super::span::checked;
 use super::spread::{self, Divided};
 use super::text_table::TextTable;
 use super::{other_kinds, others};
+use crate::base62;
 use crate::template::{Part, Parts, Template, Type};
 
 /// Keys spread evenly over a number of buckets.
@@ -89,7 +90,7 @@ impl Count {
         name::encode_head(stem, mark, name);
         // Both are below the count, so one subtraction does for a division.
         let bucket = remainder + self.turn(field);
-        name::encode_base62(if bucket < self.count { bucket } else { bucket - self.count }, name);
+        base62::encode(if bucket < self.count { bucket } else { bucket - self.count }, name);
         true
     }
 
@@ -109,7 +110,7 @@ impl Count {
             ),
             (Mark::Bucket, Some(part)) => {
                 let kind = placeholders.get(part)?.kind;
-                let bucket = name::decode_base62(bucket).filter(|bucket| *bucket < self.count)?;
+                let bucket = base62::decode(bucket).filter(|bucket| *bucket < self.count)?;
                 let remainder = (bucket + self.count - self.turn(field)) % self.count;
                 let kinds = std::iter::once(spread::quotient_kind(kind)).chain(other_kinds(template, part));
                 let mut parts = field::decode(self.form(placeholders.len(), true), kinds, field)?;
@@ -132,7 +133,7 @@ impl Count {
             // Every int and every uuid can be divided.
             _ => !kind.is_some_and(|kind| kind.is_int() || kind == Type::Uuid),
         };
-        form_occurs && name::decode_base62(bucket).is_some_and(|number| number < self.count)
+        form_occurs && base62::decode(bucket).is_some_and(|number| number < self.count)
     }
 
     /// The value of `bucket` in a layout file.

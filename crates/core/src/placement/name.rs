@@ -20,6 +20,8 @@ use std::str::FromStr;
 use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::base62;
+
 /// The first byte of every physical name.
 pub const DATA_PREFIX: u8 = b'~';
 /// What the keys that administer the layout begin with.
@@ -74,7 +76,7 @@ impl NameHash {
         let mut rest = xxh3_64(rules.as_bytes()) % HASHES;
         let mut digits = [b'0'; HASH_DIGITS];
         for digit in digits.iter_mut().rev() {
-            *digit = BASE62[(rest % 62) as usize];
+            *digit = base62::DIGITS[(rest % 62) as usize];
             rest /= 62;
         }
         Self(digits)
@@ -114,7 +116,7 @@ impl Stem {
     fn encode(self, out: &mut Name) {
         out.extend_from_slice(&self.hash.0);
         if self.generation != Generation(0) {
-            encode_base62(self.generation.0.into(), out);
+            base62::encode(self.generation.0.into(), out);
         }
     }
 
@@ -126,7 +128,7 @@ impl Stem {
         }
         let generation = match generation {
             [] => 0,
-            digits => u32::try_from(decode_base62(digits).filter(|number| *number > 0)?).ok()?,
+            digits => u32::try_from(base62::decode(digits).filter(|number| *number > 0)?).ok()?,
         };
         Some(Self { hash: NameHash(*hash), generation: Generation(generation) })
     }
@@ -194,46 +196,7 @@ impl<'n> Head<'n> {
 /// The nonce and the logical key in what follows a spill's mark.
 pub fn decode_spill(rest: &[u8]) -> Option<(u64, &[u8])> {
     let colon = memchr::memchr(b':', rest)?;
-    Some((decode_base62(&rest[..colon])?, &rest[colon + 1..]))
-}
-
-const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// `u64::MAX` has 11 digits.
-const BASE62_DIGITS: usize = 11;
-
-/// Writes a number in base62.
-pub fn encode_base62(mut number: u64, out: &mut Name) {
-    // One digit needs no buffer, and most numbers have one.
-    if number < 62 {
-        return out.push(BASE62[(number % 62) as usize]);
-    }
-    let mut digits = [0; BASE62_DIGITS];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = BASE62[(number % 62) as usize];
-        number /= 62;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-/// The number that these digits, and no others, stand for.
-pub fn decode_base62(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || (digits.len() > 1 && digits[0] == b'0') {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |number, &byte| {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'A'..=b'Z' => byte - b'A' + 10,
-            b'a'..=b'z' => byte - b'a' + 36,
-            _ => return None,
-        };
-        number.checked_mul(62)?.checked_add(u64::from(digit))
-    })
+    Some((base62::decode(&rest[..colon])?, &rest[colon + 1..]))
 }
 
 #[cfg(test)]
@@ -241,23 +204,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn base62(number: u64) -> Vec<u8> {
-        let mut out = Name::new();
-        encode_base62(number, &mut out);
-        out.into_vec()
-    }
-
-    #[test]
-    fn base62_by_example() {
-        assert_eq!(base62(0), b"0");
-        assert_eq!(base62(61), b"z");
-        assert_eq!(base62(62), b"10");
-        assert_eq!(base62(u64::MAX), b"LygHa16AHYF");
-        assert_eq!(decode_base62(b"LygHa16AHYG"), None);
-        assert_eq!(decode_base62(b"01"), None);
-        assert_eq!(decode_base62(b""), None);
-    }
 
     fn stem(text: &str) -> Stem {
         text.parse().unwrap()
@@ -308,14 +254,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn base62_is_exact(number: u64, digits in "[0-9A-Za-z]{0,12}") {
-            prop_assert_eq!(decode_base62(&base62(number)), Some(number));
-            if let Some(number) = decode_base62(digits.as_bytes()) {
-                prop_assert_eq!(base62(number), digits.as_bytes());
-            }
-        }
-
         #[test]
         fn heads_are_exact(hash in "[0-9A-Za-z]{4}", generation: u32, mark in 0_usize..4, rest: Vec<u8>) {
             let hash = NameHash(hash.as_bytes().try_into().unwrap());

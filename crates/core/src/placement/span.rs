@@ -16,6 +16,7 @@ use super::field::{self, Form};
 use super::name::{self, Mark, Name, Stem};
 use super::text_table::TextTable;
 use super::{other_kinds, others};
+use crate::base62;
 use crate::template::{Part, Parts, Template, Type};
 
 /// The most that a span or a count may be.
@@ -64,7 +65,7 @@ impl Span {
     pub(super) fn locate(&self, stem: Stem, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
         let Some(&Part::Int(id)) = parts.get(self.part) else { return false };
         name::encode_head(stem, Mark::Bucket, name);
-        name::encode_base62(id / self.span, name);
+        base62::encode(id / self.span, name);
         let offset = Part::Int(id % self.span);
         field::encode(self.form(parts.len()), std::iter::once(&offset).chain(others(parts, self.part)), field);
         true
@@ -74,7 +75,7 @@ impl Span {
         let kinds = std::iter::once(Type::Int).chain(other_kinds(template, self.part));
         let mut parts = field::decode(self.form(template.placeholders().len()), kinds, field)?;
         let Part::Int(offset) = parts.remove(0) else { return None };
-        let id = name::decode_base62(bucket)?.checked_mul(self.span)?.checked_add(offset)?;
+        let id = base62::decode(bucket)?.checked_mul(self.span)?.checked_add(offset)?;
         parts.insert(self.part, Part::Int(id));
         Some(parts)
     }
@@ -84,7 +85,7 @@ impl Span {
     }
 
     pub(super) fn names_bucket(&self, bucket: &[u8]) -> bool {
-        name::decode_base62(bucket).is_some_and(|number| number <= i64::MAX.unsigned_abs() / self.span)
+        base62::decode(bucket).is_some_and(|number| number <= i64::MAX.unsigned_abs() / self.span)
     }
 
     /// The value of `bucket` in a layout file.

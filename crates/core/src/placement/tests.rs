@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::name::{Head, Mark, Name, Stem, decode_base62};
+use super::name::{Head, Mark, Name, Stem};
 use super::text_table::TextTableError;
 use super::{By, Count, Field, Placement, Secret, Span, TextTable};
+use crate::base62;
 use crate::template::Template;
 use crate::template::tests::{keys, parse_key, template};
 
@@ -316,7 +317,7 @@ fn aimed(folded: &(Template, Placement), buckets: u64, ids: u64) -> Vec<String> 
 
 fn bucket_of(folded: &(Template, Placement), key: &str) -> u64 {
     let (name, _) = locate(folded, key.as_bytes()).unwrap();
-    decode_base62(Head::decode(&name).unwrap().rest).unwrap()
+    base62::decode(Head::decode(&name).unwrap().rest).unwrap()
 }
 
 #[test]

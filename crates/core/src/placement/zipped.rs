@@ -15,6 +15,7 @@ use std::borrow::Cow;
 
 use super::base64;
 use super::name::{self, Mark, Name, Stem};
+use crate::base62;
 use crate::template::{Part, Parts, Template, Type, hex_bytes};
 
 /// Ends a part that another follows.
@@ -25,7 +26,7 @@ pub(super) fn locate(stem: Stem, parts: &[Part<'_>], name: &mut Name) {
     let Some((last, before)) = parts.split_last() else { return };
     for part in before {
         if let Part::Text(text) = part {
-            name::encode_base62(text.len() as u64, name);
+            base62::encode(text.len() as u64, name);
             name.push(SEPARATOR);
             name.extend_from_slice(text);
         } else {
@@ -45,7 +46,7 @@ pub(super) fn decode<'a>(template: &Template, zipped: &'a [u8]) -> Option<Parts<
         let encoded = rest.split_off(..separator)?;
         rest.split_off_first();
         if placeholder.kind == Type::Text {
-            let len = usize::try_from(name::decode_base62(encoded)?).ok()?;
+            let len = usize::try_from(base62::decode(encoded)?).ok()?;
             parts.push(Part::Text(Cow::Borrowed(rest.split_off(..len)?)));
         } else {
             parts.push(decode_part(placeholder.kind, encoded)?);
@@ -58,7 +59,7 @@ pub(super) fn decode<'a>(template: &Template, zipped: &'a [u8]) -> Option<Parts<
 /// Writes one part, for a name that ends with it or goes on with another byte than its own.
 pub(super) fn encode_part(part: &Part<'_>, name: &mut Name) {
     match part {
-        Part::Int(value) => name::encode_base62(*value, name),
+        Part::Int(value) => base62::encode(*value, name),
         Part::Uuid(bits) => base64::encode(bits.to_be_bytes(), name),
         Part::Hex(digits) => base64::encode(hex_bytes(digits), name),
         Part::Text(text) => name.extend_from_slice(text),
@@ -68,7 +69,7 @@ pub(super) fn encode_part(part: &Part<'_>, name: &mut Name) {
 /// The part of type `kind` that [`encode_part`] wrote.
 pub(super) fn decode_part(kind: Type, encoded: &[u8]) -> Option<Part<'_>> {
     Some(match kind {
-        Type::Int | Type::Padded(_) => Part::Int(name::decode_base62(encoded)?),
+        Type::Int | Type::Padded(_) => Part::Int(base62::decode(encoded)?),
         Type::Uuid => Part::Uuid(u128::from_be_bytes(base64::decode(encoded)?.try_into().ok()?)),
         Type::Hex => Part::hex(base64::decode(encoded)?.into_iter()),
         Type::Text => Part::Text(Cow::Borrowed(encoded)),

@@ -9,7 +9,8 @@
 //! ```
 //! The last few buckets, which would make some of the sample fuller than others, are left out as well.
 
-use keyfold_core::placement::name::{self, Head, Mark};
+use keyfold_core::base62;
+use keyfold_core::placement::name::{Head, Mark};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// A share that is a hair under a half is a half.
@@ -52,21 +53,21 @@ impl Merged {
     /// of divided ones.
     pub(super) fn bucket(&self, name: &[u8]) -> Option<u64> {
         let Some(Head { mark, rest, .. }) = Head::decode(name) else { return Some(xxh3_64(name)) };
-        let number = name::decode_base62(rest).unwrap_or_else(|| xxh3_64(rest));
+        let number = base62::decode(rest).unwrap_or_else(|| xxh3_64(rest));
         (number < self.end).then(|| number % self.buckets * 2 + u64::from(mark == Mark::WholeBucket))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use keyfold_core::placement::name::{Name, Stem, encode_base62, encode_head};
+    use keyfold_core::placement::name::{Name, Stem, encode_head};
 
     use super::*;
 
     fn name(mark: Mark, number: u64) -> Name {
         let mut name = Name::new();
         encode_head(Stem::ANY, mark, &mut name);
-        encode_base62(number, &mut name);
+        base62::encode(number, &mut name);
         name
     }
 
