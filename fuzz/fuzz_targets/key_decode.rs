@@ -48,6 +48,7 @@ placement = "zipped"
 [[namespace]]
 keys = "j:{n:int}:{m:int(5)}:{x:hex}"
 placement = "zipped"
+cluster = true
 
 [[namespace]]
 keys = "k:{name}"
@@ -56,7 +57,8 @@ TABLE
 
 [[namespace]]
 keys = "l:{x}:{id:uuid}:{y}:{h:hex}"
-bucket = { count = 4096 }
+bucket = { count = 3 }
+cluster = true
 TABLE
 
 [[namespace]]
@@ -116,7 +118,7 @@ fn key_comes_back(key: &[u8]) {
         Physical::Zipped { namespace, key: read } => assert_eq!((namespace, read.as_slice()), (place.namespace, key)),
         other => panic!("{} reads as {other:?}", place.physical.escape_ascii()),
     }
-    let spill = spill_name(place.stem, key.len() as u64, key);
+    let spill = spill_name(place.origin, key.len() as u64, key);
     let expected = Physical::Spill { namespace: place.namespace, nonce: key.len() as u64, key };
     assert_eq!(PARSED.read_physical(&spill), expected);
 }

@@ -95,7 +95,7 @@ impl Layout {
                 let nonce = nonce();
                 let mut pointer = Vec::with_capacity(18);
                 frame::encode_spill(nonce, slot, expires_at_ms, &mut pointer);
-                (Some(PhysicalWrite::string(spill_name(place.stem, nonce, key), content, None)), pointer)
+                (Some(PhysicalWrite::string(spill_name(place.origin, nonce, key), content, None)), pointer)
             }
         };
         let (name, value) = (Cow::Borrowed(&*place.field), Cow::Owned(stored));

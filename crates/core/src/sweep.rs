@@ -247,9 +247,9 @@ fn removal(
     removal.write(&[b"HDEL", bucket, field]);
     if let Body::Spill { nonce, .. } = frame.body
         && let Some(key) = env.layout.key_of(namespace, bucket, field)
-        && let Some(stem) = Layout::stem_in(bucket)
+        && let Some(origin) = Layout::origin_of(bucket)
     {
-        removal.write(&[b"UNLINK", &spill_name(stem, nonce, &key)]);
+        removal.write(&[b"UNLINK", &spill_name(origin, nonce, &key)]);
     }
     removal
 }

@@ -204,7 +204,7 @@ fn explain_frame(
             report.text("value", number.to_string());
         }
         Body::Spill { nonce, slot } => {
-            let name = spill_name(place.stem, nonce, key);
+            let name = spill_name(place.origin, nonce, key);
             let bytes: u64 = server.ask(&[b"STRLEN", &name])?;
             report.text("frame", "spilled: the value is over the limit and has a key of its own");
             if let Some(slot) = slot {

@@ -50,7 +50,7 @@ fn note_slots(
     slots: &mut BTreeMap<Stem, Codecs>,
 ) -> anyhow::Result<()> {
     let heads = names.iter().filter_map(|name| Some((Head::decode(name)?, name)));
-    let wanted: Vec<_> = heads.filter(|(head, _)| unknown.contains(&head.stem)).collect();
+    let wanted: Vec<_> = heads.filter(|(head, _)| unknown.contains(&head.origin.stem)).collect();
     let mut commands = Commands::default();
     for (head, name) in &wanted {
         match head.mark {
@@ -61,7 +61,7 @@ fn note_slots(
     for ((head, _), reply) in wanted.iter().zip(server.ask_all(&commands)?) {
         let mut note = |stored: &[u8]| {
             if let Some(number) = slot_of(stored) {
-                slots.entry(head.stem).or_default().reserve(number);
+                slots.entry(head.origin.stem).or_default().reserve(number);
             }
         };
         match Reply::parse(&reply) {

@@ -437,9 +437,10 @@ impl Walk<'_, '_> {
         }
         let expires_at_ms = frame.expires_at_ms;
         let home = Home::Bucket(field.namespace);
-        if let Body::Spill { nonce, .. } = frame.body {
-            let stem = Layout::stem_in(&field.bucket).unwrap_or(self.manner.layout.namespace(field.namespace).stem);
-            let name = spill_name(stem, nonce, &field.key);
+        if let Body::Spill { nonce, .. } = frame.body
+            && let Some(origin) = Layout::origin_of(&field.bucket)
+        {
+            let name = spill_name(origin, nonce, &field.key);
             self.waiting.push_back(Ask::Spill { field, stored: stored.to_vec(), name, expires_at_ms });
             return Ok(());
         }

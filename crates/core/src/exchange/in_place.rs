@@ -106,7 +106,7 @@ impl InPlace {
     ) -> Option<(Self, u32)> {
         let effect = effect_of(args[0])?;
         let place = bucket_of(key)?;
-        let spilled = large_spill(key).map(|nonce| spill_name(place.stem, nonce, &key.logical));
+        let spilled = large_spill(key).map(|nonce| spill_name(place.origin, nonce, &key.logical));
         let (form, commands) = match (effect, held, spilled) {
             (Effect::Reads, Held::Unread(_), Some(spill)) => (Form::Read, read(args, &spill)),
             (Effect::Writes, Held::Unread(_), Some(spill)) => write(args, key, place, &spill, env),
@@ -176,7 +176,7 @@ pub(crate) fn host<'a>(
 ) -> Option<Hosting> {
     let effects = commands.map(effect_of).collect::<Option<Vec<_>>>()?;
     let place = bucket_of(key)?;
-    let spilled = large_spill(key).map(|nonce| spill_name(place.stem, nonce, &key.logical));
+    let spilled = large_spill(key).map(|nonce| spill_name(place.origin, nonce, &key.logical));
     let expires_at_ms = key.field_expires_at_ms();
     let encoded = |args: &[&[u8]]| {
         let mut command = Vec::new();
@@ -223,7 +223,7 @@ fn fresh_spill(key: &Key, place: &Place, expires_at_ms: Option<i64>, env: &mut E
     let mut pointer = Vec::new();
     frame::encode_spill(nonce, None, expires_at_ms, &mut pointer);
     env.stats.namespace(place.namespace).count_spill();
-    (spill_name(place.stem, nonce, &key.logical), pointer)
+    (spill_name(place.origin, nonce, &key.logical), pointer)
 }
 
 /// The script that lets the field point to the fresh name, if it holds what was read and that hasn't expired.

@@ -269,7 +269,7 @@ impl Load {
             }
             for (at, spot) in key.spots.iter().enumerate() {
                 if let (Some(nonce), Some(place)) = (spot.spill(), &spot.place) {
-                    let name = spill_name(place.stem, nonce, &key.logical);
+                    let name = spill_name(place.origin, nonce, &key.logical);
                     if self.spares() {
                         if self.watched {
                             // A client's commands may come to be carried out on it: it must not be gone by then.

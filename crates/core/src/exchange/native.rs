@@ -90,7 +90,7 @@ impl Get {
                     let Located::Placed(place) = env.layout.locate(&self.key) else {
                         return self.begin_again(env.layout, io);
                     };
-                    write_command(io.wire, &[b"GET", &spill_name(place.stem, nonce, &self.key)]);
+                    write_command(io.wire, &[b"GET", &spill_name(place.origin, nonce, &self.key)]);
                     self.pointer = Some(Pointer { nonce, slot });
                     return Step::More(1);
                 }

@@ -10,7 +10,7 @@ pub(crate) const RETIRE_MS: &[u8] = b"5000";
 
 /// Retires the spilled value with this nonce.
 pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
-    writes.write(&[b"PEXPIRE", &spill_name(place.stem, nonce, key), RETIRE_MS]);
+    writes.write(&[b"PEXPIRE", &spill_name(place.origin, nonce, key), RETIRE_MS]);
 }
 
 /// Retires the spilled value that a spot's stored value points to, where it does.

@@ -47,7 +47,7 @@ pub(crate) fn of<'k>(keys: &ByName<'k>, key: &'k Key, unread: &Unread) -> Option
         };
     }
     let (nonce, slot) = source.large_spill()?;
-    let from = spill_name(source.place.as_ref()?.stem, nonce, &origin.logical);
+    let from = spill_name(source.place.as_ref()?.origin, nonce, &origin.logical);
     let is_readable_there = slot.is_none() || origin.logical == key.logical;
     match &here.place {
         Some(to) if to.kind.is_bucket() => is_readable_there.then_some(Transfer::Spill { from, to, slot }),
@@ -108,7 +108,7 @@ fn plan(
         Transfer::Expire => set_expiry(writes, key.physical(), unread.expires_at_ms),
         Transfer::Spill { from, to, slot } => {
             let nonce = (env.nonces)();
-            let name = spill_name(to.stem, nonce, &key.logical);
+            let name = spill_name(to.origin, nonce, &key.logical);
             env.stats.namespace(to.namespace).count_spill();
             env.note_expiry(to, unread.expires_at_ms);
             let mut pointer = Vec::new();

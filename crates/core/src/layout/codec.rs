@@ -58,7 +58,7 @@ pub fn read_slots(text: &str) -> Result<Codecs, LayoutError> {
         slot: Vec<Spanned<SlotEntry>>,
     }
     let record: Record = parse_toml(text)?;
-    Reader { text, kinds: None, secrets: &Secrets::default() }.codecs(record.slot, record.writes)
+    Reader { text, kinds: None, secrets: &Secrets::default(), cluster: false }.codecs(record.slot, record.writes)
 }
 
 impl Codecs {

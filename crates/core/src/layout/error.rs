@@ -52,6 +52,16 @@ pub enum Problem {
         "`bucket` takes one rule: {{ span = 128 }}, {{ span = 128, of = \"id\" }}, {{ count = 16384 }} or {{ by = \"id\" }}"
     )]
     OneRule,
+    /// Keys that would share a bucket are in other slots.
+    #[error(
+        "`bucket`: in a cluster keys share a bucket only where they share a slot, and keys of `{keys}` that this rule \
+         brings together don't; write {{ count = 1 }}, the number of buckets in each slot, or `bucket = {{ by = … }}` \
+         for the one placeholder of a hash tag, as `id` in `user:{{{{{{id:int}}}}}}:{{field}}`"
+    )]
+    SlotsApart {
+        /// The template.
+        keys: String,
+    },
     /// Both `bucket` and `placement`.
     #[error("`placement` says that there are no buckets, and `bucket` how they are; leave one of them out")]
     BucketAndPlacement,

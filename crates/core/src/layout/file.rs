@@ -77,6 +77,8 @@ impl LayoutFile {
         #[serde(deny_unknown_fields)]
         struct File {
             #[serde(default)]
+            cluster: bool,
+            #[serde(default)]
             namespace: Vec<Entry>,
         }
         let file: File = parse_toml(text)?;
@@ -89,7 +91,8 @@ impl LayoutFile {
         if let Some(names) = file.namespace.iter().find_map(|entry| entry.names.as_ref()) {
             return Err(LayoutError::at(text, names.span().start, Problem::NamesInFile));
         }
-        let namespaces = read_namespaces(text, file.namespace, Some(kinds), secrets)?;
+        let reader = Reader { text, kinds: Some(kinds), secrets, cluster: file.cluster };
+        let namespaces = read_namespaces(&reader, file.namespace)?;
         Ok(Self { namespaces: namespaces.into_iter().map(|read| read.namespace).collect() })
     }
 }
@@ -104,6 +107,7 @@ pub(super) struct Entry {
     placement: Option<Spanned<String>>,
     keyed: Option<Spanned<Keyed>>,
     text_table: Option<Spanned<String>>,
+    cluster: Option<bool>,
     value_limit: Option<Spanned<i64>>,
     field_limit: Option<Spanned<i64>>,
     codec: Option<Spanned<toml::Value>>,
@@ -137,6 +141,7 @@ pub(super) struct From {
     placement: Option<Spanned<String>>,
     keyed: Option<Spanned<Keyed>>,
     text_table: Option<Spanned<String>>,
+    cluster: Option<bool>,
     field_limit: Option<Spanned<i64>>,
     handmade: Option<Spanned<HandmadeRule>>,
     #[serde(default)]
@@ -169,15 +174,8 @@ struct Bucket {
     by: Option<String>,
 }
 
-/// Reads every entry, and then refuses entries that don't go together. Codecs that a person wrote are checked against
-/// `kinds`; in the server there may be some that only another program knows.
-pub(super) fn read_namespaces(
-    text: &str,
-    entries: Vec<Entry>,
-    kinds: Option<&Kinds>,
-    secrets: &Secrets,
-) -> Result<Vec<Read>, LayoutError> {
-    let reader = Reader { text, kinds, secrets };
+/// Reads every entry, and then refuses entries that don't go together.
+pub(super) fn read_namespaces(reader: &Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Read>, LayoutError> {
     let spans: Vec<_> = entries.iter().map(|entry| entry.keys.span()).collect();
     let mut all: Vec<Read> = Vec::with_capacity(entries.len());
     for mut entry in entries {
@@ -209,7 +207,7 @@ impl Reader<'_> {
         }
         let span = entry.codec.as_ref().map(Spanned::span);
         let codec = entry.codec.map(|codec| self.codec(&codec)).transpose()?.unwrap_or_else(CodecRule::none);
-        let placement = self.placement(&template, entry.bucket, entry.placement)?;
+        let placement = self.placement(&template, entry.bucket, entry.placement, entry.cluster)?;
         let mut placement = self.keyed(placement, entry.keyed)?;
         if !codec.is_none() {
             // In the stored form values are still decoded on their way to being plain.
@@ -236,7 +234,7 @@ impl Reader<'_> {
         let placement = match from.handmade {
             Some(rule) if from.bucket.is_none() && from.placement.is_none() => self.handmade(template, rule)?,
             Some(rule) => return Err(self.error(&rule.span(), Problem::BucketAndHandmade)),
-            None => self.placement(template, from.bucket, from.placement)?,
+            None => self.placement(template, from.bucket, from.placement, from.cluster)?,
         };
         let placement = self.keyed(placement, from.keyed)?;
         let placement = self.with_text_table(template, placement, from.text_table)?;
@@ -261,19 +259,23 @@ impl Reader<'_> {
         template: &Template,
         bucket: Option<Spanned<Bucket>>,
         placement: Option<Spanned<String>>,
+        cluster: Option<bool>,
     ) -> Result<Placement, LayoutError> {
-        match (bucket, placement) {
-            (None, None) => Ok(Placement::zipped()),
+        let cluster = cluster.unwrap_or(self.cluster);
+        let placement = match (bucket, placement) {
+            (None, None) => Placement::zipped(),
             (Some(bucket), None) => {
                 let span = bucket.span();
-                bucket_rule(template, bucket.into_inner()).map_err(|problem| self.error(&span, problem))
+                let rule = bucket_rule(template, bucket.into_inner(), cluster);
+                return rule.map_err(|problem| self.error(&span, problem));
             }
-            (Some(_), Some(placement)) => Err(self.error(&placement.span(), Problem::BucketAndPlacement)),
+            (Some(_), Some(placement)) => return Err(self.error(&placement.span(), Problem::BucketAndPlacement)),
             (None, Some(placement)) => Placement::named(placement.get_ref()).ok_or_else(|| {
                 let given = placement.get_ref().clone();
                 self.error(&placement.span(), Problem::UnknownPlacement { given })
-            }),
-        }
+            })?,
+        };
+        Ok(placement.by_slot(cluster))
     }
 
     /// The placement, keyed by the secret that `keyed` means.
@@ -289,10 +291,7 @@ impl Reader<'_> {
                 known.ok_or(Problem::OtherSecret { fingerprint: name })
             }
         };
-        let keyed = match placement {
-            Placement::Count(count) => secret.map(|secret| Placement::Count(count.keyed_by(Arc::clone(secret)))),
-            _ => Err(Problem::KeyedWithoutCount),
-        };
+        let keyed = secret.and_then(|secret| placement.keyed_by(Arc::clone(secret)).ok_or(Problem::KeyedWithoutCount));
         keyed.map_err(|problem| self.error(&span, problem))
     }
 
@@ -356,16 +355,21 @@ impl Reader<'_> {
     }
 }
 
-fn bucket_rule(template: &Template, bucket: Bucket) -> Result<Placement, Problem> {
+fn bucket_rule(template: &Template, bucket: Bucket, cluster: bool) -> Result<Placement, Problem> {
     let rule: Result<Placement, PlacementError> = match bucket {
         Bucket { span: Some(span), of, count: None, by: None } => {
-            Span::new(template, span, of.as_deref()).map(Placement::Span)
+            Span::new(template, span, of.as_deref()).map(Placement::from)
         }
+        Bucket { span: None, of: None, count: Some(1), by: None } if !cluster => Err(PlacementError::OneBucket),
         Bucket { span: None, of: None, count: Some(count), by: None } => {
-            Count::new(template, count).map(Placement::Count)
+            Count::new(template, count).map(Placement::from)
         }
-        Bucket { span: None, of: None, count: None, by: Some(by) } => By::new(template, &by).map(Placement::By),
+        Bucket { span: None, of: None, count: None, by: Some(by) } => By::new(template, &by).map(Placement::from),
         _ => return Err(Problem::OneRule),
     };
-    rule.map_err(Problem::Bucket)
+    let placement = rule.map_err(Problem::Bucket)?.by_slot(cluster);
+    if cluster && !placement.suits_slots(template) {
+        return Err(Problem::SlotsApart { keys: template.to_string() });
+    }
+    Ok(placement)
 }

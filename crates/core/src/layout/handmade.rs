@@ -33,8 +33,8 @@ impl Layout {
     /// Whether the physical name is one of the places that keys of this namespace are being moved out of.
     pub fn is_former_place(&self, namespace: NamespaceIndex, physical: &[u8]) -> bool {
         let Some(former) = &self.namespace(namespace).former else { return false };
-        match Self::stem_in(physical) {
-            Some(stem) => stem == former.stem && former.placement.has_names(),
+        match Self::origin_of(physical) {
+            Some(origin) => origin.stem == former.stem && former.placement.has_names(),
             None => former.placement.handmade().is_some(),
         }
     }

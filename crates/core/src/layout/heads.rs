@@ -38,9 +38,9 @@ impl Heads {
 
     /// Notes a name, which is of the type that is expected.
     pub fn note(&mut self, name: &[u8], database: u32) {
-        let Some(head) = Head::decode(name).filter(|head| head.tag.is_none()) else { return };
+        let Some(head) = Head::decode(name) else { return };
         let found = Found { names: 0, example: name.to_vec(), database };
-        self.0.entry(head.stem).or_insert(found).names += 1;
+        self.0.entry(head.origin.stem).or_insert(found).names += 1;
     }
 
     /// The stems, with what was found of each.

@@ -5,7 +5,7 @@
 //! really lies there, so that bytes which keyfold never wrote are no key.
 
 use crate::base62;
-use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Head, Mark, Name, Stem};
+use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Head, Mark, Name, Origin, Stem};
 use crate::placement::{Field, PlaceKind, Placement};
 use crate::template::{Part, Parts};
 
@@ -19,8 +19,8 @@ pub(crate) const RESERVED_PREFIXES: [&[u8]; 2] = [&[DATA_PREFIX], ADMINISTRATION
 pub struct Place {
     /// The namespace it belongs to.
     pub namespace: NamespaceIndex,
-    /// What the physical name begins with: the namespace's stem, or its former one.
-    pub stem: Stem,
+    /// What the names of all that is written for the key begin with, by the namespace's stem or its former one.
+    pub origin: Origin,
     /// A field of a bucket, or a key of its own.
     pub kind: PlaceKind,
     /// The physical key.
@@ -104,18 +104,18 @@ impl Layout {
             if template.begins(key) {
                 let mut parts = Parts::new();
                 if template.parse_key(key, &mut parts) {
-                    return self.place(index, &parts);
+                    return self.place(index, key, &parts);
                 }
             }
         }
         if self.handmade_hash(key).is_some() { Located::Reserved } else { Located::Plain }
     }
 
-    fn place(&self, index: NamespaceIndex, parts: &[Part<'_>]) -> Located {
+    fn place(&self, index: NamespaceIndex, key: &[u8], parts: &[Part<'_>]) -> Located {
         let Namespace { stem, placement, field_limit, former, .. } = &self.namespaces[index.0];
-        let located = place_by(index, *stem, placement, *field_limit, parts);
+        let located = place_by(index, *stem, placement, *field_limit, key, parts);
         let Some(former) = former else { return located };
-        let old = place_by(index, former.stem, &former.placement, former.field_limit, parts);
+        let old = place_by(index, former.stem, &former.placement, former.field_limit, key, parts);
         if located == old {
             return located;
         }
@@ -134,8 +134,8 @@ impl Layout {
     }
 
     fn read_name<'p>(&self, physical: &'p [u8]) -> Option<Physical<'p>> {
-        let Head { tag: None, stem, mark, rest } = Head::decode(physical)? else { return None };
-        let (index, placement) = self.find_rules(stem)?;
+        let Head { origin, mark, rest } = Head::decode(physical)?;
+        let (index, placement) = self.find_rules(origin)?;
         let namespace = &self.namespaces[index.0];
         match mark {
             Mark::Bucket | Mark::WholeBucket => {
@@ -153,8 +153,8 @@ impl Layout {
     pub fn key_of(&self, namespace: NamespaceIndex, physical: &[u8], field: &[u8]) -> Option<Vec<u8>> {
         let template = &self.namespaces.get(namespace.0)?.template;
         let parts = if is_reserved(physical) {
-            let Head { tag: None, stem, mark, rest } = Head::decode(physical)? else { return None };
-            let (_, placement) = self.find_rules(stem).filter(|(index, _)| *index == namespace)?;
+            let Head { origin, mark, rest } = Head::decode(physical)?;
+            let (_, placement) = self.find_rules(origin).filter(|(index, _)| *index == namespace)?;
             placement.decode(template, mark, rest, field)?
         } else {
             self.namespaces[namespace.0].handmade()?.decode(template, physical, field)?
@@ -171,23 +171,23 @@ impl Layout {
         found.then_some(key)
     }
 
-    /// The namespace with this stem, now or before it began to move, and the placement that the stem stands for.
-    fn find_rules(&self, stem: Stem) -> Option<(NamespaceIndex, &Placement)> {
+    /// The namespace whose names begin so, now or before it began to move, and the placement that they stand for.
+    fn find_rules(&self, Origin { slot, stem }: Origin) -> Option<(NamespaceIndex, &Placement)> {
         self.iter().find_map(|(index, namespace)| {
             let (placement, _) = namespace.rules().find(|(placement, own)| *own == stem && placement.has_names())?;
-            Some((index, placement))
+            (placement.is_by_slot() == slot.is_some()).then_some((index, placement))
         })
     }
 
     /// What a physical name begins with, where it is one that layouts write.
-    pub fn stem_in(physical: &[u8]) -> Option<Stem> {
-        Head::decode(physical).filter(|head| head.tag.is_none()).map(|head| head.stem)
+    pub fn origin_of(physical: &[u8]) -> Option<Origin> {
+        Head::decode(physical).map(|head| head.origin)
     }
 
     /// The place of `key` in the buckets beside which the spilled value `name` lies: the one that may point to it.
     pub fn place_beside(&self, name: &[u8], key: &[u8]) -> Option<Place> {
-        let stem = Self::stem_in(name);
-        self.places(key).find(|place| Some(place.stem) == stem && place.kind.is_bucket())
+        let origin = Self::origin_of(name);
+        self.places(key).find(|place| Some(place.origin) == origin && place.kind.is_bucket())
     }
 
     /// Every place that `key` may lie in, the one where it is written first; none for a plain key.
@@ -201,10 +201,10 @@ impl Layout {
     }
 }
 
-/// The name of the key that holds the value of `key` spilled under `nonce`, beside buckets with this stem.
-pub fn spill_name(stem: Stem, nonce: u64, key: &[u8]) -> Vec<u8> {
+/// The name of the key that holds the value of `key` spilled under `nonce`, beside a bucket of this origin.
+pub fn spill_name(origin: Origin, nonce: u64, key: &[u8]) -> Vec<u8> {
     let mut name = Name::new();
-    name::encode_head(stem, Mark::Spill, &mut name);
+    name::encode_head(origin, Mark::Spill, &mut name);
     base62::encode(nonce, &mut name);
     name.push(b':');
     name.extend_from_slice(key);
@@ -217,13 +217,15 @@ fn place_by(
     stem: Stem,
     placement: &Placement,
     field_limit: usize,
+    key: &[u8],
     parts: &[Part<'_>],
 ) -> Located {
     let Some(kind) = placement.kind() else { return Located::Plain };
     // Written where it is returned: a place is some 150 bytes, and moving it costs as much as finding it.
-    let mut located = Located::Placed(Place { namespace, stem, kind, physical: Name::new(), field: Field::new() });
+    let origin = placement.origin(stem, key);
+    let mut located = Located::Placed(Place { namespace, origin, kind, physical: Name::new(), field: Field::new() });
     if let Located::Placed(Place { physical, field, .. }) = &mut located
-        && placement.locate(stem, parts, physical, field)
+        && placement.locate(origin, parts, physical, field)
         && (field.len() <= field_limit || kind.packing().is_some())
     {
         return located;

@@ -10,12 +10,16 @@
 //! used    = ["hY3p", "b0Qk1"]        # what names began with so far, with the highest generation of each hash
 //! unused_from = 0                    # the first generation of a hash that isn't among them
 //!
+//! cluster = true                     # only in the file: what all its namespaces have that don't say
+//!
 //! [[namespace]]
 //! names       = "~hY3p"              # only in the stored form: what the names of its keys begin with
 //! keys        = "user:{id:int}"      # the template
 //! bucket      = { span = 128 }       # or { span = 128, of = "id" }, { count = 16384 }, { by = "id" }
 //! value_limit = 64                   # stored bytes over which a value is spilled
 //! field_limit = 64                   # field bytes over which a key stays plain
+//! cluster     = false                # whether all that is written for a key is in the key's slot; `count` is then of
+//!                                    # the buckets in each slot
 //! codec       = "none"               # or "zstd", { name = "zstd", level = 12 }, "auto": see crate::codec
 //!
 //! [[namespace]]

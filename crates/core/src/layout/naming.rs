@@ -9,7 +9,7 @@
 //! user:{int}:logins
 //! span 128 of 0
 //! field limit 64               only where there are buckets
-//! cluster no
+//! cluster no                   or yes, where every place is in the slot of its key
 //! ```
 //! A namespace that comes back to rules which were in use before takes the next *generation* of their hash, so that it
 //! never meets what the first time left behind.
@@ -27,7 +27,8 @@ pub(super) const MOST_REMEMBERED: usize = 256;
 pub(super) fn name_hash(template: &Template, placement: &Placement, field_limit: usize) -> NameHash {
     let limit = if placement.has_buckets() { format!("field limit {field_limit}\n") } else { String::new() };
     let (keys, rule) = (template.canonical(), placement.canonical());
-    NameHash::of(&format!("keyfold names 1\n{keys}\n{rule}\n{limit}cluster no\n"))
+    let cluster = if placement.is_by_slot() { "yes" } else { "no" };
+    NameHash::of(&format!("keyfold names 1\n{keys}\n{rule}\n{limit}cluster {cluster}\n"))
 }
 
 /// Whether the keys of one template lie in the same places by both rules.
@@ -135,6 +136,8 @@ mod tests {
         assert_eq!(name("page:{path}", ""), "~6Bk9");
         assert_eq!(name("page:{path}", "codec = \"zstd\""), "~dCtf");
         assert_eq!(name("page:{path}", "placement = \"plain\""), "");
+        assert_eq!(name("session:{id:uuid}", "bucket = { count = 1 }\ncluster = true"), "~5Cg0");
+        assert_eq!(name("page:{path}", "cluster = true"), "~l4sm");
     }
 
     #[test]
@@ -156,6 +159,8 @@ mod tests {
             ("x:{a:int}:{b:int}:{c}", "bucket = { by = \"c\" }"),
             ("x:{a:int}:{b:int}:{c}", ""),
             ("x:{a:int}:{b:int}:{c}", "codec = \"hex\""),
+            ("x:{a:int}:{b:int}:{c}", "bucket = { count = 128 }\ncluster = true"),
+            ("x:{a:int}:{b:int}:{c}", "cluster = true"),
             ("x:{a:int}:{b:int}:{c}", &format!("{span}\n{}", tables[0])),
             ("x:{a:int}:{b:int}:{c}", &format!("{span}\n{}", tables[1])),
             ("x:{a:int}:{b:int}:{c}", &format!("{span}\n{}", tables[2])),
@@ -226,7 +231,7 @@ mod tests {
         let mut used = BTreeSet::new();
         for round in 0..3 {
             for field_limit in 1..=MOST_REMEMBERED + 50 {
-                let placement = Placement::By(By::new(&template, "a").unwrap());
+                let placement = Placement::from(By::new(&template, "a").unwrap());
                 let stem = generations.take(&template, &placement, field_limit);
                 assert!(used.insert(stem), "{stem} was in use before, in round {round}");
             }
@@ -237,7 +242,7 @@ mod tests {
     /// Rules of `a:{x}` and of `b:{x}` whose names begin alike. Among so many there are some.
     fn alike() -> (String, String) {
         let count = |template: &Template, count: i64| {
-            let placement = Placement::Count(Count::new(template, count).unwrap());
+            let placement = Placement::from(Count::new(template, count).unwrap());
             name_hash(template, &placement, 64)
         };
         let [one, other] = ["a:{x}", "b:{x}"].map(|keys| Template::parse(keys).unwrap());

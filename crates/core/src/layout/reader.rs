@@ -25,6 +25,8 @@ pub(super) struct Reader<'t> {
     /// The codecs that a person may name; none in the server's text, where some may be another program's.
     pub(super) kinds: Option<&'t Kinds>,
     pub(super) secrets: &'t Secrets,
+    /// Whether places are in the slots of their keys where a namespace doesn't say.
+    pub(super) cluster: bool,
 }
 
 impl Reader<'_> {

@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::error::{LayoutError, Problem};
 use super::file::{Entry, Read, read_namespaces};
 use super::naming::Generations;
-use super::reader::parse_toml;
+use super::reader::{Reader, parse_toml};
 use super::{Epoch, Layout, Namespace, Revision};
 use crate::placement::name::{Generation, Stem};
 use crate::placement::{Placement, Secrets};
@@ -99,7 +99,8 @@ impl Layout {
         for used in &stored.used {
             generations.note(parse_said(text, "used", used)?);
         }
-        let namespaces = read_namespaces(text, stored.namespace, None, secrets)?.into_iter();
+        let namespaces =
+            read_namespaces(&Reader { text, kinds: None, secrets, cluster: false }, stored.namespace)?.into_iter();
         let namespaces = namespaces.map(|Read { namespace, stem, former, codecs }| Namespace {
             former,
             codecs,

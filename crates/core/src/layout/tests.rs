@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cluster::Slot;
+use crate::placement::name::Origin;
 use crate::template::tests::keys;
 
 const FILE: &str = r#"
@@ -40,6 +42,15 @@ keys   = "seen:{user:int}:{item:uuid}"
 
 fn layout() -> Layout {
     Layout::parse_file(FILE).unwrap()
+}
+
+/// The same in a cluster, where buckets are of each slot.
+fn clustered() -> Layout {
+    let text = FILE
+        .replace("post:{id:int}:{part}", "post:{{{id:int}}}:{part}")
+        .replace("user:{id:int}:logins", "{{user}}:{id:int}:logins")
+        .replace("bucket = { span = 16, of = \"item\" }", "bucket = { count = 1 }");
+    Layout::parse_file(&format!("cluster = true\n{text}")).unwrap()
 }
 
 fn file(text: &str) -> LayoutFile {
@@ -121,6 +132,68 @@ fn the_more_specific_has_the_key_whatever_the_order() {
         assert_eq!(placed(&layout, "a:007123").0, "a:007{x:int(3)}");
         assert_eq!(layout.locate(b"a:00712"), Located::Plain);
     }
+}
+
+#[test]
+fn in_a_cluster_every_place_is_in_the_slot_of_its_key() {
+    let layout = clustered();
+    let uuid = "session:01234567-89ab-cdef-0123-456789abcdef";
+    for key in [
+        "{user}:1000:logins",
+        uuid,
+        "post:{9000}:title",
+        "page:/a",
+        "page:{x}",
+        "seen:1:01234567-89ab-cdef-0123-456789abcdef",
+    ] {
+        let Located::Placed(place) = layout.locate(key.as_bytes()) else { panic!("{key} is not placed") };
+        let spill = spill_name(place.origin, 7, key.as_bytes());
+        for name in [place.physical.as_slice(), &spill] {
+            assert_eq!(Slot::of(name), Slot::of(key.as_bytes()), "{}", name.escape_ascii());
+        }
+    }
+    let [first, second] = ["post:{9000}:title", "post:{9000}:text"].map(|key| placed(&layout, key).1);
+    assert_eq!(first, second);
+    assert_eq!(Layout::from_stored(&layout.to_stored()).unwrap(), layout);
+    assert_eq!(Layout::parse_file(&layout.to_file()).unwrap().namespaces(), layout.namespaces());
+    // A name with a tag is of a cluster, and one without is not.
+    let name = name(&super::tests::layout(), 0, ":7");
+    assert_eq!(layout.read_physical(name.as_bytes()), Physical::Unknown);
+    let tagged = placed(&layout, "{user}:1000:logins").1;
+    assert_eq!(super::tests::layout().read_physical(tagged.as_bytes()), Physical::Unknown);
+}
+
+#[test]
+fn what_brings_keys_of_several_slots_together_is_refused_in_a_cluster() {
+    let read = |keys: &str, rest: &str| LayoutFile::parse(&format!("cluster = true\n{}", namespace(keys, rest)));
+    for (keys, rest) in [
+        ("user:{id:int}", "bucket = { span = 128 }"),
+        ("post:{id:int}:{part}", "bucket = { by = \"id\" }"),
+        ("post:{{{id:int}}}:{part}", "bucket = { by = \"part\" }"),
+        ("{name}:{{{id:int}}}", "bucket = { by = \"id\" }"),
+    ] {
+        let refused = read(keys, rest).unwrap_err().to_string();
+        assert!(refused.starts_with("line 4, column 10: `bucket`: in a cluster"), "{keys}: {refused}");
+        assert!(refused.contains("{ count = 1 }") && refused.contains("`user:{{{id:int}}}:{field}`"), "{refused}");
+        assert!(read(keys, &format!("{rest}\ncluster = false")).is_ok());
+    }
+    assert!(read("user:{{{shop:int}}}:{id:int}", "bucket = { span = 128, of = \"id\" }").is_ok());
+    assert!(read("user:{id:int}", "bucket = { count = 1 }").is_ok());
+    assert!(refusal(&namespace("user:{id:int}", "bucket = { count = 1 }")).contains("`cluster = true`"));
+}
+
+#[test]
+fn into_a_cluster_and_back_is_a_move() {
+    let [one, slots] =
+        ["", "cluster = true\n"].map(|top| file(&format!("{top}{}", namespace("a:{x:int}", "bucket = { count = 8 }"))));
+    let layout = one.clone().into_layout();
+    assert!(Layout::merge(Some(&layout), &slots).is_err(), "keys would be looked for elsewhere");
+    let moving = layout.plan_fold(&slots).unwrap();
+    let places: Vec<_> = moving.layout.places(b"a:1").map(|place| place.origin.slot).collect();
+    assert_eq!(places, [Some(Slot::of(b"a:1")), None]);
+    assert_eq!(Layout::from_stored(&moving.layout.to_stored()).unwrap(), moving.layout);
+    let back = moving.layout.plan_fold(&one).unwrap();
+    assert_eq!(back.layout.settled(&back.moving).namespaces(), layout.namespaces());
 }
 
 #[test]
@@ -397,20 +470,23 @@ fn fields_that_were_never_written_are_no_keys() {
 
 /// Keys of all the namespaces, and bytes of nobody.
 fn any_key() -> impl Strategy<Value = Vec<u8>> {
-    let of_each = layout().namespaces().iter().map(|namespace| keys(&namespace.template).boxed()).collect::<Vec<_>>();
+    let layouts = [layout(), clustered()];
+    let namespaces = layouts.iter().flat_map(Layout::namespaces);
+    let of_each = namespaces.map(|namespace| keys(&namespace.template).boxed()).collect::<Vec<_>>();
     prop_oneof![8 => (any::<prop::sample::Index>(), of_each).prop_map(|(which, keys)| which.get(&keys).clone()),
         1 => proptest::collection::vec(any::<u8>(), 0..20)]
 }
 
 proptest! {
     #[test]
-    fn a_place_gives_back_its_key(key in any_key()) {
-        let layout = layout();
+    fn a_place_gives_back_its_key(key in any_key(), cluster: bool) {
+        let layout = if cluster { clustered() } else { layout() };
         match layout.locate(&key) {
             Located::Plain => prop_assert_eq!(layout.read_physical(&key), Physical::Plain),
             Located::Reserved => prop_assert_ne!(layout.read_physical(&key), Physical::Plain),
             Located::Placed(Place { namespace, kind, physical, field, .. }) => {
                 prop_assert_eq!(layout.key_of(namespace, &physical, &field), Some(key.clone()));
+                prop_assert!(!cluster || Slot::of(&physical) == Slot::of(&key));
                 let expected = if kind.is_field() {
                     Physical::Bucket(namespace)
                 } else {
@@ -424,24 +500,30 @@ proptest! {
 
     #[test]
     fn outside_bytes_are_a_place_or_nothing(
-        index in 0_usize..9, of in 0_usize..8, rest in "[:;=!][0-9A-Za-z_:-]{0,4}", field in proptest::collection::vec(any::<u8>(), 0..20)
+        index in 0_usize..9, of in 0_usize..8, rest in "[:;=!][0-9A-Za-z_:-]{0,4}",
+        field in proptest::collection::vec(any::<u8>(), 0..20), slot in proptest::option::of(0_u16..16_384)
     ) {
-        let layout = layout();
-        let name = name(&layout, of, &rest);
+        let layout = if slot.is_some() { clustered() } else { layout() };
+        let tag = slot.and_then(Slot::new).map(|slot| format!("~{{{}}}", String::from_utf8_lossy(slot.tag())));
+        let name = name(&layout, of, &rest).replace('~', &tag.unwrap_or_else(|| "~".to_owned()));
         if let Some(key) = layout.key_of(NamespaceIndex(index), name.as_bytes(), &field) {
             let Located::Placed(place) = layout.locate(&key) else { panic!("{key:?} is not placed") };
             prop_assert_eq!((place.physical.as_slice(), place.field.as_slice()), (name.as_bytes(), field.as_slice()));
         }
         layout.read_physical(&field);
         if let Physical::Spill { namespace, nonce, key } = layout.read_physical(name.as_bytes()) {
-            prop_assert_eq!(spill_name(layout.namespace(namespace).stem, nonce, key), name.as_bytes());
+            let origin = Origin { slot: slot.and_then(Slot::new), stem: layout.namespace(namespace).stem };
+            prop_assert_eq!(spill_name(origin, nonce, key), name.as_bytes());
         }
     }
 
     #[test]
-    fn a_spill_is_read_back(index in prop::sample::select(vec![0_usize, 1, 2, 3, 5, 6, 7]), nonce: u64, key: Vec<u8>) {
-        let (layout, namespace) = (layout(), NamespaceIndex(index));
-        let name = spill_name(layout.namespace(namespace).stem, nonce, &key);
+    fn a_spill_is_read_back(
+        index in prop::sample::select(vec![0_usize, 1, 2, 3, 5, 6, 7]), nonce: u64, key: Vec<u8>, cluster: bool
+    ) {
+        let (layout, namespace) = (if cluster { clustered() } else { layout() }, NamespaceIndex(index));
+        let Namespace { stem, placement, .. } = layout.namespace(namespace);
+        let name = spill_name(placement.origin(*stem, &key), nonce, &key);
         prop_assert_eq!(layout.read_physical(&name), Physical::Spill { namespace, nonce, key: &key });
     }
 

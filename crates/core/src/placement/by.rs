@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::Field;
 use super::error::PlacementError;
 use super::field::{self, Form};
-use super::name::{self, Mark, Name, Stem};
+use super::name::{self, Mark, Name, Origin};
 use super::span::named_part;
 use super::text_table::TextTable;
 use super::zipped::{decode_part, encode_part};
@@ -42,9 +42,9 @@ impl By {
         self.part
     }
 
-    pub(super) fn locate(&self, stem: Stem, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
+    pub(super) fn locate(&self, origin: Origin, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
         let Some(part) = parts.get(self.part) else { return false };
-        name::encode_head(stem, Mark::Bucket, name);
+        name::encode_head(origin, Mark::Bucket, name);
         encode_part(part, name);
         field::encode(self.form(parts.len() - 1), others(parts, self.part), field);
         true

@@ -29,7 +29,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::Field;
 use super::error::PlacementError;
 use super::field::{self, Form};
-use super::name::{self, Mark, Name, Stem};
+use super::name::{self, Mark, Name, Origin};
 use super::secret::Secret;
 use super::span::checked;
 use super::spread::{self, Divided};
@@ -49,9 +49,9 @@ pub struct Count {
 }
 
 impl Count {
-    /// Spreads over `count` buckets.
+    /// Spreads over `count` buckets; 1 is of use in a cluster alone, where it is of each slot.
     pub fn new(template: &Template, count: i64) -> Result<Self, PlacementError> {
-        let count = checked("count", count)?;
+        let count = checked("count", 1, count)?;
         let first =
             |wanted: fn(Type) -> bool| template.placeholders().iter().position(|placeholder| wanted(placeholder.kind));
         let spreading = first(|kind| kind == Type::Uuid).or(first(|kind| kind == Type::Hex)).or(first(Type::is_int));
@@ -74,7 +74,7 @@ impl Count {
         self.count
     }
 
-    pub(super) fn locate(&self, stem: Stem, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
+    pub(super) fn locate(&self, origin: Origin, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
         let mut buffer = Field::new();
         let divided = self.spreading.and_then(|part| {
             let Divided { quotient, remainder } = spread::divide(parts.get(part)?, self.count, &mut buffer)?;
@@ -87,7 +87,7 @@ impl Count {
             field::encode(self.form(parts.len(), false), parts.iter(), field);
             (Mark::WholeBucket, 0)
         };
-        name::encode_head(stem, mark, name);
+        name::encode_head(origin, mark, name);
         // Both are below the count, so one subtraction does for a division.
         let bucket = remainder + self.turn(field);
         base62::encode(if bucket < self.count { bucket } else { bucket - self.count }, name);

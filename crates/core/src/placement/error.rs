@@ -5,7 +5,7 @@ use crate::template::Type;
 /// Why a placement doesn't fit its template, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Less than 2, or more than 2³².
+    /// Less than 1, or more than 2³²; a span of less than 2.
     #[error("`{rule} = {given}` is out of range: 2 to 4294967296{}", if *given < 2 { "; to fold nothing, write `placement = \"plain\"`" } else { "" })]
     OutOfRange {
         /// `span` or `count`.
@@ -13,6 +13,11 @@ pub enum PlacementError {
         /// The number given.
         given: i64,
     },
+    /// `count = 1`, and not in each slot of a cluster.
+    #[error(
+        "`count = 1` would have all keys in one bucket, unless it is of each slot: write `cluster = true` beside it"
+    )]
+    OneBucket,
     /// `span` has nothing to divide.
     #[error("`span` needs a placeholder of type `int`, and the template has none; `count` spreads any type")]
     NoInt,

@@ -14,6 +14,9 @@
 //! | *by* ([`by`]) | one part | the other parts |
 //! | *handmade* ([`handmade`]) | as an application's own code named its hashes | as it named their fields |
 //!
+//! In a cluster each of them, but for plain and handmade, is *by slot*: names carry the tag of their key's slot, and
+//! `count` is of the buckets in each slot.
+//!
 //! What is text in the key and lies in a field may be packed by a table ([`text_table`]).
 //!
 //! Always true, and tested over all of them: a place decodes to the key it came from, two keys never
@@ -49,19 +52,24 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::cluster::Slot;
 use crate::template::{Part, Parts, Template, Type};
-use name::{Mark, Name, Stem};
+use name::{Mark, Name, Origin, Stem};
 use text_table::TextTableError;
 
 /// A field of a bucket. Up to 64 bytes take no allocation.
 pub type Field = SmallVec<[u8; 64]>;
 
-/// The rule that gives the keys of one template their places.
-///
-/// Others ask its methods what they have to know of it. Only this room, the parser of layout files and the survey's
-/// kinds of folding name the variants, which a test sees to.
+/// The rule that gives the keys of one template their places. Others ask its methods what they have to know of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub struct Placement {
+    rule: Rule,
+    /// Every place is in the cluster's slot of its key.
+    by_slot: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Rule {
     /// Keys stay as they are.
     Plain,
     /// Keys of their own, with short names.
@@ -82,38 +90,61 @@ impl Placement {
     /// The placement that layout files call so, where it needs no more than its name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
-            "plain" => Some(Self::Plain),
-            "zipped" => Some(Self::Zipped),
-            "framed" => Some(Self::Framed),
+            "plain" => Some(Self::plain()),
+            "zipped" => Some(Self::zipped()),
+            "framed" => Some(Rule::Framed.into()),
             _ => None,
         }
     }
 
     /// Keys stay as they are.
     pub fn plain() -> Self {
-        Self::Plain
+        Rule::Plain.into()
     }
 
     /// Keys of their own, with short names.
     pub fn zipped() -> Self {
-        Self::Zipped
+        Rule::Zipped.into()
     }
 
     /// The placement for values that a codec writes: keys of their own then hold frames.
     #[must_use]
     pub fn with_codec(self) -> Self {
-        if self == Self::Zipped { Self::Framed } else { self }
+        let Self { rule, by_slot } = self;
+        Self { rule: if rule == Rule::Zipped { Rule::Framed } else { rule }, by_slot }
+    }
+
+    /// The same rule within each slot of a cluster: whatever keyfold writes for a key is in the key's own slot. A count
+    /// is then of the buckets in each slot. Keys without names of keyfold's are where they were.
+    #[must_use]
+    pub fn by_slot(self, by_slot: bool) -> Self {
+        Self { by_slot: by_slot && self.has_names(), ..self }
+    }
+
+    /// Whether every place is in the cluster's slot of its key.
+    pub fn is_by_slot(&self) -> bool {
+        self.by_slot
+    }
+
+    /// Whether the buckets of the keys of `template` are as full within slots as they would be without. Keys that share
+    /// a bucket must share a slot, and which slot a key is in follows from its hash tag, or from all of it.
+    pub fn suits_slots(&self, template: &Template) -> bool {
+        match &self.rule {
+            Rule::Plain | Rule::Zipped | Rule::Framed | Rule::Count(_) | Rule::Handmade(_) => true,
+            Rule::Span(span) => template.hash_tag_parts().is_some_and(|parts| !parts.contains(&span.part())),
+            Rule::By(by) => template.hash_tag_parts().is_some_and(|parts| parts.iter().all(|part| *part == by.part())),
+        }
     }
 
     /// What kind of place it gives a key; none where keys stay as they are.
     #[inline]
     pub fn kind(&self) -> Option<PlaceKind> {
-        match self {
-            Self::Plain => None,
-            Self::Zipped => Some(PlaceKind::Zipped),
-            Self::Framed => Some(PlaceKind::Framed),
-            Self::Span(_) | Self::Count(_) | Self::By(_) => Some(PlaceKind::Bucket),
-            Self::Handmade(handmade) => Some(PlaceKind::Handmade(handmade.packing())),
+        match &self.rule {
+            Rule::Plain => None,
+            Rule::Zipped => Some(PlaceKind::Zipped),
+            Rule::Framed => Some(PlaceKind::Framed),
+            Rule::Span(_) | Rule::Count(_) | Rule::By(_) => Some(PlaceKind::Bucket),
+            Rule::Handmade(handmade) => Some(PlaceKind::Handmade(handmade.packing())),
         }
     }
 
@@ -139,16 +170,37 @@ impl Placement {
 
     /// How many neighbouring numbers share a bucket, where that is the rule.
     pub fn span(&self) -> Option<u64> {
-        match self {
-            Self::Span(span) => Some(span.span()),
+        self.as_span().map(Span::span)
+    }
+
+    /// How neighbouring numbers share buckets, where that is the rule.
+    pub fn as_span(&self) -> Option<&Span> {
+        match &self.rule {
+            Rule::Span(span) => Some(span),
+            _ => None,
+        }
+    }
+
+    /// Over how many buckets keys are spread, where that is the rule.
+    pub fn as_count(&self) -> Option<&Count> {
+        match &self.rule {
+            Rule::Count(count) => Some(count),
+            _ => None,
+        }
+    }
+
+    /// Which part names the bucket, where that is the rule.
+    pub fn as_by(&self) -> Option<&By> {
+        match &self.rule {
+            Rule::By(by) => Some(by),
             _ => None,
         }
     }
 
     /// The rule of an application's own hashes, where keys lie in these.
     pub fn handmade(&self) -> Option<&Handmade> {
-        match self {
-            Self::Handmade(handmade) => Some(handmade),
+        match &self.rule {
+            Rule::Handmade(handmade) => Some(handmade),
             _ => None,
         }
     }
@@ -161,21 +213,26 @@ impl Placement {
         self.handmade().map_or(template, Handmade::shape).literal_prefix()
     }
 
-    /// Appends the physical name of the key with these parts to `name`, and its field to `field`.
+    /// What the names of what is written for `key` begin with.
+    pub fn origin(&self, stem: Stem, key: &[u8]) -> Origin {
+        Origin { slot: self.by_slot.then(|| Slot::of(key)), stem }
+    }
+
+    /// Appends the physical name of the key with these parts and this origin to `name`, and its field to `field`.
     ///
     /// False where the key stays plain; the buffers then hold nothing of use. `parts` are what the
-    /// placement's template made of a key.
-    pub fn locate(&self, stem: Stem, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
-        match self {
-            Self::Plain => false,
-            Self::Zipped | Self::Framed => {
-                zipped::locate(stem, parts, name);
+    /// placement's template made of the key.
+    pub fn locate(&self, origin: Origin, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
+        match &self.rule {
+            Rule::Plain => false,
+            Rule::Zipped | Rule::Framed => {
+                zipped::locate(origin, parts, name);
                 true
             }
-            Self::Span(span) => span.locate(stem, parts, name, field),
-            Self::Count(count) => count.locate(stem, parts, name, field),
-            Self::By(by) => by.locate(stem, parts, name, field),
-            Self::Handmade(handmade) => handmade.locate(parts, name, field),
+            Rule::Span(span) => span.locate(origin, parts, name, field),
+            Rule::Count(count) => count.locate(origin, parts, name, field),
+            Rule::By(by) => by.locate(origin, parts, name, field),
+            Rule::Handmade(handmade) => handmade.locate(parts, name, field),
         }
     }
 
@@ -184,30 +241,38 @@ impl Placement {
     /// Every place gives its own parts. Bytes that are no place may give parts too: the caller locates
     /// these again, and compares.
     pub fn decode<'a>(&self, template: &Template, mark: Mark, bucket: &'a [u8], field: &'a [u8]) -> Option<Parts<'a>> {
-        match (self, mark) {
-            (Self::Zipped | Self::Framed, Mark::Zipped) => zipped::decode(template, bucket),
-            (Self::Span(span), Mark::Bucket) => span.decode(template, bucket, field),
-            (Self::Count(count), _) => count.decode(template, mark, bucket, field),
-            (Self::By(by), Mark::Bucket) => by.decode(template, bucket, field),
+        match (&self.rule, mark) {
+            (Rule::Zipped | Rule::Framed, Mark::Zipped) => zipped::decode(template, bucket),
+            (Rule::Span(span), Mark::Bucket) => span.decode(template, bucket, field),
+            (Rule::Count(count), _) => count.decode(template, mark, bucket, field),
+            (Rule::By(by), Mark::Bucket) => by.decode(template, bucket, field),
             _ => None,
         }
     }
 
     /// Whether `mark` and `bucket` name a bucket that this placement could use.
     pub fn names_bucket(&self, template: &Template, mark: Mark, bucket: &[u8]) -> bool {
-        match (self, mark) {
-            (Self::Span(span), Mark::Bucket) => span.names_bucket(bucket),
-            (Self::Count(count), Mark::Bucket | Mark::WholeBucket) => count.names_bucket(template, mark, bucket),
-            (Self::By(by), Mark::Bucket) => by.names_bucket(template, bucket),
+        match (&self.rule, mark) {
+            (Rule::Span(span), Mark::Bucket) => span.names_bucket(bucket),
+            (Rule::Count(count), Mark::Bucket | Mark::WholeBucket) => count.names_bucket(template, mark, bucket),
+            (Rule::By(by), Mark::Bucket) => by.names_bucket(template, bucket),
             _ => false,
         }
     }
 
     /// The secret that places follow from, where they follow from one.
     pub fn secret(&self) -> Option<&Arc<Secret>> {
-        match self {
-            Self::Count(count) => count.secret(),
-            Self::Plain | Self::Zipped | Self::Framed | Self::Span(_) | Self::By(_) | Self::Handmade(_) => None,
+        match &self.rule {
+            Rule::Count(count) => count.secret(),
+            Rule::Plain | Rule::Zipped | Rule::Framed | Rule::Span(_) | Rule::By(_) | Rule::Handmade(_) => None,
+        }
+    }
+
+    /// The same placement, keyed by a secret; none where no hash decides on buckets.
+    pub fn keyed_by(self, secret: Arc<Secret>) -> Option<Self> {
+        match self.rule {
+            Rule::Count(count) => Some(Self { rule: Rule::Count(count.keyed_by(secret)), ..self }),
+            _ => None,
         }
     }
 
@@ -220,9 +285,9 @@ impl Placement {
         if !(0..template.placeholders().len()).any(is_left) {
             return Err(TextTableError::NoText);
         }
-        let (Self::Span(Span { table: of, .. })
-        | Self::Count(Count { table: of, .. })
-        | Self::By(By { table: of, .. })) = &mut self
+        let (Rule::Span(Span { table: of, .. })
+        | Rule::Count(Count { table: of, .. })
+        | Rule::By(By { table: of, .. })) = &mut self.rule
         else {
             return Err(TextTableError::NoText);
         };
@@ -232,11 +297,11 @@ impl Placement {
 
     /// The table for the texts in fields, where there is one.
     pub fn text_table(&self) -> Option<&TextTable> {
-        match self {
-            Self::Span(Span { table, .. }) | Self::Count(Count { table, .. }) | Self::By(By { table, .. }) => {
+        match &self.rule {
+            Rule::Span(Span { table, .. }) | Rule::Count(Count { table, .. }) | Rule::By(By { table, .. }) => {
                 table.as_deref()
             }
-            Self::Plain | Self::Zipped | Self::Framed | Self::Handmade(_) => None,
+            Rule::Plain | Rule::Zipped | Rule::Framed | Rule::Handmade(_) => None,
         }
     }
 
@@ -255,10 +320,10 @@ impl Placement {
 
     /// Whether a part of type text at this position would lie in the field.
     fn leaves(&self, at: usize) -> bool {
-        match self {
-            Self::Span(_) | Self::Count(_) => true,
-            Self::By(by) => by.part() != at,
-            Self::Plain | Self::Zipped | Self::Framed | Self::Handmade(_) => false,
+        match &self.rule {
+            Rule::Span(_) | Rule::Count(_) => true,
+            Rule::By(by) => by.part() != at,
+            Rule::Plain | Rule::Zipped | Rule::Framed | Rule::Handmade(_) => false,
         }
     }
 
@@ -269,6 +334,7 @@ impl Placement {
             Some(secret) => format!("{}, keyed by {}", self.rule_line(template), secret.fingerprint()),
             None => self.rule_line(template),
         };
+        let line = if self.by_slot { line + ", in each slot" } else { line };
         match self.text_table() {
             Some(table) => format!("{line}, text_table of {} symbols ({})", table.symbols().len(), table.fingerprint()),
             None => line,
@@ -284,44 +350,71 @@ impl Placement {
         if let Some(table) = self.text_table() {
             lines += &format!("\ntext_table = \"{}\"", table.to_text());
         }
+        if self.by_slot {
+            lines += "\ncluster = true";
+        }
         lines
     }
 
     /// The rule in one line, whatever placeholders are called: two placements with physical names place the keys of a
-    /// template alike, and read what lies there alike, exactly if their lines are equal. Names follow from it, so it
-    /// never changes.
+    /// template alike, and read what lies there alike, exactly if their lines are equal and both or neither go by slots.
+    /// Names follow from it, so it never changes.
     pub(crate) fn canonical(&self) -> String {
-        let rule = match self {
-            Self::Plain => "plain".to_owned(),
-            Self::Zipped => "zipped".to_owned(),
-            Self::Framed => "framed".to_owned(),
-            Self::Span(span) => format!("span {} of {}", span.span(), span.part()),
-            Self::Count(count) => format!("count {}", count.count()),
-            Self::By(by) => format!("by {}", by.part()),
-            Self::Handmade(_) => "handmade".to_owned(),
+        let rule = match &self.rule {
+            Rule::Plain => "plain".to_owned(),
+            Rule::Zipped => "zipped".to_owned(),
+            Rule::Framed => "framed".to_owned(),
+            Rule::Span(span) => format!("span {} of {}", span.span(), span.part()),
+            Rule::Count(count) => format!("count {}", count.count()),
+            Rule::By(by) => format!("by {}", by.part()),
+            Rule::Handmade(_) => "handmade".to_owned(),
         };
         let secret = self.secret().map(|secret| format!(", keyed by {}", secret.fingerprint()));
         let table = self.text_table().map(|table| format!(", text table {:016x}", table.sum()));
         [Some(rule), secret, table].into_iter().flatten().collect()
     }
 
-    /// The same without a secret and a text table.
+    /// The same without a secret, a text table and slots.
     pub fn rule_line(&self, template: &Template) -> String {
-        match self {
-            Self::Plain => r#"placement = "plain""#.to_owned(),
-            Self::Zipped => r#"placement = "zipped""#.to_owned(),
-            Self::Framed => r#"placement = "framed""#.to_owned(),
-            Self::Span(span) => format!("bucket = {}", span.table(template)),
-            Self::Count(count) => format!("bucket = {}", count.table()),
-            Self::By(by) => format!("bucket = {}", by.table(template)),
-            Self::Handmade(handmade) => format!("handmade = {}", handmade.table(template)),
+        match &self.rule {
+            Rule::Plain => r#"placement = "plain""#.to_owned(),
+            Rule::Zipped => r#"placement = "zipped""#.to_owned(),
+            Rule::Framed => r#"placement = "framed""#.to_owned(),
+            Rule::Span(span) => format!("bucket = {}", span.table(template)),
+            Rule::Count(count) => format!("bucket = {}", count.table()),
+            Rule::By(by) => format!("bucket = {}", by.table(template)),
+            Rule::Handmade(handmade) => format!("handmade = {}", handmade.table(template)),
         }
+    }
+}
+
+impl From<Rule> for Placement {
+    fn from(rule: Rule) -> Self {
+        Self { rule, by_slot: false }
+    }
+}
+
+impl From<Span> for Placement {
+    fn from(span: Span) -> Self {
+        Rule::Span(span).into()
+    }
+}
+
+impl From<Count> for Placement {
+    fn from(count: Count) -> Self {
+        Rule::Count(count).into()
+    }
+}
+
+impl From<By> for Placement {
+    fn from(by: By) -> Self {
+        Rule::By(by).into()
     }
 }
 
 impl From<Handmade> for Placement {
     fn from(handmade: Handmade) -> Self {
-        Self::Handmade(Box::new(handmade))
+        Rule::Handmade(Box::new(handmade)).into()
     }
 }
 

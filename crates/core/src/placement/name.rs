@@ -7,7 +7,7 @@
 //! ~ {stem} ! {nonce} : {key}      a spilled value; {key} is the logical key as it is
 //!
 //! {stem}   {hash} {generation}    whose data it is: 4 characters, and none or a few
-//! ~ { {tag} } {stem} …            the same with the tag of a cluster's slot: reserved, and written by nobody yet
+//! ~ { {tag} } {stem} …            the same in a cluster: {tag} puts it in the slot of its key
 //! ```
 //! `{hash}` is four characters of base62 (`0`–`9`, `A`–`Z`, `a`–`z`) that follow from the template and the placement
 //! ([`NameHash::of`]), so the same rules give the same names on every server. `{generation}` and `{nonce}` are numbers
@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::base62;
+use crate::cluster::Slot;
 
 /// The first byte of every physical name.
 pub const DATA_PREFIX: u8 = b'~';
@@ -63,8 +64,6 @@ impl Mark {
 const HASH_DIGITS: usize = 4;
 /// How many hashes there are.
 const HASHES: u64 = 62 * 62 * 62 * 62;
-/// The most characters that the tag of a slot takes.
-const MOST_TAG_DIGITS: usize = 3;
 
 /// What names the data of all namespaces with the same template and placement, on every server: four characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,9 +155,23 @@ impl FromStr for Stem {
     }
 }
 
-/// Begins a physical name: the prefix, the stem and the mark.
-pub fn encode_head(stem: Stem, mark: Mark, out: &mut Name) {
+/// What the names of what is written for one key begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The slot of the key, where names carry one.
+    pub slot: Option<Slot>,
+    /// Whose data it is.
+    pub stem: Stem,
+}
+
+/// Begins a physical name: the prefix, the slot's tag, the stem and the mark.
+pub fn encode_head(Origin { slot, stem }: Origin, mark: Mark, out: &mut Name) {
     out.push(DATA_PREFIX);
+    if let Some(slot) = slot {
+        out.push(b'{');
+        out.extend_from_slice(slot.tag());
+        out.push(b'}');
+    }
     stem.encode(out);
     out.push(mark.byte());
 }
@@ -166,10 +179,8 @@ pub fn encode_head(stem: Stem, mark: Mark, out: &mut Name) {
 /// How a physical name begins, and what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head<'n> {
-    /// The tag of a cluster's slot, without its braces. No layout writes one yet.
-    pub tag: Option<&'n [u8]>,
-    /// Whose data it is.
-    pub stem: Stem,
+    /// Whose data it is, and in which slot.
+    pub origin: Origin,
     /// What kind of thing it names.
     pub mark: Mark,
     /// What follows the mark.
@@ -180,16 +191,16 @@ impl<'n> Head<'n> {
     /// Reads how a name begins; none where it is no name of keyfold's.
     pub fn decode(name: &'n [u8]) -> Option<Self> {
         let rest = name.strip_prefix(&[DATA_PREFIX])?;
-        let (tag, rest) = match rest.strip_prefix(b"{") {
+        let (slot, rest) = match rest.strip_prefix(b"{") {
             Some(tagged) => {
-                let end = memchr::memchr(b'}', tagged).filter(|end| (1..=MOST_TAG_DIGITS).contains(end))?;
-                let (tag, rest) = (&tagged[..end], &tagged[end + 1..]);
-                (Some(tag).filter(|tag| tag.iter().all(u8::is_ascii_alphanumeric)).map(Some)?, rest)
+                let end = memchr::memchr(b'}', tagged)?;
+                (Some(Slot::with_tag(&tagged[..end])?), &tagged[end + 1..])
             }
             None => (None, rest),
         };
         let len = rest.iter().position(|byte| !byte.is_ascii_alphanumeric())?;
-        Some(Self { tag, stem: Stem::decode(&rest[..len])?, mark: Mark::of(rest[len])?, rest: &rest[len + 1..] })
+        let origin = Origin { slot, stem: Stem::decode(&rest[..len])? };
+        Some(Self { origin, mark: Mark::of(rest[len])?, rest: &rest[len + 1..] })
     }
 }
 
@@ -209,14 +220,18 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn origin(slot: Option<u16>, text: &str) -> Origin {
+        Origin { slot: slot.map(|slot| Slot::new(slot).unwrap()), stem: stem(text) }
+    }
+
     #[test]
     fn heads() {
         let mut name = Name::new();
-        encode_head(stem("a0Zz10"), Mark::Spill, &mut name);
+        encode_head(origin(None, "a0Zz10"), Mark::Spill, &mut name);
         assert_eq!(name.as_slice(), b"~a0Zz10!");
-        let head = Head::decode(b"~a0Zz10!x:y").unwrap();
-        assert_eq!((head.stem.generation, head.mark, head.rest), (Generation(62), Mark::Spill, b"x:y".as_slice()));
-        assert_eq!(Head::decode(b"~0000:").unwrap().stem.generation, Generation(0));
+        let Head { origin, mark, rest } = Head::decode(b"~a0Zz10!x:y").unwrap();
+        assert_eq!((origin.stem.generation, mark, rest), (Generation(62), Mark::Spill, b"x:y".as_slice()));
+        assert_eq!(Head::decode(b"~0000:").unwrap().origin.stem.generation, Generation(0));
         for name in [
             b"~".as_slice(),
             b"~0",
@@ -236,14 +251,19 @@ mod tests {
 
     #[test]
     fn heads_with_the_tag_of_a_slot() {
-        let head = Head::decode(b"~{06S}a0Zz1:7").unwrap();
+        let mut name = Name::new();
+        encode_head(origin(Some(0), "a0Zz1"), Mark::Bucket, &mut name);
+        assert_eq!(name.as_slice(), b"~{06S}a0Zz1:");
         assert_eq!(
-            (head.tag, head.stem, head.mark, head.rest),
-            (Some(&b"06S"[..]), stem("a0Zz1"), Mark::Bucket, &b"7"[..])
+            Head::decode(b"~{06S}a0Zz1:7"),
+            Some(Head { origin: origin(Some(0), "a0Zz1"), mark: Mark::Bucket, rest: b"7" })
         );
         for name in [b"~{}a0Zz:7".as_slice(), b"~{06S0}a0Zz:7", b"~{06Sa0Zz:7", b"~{0-}a0Zz:7", b"~{06S}:7", b"~{06S"] {
             assert_eq!(Head::decode(name), None, "{}", name.escape_ascii());
         }
+        // A slot has one tag, and other texts that are in it are none.
+        let other = (0_u32..).map(|number| number.to_string()).find(|text| Slot::of(text.as_bytes()).number() == 0);
+        assert_eq!(Head::decode(format!("~{{{}}}a0Zz:7", other.unwrap()).as_bytes()), None);
     }
 
     #[test]
@@ -255,22 +275,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_are_exact(hash in "[0-9A-Za-z]{4}", generation: u32, mark in 0_usize..4, rest: Vec<u8>) {
+        fn heads_are_exact(
+            slot in proptest::option::of(0_u16..16_384),
+            hash in "[0-9A-Za-z]{4}",
+            generation: u32,
+            mark in 0_usize..4,
+            rest: Vec<u8>,
+        ) {
             let hash = NameHash(hash.as_bytes().try_into().unwrap());
             let stem = Stem { hash, generation: Generation(generation) };
+            let origin = Origin { slot: slot.and_then(Slot::new), stem };
             let mark = [Mark::Bucket, Mark::WholeBucket, Mark::Zipped, Mark::Spill][mark];
             let mut name = Name::new();
-            encode_head(stem, mark, &mut name);
+            encode_head(origin, mark, &mut name);
             name.extend_from_slice(&rest);
-            prop_assert_eq!(Head::decode(&name), Some(Head { tag: None, stem, mark, rest: &rest }));
+            prop_assert_eq!(origin.slot.is_none_or(|slot| Slot::of(&name) == slot), true);
+            prop_assert_eq!(Head::decode(&name), Some(Head { origin, mark, rest: &rest }));
             prop_assert_eq!(stem.to_string().parse(), Ok(stem));
         }
 
         #[test]
-        fn what_is_read_as_a_head_is_written_the_same(name in "~[0-9A-Za-z]{0,7}[:;=!?][0-9a:]{0,3}") {
-            if let Some(Head { tag: None, stem, mark, rest }) = Head::decode(name.as_bytes()) {
+        fn what_is_read_as_a_head_is_written_the_same(
+            name in "~([{][0-9A-Za-z]{0,4}[}])?[0-9A-Za-z]{0,7}[:;=!?][0-9a:]{0,3}",
+        ) {
+            if let Some(Head { origin, mark, rest }) = Head::decode(name.as_bytes()) {
                 let mut written = Name::new();
-                encode_head(stem, mark, &mut written);
+                encode_head(origin, mark, &mut written);
                 written.extend_from_slice(rest);
                 prop_assert_eq!(written.as_slice(), name.as_bytes());
             }

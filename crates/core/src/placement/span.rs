@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::Field;
 use super::error::PlacementError;
 use super::field::{self, Form};
-use super::name::{self, Mark, Name, Stem};
+use super::name::{self, Mark, Name, Origin};
 use super::text_table::TextTable;
 use super::{other_kinds, others};
 use crate::base62;
@@ -33,7 +33,7 @@ pub struct Span {
 impl Span {
     /// `span` numbers to a bucket, of the only int or of the one named.
     pub fn new(template: &Template, span: i64, of: Option<&str>) -> Result<Self, PlacementError> {
-        let span = checked("span", span)?;
+        let span = checked("span", 2, span)?;
         let mut ints = template.placeholders().iter().filter(|placeholder| placeholder.kind.is_int());
         let (first, several) = (ints.next(), ints.next().is_some());
         let name = match (of, first) {
@@ -62,9 +62,9 @@ impl Span {
         self.part
     }
 
-    pub(super) fn locate(&self, stem: Stem, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
+    pub(super) fn locate(&self, origin: Origin, parts: &[Part<'_>], name: &mut Name, field: &mut Field) -> bool {
         let Some(&Part::Int(id)) = parts.get(self.part) else { return false };
-        name::encode_head(stem, Mark::Bucket, name);
+        name::encode_head(origin, Mark::Bucket, name);
         base62::encode(id / self.span, name);
         let offset = Part::Int(id % self.span);
         field::encode(self.form(parts.len()), std::iter::once(&offset).chain(others(parts, self.part)), field);
@@ -100,10 +100,10 @@ impl Span {
 }
 
 /// A span or a count in its range.
-pub(super) fn checked(rule: &'static str, given: i64) -> Result<u64, PlacementError> {
+pub(super) fn checked(rule: &'static str, least: u64, given: i64) -> Result<u64, PlacementError> {
     u64::try_from(given)
         .ok()
-        .filter(|number| (2..=MAX).contains(number))
+        .filter(|number| (least..=MAX).contains(number))
         .ok_or(PlacementError::OutOfRange { rule, given })
 }
 

@@ -9,36 +9,36 @@ use super::name::{Head, Mark, Name, Stem};
 use super::text_table::TextTableError;
 use super::{By, Count, Field, Placement, Secret, Span, TextTable};
 use crate::base62;
+use crate::cluster::Slot;
 use crate::template::Template;
 use crate::template::tests::{keys, parse_key, template};
 
 fn span(source: &str, of: Option<&str>, span: i64) -> (Template, Placement) {
     let template = template(source);
-    let placement = Placement::Span(Span::new(&template, span, of).unwrap());
+    let placement = Placement::from(Span::new(&template, span, of).unwrap());
     (template, placement)
 }
 
 fn count(source: &str, count: i64) -> (Template, Placement) {
     let template = template(source);
-    let placement = Placement::Count(Count::new(&template, count).unwrap());
+    let placement = Placement::from(Count::new(&template, count).unwrap());
     (template, placement)
 }
 
 /// Spread by a secret.
 fn keyed((template, placement): (Template, Placement), secret: &[u8]) -> (Template, Placement) {
-    let Placement::Count(count) = placement else { panic!("only a count is keyed") };
-    let secret = Arc::new(Secret::new(secret).unwrap());
-    (template, Placement::Count(count.keyed_by(secret)))
+    let placement = placement.keyed_by(Arc::new(Secret::new(secret).unwrap())).unwrap();
+    (template, placement)
 }
 
 fn by(source: &str, name: &str) -> (Template, Placement) {
     let template = template(source);
-    let placement = Placement::By(By::new(&template, name).unwrap());
+    let placement = Placement::from(By::new(&template, name).unwrap());
     (template, placement)
 }
 
 fn zipped(source: &str) -> (Template, Placement) {
-    (template(source), Placement::Zipped)
+    (template(source), Placement::zipped())
 }
 
 /// The same with a text table.
@@ -51,6 +51,11 @@ fn packed((template, placement): (Template, Placement)) -> (Template, Placement)
     (template, placement)
 }
 
+/// The same in a cluster.
+fn by_slot((template, placement): (Template, Placement)) -> (Template, Placement) {
+    (template, placement.by_slot(true))
+}
+
 type Place = (Vec<u8>, Vec<u8>);
 
 fn stem() -> Stem {
@@ -60,12 +65,13 @@ fn stem() -> Stem {
 fn locate((template, placement): &(Template, Placement), key: &[u8]) -> Option<Place> {
     let (mut name, mut field) = (Name::new(), Field::new());
     let parts = parse_key(template, key)?;
-    placement.locate(stem(), &parts, &mut name, &mut field).then(|| (name.into_vec(), field.into_vec()))
+    let origin = placement.origin(stem(), key);
+    placement.locate(origin, &parts, &mut name, &mut field).then(|| (name.into_vec(), field.into_vec()))
 }
 
 fn decode((template, placement): &(Template, Placement), (name, field): &Place) -> Option<Vec<u8>> {
-    let Head { tag: None, stem: read, mark, rest } = Head::decode(name)? else { panic!("no slot has a tag yet") };
-    assert_eq!(read, stem());
+    let Head { origin, mark, rest } = Head::decode(name)?;
+    assert_eq!((origin.stem, origin.slot.is_some()), (stem(), placement.is_by_slot()));
     assert_eq!(placement.names_bucket(template, mark, rest), mark != Mark::Zipped);
     placement.decode(template, mark, rest, field).map(|parts| template.render(&parts))
 }
@@ -86,6 +92,7 @@ macro_rules! one_to_one {
                             continue;
                         };
                         prop_assert!(place.0.starts_with(b"~"));
+                        prop_assert!(!folded.1.is_by_slot() || Slot::of(&place.0) == Slot::of(&key));
                         let decoded = decode(&folded, &place);
                         prop_assert_eq!(decoded.as_deref(), Some(key.as_slice()));
                         let other = places.insert(place, key.clone());
@@ -117,6 +124,12 @@ one_to_one! {
     count_hex_rest: count("{a:int}:{b:hex}:{c:hex}", 2);
     keyed_uuid: keyed(count("session:{id:uuid}", 4093), b"a secret of keyfold's");
     keyed_text: packed(keyed(count("{a}:{b}", 7), b"a secret of keyfold's"));
+    slot_zipped: by_slot(zipped("{a}:{b}:{c:int}"));
+    slot_int: by_slot(count("user:{id:int}", 1));
+    slot_uuid: by_slot(count("session:{id:uuid}", 3));
+    slot_texts: by_slot(packed(keyed(count("{a}:{b}", 2), b"a secret of keyfold's")));
+    slot_span: by_slot(span("{{users}}:{id:int}", None, 128));
+    slot_by: by_slot(by("user:{{{id:int}}}:{field}", "id"));
     packed_span_rest: packed(span("{a}:{b:int}:{c:hex}:{d:int}", Some("d"), 1 << 32));
     packed_span_text: packed(span("u:{id:int}:{x}", None, 128));
     packed_count_text: packed(count("page:{path}", 2));

@@ -14,15 +14,15 @@
 use std::borrow::Cow;
 
 use super::base64;
-use super::name::{self, Mark, Name, Stem};
+use super::name::{self, Mark, Name, Origin};
 use crate::base62;
 use crate::template::{Part, Parts, Template, Type, hex_bytes};
 
 /// Ends a part that another follows.
 const SEPARATOR: u8 = b':';
 
-pub(super) fn locate(stem: Stem, parts: &[Part<'_>], name: &mut Name) {
-    name::encode_head(stem, Mark::Zipped, name);
+pub(super) fn locate(origin: Origin, parts: &[Part<'_>], name: &mut Name) {
+    name::encode_head(origin, Mark::Zipped, name);
     let Some((last, before)) = parts.split_last() else { return };
     for part in before {
         if let Part::Text(text) = part {

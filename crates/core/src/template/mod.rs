@@ -16,6 +16,7 @@
 
 mod automaton;
 mod error;
+mod hash_tag;
 mod key;
 mod parse;
 #[cfg(test)]

@@ -28,12 +28,10 @@ impl Folding {
 
     /// The kind of a placement that folds, with its size: 0 where it has none.
     pub(super) fn of(placement: &Placement) -> Option<(Self, u64)> {
-        match placement {
-            Placement::Span(span) => Some((Self::Span(span.part()), span.span())),
-            Placement::Count(count) => Some((Self::Count, count.count())),
-            Placement::By(by) => Some((Self::By(by.part()), 0)),
-            _ => None,
-        }
+        let span = placement.as_span().map(|span| (Self::Span(span.part()), span.span()));
+        let count = || placement.as_count().map(|count| (Self::Count, count.count()));
+        let by = || placement.as_by().map(|by| (Self::By(by.part()), 0));
+        span.or_else(count).or_else(by)
     }
 
     /// The placement of this kind with this size; none where the layout allows none.
@@ -41,9 +39,9 @@ impl Folding {
         let name = |at: usize| template.placeholders().get(at).map(|part| part.name.as_str());
         let given = i64::try_from(size).ok()?;
         match self {
-            Self::Span(at) => Span::new(template, given, name(*at)).ok().map(Placement::Span),
-            Self::Count => Count::new(template, given).ok().map(Placement::Count),
-            Self::By(at) => By::new(template, name(*at)?).ok().map(Placement::By),
+            Self::Span(at) => Span::new(template, given, name(*at)).ok().map(Placement::from),
+            Self::Count => Count::new(template, given).ok().map(Placement::from),
+            Self::By(at) => By::new(template, name(*at)?).ok().map(Placement::from),
         }
     }
 }

@@ -118,8 +118,8 @@ mod tests {
     fn rule(bucket: &str) -> Rule {
         let template = Template::parse("a:{id:int}").unwrap();
         let placement = match bucket {
-            "span" => Placement::Span(Span::new(&template, 126, None).unwrap()),
-            _ => Placement::Count(Count::new(&template, 100).unwrap()),
+            "span" => Placement::from(Span::new(&template, 126, None).unwrap()),
+            _ => Placement::from(Count::new(&template, 100).unwrap()),
         };
         Rule { placement, value_limit: 64, field_limit: 64 }
     }

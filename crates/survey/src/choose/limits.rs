@@ -91,7 +91,7 @@ fn value_limits(members: &[Member<'_>]) -> Vec<u64> {
 fn field_limits(members: &[Member<'_>], placement: &Placement) -> Vec<u64> {
     let length = |member: &Member<'_>| {
         let (mut name, mut field) = Default::default();
-        placement.locate(Stem::ANY, &member.parts, &mut name, &mut field);
+        placement.locate(placement.origin(Stem::ANY, member.key), &member.parts, &mut name, &mut field);
         field.len() as u64
     };
     steps(members.iter().map(length).collect(), DEFAULT_FIELD_LIMIT as u64, MOST_FIELD_BYTES)

@@ -60,13 +60,13 @@ impl Merged {
 
 #[cfg(test)]
 mod tests {
-    use keyfold_core::placement::name::{Name, Stem, encode_head};
+    use keyfold_core::placement::name::{Name, Origin, Stem, encode_head};
 
     use super::*;
 
     fn name(mark: Mark, number: u64) -> Name {
         let mut name = Name::new();
-        encode_head(Stem::ANY, mark, &mut name);
+        encode_head(Origin { slot: None, stem: Stem::ANY }, mark, &mut name);
         base62::encode(number, &mut name);
         name
     }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use keyfold_core::layout::{Layout, Located};
 use keyfold_core::memory::{Limits, Model, Placed, Server, ValueShape};
-use keyfold_core::placement::Placement;
 use keyfold_core::template::Template;
 use keyfold_testkit::random::Random;
 
@@ -160,7 +159,7 @@ fn keeps_its_promise(name: &str, family: &Family, choice: &Choice, bytes_within:
         let fill = family.fill(&layout);
         let scant = fill.below(LEAST_ENTRIES);
         // The bucket of the highest ids is still being filled.
-        let spans = matches!(choice.rule.placement, Placement::Span(_));
+        let spans = choice.rule.placement.as_span().is_some();
         let within = fill.share_within(MOST_ENTRIES) >= 0.99 || (spans && scant <= 1);
         assert!(within, "{name}: {scant} of {} are scant; {:?}", fill.buckets(), choice.rule);
         let no_room = choice.notes.iter().any(|note| note.starts_with("Room for"));
@@ -205,7 +204,7 @@ fn strides_equal_to_the_count_fill_buckets_too() {
         let choice = strided(stride).choose(ALL, &aims());
         keeps_its_promise(&format!("stride {stride}"), &strided(stride), &choice, 0.001);
         // And with a stride of the very count that was chosen.
-        let Placement::Count(count) = choice.rule.placement else { panic!("{choice:?}") };
+        let Some(count) = choice.rule.placement.as_count() else { panic!("{choice:?}") };
         let family = strided(count.count());
         let choice = family.choose(ALL, &aims());
         keeps_its_promise(&format!("stride {}", count.count()), &family, &choice, 0.001);

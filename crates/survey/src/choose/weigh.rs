@@ -165,7 +165,8 @@ impl Scales<'_, '_> {
         let mut us = 0.0;
         for member in self.members {
             let mut name = Name::new();
-            Placement::zipped().locate(Stem::ANY, &member.parts, &mut name, &mut Field::new());
+            let zipped = Placement::zipped();
+            zipped.locate(zipped.origin(Stem::ANY, member.key), &member.parts, &mut name, &mut Field::new());
             let bytes = model.string_bytes(name.len() as u64, member.own, member.has_expiry);
             footprint.add(bytes, member.has_expiry);
             us += self.times.plain_us(member.own.len() as f64);
@@ -182,7 +183,8 @@ impl Scales<'_, '_> {
         let merged = self.merged(&rule.placement);
         for (member, index) in self.members.iter().zip(0_u32..) {
             let (mut name, mut field) = (Name::new(), Field::new());
-            let bucketed = rule.placement.locate(Stem::ANY, &member.parts, &mut name, &mut field);
+            let origin = rule.placement.origin(Stem::ANY, member.key);
+            let bucketed = rule.placement.locate(origin, &member.parts, &mut name, &mut field);
             if self.is_cut(&rule.placement, member) || merged.as_ref().is_some_and(|merged| !merged.takes(member.key)) {
                 continue;
             }

@@ -62,7 +62,7 @@ fn a_wider_family_leaves_the_keys_of_others_alone() {
     let plan = Plan::new(families, None);
     assert_eq!(parts(&plan), [("{word}", &Part::Namespace), ("doc:{id:int}", &Part::KeptPlain)]);
     let layout = plan.layout().unwrap();
-    assert_eq!(layout.namespaces()[1].placement, Placement::Plain);
+    assert_eq!(layout.namespaces()[1].placement, Placement::plain());
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn a_codec_is_never_promised_to_cost() {
 fn large_values_are_compressed_in_keys_of_their_own() {
     let family = Family::new(document);
     let (choice, codings) = family.choose(&aims());
-    assert_eq!((&choice.verdict, &choice.rule.placement), (&Verdict::Zip, &Placement::Framed));
+    assert_eq!((&choice.verdict, &choice.rule.placement), (&Verdict::Zip, &Placement::zipped().with_codec()));
     assert!(choice.relies_on.is_empty() && choice.saving() > 0.5, "{}", choice.saving());
     keeps_its_promise("documents", &family, &choice, &codings);
 }
@@ -218,7 +218,7 @@ fn a_setting_that_is_too_low_leaves_two_ways() {
 
     let (kept, codings) = family.choose(&Aims { keeps_settings: true, ..aims() });
     assert!(kept.relies_on.iter().all(keyfold_survey::choose::Setting::is_met), "{:?}", kept.relies_on);
-    assert_eq!(kept.rule.placement, Placement::Framed);
+    assert_eq!(kept.rule.placement, Placement::zipped().with_codec());
     assert!(kept.codec.is_some() && kept.bytes_after > choice.bytes_after);
     keeps_its_promise("kept", &family, &kept, &codings);
 }

@@ -16,6 +16,7 @@ value_limit = 64
 keys = "h:{x:hex}"
 bucket = { count = 2 }
 value_limit = 64
+cluster = true
 
 [[namespace]]
 keys = "post:{id:int}:{part}"
@@ -32,6 +33,7 @@ value_limit = 64
 [[namespace]]
 keys = "page:{path}"
 value_limit = 64
+cluster = true
 "#;
 
 /// The same keys with a codec each, and limits that some coded values go over too. None of them needs training; where

@@ -90,7 +90,7 @@ impl<'l> World<'l> {
             return Ok(Held::Nothing);
         }
         let spilled = match frame.body {
-            Body::Spill { nonce, .. } => match self.server.held(&spill_name(place.stem, nonce, key)) {
+            Body::Spill { nonce, .. } => match self.server.held(&spill_name(place.origin, nonce, key)) {
                 Held::String(Entry { value, expires_at_ms: None }) => Some(value.as_slice()),
                 other => return Err(format!("{} points to {other:?}", key.escape_ascii())),
             },

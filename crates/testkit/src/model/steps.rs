@@ -34,12 +34,14 @@ pub const HASHES: [[&[u8]; 5]; 3] = [
 pub const OTHER_LAYOUT: &str = r#"
 [[namespace]]
 keys = "s:{id:int}"
-bucket = { count = 3 }
+bucket = { count = 1 }
 value_limit = 16
+cluster = true
 
 [[namespace]]
 keys = "c:{id:hex}"
 placement = "zipped"
+cluster = true
 
 [[namespace]]
 keys = "b:{id:int}:{part}"
@@ -79,8 +81,9 @@ codec = "zstd"
 pub const OTHER_CODED_LAYOUT: &str = r#"
 [[namespace]]
 keys = "s:{id:int}"
-bucket = { count = 3 }
+bucket = { count = 1 }
 value_limit = 16
+cluster = true
 codec = "fsst"
 
 [[namespace]]

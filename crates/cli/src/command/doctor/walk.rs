@@ -172,7 +172,7 @@ impl Walk<'_> {
     fn family_of(&self, key: &[u8]) -> FamilyName {
         match self.layout.as_ref().map(|layout| layout.read_physical(key)) {
             // A handmade one, out of which keys are being moved, isn't keyfold's.
-            Some(Physical::Bucket(namespace)) if Layout::stem_in(key).is_some() => FamilyName::Namespace(namespace),
+            Some(Physical::Bucket(namespace)) if Layout::origin_of(key).is_some() => FamilyName::Namespace(namespace),
             _ => self.seen.families.name_of(key),
         }
     }
