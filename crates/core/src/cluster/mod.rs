@@ -1,7 +1,16 @@
 //! What a Redis or Valkey Cluster is to clients: 16,384 slots, each served by one primary.
 //!
 //! - [`Slot`]: which slot a key is in, and a short tag that puts any other key in the same one.
+//! - [`Endpoint`], [`AddressMap`]: where nodes take clients.
+//! - [`Redirect`]: what a node answers that doesn't carry a command out.
+//! - [`Topology`]: what one node says of the cluster.
 
+mod endpoint;
+mod redirect;
 mod slot;
+mod topology;
 
+pub use endpoint::{AddressMap, Endpoint, NoEndpoint, NoMapping};
+pub use redirect::{Redirect, Whereto};
 pub use slot::Slot;
+pub use topology::{Range, Topology, TopologyError};
