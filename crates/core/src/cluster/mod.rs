@@ -3,14 +3,20 @@
 //! - [`Slot`]: which slot a key is in, and a short tag that puts any other key in the same one.
 //! - [`Endpoint`], [`AddressMap`]: where nodes take clients.
 //! - [`Redirect`]: what a node answers that doesn't carry a command out.
+//! - [`Flight`]: the commands of one step, which may be led elsewhere on their way.
 //! - [`Topology`]: what one node says of the cluster.
+//! - [`SlotMap`]: which node has which slot, as far as is known.
 
 mod endpoint;
+mod flight;
+mod map;
 mod redirect;
 mod slot;
 mod topology;
 
 pub use endpoint::{AddressMap, Endpoint, NoEndpoint, NoMapping};
+pub use flight::{Flight, Landed, Outcome};
+pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use redirect::{Redirect, Whereto};
 pub use slot::Slot;
 pub use topology::{Range, Topology, TopologyError};
