@@ -21,7 +21,7 @@
 //! | [`base62`] | numbers as physical names write them |
 //! | [`change`] | how the layout in force is replaced at a moment when nobody serves |
 //! | [`clients`] | the clients of one proxy, as CLIENT, MONITOR and INFO show them |
-//! | [`cluster`] | the slots of a cluster |
+//! | [`cluster`] | the slots of a cluster, who has them, and where commands go while they move |
 //! | [`codec`] | values in fewer bytes than they have |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`drive`] | what drives conversations: requests and answers in order, replies to whose they are |

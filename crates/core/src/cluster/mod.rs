@@ -4,6 +4,8 @@
 //! - [`Endpoint`], [`AddressMap`]: where nodes take clients.
 //! - [`Redirect`]: what a node answers that doesn't carry a command out.
 //! - [`Flight`]: the commands of one step, which may be led elsewhere on their way.
+//! - [`Router`]: where each step goes, and what becomes of those that nodes won't carry out.
+//! - [`Turns`]: in which order steps of one slot go out while its node changes.
 //! - [`Topology`]: what one node says of the cluster.
 //! - [`SlotMap`]: which node has which slot, as far as is known.
 
@@ -11,12 +13,16 @@ mod endpoint;
 mod flight;
 mod map;
 mod redirect;
+mod router;
 mod slot;
 mod topology;
+mod turns;
 
 pub use endpoint::{AddressMap, Endpoint, NoEndpoint, NoMapping};
 pub use flight::{Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use redirect::{Redirect, Whereto};
+pub use router::{Order, Router, Step, Tries};
 pub use slot::Slot;
 pub use topology::{Range, Topology, TopologyError};
+pub use turns::{Round, Turns};

@@ -1,0 +1,276 @@
+//! Where each step goes in a cluster, and what becomes of those that nodes won't carry out.
+//!
+//! ```text
+//! step ──begin──▶ Send to the slot's node ──replies──▶ finish ──▶ the asker's replies
+//!                   ▲                                   │
+//!                   └───────── poll ◀── wait ◀── led elsewhere, or later
+//! ```
+//! Whoever drives it has one connection to each node for such steps: it writes a step's commands there, hands each reply
+//! to the step, and finishes the step with its last one. What is under way of a slot is at one node at a time. No step is
+//! carried out twice. One that a connection took with it
+//! is sent again where it only reads, and else is answered by an error that says that it may have been carried out.
+
+use std::collections::VecDeque;
+
+use super::{Adoption, AskedAt, Flight, Landed, Node, Outcome, Redirect, Slot, SlotMap, Topology, Turns};
+
+/// How long nodes are tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Tries {
+    /// A step that no node carries out for so long is answered by an error, in milliseconds.
+    pub give_up_after_ms: i64,
+    /// A slot that is not served is tried again after so long, in milliseconds.
+    pub pause_ms: i64,
+}
+
+/// One step of a conversation, and whose it is.
+#[derive(Debug)]
+pub struct Step<W> {
+    /// Whose replies these are.
+    pub whose: W,
+    client: u64,
+    only_reads: bool,
+    flight: Flight,
+    /// Where it was led for once.
+    ask: Option<Node>,
+    /// When it was first to be sent.
+    since_ms: i64,
+    /// How often it was led elsewhere.
+    led: u32,
+    /// What stood against it last.
+    cause: Vec<u8>,
+}
+
+impl<W> Step<W> {
+    /// A step of `client`: these commands, all of this slot. `only_reads` where nothing changes by it.
+    pub fn new(whose: W, client: u64, slot: Slot, commands: Vec<u8>, only_reads: bool, now_ms: i64) -> Self {
+        let flight = Flight::new(slot, commands);
+        Self { whose, client, only_reads, flight, ask: None, since_ms: now_ms, led: 0, cause: Vec::new() }
+    }
+
+    /// Writes what is to be sent now; with the number of replies that will come, or none for the first time, when there
+    /// are as many as commands.
+    pub fn write(&mut self, wire: &mut Vec<u8>) -> Option<u32> {
+        if self.led == 0 {
+            wire.extend_from_slice(self.flight.commands());
+            return None;
+        }
+        Some(self.flight.send_again(self.ask.is_some(), wire))
+    }
+
+    /// Takes a reply to what was written last.
+    #[inline]
+    pub fn handle_reply(&mut self, reply: &[u8]) -> Landed {
+        self.flight.handle_reply(reply)
+    }
+
+    /// The error for a step that no node has carried out.
+    fn last_word(&self) -> Vec<u8> {
+        let slot = self.flight.slot();
+        match Redirect::read(&self.cause) {
+            Some(Redirect::Moved(..) | Redirect::Ask(..)) => {
+                format!("-CLUSTERDOWN keyfold: the nodes say of each other that they have slot {slot}\r\n").into_bytes()
+            }
+            _ if self.cause.is_empty() => format!("-CLUSTERDOWN keyfold: no node has slot {slot}\r\n").into_bytes(),
+            _ => self.cause.clone(),
+        }
+    }
+
+    /// Whether `other`, which was sent before it by the same client, would have to be carried out before it.
+    fn overtakes(&self, other: &Self) -> bool {
+        self.client == other.client
+            && !(self.only_reads && other.only_reads)
+            && !self.flight.keys().is_disjoint(&other.flight.keys())
+    }
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Order<W> {
+    /// Write the step to the connection to this node.
+    Send(Node, Step<W>),
+    /// Hand these replies to its asker: they are the last ones.
+    Answer(W, Vec<Vec<u8>>),
+}
+
+/// The answer to a step that can't be carried out any more.
+const OVERTAKEN: &[u8] =
+    b"-TRYAGAIN keyfold: not carried out: while its slot moved, a later command of this client went first\r\n";
+
+/// Where each step goes.
+#[derive(Debug)]
+pub struct Router<W> {
+    map: SlotMap,
+    turns: Turns<Step<W>>,
+    orders: VecDeque<Order<W>>,
+    tries: Tries,
+    wants_map: bool,
+}
+
+impl<W> Router<W> {
+    /// A router that goes by this map.
+    pub fn new(map: SlotMap, tries: Tries) -> Self {
+        Self { map, turns: Turns::default(), orders: VecDeque::new(), tries, wants_map: false }
+    }
+
+    /// Which node has which slot.
+    pub fn map(&self) -> &SlotMap {
+        &self.map
+    }
+
+    /// The same, to learn of nodes.
+    pub fn map_mut(&mut self) -> &mut SlotMap {
+        &mut self.map
+    }
+
+    /// Whether something suggests that the map is not right any more. Asked once, it is answered.
+    pub fn take_wish_for_map(&mut self) -> bool {
+        std::mem::take(&mut self.wants_map)
+    }
+
+    /// Takes a node's word about the cluster. What is under way of slots that are another node's settles before more of
+    /// theirs is sent.
+    pub fn adopt(&mut self, topology: &Topology, asked: AskedAt) -> Adoption {
+        let before: Vec<_> = Slot::all().map(|slot| self.map.primary(slot)).collect();
+        let adoption = self.map.adopt(topology, asked);
+        if adoption == (Adoption::Adopted { changed: true }) {
+            let moved = Slot::all().zip(before).filter(|(slot, before)| self.map.primary(*slot) != *before);
+            moved.for_each(|(slot, _)| self.turns.hold(slot));
+        }
+        adoption
+    }
+
+    /// Begins a step: the node to write it to, or none where it waits and [`Self::poll`] will bring it.
+    pub fn begin(&mut self, step: Step<W>, now_ms: i64) -> Option<(Node, Step<W>)> {
+        let slot = step.flight.slot();
+        if !self.turns.may_go(slot) {
+            self.turns.wait(slot, step, now_ms);
+            return None;
+        }
+        let Some(node) = self.map.primary(slot) else {
+            self.wants_map = true;
+            self.turns.wait(slot, step, now_ms + self.tries.pause_ms);
+            return None;
+        };
+        self.turns.note_sent(slot);
+        Some((node, step))
+    }
+
+    /// The last reply to what was written of a step has come from `node`: whose the step is and the replies that were
+    /// kept, or none where it goes on.
+    pub fn finish(&mut self, node: Node, mut step: Step<W>, now_ms: i64) -> Option<(W, Vec<Vec<u8>>)> {
+        match step.flight.outcome() {
+            Outcome::Answered(replies) => {
+                self.turns.note_settled(step.flight.slot(), |led| step.overtakes(led));
+                Some((step.whose, replies))
+            }
+            Outcome::Led(cause) => {
+                self.note_led(node, step, cause, now_ms);
+                None
+            }
+        }
+    }
+
+    fn note_led(&mut self, node: Node, mut step: Step<W>, cause: Vec<u8>, now_ms: i64) {
+        let slot = step.flight.slot();
+        step.ask = None;
+        let later = now_ms + self.tries.pause_ms;
+        // Nodes that lead to each other are not asked without a pause.
+        let soon = if step.led < 2 { now_ms } else { later };
+        let until = match Redirect::read(&cause) {
+            Some(Redirect::Moved(moved, to)) => {
+                self.map.note_moved(moved, to, node);
+                self.wants_map = true;
+                soon
+            }
+            Some(Redirect::Ask(_, to)) => {
+                step.ask = Some(self.map.led_to(to, node));
+                soon
+            }
+            Some(Redirect::TryAgain) => later,
+            _ => {
+                self.wants_map = true;
+                later
+            }
+        };
+        step.led += 1;
+        step.cause = cause;
+        self.turns.note_led(slot, step, until);
+    }
+
+    /// The connection to `node` took a step with it, for this reason: whose it is and the error that answers it, or
+    /// none where it will be sent again. Those of one connection come in the order in which they were sent.
+    pub fn lose(&mut self, node: Node, mut step: Step<W>, reason: &str, now_ms: i64) -> Option<(W, Vec<Vec<u8>>)> {
+        self.wants_map = true;
+        let error = format!("-ERR keyfold: {reason}\r\n").into_bytes();
+        step.flight.lose();
+        if step.only_reads {
+            self.note_led(node, step, error, now_ms);
+            return None;
+        }
+        self.turns.note_settled(step.flight.slot(), |led| step.overtakes(led));
+        Some((step.whose, step.flight.give_up(&error)))
+    }
+
+    /// What is to be done next, at this time.
+    pub fn poll(&mut self, now_ms: i64) -> Option<Order<W>> {
+        while self.orders.is_empty()
+            && let Some((slot, round)) = self.turns.poll(now_ms)
+        {
+            for step in round.overtaken {
+                self.answer(step, OVERTAKEN);
+            }
+            self.go_on(slot, round.again.into_iter().chain(round.waiting), now_ms);
+        }
+        self.orders.pop_front()
+    }
+
+    /// Sends steps of a slot of which nothing is under way, up to the first that goes to another node than those before
+    /// it: what is under way of a slot is at one node, so that it keeps its order.
+    fn go_on(&mut self, slot: Slot, steps: impl Iterator<Item = Step<W>>, now_ms: i64) {
+        let mut goes_to = None;
+        let mut steps = steps.peekable();
+        while let Some(step) = steps.next() {
+            let is_over = now_ms - step.since_ms > self.tries.give_up_after_ms;
+            match step.ask.or_else(|| self.map.primary(slot)) {
+                Some(node) if goes_to.is_some_and(|to| to != node) => {
+                    std::iter::once(step).chain(steps).for_each(|step| self.turns.wait(slot, step, now_ms));
+                    break;
+                }
+                // What only waited its turn is tried once, however long that was.
+                Some(node) if !is_over || step.led == 0 => {
+                    goes_to = Some(node);
+                    self.turns.note_sent(slot);
+                    self.orders.push_back(Order::Send(node, step));
+                }
+                _ if is_over => {
+                    let error = step.last_word();
+                    self.answer(step, &error);
+                }
+                _ => {
+                    self.wants_map = true;
+                    self.turns.wait(slot, step, now_ms + self.tries.pause_ms);
+                }
+            }
+        }
+        // Those behind go to the slot's own node, and could be led elsewhere before these are lost.
+        if goes_to.is_some() && goes_to != self.map.primary(slot) {
+            self.turns.hold(slot);
+        }
+    }
+
+    fn answer(&mut self, mut step: Step<W>, error: &[u8]) {
+        step.flight.lose();
+        self.orders.push_back(Order::Answer(step.whose, step.flight.give_up(error)));
+    }
+
+    /// How many slots have steps that wait.
+    pub fn held(&self) -> usize {
+        self.turns.held()
+    }
+
+    /// When [`Self::poll`] may have something though nothing else happens.
+    pub fn next_ms(&self) -> Option<i64> {
+        self.turns.next_ms()
+    }
+}
