@@ -4,6 +4,9 @@
 //! | --- | --- |
 //! | [`servers`] | every Redis and Valkey that this machine has |
 //! | [`server`] | one of them, started on a free port for as long as a test needs it |
+//! | [`relay`] | a forwarder that can lose the network |
+//! | [`ports`] | free ports for servers that come back |
+//! | [`patience`] | waiting for what servers agree on between themselves |
 //! | [`subject`] | the `keyfold` program in front of one of them |
 //! | [`wire`] | a blocking connection that hands out replies byte for byte |
 //! | [`reply`] | where a reply ends, and what it says |
@@ -23,7 +26,10 @@ pub mod differential;
 pub mod load;
 pub mod memory;
 pub mod model;
+pub mod patience;
+pub mod ports;
 pub mod random;
+pub mod relay;
 pub mod reply;
 pub mod server;
 pub mod servers;

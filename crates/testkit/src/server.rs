@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use keyfold_core::admin::{COPY_KEY, LAYOUT_KEY};
@@ -55,6 +56,13 @@ pub enum StartError {
     },
 }
 
+impl StartError {
+    /// Whether it ended because another process has one of its ports.
+    pub fn is_taken_port(&self) -> bool {
+        matches!(self, Self::Ended { log, .. } if log.contains("already in use"))
+    }
+}
+
 impl Binary {
     /// Starts it with more arguments than the test's own, as in `["--maxmemory", "10mb"]`.
     ///
@@ -85,9 +93,7 @@ impl Server {
         let mut tries = 1;
         loop {
             match Self::try_start(binary, args) {
-                Err(StartError::Ended { log, .. }) if tries < PORT_TRIES && log.contains("already in use") => {
-                    tries += 1;
-                }
+                Err(error) if tries < PORT_TRIES && error.is_taken_port() => tries += 1,
                 result => return result,
             }
         }
@@ -95,8 +101,16 @@ impl Server {
 
     fn try_start(binary: &Binary, args: &[&str]) -> Result<Self, StartError> {
         let system = |source| StartError::System { name: binary.name(), source };
+        Self::start_at(binary, free_port().map_err(system)?, args)
+    }
+
+    /// The same at a port that the caller has chosen.
+    ///
+    /// # Errors
+    /// Where it does not start, also because the port is taken: [`StartError::is_taken_port`].
+    pub fn start_at(binary: &Binary, port: u16, args: &[&str]) -> Result<Self, StartError> {
+        let system = |source| StartError::System { name: binary.name(), source };
         let dir = tempfile::Builder::new().prefix("keyfold-").tempdir().map_err(system)?;
-        let port = free_port().map_err(system)?;
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let child = Self::spawn(binary, dir.path(), port, &args).map_err(system)?;
         let unix_socket = dir.path().join("socket");
@@ -126,6 +140,22 @@ impl Server {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Stops it where it is, as a machine that hangs would.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn hang(&self) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::STOP)?)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn wake(&self) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
 
     /// Kills it, where it still runs, and starts it once more: the same port, directory and arguments, and what it had
