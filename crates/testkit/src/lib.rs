@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`servers`] | every Redis and Valkey that this machine has |
 //! | [`server`] | one of them, started on a free port for as long as a test needs it |
+//! | [`cluster`] | several of them as a cluster: resharded, failed over, frozen, partitioned |
 //! | [`relay`] | a forwarder that can lose the network |
 //! | [`ports`] | free ports for servers that come back |
 //! | [`patience`] | waiting for what servers agree on between themselves |
@@ -19,6 +20,7 @@
 //! | [`load`] | clients that know what every answer must be, whatever dies meanwhile |
 //! | [`memory`] | the core's memory model against real servers |
 //! | [`random`] | choices that a seed repeats |
+pub mod cluster;
 pub mod coded;
 pub mod compare;
 pub mod conformance;
@@ -37,6 +39,7 @@ pub mod sides;
 pub mod subject;
 pub mod wire;
 
+pub use cluster::Cluster;
 pub use reply::{Scanner, Value};
 pub use server::Server;
 pub use servers::{Binary, Flavor, Version, found};
