@@ -5,6 +5,7 @@
 //! | [`servers`] | every Redis and Valkey that this machine has |
 //! | [`server`] | one of them, started on a free port for as long as a test needs it |
 //! | [`cluster`] | several of them as a cluster: resharded, failed over, frozen, partitioned |
+//! | [`sentinel`] | a primary, its replicas, and Sentinels that watch them |
 //! | [`relay`] | a forwarder that can lose the network |
 //! | [`ports`] | free ports for servers that come back |
 //! | [`patience`] | waiting for what servers agree on between themselves |
@@ -33,6 +34,7 @@ pub mod ports;
 pub mod random;
 pub mod relay;
 pub mod reply;
+pub mod sentinel;
 pub mod server;
 pub mod servers;
 pub mod sides;
@@ -41,6 +43,7 @@ pub mod wire;
 
 pub use cluster::Cluster;
 pub use reply::{Scanner, Value};
+pub use sentinel::Sentinels;
 pub use server::Server;
 pub use servers::{Binary, Flavor, Version, found};
 pub use sides::Sides;

@@ -1,9 +1,10 @@
-//! The test bed itself: clusters of every server on this machine do what tests will ask of them.
+//! The test bed itself: clusters and Sentinels of every server on this machine do what tests will ask of them.
 //!
 //! What takes long runs on the newest Redis and the newest Valkey; `make test-long` runs it on all others.
 
 mod cluster;
 mod failures;
+mod sentinel;
 
 use std::thread;
 
