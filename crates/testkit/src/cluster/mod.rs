@@ -5,6 +5,7 @@
 //! | `slots` | which slot a key lies in, and how slots are shared out |
 //! | `view` | what a node says of all nodes it knows |
 //! | `node` | one node: its process, its ports, its relays |
+//! | `nodes_file` | what a node keeps of the cluster while it is down |
 //! | `form` | from single nodes to a cluster |
 //! | `agreement` | who is what, and waiting until all say the same |
 //! | `reshard` | slots moved key by key, with stops half-way |
@@ -26,6 +27,7 @@ mod error;
 mod failover;
 mod form;
 mod node;
+mod nodes_file;
 mod partition;
 mod reshard;
 mod slots;

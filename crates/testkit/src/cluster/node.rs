@@ -5,6 +5,7 @@
 //! other nodes ────────▶ bus relay ───────▶ bus port   and connects to others from an address of its own
 //! ```
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -17,6 +18,7 @@ use crate::wire::{Wire, WireError};
 
 use super::Options;
 use super::error::ClusterError;
+use super::nodes_file;
 use super::view::{self, Seen};
 
 /// Between finding a port free and the node taking it, another process may take it first.
@@ -273,9 +275,15 @@ impl Node {
     /// Starts it once more, with the ports and the files that it had.
     pub(super) fn restart(&mut self) -> Result<(), ClusterError> {
         let start = |source| ClusterError::Start { node: self.name.clone(), source };
+        let system = |source| ClusterError::System { node: self.name.clone(), source };
+        self.server.kill();
+        if let Some(folder) = self.server.unix_socket().parent() {
+            let file = folder.join(nodes_file::FILE);
+            let text = fs::read_to_string(&file).map_err(system)?;
+            fs::write(&file, nodes_file::mend(&text)).map_err(system)?;
+        }
         self.server.restart().map_err(start)?;
         self.condition = Condition::Running;
-        let system = |source| ClusterError::System { node: self.name.clone(), source };
         if let Some(relays) = &mut self.relays {
             relays.clients.come_back().map_err(system)?;
             relays.bus.come_back().map_err(system)?;
@@ -313,6 +321,7 @@ fn arguments(index: usize, bus_port: u16, relays: Option<(&Relays, IpAddr)>, opt
     let mut args = Vec::new();
     let mut set = |name: &str, value: &str| args.extend([format!("--{name}"), value.to_owned()]);
     set("cluster-enabled", "yes");
+    set("cluster-config-file", nodes_file::FILE);
     set("cluster-port", &bus_port.to_string());
     set("cluster-node-timeout", &options.node_timeout.as_millis().to_string());
     set("cluster-announce-ip", "127.0.0.1");
