@@ -27,7 +27,9 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives a node the network back.
+    /// Gives a node the network back. One that was followed while it was cut off from other nodes becomes its successor's
+    /// replica; and sometimes primary again at once: it still takes the successor for gone, and wins an election against
+    /// it.
     ///
     /// # Panics
     /// Where the cluster was started without relays.
