@@ -105,11 +105,13 @@ pub struct Sentinels {
     options: Options,
 }
 
-/// A server, and whether it was killed or stopped.
+/// A server of theirs.
 #[derive(Debug)]
 struct Watched {
     server: Server,
+    /// Whether it was killed or frozen.
     is_away: bool,
+    is_frozen: bool,
 }
 
 /// A Sentinel's process, its port and its configuration, which it rewrites as it learns.
@@ -140,7 +142,7 @@ impl Sentinels {
         for _ in 0..=options.replicas {
             let primary = all.servers.first().map(|watched| watched.server.port());
             let server = start_server(binary, primary, options)?;
-            all.servers.push(Watched { server, is_away: false });
+            all.servers.push(Watched { server, is_away: false, is_frozen: false });
         }
         all.wait_for_replicas()?;
         for _ in 0..count {
@@ -308,8 +310,9 @@ impl Sentinels {
 
     /// Kills a server (SIGKILL).
     pub fn kill_server(&mut self, index: usize) {
-        self.servers[index].server.kill();
-        self.servers[index].is_away = true;
+        let watched = &mut self.servers[index];
+        watched.server.kill();
+        (watched.is_away, watched.is_frozen) = (true, false);
     }
 
     /// Starts a killed server once more. It begins as it began at first; the Sentinels see to the rest.
@@ -317,8 +320,37 @@ impl Sentinels {
     /// # Errors
     /// Where it does not start.
     pub fn restart_server(&mut self, index: usize) -> Result<(), SentinelError> {
-        self.servers[index].server.restart()?;
-        self.servers[index].is_away = false;
+        let watched = &mut self.servers[index];
+        watched.server.restart()?;
+        (watched.is_away, watched.is_frozen) = (false, false);
+        Ok(())
+    }
+
+    /// Stops a server where it is (SIGSTOP), where it runs.
+    ///
+    /// # Errors
+    /// Where it has ended by itself.
+    pub fn freeze_server(&mut self, index: usize) -> Result<(), SentinelError> {
+        let watched = &mut self.servers[index];
+        if !watched.is_away {
+            watched.server.hang()?;
+            watched.is_away = true;
+            watched.is_frozen = true;
+        }
+        Ok(())
+    }
+
+    /// Lets a server go on that is frozen. It takes itself for what it was until a Sentinel tells it otherwise.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn wake_server(&mut self, index: usize) -> Result<(), SentinelError> {
+        let watched = &mut self.servers[index];
+        if watched.is_frozen {
+            watched.server.wake()?;
+            watched.is_away = false;
+            watched.is_frozen = false;
+        }
         Ok(())
     }
 

@@ -64,6 +64,28 @@ impl Cluster {
         Ok(())
     }
 
+    /// Waits until the maps of all nodes that can be reached (CLUSTER SLOTS) name every replica that can be reached. They
+    /// name a replica only once its offset has come round, which may be a second or more after all else is settled.
+    ///
+    /// # Errors
+    /// Where they do not in time.
+    pub fn wait_until_listed(&self) -> Result<(), ClusterError> {
+        wait_for("all replicas to be listed", PATIENCE, || {
+            let claims = self.claims().map_err(|error| error.to_string())?;
+            let replicas: Vec<&str> =
+                claims.iter().filter(|(_, seen)| seen.primary.is_some()).map(|(_, seen)| seen.id.as_str()).collect();
+            for index in self.reachable() {
+                let node = &self.nodes[index];
+                let slots = format!("{:?}", node.call(&["CLUSTER", "SLOTS"]).map_err(|error| error.to_string())?);
+                if let Some(missing) = replicas.iter().find(|id| !slots.contains(**id)) {
+                    return Err(format!("{} does not list {missing}", node.name()));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
     /// Whether one node sees all as they see themselves; what is amiss otherwise.
     fn is_settled(&self, node: &Node, claims: &[(usize, Seen)]) -> Result<(), String> {
         let name = node.name();

@@ -15,7 +15,7 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_secs(6);
 pub enum Failover {
     /// In agreement with its primary, which stands still until the replica has everything: nothing is lost.
     Clean,
-    /// Without its primary, by the other primaries' votes.
+    /// Without its primary, by the other primaries' votes. They vote against the same primary once in two node timeouts.
     Force,
     /// Without anybody's.
     Takeover,

@@ -27,7 +27,8 @@ impl Cluster {
         for (index, node) in self.nodes.iter().enumerate().skip(primaries) {
             node.call(&["CLUSTER", "REPLICATE", self.nodes[index % primaries].id()])?;
         }
-        self.wait_until_settled()
+        self.wait_until_settled()?;
+        self.wait_until_listed()
     }
 
     /// Adds a node that owns no slots, started with more arguments than the others, and waits until all know it.

@@ -174,6 +174,10 @@ impl Node {
         self.relays.as_ref()
     }
 
+    pub(super) fn relays_mut(&mut self) -> Option<&mut Relays> {
+        self.relays.as_mut()
+    }
+
     /// A connection as clients have it, authenticated where the cluster has a password.
     ///
     /// # Errors
@@ -330,6 +334,8 @@ fn arguments(index: usize, bus_port: u16, relays: Option<(&Relays, IpAddr)>, opt
     set("cluster-allow-replica-migration", "no");
     // A replica that comes alone needs not wait for others that might come.
     set("repl-diskless-sync-delay", "0");
+    // Maps name replicas that have received something; so they do within a second, also where nobody writes.
+    set("repl-ping-replica-period", "1");
     if let Some(hostname) = options.hostnames.get(index) {
         set("cluster-announce-hostname", hostname);
     }

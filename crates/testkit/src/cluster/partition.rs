@@ -12,6 +12,9 @@ use super::Cluster;
 use super::error::ClusterError;
 use super::node::{Cut, Node, Relays};
 
+/// What partitions need.
+const WITH_RELAYS: &str = "the cluster was started with relays";
+
 impl Cluster {
     /// Cuts a node off: nothing gets through any more, and nobody is told.
     ///
@@ -36,6 +39,28 @@ impl Cluster {
     pub fn heal(&mut self, index: usize) {
         self.nodes[index].cut = None;
         self.apply_cuts();
+    }
+
+    /// Has a node's port refuse connections, and closes those there are: of clients, and of replicas too, which come
+    /// through the same port. Other nodes notice nothing else.
+    ///
+    /// # Panics
+    /// Where the cluster was started without relays.
+    pub fn refuse(&mut self, index: usize) {
+        self.nodes[index].relays_mut().expect(WITH_RELAYS).clients.go_away();
+    }
+
+    /// Has it take connections again.
+    ///
+    /// # Errors
+    /// Where another process has taken the port meanwhile.
+    ///
+    /// # Panics
+    /// Where the cluster was started without relays.
+    pub fn accept(&mut self, index: usize) -> Result<(), ClusterError> {
+        let node = &mut self.nodes[index];
+        let come_back = node.relays_mut().expect(WITH_RELAYS).clients.come_back();
+        come_back.map_err(|source| ClusterError::System { node: node.name().to_owned(), source })
     }
 
     /// Closes all connections through which nothing gets at the moment.
@@ -67,5 +92,5 @@ impl Cluster {
 }
 
 fn relays(node: &Node) -> &Relays {
-    node.relays().expect("the cluster was started with relays")
+    node.relays().expect(WITH_RELAYS)
 }

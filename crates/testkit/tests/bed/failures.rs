@@ -79,6 +79,14 @@ fn lose_and_follow(binary: &Binary) {
     wire.set_timeout(Duration::from_secs(30)).unwrap();
     assert_eq!(wire.reply().unwrap(), b"+PONG\r\n");
     add_one(&mut client, &mut count);
+
+    // Refused to clients, and no longer.
+    cluster.refuse(primary);
+    assert!(wire.is_closed().unwrap());
+    assert!(cluster.node(primary).connect().is_err());
+    cluster.accept(primary).unwrap();
+    cluster.wait_until_settled().unwrap();
+    add_one(&mut client, &mut count);
 }
 
 /// A key of slot 3300, which the first node owns at first.

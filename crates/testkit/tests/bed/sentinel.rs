@@ -43,6 +43,16 @@ fn see_to_a_primary(binary: &Binary) {
     sentinels.wait_until_settled().unwrap();
     eprintln!("{}: back after {:.1} s", binary.name(), start.elapsed().as_secs_f64());
     assert_eq!((sentinels.primary().unwrap(), sentinels.named_by(2).unwrap()), (third, Some(third)));
+
+    // One that is frozen comes back as a primary, until it is told.
+    let start = Instant::now();
+    sentinels.freeze_server(third).unwrap();
+    let fourth = sentinels.wait_for_successor(third).unwrap();
+    eprintln!("{}: frozen, followed after {:.1} s", binary.name(), start.elapsed().as_secs_f64());
+    sentinels.wake_server(third).unwrap();
+    sentinels.wait_until_settled().unwrap();
+    eprintln!("{}: back after {:.1} s", binary.name(), start.elapsed().as_secs_f64());
+    assert_eq!(sentinels.primary().unwrap(), fourth);
 }
 
 #[test]
