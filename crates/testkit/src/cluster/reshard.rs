@@ -150,10 +150,14 @@ impl Cluster {
         Ok(())
     }
 
+    /// Tells a node about a slot. Valkey from 8.0 on has its replicas know first, and refuses where they do not in 2 s:
+    /// then it is told again.
     fn set_slot(&self, index: usize, slot: u16, what: &[&str]) -> Result<(), ClusterError> {
-        let slot = slot.to_string();
+        let (node, slot) = (&self.nodes[index], slot.to_string());
         let args: Vec<&str> = ["CLUSTER", "SETSLOT", &slot].into_iter().chain(what.iter().copied()).collect();
-        self.nodes[index].call(&args)?;
-        Ok(())
+        wait_for(&format!("the replicas of {}", node.name()), PATIENCE, || match node.call(&args) {
+            Err(ClusterError::Refused { error, .. }) if error.starts_with("NOREPLICAS") => Err(error),
+            done => Ok(done.map(|_| ())),
+        })?
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! What takes long runs on the newest Redis and the newest Valkey; `make test-long` runs it on all others.
 
+mod client;
 mod cluster;
 mod failures;
 mod sentinel;
