@@ -1,7 +1,12 @@
 //! Slots moved by the server itself, all keys at once: no key ever answers ASK, the owner changes in one step.
 //!
 //! Valkey from 9.0 on is told at the source (CLUSTER MIGRATESLOTS), Redis from 8.4 on at the target (CLUSTER MIGRATION
-//! IMPORT). Which of the two a server has is read from its CLUSTER HELP.
+//! IMPORT). Which of the two a server has is read from its CLUSTER HELP. Redis's way is written by its documentation and
+//! has not met a server yet.
+//!
+//! Valkey lists the newest move first, in these states: waiting-to-snapshot, snapshotting, replicating, failover-paused,
+//! then success, failed or cancelled. The source serves until the end and holds writes back in failover-paused; the
+//! target shows none of the keys, answers MOVED, and builds them as its own settings say.
 
 use std::ops::RangeInclusive;
 
@@ -85,7 +90,8 @@ impl Cluster {
     /// Where the server has no such thing, or refuses.
     pub fn cancel_atomic_reshard(&self, index: usize) -> Result<(), ClusterError> {
         let command: &[&str] = match self.atomic_migration()? {
-            Some(AtomicMigration::MigrateSlots) => &["CLUSTER", "CANCELSLOTMIGRATIONS", "ALL"],
+            // Valkey's own help names an ALL after it, which it then takes for an argument too many (9.1.2).
+            Some(AtomicMigration::MigrateSlots) => &["CLUSTER", "CANCELSLOTMIGRATIONS"],
             Some(AtomicMigration::Migration) => &["CLUSTER", "MIGRATION", "CANCEL", "ALL"],
             None => return Err(ClusterError::NotAtomic(self.binary.name())),
         };

@@ -1,6 +1,6 @@
 //! A cluster starts, serves keys, moves slots and hands over.
 
-use keyfold_testkit::cluster::{Failover, Options, SLOTS, key_in, slot_of};
+use keyfold_testkit::cluster::{AtomicMigration, Failover, Options, SLOTS, key_in, slot_of};
 use keyfold_testkit::{Binary, Cluster, Value, found};
 
 use crate::{each, newest_and_others};
@@ -88,7 +88,11 @@ fn slots_move(binary: &Binary) {
     // By the server itself.
     match cluster.atomic_migration().unwrap() {
         Some(way) => {
-            eprintln!("{}: {way:?}", binary.name());
+            // Cancelled at once, nothing of it is left.
+            cluster.begin_atomic_reshard(slot..=slot, 2).unwrap();
+            cluster.cancel_atomic_reshard(if way == AtomicMigration::MigrateSlots { 1 } else { 2 }).unwrap();
+            assert_eq!(cluster.owner(slot).unwrap(), 1);
+            assert_eq!(check(&cluster, &keys), 0);
             cluster.reshard_atomically(slot..=slot, 2).unwrap();
             assert_eq!(cluster.owner(slot).unwrap(), 2);
             assert_eq!(check(&cluster, &keys), 0);
