@@ -1,10 +1,11 @@
 //! What a cluster goes through: nodes killed, frozen and cut off, and their return.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use keyfold_testkit::cluster::{Condition, Cut, Options, PATIENCE, slot_of};
 use keyfold_testkit::patience::wait_for;
-use keyfold_testkit::{Binary, Cluster, Value};
+use keyfold_testkit::{Binary, Cluster, Value, Wire};
 
 use crate::{each, newest_and_others};
 
@@ -87,6 +88,21 @@ fn lose_and_follow(binary: &Binary) {
     cluster.accept(primary).unwrap();
     cluster.wait_until_settled().unwrap();
     add_one(&mut client, &mut count);
+}
+
+#[test]
+fn a_cluster_is_gone_when_its_test_panics_though_a_node_is_frozen() {
+    each(&newest_and_others().0, |binary| {
+        let mut cluster = Cluster::start(binary, 1, 0, &Options::default()).unwrap();
+        let (address, socket) = (cluster.node(0).address(), cluster.node(0).server().unix_socket().to_owned());
+        cluster.freeze(0).unwrap();
+        let test = move || {
+            assert!(cluster.nodes().is_empty(), "as meant");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(test)).is_err());
+        assert!(Wire::connect(address).is_err());
+        assert!(!socket.parent().unwrap().exists());
+    });
 }
 
 /// A key of slot 3300, which the first node owns at first.
