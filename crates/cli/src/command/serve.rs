@@ -64,7 +64,7 @@ fn serve(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let files = Files { users: config.users, layout: config.layout_file, key_check: config.key_check };
-    let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(explain)?;
+    let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(|error| explain(&error))?;
     handle.follow_signals().context("can't follow signals")?;
     reload::follow(files, target.clone(), handle.reloader())?;
     settle::follow(target.clone(), handle.layouts())?;
@@ -89,15 +89,16 @@ fn serve(
     if lost.load(Ordering::SeqCst) {
         bail!("keyfold's own server ended while it was needed");
     }
-    Ok(ended?)
+    ended.map_err(|error| anyhow!("{error}"))
 }
 
-/// What to do where the port is another's, which at the default port is likely.
-fn explain(error: StartError) -> anyhow::Error {
-    match &error {
+/// What to do where the port is another's, which at the default port is likely. The proxy's errors say their causes
+/// themselves.
+fn explain(error: &StartError) -> anyhow::Error {
+    match error {
         StartError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
             anyhow!("{error}; something listens there already, choose another with --listen 127.0.0.1:6380")
         }
-        _ => error.into(),
+        _ => anyhow!("{error}"),
     }
 }

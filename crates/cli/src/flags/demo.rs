@@ -34,7 +34,7 @@ Exit codes:
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct DemoFlags {
-    /// Records to fold, one [\"key\", \"value\"] a line, gzip or not; may be repeated
+    /// Records to fold, one ["key", "value"] a line, gzip or not; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Vec<PathBuf>,
 

@@ -43,10 +43,10 @@ pub enum Problem {
     Toml(String),
     /// The template.
     #[error("`keys`: {0}")]
-    Keys(#[source] TemplateError),
+    Keys(TemplateError),
     /// The placement.
     #[error("`bucket`: {0}")]
-    Bucket(#[source] PlacementError),
+    Bucket(PlacementError),
     /// `bucket` with no rule, several, or `of` without `span`.
     #[error(
         "`bucket` takes one rule: {{ span = 128 }}, {{ span = 128, of = \"id\" }}, {{ count = 16384 }} or {{ by = \"id\" }}"
@@ -88,13 +88,13 @@ pub enum Problem {
     KeyedWithoutCount,
     /// `text_table` that is none, or has nothing to pack.
     #[error("`text_table`: {0}")]
-    TextTable(#[source] TextTableError),
+    TextTable(TextTableError),
     /// Both `bucket` or `placement`, and `handmade`.
     #[error("`handmade` says where keys lay, and so does what is beside it; restore the layout as keyfold wrote it")]
     BucketAndHandmade,
     /// The rule of handmade hashes.
     #[error("`handmade`: {0}")]
-    Handmade(#[source] HandmadeError),
+    Handmade(HandmadeError),
     /// Values packed in a way that there is not.
     #[error("`handmade`: `value = {given:?}`: there are \"raw\" and \"zlib\"")]
     UnknownPacking {

@@ -80,7 +80,7 @@ pub enum HandmadeError {
     },
     /// The pattern is too long to be compared with others.
     #[error("the names of the hashes: {0}")]
-    Shape(#[source] TemplateError),
+    Shape(TemplateError),
     /// A number of entries that divides nothing.
     #[error("{given} entries: a bucket of me-redis has 2 to 4294967296")]
     BadEntries {
