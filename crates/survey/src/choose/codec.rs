@@ -4,10 +4,7 @@
 use super::judge;
 use super::report::{Alternative, Setting};
 use super::{Choice, Verdict};
-use crate::codec::Coding;
-
-/// Writes to one read.
-const WRITES: f64 = 0.1;
+use crate::codec::{Coding, time_score};
 
 /// The codec of a choice, and what it does by itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,8 +78,8 @@ pub(super) fn decide(without: Choice, with: Vec<(&Coding, Choice)>) -> Choice {
     let bytes_without = without.bytes_after;
     let score_without = judge::score(without.after.smooth_bytes(), without.read_us_after);
     let score_with = |coding: &Coding, choice: &Choice| {
-        let us = coding.decode_us + WRITES * coding.encode_us;
-        judge::score(choice.after.smooth_bytes(), choice.read_us_after) + judge::codec_score(us)
+        let time = time_score(coding.encode_us, coding.decode_us);
+        judge::score(choice.after.smooth_bytes(), choice.read_us_after) + time
     };
     let mut ways: Vec<(f64, &Coding, Choice)> =
         with.into_iter().map(|(coding, choice)| (score_with(coding, &choice), coding, choice)).collect();

@@ -18,10 +18,6 @@ pub(super) const MOST_GROWTH: f64 = 8.0;
 /// What a command costs a server besides its own time, in microseconds: a GET of 0.63 took 1.55 of the server's
 /// time, 16 in a pipeline (`docs/benchmarks.md`, Redis 7.0.15).
 const COMMAND_US: f64 = 1.0;
-/// The same of keyfold's own time: it has as many threads as it is given, and a server has one.
-const CODEC_EXPONENT: f64 = 0.25;
-/// What a request costs keyfold itself, in microseconds, one at a time (`docs/benchmarks.md`): codecs work there.
-const REQUEST_US: f64 = 4.0;
 /// By chance the fullest of some thousand buckets is so many standard deviations over the mean, and hardly more.
 const CHANCE_DEVIATIONS: f64 = 3.5;
 /// How much of the memory a doubling of the server's time is worth: one percent of memory against two of time.
@@ -30,11 +26,6 @@ const TIME_EXPONENT: f64 = 0.5;
 /// What a way costs in memory and time together; the lowest is the knee of the two.
 pub(super) fn score(bytes: f64, read_us: f64) -> f64 {
     bytes.max(1.0).ln() + TIME_EXPONENT * (read_us + COMMAND_US).ln()
-}
-
-/// What a codec's microseconds add to that, on the same scale: they are keyfold's time, not the server's.
-pub(super) fn codec_score(us: f64) -> f64 {
-    CODEC_EXPONENT * (us / REQUEST_US).ln_1p()
 }
 
 /// Why a way can't be taken.

@@ -17,12 +17,24 @@ const JUDGES: u64 = 4;
 /// that is off by as much, and values are only a part of what a key takes: less could not be told from no saving, and
 /// would cost its time with every read and write.
 const LEAST_SAVING: f64 = 0.05;
+/// What a doubling of keyfold's own time is worth: it has as many threads as it is given, and so one percent of memory is
+/// worth four of time.
+const TIME_EXPONENT: f64 = 0.25;
+/// What a request costs keyfold itself, in microseconds, one at a time (`docs/benchmarks.md`): codecs work there.
+const REQUEST_US: f64 = 4.0;
+/// Writes to one read.
+const WRITES: f64 = 0.1;
 /// Values that times are measured by, and how often: the quickest round counts.
 const TIMED: usize = 400;
 const ROUNDS: usize = 3;
 
 /// Runs the work, and says how many microseconds it took: a survey has no clock.
 pub type Stopwatch<'s> = &'s mut dyn FnMut(&mut dyn FnMut()) -> f64;
+
+/// What a codec's microseconds cost beside the bytes that it leaves, of which the natural logarithm counts.
+pub(crate) fn time_score(encode_us: f64, decode_us: f64) -> f64 {
+    TIME_EXPONENT * ((decode_us + WRITES * encode_us) / REQUEST_US).ln_1p()
+}
 
 /// A codec, with the times that it takes on this machine.
 #[derive(Clone, Debug)]

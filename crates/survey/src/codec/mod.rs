@@ -23,6 +23,7 @@ mod selection;
 mod values;
 
 pub use coding::{Coding, weigh};
+pub(crate) use judge::time_score;
 pub use judge::{Judged, Stopwatch};
 pub(crate) use lengths::Coded;
 pub use selection::{Selection, select};

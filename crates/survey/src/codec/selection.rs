@@ -4,13 +4,11 @@
 use keyfold_core::codec::{Candidate, CodecRule};
 use keyfold_core::layout::Namespace;
 
-use super::judge::{Judge, Judged, Stopwatch};
+use super::judge::{Judge, Judged, Stopwatch, time_score};
 use super::values::{FEWEST, Record};
 
 /// Another dictionary that saves less against the one in use isn't worth storing values again.
 const LEAST_GAIN: f64 = 0.02;
-/// Where the choice is open, a codec that reads twice as fast may cost this share more.
-const WORTH_OF_SPEED: f64 = 0.03;
 
 /// What was found for one namespace.
 #[derive(Clone, Debug)]
@@ -58,21 +56,21 @@ pub fn select(
 
 impl Selection {
     fn best(&self, judge: &Judge<'_>, rule: &CodecRule, force: bool) -> Result<usize, String> {
-        let Some(least) = self.judged.first() else {
+        // Where the choice is open, speed counts as much as in a plan.
+        let score = |one: &Judged| one.candidate.bytes_a_value.max(1.0).ln() + time_score(one.encode_us, one.decode_us);
+        let all = self.judged.iter().enumerate().take(if rule.is_auto() { usize::MAX } else { 1 });
+        let best = all.min_by(|one, other| score(one.1).total_cmp(&score(other.1)));
+        let Some((best, Judged { candidate, .. })) = best else {
             return Err("its values give nothing to learn".to_owned());
         };
-        let is_worth_its_bytes = |one: &Judged| {
-            let slack = (one.candidate.bytes_a_value - least.candidate.bytes_a_value) / self.raw_bytes.max(1.0);
-            slack < WORTH_OF_SPEED && one.decode_us * 2.0 < least.decode_us
-        };
-        let faster = self.judged.iter().position(is_worth_its_bytes).filter(|_| rule.is_auto());
-        let best = faster.unwrap_or(0);
-        let candidate = &self.judged[best].candidate;
         if force {
             return Ok(best);
         }
         if !judge.is_worth_it(candidate) {
             return Err("no codec makes its values notably shorter".to_owned());
+        }
+        if rule.is_auto() && score(&self.judged[best]) >= self.raw_bytes.ln() {
+            return Err("the best codec saves less than its time is worth".to_owned());
         }
         match self.current_bytes {
             Some(current) if candidate.bytes_a_value > current * (1.0 - LEAST_GAIN) => {

@@ -8,7 +8,7 @@ use keyfold_core::memory::{BucketCost, Limits, Model, Placed, Server, ValueShape
 use keyfold_core::placement::Placement;
 use keyfold_core::template::Template;
 use keyfold_survey::choose::{Aims, Choice, Verdict, choose_among};
-use keyfold_survey::codec::{Coding, Record, wanted, weigh};
+use keyfold_survey::codec::{Coding, Record, select, wanted, weigh};
 use keyfold_survey::plan::{self, Heading, Plan};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_testkit::random::Random;
@@ -170,6 +170,35 @@ fn each_kind_of_values_has_the_codec_that_suits_it() {
             keeps_its_promise(name, &family, &choice, &codings);
         }
     }
+}
+
+/// The codec that `auto` has a family's values written by, where the candidate of the fewest bytes takes so many
+/// microseconds for each, and so many the others.
+fn auto(value: Generator, [shortest_us, others_us]: [f64; 2]) -> Result<String, String> {
+    let family = Family::new(value);
+    let layout =
+        Layout::parse_file("[[namespace]]\nkeys = 'k:{id:int}'\nplacement = 'framed'\ncodec = 'auto'\n").unwrap();
+    let record =
+        |(key, value): &(String, Vec<u8>)| Record { key: key.as_bytes().into(), value: value.as_slice().into() };
+    let records: Vec<Record> = family.records.iter().map(record).collect();
+    let (mut measured, timed) = (0, 400.0);
+    let selection = select(&layout.namespaces()[0], &records, KEYS, false, &mut |work| {
+        work();
+        measured += 1;
+        // Three rounds of writing, three of reading.
+        timed * if measured <= 6 { shortest_us } else { others_us }
+    });
+    selection.taken.clone().map(|_| selection.candidate().unwrap().rule.name.clone())
+}
+
+#[test]
+fn auto_takes_what_a_plan_names_and_weighs_time_as_it_does() {
+    for value in [json, hex, uuid, noise] {
+        let (choice, _) = Family::new(value).choose(&aims());
+        assert_eq!(auto(value, [US, US]).ok(), choice.codec.map(|codec| codec.rule.name));
+    }
+    assert_eq!(auto(hex, [1000.0, 1000.0]).unwrap_err(), "the best codec saves less than its time is worth");
+    assert_eq!(auto(hex, [1000.0, US]).unwrap(), "fsst");
 }
 
 #[test]
