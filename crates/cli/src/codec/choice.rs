@@ -20,10 +20,10 @@ pub(crate) struct Choice {
     selection: Selection,
 }
 
-/// Trains and judges. `force` takes the best even where what is in use is as good.
-pub(crate) fn choose(namespace: &Namespace, samples: Samples, force: bool) -> Choice {
+/// Trains and judges. `in_force` has the codec in use; `force` takes the best even where that is as good.
+pub(crate) fn choose(namespace: &Namespace, in_force: Option<&Namespace>, samples: Samples, force: bool) -> Choice {
     let (seen, records) = (samples.seen(), samples.into_records());
-    let selection = select(namespace, &records, seen, force, &mut stopwatch);
+    let selection = select(namespace, in_force, &records, seen, force, &mut stopwatch);
     Choice { keys: namespace.template.to_string(), sampled: records.len(), seen, selection }
 }
 

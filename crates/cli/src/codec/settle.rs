@@ -50,13 +50,14 @@ pub(crate) fn settle(
     let mut changed = BTreeMap::new();
     for (index, samples) in samples {
         let namespace = wanted.namespace(index);
-        let written = namespace.codecs.written().map(|slot| slot.rule.name.as_str());
+        // No value is stored yet by what only `wanted` names. A namespace that moves has another id there.
+        let same = |known: &&Namespace| known.template.same_shape(&namespace.template);
+        let known = now.and_then(|now| now.namespaces().iter().find(same));
+        let in_force = known.filter(|known| known.placement.holds_frames());
+        let written = in_force.and_then(|known| known.codecs.written()).map(|slot| slot.rule.name.as_str());
         let is_other = written.is_some_and(|name| name != namespace.codec.name) && !namespace.codec.is_auto();
-        let choice = choice::choose(namespace, samples, force || is_other);
+        let choice = choice::choose(namespace, in_force, samples, force || is_other);
         if let Some(candidate) = choice.taken() {
-            // No value is stored yet by what only `wanted` names. A namespace that moves has another id there.
-            let same = |known: &&Namespace| known.template.same_shape(&namespace.template);
-            let known = now.and_then(|now| now.namespaces().iter().find(same));
             let mut codecs = known.map(|known| known.codecs.clone()).unwrap_or_default();
             anyhow::ensure!(
                 codecs.write_trained(&candidate.rule, candidate.dictionary.as_deref()).is_some(),

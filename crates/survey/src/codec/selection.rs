@@ -24,17 +24,19 @@ pub struct Selection {
 }
 
 /// Trains what a namespace's codec allows by some of these records, judges it by the others, and takes the best; `keys`
-/// share a dictionary. `force` takes the best even where what is in use is as good.
+/// share a dictionary. `in_force` is the namespace by whose codec the values are written now, where there is one. `force`
+/// takes the best even where that is as good.
 pub fn select(
     namespace: &Namespace,
+    in_force: Option<&Namespace>,
     records: &[Record],
     keys: u64,
     force: bool,
     stopwatch: Stopwatch<'_>,
 ) -> Selection {
     let judge = Judge::new(&namespace.template, records);
-    let current_bytes = namespace.codecs.written().map(|_| {
-        let stored = judge.held_out.iter().map(|record| namespace.encode_own(&record.key, &record.value).len());
+    let current_bytes = in_force.filter(|known| known.codecs.written().is_some()).map(|known| {
+        let stored = judge.held_out.iter().map(|record| known.encode_own(&record.key, &record.value).len());
         stored.sum::<usize>() as f64 / judge.held_out.len().max(1) as f64
     });
     let mut selection =

@@ -182,7 +182,7 @@ fn auto(value: Generator, [shortest_us, others_us]: [f64; 2]) -> Result<String, 
         |(key, value): &(String, Vec<u8>)| Record { key: key.as_bytes().into(), value: value.as_slice().into() };
     let records: Vec<Record> = family.records.iter().map(record).collect();
     let (mut measured, timed) = (0, 400.0);
-    let selection = select(&layout.namespaces()[0], &records, KEYS, false, &mut |work| {
+    let selection = select(&layout.namespaces()[0], None, &records, KEYS, false, &mut |work| {
         work();
         measured += 1;
         // Three rounds of writing, three of reading.

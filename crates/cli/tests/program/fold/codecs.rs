@@ -90,6 +90,26 @@ fn other_buckets_and_another_codec_at_once_lose_nothing() {
     assert_same(&before, &stage.keyspace(), "after both");
 }
 
+#[test]
+fn what_a_codec_saves_is_measured_against_the_one_in_force() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect());
+    let layout = |count: u32, codec: &str| {
+        format!("[[namespace]]\nkeys = 'tok:{{name}}'\nbucket = {{ count = {count} }}\ncodec = '{codec}'\n")
+    };
+    let now = |folded: &str| {
+        let before = folded.split(" as they are written now").next().filter(|before| before.len() < folded.len());
+        before.map(|before| before.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+    };
+    let folded = stage.fold(&layout(20, "zstd"), &["--dry-run"]);
+    assert_eq!(now(&folded.stdout), None, "{}", folded.stdout);
+    stage.fold(&layout(20, "hex"), &[]).assert_code(0);
+    // Half of 32 characters, and what names the codec; zstd without a dictionary leaves them as they are.
+    let folded = stage.fold(&layout(40, "zstd"), &[]);
+    folded.assert_code(0).assert_says("chosen");
+    assert!(now(&folded.stdout).is_some_and(|bytes| (17.0..20.0).contains(&bytes)), "{}", folded.stdout);
+}
+
 /// What clients see of it all.
 fn answers(proxy: &Subject) -> Vec<String> {
     let mut wire = Wire::connect(proxy.address()).unwrap();
