@@ -3,16 +3,14 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::bail;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_survey::codec::Samples;
 
 use crate::interrupt::Interrupt;
-use crate::print::progress::Progress;
-use crate::records::Content;
 use crate::records::ask::Wants;
 use crate::records::walk::{Manner, Sight, walk};
-use crate::scan::{self, Database};
+use crate::records::{Content, Record};
+use crate::scan::Round;
 use crate::server::Server;
 use crate::server::pace::Pace;
 
@@ -40,33 +38,16 @@ pub(crate) fn gather(
     };
     let mut all: BTreeMap<NamespaceIndex, Samples> =
         namespaces.iter().map(|index| (*index, Samples::default())).collect();
-    let databases = scan::databases(server)?;
-    let keys: u64 = databases.iter().map(|database| database.keys).sum();
-    let mut progress = Progress::new("sampled, keys of the server", usize::try_from(keys).unwrap_or(usize::MAX));
-    for Database { number, .. } in databases {
-        let around = walk(server, number, &manner, pace, &mut |sight| {
-            match sight {
-                Sight::Record(record, _) => {
-                    if let Some(samples) = wanted.locate(&record.key).namespace().and_then(|index| all.get_mut(&index))
-                        && let Content::String(value) = &record.content
-                    {
-                        samples.offer(&record.key, value);
-                    }
-                }
-                Sight::Name => {
-                    progress.advance(1);
-                    enough.set(all.values().all(|samples| samples.seen() >= ENOUGH));
-                }
-                Sight::Finding(_) | Sight::Bucket(..) | Sight::Expired(_) => {}
-            }
-            Ok(())
-        })?;
-        if interrupt.wanted() {
-            bail!("interrupted; nothing was changed");
+    let round = Round::all(server)?;
+    walk(server, round, "sampled", &manner, pace, &mut |sight| {
+        if let Sight::Record(Record { key, content: Content::String(value), .. }, _) = sight
+            && let Some(samples) = wanted.locate(key).namespace().and_then(|index| all.get_mut(&index))
+        {
+            samples.offer(key, value);
+            enough.set(samples.seen() >= ENOUGH && all.values().all(|samples| samples.seen() >= ENOUGH));
         }
-        if !around {
-            break;
-        }
-    }
+        Ok(())
+    })?;
+    anyhow::ensure!(!interrupt.wanted(), "interrupted; nothing was changed");
     Ok(all)
 }

@@ -10,12 +10,11 @@ use crate::config::export::Export;
 use crate::interrupt::Interrupt;
 use crate::layout::stored;
 use crate::print::number::plural;
-use crate::print::progress::Progress;
 use crate::records::ask::Wants;
 use crate::records::dump::Writer;
 use crate::records::finding::Tally;
 use crate::records::walk::{Manner, Sight, walk};
-use crate::scan::{self, Database};
+use crate::scan::{self, Round};
 use crate::server::Server;
 use crate::server::pace::Pace;
 
@@ -73,27 +72,18 @@ fn write_all(
         stopped: &|| interrupt.wanted(),
     };
     let mut pace = Pace::new(config.max_ops);
-    let databases = scan::chosen(server, &config.databases)?;
-    let total: u64 = databases.iter().map(|database| database.keys).sum();
-    let mut progress = Progress::new("exported, keys of the server", usize::try_from(total).unwrap_or(usize::MAX));
-    for Database { number: database, .. } in databases {
-        let around = walk(server, database, &manner, &mut pace, &mut |sight| {
-            match sight {
-                Sight::Record(record, _) => {
-                    written.records += 1;
-                    writer.write(record)?;
-                }
-                Sight::Finding(finding) => written.findings.add(finding),
-                Sight::Name => progress.advance(1),
-                Sight::Bucket(..) | Sight::Expired(_) => {}
+    let round = Round::new(scan::chosen(server, &config.databases)?);
+    walk(server, round, "exported", &manner, &mut pace, &mut |sight| {
+        match sight {
+            Sight::Record(record, _) => {
+                written.records += 1;
+                writer.write(record)?;
             }
-            Ok(())
-        })?;
-        if !around {
-            return Ok(false);
+            Sight::Finding(finding) => written.findings.add(finding),
+            Sight::Bucket(..) | Sight::Expired(_) => {}
         }
-    }
-    Ok(true)
+        Ok(())
+    })
 }
 
 impl Written {

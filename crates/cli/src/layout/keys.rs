@@ -11,7 +11,7 @@ use keyfold_core::template::{Template, Type};
 use keyfold_core::walk::KeyWalk;
 
 use crate::print::number::{count, plural};
-use crate::scan::{self, Database};
+use crate::scan::{Database, Round};
 use crate::server::Server;
 
 /// Keys that the server looks at for one SCAN.
@@ -31,11 +31,10 @@ struct Found {
 pub(crate) fn check_absent(server: &mut Server, layout: &Layout, added: &[NamespaceIndex]) -> anyhow::Result<()> {
     let mut found = Vec::new();
     let pattern = pattern_of_keys(layout, added);
-    for Database { number: database, keys } in scan::databases(server)? {
-        server.select(database)?;
-        scan(server, layout, added, &pattern, (database, keys), &mut found)?;
+    let mut round = Round::all(server)?;
+    while let Some(database) = round.enter_next(server)? {
+        scan(server, layout, added, &pattern, database, &mut found)?;
     }
-    server.select(0)?;
     if found.is_empty() {
         return Ok(());
     }
@@ -54,7 +53,7 @@ fn scan(
     layout: &Layout,
     added: &[NamespaceIndex],
     pattern: &[u8],
-    (database, total): (u32, u64),
+    Database { number: database, keys: total }: Database,
     found: &mut Vec<Found>,
 ) -> anyhow::Result<()> {
     let (mut walk, mut scanned, mut said) = (KeyWalk::new(SCAN_COUNT).matching(pattern), 0, Instant::now());

@@ -12,7 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::layout::keys;
 use crate::print::number::{mebibytes, plural};
 use crate::print::progress::Progress;
-use crate::scan::{self, Database};
+use crate::scan::Round;
 use crate::server::pace::Pace;
 use crate::server::{Server, ServerTime};
 
@@ -98,7 +98,6 @@ fn run(
         }
         walks += 1;
     }
-    driver.server.select(0)?;
     Ok(Driven { took: started.elapsed(), ..driver.done })
 }
 
@@ -119,8 +118,8 @@ impl Driver<'_> {
     /// One walk over all databases; how many keys it found to move.
     fn pass(&mut self) -> anyhow::Result<u64> {
         let mut walked = Moved::default();
-        for Database { number: database, .. } in scan::databases(self.server)? {
-            self.server.select(database)?;
+        let mut round = Round::all(self.server)?;
+        while round.enter_next(self.server)?.is_some() {
             let moved = self.walk((self.mover)())?;
             walked.moved += moved.moved;
             walked.seen += moved.seen;

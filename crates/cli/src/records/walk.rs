@@ -1,6 +1,6 @@
 //! From all that a server holds to logical records and findings.
 //!
-//! One walk goes over one database by SCAN, asks for what each name holds, and shows what comes to a visitor. It
+//! A walk goes over one database after the other by SCAN, asks for what each name holds, and shows what comes to a visitor. It
 //! changes nothing, and runs beside clients: each bucket, and each group of keys of their own, is seen at one
 //! moment; the whole is no snapshot. Many questions are under way at once on one connection, few enough that
 //! their answers stay within [`ANSWER_BYTES`], whatever the sizes of values are.
@@ -25,6 +25,8 @@ use super::finding::{Finding, Kind};
 use super::fingerprints::Fingerprints;
 use super::place::{self, Spot};
 use super::{Content, Other, Record, content, digest, hashtable};
+use crate::print::progress::Progress;
+use crate::scan::{Database, Round};
 use crate::server::pace::Pace;
 use crate::server::reply::{FromReply, code};
 use crate::server::time::Moment;
@@ -54,8 +56,6 @@ pub(crate) enum Sight<'a> {
     Bucket(NamespaceIndex, usize),
     /// A field whose value has expired, and that the sweep has not removed yet.
     Expired(NamespaceIndex),
-    /// A physical name that was not seen before.
-    Name,
 }
 
 /// Where a record lies.
@@ -81,11 +81,16 @@ pub(crate) struct Manner<'a> {
     pub(crate) stopped: &'a dyn Fn() -> bool,
 }
 
-struct Walk<'a, 'v> {
+/// Takes what a walk shows.
+pub(crate) type Visit<'v> = &'v mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>;
+
+/// The walk over one database.
+struct RecordWalk<'a> {
     server: &'a mut Server,
     manner: &'a Manner<'a>,
     pace: &'a mut Pace,
-    visit: &'v mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>,
+    visit: Visit<'a>,
+    progress: &'a mut Progress,
     database: u32,
     time: ServerTime,
     has_pexpiretime: bool,
@@ -100,36 +105,43 @@ struct Walk<'a, 'v> {
     mean_bytes: usize,
 }
 
-/// Walks over one database, and shows what it finds. True where it came around, false where it was stopped.
+/// Walks over one database after the other, and shows what it finds. True where it came around, false where it was
+/// stopped. `done` says what has been done with the names that it has seen.
 pub(crate) fn walk(
     server: &mut Server,
-    database: u32,
+    mut round: Round,
+    done: &str,
     manner: &Manner<'_>,
     pace: &mut Pace,
-    visit: &mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>,
+    visit: Visit<'_>,
 ) -> anyhow::Result<bool> {
-    server.select(database)?;
-    let time = ServerTime::ask(server)?;
-    let has_pexpiretime = server.version().has_pexpiretime();
-    let walk = Walk {
-        server,
-        manner,
-        pace,
-        visit,
-        database,
-        time,
-        has_pexpiretime,
-        names: Some(KeyWalk::new(NAMES_AT_ONCE)),
-        waiting: VecDeque::new(),
-        sent: VecDeque::new(),
-        suspects: Vec::new(),
-        seen: Fingerprints::new(),
-        mean_bytes: 0,
-    };
-    walk.run()
+    let total = usize::try_from(round.keys()).unwrap_or(usize::MAX);
+    let mut progress = Progress::new(format!("{done}, keys of the server"), total);
+    while let Some(Database { number: database, .. }) = round.enter_next(server)? {
+        let walk = RecordWalk {
+            time: ServerTime::ask(server)?,
+            has_pexpiretime: server.version().has_pexpiretime(),
+            server: &mut *server,
+            manner,
+            pace: &mut *pace,
+            visit: &mut *visit,
+            progress: &mut progress,
+            database,
+            names: Some(KeyWalk::new(NAMES_AT_ONCE)),
+            waiting: VecDeque::new(),
+            sent: VecDeque::new(),
+            suspects: Vec::new(),
+            seen: Fingerprints::new(),
+            mean_bytes: 0,
+        };
+        if !walk.run()? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
-impl Walk<'_, '_> {
+impl RecordWalk<'_> {
     fn run(mut self) -> anyhow::Result<bool> {
         loop {
             self.send()?;
@@ -263,7 +275,7 @@ impl Walk<'_, '_> {
         let mut strings = Vec::new();
         for name in names {
             if self.manner.forgetful || self.is_new(name)? {
-                (self.visit)(Sight::Name)?;
+                self.progress.advance(1);
                 strings.extend(self.take_name(name.to_vec())?);
             }
         }
@@ -573,14 +585,16 @@ mod tests {
             listpack_limits: (None, None),
             stopped: &|| seen.get() > 100,
         };
+        let round = || Round::new(vec![Database { number: 0, keys: 5000 }]);
         let mut pace = Pace::new(None);
         let mut visit = |sight: Sight<'_>| {
             seen.set(seen.get() + u64::from(matches!(sight, Sight::Record(..))));
             Ok(())
         };
-        assert!(!walk(&mut server, 0, &manner, &mut pace, &mut visit).unwrap());
+        assert!(!walk(&mut server, round(), "seen", &manner, &mut pace, &mut visit).unwrap());
         assert!(server.used_memory().unwrap() > 0);
-        let error = walk(&mut server, 0, &manner, &mut pace, &mut |_| bail!("enough")).unwrap_err();
+        seen.set(0);
+        let error = walk(&mut server, round(), "seen", &manner, &mut pace, &mut |_| bail!("enough")).unwrap_err();
         assert_eq!(error.to_string(), "enough");
         assert_eq!(server.ask::<u64>(&[b"DBSIZE"]).unwrap(), 5000);
     }

@@ -1,5 +1,7 @@
 //! Which databases hold keys.
 
+use std::vec;
+
 use keyfold_core::walk::KeyWalk;
 
 use crate::server::Server;
@@ -29,24 +31,56 @@ pub(crate) fn databases(server: &mut Server) -> anyhow::Result<Vec<Database>> {
     Ok(parse(server.info("keyspace")?.text()))
 }
 
+/// Of those, the ones that are meant.
+pub(crate) fn chosen(server: &mut Server, wanted: &Databases) -> anyhow::Result<Vec<Database>> {
+    Ok(databases(server)?.into_iter().filter(|database| wanted.contains(database.number)).collect())
+}
+
+/// How many keys they have together.
+pub(crate) fn keys_of(databases: &[Database]) -> u64 {
+    databases.iter().map(|database| database.keys).sum()
+}
+
+/// The databases that a connection has still to go into, one after the other.
+#[derive(Debug)]
+pub(crate) struct Round(vec::IntoIter<Database>);
+
+impl Round {
+    pub(crate) fn new(databases: Vec<Database>) -> Self {
+        Self(databases.into_iter())
+    }
+
+    /// Through all that hold keys.
+    pub(crate) fn all(server: &mut Server) -> anyhow::Result<Self> {
+        databases(server).map(Self::new)
+    }
+
+    /// How many keys there are in those that are still to come.
+    pub(crate) fn keys(&self) -> u64 {
+        keys_of(self.0.as_slice())
+    }
+
+    /// Goes on in the next database; none after the last, in database 0.
+    pub(crate) fn enter_next(&mut self, server: &mut Server) -> anyhow::Result<Option<Database>> {
+        let next = self.0.next();
+        server.select(next.map_or(0, |database| database.number))?;
+        Ok(next)
+    }
+}
+
 /// What is done with a page of names of a database.
 type OnPage<'p> = dyn FnMut(&mut Server, u32, Vec<Vec<u8>>) -> anyhow::Result<()> + 'p;
 
 /// Walks over the names of all databases, a page at a time. Leaves the connection in database 0.
 pub(crate) fn each_page(server: &mut Server, walk: &KeyWalk, on_page: &mut OnPage<'_>) -> anyhow::Result<()> {
-    for Database { number, .. } in databases(server)? {
-        server.select(number)?;
+    let mut round = Round::all(server)?;
+    while let Some(Database { number, .. }) = round.enter_next(server)? {
         let mut walk = walk.clone();
         while let Some(names) = server.next_names(&mut walk)? {
             on_page(server, number, names)?;
         }
     }
-    server.select(0)
-}
-
-/// Of those, the ones that are meant.
-pub(crate) fn chosen(server: &mut Server, wanted: &Databases) -> anyhow::Result<Vec<Database>> {
-    Ok(databases(server)?.into_iter().filter(|database| wanted.contains(database.number)).collect())
+    Ok(())
 }
 
 fn parse(info: &str) -> Vec<Database> {

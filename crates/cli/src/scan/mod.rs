@@ -26,7 +26,7 @@ use keyfold_core::walk::{KeyWalk, WalkError};
 use keyfold_survey::observation::Observation;
 
 pub(crate) use denied::{Ask, Denied};
-pub(crate) use keyspace::{Database, Databases, chosen, databases, each_page};
+pub(crate) use keyspace::{Database, Databases, Round, chosen, databases, each_page, keys_of};
 pub(crate) use values::Values;
 
 use crate::server::pace::Pace;
@@ -127,7 +127,7 @@ impl<'w> Walker<'w> {
     ) -> anyhow::Result<ControlFlow<()>> {
         let answers = self.send(server, &Facts::probes())?;
         self.facts.take_probes(&answers);
-        let total: u64 = databases.iter().map(|database| database.keys).sum();
+        let total = keys_of(databases);
         for database in databases {
             let wanted = self.walk.sample.map(|sample| {
                 let share = u128::from(sample.get()) * u128::from(database.keys) / u128::from(total.max(1));

@@ -60,7 +60,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     let measured_before = memory::measured(&mut server)?;
     let (name, address) = (server.version().to_string(), server.address().to_string());
     let chosen = scan::chosen(&mut server, &analyze.databases)?;
-    let total: u64 = chosen.iter().map(|database| database.keys).sum();
+    let total = scan::keys_of(&chosen);
 
     let started = Instant::now();
     let (survey, mut walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &interrupt);
@@ -114,7 +114,7 @@ fn survey(
     mut survey: Survey,
     interrupt: &Interrupt,
 ) -> (Survey, Walked) {
-    let total = databases.iter().map(|database| database.keys).sum::<u64>();
+    let total = scan::keys_of(databases);
     let mut watch = Watch::new(analyze.walk.sample.map_or(total, |sample| sample.get().min(total)));
     let (sender, pages) = mpsc::sync_channel::<Page>(PAGES_AHEAD);
     let walked = std::thread::scope(|scope| {

@@ -16,7 +16,7 @@ use super::patient::Patient;
 use super::rewrite::{Candidate, Outcome, Rewriter};
 use super::{Denied, Walked};
 use crate::print::progress::Progress;
-use crate::scan::{self, Database, Databases};
+use crate::scan::{self, Database, Databases, Round};
 use crate::server::Commands;
 use crate::server::reply::{code, read_if};
 
@@ -70,12 +70,11 @@ pub(super) fn walk(
     let models = models(patient, seen)?;
     let version = patient.server.version();
     let expiry_unpacks = version.flavor == "Valkey" && !version.number.starts_with("8.");
-    let databases = scan::chosen(&mut patient.server, wanted)?;
+    let mut round = Round::new(scan::chosen(&mut patient.server, wanted)?);
     let mut walk =
         Walk { patient, seen, layout, models, rewriter, database: 0, denied: Denied::default(), expiry_unpacks };
-    for Database { number: database, keys } in databases {
+    while let Some(Database { number: database, keys }) = round.enter_next(&mut walk.patient.server)? {
         walk.database = database;
-        walk.patient.server.select(database)?;
         if walk.hashes(keys)? == Walked::Stopped {
             return Ok(Walked::Stopped);
         }

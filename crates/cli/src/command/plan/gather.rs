@@ -70,7 +70,7 @@ pub(crate) fn gather(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
     let databases = scan::chosen(server, &config.databases)?;
-    let total: u64 = databases.iter().map(|database| database.keys).sum();
+    let total = scan::keys_of(&databases);
     if total == 0 {
         bail!("the server at {} holds no keys: there is nothing to plan for", server.address());
     }

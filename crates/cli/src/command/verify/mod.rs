@@ -15,7 +15,6 @@ use crate::config::verify::Verify;
 use crate::interrupt::Interrupt;
 use crate::layout::stored;
 use crate::print::number::{count, plural};
-use crate::print::progress::Progress;
 use crate::records::Record;
 use crate::records::ask::Wants;
 use crate::records::compare::{Close, Differences, Sums, same_expiry};
@@ -23,8 +22,8 @@ use crate::records::digest;
 use crate::records::dump::Reader;
 use crate::records::finding::Tally;
 use crate::records::fingerprints::Fingerprints;
-use crate::records::walk::{Manner, Sight, walk};
-use crate::scan::{self, Database};
+use crate::records::walk::{Manner, Sight, Visit, walk};
+use crate::scan::{self, Round};
 use crate::server::pace::Pace;
 use crate::server::{Server, ServerTime, listpack};
 
@@ -99,7 +98,7 @@ impl Subject<'_> {
                     let close = same_expiry(known, record.expires_at_ms, self.config.ttl_tolerance_ms);
                     sums.add(record, if known.is_some() && close { known } else { record.expires_at_ms });
                 }
-                Sight::Bucket(..) | Sight::Expired(_) | Sight::Name => {}
+                Sight::Bucket(..) | Sight::Expired(_) => {}
             }
             Ok(())
         })?;
@@ -158,12 +157,7 @@ impl Subject<'_> {
         Ok(())
     }
 
-    fn walk(
-        &self,
-        server: &mut Server,
-        findings: bool,
-        visit: &mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+    fn walk(&self, server: &mut Server, findings: bool, visit: Visit<'_>) -> anyhow::Result<()> {
         let manner = Manner {
             layout: &self.layout,
             folded: self.folded,
@@ -173,20 +167,8 @@ impl Subject<'_> {
             stopped: &|| self.interrupt.wanted(),
         };
         let mut pace = Pace::new(self.config.max_ops);
-        let databases = scan::chosen(server, &self.config.databases)?;
-        let total: u64 = databases.iter().map(|database| database.keys).sum();
-        let mut progress = Progress::new("verified, keys of the server", usize::try_from(total).unwrap_or(usize::MAX));
-        for Database { number: database, .. } in databases {
-            let around = walk(server, database, &manner, &mut pace, &mut |sight| {
-                if matches!(sight, Sight::Name) {
-                    progress.advance(1);
-                }
-                visit(sight)
-            })?;
-            if !around {
-                bail!("interrupted");
-            }
-        }
+        let round = Round::new(scan::chosen(server, &self.config.databases)?);
+        anyhow::ensure!(walk(server, round, "verified", &manner, &mut pace, visit)?, "interrupted");
         Ok(())
     }
 }
