@@ -3,7 +3,7 @@
 //! A hash that expires takes all its keys at once, and a field that expires takes its TTL along to nowhere; a key of
 //! another type under a hash's name would answer errors to whoever looks for a key there. So none of them is moved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::placement::handmade::Packing;
@@ -11,10 +11,14 @@ use keyfold_core::resp::Reply;
 
 use super::Family;
 use crate::print::number::plural;
+use crate::records::ask::Fields;
+use crate::server::reply::read_if;
 use crate::server::{Commands, Server};
 
 /// Examples that are kept of each.
 const KEPT: usize = 3;
+/// Fields of which one command asks for the TTL.
+const FIELDS_AT_ONCE: usize = 1000;
 
 /// Some of what was counted.
 #[derive(Clone, Debug, Default)]
@@ -85,27 +89,23 @@ impl Hashes {
 /// Notes which of these handmade hashes, each given with its fields, have fields with a TTL.
 pub(super) fn look_for_field_ttls<'b>(
     server: &mut Server,
-    buckets: impl Iterator<Item = (&'b (NamespaceIndex, Vec<u8>), Vec<Vec<u8>>)>,
+    buckets: impl Iterator<Item = (&'b (NamespaceIndex, Vec<u8>), &'b Fields)>,
     families: &mut BTreeMap<usize, Family>,
 ) -> anyhow::Result<()> {
     let (mut commands, mut asked) = (Commands::default(), Vec::new());
-    for ((namespace, name), fields) in buckets.filter(|(_, fields)| !fields.is_empty()) {
-        let count = fields.len().to_string();
-        let mut command: Vec<&[u8]> = vec![b"HTTL", name, b"FIELDS", count.as_bytes()];
-        command.extend(fields.iter().map(Vec::as_slice));
-        commands.push(&command);
-        asked.push((namespace, name));
-    }
-    if asked.is_empty() {
-        return Ok(());
-    }
-    let replies = server.ask_all(&commands)?;
-    for ((namespace, name), raw) in asked.into_iter().zip(&replies) {
-        let Ok(Reply::Array(mut left)) = Reply::parse(raw) else { continue };
-        if left.any(|left| matches!(left, Reply::Integer(seconds) if seconds >= 0)) {
-            let hashes = &mut families.entry(namespace.0).or_default().hashes;
-            hashes.expiring_fields.note(|| format!("\"{}\"", name.escape_ascii()));
+    for (bucket, fields) in buckets {
+        let fields: Vec<&[u8]> = fields.keys().map(Vec::as_slice).collect();
+        for fields in fields.chunks(FIELDS_AT_ONCE) {
+            commands
+                .push(&[&[&b"HTTL"[..], &bucket.1, b"FIELDS", fields.len().to_string().as_bytes()], fields].concat());
+            asked.push(bucket);
         }
+    }
+    let left = server.ask_all(&commands)?.into_iter().map(|raw| read_if::<Vec<i64>>(&raw).unwrap_or_default());
+    let expiring = asked.into_iter().zip(left).filter(|(_, left)| left.iter().any(|seconds| *seconds >= 0));
+    for (namespace, name) in expiring.map(|(bucket, _)| bucket).collect::<BTreeSet<_>>() {
+        let hashes = &mut families.entry(namespace.0).or_default().hashes;
+        hashes.expiring_fields.note(|| format!("\"{}\"", name.escape_ascii()));
     }
     Ok(())
 }

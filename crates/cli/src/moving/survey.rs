@@ -10,17 +10,19 @@ use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, P
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::Reply;
-use keyfold_core::walk::KeyWalk;
+use keyfold_core::walk::{BucketWalk, KeyWalk};
 
 use super::overhead::first_uses_bytes;
 use super::sample::{SOME_TIME_MS, Sample, Weighed};
 use super::{Family, hashes};
 use crate::interrupt::Interrupt;
 use crate::print::progress::Progress;
+use crate::records::ask::Fields;
 use crate::records::digest;
-use crate::scan::{self, Database};
+use crate::scan::{Database, Round};
 use crate::server::memory::ServerModel;
 use crate::server::pace::Pace;
+use crate::server::reply::read_if;
 use crate::server::{Commands, Server};
 
 /// Keys of which values are read, about.
@@ -57,27 +59,26 @@ pub(crate) fn survey(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
     let model = model_of(server, layout)?;
-    let databases = scan::databases(server)?;
-    let all: u64 = databases.iter().map(|database| database.keys).sum();
+    // Where nothing moves, there is nothing to look at.
+    let is_any_moving = layout.moving().next().is_some();
+    let mut round = if is_any_moving { Round::all(server)? } else { Round::new(Vec::new()) };
+    let all = round.keys();
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
     let mut families = BTreeMap::new();
     let mut change = Change::default();
-    let is_any_moving = layout.moving().next().is_some();
-    for &Database { number: database, keys } in databases.iter().filter(|_| is_any_moving) {
-        server.select(database)?;
-        let mut walk = Walk {
-            server,
+    while let Some(Database { keys, .. }) = round.enter_next(server)? {
+        let mut look = Look {
+            server: &mut *server,
             layout,
-            pace,
+            pace: &mut *pace,
             share: (SAMPLE as f64 / all.max(1) as f64).min(1.0),
             model: &model,
             samples: BTreeMap::new(),
             families: &mut families,
         };
-        walk.run(interrupt, &mut progress)?;
-        change.add(&model, keys, &walk.samples.values().map(Sample::weighed).sum());
+        look.walk(interrupt, &mut progress)?;
+        change.add(&model, keys, &look.samples.values().map(Sample::weighed).sum());
     }
-    server.select(0)?;
     let used_bytes = server.used_memory()?;
     let after_bytes = used_bytes.saturating_add_signed(change.bytes) + first_uses_bytes(server)?;
     Ok(Survey { families, used_bytes, after_bytes })
@@ -113,7 +114,8 @@ impl Change {
     }
 }
 
-struct Walk<'a, 'm> {
+/// The look at one database.
+struct Look<'a, 'm> {
     server: &'a mut Server,
     layout: &'m Layout,
     pace: &'a mut Pace,
@@ -125,8 +127,8 @@ struct Walk<'a, 'm> {
     families: &'a mut BTreeMap<usize, Family>,
 }
 
-impl<'m> Walk<'_, 'm> {
-    fn run(&mut self, interrupt: &Interrupt, progress: &mut Progress) -> anyhow::Result<()> {
+impl<'m> Look<'_, 'm> {
+    fn walk(&mut self, interrupt: &Interrupt, progress: &mut Progress) -> anyhow::Result<()> {
         let pattern = crate::layout::keys::pattern_of_moves(self.layout);
         let mut walk = KeyWalk::new(1000).matching(&pattern);
         while let Some(names) = self.server.next_names(&mut walk)? {
@@ -186,9 +188,7 @@ impl<'m> Walk<'_, 'm> {
                 commands.push(&[b"GETRANGE", physical, b"0", up_to.to_string().as_bytes()]);
             }
         }
-        let replies = self.server.ask_all(&commands)?;
-        self.pace.spend(replies.len() as u64);
-        let mut replies = replies.into_iter();
+        let mut replies = self.ask(&commands)?.into_iter();
         for ((_, key, moving), sampled) in keys.iter().zip(sampled) {
             let kind = replies.next().unwrap_or_default();
             let family = self.families.entry(moving.namespace.0).or_default();
@@ -220,40 +220,63 @@ impl<'m> Walk<'_, 'm> {
         if buckets.is_empty() {
             return Ok(());
         }
+        let (sampled, others): (Vec<_>, Vec<_>) =
+            buckets.into_iter().partition(|(_, name)| self.is_sampled(digest::name(name)));
         let mut commands = Commands::default();
-        for (_, name) in &buckets {
-            let sampled = self.is_sampled(digest::name(name));
-            commands.push(&[if sampled { b"HGETALL" } else { b"HLEN" }, name]);
+        others.iter().for_each(|(_, name)| commands.push(&[b"HLEN", name]));
+        for ((namespace, _), raw) in others.iter().zip(self.ask(&commands)?) {
+            if let Some(fields) = read_if(&raw) {
+                self.count_bucket(*namespace, fields);
+            }
         }
-        let replies = self.server.ask_all(&commands)?;
-        self.pace.spend(replies.len() as u64);
+        let all = self.read(&sampled)?;
         if self.server.version().has_field_ttl() {
             let layout = self.layout;
-            let handmade = buckets.iter().zip(&replies).filter(|((_, name), _)| layout.packing_in(name).is_some());
-            let fields = handmade.map(|(bucket, raw)| (bucket, fields_of(raw)));
-            hashes::look_for_field_ttls(self.server, fields, self.families)?;
+            let handmade = sampled.iter().zip(&all).filter(|((_, name), _)| layout.packing_in(name).is_some());
+            hashes::look_for_field_ttls(self.server, handmade, self.families)?;
         }
-        for ((namespace, name), raw) in buckets.iter().zip(&replies) {
-            let fields = match Reply::parse(raw) {
-                Ok(Reply::Integer(fields)) => fields.unsigned_abs(),
-                Ok(Reply::Array(fields)) => self.weigh_bucket(*namespace, name, fields),
-                _ => continue,
-            };
-            self.sample(*namespace).count_bucket(fields);
-            self.families.entry(namespace.0).or_default().keys += fields;
+        for ((namespace, name), fields) in sampled.iter().zip(&all).filter(|(_, fields)| !fields.is_empty()) {
+            self.weigh_bucket(*namespace, name, fields);
+            self.count_bucket(*namespace, fields.len() as u64);
         }
         Ok(())
     }
 
-    fn weigh_bucket<'r>(
-        &mut self,
-        namespace: NamespaceIndex,
-        name: &[u8],
-        mut fields: impl Iterator<Item = Reply<'r>>,
-    ) -> u64 {
+    /// The fields of buckets, a step of each at a time; none of what is no hash, or gone.
+    fn read(&mut self, buckets: &[(NamespaceIndex, Vec<u8>)]) -> anyhow::Result<Vec<Fields>> {
+        let mut walks: Vec<_> = buckets.iter().map(|(namespace, name)| BucketWalk::new(*namespace, name)).collect();
+        let mut all = vec![Fields::new(); buckets.len()];
+        let mut left: Vec<usize> = (0..buckets.len()).collect();
+        while !left.is_empty() {
+            let mut commands = Commands::default();
+            left.iter().for_each(|at| commands.walk_bucket(&walks[*at]));
+            let mut steps = self.ask(&commands)?.into_iter();
+            left.retain(|at| {
+                let step = steps.next().unwrap_or_default();
+                let taken = Reply::parse(&step).ok().and_then(|reply| walks[*at].take(reply).ok());
+                let goes_on = taken.is_some() && !walks[*at].is_over();
+                let fields = taken.into_iter().flatten();
+                all[*at].extend(fields.map(|(field, stored)| (field.to_vec(), stored.to_vec())));
+                goes_on
+            });
+        }
+        Ok(all)
+    }
+
+    fn ask(&mut self, commands: &Commands) -> anyhow::Result<Vec<Vec<u8>>> {
+        self.pace.spend(commands.len() as u64);
+        self.server.ask_all(commands)
+    }
+
+    fn count_bucket(&mut self, namespace: NamespaceIndex, fields: u64) {
+        self.sample(namespace).count_bucket(fields);
+        self.families.entry(namespace.0).or_default().keys += fields;
+    }
+
+    fn weigh_bucket(&mut self, namespace: NamespaceIndex, name: &[u8], fields: &Fields) {
         let mut bucket = BucketCost::default();
         let packing = self.layout.packing_in(name);
-        while let (Some(Reply::Bulk(field)), Some(Reply::Bulk(stored))) = (fields.next(), fields.next()) {
+        for (field, stored) in fields {
             bucket.add(self.model, ValueShape::of(field), ValueShape::of(stored));
             let Some(key) = self.layout.key_of(namespace, name, field) else {
                 self.families.entry(namespace.0).or_default().hashes.note_no_key(packing, name, field);
@@ -264,7 +287,6 @@ impl<'m> Walk<'_, 'm> {
             self.sample(namespace).weigh_field(&key, &value, expires_at_ms);
         }
         self.sample(namespace).weigh_bucket(name, &bucket);
-        bucket.fields()
     }
 
     fn is_sampled(&self, digest: u128) -> bool {
@@ -275,14 +297,6 @@ impl<'m> Walk<'_, 'm> {
 
     fn sample(&mut self, namespace: NamespaceIndex) -> &mut Sample<'m> {
         self.samples.entry(namespace.0).or_insert_with(|| Sample::new(self.model, self.layout))
-    }
-}
-
-/// The fields in a reply to HGETALL; none in one to HLEN.
-fn fields_of(raw: &[u8]) -> Vec<Vec<u8>> {
-    match Reply::parse(raw) {
-        Ok(Reply::Array(parts)) => parts.step_by(2).filter_map(Reply::bytes).map(<[u8]>::to_vec).collect(),
-        _ => Vec::new(),
     }
 }
 
