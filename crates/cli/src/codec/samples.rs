@@ -7,7 +7,7 @@ use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_survey::codec::Samples;
 
 use crate::interrupt::Interrupt;
-use crate::records::ask::Wants;
+use crate::records::inquiry::Wants;
 use crate::records::walk::{Manner, Sight, walk};
 use crate::records::{Content, Record};
 use crate::scan::Round;

@@ -8,7 +8,7 @@ use super::databases;
 use super::target;
 use crate::flags::analyze::AnalyzeFlags;
 use crate::flags::pace::PaceFlags;
-use crate::scan::{Ask, Databases, Walk};
+use crate::scan::{Databases, KeyScan};
 use crate::server::Target;
 
 /// Of one key in so many the value is looked at, too.
@@ -17,7 +17,7 @@ const LOOK_AT_VALUES_EVERY: u64 = 32;
 /// All that an analysis takes.
 pub(crate) struct Analyze {
     pub(crate) target: Target,
-    pub(crate) walk: Walk,
+    pub(crate) walk: KeyScan,
     pub(crate) databases: Databases,
     /// Whether values are read to weigh codecs by.
     pub(crate) weighs_codecs: bool,
@@ -52,7 +52,7 @@ pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
     }
     Ok(Analyze {
         target,
-        walk: Walk { max_ops, sample, ask: Ask { sample_every: LOOK_AT_VALUES_EVERY } },
+        walk: KeyScan { max_ops, sample, sample_every: LOOK_AT_VALUES_EVERY },
         databases,
         weighs_codecs: !no_values,
         assumed: settings.assume,

@@ -9,7 +9,7 @@ use keyfold_core::template::Template;
 use super::databases;
 use super::target;
 use crate::flags::plan::PlanFlags;
-use crate::scan::{Ask, Databases, Walk};
+use crate::scan::{Databases, KeyScan};
 use crate::server::Target;
 
 /// Keys to prove a plan with: enough that tables and buckets are as they are on large servers, and loaded twice in
@@ -26,7 +26,7 @@ pub(crate) struct PlanConfig {
     /// Only these families; all that are found where there is none.
     pub(crate) templates: Vec<Template>,
     pub(crate) databases: Databases,
-    pub(crate) walk: Walk,
+    pub(crate) walk: KeyScan,
     /// Whether values are read to weigh codecs by.
     pub(crate) weighs_codecs: bool,
     /// Whether the server's settings stay as they are.
@@ -58,7 +58,7 @@ pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
         min_saving: flags.min_saving,
         text_tables: !flags.no_text_tables,
         templates,
-        walk: Walk { max_ops: flags.pace.max_ops, sample: flags.sample, ask: Ask { sample_every: 0 } },
+        walk: KeyScan { max_ops: flags.pace.max_ops, sample: flags.sample, sample_every: 0 },
         weighs_codecs: !flags.no_values,
         keeps_settings: flags.keep_settings,
         assume: flags.settings.assume,

@@ -11,7 +11,7 @@ use keyfold_core::resp::Reply;
 
 use super::Family;
 use crate::print::number::plural;
-use crate::records::ask::Fields;
+use crate::records::inquiry::Fields;
 use crate::server::reply::read_if;
 use crate::server::{Commands, Server};
 

@@ -9,7 +9,7 @@ use crate::print::number;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum FindingKind {
     NotABucket,
     StrangeField,
     DamagedValue,
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Hashtable,
 }
 
-impl Kind {
+impl FindingKind {
     /// Its name in JSON and in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl Kind {
 /// One thing that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FindingKind,
     pub(crate) database: u32,
     pub(crate) physical: Vec<u8>,
     pub(crate) field: Option<Vec<u8>>,
@@ -108,7 +108,7 @@ impl fmt::Display for Finding {
 /// Findings, counted and in part listed.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) counts: BTreeMap<Kind, u64>,
+    pub(crate) counts: BTreeMap<FindingKind, u64>,
     pub(crate) listed: Vec<Finding>,
     list: usize,
 }

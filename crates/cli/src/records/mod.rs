@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `walk` | from all that a server holds to records and findings |
-//! | `ask` | what the walk asks the server, command by command |
+//! | `inquiry` | what the walk asks the server, command by command |
 //! | `place` | where a key may lie, and which key lies somewhere |
 //! | `content` | lists, hashes and other types: how each is read whole |
 //! | `finding` | what is not as it should be |
@@ -14,7 +14,6 @@
 //! | `fingerprints` | fingerprints with a number each, in bounded memory |
 //! | `compare` | a server and a dump, in constant memory |
 //! | `logical` | drives the core's exchanges over a tool's connection |
-pub(crate) mod ask;
 pub(crate) mod compare;
 pub(crate) mod content;
 pub(crate) mod digest;
@@ -22,6 +21,7 @@ pub(crate) mod dump;
 pub(crate) mod finding;
 pub(crate) mod fingerprints;
 pub(crate) mod hashtable;
+pub(crate) mod inquiry;
 pub(crate) mod jsonl;
 pub(crate) mod logical;
 pub(crate) mod place;

@@ -1,11 +1,4 @@
-//! What is asked of keys, and what the server's user may not ask.
-
-/// What is asked of each key, beyond its type, encoding and length.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ask {
-    /// Of one in so many keys also the beginning of the value, or some fields or members; 0 for none.
-    pub(crate) sample_every: u64,
-}
+//! What the server's user may not ask of keys.
 
 /// Stands for a command where only some keys may not be read.
 pub(super) const KEYS: &str = "some keys";

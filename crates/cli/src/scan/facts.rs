@@ -5,7 +5,7 @@ use keyfold_core::memory::ValueShape;
 use keyfold_core::resp::Reply;
 use keyfold_survey::observation::{Content, Encoding, Kind, Observation, Sampled};
 
-use super::denied::{Ask, Denied, KEYS};
+use super::denied::{Denied, KEYS};
 use crate::server::Commands;
 use crate::server::reply::read_if;
 
@@ -38,7 +38,8 @@ const PROBES: [(&str, &[&str]); 14] = [
 
 /// What may be asked, and which keys' values are looked at.
 pub(super) struct Facts {
-    ask: Ask,
+    /// Of one in so many keys also the beginning of the value, or some fields or members; 0 for none.
+    sample_every: u64,
     denied: Denied,
     /// Counts keys, so that one in so many is sampled.
     seen: u64,
@@ -67,8 +68,8 @@ pub(super) struct Stage {
 type Note = fn(&mut Question, &[u8]);
 
 impl Facts {
-    pub(super) fn new(ask: Ask) -> Self {
-        Self { ask, denied: Denied::default(), seen: 0 }
+    pub(super) fn new(sample_every: u64) -> Self {
+        Self { sample_every, denied: Denied::default(), seen: 0 }
     }
 
     pub(super) fn into_denied(self) -> Denied {
@@ -78,7 +79,7 @@ impl Facts {
     pub(super) fn begin(&mut self, names: Vec<Box<[u8]>>) -> Questions {
         let question = |key: Box<[u8]>| {
             self.seen += 1;
-            let sampled = self.ask.sample_every > 0 && self.seen.is_multiple_of(self.ask.sample_every);
+            let sampled = self.sample_every > 0 && self.seen.is_multiple_of(self.sample_every);
             let observation = Observation {
                 key,
                 kind: Kind::Other,
@@ -186,7 +187,7 @@ impl Facts {
             let observation = &question.observation;
             // Such keys are few or large; every one in eight is worth a look even where few strings are.
             question.sampled |= observation.kind != Kind::String
-                && self.ask.sample_every > 0
+                && self.sample_every > 0
                 && observation.key.last().is_some_and(|byte| byte % 8 == 0);
             if let Some(command) = length_command(observation.kind) {
                 self.ask(&mut stage, at, command, &[&observation.key], note_count);

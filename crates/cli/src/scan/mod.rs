@@ -25,7 +25,7 @@ use keyfold_core::resp::Reply;
 use keyfold_core::walk::{KeyWalk, WalkError};
 use keyfold_survey::observation::Observation;
 
-pub(crate) use denied::{Ask, Denied};
+pub(crate) use denied::Denied;
 pub(crate) use keyspace::{Database, Databases, Round, chosen, databases, each_page, keys_of};
 pub(crate) use values::Values;
 
@@ -43,14 +43,14 @@ const OPS_PER_KEY: u64 = 4;
 
 /// How to walk.
 #[derive(Clone, Debug)]
-pub(crate) struct Walk {
+pub(crate) struct KeyScan {
     /// Commands a second, at most.
     pub(crate) max_ops: Option<NonZero<u32>>,
     /// About how many keys, over all databases; none for all. The order of SCAN is that of the keys' hashes under
     /// a secret of the server, so its first keys are as good a sample as any.
     pub(crate) sample: Option<NonZero<u64>>,
-    /// What is asked of each key.
-    pub(crate) ask: Ask,
+    /// Of one in so many keys also the beginning of the value is looked at, or some fields or members; 0 for none.
+    pub(crate) sample_every: u64,
 }
 
 /// Some keys, all of one database.
@@ -82,7 +82,7 @@ pub(crate) struct Walked {
     pub(crate) denied: Denied,
 }
 
-impl Walk {
+impl KeyScan {
     /// Walks over the databases and hands on page after page, until `on_page` breaks.
     pub(crate) fn run(
         &self,
@@ -103,7 +103,7 @@ impl Walk {
 }
 
 struct Walker<'w> {
-    walk: &'w Walk,
+    walk: &'w KeyScan,
     page_keys: u64,
     pace: Pace,
     facts: Facts,
@@ -111,12 +111,12 @@ struct Walker<'w> {
 }
 
 impl<'w> Walker<'w> {
-    fn new(walk: &'w Walk) -> Self {
+    fn new(walk: &'w KeyScan) -> Self {
         let page_keys = walk
             .max_ops
             .map_or(PAGE_KEYS, |ops| (u64::from(ops.get()) / PAGES_PER_SECOND / OPS_PER_KEY).clamp(1, PAGE_KEYS))
             .min(walk.sample.map_or(PAGE_KEYS, NonZero::get));
-        Self { walk, page_keys, pace: Pace::new(walk.max_ops), facts: Facts::new(walk.ask), keys: 0 }
+        Self { walk, page_keys, pace: Pace::new(walk.max_ops), facts: Facts::new(walk.sample_every), keys: 0 }
     }
 
     fn run(

@@ -47,7 +47,7 @@ struct Hash {
 }
 
 /// The walk, and all that it needs along the way.
-struct Walk<'a> {
+struct HashWalk<'a> {
     patient: &'a mut Patient,
     seen: &'a mut Observation,
     layout: Option<Layout>,
@@ -72,7 +72,7 @@ pub(super) fn walk(
     let expiry_unpacks = version.flavor == "Valkey" && !version.number.starts_with("8.");
     let mut round = Round::new(scan::chosen(&mut patient.server, wanted)?);
     let mut walk =
-        Walk { patient, seen, layout, models, rewriter, database: 0, denied: Denied::default(), expiry_unpacks };
+        HashWalk { patient, seen, layout, models, rewriter, database: 0, denied: Denied::default(), expiry_unpacks };
     while let Some(Database { number: database, keys }) = round.enter_next(&mut walk.patient.server)? {
         walk.database = database;
         if walk.hashes(keys)? == Walked::Stopped {
@@ -95,7 +95,7 @@ fn models(patient: &mut Patient, seen: &Observation) -> anyhow::Result<Models> {
     Ok(Models::new(&model, seen.settings.hash_value_bytes.value))
 }
 
-impl Walk<'_> {
+impl HashWalk<'_> {
     fn hashes(&mut self, keys: u64) -> anyhow::Result<Walked> {
         let what = format!("hashes of database {}", self.database);
         let mut progress = Progress::new(what, usize::try_from(keys).unwrap_or(usize::MAX));

@@ -42,7 +42,7 @@ pub(crate) type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A question.
 #[derive(Debug)]
-pub(crate) enum Ask {
+pub(crate) enum Inquiry {
     /// The next names of the walk.
     Names(KeyWalk),
     /// Values and expiries of keys that are probably strings, at one moment.
@@ -63,7 +63,7 @@ pub(crate) enum Ask {
     Twin { key: Vec<u8>, physical: Vec<u8>, field: Option<Vec<u8>> },
 }
 
-impl Ask {
+impl Inquiry {
     /// Appends the commands; how many replies they have.
     pub(crate) fn write(&self, wants: Wants, has_pexpiretime: bool, commands: &mut Commands) -> usize {
         let before = commands.len();

@@ -1,0 +1,174 @@
+//! Buckets and their fields: what came of asking for them, and for the spilled values that fields point to.
+
+use keyfold_core::codec::CodecError;
+use keyfold_core::frame::{Body, Frame};
+use keyfold_core::layout::{Layout, NamespaceIndex, spill_name};
+use keyfold_core::resp::Reply;
+use keyfold_core::walk::BucketWalk;
+
+use super::{Home, RecordWalk, Sight};
+use crate::records::finding::FindingKind;
+use crate::records::inquiry::{Field, Fields, Inquiry};
+use crate::records::{Content, hashtable, place};
+
+/// Seeming orphans that are remembered, to be asked about again; there are few, or something is wrong.
+const SUSPECTS: usize = 10_000;
+
+impl RecordWalk<'_> {
+    /// A bucket is taken once it is there as a whole, which it mostly is after one step.
+    pub(super) fn take_step(
+        &mut self,
+        mut walk: BucketWalk,
+        mut before: Fields,
+        step: Reply<'_>,
+        encoding: Reply<'_>,
+    ) -> anyhow::Result<()> {
+        let (namespace, name) = (walk.namespace(), walk.name().to_vec());
+        let Ok(fields) = walk.take(step) else {
+            return self.find(FindingKind::NotABucket, name, None, None, String::new());
+        };
+        let fields: Vec<(&[u8], &[u8])> = fields.collect();
+        if walk.is_over() && before.is_empty() {
+            return self.take_bucket(namespace, &name, &fields, encoding);
+        }
+        before.extend(fields.into_iter().map(|(field, stored)| (field.to_vec(), stored.to_vec())));
+        if !walk.is_over() {
+            self.waiting.push_front(Inquiry::Bucket { walk, before });
+            return Ok(());
+        }
+        let fields: Vec<_> = before.iter().map(|(field, stored)| (field.as_slice(), stored.as_slice())).collect();
+        self.take_bucket(namespace, &name, &fields, encoding)
+    }
+
+    fn take_bucket(
+        &mut self,
+        namespace: NamespaceIndex,
+        name: &[u8],
+        fields: &[(&[u8], &[u8])],
+        encoding: Reply<'_>,
+    ) -> anyhow::Result<()> {
+        if fields.is_empty() {
+            return Ok(());
+        }
+        (self.visit)(Sight::Bucket(namespace, fields.len()))?;
+        let handmade = self.manner.layout.packing_in(name).is_some();
+        if !handmade && encoding == Reply::Bulk(b"hashtable") {
+            let detail = hashtable::explain(fields, self.manner.listpack_limits);
+            self.find(FindingKind::Hashtable, name.to_vec(), None, None, detail)?;
+        }
+        let mut bytes = 0;
+        for (field, stored) in fields {
+            let field = field.to_vec();
+            bytes += field.len() + stored.len();
+            match place::key_at(self.manner.layout, namespace, name, &field) {
+                Some(key) => self.take_field(Field { namespace, bucket: name.to_vec(), field, key }, stored)?,
+                None => self.find(FindingKind::StrangeField, name.to_vec(), Some(field), None, String::new())?,
+            }
+        }
+        self.weigh(bytes);
+        Ok(())
+    }
+
+    pub(super) fn take_field(&mut self, field: Field, stored: &[u8]) -> anyhow::Result<()> {
+        if let Some(packing) = self.manner.layout.packing_in(&field.bucket) {
+            return match packing.unpack(stored) {
+                Ok(value) => {
+                    let value = value.into_owned();
+                    self.show(field.key, Content::String(value), None, Home::Bucket(field.namespace))
+                }
+                Err(error) => self.find_in(field, FindingKind::DamagedValue, error.to_string()),
+            };
+        }
+        let frame = match Frame::decode(stored) {
+            Ok(frame) => frame,
+            Err(error) => return self.find_in(field, FindingKind::DamagedValue, error.to_string()),
+        };
+        if frame.expired(self.time.now_ms()) {
+            return (self.visit)(Sight::Expired(field.namespace));
+        }
+        let expires_at_ms = frame.expires_at_ms;
+        let home = Home::Bucket(field.namespace);
+        if let Body::Spill { nonce, .. } = frame.body
+            && let Some(origin) = Layout::origin_of(&field.bucket)
+        {
+            let name = spill_name(origin, nonce, &field.key);
+            self.waiting.push_back(Inquiry::Spill { field, stored: stored.to_vec(), name, expires_at_ms });
+            return Ok(());
+        }
+        if keyfold_core::frame::is_raw(stored) {
+            return self.show(field.key, Content::String(stored.to_vec()), expires_at_ms, home);
+        }
+        self.show_decoded(field, &frame, None, home)
+    }
+
+    pub(super) fn take_spill(
+        &mut self,
+        field: Field,
+        stored: Vec<u8>,
+        expires_at_ms: Option<i64>,
+        spilled: Reply<'_>,
+    ) -> anyhow::Result<()> {
+        let Reply::Bulk(value) = spilled else {
+            self.waiting.push_back(Inquiry::Again { field, stored });
+            return Ok(());
+        };
+        self.weigh(value.len());
+        let home = Home::Spilled(field.namespace);
+        match Frame::decode(&stored) {
+            Ok(frame) => self.show_decoded(field, &Frame { expires_at_ms, ..frame }, Some(value), home),
+            Err(error) => self.find_in(field, FindingKind::DamagedValue, error.to_string()),
+        }
+    }
+
+    /// The value may have been replaced, and the old one removed, since the pointer was read.
+    pub(super) fn take_again(&mut self, field: Field, stored: &[u8], now: Reply<'_>) -> anyhow::Result<()> {
+        match now {
+            Reply::Bulk(now) if now == stored => self.find_in(field, FindingKind::MissingSpill, String::new()),
+            Reply::Bulk(now) => self.take_field(field, now),
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows the value of a frame, or finds that it can't be decoded.
+    pub(super) fn show_decoded(
+        &mut self,
+        field: Field,
+        frame: &Frame<'_>,
+        spilled: Option<&[u8]>,
+        home: Home,
+    ) -> anyhow::Result<()> {
+        match self.manner.layout.namespace(field.namespace).decode(&field.key, frame, spilled) {
+            Ok(value) => {
+                let value = value.unwrap_or_default().into_owned();
+                self.show(field.key, Content::String(value), frame.expires_at_ms, home)
+            }
+            Err(error @ CodecError::Damaged { .. }) => {
+                self.find_in(field, FindingKind::DamagedValue, error.to_string())
+            }
+            Err(error) => self.find_in(field, FindingKind::UnknownCodec, error.to_string()),
+        }
+    }
+
+    pub(super) fn take_owner(
+        &mut self,
+        field: Field,
+        nonce: u64,
+        name: Vec<u8>,
+        again: bool,
+        [stored, left]: [Reply<'_>; 2],
+    ) -> anyhow::Result<()> {
+        let points_here = match stored {
+            Reply::Bulk(stored) => Frame::decode(stored).is_ok_and(|frame| frame.body.points_to(nonce)),
+            _ => false,
+        };
+        // A replaced one stays for some seconds, with a TTL.
+        if points_here || left != Reply::Integer(-1) {
+            return Ok(());
+        }
+        if !again && self.suspects.len() < SUSPECTS {
+            self.suspects.push((field, nonce, name));
+            return Ok(());
+        }
+        self.find(FindingKind::OrphanedSpill, name, None, Some(field.key), String::new())
+    }
+}

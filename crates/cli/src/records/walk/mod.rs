@@ -1,0 +1,326 @@
+//! From all that a server holds to logical records and findings.
+//!
+//! A walk goes over one database after the other by SCAN, asks for what each name holds, and shows what comes to a visitor. It
+//! changes nothing, and runs beside clients: each bucket, and each group of keys of their own, is seen at one
+//! moment; the whole is no snapshot. Many questions are under way at once on one connection, few enough that
+//! their answers stay within [`ANSWER_BYTES`], whatever the sizes of values are.
+//!
+//! SCAN shows a key that is there all the time at least once, and some twice while the server's table grows or
+//! shrinks. The walk remembers a fingerprint of each physical name, in a temporary file where there are many, and passes
+//! over what it has seen, unless told to be forgetful.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `names.rs` | what a name of the server is asked |
+//! | `own.rs` | keys of their own: what came of asking for them |
+//! | `buckets.rs` | buckets and their fields, with the spilled values that fields point to |
+
+mod buckets;
+mod names;
+mod own;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_core::resp::Reply;
+use keyfold_core::walk::KeyWalk;
+
+use super::finding::{Finding, FindingKind};
+use super::fingerprints::Fingerprints;
+use super::inquiry::{Field, Inquiry, Wants};
+use super::{Content, Record};
+use crate::print::progress::Progress;
+use crate::scan::{Database, Round};
+use crate::server::pace::Pace;
+use crate::server::reply::code;
+use crate::server::{Commands, Server, ServerTime};
+
+/// Names that one SCAN looks at.
+const NAMES_AT_ONCE: u64 = 1000;
+/// Questions under way at most.
+const ASKS_AT_ONCE: usize = 64;
+/// What the answers under way may come to, by the mean of those before.
+const ANSWER_BYTES: usize = 4 << 20;
+
+/// A client that replaces a spilled value gives the old one its TTL a round trip later. So one that seems an orphan
+/// is looked at again after this.
+const RETIRED_WITHIN: Duration = Duration::from_secs(2);
+
+/// What a walk shows.
+pub(crate) enum Sight<'a> {
+    /// A key that lives, and where it lies.
+    Record(&'a Record, Home),
+    Finding(Finding),
+    /// A bucket with so many fields.
+    Bucket(NamespaceIndex, usize),
+    /// A field whose value has expired, and that the sweep has not removed yet.
+    Expired(NamespaceIndex),
+}
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    Plain,
+    Zipped(NamespaceIndex),
+    Bucket(NamespaceIndex),
+    Spilled(NamespaceIndex),
+}
+
+/// How a walk goes.
+pub(crate) struct Manner<'a> {
+    pub(crate) layout: &'a Layout,
+    /// Whether the server has a layout at all: without one reserved names are anyone's.
+    pub(crate) folded: bool,
+    pub(crate) wants: Wants,
+    /// Don't remember names: constant memory, and some records twice.
+    pub(crate) forgetful: bool,
+    /// hash-max-listpack-entries and -value of the server, where they are known.
+    pub(crate) listpack_limits: (Option<u64>, Option<u64>),
+    /// Asked between answers: true ends the walk.
+    pub(crate) stopped: &'a dyn Fn() -> bool,
+}
+
+/// Takes what a walk shows.
+pub(crate) type Visit<'v> = &'v mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>;
+
+/// The walk over one database.
+struct RecordWalk<'a> {
+    server: &'a mut Server,
+    manner: &'a Manner<'a>,
+    pace: &'a mut Pace,
+    visit: Visit<'a>,
+    progress: &'a mut Progress,
+    database: u32,
+    time: ServerTime,
+    has_pexpiretime: bool,
+    /// None while names are asked for, and once it is over.
+    names: Option<KeyWalk>,
+    waiting: VecDeque<Inquiry>,
+    sent: VecDeque<(Inquiry, usize)>,
+    /// Spilled values that nothing pointed to, each with its key's field and its nonce.
+    suspects: Vec<(Field, u64, Vec<u8>)>,
+    seen: Fingerprints,
+    /// Of an answer, over the last ones.
+    mean_bytes: usize,
+}
+
+/// Walks over one database after the other, and shows what it finds. True where it came around, false where it was
+/// stopped. `done` says what has been done with the names that it has seen.
+pub(crate) fn walk(
+    server: &mut Server,
+    mut round: Round,
+    done: &str,
+    manner: &Manner<'_>,
+    pace: &mut Pace,
+    visit: Visit<'_>,
+) -> anyhow::Result<bool> {
+    let total = usize::try_from(round.keys()).unwrap_or(usize::MAX);
+    let mut progress = Progress::new(format!("{done}, keys of the server"), total);
+    while let Some(Database { number: database, .. }) = round.enter_next(server)? {
+        let walk = RecordWalk {
+            time: ServerTime::ask(server)?,
+            has_pexpiretime: server.version().has_pexpiretime(),
+            server: &mut *server,
+            manner,
+            pace: &mut *pace,
+            visit: &mut *visit,
+            progress: &mut progress,
+            database,
+            names: Some(KeyWalk::new(NAMES_AT_ONCE)),
+            waiting: VecDeque::new(),
+            sent: VecDeque::new(),
+            suspects: Vec::new(),
+            seen: Fingerprints::new(),
+            mean_bytes: 0,
+        };
+        if !walk.run()? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl RecordWalk<'_> {
+    fn run(mut self) -> anyhow::Result<bool> {
+        loop {
+            self.send()?;
+            let Some((ask, replies)) = self.sent.pop_front() else {
+                if self.suspects.is_empty() {
+                    return Ok(true);
+                }
+                self.suspect_again();
+                continue;
+            };
+            let raw: Vec<_> = (0..replies).map(|_| self.server.receive()).collect::<Result<_, _>>()?;
+            let answer = self.check(&ask, &raw)?;
+            self.take(ask, answer)?;
+            if (self.manner.stopped)() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Asks for those that seemed orphans once more, some time later.
+    fn suspect_again(&mut self) {
+        std::thread::sleep(RETIRED_WITHIN);
+        let suspects = std::mem::take(&mut self.suspects).into_iter();
+        self.waiting.extend(suspects.map(|(field, nonce, name)| Inquiry::Owner { field, nonce, name, again: true }));
+    }
+
+    /// Sends more questions, once half of those under way are answered.
+    fn send(&mut self) -> anyhow::Result<()> {
+        let room = (ANSWER_BYTES / self.mean_bytes.max(1)).clamp(1, ASKS_AT_ONCE);
+        if self.sent.len() > room / 2 {
+            return Ok(());
+        }
+        let mut commands = Commands::default();
+        while self.sent.len() < room
+            && commands.len() < self.pace.burst() as usize
+            && let Some(ask) = self.next_ask()
+        {
+            let replies = ask.write(self.manner.wants, self.has_pexpiretime, &mut commands);
+            self.sent.push_back((ask, replies));
+        }
+        if !commands.is_empty() {
+            self.pace.spend(commands.len() as u64);
+            self.server.send(commands.wire(), commands.len() as u64)?;
+        }
+        Ok(())
+    }
+
+    /// The next question; more names before those that are known run out.
+    fn next_ask(&mut self) -> Option<Inquiry> {
+        if self.waiting.len() < ASKS_AT_ONCE
+            && let Some(names) = self.names.take()
+        {
+            return Some(Inquiry::Names(names));
+        }
+        self.waiting.pop_front()
+    }
+
+    /// The replies that count; the server's refusal as an error.
+    fn check<'r>(&self, ask: &Inquiry, raw: &'r [Vec<u8>]) -> anyhow::Result<Vec<Reply<'r>>> {
+        let replies = raw.iter().map(|raw| Reply::parse(raw)).collect::<Result<_, _>>()?;
+        let replies = self.unless_refused(ask, replies)?;
+        match replies.last() {
+            _ if !ask.is_atomic() => Ok(replies),
+            Some(Reply::Array(results)) => self.unless_refused(ask, results.collect()),
+            _ => bail!("the server at {} answered EXEC with nothing", self.server.address()),
+        }
+    }
+
+    fn unless_refused<'r>(&self, ask: &Inquiry, replies: Vec<Reply<'r>>) -> anyhow::Result<Vec<Reply<'r>>> {
+        let refused = replies.iter().find_map(|reply| match reply {
+            Reply::Error(error) if code(error) != b"WRONGTYPE" => Some(error),
+            _ => None,
+        });
+        match refused {
+            Some(error) => Err(self.server.refused(error).context(format!("{} was refused", ask.name()))),
+            None => Ok(replies),
+        }
+    }
+
+    fn take(&mut self, ask: Inquiry, answer: Vec<Reply<'_>>) -> anyhow::Result<()> {
+        let mut answer = answer.into_iter();
+        let mut next = || answer.next().unwrap_or(Reply::Nil);
+        match ask {
+            Inquiry::Names(walk) => self.take_names(walk, next()),
+            Inquiry::Strings(keys) => self.take_strings(keys, answer),
+            Inquiry::Kind(own) => match next() {
+                Reply::Simple(b"none") => Ok(()),
+                Reply::Simple(b"string") => {
+                    self.waiting.push_back(Inquiry::Strings(vec![own]));
+                    Ok(())
+                }
+                Reply::Simple(kind) => {
+                    self.waiting.push_back(Inquiry::Other { own, kind: String::from_utf8_lossy(kind).into_owned() });
+                    Ok(())
+                }
+                other => Err(anyhow!("TYPE answered {other:?}")),
+            },
+            Inquiry::Other { own, kind } => self.take_other(own, kind, answer),
+            Inquiry::Bucket { walk, before } => self.take_step(walk, before, next(), next()),
+            Inquiry::Spill { field, stored, expires_at_ms, .. } => {
+                self.take_spill(field, stored, expires_at_ms, next())
+            }
+            Inquiry::Again { field, stored } => self.take_again(field, &stored, next()),
+            Inquiry::Owner { field, nonce, name, again } => {
+                self.take_owner(field, nonce, name, again, [next(), next()])
+            }
+            Inquiry::Twin { key, .. } => {
+                let kind = if next() == Reply::Integer(1) { FindingKind::Twin } else { FindingKind::HiddenKey };
+                self.find(kind, key.clone(), None, Some(key), String::new())
+            }
+        }
+    }
+
+    fn show(&mut self, key: Vec<u8>, content: Content, expires_at_ms: Option<i64>, home: Home) -> anyhow::Result<()> {
+        let record = Record { database: self.database, key, content, expires_at_ms };
+        (self.visit)(Sight::Record(&record, home))
+    }
+
+    fn find_in(&mut self, field: Field, kind: FindingKind, detail: String) -> anyhow::Result<()> {
+        self.find(kind, field.bucket, Some(field.field), Some(field.key), detail)
+    }
+
+    fn find(
+        &mut self,
+        kind: FindingKind,
+        physical: Vec<u8>,
+        field: Option<Vec<u8>>,
+        key: Option<Vec<u8>>,
+        detail: String,
+    ) -> anyhow::Result<()> {
+        let database = self.database;
+        (self.visit)(Sight::Finding(Finding { kind, database, physical, field, key, detail }))
+    }
+
+    /// Notes what an answer came to, for the number of questions that may be under way.
+    fn weigh(&mut self, bytes: usize) {
+        // A large one counts at once, small ones slowly.
+        self.mean_bytes = bytes.max((self.mean_bytes * 15 + bytes) / 16);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyfold_proxy::config::ServerTls;
+
+    use super::*;
+    use crate::server::Target;
+
+    #[test]
+    fn after_a_walk_that_was_stopped_early_the_connection_answers_what_it_is_asked() {
+        let running = keyfold_testkit::found()[0].start(&[]).unwrap();
+        let target = Target { address: running.url().parse().unwrap(), tls: ServerTls::default() };
+        let mut server = Server::connect(&target).unwrap();
+        let mut keys = Commands::default();
+        for number in 0..5000 {
+            keys.push(&[b"SET", format!("key:{number}").as_bytes(), b"1"]);
+        }
+        server.query_all::<()>(&keys).unwrap();
+        let (seen, layout) = (std::cell::Cell::new(0), Layout::default());
+        let manner = Manner {
+            layout: &layout,
+            folded: false,
+            wants: Wants::default(),
+            forgetful: true,
+            listpack_limits: (None, None),
+            stopped: &|| seen.get() > 100,
+        };
+        let round = || Round::new(vec![Database { number: 0, keys: 5000 }]);
+        let mut pace = Pace::new(None);
+        let mut visit = |sight: Sight<'_>| {
+            seen.set(seen.get() + u64::from(matches!(sight, Sight::Record(..))));
+            Ok(())
+        };
+        assert!(!walk(&mut server, round(), "seen", &manner, &mut pace, &mut visit).unwrap());
+        assert!(server.used_memory().unwrap() > 0);
+        seen.set(0);
+        let error = walk(&mut server, round(), "seen", &manner, &mut pace, &mut |_| bail!("enough")).unwrap_err();
+        assert_eq!(error.to_string(), "enough");
+        assert_eq!(server.ask::<u64>(&[b"DBSIZE"]).unwrap(), 5000);
+    }
+}
