@@ -4,62 +4,59 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use anyhow::{Context, bail};
-use keyfold_core::codec::{CodecRule, Kinds};
+use keyfold_core::codec::CodecRule;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use serde_json::json;
 
 use crate::codec::settle::{self, Settled};
 use crate::config::fold::check_names;
-use crate::config::target;
-use crate::flags::train::TrainFlags;
+use crate::config::train::Train;
 use crate::interrupt::Interrupt;
 use crate::layout::activate::activate;
 use crate::layout::{dictionaries, stored, writer};
 use crate::server::Server;
 use crate::server::pace::Pace;
 
-pub(crate) fn run(flags: TrainFlags, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(config: &Train, out: &mut dyn Write) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&target::resolve(flags.upstream))?;
+    let mut server = Server::connect(&config.target)?;
     writer::enter(&mut server)?;
     let before = stored::read(&mut server)?.context(
         "the server has no layout yet; bring one with `keyfold fold` or `keyfold layout push`, and train its codecs then",
     )?;
-    let (wanted, namespaces) = meant(&before.layout, &flags.namespace, flags.codec.as_deref())?;
-    let mut pace = Pace::new(flags.pace.max_ops);
+    let (wanted, namespaces) = meant(&before.layout, &config.namespaces, config.codec.as_ref())?;
+    let mut pace = Pace::new(config.max_ops);
     let now = Some(&before.layout);
-    let settled = settle::settle(&mut server, now, &wanted, &namespaces, flags.force, &mut pace, &interrupt)?;
-    if !flags.json {
+    let settled = settle::settle(&mut server, now, &wanted, &namespaces, config.force, &mut pace, &interrupt)?;
+    if !config.json {
         for choice in &settled.choices {
             writeln!(out, "{}\n", choice.show())?;
         }
     }
     let changes = settled.layout != before.layout;
-    let is_changed = changes && !flags.dry_run;
+    let is_changed = changes && !config.dry_run;
     if is_changed {
         dictionaries::write(&mut server, &settled.layout)?;
         activate(&mut server, Some(&before), &settled.layout)?;
         // Whoever removes dictionaries that no layout named may have met these in between.
         dictionaries::write(&mut server, &settled.layout)?;
     }
-    if flags.json {
+    if config.json {
         let choices: Vec<_> = settled.choices.iter().map(crate::codec::choice::Choice::json).collect();
         let epoch = if is_changed { settled.layout.epoch() } else { before.layout.epoch() };
         return Ok(writeln!(out, "{:#}", json!({ "namespaces": choices, "changed": is_changed, "epoch": epoch.0 }))?);
     }
-    report(&settled, changes, flags.dry_run, out)
+    report(&settled, changes, config.dry_run, out)
 }
 
 /// The namespaces to train, and the layout that names their codecs.
-fn meant(layout: &Layout, named: &[String], codec: Option<&str>) -> anyhow::Result<(Layout, BTreeSet<NamespaceIndex>)> {
+fn meant(
+    layout: &Layout,
+    named: &[String],
+    codec: Option<&CodecRule>,
+) -> anyhow::Result<(Layout, BTreeSet<NamespaceIndex>)> {
     let all: Vec<String> = layout.namespaces().iter().map(|namespace| namespace.template.source().to_owned()).collect();
     check_names(named, &all, "the server's layout")?;
-    if let Some(codec) = codec
-        && codec != "auto"
-        && Kinds::default().find(codec).is_none()
-    {
-        bail!("there is no codec {codec}; there are zstd, fsst, hex, uuid, and auto");
-    }
     let mut wanted = layout.clone();
     let mut namespaces = BTreeSet::new();
     for (index, namespace) in layout.iter() {
@@ -76,7 +73,7 @@ fn meant(layout: &Layout, named: &[String], codec: Option<&str>) -> anyhow::Resu
             );
         }
         if let Some(codec) = codec {
-            wanted = wanted.with_codec_rule(index, CodecRule::named(codec));
+            wanted = wanted.with_codec_rule(index, codec.clone());
         }
         if holds_frames && !wanted.namespace(index).codec.is_none() {
             namespaces.insert(index);

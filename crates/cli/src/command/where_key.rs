@@ -11,9 +11,8 @@ use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, spill_name
 use keyfold_core::placement::handmade::Packing;
 use serde_json::{Map, Value, json};
 
-use crate::config::target;
-use crate::flags::where_key::WhereFlags;
-use crate::layout::{file, stored};
+use crate::config::where_key::{By, Where};
+use crate::layout::stored;
 use crate::print::number::{count, plural};
 use crate::server::Server;
 
@@ -51,17 +50,18 @@ impl Report {
     }
 }
 
-pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> {
-    let key = flags.key.as_bytes();
+pub(crate) fn run(config: &Where, out: &mut dyn Write) -> anyhow::Result<()> {
+    let key = config.key.as_bytes();
     let mut report = Report::default();
     report.bytes("key", key);
-    if let Some(path) = &flags.layout {
-        let layout = file::alone(&file::read(path)?)?;
-        explain_place(&layout, key, layout.locate(key), &mut report)?;
-        return report.print(flags.json, out);
-    }
-    let target = target::resolve(flags.upstream);
-    let mut server = Server::connect(&target)?;
+    let target = match &config.by {
+        By::Server(target) => target,
+        By::File(layout) => {
+            explain_place(layout, key, layout.locate(key), &mut report)?;
+            return report.print(config.json, out);
+        }
+    };
+    let mut server = Server::connect(target)?;
     let layout = stored::read(&mut server)?.map_or_else(Layout::default, |stored| stored.layout);
     server.select(target.address.database)?;
     let place = match layout.locate(key) {
@@ -83,7 +83,7 @@ pub(crate) fn run(flags: WhereFlags, out: &mut dyn Write) -> anyhow::Result<()> 
         }
         None => look_at_key(&mut server, key, &mut report)?,
     }
-    report.print(flags.json, out)
+    report.print(config.json, out)
 }
 
 /// The place by the layout alone; none where the key stays as it is.

@@ -26,8 +26,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use keyfold_survey::diagnosis::{Finding, Observation, Severity, diagnose};
 
-use crate::config::{databases, target};
-use crate::flags::doctor::DoctorFlags;
+use crate::config::doctor::Doctor;
 use crate::print::number::count;
 use crate::server::Server;
 use patient::Patient;
@@ -64,17 +63,14 @@ struct Report {
     took: Duration,
 }
 
-pub(crate) fn run(flags: DoctorFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let target = target::resolve(flags.upstream);
-    let databases = databases::resolve(flags.databases, &target.address);
-    let expected = flags.config_file.as_deref().map(settings::read_expected).transpose()?;
-    let server = Server::connect(&target)?;
+    let server = Server::connect(&config.target)?;
     let name = server.version().to_string();
-    let mut patient = Patient::new(server, flags.pace.max_ops)?;
-    let mut seen = settings::observe(&mut patient, &flags.settings.assume, expected)?;
-    let mut rewriter = flags.rewrite.then(Rewriter::default);
-    let walked = walk::walk(&mut patient, &databases, &mut seen, rewriter.as_mut());
+    let mut patient = Patient::new(server, config.max_ops)?;
+    let mut seen = settings::observe(&mut patient, &config.assumed, config.expected)?;
+    let mut rewriter = config.rewrite.then(Rewriter::default);
+    let walked = walk::walk(&mut patient, &config.databases, &mut seen, rewriter.as_mut());
     let (broken_off, error) = match walked {
         Ok(Walked::Whole) => (None, None),
         Ok(Walked::Stopped) => (Some("stopped".to_owned()), None),
@@ -86,7 +82,7 @@ pub(crate) fn run(flags: DoctorFlags, out: &mut dyn Write) -> anyhow::Result<Exi
     };
     let findings = diagnose(&seen);
     let report = Report { server: name, seen, findings, rewritten: rewriter, broken_off, took: started.elapsed() };
-    if flags.json {
+    if config.json {
         json::print(&report, out)?;
     } else {
         print::print(&report, out)?;

@@ -1,9 +1,5 @@
 //! What isn't in the keyspace: the server's settings, its memory, the file it read, the layout it holds.
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::Context;
 use keyfold_core::admin::SWEEP_KEY;
 use keyfold_core::change::Standing;
 use keyfold_proxy::address::{Route, ServerAddress};
@@ -16,12 +12,6 @@ use crate::layout::{dictionaries, stored};
 use crate::secrets;
 use crate::server::reply::FromReply;
 use crate::server::{Info, LinkError, Server, ServerTime};
-
-/// Reads the configuration file that should be in effect.
-pub(super) fn read_expected(path: &Path) -> anyhow::Result<Expected> {
-    let text = fs::read(path).with_context(|| format!("can't read the configuration file {}", path.display()))?;
-    Ok(Expected::parse(&path.display().to_string(), &String::from_utf8_lossy(&text)))
-}
 
 /// An observation of everything but the keys.
 pub(super) fn observe(

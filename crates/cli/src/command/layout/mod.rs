@@ -3,35 +3,34 @@
 mod recover;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use keyfold_core::layout::NamespaceIndex;
+use keyfold_core::layout::{Layout, NamespaceIndex};
 use serde_json::json;
 
-use crate::config::target;
-use crate::flags::layout::{CheckFlags, LayoutCommand, PushFlags, ShowFlags};
-use crate::layout::{file, stored};
-use crate::moving::{KeyCheck, rollout};
+use crate::config::layout::{Form, LayoutTask, Push};
+use crate::layout::stored;
+use crate::moving::rollout;
 use crate::print::number::plural;
 use crate::print::table::{namespaces, namespaces_json};
-use crate::server::Server;
+use crate::server::{Server, Target};
 
-pub(crate) fn run(command: LayoutCommand, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    match command {
-        LayoutCommand::Check(flags) => check(&flags, out)?,
-        LayoutCommand::Show(flags) => show(flags, out)?,
-        LayoutCommand::Push(flags) => push(flags, out)?,
-        LayoutCommand::Recover(flags) => return recover::run(flags, out),
+pub(crate) fn run(task: LayoutTask, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match task {
+        LayoutTask::Check { path, layout, json } => check(&path, &layout, json, out)?,
+        LayoutTask::Show { target, form } => show(&target, &form, out)?,
+        LayoutTask::Push(config) => push(&config, out)?,
+        LayoutTask::Recover(config) => return recover::run(&config, out),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(flags: &CheckFlags, out: &mut dyn Write) -> anyhow::Result<()> {
-    let layout = file::alone(&file::read(&flags.file)?)?;
+fn check(path: &Path, layout: &Layout, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     let warnings: Vec<_> = layout.warnings().iter().map(ToString::to_string).collect();
-    if flags.json {
-        let report = json!({ "namespaces": namespaces_json(&layout), "warnings": warnings });
+    if json {
+        let report = json!({ "namespaces": namespaces_json(layout), "warnings": warnings });
         return Ok(writeln!(out, "{report:#}")?);
     }
     for warning in &warnings {
@@ -40,44 +39,39 @@ fn check(flags: &CheckFlags, out: &mut dyn Write) -> anyhow::Result<()> {
     if !warnings.is_empty() {
         writeln!(out)?;
     }
-    writeln!(out, "{}\n", namespaces(&layout))?;
+    writeln!(out, "{}\n", namespaces(layout))?;
     let (spaces, warned) = (layout.namespaces().len() as u64, warnings.len() as u64);
-    writeln!(out, "{} is right: {}, {}", flags.file.display(), plural(spaces, "namespace"), plural(warned, "warning"))?;
+    writeln!(out, "{} is right: {}, {}", path.display(), plural(spaces, "namespace"), plural(warned, "warning"))?;
     Ok(())
 }
 
-fn show(flags: ShowFlags, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut server = Server::connect(&target::resolve(flags.upstream))?;
+fn show(target: &Target, form: &Form, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut server = Server::connect(target)?;
     let Some(stored) = stored::read(&mut server)? else {
         bail!("the server at {} has no layout; bring one with keyfold layout push or keyfold serve", server.address());
     };
-    if flags.toml {
-        return Ok(write!(out, "{}", stored.text)?);
+    let (layout, version) = (&stored.layout, server.version());
+    match form {
+        Form::Toml => write!(out, "{}", stored.text)?,
+        Form::File => write!(out, "{}", layout.to_file())?,
+        Form::Json => {
+            let (epoch, namespaces) = (layout.epoch().0, namespaces_json(layout));
+            let report = json!({ "server": version.to_string(), "epoch": epoch, "namespaces": namespaces });
+            writeln!(out, "{report:#}")?;
+        }
+        Form::Table => {
+            let (epoch, address) = (layout.epoch(), server.address());
+            writeln!(out, "layout epoch {epoch} at {address} ({version})\n\n{}", namespaces(layout))?;
+        }
     }
-    let (layout, version) = (stored.layout, server.version());
-    if flags.file {
-        return Ok(write!(out, "{}", layout.to_file())?);
-    }
-    if flags.json {
-        let report = json!({
-            "server": version.to_string(),
-            "epoch": layout.epoch().0,
-            "namespaces": namespaces_json(&layout),
-        });
-        return Ok(writeln!(out, "{report:#}")?);
-    }
-    writeln!(out, "layout epoch {} at {} ({version})\n\n{}", layout.epoch(), server.address(), namespaces(&layout))?;
     Ok(())
 }
 
-fn push(flags: PushFlags, out: &mut dyn Write) -> anyhow::Result<()> {
-    let file = file::read(&flags.file)?;
-    let target = target::resolve(flags.upstream);
-    let check = if flags.skip_key_check { KeyCheck::Skip } else { KeyCheck::Look };
-    let (mut server, rollout) = rollout::bring(&target, Some(&file), check)?;
+fn push(config: &Push, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (mut server, rollout) = rollout::bring(&config.target, Some(&config.file), config.key_check)?;
     let mut warnings = rollout.warnings();
-    warnings.extend(rollout::shortfalls(&mut server, &rollout.layout, &flags.settings.assume));
-    if flags.json {
+    warnings.extend(rollout::shortfalls(&mut server, &rollout.layout, &config.assumed));
+    if config.json {
         let keys = |which: &[NamespaceIndex]| {
             which.iter().map(|index| rollout.layout.namespace(*index).template.source()).collect::<Vec<_>>()
         };

@@ -4,18 +4,15 @@ use std::io::Write;
 use std::num::NonZero;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use keyfold_core::change::Standing;
-use keyfold_core::codec::Kinds;
-use keyfold_core::layout::{Found, Layout, LayoutFile};
+use keyfold_core::layout::{Found, Layout};
 use keyfold_core::placement::name::Stem;
 use serde_json::{Value, json};
 
-use crate::config::target;
-use crate::flags::layout::RecoverFlags;
+use crate::config::layout::Recover;
 use crate::interrupt::Interrupt;
-use crate::layout::evidence::{Evidence, Given, Verdict};
-use crate::layout::{file, stored, writer};
+use crate::layout::evidence::{Evidence, Verdict};
+use crate::layout::{stored, writer};
 use crate::moving::carry_out::Done;
 use crate::moving::drive::explain;
 use crate::moving::recovery::{describe, put_in_force, settle};
@@ -28,38 +25,25 @@ use crate::server::pace::Pace;
 /// Some keys hold two values, or another type.
 const LEFT: u8 = 3;
 
-pub(super) fn run(flags: RecoverFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let given = flags.layout.as_deref().map(read_given).transpose()?;
+pub(super) fn run(config: &Recover, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&target::resolve(flags.upstream))?;
+    let mut server = Server::connect(&config.target)?;
     writer::enter(&mut server)?;
     let mut evidence = Evidence::gather(&mut server)?;
-    if !flags.json {
+    if !config.json {
         show(&evidence, out)?;
     }
-    let verdict = evidence.judge(&mut server, given.as_ref())?;
+    let verdict = evidence.judge(&mut server, config.given.as_ref())?;
     let done =
-        if flags.dry_run { None } else { restore(&mut server, &evidence, &verdict, flags.pace.max_ops, &interrupt)? };
-    if flags.json {
+        if config.dry_run { None } else { restore(&mut server, &evidence, &verdict, config.max_ops, &interrupt)? };
+    if config.json {
         let report = report(&evidence, &verdict, done.as_ref());
         writeln!(out, "{report:#}")?;
     } else {
-        conclude(&verdict, done.as_ref(), flags.dry_run, out)?;
+        conclude(&verdict, done.as_ref(), config.dry_run, out)?;
     }
     let is_left = done.is_some_and(|done| done.driven.left.left_count > 0);
     Ok(if is_left { ExitCode::from(LEFT) } else { ExitCode::SUCCESS })
-}
-
-/// A layout's file, or the stored form.
-fn read_given(path: &std::path::Path) -> anyhow::Result<Given> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("can't read the layout {}", path.display()))?;
-    if let Ok(layout) = Layout::from_stored_with(&text, secrets::given()) {
-        return Ok(Given::Stored(Box::new(layout)));
-    }
-    let parsed = LayoutFile::parse_with(&text, &Kinds::default(), secrets::given());
-    parsed
-        .map(Given::File)
-        .map_err(|error| anyhow::anyhow!("{}", file::show(&path.display().to_string(), &text, &error)))
 }
 
 fn restore(
