@@ -45,7 +45,7 @@ pub use cluster::Cluster;
 pub use reply::{Scanner, Value};
 pub use sentinel::Sentinels;
 pub use server::Server;
-pub use servers::{Binary, Flavor, Version, found};
+pub use servers::{Binary, Flavor, Version, found, newest};
 pub use sides::Sides;
 pub use subject::Subject;
 pub use wire::Wire;

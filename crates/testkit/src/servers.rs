@@ -107,6 +107,15 @@ pub fn found() -> Vec<Binary> {
     binaries
 }
 
+/// The newest of them whose name begins so, as in `redis 7.0.15` or `valkey`.
+///
+/// # Errors
+/// There is none.
+pub fn newest(name: &str) -> Result<Binary, &'static str> {
+    let found = found().into_iter().rfind(|binary| binary.name().starts_with(name));
+    found.ok_or("there is no such server at hand; `make servers` brings more")
+}
+
 fn on_path() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)

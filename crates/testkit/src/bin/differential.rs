@@ -5,44 +5,32 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use clap::Parser;
 use keyfold_testkit::Sides;
 use keyfold_testkit::differential::{self, Options, Protocols};
-use lexopt::prelude::{Long, Short, ValueExt};
 
-const USAGE: &str = "\
-usage: differential --plain ADDR --subject ADDR [--commands N] [--seed S] [--protocol 2|3|both]
-
-Sends the same random commands to both and compares the replies. Both are emptied (FLUSHALL). The subject
-should serve the layout that `conformance --layout` prints.
-
-  --commands N    how many (default 100000)
-  --seed S        makes the same commands again (default 1)
-  --protocol P    2, 3 or both (default both)
-
-exit codes: 0 no difference, 1 a difference, which is printed, 2 wrong arguments or no connection";
-
-fn parse() -> Result<Option<(Sides, Options)>, lexopt::Error> {
-    let (mut plain, mut subject) = (None::<SocketAddr>, None::<SocketAddr>);
-    let mut options = Options { commands: 100_000, seed: 1, protocols: Protocols::Both };
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(arg) = parser.next()? {
-        match arg {
-            Long("plain") => plain = Some(parser.value()?.parse()?),
-            Long("subject") => subject = Some(parser.value()?.parse()?),
-            Long("commands") => options.commands = parser.value()?.parse()?,
-            Long("seed") => options.seed = parser.value()?.parse()?,
-            Long("protocol") => options.protocols = parser.value()?.parse_with(protocols)?,
-            Long("help") | Short('h') => {
-                println!("{USAGE}");
-                return Ok(None);
-            }
-            _ => return Err(arg.unexpected()),
-        }
-    }
-    match (plain, subject) {
-        (Some(plain), Some(subject)) => Ok(Some((Sides { plain, subject }, options))),
-        _ => Err("both --plain and --subject are needed".into()),
-    }
+/// Sends the same random commands to both and compares the replies. Both are emptied (FLUSHALL). The subject should serve
+/// the layout that `conformance --layout` prints.
+#[derive(Parser)]
+#[command(
+    after_help = "exit codes: 0 no difference, 1 a difference, which is printed, 2 wrong arguments or no connection"
+)]
+struct Line {
+    /// The oracle
+    #[arg(long, value_name = "ADDR")]
+    plain: SocketAddr,
+    /// What must answer as the oracle does
+    #[arg(long, value_name = "ADDR")]
+    subject: SocketAddr,
+    /// How many commands
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    commands: u64,
+    /// Makes the same commands again
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// 2, 3 or both
+    #[arg(long, value_name = "P", default_value = "both", value_parser = protocols)]
+    protocol: Protocols,
 }
 
 fn protocols(text: &str) -> Result<Protocols, &'static str> {
@@ -55,14 +43,8 @@ fn protocols(text: &str) -> Result<Protocols, &'static str> {
 }
 
 fn main() -> ExitCode {
-    let (sides, options) = match parse() {
-        Ok(Some(parsed)) => parsed,
-        Ok(None) => return ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("differential: {error}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+    let Line { plain, subject, commands, seed, protocol } = Line::parse();
+    let (sides, options) = (Sides { plain, subject }, Options { commands, seed, protocols: protocol });
     let started = Instant::now();
     let terminal = stderr().is_terminal();
     let result = differential::run(sides, &options, |commands| {

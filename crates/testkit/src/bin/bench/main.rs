@@ -25,35 +25,32 @@ mod report;
 mod speed;
 
 use anyhow::Context;
+use clap::Parser;
 use keyfold_testkit::{Binary, found};
 
-use options::{Options, Request};
+use options::{Line, Options, Part, Serve};
 use report::Report;
 
 fn main() -> anyhow::Result<()> {
-    let options = match options::parse(std::env::args().skip(1))? {
-        Request::Help => {
-            print!("{}", options::USAGE);
-            return Ok(());
-        }
-        Request::Serve(upstream, layout) => return proxy::serve(&upstream, &layout),
-        Request::Measure(options) => options,
-    };
+    let Line { serve, options } = Line::parse();
+    if let Some(Serve::Serve { upstream, layout }) = serve {
+        return proxy::serve(&upstream, &layout);
+    }
     // Both ends of ten thousand connections, but for the proxy's, which has a process of its own.
     rlimit::increase_nofile_limit(u64::MAX).context("raising the limit of open files")?;
     let mut report = Report::new(options.json);
     let mut missed = Vec::new();
     for binary in servers(&options)? {
-        if options.memory {
+        if options.wants(Part::Memory) {
             memory::measure(&binary, &options, &mut report)?;
         }
-        if options.speed {
+        if options.wants(Part::Speed) {
             speed::measure(&binary, &options, &mut report)?;
         }
-        if options.idle {
+        if options.wants(Part::Idle) {
             idle::measure(&binary, &options, &mut report)?;
         }
-        if options.codecs {
+        if options.wants(Part::Codecs) {
             let server = binary.name();
             missed.extend(
                 codecs::measure(&binary, &options, &mut report)?.into_iter().map(|why| format!("{server}: {why}")),

@@ -2,54 +2,79 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use clap::{Parser, Subcommand, ValueEnum};
 
-/// What `--help` prints.
-pub(crate) const USAGE: &str = "\
-usage: bench [memory] [speed] [idle] [codecs] [options]
+/// Measures keyfold on every server at hand.
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+pub(crate) struct Line {
+    #[command(subcommand)]
+    pub(crate) serve: Option<Serve>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
 
-Measures keyfold on every server at hand; all four where none is named.
+/// The other thing that the program does.
+#[derive(Subcommand)]
+pub(crate) enum Serve {
+    /// Be a proxy for this server by this layout file
+    #[command(hide = true)]
+    Serve { upstream: String, layout: PathBuf },
+}
 
-  --server NAME    only this server, as in `redis 7.0.15` or `valkey`; may be repeated
-  --records N      records of each family of keys (500000)
-  --rounds N       rounds of the speed measurement (5)
-  --sweep          memory at other spans and counts too
-  --data DIR       memory of real records too, and codecs on them: each DIR/*.jsonl.gz, one [\"key\",\"value\"] a line
-  --layouts DIR    their layouts, DIR/<name>.toml (examples/layouts)
-  --set NAME       only this set of the codecs' records; may be repeated
-  --check          exit code 1 where a goal of the codecs is missed
-  --quick          less of everything: a check that it runs, no measurement
-  --json           one JSON array instead of tables
-";
-
-/// What was asked for.
-pub(crate) enum Request {
-    Help,
-    Measure(Options),
-    /// Be a proxy for this server by this layout file.
-    Serve(String, PathBuf),
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    Memory,
+    Speed,
+    Idle,
+    Codecs,
 }
 
 /// What to measure, and how much of it.
+#[derive(clap::Args)]
 pub(crate) struct Options {
-    pub(crate) memory: bool,
-    pub(crate) speed: bool,
-    pub(crate) idle: bool,
-    pub(crate) codecs: bool,
-    sets: Vec<String>,
-    /// Whether a missed goal is an error.
-    pub(crate) check: bool,
+    /// All four where none is named
+    #[arg(value_name = "PART")]
+    parts: Vec<Part>,
+    /// Only this server, as in `redis 7.0.15` or `valkey`; may be repeated
+    #[arg(long = "server", value_name = "NAME")]
     servers: Vec<String>,
+    /// Records of each family of keys
+    #[arg(long, value_name = "N", default_value = "500000", default_value_if("quick", "true", "20000"))]
     pub(crate) records: u64,
+    /// Rounds of the speed measurement
+    #[arg(long, value_name = "N", default_value = "5", default_value_if("quick", "true", "1"))]
     pub(crate) rounds: usize,
+    /// Memory at other spans and counts too
+    #[arg(long)]
     pub(crate) sweep: bool,
+    /// Memory of real records too, and codecs on them: each DIR/*.jsonl.gz, one `["key","value"]` a line
+    #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// Their layouts, `DIR/<name>.toml`
+    #[arg(long, value_name = "DIR", default_value = "examples/layouts")]
     pub(crate) layouts: PathBuf,
+    /// Only this set of the codecs' records; may be repeated
+    #[arg(long = "set", value_name = "NAME")]
+    sets: Vec<String>,
+    /// Exit code 1 where a goal of the codecs is missed
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Less of everything: a check that it runs, no measurement
+    #[arg(long)]
     pub(crate) quick: bool,
+    /// One JSON array instead of tables
+    #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl Options {
+    /// Whether this is to be measured.
+    pub(crate) fn wants(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+
     /// Whether a server of this name is to be measured.
     pub(crate) fn wants_server(&self, name: &str) -> bool {
         self.servers.is_empty() || self.servers.iter().any(|wanted| name.starts_with(wanted.as_str()))
@@ -59,60 +84,4 @@ impl Options {
     pub(crate) fn wants_set(&self, name: &str) -> bool {
         self.sets.is_empty() || self.sets.iter().any(|wanted| wanted == name)
     }
-}
-
-/// Reads the arguments after the program's name.
-pub(crate) fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Request> {
-    let mut args = args.peekable();
-    if args.next_if(|arg| arg == "serve").is_some() {
-        let upstream = args.next().context("serve needs a server's URL")?;
-        return Ok(Request::Serve(upstream, args.next().context("serve needs a layout file")?.into()));
-    }
-    let mut options = Options {
-        memory: false,
-        speed: false,
-        idle: false,
-        codecs: false,
-        sets: Vec::new(),
-        check: false,
-        servers: Vec::new(),
-        records: 0,
-        rounds: 0,
-        sweep: false,
-        data: None,
-        layouts: "examples/layouts".into(),
-        quick: false,
-        json: false,
-    };
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
-        match arg.as_str() {
-            "memory" => options.memory = true,
-            "speed" => options.speed = true,
-            "idle" => options.idle = true,
-            "codecs" => options.codecs = true,
-            "--set" => options.sets.push(value()?),
-            "--check" => options.check = true,
-            "--server" => options.servers.push(value()?),
-            "--records" => options.records = value()?.parse().context("--records needs a number")?,
-            "--rounds" => options.rounds = value()?.parse().context("--rounds needs a number")?,
-            "--sweep" => options.sweep = true,
-            "--data" => options.data = Some(value()?.into()),
-            "--layouts" => options.layouts = value()?.into(),
-            "--quick" => options.quick = true,
-            "--json" => options.json = true,
-            "--help" | "-h" => return Ok(Request::Help),
-            _ => bail!("unknown argument {arg}\n\n{USAGE}"),
-        }
-    }
-    if !(options.memory || options.speed || options.idle || options.codecs) {
-        (options.memory, options.speed, options.idle, options.codecs) = (true, true, true, true);
-    }
-    if options.records == 0 {
-        options.records = if options.quick { 20_000 } else { 500_000 };
-    }
-    if options.rounds == 0 {
-        options.rounds = if options.quick { 1 } else { 5 };
-    }
-    Ok(Request::Measure(options))
 }

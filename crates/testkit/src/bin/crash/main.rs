@@ -10,29 +10,40 @@
 //! proxy, and `keyfold verify` walks the server. A seed repeats the choices, though not what the machine makes of
 //! them.
 
-mod options;
 mod round;
 mod stage;
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use clap::Parser;
 use keyfold_testkit::random::Random;
+use keyfold_testkit::{Binary, newest};
 
-use crate::options::{Options, Request, USAGE};
 use crate::stage::Stage;
 
+/// Kills movers, proxies and the server while keys are folded and unfolded under load, and checks every key.
+#[derive(Parser)]
+struct Options {
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    rounds: u64,
+    /// Repeats the choices of a run [default: drawn from the clock]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Keys that are moved beside those of the load
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    keys: u64,
+    /// The server, as in `redis 7.0.15` or `valkey` [default: the newest at hand]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = newest)]
+    server: Binary,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
-    let options = match options::parse()? {
-        Request::Help => {
-            print!("{USAGE}");
-            return Ok(ExitCode::SUCCESS);
-        }
-        Request::Run(options) => options,
-    };
-    let Options { rounds, seed, keys, .. } = options;
-    let binary = options.binary()?;
+    let Options { rounds, seed, keys, server: binary } = Options::parse();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+    let seed = seed.unwrap_or(since.as_secs());
     println!("{}, {keys} keys, {rounds} rounds; --seed {seed} repeats the choices", binary.name());
     let mut random = Random::new(seed);
     let mut stage = Stage::new(&binary, keys, seed)?;

@@ -1,13 +1,10 @@
 //! Writes `docs/memory-model.md`: the memory model against every server at hand.
-//!
-//! `memory-model [--only <words>] [--records <n>]… [--no-real]`: cases whose name or server contains the
-//! words; sizes of the made-up cases, 1,000, 50,000 and 500,000 unless said. With any of these the table
-//! goes to stdout only. Exits with 1 where a prediction is off by more than 2%.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::Parser;
 use keyfold_testkit::memory::{Case, Measured, case, measure, real};
 use keyfold_testkit::{Binary, found};
 
@@ -26,10 +23,19 @@ The last column is jemalloc's quantum in bytes, with *pages* where large allocat
 | --- | --- | ---: | ---: | ---: | ---: | --- |
 ";
 
+/// Writes `docs/memory-model.md`: the memory model against every server at hand. With any of these flags the table goes to
+/// stdout only. Exits with 1 where a prediction is off by more than 2 %.
+#[derive(Parser)]
 struct Options {
+    /// Cases whose name or server contains these words
+    #[arg(long, value_name = "WORDS")]
     only: Option<String>,
+    /// Sizes of the made-up cases; may be repeated
+    #[arg(long = "records", value_name = "N", default_values_t = SIZES)]
     sizes: Vec<usize>,
-    real: bool,
+    /// Leave out real data
+    #[arg(long)]
+    no_real: bool,
 }
 
 struct Row {
@@ -40,14 +46,14 @@ struct Row {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let options = parse_options()?;
+    let options = Options::parse();
     let mut rows = Vec::new();
     for size in &options.sizes {
         for case in case::seeded(*size) {
             measure_everywhere(&case, &options, &mut rows)?;
         }
     }
-    match real::directory().filter(|_| options.real) {
+    match real::directory().filter(|_| !options.no_real) {
         Some(directory) => {
             for cases in real::cases(&directory, usize::MAX) {
                 for case in cases? {
@@ -84,26 +90,8 @@ impl Options {
     }
 
     fn is_default(&self) -> bool {
-        self.only.is_none() && self.sizes == SIZES && self.real
+        self.only.is_none() && self.sizes == SIZES && !self.no_real
     }
-}
-
-fn parse_options() -> anyhow::Result<Options> {
-    use lexopt::prelude::{Long, ValueExt as _};
-    let mut options = Options { only: None, sizes: Vec::new(), real: true };
-    let mut arguments = lexopt::Parser::from_env();
-    while let Some(argument) = arguments.next()? {
-        match argument {
-            Long("only") => options.only = Some(arguments.value()?.string()?),
-            Long("records") => options.sizes.push(arguments.value()?.parse()?),
-            Long("no-real") => options.real = false,
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    if options.sizes.is_empty() {
-        options.sizes = SIZES.to_vec();
-    }
-    Ok(options)
 }
 
 fn table(rows: &[Row]) -> String {

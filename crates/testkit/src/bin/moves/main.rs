@@ -6,52 +6,39 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
+use clap::Parser;
 use keyfold_testkit::load::{Client, Counters, Held, Latencies, Load, Report};
-use keyfold_testkit::{Server, Subject, Wire, found, subject};
-use lexopt::{Arg, ValueExt};
+use keyfold_testkit::{Binary, Server, Subject, Wire, newest, subject};
 
-const USAGE: &str = "\
-usage: moves [options]
-
-  --records N      keys that are moved (1000000)
-  --rate N         commands a second of the load; 0 for none (5000)
-  --clients N      its connections (4)
-  --rounds N       folds and unfolds (3)
-  --server NAME    the server, as in `redis 7.0.15` or `valkey` (the newest at hand)
-";
 const LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 128 }\n";
 /// Of the load alone, before and after each move.
 const ASIDE: Duration = Duration::from_secs(4);
 const KEYS_A_CLIENT: u64 = 1000;
 
+/// How fast keys move, and what a load feels of it.
+#[derive(Parser)]
 struct Options {
+    /// Keys that are moved
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     records: u64,
+    /// Commands a second of the load; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 5000)]
     rate: u32,
+    /// Its connections
+    #[arg(long, value_name = "N", default_value_t = 4)]
     clients: u32,
+    /// Folds and unfolds
+    #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
-    server: String,
+    /// The server, as in `redis 7.0.15` or `valkey` [default: the newest at hand]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = newest)]
+    server: Binary,
 }
 
 fn main() -> anyhow::Result<()> {
-    let mut options = Options { records: 1_000_000, rate: 5000, clients: 4, rounds: 3, server: String::new() };
-    let mut args = lexopt::Parser::from_env();
-    while let Some(arg) = args.next()? {
-        match arg {
-            Arg::Long("records") => options.records = args.value()?.parse()?,
-            Arg::Long("rate") => options.rate = args.value()?.parse()?,
-            Arg::Long("clients") => options.clients = args.value()?.parse()?,
-            Arg::Long("rounds") => options.rounds = args.value()?.parse()?,
-            Arg::Long("server") => options.server = args.value()?.parse()?,
-            Arg::Long("help") => {
-                print!("{USAGE}");
-                return Ok(());
-            }
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let binary = found().into_iter().rfind(|binary| binary.name().starts_with(&options.server));
-    let binary = binary.context("there is no such server")?;
+    let options = Options::parse();
+    let binary = &options.server;
     println!("{}, {} keys, {} commands a second", binary.name(), options.records, options.rate);
     let server = binary.start(&[])?;
     fill(&mut server.connect()?, options.records)?;

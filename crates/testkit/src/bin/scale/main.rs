@@ -23,20 +23,14 @@ mod results;
 mod steps;
 mod tool;
 
-use anyhow::Context;
-use keyfold_testkit::found;
+use clap::Parser;
 
-use options::Request;
+use options::Options;
 use results::Results;
 
 fn main() -> anyhow::Result<()> {
-    let Request::Run(options) = options::parse()? else {
-        print!("{}", options::USAGE);
-        return Ok(());
-    };
-    let binary = found().into_iter().rfind(|binary| binary.name().starts_with(&options.server));
-    let binary = binary.context("there is no such server at hand; `make servers` brings more")?;
-    let mut results = Results::begin(&options, &binary.name())?;
-    steps::run(&options, &binary, &mut results)?;
+    let options = Options::parse();
+    let mut results = Results::begin(&options, &options.server.name())?;
+    steps::run(&options, &options.server, &mut results)?;
     results.finish()
 }
