@@ -56,12 +56,11 @@ impl<'a> SetCommand<'a> {
     }
 
     /// Reads a command that needs nothing of the old value; none where it needs that, leaves nothing behind, or has an
-    /// error in it. EXAT is not among those that are taken for simple.
+    /// error in it.
     pub(crate) fn read_simple(form: SetForm, args: &[&'a [u8]], now_ms: i64) -> Option<Self> {
         let set = Self::read(form, args, now_ms).ok()?;
-        let Options { if_present, get, keep_ttl, expire, .. } = set.options;
-        let is_exat = matches!(expire, Some((Unit::Exat, _)));
-        let is_simple = !(if_present || get || keep_ttl || is_exat);
+        let Options { if_present, get, keep_ttl, .. } = set.options;
+        let is_simple = !(if_present || get || keep_ttl);
         (is_simple && set.expires_at_ms.is_none_or(|at| at > now_ms)).then_some(set)
     }
 
@@ -257,6 +256,7 @@ mod tests {
             ("set k v", None, false, "+OK\r\n"),
             ("set k v nx Px 5", Some(1_000_005), true, "+OK\r\n"),
             ("set k v PXAT 1000001 nx", Some(1_000_001), true, "+OK\r\n"),
+            ("set k v ExAt 1001", Some(1_001_000), false, "+OK\r\n"),
             ("setex k 2 v", Some(1_002_000), false, "+OK\r\n"),
             ("psetex k 2 v", Some(1_000_002), false, "+OK\r\n"),
             ("setnx k v", None, true, ":1\r\n"),
@@ -276,7 +276,8 @@ mod tests {
             "set k v pxat 1000000",
             "set k v pxat -5",
             "set k v px 9223372036854775807",
-            "set k v exat 2000",
+            "set k v exat 1000",
+            "set k v exat 9223372036854776",
             "setex k -1 v",
             "setex k 1x v",
             "getset k v",
