@@ -35,7 +35,6 @@ const COMMANDS: &[&[&str]] = &[
     &["DEL", FOLDED],
     &["UNLINK", FOLDED],
     &["PEXPIRE", FOLDED, "1000"],
-    &["PEXPIREAT", FOLDED, "1000"],
     &["EVAL", "return 0", "0"],
     &["EVALSHA", "da39a3ee5e6b4b0d3255bfef95601890afd80709", "0"],
     &["SCRIPT", "LOAD", "return 0"],
