@@ -19,7 +19,7 @@ use std::mem;
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Env, Refusal, store};
-use crate::layout::{Located, NamespaceIndex, Physical};
+use crate::layout::{Located, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::resp::Reply;
 use crate::string::{Entry, Held};
 use crate::walk::{BucketWalk, KeyWalk};
@@ -132,7 +132,7 @@ impl Mover {
     /// A walk that stores the values of these namespaces again, which are not moving: by the codec that is written
     /// now. Once it has been through, and left none, no value names another slot.
     pub fn recode(namespaces: Vec<NamespaceIndex>) -> Self {
-        Self::with_task(Task::Recode(namespaces), b"~*")
+        Self::with_task(Task::Recode(namespaces), NAMES_PATTERN)
     }
 
     fn with_task(task: Task, pattern: &[u8]) -> Self {

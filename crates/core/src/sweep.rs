@@ -12,7 +12,7 @@
 
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
 use crate::frame::{Body, Frame};
-use crate::layout::{Layout, NamespaceIndex, Physical, spill_name};
+use crate::layout::{Layout, NAMES_PATTERN, NamespaceIndex, Physical, spill_name};
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
@@ -70,7 +70,7 @@ pub struct Sweep {
 
 impl Default for Sweep {
     fn default() -> Self {
-        Self::over(Some(KeyWalk::new(NAMES_AT_ONCE).matching(b"~*")))
+        Self::over(Some(KeyWalk::new(NAMES_AT_ONCE).matching(NAMES_PATTERN)))
     }
 }
 

@@ -15,7 +15,7 @@ use super::reader::{Reader, parse_toml};
 use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace};
 use crate::codec::{CodecRule, Codecs, Kinds};
 use crate::placement::handmade::{Handmade, Packing};
-use crate::placement::name::{Generation, NameHash, Stem};
+use crate::placement::name::{DATA_PREFIX, Generation, NameHash, Stem};
 use crate::placement::{By, Count, Placement, PlacementError, Secrets, Span, TextTable};
 use crate::template::Template;
 
@@ -321,7 +321,7 @@ impl Reader<'_> {
             let stem = Stem { hash, generation: Generation(0) };
             return if is_left_out { Err(self.error(span, Problem::NoNames)) } else { Ok(stem) };
         };
-        let stem = names.get_ref().strip_prefix('~').and_then(|stem| stem.parse().ok());
+        let stem = names.get_ref().strip_prefix(char::from(DATA_PREFIX)).and_then(|stem| stem.parse().ok());
         stem.filter(|stem: &Stem| stem.hash == hash && placement.has_names()).ok_or_else(|| {
             let given = names.get_ref().clone();
             self.error(&names.span(), Problem::WrongNames { given, hash })

@@ -5,7 +5,7 @@
 //! of them, clients can't use the hashes themselves: what they did to one would go past the keys in it.
 
 use super::locate::is_reserved;
-use super::{Layout, NamespaceIndex};
+use super::{Layout, NAMES_PATTERN, NamespaceIndex};
 use crate::frame::Frame;
 use crate::glob;
 use crate::placement::handmade::{Handmade, Packing};
@@ -43,7 +43,7 @@ impl Layout {
     pub fn bucket_globs(&self) -> Vec<Vec<u8>> {
         let handmade = self.handmade.iter().filter_map(|index| self.namespaces[index.0].handmade());
         let globs = handmade.map(|rule| glob::starting_with(rule.shape().literal_prefix()));
-        std::iter::once(b"~*".to_vec()).chain(globs).collect()
+        std::iter::once(NAMES_PATTERN.to_vec()).chain(globs).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use super::Layout;
 use crate::placement::name::{DATA_PREFIX, Generation, Head, Mark, NameHash, Stem};
 
 /// The glob that all names of keyfold's data match.
-pub const NAMES_PATTERN: &[u8] = b"~*";
+pub const NAMES_PATTERN: &[u8] = &[DATA_PREFIX, b'*'];
 
 /// The data of one stem.
 #[derive(Clone, Debug, PartialEq, Eq)]

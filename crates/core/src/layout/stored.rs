@@ -11,7 +11,7 @@ use super::file::{Entry, Read, read_namespaces};
 use super::naming::Generations;
 use super::reader::{Reader, parse_toml};
 use super::{Epoch, Layout, Namespace, Revision};
-use crate::placement::name::{Generation, Stem};
+use crate::placement::name::{DATA_PREFIX, Generation, Stem};
 use crate::placement::{Placement, Secrets};
 
 /// The version of the stored form.
@@ -124,7 +124,7 @@ fn parse_said<T: FromStr>(text: &str, field: &'static str, said: &Spanned<String
 
 fn write_names(placement: &Placement, stem: Stem, text: &mut String) {
     if placement.has_names() {
-        let _ = writeln!(text, "names = \"~{stem}\"");
+        let _ = writeln!(text, "names = \"{}{stem}\"", char::from(DATA_PREFIX));
     }
 }
 
