@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
 use crate::admin::SCRATCH_KEY;
-use crate::command::{Command, table};
+use crate::command::Command;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::foreign::{OnOtherType, Verdict};
 use crate::exchange::in_place::{self, Hosting};
@@ -40,10 +40,10 @@ const MOST_WATCHED: usize = 4096;
 pub(crate) struct Queued {
     /// The command and its arguments.
     pub(crate) args: Vec<Vec<u8>>,
-    /// Where its keys are among them.
+    /// What the table knows of it.
+    pub(crate) command: Option<&'static Command>,
+    /// Where its keys are among its arguments.
     pub(crate) keys: Vec<usize>,
-    /// What it is worked out by, where that is needed or possible.
-    pub(crate) run: Option<Run>,
     /// Whether one of its keys is folded.
     pub(crate) folded: bool,
     /// Set for a command of another type on folded keys.
@@ -54,26 +54,19 @@ pub(crate) struct Queued {
 
 impl Queued {
     /// A command that the server answers.
-    pub(crate) fn passed(args: &[&[u8]], keys: Vec<usize>, run: Option<Run>) -> Self {
-        Self {
-            args: args.iter().map(|arg| arg.to_vec()).collect(),
-            keys,
-            run,
-            folded: false,
-            foreign: None,
-            is_slow: false,
-        }
+    pub(crate) fn passed(args: &[&[u8]], command: Option<&'static Command>, keys: Vec<usize>) -> Self {
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        Self { args, command, keys, folded: false, foreign: None, is_slow: false }
     }
 
-    /// The command, where the table knows it.
-    pub(crate) fn command(&self) -> Option<&'static Command> {
-        let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
-        table().resolve(&args)
+    /// What it is worked out by, where that is needed or possible.
+    fn run(&self) -> Option<Run> {
+        self.command?.run
     }
 
     /// Whether it needs nothing of the server but strings and their expiry.
     fn may_be_worked_out(&self) -> bool {
-        self.run.is_some() && self.foreign.is_none()
+        self.run().is_some() && self.foreign.is_none()
     }
 
     fn keys(&self) -> impl Iterator<Item = &[u8]> {
@@ -208,7 +201,7 @@ fn settle(queue: &mut [Queued]) -> Result<(), String> {
             if next.folded {
                 continue;
             }
-            if next.run.is_none() {
+            if next.run().is_none() {
                 let name = next.args[0].escape_ascii().to_string();
                 return Err(format!(
                     "EXECABORT keyfold: {name} and a command on a folded key use the same key in one transaction; split it"
@@ -749,7 +742,7 @@ fn run_queued(queued: &Queued, space: &mut Space, protocol: Protocol, scratch: &
             Verdict::NeedsBytes => return Worked::Large,
             Verdict::Undecodable(error) => return Worked::Undecodable(error),
         }
-    } else if let Some(run) = queued.run {
+    } else if let Some(run) = queued.run() {
         let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
         match run(&Call { args: &args }, space, &mut answer) {
             Err(Halt::Large) => return Worked::Large,

@@ -365,7 +365,7 @@ impl Session {
             (None, refusal) => WhenKnown::Refuse(refusal.unwrap_or_default()),
             (Some(_), Some(refusal)) => WhenKnown::RefuseQueued(refusal),
             (Some(queue), None) => {
-                queue.push(Queued { is_slow: true, ..Queued::passed(args, Vec::new(), None) });
+                queue.push(Queued { is_slow: true, ..Queued::passed(args, None, Vec::new()) });
                 WhenKnown::Queued
             }
         };

@@ -35,7 +35,7 @@ impl Session {
             Route::Exec { .. } => {
                 for queued in self.queue.iter().filter(|queue| !queue.spoilt).flat_map(|queue| &queue.commands) {
                     let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
-                    self.show(queued.command(), &args, self.database, now_ms);
+                    self.show(queued.command, &args, self.database, now_ms);
                 }
                 self.show(plan.command, args, self.database, now_ms);
             }

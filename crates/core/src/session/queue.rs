@@ -52,7 +52,7 @@ impl Queue {
 
     /// Whether it holds such a command.
     pub(crate) fn holds(&self, such: impl Fn(&Command) -> bool) -> bool {
-        self.commands.iter().any(|queued| queued.command().is_some_and(&such))
+        self.commands.iter().any(|queued| queued.command.is_some_and(&such))
     }
 
     /// Whether EXEC watches keys of its own, as something is to be worked out, or is so large that others shouldn't

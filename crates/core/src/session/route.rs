@@ -527,7 +527,7 @@ impl Session {
             route => route,
         };
         let keys = command.keys_in(args).iter().map(|key| key.index).collect();
-        let mut queued = Queued::passed(args, keys, command.run);
+        let mut queued = Queued::passed(args, Some(command), keys);
         queued.folded = !matches!(route, Route::PassOn { .. });
         queued.is_slow = route.patience() == Patience::Slow;
         if let Route::Foreign { foreign, .. } = route {
@@ -544,7 +544,7 @@ impl Session {
     pub(crate) fn requeue(&self, queue: Vec<Queued>, env: &Env<'_>) -> Result<Vec<Queued>, String> {
         let again = |queued: Queued| {
             let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
-            match table().resolve(&args).filter(|command| !(command.is_container && args.len() > 1)) {
+            match queued.command {
                 // It was counted when it was queued.
                 Some(command) => self.settle_queued(command, &args, env, &mut Touched::new()),
                 None => refused_unknown(&args, env.layout).map_or_else(|| Ok(queued.clone()), Err),
