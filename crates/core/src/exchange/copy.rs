@@ -10,37 +10,8 @@ use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, done, failure, script, store};
 use crate::frame::Frame;
 use crate::layout::Located;
-use crate::number::parse_integer;
-use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, Reply};
 use crate::string::{Entry, Held, Space};
-
-/// COPY source destination DB database [REPLACE], taken apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CopyArguments {
-    /// The other database.
-    pub(crate) database: Option<u32>,
-    /// Whether the destination may exist.
-    pub(crate) replace: bool,
-}
-
-impl CopyArguments {
-    /// Reads the options; none where something is wrong with them, which the server says better.
-    pub(crate) fn read(args: &[&[u8]]) -> Option<Self> {
-        let mut found = Self { database: None, replace: false };
-        let mut options = args.get(3..)?.iter();
-        while let Some(option) = options.next() {
-            if is_word(option, "replace") {
-                found.replace = true;
-            } else if is_word(option, "db") {
-                found.database = Some(parse_integer(options.next()?)?.try_into().ok()?);
-            } else {
-                return None;
-            }
-        }
-        Some(found)
-    }
-}
 
 /// Such a COPY under way.
 #[derive(Debug)]
@@ -208,21 +179,5 @@ impl Copy {
     fn fail(&self, io: &mut Io<'_>, message: &str) -> Step {
         Answer::new(io.answer, self.protocol).error(message);
         Step::Done(Effect::None)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_read_in_any_order() {
-        let read = |text: &str| CopyArguments::read(&text.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        assert_eq!(read("copy a b"), Some(CopyArguments { database: None, replace: false }));
-        assert_eq!(read("copy a b replace Db 3"), Some(CopyArguments { database: Some(3), replace: true }));
-        assert_eq!(read("copy a b db"), None);
-        assert_eq!(read("copy a b db -1"), None);
-        assert_eq!(read("copy a b db +1"), None);
-        assert_eq!(read("copy a b x"), None);
     }
 }

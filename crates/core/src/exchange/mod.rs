@@ -41,7 +41,7 @@ mod work;
 pub(crate) use attempt::Attempt;
 use attempt::Attempted;
 pub(crate) use batch::Batch;
-pub(crate) use copy::{Copy, CopyArguments};
+pub(crate) use copy::Copy;
 pub(crate) use foreign::{Foreign, OnOtherType};
 use hello::answer_hello;
 pub(crate) use reply_kind::{Refusal, ReplyKind};

@@ -10,8 +10,7 @@ use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Attempt, Copy, CopyArguments, Effect, Env, Exchange, Foreign, Io, Kind, ReplyKind, Work, info, keyspace, listing,
-    native, wait,
+    Attempt, Copy, Effect, Env, Exchange, Foreign, Io, Kind, ReplyKind, Work, info, keyspace, listing, native, wait,
 };
 use crate::layout::{Located, Place};
 use crate::number::parse_integer;
@@ -21,7 +20,7 @@ use crate::session::hello::WRONG_PASSWORD;
 use crate::session::queue::Queue;
 use crate::session::route::{KeyspaceCommand, Places, Route, SessionCommand, StringCommand};
 use crate::session::{Begun, Lane, Plan, Session};
-use crate::string::{Run, SetCommand, SetForm};
+use crate::string::{CopyCommand, Run, SetCommand, SetForm};
 
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
 
@@ -295,7 +294,9 @@ impl Session {
 
     /// COPY, perhaps with a database named, which may be the client's own.
     fn begin_copy(&mut self, run: Run, places: &Places, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
-        let Some(CopyArguments { database, replace }) = CopyArguments::read(args) else {
+        let copy = CopyCommand::read(args);
+        let database = copy.as_ref().and_then(|copy| copy.database_from(self.database));
+        let (Some(CopyCommand { replace, .. }), Some(database)) = (copy, database) else {
             // The server says what is wrong, before it looks at any key: those of the request stay out of it.
             let mut harmless = args.to_vec();
             (harmless[1], harmless[2]) = (SCRATCH_KEY, SCRATCH_COPY_KEY);
@@ -303,10 +304,10 @@ impl Session {
             return sent(Kind::ErrorOnly { protocol: self.protocol }, 1, false);
         };
         let mut keys = places.of(args);
-        if let Some(there) = database.filter(|database| *database != self.database)
+        if database != self.database
             && let (Some(source), Some(destination)) = (keys.next(), keys.next())
         {
-            let databases = (self.database, there);
+            let databases = (self.database, database);
             let (copy, replies) =
                 Copy::start(args, [source, destination], databases, replace, self.protocol, env, io.wire);
             return sent(Kind::Copy(Box::new(copy)), replies, true);

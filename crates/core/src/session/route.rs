@@ -15,7 +15,7 @@ use crate::session::refusal::{
     unknown_command,
 };
 use crate::session::{Patience, Session};
-use crate::string::Run;
+use crate::string::{CopyCommand, Run};
 
 /// The namespaces of the keys that a request names, one for each key.
 pub(crate) type Touched = SmallVec<[NamespaceIndex; 1]>;
@@ -651,7 +651,7 @@ impl Places {
 
 /// A string command of whose keys one lies in one of two places: it is worked out, whatever it is.
 fn route_moving(command: StringCommand, args: &[&[u8]], places: Places) -> Route {
-    if command.id == Id::Copy && args.iter().skip(3).any(|arg| is_word(arg, "db")) {
+    if command.id == Id::Copy && CopyCommand::read(args).is_some_and(|copy| copy.database.is_some()) {
         let key = printable(args[1]);
         return Route::Error(format!(
             "ERR keyfold: COPY to another database waits until the keys of '{key}' or its copy have been moved; try again later"

@@ -1,7 +1,8 @@
 //! Keys as a whole, whatever they hold: DEL, UNLINK, EXISTS, TOUCH, TYPE, RENAME, RENAMENX, COPY.
 //! Redis 7.0 db.c.
 
-use super::{Call, Flow, Halt, Held, Space, not_on_type};
+use super::{Call, Flow, Held, Space, not_on_type};
+use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
 
@@ -68,7 +69,10 @@ fn check_source(space: &Space, from: &[u8]) -> Flow {
 /// Another database, and a source of another type, are refused.
 pub(super) fn copy(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let (from, to) = (call.args[1], call.args[2]);
-    let replace = copy_options(call)?;
+    let CopyCommand { database, replace } = CopyCommand::read(call.args).ok_or("ERR syntax error")?;
+    if database.is_some() {
+        return Err("ERR keyfold: COPY to another database is not supported on folded keys".into());
+    }
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
@@ -85,24 +89,53 @@ pub(super) fn copy(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
     Ok(())
 }
 
-/// Whether REPLACE is among the options.
-fn copy_options(call: &Call<'_>) -> Result<bool, Halt> {
-    let mut replace = false;
-    for (index, option) in call.args.iter().enumerate().skip(3) {
-        if is_word(option, "REPLACE") {
-            replace = true;
-        } else if is_word(option, "DB") && index + 1 < call.args.len() {
-            return Err("ERR keyfold: COPY to another database is not supported on folded keys".into());
-        } else {
-            return Err("ERR syntax error".into());
+/// COPY source destination [DB database] [REPLACE], as it was read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct CopyCommand<'a> {
+    /// The database that is named, which may be none.
+    pub(crate) database: Option<&'a [u8]>,
+    /// Whether the destination may exist.
+    pub(crate) replace: bool,
+}
+
+impl<'a> CopyCommand<'a> {
+    /// Reads the options; none where they are a syntax error.
+    pub(crate) fn read(args: &[&'a [u8]]) -> Option<Self> {
+        let mut found = Self::default();
+        let mut options = args[3..].iter();
+        while let Some(option) = options.next() {
+            match option {
+                option if is_word(option, "REPLACE") => found.replace = true,
+                option if is_word(option, "DB") => found.database = Some(options.next()?),
+                _ => return None,
+            }
         }
+        Some(found)
     }
-    Ok(replace)
+
+    /// The database that it copies to from another one; none where what is named can be no database.
+    pub(crate) fn database_from(&self, here: u32) -> Option<u32> {
+        self.database.map_or(Some(here), |text| parse_integer(text)?.try_into().ok())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::now_is;
+    use super::CopyCommand;
+
+    #[test]
+    fn options_of_copy_are_read_in_any_order() {
+        let read = |text: &'static str| CopyCommand::read(&text.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        assert_eq!(read("copy a b"), Some(CopyCommand::default()));
+        assert_eq!(read("copy a b replace Db 3"), Some(CopyCommand { database: Some(b"3"), replace: true }));
+        assert_eq!(read("copy a b db"), None);
+        assert_eq!(read("copy a b x"), None);
+        for (text, database) in [("copy a b", Some(7)), ("copy a b db 3", Some(3)), ("copy a b db -1", None)] {
+            assert_eq!(read(text).unwrap().database_from(7), database, "{text}");
+        }
+        assert_eq!(read("copy a b db +1").unwrap().database_from(7), None);
+    }
 
     #[test]
     fn counts() {

@@ -26,6 +26,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use keyspace::CopyCommand;
 pub(crate) use set::{SetCommand, SetForm};
 pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
 
