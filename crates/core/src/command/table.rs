@@ -159,8 +159,7 @@ fn parse_line(line: &'static str) -> Result<Command, BadLine> {
     let categories = list(cell("categories")?, ',').map(|word| flag(word, Categories::from_name));
     let categories = categories.collect::<Option<Categories>>().ok_or_else(bad("categories"))?;
     let keys = list(cell("keys")?, ' ').map(parse_spec).collect::<Option<Vec<_>>>().ok_or_else(bad("keys"))?;
-    let run = string::lookup(name.split('|').next().unwrap_or_default().as_bytes());
-    let (id, special) = (Id::of(name), special::lookup(name));
+    let (id, run, special) = (Id::of(name), string::lookup(name.as_bytes()), special::lookup(name));
     Ok(Command { name, id, run, arity, flags, categories, keys, special, is_container: false, index: 0 })
 }
 

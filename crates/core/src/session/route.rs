@@ -398,6 +398,9 @@ impl Session {
         }
         touched.extend(places.folded().map(|(_, namespace)| namespace));
         let (id, writes) = (command.id, command.flags.contains(Flags::WRITE));
+        if command.run.is_some() && !command.arity_ok(args.len()) {
+            return Route::Error(wrong_arity(command));
+        }
         let Some(command) = command.run.map(|run| StringCommand { id, run, writes }) else {
             return self.route_foreign(command, args, &keys, places, env);
         };

@@ -253,7 +253,8 @@ pub(super) fn within_limit(offset: i64) -> Option<u64> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::{Call, Entry, Held, Space, finish, lookup};
+    use super::super::{Call, Entry, Held, Space, finish};
+    use crate::command::table;
     use crate::resp::{Answer, Protocol};
 
     /// A space where `k` holds `value`, and expires.
@@ -269,7 +270,7 @@ pub(super) mod tests {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut out = Vec::new();
         let mut answer = Answer::new(&mut out, Protocol::Resp2);
-        let flow = lookup(&args[0].to_ascii_lowercase()).unwrap()(&Call { args: &args }, space, &mut answer);
+        let flow = table().resolve(&args).unwrap().run.unwrap()(&Call { args: &args }, space, &mut answer);
         finish(flow, &mut answer).unwrap();
         out.escape_ascii().to_string().replace("\\r\\n", " ").trim_end().to_owned()
     }

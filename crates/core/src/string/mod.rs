@@ -58,8 +58,8 @@ fn integer(arg: &[u8]) -> Result<i64, Halt> {
 /// A command's function: reads and changes `space`, writes exactly one reply to `answer`.
 pub type Run = fn(&Call<'_>, &mut Space, &mut Answer<'_>) -> Flow;
 
-/// The function for a command by its lower-case name, or none where it is not a string or key command.
-pub fn lookup(name: &[u8]) -> Option<Run> {
+/// The function for a command by its whole lower-case name, or none where it is not a string or key command.
+pub(crate) fn lookup(name: &[u8]) -> Option<Run> {
     Some(match name {
         b"append" => range::append,
         b"bitcount" => bits::bitcount,
@@ -89,7 +89,10 @@ pub fn lookup(name: &[u8]) -> Option<Run> {
         b"mget" => many::mget,
         b"mset" => many::mset,
         b"msetnx" => many::msetnx,
-        b"object" => object::object,
+        b"object|encoding" => object::encoding,
+        b"object|freq" => object::freq,
+        b"object|idletime" => object::idletime,
+        b"object|refcount" => object::refcount,
         b"persist" => expire::persist,
         b"pexpire" => expire::pexpire,
         b"pexpireat" => expire::pexpireat,

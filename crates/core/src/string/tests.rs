@@ -1,6 +1,7 @@
 //! A few keys at a fixed time, for the tests beside the commands.
 
-use super::{Ask, Call, Entry, Halt, Held, Reply, Space, finish, lookup};
+use super::{Ask, Call, Entry, Halt, Held, Reply, Space, finish};
+use crate::command::table;
 use crate::resp::{Answer, Protocol};
 
 /// A space that commands are run on one by one, each on what the one before left.
@@ -55,8 +56,8 @@ impl Fixture {
     }
 
     fn flow(&mut self, args: &[&str], answer: &mut Answer<'_>) -> Result<(), Halt> {
-        let run = lookup(args[0].to_ascii_lowercase().as_bytes()).unwrap();
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+        let run = table().resolve(&args).unwrap().run.unwrap();
         run(&Call { args: &args }, &mut self.space, answer)
     }
 

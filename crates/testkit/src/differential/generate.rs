@@ -211,7 +211,8 @@ fn is_refused_in_transactions(args: &[Vec<u8>]) -> bool {
     // A command on folded keys and another type's command on a key they share, or that others join to them, can't be
     // worked out in one.
     let names = |of: &[&str]| args[1..].iter().any(|arg| of.iter().any(|start| arg.starts_with(start.as_bytes())));
-    let other_type = keyfold_core::string::lookup(&args[0].to_ascii_lowercase()).is_none();
+    let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    let other_type = keyfold_core::command::table().resolve(&words).is_none_or(|command| command.run.is_none());
     let plain = names(&["plain:", "user:007", "sess:00000000-0000-4000-8000-00000000000A", "h:0", "h:A", "\0"])
         || args[1..].iter().any(Vec::is_empty);
     let shares = (other_type && plain)

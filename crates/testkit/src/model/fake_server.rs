@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use keyfold_core::command::table;
 use keyfold_core::resp::{Answer, Protocol, Reply};
-use keyfold_core::string::{Call, Entry, Held, Space, finish, lookup};
+use keyfold_core::string::{Call, Entry, Held, Space, finish};
 use sha1::Digest as _;
 
 type Args = Vec<Vec<u8>>;
@@ -337,9 +338,10 @@ impl FakeServer {
     }
 
     fn string_command(&mut self, args: &[Vec<u8>], answer: &mut Answer<'_>) {
-        let name = args[0].to_ascii_lowercase();
-        let run = lookup(&name).unwrap_or_else(|| panic!("the fake server has no {}", name.escape_ascii()));
+        let name = args[0].as_slice();
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let run = table().resolve(&args).and_then(|command| command.run);
+        let run = run.unwrap_or_else(|| panic!("the fake server has no {}", name.escape_ascii()));
         let before: Vec<Held> = args.iter().map(|key| self.strings.held(key).clone()).collect();
         let asked = finish(run(&Call { args: &args }, &mut self.strings, answer), answer);
         assert!(asked.is_ok(), "{} asks the fake server for help", name.escape_ascii());

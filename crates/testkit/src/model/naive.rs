@@ -1,7 +1,8 @@
 //! The naive model: every command at once, on one space, as a plain server would.
 
+use keyfold_core::command::table;
 use keyfold_core::resp::{Answer, Protocol, Reply as Resp};
-use keyfold_core::string::{Ask, Call, Held, Reply, Space, finish, lookup};
+use keyfold_core::string::{Ask, Call, Held, Reply, Space, finish};
 
 use super::fake_server::{Connection, FakeServer};
 use super::steps::{KEYS, Step};
@@ -131,8 +132,8 @@ impl Naive {
     }
 
     fn execute(&mut self, command: &[Vec<u8>]) -> Vec<u8> {
-        let run = lookup(&command[0].to_ascii_lowercase()).expect("steps are string commands");
         let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+        let run = table().resolve(&args).and_then(|command| command.run).expect("steps are string commands");
         let mut out = Vec::new();
         loop {
             let mut answer = Answer::new(&mut out, self.protocol);

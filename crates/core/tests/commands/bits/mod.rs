@@ -10,9 +10,10 @@ use std::collections::BTreeSet;
 
 use crate::server::{Connection, Server};
 use commands::{Command, Generator, KEYS};
+use keyfold_core::command::table;
 use keyfold_core::glob;
 use keyfold_core::resp::{Answer, Protocol, Reply};
-use keyfold_core::string::{Call, Entry, Held, Space, finish, lookup};
+use keyfold_core::string::{Call, Entry, Held, Space, finish};
 
 /// Commands sent in one go.
 const BATCH: usize = 400;
@@ -55,9 +56,9 @@ fn run(space: &mut Space, command: &Command, protocol: Protocol) -> Vec<u8> {
             Held::Unread(_) => unreachable!("the test loads whole values"),
             Held::Other(_) => -1,
         }),
-        name => {
+        _ => {
             let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-            let flow = lookup(name).unwrap()(&Call { args: &args }, space, &mut answer);
+            let flow = table().resolve(&args).unwrap().run.unwrap()(&Call { args: &args }, space, &mut answer);
             finish(flow, &mut answer).unwrap();
         }
     }

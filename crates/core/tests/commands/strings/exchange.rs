@@ -1,7 +1,8 @@
 //! One command on both sides: on the server, with all that is to be compared around it, and on a space.
 
+use keyfold_core::command::table;
 use keyfold_core::resp::{Answer, Elements, Protocol, Reply};
-use keyfold_core::string::{self, Call, Entry, Held, Space, finish, lookup};
+use keyfold_core::string::{self, Call, Entry, Held, Space, finish};
 
 use super::generate::KEYS;
 use crate::server::Connection;
@@ -146,7 +147,7 @@ pub(crate) fn run(
 ) -> (Vec<u8>, Model, bool) {
     let mut space = model.space(now_ms);
     let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-    let function = lookup(&command[0].to_ascii_lowercase()).unwrap();
+    let function = table().resolve(&args).unwrap().run.unwrap();
     let mut out = Vec::new();
     loop {
         let mut answer = Answer::new(&mut out, protocol);
