@@ -81,18 +81,20 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Sends the commands so that nothing happens between them: alone, or within MULTI and EXEC.
-    pub(crate) fn send_atomic(commands: &Commands, wire: &mut Vec<u8>) -> Self {
+    /// Sends the commands so that nothing happens between them: alone, or within MULTI and EXEC. Here as below with the
+    /// number of replies to come.
+    pub(crate) fn send_atomic(commands: &Commands, wire: &mut Vec<u8>) -> (Self, u32) {
         if commands.count() <= 1 { Self::send(commands, wire) } else { Self::send_transaction(commands, wire) }
     }
 
     /// Sends the commands within MULTI and EXEC, however few they are.
-    pub(crate) fn send_transaction(commands: &Commands, wire: &mut Vec<u8>) -> Self {
+    pub(crate) fn send_transaction(commands: &Commands, wire: &mut Vec<u8>) -> (Self, u32) {
         write_command(wire, &[b"MULTI"]);
         wire.extend_from_slice(&commands.bytes);
         write_command(wire, &[b"EXEC"]);
         let instead = (!commands.may_grow).then(|| commands.bytes.clone());
-        Self { instead, ..Self::awaiting(commands, commands.count() + 2, true) }
+        let (batch, replies) = Self::awaiting(commands, commands.count() + 2, true);
+        (Self { instead, ..batch }, replies)
     }
 
     /// Sends the commands without MULTI, if a server out of memory has refused to queue them though they need none;
@@ -106,13 +108,13 @@ impl Batch {
     }
 
     /// Sends the commands one after another; another client's may come between them.
-    pub(crate) fn send(commands: &Commands, wire: &mut Vec<u8>) -> Self {
+    pub(crate) fn send(commands: &Commands, wire: &mut Vec<u8>) -> (Self, u32) {
         wire.extend_from_slice(&commands.bytes);
         Self::awaiting(commands, commands.count(), false)
     }
 
-    fn awaiting(commands: &Commands, left: u32, atomic: bool) -> Self {
-        Self {
+    fn awaiting(commands: &Commands, left: u32, atomic: bool) -> (Self, u32) {
+        let batch = Self {
             kinds: commands.kinds.clone(),
             taken: 0,
             left,
@@ -122,16 +124,18 @@ impl Batch {
             unexpected: false,
             replies: Vec::new(),
             instead: None,
-        }
+        };
+        (batch, left)
     }
 
-    /// How many replies are still to come.
-    pub(crate) fn left(&self) -> u32 {
-        self.left
+    /// Takes the next reply. Once all are there, or one of them is none that could have come: each just as it came, or
+    /// why they can't be gone by.
+    pub(crate) fn handle_reply(&mut self, reply: &[u8]) -> Option<Result<Vec<Vec<u8>>, Refusal>> {
+        self.is_last(reply).then(|| self.take())
     }
 
     /// Takes the next reply; true once all are there, or one of them is none that could have come.
-    pub(crate) fn handle_reply(&mut self, reply: &[u8]) -> bool {
+    pub(crate) fn is_last(&mut self, reply: &[u8]) -> bool {
         self.left = self.left.saturating_sub(1);
         let is_error = matches!(reply.first(), Some(b'-' | b'!'));
         if !self.atomic {

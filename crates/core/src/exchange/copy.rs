@@ -63,15 +63,11 @@ impl Copy {
                 Loading::Failed(refusal) => refusal.end(io),
                 Loading::Ready => self.take_source(env, io),
             },
-            Phase::Destination(batch) => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
-                }
-                match batch.take() {
-                    Ok(replies) => self.take_destination(&replies, env, io),
-                    Err(refusal) => refusal.end(io),
-                }
-            }
+            Phase::Destination(batch) => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(Ok(replies)) => self.take_destination(&replies, env, io),
+                Some(Err(refusal)) => refusal.end(io),
+            },
             Phase::Writing(writes) => match Reply::parse(reply) {
                 Ok(Reply::Integer(1)) => done(io, b":1\r\n"),
                 Ok(Reply::Integer(_)) => {
@@ -112,8 +108,7 @@ impl Copy {
             None => commands.push(&[b"DUMP", self.destination.physical()]),
         }
         commands.push(&[b"SELECT", here.as_bytes()]);
-        let batch = Batch::send(&commands, io.wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send(&commands, io.wire);
         self.phase = Phase::Destination(batch);
         Step::More(replies)
     }

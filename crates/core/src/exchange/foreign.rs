@@ -133,15 +133,11 @@ impl Foreign {
                 Loading::Ready => self.loaded(env, io),
             },
             Phase::PassedOn => done(io, reply),
-            Phase::Asking(batch, answer_at) => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
-                }
-                match batch.take() {
-                    Ok(replies) => done(io, replies.get(*answer_at).map_or(&[], Vec::as_slice)),
-                    Err(refusal) => refusal.end(io),
-                }
-            }
+            Phase::Asking(batch, answer_at) => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(Ok(replies)) => done(io, replies.get(*answer_at).map_or(&[], Vec::as_slice)),
+                Some(Err(refusal)) => refusal.end(io),
+            },
         }
     }
 
@@ -175,8 +171,7 @@ impl Foreign {
             }
             Verdict::OnScratch(commands, answer_at) => (commands, answer_at),
         };
-        let batch = Batch::send_atomic(&commands, io.wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send_atomic(&commands, io.wire);
         self.phase = Phase::Asking(batch, answer_at);
         Step::More(replies)
     }

@@ -113,17 +113,13 @@ impl InPlace {
             (Effect::Writes, Held::String(_) | Held::Nothing, _) => (Form::Grow, grow(args, key, place, held, env)),
             _ => return None,
         };
-        let batch = Batch::send_transaction(&commands, wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send_transaction(&commands, wire);
         Some((Self { form, batch }, replies))
     }
 
     /// Takes the next reply; the outcome once all are there.
     pub(crate) fn handle_reply(&mut self, reply: &[u8], wire: &mut Vec<u8>) -> Option<Outcome> {
-        if !self.batch.handle_reply(reply) {
-            return None;
-        }
-        let mut replies = match self.batch.take() {
+        let mut replies = match self.batch.handle_reply(reply)? {
             Ok(replies) => replies,
             Err(Refusal::Error(error)) => return Some(Outcome::Failed(error, 0)),
             Err(Refusal::Unexpected) => return Some(Outcome::Unexpected),

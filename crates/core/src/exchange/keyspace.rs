@@ -44,18 +44,16 @@ impl Size {
                 Ok(names) => self.take_names(names, env, io),
                 Err(_) => Refusal::of(reply).end(io),
             },
-            (SizePhase::Buckets(batch), _) => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
-                }
-                match batch.take().and_then(|replies| sum(&replies)) {
+            (SizePhase::Buckets(batch), _) => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(taken) => match taken.and_then(|replies| sum(&replies)) {
                     Err(refusal) => refusal.end(io),
                     Ok(fields) => {
                         self.total += fields;
                         self.scan(io)
                     }
-                }
-            }
+                },
+            },
             (SizePhase::Total | SizePhase::Names, _) => Refusal::of(reply).end(io),
         }
     }
@@ -84,8 +82,7 @@ impl Size {
         if commands.count() == 0 {
             return self.scan(io);
         }
-        let batch = Batch::send(&commands, io.wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send(&commands, io.wire);
         self.phase = SizePhase::Buckets(batch);
         Step::More(replies)
     }

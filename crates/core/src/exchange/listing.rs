@@ -159,7 +159,7 @@ impl List {
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let is_whole = match &mut self.awaited {
-            Some(Awaited::Names { batch, .. } | Awaited::Fields { batch, .. }) => batch.handle_reply(reply),
+            Some(Awaited::Names { batch, .. } | Awaited::Fields { batch, .. }) => batch.is_last(reply),
             None => true,
         };
         if !is_whole {
@@ -233,8 +233,7 @@ impl List {
                 Some([option, value]) => commands.push(&[b"SCAN", &self.cursor, b"COUNT", count, option, value]),
             }
         }
-        let batch = Batch::send_atomic(&commands, wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send_atomic(&commands, wire);
         self.awaited = Some(Awaited::Names { batch, slots });
         replies
     }
@@ -288,8 +287,7 @@ impl List {
             bucket.send(&mut step);
             commands.push_bytes(&step);
         }
-        let batch = Batch::send(&commands, wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send(&commands, wire);
         self.awaited = Some(Awaited::Fields { batch, opened });
         replies
     }

@@ -188,12 +188,10 @@ impl Load {
         }
         self.spills.clear();
         self.reads_rest = false;
-        self.send_batch(&commands, wire)
-    }
-
-    fn send_batch(&mut self, commands: &Commands, wire: &mut Vec<u8>) -> u32 {
-        let batch = if self.apart { Batch::send(commands, wire) } else { Batch::send_atomic(commands, wire) };
-        let replies = batch.left();
+        let (batch, replies) = match self.apart {
+            true => Batch::send(&commands, wire),
+            false => Batch::send_atomic(&commands, wire),
+        };
         self.batch = Some(batch);
         replies
     }
@@ -201,7 +199,7 @@ impl Load {
     /// Takes the next reply.
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, wire: &mut Vec<u8>) -> Loading {
         let Some(batch) = &mut self.batch else { return Loading::Ready };
-        if !batch.handle_reply(reply) {
+        if !batch.is_last(reply) {
             return Loading::Wait;
         }
         if let Some(replies) = batch.again(wire) {
@@ -289,8 +287,7 @@ impl Load {
             return Loading::Ready;
         }
         // A nonce is never reused, so what it points to can't change: these need not be read together.
-        let batch = Batch::send(&commands, wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send(&commands, wire);
         self.batch = Some(batch);
         Loading::More(replies)
     }

@@ -236,18 +236,14 @@ impl Exchange {
                 self.0 = Kind::Work(work);
                 return Step::More(replies);
             }
-            Kind::SetMany(batch) => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
+            Kind::SetMany(batch) => match batch.handle_reply(reply) {
+                None => return Step::Wait,
+                Some(Err(refusal)) => return refusal.end(io),
+                Some(Ok(replies)) => {
+                    let failed = replies.iter().find(|reply| reply.starts_with(b"-"));
+                    io.answer.extend_from_slice(failed.map_or(b"+OK\r\n", Vec::as_slice));
                 }
-                match batch.take() {
-                    Err(refusal) => return refusal.end(io),
-                    Ok(replies) => {
-                        let failed = replies.iter().find(|reply| reply.starts_with(b"-"));
-                        io.answer.extend_from_slice(failed.map_or(b"+OK\r\n", Vec::as_slice));
-                    }
-                }
-            }
+            },
             Kind::Select { database, answer } => {
                 let Some(answer) = answer else {
                     *answer = Some(reply.to_vec());

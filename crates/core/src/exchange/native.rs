@@ -160,28 +160,26 @@ impl Overwrite {
         let mut commands = Commands::default();
         commands.push(&[b"HGET", &place.physical, &place.field]);
         record.iter().for_each(|write| write.command(|args| commands.push(args)));
-        let batch = Batch::send_atomic(&commands, wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send_atomic(&commands, wire);
         (Self { key, batch, retiring: false }, replies)
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], io: &mut Io<'_>) -> Step {
-        if !self.batch.handle_reply(reply) {
-            return Step::Wait;
-        }
-        match self.batch.take() {
-            Err(refusal) => return refusal.end(io),
-            Ok(replies) if !self.retiring => {
+        match self.batch.handle_reply(reply) {
+            None => return Step::Wait,
+            Some(Err(refusal)) => return refusal.end(io),
+            Some(Ok(replies)) if !self.retiring => {
                 let old = replies.first().map_or(&[][..], Vec::as_slice);
                 let mut commands = Commands::default();
                 retire(&mut commands, &self.key, Reply::parse(old).ok());
                 if commands.count() > 0 {
                     self.retiring = true;
-                    self.batch = Batch::send(&commands, io.wire);
-                    return Step::More(self.batch.left());
+                    let replies;
+                    (self.batch, replies) = Batch::send(&commands, io.wire);
+                    return Step::More(replies);
                 }
             }
-            Ok(_) => {}
+            Some(Ok(_)) => {}
         }
         done(io, b"+OK\r\n")
     }
@@ -192,7 +190,7 @@ pub(crate) fn set_many<'a>(
     env: &mut Env<'_>,
     keys: impl Iterator<Item = ((&'a [u8], Located), &'a [u8])>,
     wire: &mut Vec<u8>,
-) -> Option<Batch> {
+) -> Option<(Batch, u32)> {
     let mut commands = Commands::default();
     let mut buckets: Vec<(Place, Vec<Vec<u8>>)> = Vec::new();
     let mut known = std::collections::BTreeMap::new();
@@ -231,7 +229,7 @@ pub(crate) fn set_moving(
     key: (&[u8], Located),
     args: &[&[u8]],
     wire: &mut Vec<u8>,
-) -> Option<Batch> {
+) -> Option<(Batch, u32)> {
     let set = SetCommand::read_simple(form, args, env.now_ms).filter(|set| !set.if_absent())?;
     let key = Key::at(key.0, key.1);
     let [new, old] = key.spots() else { return None };
@@ -299,13 +297,12 @@ impl Delete {
                 commands.push(&args);
             }
         }
-        let batch = Batch::send_atomic(&commands, wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send_atomic(&commands, wire);
         (Self { buckets, native, batch, deleted: 0, retiring: false }, replies)
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        if !self.batch.handle_reply(reply) {
+        if !self.batch.is_last(reply) {
             return Step::Wait;
         }
         if let Some(replies) = self.batch.again(io.wire) {
@@ -320,8 +317,9 @@ impl Delete {
                 };
                 if commands.count() > 0 {
                     self.retiring = true;
-                    self.batch = Batch::send(&commands, io.wire);
-                    return Step::More(self.batch.left());
+                    let replies;
+                    (self.batch, replies) = Batch::send(&commands, io.wire);
+                    return Step::More(replies);
                 }
             }
             Ok(_) => {}

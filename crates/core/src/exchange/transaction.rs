@@ -307,72 +307,50 @@ impl Transaction {
                     Loading::Ready => self.loaded(env, io),
                 }
             }
-            Phase::Asking(batch) => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
+            Phase::Asking(batch) => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(Err(refusal)) => self.refused(refusal, io),
+                Some(Ok(replies)) => {
+                    self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
+                    self.work_out(env, io)
                 }
-                match batch.take() {
-                    Err(refusal) => self.refused(refusal, io),
-                    Ok(replies) => {
-                        self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
-                        self.work_out(env, io)
-                    }
+            },
+            Phase::Judging { batch, index, answer_at } => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(Err(refusal)) => self.refused(refusal, io),
+                Some(Ok(mut replies)) if *answer_at < replies.len() => {
+                    self.outcomes[*index] = Outcome::Answer(replies.swap_remove(*answer_at));
+                    self.work_out(env, io)
                 }
-            }
-            Phase::Judging { batch, index, answer_at } => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
+                Some(Ok(_)) => Step::Unexpected,
+            },
+            Phase::Bounding { batch, writes } => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(Err(refusal)) => self.refused(refusal, io),
+                Some(Ok(replies)) => {
+                    let writes = mem::take(writes);
+                    self.bounded(&replies, &writes, env, io)
                 }
-                match batch.take() {
-                    Err(refusal) => self.refused(refusal, io),
-                    Ok(mut replies) if *answer_at < replies.len() => {
-                        self.outcomes[*index] = Outcome::Answer(replies.swap_remove(*answer_at));
-                        self.work_out(env, io)
-                    }
-                    Ok(_) => Step::Unexpected,
+            },
+            Phase::Committing(batch) => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(_) if batch.aborted() => self.aborted(env, io),
+                Some(Ok(replies)) => self.finish(replies, io),
+                Some(Err(Refusal::Error(error))) => done(io, &error),
+                Some(Err(Refusal::Unexpected)) => Step::Unexpected,
+            },
+            Phase::Comparing { batch, writes } => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(_) if batch.aborted() => self.aborted(env, io),
+                Some(Ok(replies)) => {
+                    let writes = mem::take(writes);
+                    self.compared(&replies.concat(), writes, env, io)
                 }
-            }
-            Phase::Bounding { batch, writes } => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
-                }
-                let (taken, writes) = (batch.take(), mem::take(writes));
-                match taken {
-                    Err(refusal) => self.refused(refusal, io),
-                    Ok(replies) => self.bounded(&replies, &writes, env, io),
-                }
-            }
-            Phase::Committing(batch) => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
-                }
-                if batch.aborted() {
-                    return self.aborted(env, io);
-                }
-                match batch.take() {
-                    Ok(replies) => self.finish(replies, io),
-                    Err(Refusal::Error(error)) => done(io, &error),
-                    Err(Refusal::Unexpected) => Step::Unexpected,
-                }
-            }
-            Phase::Comparing { batch, writes } => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
-                }
-                if batch.aborted() {
-                    return self.aborted(env, io);
-                }
-                let (taken, writes) = (batch.take(), mem::take(writes));
-                match taken {
-                    Ok(replies) => self.compared(&replies.concat(), writes, env, io),
-                    Err(refusal) => self.refused(refusal, io),
-                }
-            }
+                Some(Err(refusal)) => self.refused(refusal, io),
+            },
             Phase::Unwatching if reply != b"+OK\r\n" => Step::Unexpected,
-            Phase::Unwatching => {
-                // The answer was written when it was known; this is UNWATCH's reply.
-                Step::Done(Effect::Unwatched)
-            }
+            // The answer was written when it was known; this is UNWATCH's reply.
+            Phase::Unwatching => Step::Done(Effect::Unwatched),
         }
     }
 
@@ -447,8 +425,7 @@ impl Transaction {
                 Worked::Asks(ask) => (ask_commands(&ask, &scratch), None),
                 Worked::Shows(commands, answer_at) => (commands, Some(answer_at)),
             };
-            let batch = Batch::send(&commands, io.wire);
-            let replies = batch.left();
+            let (batch, replies) = Batch::send(&commands, io.wire);
             self.phase = match answer_at {
                 Some(answer_at) => Phase::Judging { batch, index, answer_at },
                 None => Phase::Asking(batch),
@@ -487,11 +464,10 @@ impl Transaction {
             false => writes.send(&mut script),
         }
         commands.push_bytes(&script);
-        let batch = match is_watching {
+        let (batch, replies) = match is_watching {
             true => Batch::send_transaction(&commands, wire),
             false => Batch::send(&commands, wire),
         };
-        let replies = batch.left();
         self.phase = Phase::Comparing { batch, writes };
         Step::More(replies)
     }
@@ -574,8 +550,7 @@ impl Transaction {
         self.span = span.filter(|_| has_effects);
         let Some(span) = &self.span else { return Step::More(self.commit(&writes, io.wire)) };
         let nonce = *self.nonce.get_or_insert_with(|| (env.nonces)());
-        let batch = Batch::send(&span.commands(nonce), io.wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send(&span.commands(nonce), io.wire);
         self.phase = Phase::Bounding { batch, writes };
         Step::More(replies)
     }
@@ -616,8 +591,7 @@ impl Transaction {
         {
             commands.push(&[b"UNLINK", &guard_name(nonce)]);
         }
-        let batch = Batch::send_transaction(&commands, wire);
-        let replies = batch.left();
+        let (batch, replies) = Batch::send_transaction(&commands, wire);
         self.phase = Phase::Committing(batch);
         replies
     }

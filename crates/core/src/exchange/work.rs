@@ -76,18 +76,14 @@ impl Work {
                 Loading::Failed(refusal) => refusal.end(io),
                 Loading::Ready => self.loaded(env, io),
             },
-            Phase::Asking(batch) => {
-                if !batch.handle_reply(reply) {
-                    return Step::Wait;
+            Phase::Asking(batch) => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(Err(refusal)) => refusal.end(io),
+                Some(Ok(replies)) => {
+                    self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
+                    self.work_out(env, io)
                 }
-                match batch.take() {
-                    Err(refusal) => refusal.end(io),
-                    Ok(replies) => {
-                        self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
-                        self.work_out(env, io)
-                    }
-                }
-            }
+            },
             Phase::Writing { writes, answer } => match Reply::parse(reply) {
                 Ok(Reply::Integer(1)) => {
                     io.answer.append(answer);
@@ -142,8 +138,7 @@ impl Work {
             return self.work_elsewhere(env, io);
         }
         if let Err(ask) = finish(flow, &mut answer) {
-            let batch = Batch::send_atomic(&ask_commands(&ask, SCRATCH_KEY), io.wire);
-            let replies = batch.left();
+            let (batch, replies) = Batch::send_atomic(&ask_commands(&ask, SCRATCH_KEY), io.wire);
             self.phase = Phase::Asking(batch);
             return Step::More(replies);
         }

@@ -108,9 +108,8 @@ impl Session {
                 }
                 if let Some(form) = set_form(command.id)
                     && let Some(key) = places.of(args).next()
-                    && let Some(batch) = native::set_moving(env, form, key, args, io.wire)
+                    && let Some((batch, replies)) = native::set_moving(env, form, key, args, io.wire)
                 {
-                    let replies = batch.left();
                     return sent(Kind::SetMany(batch), replies, false);
                 }
                 let (work, replies) = Work::start(command.run, args, places.of(args), protocol, env, io.wire);
@@ -280,9 +279,8 @@ impl Session {
         }
         if id == Id::Mset
             && let values = args[2..].iter().step_by(2).copied()
-            && let Some(batch) = native::set_many(env, places.of(args).zip(values), io.wire)
+            && let Some((batch, replies)) = native::set_many(env, places.of(args).zip(values), io.wire)
         {
-            let replies = batch.left();
             return sent(Kind::SetMany(batch), replies, false);
         }
         if id == Id::Copy {
