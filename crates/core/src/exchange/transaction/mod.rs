@@ -1,0 +1,343 @@
+//! EXEC: a queue of commands, all or nothing, with nothing between them.
+//!
+//! What doesn't touch a folded key goes to the server as it came, within MULTI and EXEC. What does is worked
+//! out here: the physical keys are watched, read, the commands run one after another on one space, and their
+//! writes join the others in the same MULTI. Where the watch was broken by another client it is all worked
+//! out again, unless a key that the client itself watches has changed: then EXEC answers nil, as it must.
+//!
+//! A server looks through all keys that a client watches for each one more: it stands still for half a second over
+//! 10,000. So where all commands can be worked out here, nothing is watched: one script compares what was read, and
+//! writes. Only much data doesn't go through it.
+
+mod queued;
+mod run;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
+use crate::exchange::batch::Batch;
+use crate::exchange::in_place::Hosting;
+use crate::exchange::key::Key;
+use crate::exchange::load::{Load, Loading};
+use crate::exchange::script::CompareAndSet;
+use crate::exchange::time_span::TimeSpan;
+use crate::exchange::work::read_help;
+use crate::exchange::{Effect, Env, Io, Refusal, Step, Watched};
+use crate::resp::{Answer, Protocol, write_command};
+use crate::string::Space;
+pub(crate) use queued::Queued;
+use queued::{Outcome, bytes_of, initial_outcomes, load_of, settle};
+
+const MAX_ATTEMPTS: u32 = 1000;
+
+/// Arguments of more bytes than this don't go through the script, unless keys lie in more places than [`FEW`].
+const MOST_COMPARED_BYTES: usize = 1 << 20;
+/// So many physical keys a server watches in less than a millisecond.
+const FEW: usize = 256;
+/// Over more it would stand still for a tenth of a second.
+const MOST_WATCHED: usize = 4096;
+
+/// How it is made sure that nothing changes between the reads and EXEC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guard {
+    /// The server watches the physical keys.
+    Watch,
+    /// The script looks at each once more. All commands are worked out here.
+    Compare,
+}
+
+impl Guard {
+    /// The load, with the reads that this guard allows.
+    fn guarded(self, load: Load) -> Load {
+        match self {
+            Self::Watch => load.watched().sparing(),
+            Self::Compare => load.apart().sparing(),
+        }
+    }
+}
+
+/// A transaction under way.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    protocol: Protocol,
+    guard: Guard,
+    queue: Vec<Queued>,
+    /// Commands on plain keys alone that are worked out here too, so that nothing need be watched.
+    drawn_in: Vec<usize>,
+    /// What the client watches on this connection.
+    watched: Option<Watched>,
+    load: Option<Load>,
+    space: Space,
+    phase: Phase,
+    outcomes: Vec<Outcome>,
+    /// The first command that may have no answer yet.
+    next: usize,
+    /// Keys whose commands the server carries out on their large values, where these lie.
+    hosted: BTreeMap<Vec<u8>, Hosting>,
+    attempts: u32,
+    /// When EXEC may come, where that matters.
+    span: Option<TimeSpan>,
+    /// The number in the guard's name, which tells it from other transactions' guards.
+    nonce: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Watching,
+    Loading,
+    Asking(Batch),
+    /// The server answers the command at this index; which of the replies counts.
+    Judging {
+        batch: Batch,
+        index: usize,
+        answer_at: usize,
+    },
+    /// The transaction's time is being bounded, before these writes.
+    Bounding {
+        batch: Batch,
+        writes: Vec<Vec<Vec<u8>>>,
+    },
+    Committing(Batch),
+    /// The script compares what was read, and writes.
+    Comparing {
+        batch: Batch,
+        writes: CompareAndSet,
+    },
+    Unwatching,
+}
+
+/// How many physical keys its keys lie in.
+fn places_of(load: &Option<Load>) -> usize {
+    load.iter().flat_map(|load| load.keys()).flat_map(Key::physicals).collect::<BTreeSet<_>>().len()
+}
+
+/// The error of a transaction whose keys would have to be watched for this command, and are too many for that.
+fn too_many(queued: &Queued, what: &str) -> String {
+    format!(
+        "EXECABORT keyfold: a transaction on folded keys in more than {MOST_WATCHED} places can't hold {} {what}; split it",
+        queued.args[0].escape_ascii()
+    )
+}
+
+impl Transaction {
+    /// Starts EXEC; with the number of replies to come.
+    ///
+    /// # Errors
+    /// The error that answers EXEC where the queue can't be carried out; nothing was written then.
+    pub(crate) fn start(
+        mut queue: Vec<Queued>,
+        watched: Option<Watched>,
+        protocol: Protocol,
+        env: &Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> Result<(Self, u32), String> {
+        settle(&mut queue)?;
+        let mut load = load_of(&queue, env);
+        let places = places_of(&load);
+        let mut drawn_in = Vec::new();
+        let guard = match queue.iter().find(|queued| !queued.may_be_worked_out()) {
+            Some(other) if places > MOST_WATCHED => return Err(too_many(other, "too")),
+            Some(_) => Guard::Watch,
+            None if places > FEW => {
+                let others = queue.iter_mut().enumerate().filter(|(_, queued)| !queued.folded);
+                others.for_each(|(index, queued)| {
+                    queued.folded = true;
+                    drawn_in.push(index);
+                });
+                Guard::Compare
+            }
+            None if queue.iter().all(|queued| queued.folded) && bytes_of(&queue) <= MOST_COMPARED_BYTES => {
+                Guard::Compare
+            }
+            None => Guard::Watch,
+        };
+        if !drawn_in.is_empty() {
+            load = load_of(&queue, env);
+        }
+        let mut exec = Self {
+            protocol,
+            guard,
+            outcomes: initial_outcomes(&queue),
+            load: load.map(|load| guard.guarded(load)),
+            queue,
+            drawn_in,
+            watched,
+            space: Space::new(env.now_ms),
+            phase: Phase::Watching,
+            next: 0,
+            hosted: BTreeMap::new(),
+            attempts: 0,
+            span: None,
+            nonce: None,
+        };
+        let replies = if exec.load.is_some() { exec.begin(wire) } else { exec.commit(&[], wire) };
+        Ok((exec, replies))
+    }
+
+    /// Watches, or reads at once where nothing is watched.
+    fn begin(&mut self, wire: &mut Vec<u8>) -> u32 {
+        match (self.guard, &mut self.load) {
+            (Guard::Compare, Some(load)) => {
+                self.phase = Phase::Loading;
+                load.send(wire)
+            }
+            _ => self.watch(wire),
+        }
+    }
+
+    fn watch(&mut self, wire: &mut Vec<u8>) -> u32 {
+        let keys = self.load.iter().flat_map(|load| load.keys()).flat_map(Key::physicals).collect::<BTreeSet<_>>();
+        let mut args: Vec<&[u8]> = vec![b"WATCH"];
+        args.extend(keys);
+        write_command(wire, &args);
+        self.phase = Phase::Watching;
+        1
+    }
+
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        match &mut self.phase {
+            Phase::Watching if reply.starts_with(b"-") => done(io, reply),
+            Phase::Watching if reply != b"+OK\r\n" => Step::Unexpected,
+            Phase::Watching => {
+                let Some(load) = &mut self.load else { return Step::Wait };
+                self.phase = Phase::Loading;
+                Step::More(load.send(io.wire))
+            }
+            Phase::Loading => {
+                let Some(load) = &mut self.load else { return Step::Wait };
+                match load.handle_reply(reply, env, io.wire) {
+                    Loading::Wait => Step::Wait,
+                    Loading::More(replies) => Step::More(replies),
+                    Loading::Failed(refusal) => self.refused(refusal, io),
+                    Loading::Ready => self.loaded(env, io),
+                }
+            }
+            Phase::Asking(batch) => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(Err(refusal)) => self.refused(refusal, io),
+                Some(Ok(replies)) => {
+                    self.space.answer_ask(replies.iter().map(|raw| read_help(raw)).collect());
+                    self.work_out(env, io)
+                }
+            },
+            Phase::Judging { batch, index, answer_at } => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(Err(refusal)) => self.refused(refusal, io),
+                Some(Ok(mut replies)) if *answer_at < replies.len() => {
+                    self.outcomes[*index] = Outcome::Answer(replies.swap_remove(*answer_at));
+                    self.work_out(env, io)
+                }
+                Some(Ok(_)) => Step::Unexpected,
+            },
+            Phase::Bounding { batch, writes } => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(Err(refusal)) => self.refused(refusal, io),
+                Some(Ok(replies)) => {
+                    let writes = mem::take(writes);
+                    self.bounded(&replies, &writes, env, io)
+                }
+            },
+            Phase::Committing(batch) => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(_) if batch.aborted() => self.aborted(env, io),
+                Some(Ok(replies)) => self.finish(replies, io),
+                Some(Err(Refusal::Error(error))) => done(io, &error),
+                Some(Err(Refusal::Unexpected)) => Step::Unexpected,
+            },
+            Phase::Comparing { batch, writes } => match batch.handle_reply(reply) {
+                None => Step::Wait,
+                Some(_) if batch.aborted() => self.aborted(env, io),
+                Some(Ok(replies)) => {
+                    let writes = mem::take(writes);
+                    self.compared(&replies.concat(), writes, env, io)
+                }
+                Some(Err(refusal)) => self.refused(refusal, io),
+            },
+            Phase::Unwatching if reply != b"+OK\r\n" => Step::Unexpected,
+            // The answer was written when it was known; this is UNWATCH's reply.
+            Phase::Unwatching => Step::Done(Effect::Unwatched),
+        }
+    }
+
+    /// The watch was broken. Where it was ours alone, or by another key of a bucket in which the client watches
+    /// a key, it begins again.
+    fn aborted(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        if !self.watched.as_ref().is_none_or(Watched::may_be_others) {
+            return self.answer_nil(io);
+        }
+        self.begin_again(env, io)
+    }
+
+    /// Reads everything once more, and works it out anew.
+    fn begin_again(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        for place in self.load.iter().flat_map(|load| load.keys()).filter_map(Key::place) {
+            env.stats.namespace(place.namespace).count_conflict();
+        }
+        self.attempts += 1;
+        if self.attempts == MAX_ATTEMPTS {
+            return self.give_up_with_nil(io);
+        }
+        self.load_anew(env);
+        Step::More(self.begin(io.wire))
+    }
+
+    /// A load of all that is read. Once a watch was broken these are the watched keys too, to see whether it was one of
+    /// them.
+    fn load_anew(&mut self, env: &Env<'_>) {
+        let watched = self.watched.iter().filter(|_| self.attempts > 0).flat_map(Watched::keys);
+        let queued = self.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys);
+        self.load = Some(self.guard.guarded(Load::new(env, queued.chain(watched))));
+    }
+
+    /// Whether a key that the client watches holds something else than it did at its WATCH.
+    fn watch_is_broken(&self) -> bool {
+        let Some((load, watched)) = self.load.as_ref().zip(self.watched.as_ref()) else { return false };
+        self.attempts > 0 && watched.differs_from(load.keys())
+    }
+
+    fn answer_nil(&mut self, io: &mut Io<'_>) -> Step {
+        Answer::new(io.answer, self.protocol).nil_array();
+        Step::Done(Effect::Unwatched)
+    }
+
+    /// Answers with nil where the watch stands still.
+    fn give_up_with_nil(&mut self, io: &mut Io<'_>) -> Step {
+        let mut nil = Vec::new();
+        Answer::new(&mut nil, self.protocol).nil_array();
+        self.give_up(nil, io)
+    }
+
+    fn refused(&mut self, refusal: Refusal, io: &mut Io<'_>) -> Step {
+        match refusal {
+            Refusal::Error(error) => self.give_up(error, io),
+            Refusal::Unexpected => Step::Unexpected,
+        }
+    }
+
+    /// Answers with an error; the watch must not outlive it.
+    fn give_up(&mut self, error: Vec<u8>, io: &mut Io<'_>) -> Step {
+        io.answer.extend(error);
+        write_command(io.wire, &[b"UNWATCH"]);
+        self.phase = Phase::Unwatching;
+        Step::More(1)
+    }
+
+    fn finish(&mut self, replies: Vec<Vec<u8>>, io: &mut Io<'_>) -> Step {
+        let before = self.hosted.values().map(|hosting| hosting.before.len()).sum();
+        let mut replies = replies.into_iter().skip(before);
+        Answer::new(io.answer, self.protocol).array(self.queue.len());
+        for outcome in mem::take(&mut self.outcomes) {
+            match outcome {
+                Outcome::Answer(answer) => io.answer.extend(answer),
+                Outcome::Open | Outcome::Passed => io.answer.extend(replies.next().unwrap_or_default()),
+            }
+        }
+        Step::Done(Effect::Unwatched)
+    }
+}
+
+fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
+    io.answer.extend_from_slice(answer);
+    Step::Done(Effect::Unwatched)
+}

@@ -1,0 +1,152 @@
+//! Commands that a client has queued, and working them out one by one.
+
+use std::collections::BTreeMap;
+
+use crate::command::Command;
+use crate::exchange::Env;
+use crate::exchange::batch::Commands;
+use crate::exchange::foreign::{OnOtherType, Verdict};
+use crate::exchange::load::Load;
+use crate::resp::{Answer, Protocol};
+use crate::string::{Ask, Call, Halt, Run, Space, finish};
+
+/// A command in the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    /// The command and its arguments.
+    pub(crate) args: Vec<Vec<u8>>,
+    /// What the table knows of it.
+    pub(crate) command: Option<&'static Command>,
+    /// Where its keys are among its arguments.
+    pub(crate) keys: Vec<usize>,
+    /// Whether one of its keys is folded.
+    pub(crate) folded: bool,
+    /// Set for a command of another type on folded keys.
+    pub(crate) foreign: Option<OnOtherType>,
+    /// Whether the server may compute for long over it.
+    pub(crate) is_slow: bool,
+}
+
+impl Queued {
+    /// A command that the server answers.
+    pub(crate) fn passed(args: &[&[u8]], command: Option<&'static Command>, keys: Vec<usize>) -> Self {
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        Self { args, command, keys, folded: false, foreign: None, is_slow: false }
+    }
+
+    /// What it is worked out by, where that is needed or possible.
+    fn run(&self) -> Option<Run> {
+        self.command?.run
+    }
+
+    /// Whether it needs nothing of the server but strings and their expiry.
+    pub(super) fn may_be_worked_out(&self) -> bool {
+        self.run().is_some() && self.foreign.is_none()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys.iter().filter_map(|index| self.args.get(*index)).map(Vec::as_slice)
+    }
+}
+
+/// What is known of a command's answer.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    /// It is yet to be worked out.
+    Open,
+    /// It was worked out.
+    Answer(Vec<u8>),
+    /// The server gives it.
+    Passed,
+}
+
+/// A load of the keys that are worked out here; none where there are none.
+pub(super) fn load_of(queue: &[Queued], env: &Env<'_>) -> Option<Load> {
+    let folded = || queue.iter().filter(|queued| queued.folded);
+    folded().next()?;
+    Some(Load::new(env, folded().flat_map(Queued::keys)))
+}
+
+pub(super) fn bytes_of(queue: &[Queued]) -> usize {
+    queue.iter().flat_map(|queued| &queued.args).map(Vec::len).sum()
+}
+
+/// Marks what must be worked out: commands on folded keys, and those that share a plain key with one.
+///
+/// # Errors
+/// A command that shares a key with one that is worked out, but can't be itself: its name and the key.
+pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
+    let folded = queue.iter().filter(|queued| queued.folded).count();
+    if folded == 0 || folded == queue.len() {
+        return Ok(());
+    }
+    let mut on_key = BTreeMap::<Vec<u8>, Vec<usize>>::new();
+    for (index, queued) in queue.iter().enumerate() {
+        for key in queued.keys() {
+            on_key.entry(key.to_vec()).or_default().push(index);
+        }
+    }
+    let mut folded: Vec<usize> = (0..queue.len()).filter(|index| queue[*index].folded).collect();
+    while let Some(index) = folded.pop() {
+        let sharing: Vec<usize> = queue[index].keys().filter_map(|key| on_key.remove(key)).flatten().collect();
+        for index in sharing {
+            let next = &mut queue[index];
+            if next.folded {
+                continue;
+            }
+            if next.run().is_none() {
+                let name = next.args[0].escape_ascii().to_string();
+                return Err(format!(
+                    "EXECABORT keyfold: {name} and a command on a folded key use the same key in one transaction; split it"
+                ));
+            }
+            next.folded = true;
+            folded.push(index);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn initial_outcomes(queue: &[Queued]) -> Vec<Outcome> {
+    queue.iter().map(|queued| if queued.folded { Outcome::Open } else { Outcome::Passed }).collect()
+}
+
+/// What came of working one command out.
+pub(super) enum Worked {
+    Out(Outcome),
+    /// The server's help is needed.
+    Asks(Ask),
+    /// The server answers these, at this index.
+    Shows(Commands, usize),
+    /// It works on more bytes than are read here.
+    Large,
+    /// It needs a value that can't be decoded.
+    Undecodable(String),
+}
+
+/// Works one command out.
+pub(super) fn run_queued(queued: &Queued, space: &mut Space, protocol: Protocol, scratch: &[u8]) -> Worked {
+    let mut out = Vec::new();
+    let mut answer = Answer::new(&mut out, protocol);
+    if let Some(foreign) = &queued.foreign {
+        match foreign.judge(&queued.args, space, scratch) {
+            Verdict::Refused(error) => answer.error(error),
+            Verdict::PassedOn => return Worked::Out(Outcome::Passed),
+            Verdict::OnScratch(commands, answer_at) => return Worked::Shows(commands, answer_at),
+            Verdict::NeedsBytes => return Worked::Large,
+            Verdict::Undecodable(error) => return Worked::Undecodable(error),
+        }
+    } else if let Some(run) = queued.run() {
+        let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
+        match run(&Call { args: &args }, space, &mut answer) {
+            Err(Halt::Large) => return Worked::Large,
+            Err(Halt::Undecodable(error)) => return Worked::Undecodable(error),
+            flow => {
+                if let Err(ask) = finish(flow, &mut answer) {
+                    return Worked::Asks(ask);
+                }
+            }
+        }
+    }
+    Worked::Out(Outcome::Answer(out))
+}

@@ -1,0 +1,121 @@
+//! Carrying out what was worked out: by the script that compares what was read, or by MULTI and EXEC while it is watched.
+
+use super::queued::Outcome;
+use super::{Guard, Phase, Transaction};
+use crate::exchange::batch::{Batch, Commands};
+use crate::exchange::key::Key;
+use crate::exchange::load::Load;
+use crate::exchange::script::{self, CompareAndSet};
+use crate::exchange::time_span::{TimeSpan, guard_name};
+use crate::exchange::{Env, Io, Step, store};
+use crate::resp::Reply;
+
+impl Transaction {
+    /// All commands were run: what they changed is written.
+    pub(super) fn write(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        let keys = self.load.as_ref().map_or(&[][..], Load::keys);
+        if store::needs_all_bytes(keys, &self.space) {
+            return self.read_all(io);
+        }
+        match (store::plan_writes(env, keys, &self.space), self.guard) {
+            (Ok(writes), Guard::Watch) => self.bound(writes.into_writes(), env, io),
+            (Ok(mut writes), Guard::Compare) => {
+                if writes.is_empty() {
+                    // What was read must have been there at one moment.
+                    store::check_all(&mut writes, keys, self.space.now_ms());
+                }
+                self.compare(writes, false, io.wire)
+            }
+            (Err(message), _) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
+        }
+    }
+
+    /// Sends the script, in a MULTI where the client watches keys of its own: there a server that doesn't know the
+    /// script would say so too late, and gets its text.
+    fn compare(&mut self, writes: CompareAndSet, with_text: bool, wire: &mut Vec<u8>) -> Step {
+        let is_watching = self.watched.is_some() && self.attempts == 0;
+        let (mut commands, mut script) = (Commands::default(), Vec::new());
+        match is_watching || with_text {
+            true => writes.send_with_text(&mut script),
+            false => writes.send(&mut script),
+        }
+        commands.push_bytes(&script);
+        let (batch, replies) = match is_watching {
+            true => Batch::send_transaction(&commands, wire),
+            false => Batch::send(&commands, wire),
+        };
+        self.phase = Phase::Comparing { batch, writes };
+        Step::More(replies)
+    }
+
+    /// The script has answered.
+    pub(super) fn compared(&mut self, answer: &[u8], writes: CompareAndSet, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        match Reply::parse(answer) {
+            Ok(Reply::Integer(1)) => self.finish(Vec::new(), io),
+            Ok(Reply::Integer(_)) => self.begin_again(env, io),
+            Ok(Reply::Error(error)) if error.starts_with(b"NOSCRIPT") => self.compare(writes, true, io.wire),
+            Ok(Reply::Error(_)) => self.give_up(script::without_place(answer), io),
+            _ => Step::Unexpected,
+        }
+    }
+
+    /// Bounds the time of EXEC, so that what was read as alive or as expired is still that when it is carried out.
+    fn bound(&mut self, writes: Vec<Vec<Vec<u8>>>, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        let expiries = self.load.iter().flat_map(Load::keys).filter_map(Key::field_expires_at_ms);
+        let span = TimeSpan::of(expiries, self.space.now_ms());
+        let has_effects = !writes.is_empty() || self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Passed));
+        self.span = span.filter(|_| has_effects);
+        let Some(span) = &self.span else { return Step::More(self.commit(&writes, io.wire)) };
+        let nonce = *self.nonce.get_or_insert_with(|| (env.nonces)());
+        let (batch, replies) = Batch::send(&span.commands(nonce), io.wire);
+        self.phase = Phase::Bounding { batch, writes };
+        Step::More(replies)
+    }
+
+    /// The time is bounded, or has run out.
+    pub(super) fn bounded(
+        &mut self,
+        replies: &[Vec<u8>],
+        writes: &[Vec<Vec<u8>>],
+        env: &Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Step {
+        if let Some(error) = replies.iter().find(|reply| reply.starts_with(b"-")) {
+            return self.give_up(error.clone(), io);
+        }
+        match self.span.as_ref().map(|span| span.holds(replies)) {
+            Some(Some(true)) | None => Step::More(self.commit(writes, io.wire)),
+            Some(Some(false)) => self.begin_again(env, io),
+            Some(None) => Step::Unexpected,
+        }
+    }
+
+    pub(super) fn commit(&mut self, writes: &[Vec<Vec<u8>>], wire: &mut Vec<u8>) -> u32 {
+        let mut commands = Commands::default();
+        for before in self.hosted.values().flat_map(|hosting| &hosting.before) {
+            commands.push_bytes(before);
+        }
+        let outcomes = self.queue.iter().zip(&self.outcomes);
+        for (queued, _) in outcomes.filter(|(_, outcome)| matches!(outcome, Outcome::Passed)) {
+            let mut args = queued.args.iter().map(Vec::as_slice).collect::<Vec<_>>();
+            if let Some(hosting) = queued.keys().find_map(|key| self.hosted.get(key)) {
+                args[1] = &hosting.name;
+            }
+            commands.push_passed(&args);
+        }
+        for write in writes {
+            commands.push(&write.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        for after in self.hosted.values().flat_map(|hosting| &hosting.after) {
+            commands.push_bytes(after);
+        }
+        if let (Some(span), Some(nonce)) = (&self.span, self.nonce)
+            && span.until_ms.is_some()
+        {
+            commands.push(&[b"UNLINK", &guard_name(nonce)]);
+        }
+        let (batch, replies) = Batch::send_transaction(&commands, wire);
+        self.phase = Phase::Committing(batch);
+        replies
+    }
+}
