@@ -155,8 +155,8 @@ pub(crate) enum Kind {
     ErrorOnly {
         protocol: Protocol,
     },
-    /// The one reply is the answer; then this has changed.
-    Then(Option<Effect>),
+    /// RESET: the one reply is the answer.
+    Reset,
     Probe(Box<probe::Probe>),
     /// Something that replicas get, then WAIT, whose reply is the answer.
     Wait {
@@ -164,10 +164,6 @@ pub(crate) enum Kind {
     },
     Transaction(Box<transaction::Transaction>),
     Watch(Box<watch::Watch>),
-    /// EXEC of a client whose watched key has expired meanwhile: UNWATCH is sent, the answer is nil.
-    Abort {
-        protocol: Protocol,
-    },
     /// The reply counts, but the client wants no answer: CLIENT REPLY.
     Silent(Box<Exchange>),
     /// FLUSHDB or FLUSHALL, perhaps by the script.
@@ -258,13 +254,11 @@ impl Exchange {
                     return Step::Done(Effect::Database(*database));
                 }
             }
-            Kind::Then(_) if !ReplyKind::Simple.fits(reply) => return Step::Unexpected,
-            Kind::Then(effect) => {
+            Kind::Reset if !ReplyKind::Simple.fits(reply) => return Step::Unexpected,
+            Kind::Reset => {
                 io.answer.extend_from_slice(reply);
-                if !reply.starts_with(b"-")
-                    && let Some(effect) = effect.take()
-                {
-                    return Step::Done(effect);
+                if !reply.starts_with(b"-") {
+                    return Step::Done(Effect::Reset);
                 }
             }
             Kind::Probe(probe) => return probe.handle_reply(reply, io),
@@ -286,11 +280,7 @@ impl Exchange {
                 return step;
             }
             // A connection that goes on to watch what its last client did is of no use.
-            Kind::Abort { .. } | Kind::Unwatch { .. } if reply != b"+OK\r\n" => return Step::Unexpected,
-            Kind::Abort { protocol } => {
-                Answer::new(io.answer, *protocol).nil_array();
-                return Step::Done(Effect::Unwatched);
-            }
+            Kind::Unwatch { .. } if reply != b"+OK\r\n" => return Step::Unexpected,
             Kind::Unwatch { answer } => {
                 io.answer.append(answer);
                 return Step::Done(Effect::Unwatched);

@@ -3,30 +3,40 @@
 use std::sync::Arc;
 
 use crate::admin::{COPY_KEY, DICTIONARIES_KEY, LAYOUT_KEY, SCRATCH_COPY_KEY, SCRATCH_KEY};
-use crate::command::Id;
+use crate::command::{Command, Id};
 use crate::exchange::overview::Overview;
 use crate::exchange::pieces::Pieces;
 use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Attempt, Copy, Effect, Env, Exchange, Foreign, Io, Kind, ReplyKind, Work, info, keyspace, listing, native, wait,
+    Attempt, Copy, Env, Exchange, Foreign, Io, Kind, ReplyKind, Work, info, keyspace, listing, native, wait,
 };
 use crate::layout::{Located, Place};
 use crate::number::parse_integer;
-use crate::resp::{Answer, Protocol, write_command};
+use crate::resp::{Answer, write_command};
 use crate::session::client_command::ReplyMode;
 use crate::session::hello::WRONG_PASSWORD;
+use crate::session::places::Places;
 use crate::session::queue::Queue;
-use crate::session::route::{KeyspaceCommand, Places, Route, SessionCommand, StringCommand};
+use crate::session::route::{Route, StringCommand};
 use crate::session::{Begun, Lane, Plan, Session};
 use crate::string::{CopyCommand, Run, SetCommand, SetForm};
+
+/// The answer to EXEC where a command was refused when it was to be queued.
+const SPOILT: &str = "EXECABORT Transaction discarded because of previous errors.";
 
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
 
 /// How a request that was sent goes on.
 fn sent(kind: Kind, replies: u32, hold: bool) -> Begun {
     Begun::Sent { exchange: Exchange(kind), replies, hold }
+}
+
+/// Ends the watch of the client, who then gets this answer.
+fn unwatch(answer: Vec<u8>, io: &mut Io<'_>) -> Begun {
+    write_command(io.wire, &[b"UNWATCH"]);
+    sent(Kind::Unwatch { answer }, 1, true)
 }
 
 impl Session {
@@ -93,7 +103,7 @@ impl Session {
         let protocol = self.protocol;
         match route {
             Route::One { command, place } => self.begin_one(*command, place, args, env, io),
-            Route::PassOn { .. } | Route::Kill => {
+            Route::PassOn | Route::Kill => {
                 pass_on(args, raw, io);
                 sent(Kind::PassOn, 1, false)
             }
@@ -102,29 +112,12 @@ impl Session {
                 sent(Kind::PassOn, 1, false)
             }
             Route::Many { command, places } => self.begin_many(*command, places, args, env, io),
-            Route::Moving { command, places } => {
-                if Pieces::may_take(command.id, places.len()) {
-                    return begin_pieces(*command, args, protocol, env, io);
-                }
-                if let Some(form) = set_form(command.id)
-                    && let Some(key) = places.of(args).next()
-                    && let Some((batch, replies)) = native::set_moving(env, form, key, args, io.wire)
-                {
-                    return sent(Kind::SetMany(batch), replies, false);
-                }
-                let (work, replies) = Work::start(command.run, args, places.of(args), protocol, env, io.wire);
-                sent(Kind::Work(Box::new(work)), replies, command.writes)
-            }
-            Route::Foreign { foreign, places, .. } => {
+            Route::Foreign { foreign, places } => {
                 let (foreign, replies) = Foreign::start(args, places.folded_of(args), foreign, protocol, env, io.wire);
                 sent(Kind::Foreign(Box::new(foreign)), replies, true)
             }
-            Route::Error(message) => {
-                Answer::new(io.answer, protocol).error(message);
-                Begun::Answered
-            }
-            Route::QueueError(message) => {
-                self.queue.iter_mut().for_each(|queue| queue.spoilt = true);
+            Route::Error { message, spoils } => {
+                self.queue.iter_mut().for_each(|queue| queue.spoilt |= spoils);
                 Answer::new(io.answer, protocol).error(message);
                 Begun::Answered
             }
@@ -133,9 +126,8 @@ impl Session {
                 io.answer.extend_from_slice(answer);
                 Begun::Answered
             }
-            Route::Client(command) => self.client(args, command, env, &mut Answer::new(io.answer, protocol)),
-            Route::Acl(command) => self.acl(args, command, env, &mut Answer::new(io.answer, protocol)),
-            Route::Session(command) => self.begin_session(*command, args, env, io),
+            Route::HangUp => Begun::Close,
+            Route::Local(command) => self.begin_local(command, args, env, io),
             Route::Queue(queued) => self.enqueue(queued.clone(), io),
             Route::Probe { refusal } => self.begin_probe(args, refusal.clone(), io),
             Route::AbortExec { message, own } => {
@@ -145,8 +137,7 @@ impl Session {
                     io.answer.extend(answer);
                     return Begun::Answered;
                 }
-                write_command(io.wire, &[b"UNWATCH"]);
-                sent(Kind::Unwatch { answer }, 1, true)
+                unwatch(answer, io)
             }
             Route::Hello(hello) => self.hello(hello.clone(), io),
             Route::NotLetIn(name) => {
@@ -154,35 +145,52 @@ impl Session {
                 Answer::new(io.answer, protocol).error(WRONG_PASSWORD);
                 Begun::Answered
             }
-            Route::Wait { .. } => {
-                let announced = wait::announce(env.server, io.wire);
-                pass_on(args, raw, io);
-                sent(Kind::Wait { announced }, 2, true)
-            }
             Route::Keyspace(command) => self.begin_keyspace(*command, args, raw, env, io),
-            Route::Select { database } => self.begin_select(*database, args, io),
-            Route::Watch => {
-                let watch = Watch::start(&args[1..], env, io.wire);
-                sent(Kind::Watch(Box::new(watch)), 1, true)
-            }
-            Route::Unwatch => {
-                self.queue = None;
-                write_command(io.wire, &[b"UNWATCH"]);
-                sent(Kind::Unwatch { answer: b"+OK\r\n".to_vec() }, 1, true)
+            Route::OnOwnLane(command) => self.begin_on_own_lane(*command, args, raw, env, io),
+            Route::Select { database: Some(database) } => self.begin_select(*database, args, io),
+            Route::Select { database: None } => {
+                pass_on(args, raw, io);
+                sent(Kind::PassOn, 1, false)
             }
             Route::Exec { .. } => self.begin_exec(env, io),
-            Route::Subscribe(id) => {
-                pass_on(args, raw, io);
-                self.subscriptions.begin(*id, args.len() - 1);
-                Begun::Pushes
-            }
             Route::Unblock { connection, reason } => {
                 write_command(io.wire, &[b"CLIENT", b"UNBLOCK", connection.to_string().as_bytes(), reason.as_bytes()]);
                 sent(Kind::PassOn, 1, false)
             }
-            Route::Reset => {
+        }
+    }
+
+    /// What needs the client's own connection to the server.
+    fn begin_on_own_lane(
+        &mut self,
+        command: Id,
+        args: &[&[u8]],
+        raw: Option<&[u8]>,
+        env: &Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        match command {
+            Id::Watch => {
+                let watch = Watch::start(&args[1..], env, io.wire);
+                sent(Kind::Watch(Box::new(watch)), 1, true)
+            }
+            Id::Unwatch => {
+                self.queue = None;
+                unwatch(b"+OK\r\n".to_vec(), io)
+            }
+            Id::Reset => {
                 pass_on(args, raw, io);
-                sent(Kind::Then(Some(Effect::Reset)), 1, true)
+                sent(Kind::Reset, 1, true)
+            }
+            Id::Wait | Id::Waitaof => {
+                let announced = wait::announce(env.server, io.wire);
+                pass_on(args, raw, io);
+                sent(Kind::Wait { announced }, 2, true)
+            }
+            _ => {
+                pass_on(args, raw, io);
+                self.subscriptions.begin(command, args.len() - 1);
+                Begun::Pushes
             }
         }
     }
@@ -261,7 +269,7 @@ impl Session {
         Some(sent(Kind::Overwrite(Box::new(overwrite)), replies, false))
     }
 
-    /// A string command on several keys, or with plain ones among them.
+    /// A string command on several keys, with plain ones or such that are moving among them.
     fn begin_many(
         &mut self,
         command: StringCommand,
@@ -272,19 +280,24 @@ impl Session {
     ) -> Begun {
         let StringCommand { id, run, .. } = command;
         if Pieces::may_take(id, places.len()) {
-            return begin_pieces(command, args, self.protocol, env, io);
+            // Later commands of the client wait until its last step is answered.
+            let (pieces, replies) = Pieces::start(id, run, args, self.protocol, env, io.wire);
+            return sent(Kind::Pieces(Box::new(pieces)), replies, true);
         }
-        if matches!(id, Id::Del | Id::Unlink) {
-            return begin_delete(args[0], places.of(args), io);
-        }
-        if id == Id::Mset
-            && let values = args[2..].iter().step_by(2).copied()
-            && let Some((batch, replies)) = native::set_many(env, places.of(args).zip(values), io.wire)
-        {
+        let batch = match id {
+            _ if places.are_moving() => set_form(id)
+                .zip(places.of(args).next())
+                .and_then(|(form, key)| native::set_moving(env, form, key, args, io.wire)),
+            Id::Del | Id::Unlink => return begin_delete(args[0], places.of(args), io),
+            Id::Copy => return self.begin_copy(run, places, args, env, io),
+            Id::Mset => {
+                let values = args[2..].iter().step_by(2).copied();
+                native::set_many(env, places.of(args).zip(values), io.wire)
+            }
+            _ => None,
+        };
+        if let Some((batch, replies)) = batch {
             return sent(Kind::SetMany(batch), replies, false);
-        }
-        if id == Id::Copy {
-            return self.begin_copy(run, places, args, env, io);
         }
         let (work, replies) = Work::start(run, args, places.of(args), self.protocol, env, io.wire);
         sent(Kind::Work(Box::new(work)), replies, command.writes)
@@ -316,34 +329,36 @@ impl Session {
         sent(Kind::Work(Box::new(work)), replies, true)
     }
 
-    fn begin_session(&mut self, command: SessionCommand, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
+    /// What is answered without the server.
+    fn begin_local(&mut self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
         let mut answer = Answer::new(io.answer, self.protocol);
-        match command {
-            SessionCommand::Quit => {
+        match command.id {
+            Id::Client => return self.client(args, command, env, &mut answer),
+            Id::Acl => return self.acl(args, command, env, &mut answer),
+            Id::Quit => {
                 answer.ok();
                 return Begun::Close;
             }
-            SessionCommand::HangUp => return Begun::Close,
-            SessionCommand::Auth => self.auth(args, env, &mut answer),
-            SessionCommand::Monitor => self.begin_monitor(&mut answer),
-            SessionCommand::Reset => {
+            Id::Auth => self.auth(args, env, &mut answer),
+            Id::Monitor => self.begin_monitor(&mut answer),
+            Id::Reset => {
                 answer.simple("RESET");
                 self.reset();
             }
-            SessionCommand::Multi => {
+            Id::Multi => {
                 self.queue = Some(Queue::under(env.layout.epoch()));
                 answer.ok();
             }
-            SessionCommand::Discard => {
+            Id::Exec => {
+                self.queue = None;
+                answer.error(SPOILT);
+            }
+            Id::Info => answer.verbatim(info::section(env).as_bytes()),
+            // DISCARD, and UNWATCH where nothing is watched.
+            _ => {
                 self.queue = None;
                 answer.ok();
             }
-            SessionCommand::Unwatch => answer.ok(),
-            SessionCommand::ExecAbort => {
-                self.queue = None;
-                answer.error("EXECABORT Transaction discarded because of previous errors.");
-            }
-            SessionCommand::InfoKeyfold => answer.verbatim(info::section(env).as_bytes()),
         }
         Begun::Answered
     }
@@ -375,13 +390,8 @@ impl Session {
     fn begin_exec(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
         let protocol = self.protocol;
         let queue = self.queue.take().unwrap_or_default();
-        let unwatch = |kind, io: &mut Io<'_>| {
-            write_command(io.wire, &[b"UNWATCH"]);
-            sent(kind, 1, true)
-        };
         if queue.spoilt {
-            let answer = b"-EXECABORT Transaction discarded because of previous errors.\r\n".to_vec();
-            return unwatch(Kind::Unwatch { answer }, io);
+            return unwatch(format!("-{SPOILT}\r\n").into_bytes(), io);
         }
         let mut watched = self.watched.take();
         if let Some(watched) = &mut watched {
@@ -389,7 +399,9 @@ impl Session {
         }
         let watch_broken = watched.as_ref().is_some_and(|watched| watched.is_broken(env));
         if watch_broken {
-            return unwatch(Kind::Abort { protocol }, io);
+            let mut nil = Vec::new();
+            Answer::new(&mut nil, protocol).nil_array();
+            return unwatch(nil, io);
         }
         let commands = match queue.epoch == env.layout.epoch() {
             true => Ok(queue.commands),
@@ -401,13 +413,13 @@ impl Session {
         };
         match begun {
             Ok((transaction, replies)) => sent(Kind::Transaction(Box::new(transaction)), replies, true),
-            Err(message) => unwatch(Kind::Unwatch { answer: format!("-{message}\r\n").into_bytes() }, io),
+            Err(message) => unwatch(format!("-{message}\r\n").into_bytes(), io),
         }
     }
 
     fn begin_keyspace(
         &mut self,
-        command: KeyspaceCommand,
+        command: Id,
         args: &[&[u8]],
         raw: Option<&[u8]>,
         env: &Env<'_>,
@@ -415,21 +427,19 @@ impl Session {
     ) -> Begun {
         let protocol = self.protocol;
         match command {
-            KeyspaceCommand::Info => {
+            Id::Info => {
                 pass_on(args, raw, io);
                 let overview = Overview::new(Arc::clone(self.joined.clients()), self.database, args, protocol);
                 sent(Kind::Overview(Box::new(overview)), 1, false)
             }
-            KeyspaceCommand::Flush => self.begin_flush(args, raw, io),
-            KeyspaceCommand::Size => sent(Kind::Size(Box::new(keyspace::Size::start(io.wire))), 1, true),
-            KeyspaceCommand::Random => {
-                sent(Kind::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true)
-            }
-            KeyspaceCommand::Keys => {
+            Id::Flushall | Id::Flushdb => self.begin_flush(command, args, raw, io),
+            Id::Dbsize => sent(Kind::Size(Box::new(keyspace::Size::start(io.wire))), 1, true),
+            Id::Randomkey => sent(Kind::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true),
+            Id::Keys => {
                 let (list, replies) = listing::List::keys(env, args[1], protocol, io.wire);
                 sent(Kind::List(Box::new(list)), replies, true)
             }
-            KeyspaceCommand::Scan => match listing::List::scan(env, args, protocol, io.wire) {
+            _ => match listing::List::scan(env, args, protocol, io.wire) {
                 Ok((list, replies)) => sent(Kind::List(Box::new(list)), replies, true),
                 Err(_) => {
                     // The server's error is the answer. Keys that it lists instead must not reach the client.
@@ -441,8 +451,8 @@ impl Session {
     }
 
     /// FLUSHDB and FLUSHALL leave the layout, its copy and the dictionaries, which lie in database 0.
-    fn begin_flush(&mut self, args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) -> Begun {
-        let reaches_layout = self.database == 0 || args[0].eq_ignore_ascii_case(b"flushall");
+    fn begin_flush(&mut self, command: Id, args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) -> Begun {
+        let reaches_layout = self.database == 0 || command == Id::Flushall;
         if !reaches_layout {
             pass_on(args, raw, io);
         } else {
@@ -479,18 +489,6 @@ fn only_key<'a>(args: &[&'a [u8]], place: &Place) -> impl Iterator<Item = (&'a [
 fn begin_delete<'a>(name: &[u8], keys: impl Iterator<Item = (&'a [u8], Located)>, io: &mut Io<'_>) -> Begun {
     let (delete, replies) = native::Delete::start(name, keys, io.wire);
     sent(Kind::Delete(Box::new(delete)), replies, false)
-}
-
-/// Begins a command that goes in steps. Later commands of the client wait until its last step is answered.
-fn begin_pieces(
-    command: StringCommand,
-    args: &[&[u8]],
-    protocol: Protocol,
-    env: &mut Env<'_>,
-    io: &mut Io<'_>,
-) -> Begun {
-    let (pieces, replies) = Pieces::start(command.id, command.run, args, protocol, env, io.wire);
-    sent(Kind::Pieces(Box::new(pieces)), replies, true)
 }
 
 fn pass_on(args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) {

@@ -14,6 +14,7 @@ mod client_command;
 mod hello;
 mod monitor;
 mod patience;
+mod places;
 mod queue;
 mod refusal;
 mod route;
@@ -24,13 +25,13 @@ use std::sync::Arc;
 use crate::access::User;
 pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State};
-use crate::command::{Command, Flags};
+use crate::command::{Command, Flags, Id};
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
 pub use patience::Patience;
 use queue::Queue;
-use route::{Route, Touched};
+use route::{Effort, Route, Touched};
 use subscriptions::Subscriptions;
 
 /// Which connection to the server a request travels on.
@@ -186,11 +187,15 @@ impl Session {
     /// request, which is counted where it begins.
     pub fn plan(&mut self, args: &[&[u8]], env: &Env<'_>) -> Plan {
         self.follow_users(env.users);
-        let mut touched = Touched::new();
-        let (command, route) = self.route(args, env, &mut touched);
-        let lane = self.lane_of(&route, args);
-        let alone = route.alone() || (lane != Lane::Local && self.lane != Lane::Local && lane != self.lane);
-        Plan { lane, alone, patience: route.patience(), route, command, touched }
+        let mut effort = Effort::default();
+        let (command, route) = self.route(args, env, &mut effort);
+        let Effort { touched, patience } = effort;
+        let patience = if route.is_local() { Patience::Prompt } else { patience };
+        let lane = self.lane_of(&route, patience, args);
+        let alone = route.is_alone()
+            || patience.blocks()
+            || (lane != Lane::Local && self.lane != Lane::Local && lane != self.lane);
+        Plan { lane, alone, patience, route, command, touched }
     }
 
     /// Whether CLIENT PAUSE holds a planned request back now.
@@ -243,12 +248,12 @@ impl Session {
         self.user = user;
     }
 
-    fn lane_of(&self, route: &Route, args: &[&[u8]]) -> Lane {
+    fn lane_of(&self, route: &Route, patience: Patience, args: &[&[u8]]) -> Lane {
         let (database, protocol) = (self.database, self.protocol);
         // What may keep a connection busy must not have other clients' requests behind it. A client's WATCH would
         // be ended there by a transaction of keyfold's own.
-        let is_long = route.patience() == Patience::Slow || self.expects_large > 0 || is_large(args);
-        let keeps_away = is_long && (route.only_passes_on() || !self.has_own_state());
+        let is_long = patience == Patience::Slow || self.expects_large > 0 || is_large(args);
+        let keeps_away = is_long && (matches!(route, Route::PassOn) || !self.has_own_state());
         if let Route::Hello(hello) = route {
             Lane::Shared { database, protocol: hello.protocol }
         } else if matches!(route, Route::Kill) {
@@ -256,7 +261,7 @@ impl Session {
             Lane::Shared { database: self.peer.database, protocol }
         } else if route.is_local() {
             Lane::Local
-        } else if route.needs_own_lane() || keeps_away || self.hears_only_pushes() {
+        } else if route.needs_own_lane() || patience.blocks() || keeps_away || self.hears_only_pushes() {
             Lane::Own { database, protocol }
         } else {
             Lane::Shared { database, protocol }
@@ -319,7 +324,7 @@ impl Session {
         self.forget_lane(plan.lane);
         match &plan.route {
             // The client takes its transaction for ended.
-            Route::Exec { .. } | Route::AbortExec { .. } | Route::Unwatch => self.queue = None,
+            Route::Exec { .. } | Route::AbortExec { .. } | Route::OnOwnLane(Id::Unwatch) => self.queue = None,
             Route::Probe { .. } => self.apply(Effect::SpoilQueue),
             _ => {}
         }

@@ -40,7 +40,7 @@ impl Session {
                 self.show(plan.command, args, self.database, now_ms);
             }
             // The server shows these two in the database that they lead to.
-            Route::Select { database } => self.show(plan.command, args, *database, now_ms),
+            Route::Select { database: Some(database) } => self.show(plan.command, args, *database, now_ms),
             _ if plan.command.is_some_and(|command| command.id == Id::Reset) => {
                 self.show(plan.command, args, self.peer.database, now_ms);
             }

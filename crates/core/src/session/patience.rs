@@ -4,9 +4,10 @@ use crate::command::{Command, Flags, Id};
 use crate::resp::word::is_word;
 
 /// How long the server may take until it answers a request whose turn has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Patience {
     /// It answers at once.
+    #[default]
     Prompt,
     /// It may compute for long: it runs a program that a user wrote, or looks at every key.
     Slow,
@@ -38,6 +39,9 @@ fn is_slow(command: Id) -> bool {
 /// A request of more arguments than these is much to compute, whatever it is.
 pub(crate) const MANY_ARGS: usize = 50_000;
 
+/// So is one of more keys that are folded, or stand beside such.
+const MANY_KEYS: usize = MANY_ARGS / 2;
+
 impl Patience {
     /// What a command with these arguments needs.
     pub(crate) fn with(command: &Command, args: &[&[u8]]) -> Self {
@@ -50,6 +54,11 @@ impl Patience {
             return Self::Blocks(None);
         }
         if is_slow(command.id) || args.len() > MANY_ARGS { Self::Slow } else { Self::Prompt }
+    }
+
+    /// What a string command on so many keys needs, of which some are folded.
+    pub(crate) fn with_keys(keys: usize) -> Self {
+        if keys > MANY_KEYS { Self::Slow } else { Self::Prompt }
     }
 
     fn with_blocking(command: Id, args: &[&[u8]]) -> Self {

@@ -5,11 +5,11 @@ use smallvec::SmallVec;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType};
-use crate::layout::{Layout, Located, NamespaceIndex, Place};
+use crate::layout::{Located, NamespaceIndex, Place};
 use crate::number::parse_integer;
 use crate::resp::word::{is_ambiguous, is_word};
 use crate::session::hello::{Hello, HelloError};
-use crate::session::patience::MANY_ARGS;
+use crate::session::places::Places;
 use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
     unknown_command,
@@ -20,89 +20,59 @@ use crate::string::{CopyCommand, Run};
 /// The namespaces of the keys that a request names, one for each key.
 pub(crate) type Touched = SmallVec<[NamespaceIndex; 1]>;
 
+/// What a request asks of the server.
+#[derive(Debug, Default)]
+pub(crate) struct Effort {
+    /// The folded keys that it touches.
+    pub(crate) touched: Touched,
+    /// How long it may take.
+    pub(crate) patience: Patience,
+}
+
 /// The way of one request.
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// An error, before anything is sent.
-    Error(String),
-    /// The same within MULTI, whose EXEC will fail for it.
-    QueueError(String),
+    /// An error, before anything is sent. Within MULTI the EXEC fails for one that `spoils` it.
+    Error { message: String, spoils: bool },
     /// The error reply of a command that no server has, or not for certain; within MULTI its EXEC will fail for it.
     Unknown(Vec<u8>),
-    /// Answered from the session.
-    Session(SessionCommand),
-    /// CLIENT, or one of its subcommands.
-    Client(&'static Command),
-    /// ACL, or one of its subcommands.
-    Acl(&'static Command),
-    /// To the server as it came.
-    PassOn {
-        patience: Patience,
-        alone: bool,
-    },
-    /// To the server, with the short names of zipped keys.
-    Rewrite(Places),
-    /// A string command on one key in a bucket.
-    One {
-        command: StringCommand,
-        place: Place,
-    },
-    /// A string command on several keys, or on one that has to be looked at together with its type.
-    Many {
-        command: StringCommand,
-        places: Places,
-    },
-    /// The same where one of the keys lies in one of two places.
-    Moving {
-        command: StringCommand,
-        places: Places,
-    },
-    /// A command of another type that names folded keys.
-    Foreign {
-        foreign: OnOtherType,
-        places: Places,
-        patience: Patience,
-    },
-    Keyspace(KeyspaceCommand),
-    Select {
-        database: u32,
-    },
-    Watch,
-    /// UNWATCH, or DISCARD of a client that watches.
-    Unwatch,
-    Exec {
-        own: bool,
-        patience: Patience,
-    },
-    /// Within MULTI: queued.
-    Queue(Queued),
-    /// A command that the table doesn't know: the server says whether there is one.
-    Probe {
-        refusal: Option<String>,
-    },
-    /// EXEC of a queue that can't be carried out: the error is the answer, and the queue is dropped.
-    AbortExec {
-        message: String,
-        own: bool,
-    },
-    /// HELLO, once it is known to be right.
-    Hello(Hello),
     /// HELLO with a wrong password for the user of this name.
     NotLetIn(Vec<u8>),
-    /// WAIT and WAITAOF.
-    Wait {
-        patience: Patience,
-    },
-    Subscribe(Id),
-    /// SCRIPT KILL and FUNCTION KILL.
+    /// It is no command but HTTP: the connection is closed without a word.
+    HangUp,
+    /// Answered here, by what the command is.
+    Local(&'static Command),
+    /// Within MULTI: queued.
+    Queue(Queued),
+    /// To the server as it came.
+    PassOn,
+    /// The same for SCRIPT KILL and FUNCTION KILL, which a busy server carries out.
     Kill,
+    /// To the server, with the short names of zipped keys.
+    Rewrite(Places),
+    /// A string command on one key that has a place.
+    One { command: StringCommand, place: Place },
+    /// A string command on several keys, on one that has to be looked at together with its type, or on one that lies in
+    /// one of two places.
+    Many { command: StringCommand, places: Places },
+    /// A command of another type that names folded keys.
+    Foreign { foreign: OnOtherType, places: Places },
+    /// A command on the whole keyspace.
+    Keyspace(Id),
+    /// To the server on the client's own connection, on whose state it depends or which it changes.
+    OnOwnLane(Id),
+    /// SELECT; none of a database that there can't be.
+    Select { database: Option<u32> },
+    /// EXEC, perhaps on the client's own connection.
+    Exec { own: bool },
+    /// EXEC of a queue that can't be carried out: the error is the answer, and the queue is dropped.
+    AbortExec { message: String, own: bool },
+    /// A command that the table doesn't know: the server says whether there is one.
+    Probe { refusal: Option<String> },
+    /// HELLO, once it is known to be right.
+    Hello(Hello),
     /// CLIENT UNBLOCK of a client that has a connection to the server to itself, by the server's number of it.
-    Unblock {
-        connection: i64,
-        reason: &'static str,
-    },
-    /// RESET of a client with a lane of its own.
-    Reset,
+    Unblock { connection: i64, reason: &'static str },
 }
 
 /// A string or key command on folded keys.
@@ -113,93 +83,39 @@ pub(crate) struct StringCommand {
     pub(crate) writes: bool,
 }
 
-/// What the session answers by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SessionCommand {
-    Quit,
-    /// It is no command but HTTP: the connection is closed without a word.
-    HangUp,
-    Auth,
-    Reset,
-    Monitor,
-    Multi,
-    Discard,
-    Unwatch,
-    InfoKeyfold,
-    /// EXEC of a queue that an error has spoilt.
-    ExecAbort,
-}
-
-/// A command on the whole keyspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyspaceCommand {
-    Keys,
-    Scan,
-    Size,
-    Random,
-    Flush,
-    Info,
-}
-
 impl Route {
+    /// An error that spoils the client's queue, where there is one.
+    pub(crate) fn error(message: impl Into<String>) -> Self {
+        Self::Error { message: message.into(), spoils: true }
+    }
+
     /// Whether the answer needs no server.
     pub(crate) fn is_local(&self) -> bool {
         matches!(
             self,
-            Self::Error(_)
-                | Self::QueueError(_)
-                | Self::Unknown(_)
-                | Self::NotLetIn(_)
-                | Self::Session(_)
-                | Self::Client(_)
-                | Self::Acl(_)
-                | Self::Queue(_)
+            Self::Error { .. } | Self::Unknown(_) | Self::NotLetIn(_) | Self::HangUp | Self::Local(_) | Self::Queue(_)
         )
     }
 
-    /// Whether it may leave state on the connection, or block it.
+    /// Whether it may leave state on the connection.
     pub(crate) fn needs_own_lane(&self) -> bool {
         match self {
-            Self::PassOn { patience, .. } | Self::Foreign { patience, .. } => patience.blocks(),
-            Self::Exec { own, .. } | Self::AbortExec { own, .. } => *own,
-            Self::Watch | Self::Unwatch | Self::Wait { .. } | Self::Subscribe { .. } | Self::Reset => true,
+            Self::Exec { own } | Self::AbortExec { own, .. } => *own,
+            Self::OnOwnLane(_) => true,
             _ => false,
         }
     }
 
-    /// How long the server may take over it.
-    pub(crate) fn patience(&self) -> Patience {
-        match self {
-            Self::PassOn { patience, .. }
-            | Self::Foreign { patience, .. }
-            | Self::Exec { patience, .. }
-            | Self::Wait { patience } => *patience,
-            Self::Keyspace(KeyspaceCommand::Flush) => Patience::Slow,
-            Self::Many { places, .. } if places.len() > MANY_ARGS / 2 => Patience::Slow,
-            Self::Rewrite(places) if places.folded().count() > MANY_ARGS / 2 => Patience::Slow,
-            _ => Patience::Prompt,
-        }
-    }
-
-    /// Whether it goes to the server as it came, by no transaction of keyfold's own.
-    pub(crate) fn only_passes_on(&self) -> bool {
-        matches!(self, Self::PassOn { .. })
-    }
-
     /// Whether it is refused before anything is sent.
     pub(crate) fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            Self::Error(_) | Self::QueueError(_) | Self::Unknown(_) | Self::NotLetIn(_) | Self::AbortExec { .. }
-        )
+        matches!(self, Self::Error { .. } | Self::Unknown(_) | Self::NotLetIn(_) | Self::AbortExec { .. })
     }
 
     /// Whether all earlier requests must have been answered.
-    pub(crate) fn alone(&self) -> bool {
+    pub(crate) fn is_alone(&self) -> bool {
         match self {
-            Self::PassOn { patience, alone } => patience.blocks() || *alone,
-            Self::Session(command) => *command == SessionCommand::Reset,
-            Self::Keyspace(KeyspaceCommand::Flush) | Self::Hello(_) | Self::Select { .. } => true,
+            Self::Local(command) => command.id == Id::Reset,
+            Self::Keyspace(Id::Flushall | Id::Flushdb) | Self::Hello(_) | Self::Select { .. } => true,
             _ => self.needs_own_lane(),
         }
     }
@@ -211,50 +127,45 @@ impl Session {
         &self,
         args: &[&[u8]],
         env: &Env<'_>,
-        touched: &mut Touched,
+        effort: &mut Effort,
     ) -> (Option<&'static Command>, Route) {
         if is_http(args[0]) {
-            return (None, Route::Session(SessionCommand::HangUp));
+            return (None, Route::HangUp);
         }
         let Some(command) = table().lookup(args[0]) else {
-            return (None, self.route_unknown(args, env));
+            return (None, self.route_unknown(args, env, effort));
         };
         if !command.arity_ok(args.len()) {
             return (Some(command), self.refuse_command(command, wrong_arity(command)));
         }
         let command = table().resolve(args).unwrap_or(command);
-        (Some(command), self.route_command(command, args, env, touched))
+        (Some(command), self.route_command(command, args, env, effort))
     }
 
-    fn route_command(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, touched: &mut Touched) -> Route {
+    fn route_command(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, effort: &mut Effort) -> Route {
         // Outside a transaction whoever runs a subcommand says so.
         if self.queue.is_some() && !command.arity_ok(args.len()) {
-            return self.error(wrong_arity(command));
+            return Route::error(wrong_arity(command));
         }
         if let Some(error) = self.refuse(command, args).or_else(|| self.refuse_write(command, env)) {
             return self.refuse_command(command, error);
         }
         if command.is_container && args.len() > 1 && command.id != Id::Client {
-            return self.route_unknown_subcommand(args, env);
+            return self.route_unknown_subcommand(args, env, effort);
         }
         if self.queue.is_some() {
-            return self.route_queued(command, args, env, touched);
+            return self.route_queued(command, args, env, effort);
         }
-        if let Some(route) = self.route_session(command, args, env) {
+        if let Some(route) = self.route_session(command, args, env, effort) {
             return route;
         }
-        self.route_keys(command, args, env, touched)
-    }
-
-    /// An error that spoils the queue, where there is one.
-    fn error(&self, message: String) -> Route {
-        if self.queue.is_some() { Route::QueueError(message) } else { Route::Error(message) }
+        self.route_keys(command, args, env, effort)
     }
 
     /// The error of a command that may not be sent as it is. Where that is EXEC the transaction ends here.
     fn refuse_command(&self, command: &Command, error: String) -> Route {
         if command.id != Id::Exec {
-            return self.error(error);
+            return Route::error(error);
         }
         let why = error.strip_prefix("ERR ").unwrap_or(&error);
         let message = format!("EXECABORT Transaction discarded because of: {why}");
@@ -304,122 +215,127 @@ impl Session {
     }
 
     /// A command that no server known to us has: a module's, a newer one's, or a mistake.
-    fn route_unknown(&self, args: &[&[u8]], env: &Env<'_>) -> Route {
+    fn route_unknown(&self, args: &[&[u8]], env: &Env<'_>, effort: &mut Effort) -> Route {
         let Some(user) = &self.user else {
-            return Route::Error("NOAUTH Authentication required.".to_owned());
+            return Route::error("NOAUTH Authentication required.");
         };
         if is_ambiguous(args[0]) {
             return Route::Unknown(unknown_command(args));
         }
         if let Some(error) = user.refuse_unknown(args[0]) {
-            return self.error(error);
+            return Route::error(error);
         }
-        let refusal = refused_unknown(args, env.layout);
-        if refusal.is_some() || self.queue.is_some() {
-            return Route::Probe { refusal };
-        }
-        Route::PassOn { patience: Patience::Slow, alone: false }
+        self.route_unlisted(refused_unknown(args, env.layout), effort)
     }
 
     /// A subcommand that no server known to us has, of a command that they have and that the user may use.
-    fn route_unknown_subcommand(&self, args: &[&[u8]], env: &Env<'_>) -> Route {
+    fn route_unknown_subcommand(&self, args: &[&[u8]], env: &Env<'_>, effort: &mut Effort) -> Route {
         if is_ambiguous(args[1]) {
             return Route::Unknown(unknown_command(args));
         }
         let may_run = self.user.as_ref().and_then(|user| user.refuse_unknown(args[0]));
-        let refusal = may_run.or_else(|| refused_unknown(args, env.layout));
+        self.route_unlisted(may_run.or_else(|| refused_unknown(args, env.layout)), effort)
+    }
+
+    /// What isn't in the table, and is refused with this error where the server has it.
+    fn route_unlisted(&self, refusal: Option<String>, effort: &mut Effort) -> Route {
         if refusal.is_some() || self.queue.is_some() {
             return Route::Probe { refusal };
         }
         // Nothing is known of it, so it is given time as a slow command.
-        Route::PassOn { patience: Patience::Slow, alone: false }
+        effort.patience = Patience::Slow;
+        Route::PassOn
     }
 
     /// Commands on the connection and on the keyspace.
-    fn route_session(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>) -> Option<Route> {
-        let session = |command| Some(Route::Session(command));
-        match command.id {
-            Id::Quit => session(SessionCommand::Quit),
-            Id::Hello => Some(match self.read_hello(args, env) {
+    fn route_session(
+        &self,
+        command: &'static Command,
+        args: &[&[u8]],
+        env: &Env<'_>,
+        effort: &mut Effort,
+    ) -> Option<Route> {
+        Some(match command.id {
+            Id::Hello => match self.read_hello(args, env) {
                 Ok(hello) => Route::Hello(hello),
                 Err(HelloError::Password(name)) => Route::NotLetIn(name),
-                Err(HelloError::Other(message)) => Route::Error(message),
-            }),
-            Id::Auth => session(SessionCommand::Auth),
+                Err(HelloError::Other(message)) => Route::error(message),
+            },
             // What only tells of commands is the server's to answer.
-            Id::ClientHelp | Id::AclCat | Id::AclGenpass | Id::AclHelp => None,
-            Id::Client => Some(self.unblock_route(command, args).unwrap_or(Route::Client(command))),
-            Id::Acl => Some(Route::Acl(command)),
-            Id::Multi => session(SessionCommand::Multi),
-            Id::Reset if self.has_own_state() => Some(Route::Reset),
-            Id::Reset => session(SessionCommand::Reset),
-            Id::Exec => Some(Route::Error("ERR EXEC without MULTI".to_owned())),
-            Id::Discard => Some(Route::Error("ERR DISCARD without MULTI".to_owned())),
-            Id::Watch => Some(Route::Watch),
-            Id::Unwatch if self.watched.is_some() => Some(Route::Unwatch),
-            Id::Unwatch => session(SessionCommand::Unwatch),
-            Id::Select => Some(route_select(args)),
-            Id::Wait | Id::Waitaof => Some(Route::Wait { patience: Patience::with(command, args) }),
-            id if id.subscribes() => Some(Route::Subscribe(id)),
-            Id::Monitor => session(SessionCommand::Monitor),
-            Id::ScriptKill | Id::FunctionKill => Some(Route::Kill),
-            Id::Scan => Some(Route::Keyspace(KeyspaceCommand::Scan)),
-            Id::Keys => Some(Route::Keyspace(KeyspaceCommand::Keys)),
-            Id::Dbsize => Some(Route::Keyspace(KeyspaceCommand::Size)),
-            Id::Randomkey => Some(Route::Keyspace(KeyspaceCommand::Random)),
-            Id::Flushall | Id::Flushdb => Some(Route::Keyspace(KeyspaceCommand::Flush)),
-            Id::Info if args.len() == 2 && is_word(args[1], "keyfold") => session(SessionCommand::InfoKeyfold),
-            Id::Info => Some(Route::Keyspace(KeyspaceCommand::Info)),
-            _ => refused_always(command, args).map(Route::Error),
-        }
+            Id::ClientHelp | Id::AclCat | Id::AclGenpass | Id::AclHelp => return None,
+            Id::Client => self.unblock_route(command, args).unwrap_or(Route::Local(command)),
+            Id::Acl | Id::Auth | Id::Monitor | Id::Multi | Id::Quit => Route::Local(command),
+            Id::Reset => self.route_reset(command),
+            Id::Exec | Id::Discard => Route::error(format!("ERR {} without MULTI", command.name.to_uppercase())),
+            Id::Unwatch if self.watched.is_none() => Route::Local(command),
+            Id::Wait | Id::Waitaof => {
+                effort.patience = Patience::with(command, args);
+                Route::OnOwnLane(command.id)
+            }
+            Id::Watch | Id::Unwatch => Route::OnOwnLane(command.id),
+            id if id.subscribes() => Route::OnOwnLane(id),
+            Id::Select => Route::Select { database: parse_integer(args[1]).and_then(|number| number.try_into().ok()) },
+            Id::ScriptKill | Id::FunctionKill => Route::Kill,
+            Id::Info if args.len() == 2 && is_word(args[1], "keyfold") => Route::Local(command),
+            Id::Flushall | Id::Flushdb => {
+                effort.patience = Patience::with(command, args);
+                Route::Keyspace(command.id)
+            }
+            Id::Scan | Id::Keys | Id::Dbsize | Id::Randomkey | Id::Info => Route::Keyspace(command.id),
+            _ => return refused_always(command, args).map(Route::error),
+        })
+    }
+
+    /// RESET, also within MULTI.
+    fn route_reset(&self, command: &'static Command) -> Route {
+        if self.has_own_state() { Route::OnOwnLane(Id::Reset) } else { Route::Local(command) }
     }
 
     /// Commands with keys, and all others.
-    fn route_keys(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, touched: &mut Touched) -> Route {
+    fn route_keys(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, effort: &mut Effort) -> Route {
+        effort.patience = Patience::with(command, args);
         if matches!(command.id, Id::Mset | Id::Msetnx) && args.len().is_multiple_of(2) {
             // A key without a value: the server says so before it looks at any, and a value is no key's name.
-            return Route::PassOn { patience: Patience::Prompt, alone: false };
+            return Route::PassOn;
         }
         let keys = command.keys_in(args);
         let mut places = match Places::locate(env.layout, &keys, args) {
             Ok(places) => places,
-            Err(message) => return Route::Error(message),
+            Err(message) => return Route::error(message),
         };
         if let Some(error) = refused_patterns(command, &keys, args, env.layout) {
-            return Route::Error(error);
+            return Route::error(error);
         }
         if command.id == Id::Debug
             && let Some(error) = refused_debug(args, env.layout)
         {
-            return Route::Error(error);
+            return Route::error(error);
         }
         if places.is_empty() {
-            return Route::PassOn { patience: Patience::with(command, args), alone: false };
+            return Route::PassOn;
         }
-        touched.extend(places.folded().map(|(_, namespace)| namespace));
-        let (id, writes) = (command.id, command.flags.contains(Flags::WRITE));
-        if command.run.is_some() && !command.arity_ok(args.len()) {
-            return Route::Error(wrong_arity(command));
-        }
-        let Some(command) = command.run.map(|run| StringCommand { id, run, writes }) else {
-            return self.route_foreign(command, args, &keys, places, env);
+        effort.touched.extend(places.folded().map(|(_, namespace)| namespace));
+        let Some(run) = command.run else {
+            return self.route_foreign(command, args, &keys, places, env, effort);
         };
+        if !command.arity_ok(args.len()) {
+            return Route::error(wrong_arity(command));
+        }
+        effort.patience = Patience::with_keys(places.len());
+        let command = StringCommand { id: command.id, run, writes: command.flags.contains(Flags::WRITE) };
         if places.are_moving() {
             return route_moving(command, args, places);
         }
         let is_native = |located: &Located| match located {
-            Located::Placed(place) => place.kind.is_raw() || place.kind.is_framed() && leaves_values_alone(id),
+            Located::Placed(place) => place.kind.is_raw() || place.kind.is_framed() && leaves_values_alone(command.id),
             Located::Plain | Located::Reserved | Located::Moving(_) => true,
         };
-        if places.0.iter().all(|(_, located)| is_native(located)) && !may_bring_another_type(id) {
+        if places.iter().all(is_native) && !may_bring_another_type(command.id) {
             return Route::Rewrite(places);
         }
-        match places.0.pop() {
-            Some((1, Located::Placed(place))) if places.is_empty() => Route::One { command, place },
-            last => {
-                places.0.extend(last);
-                Route::Many { command, places }
-            }
+        match places.take_only() {
+            Some(place) => Route::One { command, place },
+            None => Route::Many { command, places },
         }
     }
 
@@ -431,16 +347,17 @@ impl Session {
         keys: &Keys,
         places: Places,
         env: &Env<'_>,
+        effort: &Effort,
     ) -> Route {
         let folded: Vec<usize> = places.folded().map(|(index, _)| index).collect();
         let Some((index, namespace)) = places.folded().min() else {
-            return Route::PassOn { patience: Patience::with(command, args), alone: false };
+            return Route::PassOn;
         };
         let namespace = &env.layout.namespace(namespace).template;
         let named = format!("'{}' belongs to the namespace {namespace}", printable(args[index]));
         let name = command.name.replace('|', " ").to_uppercase();
         if !works_on_one_type(command) {
-            return Route::Error(format!(
+            return Route::error(format!(
                 "ERR keyfold: {name} is not supported on folded keys ({named}); use GET and SET, or leave the namespace unfolded"
             ));
         }
@@ -452,34 +369,34 @@ impl Session {
             format!("ERR keyfold: {name} would create a key of another type, but {named}, whose keys are strings; use another key")
         });
         if overwrites && let Some(refusal) = refusal {
-            return Route::Error(refusal);
+            return Route::error(refusal);
         }
-        let patience = Patience::with(command, args);
-        if patience.blocks() && self.watched.is_some() {
-            return Route::Error(format!(
+        if effort.patience.blocks() && self.watched.is_some() {
+            return Route::error(format!(
                 "ERR keyfold: {name} on a folded key is not supported while keys are watched"
             ));
         }
         let writes_hyperloglog = command.categories.contains(Categories::HYPERLOGLOG | Categories::WRITE);
-        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, places, patience }
+        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, places }
     }
 
     /// Within MULTI.
-    fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, touched: &mut Touched) -> Route {
-        let error = |message: &str| Route::QueueError(message.to_owned());
+    fn route_queued(&self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, effort: &mut Effort) -> Route {
         match command.id {
-            Id::Exec => return self.route_exec(env),
-            Id::Discard if self.watched.is_some() => return Route::Unwatch,
-            Id::Discard => return Route::Session(SessionCommand::Discard),
-            Id::Quit => return Route::Session(SessionCommand::Quit),
-            Id::Reset if self.has_own_state() => return Route::Reset,
-            Id::Reset => return Route::Session(SessionCommand::Reset),
+            Id::Exec => return self.route_exec(command, env, effort),
+            Id::Discard if self.watched.is_some() => return Route::OnOwnLane(Id::Unwatch),
+            Id::Discard | Id::Quit => return Route::Local(command),
+            Id::Reset => return self.route_reset(command),
             // To Redis these two leave the queue as it is, to Valkey they spoil it.
             Id::Multi | Id::Watch if env.server.is_valkey() => {
-                return Route::QueueError(not_in_transaction(command.name, env.server));
+                return Route::error(not_in_transaction(command.name, env.server));
             }
-            Id::Multi => return Route::Error("ERR MULTI calls can not be nested".to_owned()),
-            Id::Watch => return Route::Error("ERR WATCH inside MULTI is not allowed".to_owned()),
+            Id::Multi => {
+                return Route::Error { message: "ERR MULTI calls can not be nested".to_owned(), spoils: false };
+            }
+            Id::Watch => {
+                return Route::Error { message: "ERR WATCH inside MULTI is not allowed".to_owned(), spoils: false };
+            }
             Id::Select
             | Id::Auth
             | Id::Client
@@ -490,29 +407,29 @@ impl Session {
             | Id::AclHelp
             | Id::Hello
             | Id::Monitor => {
-                return error(
+                return Route::error(
                     "ERR keyfold: commands on the connection are not supported inside MULTI; send them before it",
                 );
             }
             _ if command.flags.contains(Flags::NO_MULTI) => {
-                return Route::QueueError(not_in_transaction(command.name, env.server));
+                return Route::error(not_in_transaction(command.name, env.server));
             }
             id if id.subscribes() => {
-                return error("ERR keyfold: subscribing inside MULTI is not supported; do it before");
+                return Route::error("ERR keyfold: subscribing inside MULTI is not supported; do it before");
             }
             Id::Scan | Id::Keys | Id::Dbsize | Id::Randomkey | Id::Flushall | Id::Flushdb if !env.layout.is_empty() => {
-                return error(
+                return Route::error(
                     "ERR keyfold: commands on the whole keyspace are not supported inside MULTI while keys are folded",
                 );
             }
             _ => {
                 if let Some(message) = refused_always(command, args) {
-                    return Route::QueueError(message);
+                    return Route::error(message);
                 }
             }
         }
-        match self.settle_queued(command, args, env, touched) {
-            Err(message) => Route::QueueError(message),
+        match self.settle_queued(command, args, env, effort) {
+            Err(message) => Route::error(message),
             Ok(queued) => Route::Queue(queued),
         }
     }
@@ -523,16 +440,16 @@ impl Session {
         command: &'static Command,
         args: &[&[u8]],
         env: &Env<'_>,
-        touched: &mut Touched,
+        effort: &mut Effort,
     ) -> Result<Queued, String> {
-        let route = match self.route_keys(command, args, env, touched) {
-            Route::Error(message) => return Err(message),
+        let route = match self.route_keys(command, args, env, effort) {
+            Route::Error { message, .. } => return Err(message),
             route => route,
         };
         let keys = command.keys_in(args).iter().map(|key| key.index).collect();
         let mut queued = Queued::passed(args, Some(command), keys);
-        queued.folded = !matches!(route, Route::PassOn { .. });
-        queued.is_slow = route.patience() == Patience::Slow;
+        queued.folded = !matches!(route, Route::PassOn);
+        queued.is_slow = effort.patience == Patience::Slow;
         if let Route::Foreign { foreign, .. } = route {
             queued.keys.clone_from(&foreign.folded);
             queued.foreign = Some(foreign);
@@ -549,106 +466,22 @@ impl Session {
             let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
             match queued.command {
                 // It was counted when it was queued.
-                Some(command) => self.settle_queued(command, &args, env, &mut Touched::new()),
+                Some(command) => self.settle_queued(command, &args, env, &mut Effort::default()),
                 None => refused_unknown(&args, env.layout).map_or_else(|| Ok(queued.clone()), Err),
             }
         };
         queue.into_iter().map(again).collect()
     }
 
-    fn route_exec(&self, env: &Env<'_>) -> Route {
-        match &self.queue {
-            Some(queue) if queue.spoilt && self.watched.is_none() => Route::Session(SessionCommand::ExecAbort),
-            Some(queue) => {
-                let is_old = queue.epoch != env.layout.epoch();
-                let patience = if queue.is_slow() { Patience::Slow } else { Patience::Prompt };
-                Route::Exec { own: queue.needs_own_lane() || is_old || self.watched.is_some(), patience }
-            }
-            None => Route::Error("ERR EXEC without MULTI".to_owned()),
+    fn route_exec(&self, command: &'static Command, env: &Env<'_>, effort: &mut Effort) -> Route {
+        let Some(queue) = self.queue.as_ref().filter(|queue| !queue.spoilt || self.watched.is_some()) else {
+            return Route::Local(command);
+        };
+        if queue.is_slow() {
+            effort.patience = Patience::Slow;
         }
-    }
-}
-
-fn route_select(args: &[&[u8]]) -> Route {
-    match parse_integer(args[1]).and_then(|database| u32::try_from(database).ok()) {
-        Some(database) => Route::Select { database },
-        // The server says what is wrong with it; nothing is selected.
-        None => Route::PassOn { patience: Patience::Prompt, alone: true },
-    }
-}
-
-/// Where the keys of a request lie, each with its position among the arguments and in the order in which the command
-/// names them. Empty where all are plain, as most are that don't concern keyfold.
-#[derive(Debug)]
-pub(crate) struct Places(SmallVec<[(usize, Located); 1]>);
-
-impl Places {
-    fn locate(layout: &Layout, keys: &Keys, args: &[&[u8]]) -> Result<Self, String> {
-        let mut found = SmallVec::new();
-        for (nth, key) in keys.iter().enumerate() {
-            let located = layout.locate(args[key.index]);
-            match located {
-                Located::Plain if found.is_empty() => continue,
-                Located::Plain | Located::Placed(_) | Located::Moving(_) => {}
-                Located::Reserved if layout.packing_in(args[key.index]).is_some() => {
-                    return Err(format!(
-                        "ERR keyfold: keys are being moved out of the hash '{}', and clients can't use it any more; use the keys that it holds",
-                        printable(args[key.index])
-                    ));
-                }
-                Located::Reserved => {
-                    return Err(format!(
-                        "ERR keyfold: '{}' starts with a prefix that keyfold keeps for itself ('~' and 'keyfold:'); use another name",
-                        printable(args[key.index])
-                    ));
-                }
-            }
-            if found.is_empty() {
-                found.extend(keys.iter().take(nth).map(|plain| (plain.index, Located::Plain)));
-            }
-            found.push((key.index, located));
-        }
-        Ok(Self(found))
-    }
-
-    /// How many keys there are.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The keys with their places.
-    pub(crate) fn of<'a>(&self, args: &[&'a [u8]]) -> impl Iterator<Item = (&'a [u8], Located)> {
-        self.0.iter().map(|(index, located)| (args[*index], located.clone()))
-    }
-
-    /// The same without the plain ones.
-    pub(crate) fn folded_of<'a>(&self, args: &[&'a [u8]]) -> impl Iterator<Item = (&'a [u8], Located)> {
-        self.of(args).filter(|(_, located)| *located != Located::Plain)
-    }
-
-    /// The arguments with the physical names of zipped keys.
-    pub(crate) fn renamed<'a>(&'a self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
-        let mut renamed = args.to_vec();
-        for (index, located) in &self.0 {
-            if let Located::Placed(place) = located {
-                renamed[*index] = &place.physical;
-            }
-        }
-        renamed
-    }
-
-    /// The positions and the namespaces of the keys that have one.
-    fn folded(&self) -> impl Iterator<Item = (usize, NamespaceIndex)> {
-        self.0.iter().filter_map(|(index, located)| Some((*index, located.namespace()?)))
-    }
-
-    /// Whether one of the keys lies in one of two places.
-    fn are_moving(&self) -> bool {
-        self.0.iter().any(|(_, located)| matches!(located, Located::Moving(_)))
+        let is_old = queue.epoch != env.layout.epoch();
+        Route::Exec { own: queue.needs_own_lane() || is_old || self.watched.is_some() }
     }
 }
 
@@ -656,11 +489,11 @@ impl Places {
 fn route_moving(command: StringCommand, args: &[&[u8]], places: Places) -> Route {
     if command.id == Id::Copy && CopyCommand::read(args).is_some_and(|copy| copy.database.is_some()) {
         let key = printable(args[1]);
-        return Route::Error(format!(
+        return Route::error(format!(
             "ERR keyfold: COPY to another database waits until the keys of '{key}' or its copy have been moved; try again later"
         ));
     }
-    Route::Moving { command, places }
+    Route::Many { command, places }
 }
 
 /// Whether a command neither reads nor writes values, so that it makes no difference to it how these are stored.

@@ -1,0 +1,92 @@
+//! Where the keys of a request lie: found once, when it is planned.
+
+use smallvec::SmallVec;
+
+use crate::command::Keys;
+use crate::layout::{Layout, Located, NamespaceIndex, Place};
+use crate::session::refusal::printable;
+
+/// Where the keys of a request lie, each with its position among the arguments and in the order in which the command
+/// names them. Empty where all are plain, as most are that don't concern keyfold.
+#[derive(Debug)]
+pub(crate) struct Places(SmallVec<[(usize, Located); 1]>);
+
+impl Places {
+    pub(crate) fn locate(layout: &Layout, keys: &Keys, args: &[&[u8]]) -> Result<Self, String> {
+        let mut found = SmallVec::new();
+        for (nth, key) in keys.iter().enumerate() {
+            let located = layout.locate(args[key.index]);
+            match located {
+                Located::Plain if found.is_empty() => continue,
+                Located::Plain | Located::Placed(_) | Located::Moving(_) => {}
+                Located::Reserved if layout.packing_in(args[key.index]).is_some() => {
+                    return Err(format!(
+                        "ERR keyfold: keys are being moved out of the hash '{}', and clients can't use it any more; use the keys that it holds",
+                        printable(args[key.index])
+                    ));
+                }
+                Located::Reserved => {
+                    return Err(format!(
+                        "ERR keyfold: '{}' starts with a prefix that keyfold keeps for itself ('~' and 'keyfold:'); use another name",
+                        printable(args[key.index])
+                    ));
+                }
+            }
+            if found.is_empty() {
+                found.extend(keys.iter().take(nth).map(|plain| (plain.index, Located::Plain)));
+            }
+            found.push((key.index, located));
+        }
+        Ok(Self(found))
+    }
+
+    /// How many keys there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The places alone.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Located> {
+        self.0.iter().map(|(_, located)| located)
+    }
+
+    /// Takes out the place of a key that is the only one, and the first argument.
+    pub(crate) fn take_only(&mut self) -> Option<Place> {
+        matches!(self.0[..], [(1, Located::Placed(_))]).then(|| self.0.pop()?.1.place()).flatten()
+    }
+
+    /// The keys with their places.
+    pub(crate) fn of<'a>(&self, args: &[&'a [u8]]) -> impl Iterator<Item = (&'a [u8], Located)> {
+        self.0.iter().map(|(index, located)| (args[*index], located.clone()))
+    }
+
+    /// The same without the plain ones.
+    pub(crate) fn folded_of<'a>(&self, args: &[&'a [u8]]) -> impl Iterator<Item = (&'a [u8], Located)> {
+        self.of(args).filter(|(_, located)| *located != Located::Plain)
+    }
+
+    /// The arguments with the physical names of zipped keys.
+    pub(crate) fn renamed<'a>(&'a self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        let mut renamed = args.to_vec();
+        for (index, located) in &self.0 {
+            if let Located::Placed(place) = located {
+                renamed[*index] = &place.physical;
+            }
+        }
+        renamed
+    }
+
+    /// The positions and the namespaces of the keys that have one.
+    pub(crate) fn folded(&self) -> impl Iterator<Item = (usize, NamespaceIndex)> {
+        self.0.iter().filter_map(|(index, located)| Some((*index, located.namespace()?)))
+    }
+
+    /// Whether one of the keys lies in one of two places.
+    pub(crate) fn are_moving(&self) -> bool {
+        self.iter().any(|located| matches!(located, Located::Moving(_)))
+    }
+}
