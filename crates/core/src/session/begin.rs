@@ -305,7 +305,7 @@ impl Session {
 
     /// COPY, perhaps with a database named, which may be the client's own.
     fn begin_copy(&mut self, run: Run, places: &Places, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
-        let copy = CopyCommand::read(args);
+        let copy = CopyCommand::read(args).ok();
         let database = copy.as_ref().and_then(|copy| copy.database_from(self.database));
         let (Some(CopyCommand { replace, .. }), Some(database)) = (copy, database) else {
             // The server says what is wrong, before it looks at any key: those of the request stay out of it.

@@ -487,7 +487,7 @@ impl Session {
 
 /// A string command of whose keys one lies in one of two places: it is worked out, whatever it is.
 fn route_moving(command: StringCommand, args: &[&[u8]], places: Places) -> Route {
-    if command.id == Id::Copy && CopyCommand::read(args).is_some_and(|copy| copy.database.is_some()) {
+    if command.id == Id::Copy && CopyCommand::read(args).is_ok_and(|copy| copy.database.is_some()) {
         let key = printable(args[1]);
         return Route::error(format!(
             "ERR keyfold: COPY to another database waits until the keys of '{key}' or its copy have been moved; try again later"

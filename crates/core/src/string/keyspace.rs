@@ -69,10 +69,12 @@ fn check_source(space: &Space, from: &[u8]) -> Flow {
 /// Another database, and a source of another type, are refused.
 pub(super) fn copy(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let (from, to) = (call.args[1], call.args[2]);
-    let CopyCommand { database, replace } = CopyCommand::read(call.args).ok_or("ERR syntax error")?;
+    let read = CopyCommand::read(call.args);
+    let (Ok(CopyCommand { database, replace }) | Err(CopyCommand { database, replace })) = read;
     if database.is_some() {
         return Err("ERR keyfold: COPY to another database is not supported on folded keys".into());
     }
+    read.map_err(|_| "ERR syntax error")?;
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
@@ -90,7 +92,7 @@ pub(super) fn copy(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
 }
 
 /// COPY source destination [DB database] [REPLACE], as it was read.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CopyCommand<'a> {
     /// The database that is named, which may be none.
     pub(crate) database: Option<&'a [u8]>,
@@ -99,18 +101,24 @@ pub(crate) struct CopyCommand<'a> {
 }
 
 impl<'a> CopyCommand<'a> {
-    /// Reads the options; none where they are a syntax error.
-    pub(crate) fn read(args: &[&'a [u8]]) -> Option<Self> {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// What was read before a syntax error: the server may have complained of that already.
+    pub(crate) fn read(args: &[&'a [u8]]) -> Result<Self, Self> {
         let mut found = Self::default();
         let mut options = args[3..].iter();
         while let Some(option) = options.next() {
             match option {
                 option if is_word(option, "REPLACE") => found.replace = true,
-                option if is_word(option, "DB") => found.database = Some(options.next()?),
-                _ => return None,
+                option if is_word(option, "DB") => match options.next() {
+                    Some(database) => found.database = Some(database),
+                    None => return Err(found),
+                },
+                _ => return Err(found),
             }
         }
-        Some(found)
+        Ok(found)
     }
 
     /// The database that it copies to from another one; none where what is named can be no database.
@@ -127,10 +135,11 @@ mod tests {
     #[test]
     fn options_of_copy_are_read_in_any_order() {
         let read = |text: &'static str| CopyCommand::read(&text.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        assert_eq!(read("copy a b"), Some(CopyCommand::default()));
-        assert_eq!(read("copy a b replace Db 3"), Some(CopyCommand { database: Some(b"3"), replace: true }));
-        assert_eq!(read("copy a b db"), None);
-        assert_eq!(read("copy a b x"), None);
+        let plain = CopyCommand::default();
+        assert_eq!(read("copy a b"), Ok(plain));
+        assert_eq!(read("copy a b replace Db 3"), Ok(CopyCommand { database: Some(b"3"), replace: true }));
+        assert_eq!(read("copy a b db"), Err(plain));
+        assert_eq!(read("copy a b db 3 x"), Err(CopyCommand { database: Some(b"3"), ..plain }));
         for (text, database) in [("copy a b", Some(7)), ("copy a b db 3", Some(3)), ("copy a b db -1", None)] {
             assert_eq!(read(text).unwrap().database_from(7), database, "{text}");
         }
