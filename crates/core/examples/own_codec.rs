@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use keyfold_core::codec::{Codec, CodecError, Kind, Kinds, Options, Owner, Stored};
+use keyfold_core::codec::{Codec, CodecError, CodecKind, Kinds, Options, Owner, Stored};
 use keyfold_core::layout::LayoutFile;
 use keyfold_core::placement::Secrets;
 
 #[derive(Debug)]
 struct Flags;
 
-impl Kind for Flags {
+impl CodecKind for Flags {
     fn name(&self) -> &'static str {
         "flags"
     }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::connections::Connection;
 use super::sight::{self, Sight, carried_out};
-use super::words::{Announcement, Answer, Attempt, Phase, Stance, parse};
+use super::words::{Announcement, Answer, ChangeAttempt, Phase, Stance, parse};
 use super::{HELD_MS, HOLD_MS, PREPARED_MS, READY_MS, Register};
 use crate::admin::{ANSWERS_KEY, CHANGE_KEY};
 use crate::exchange::CompareAndSet;
@@ -186,7 +186,7 @@ impl Coordinator {
 
     fn announced_phase(&self) -> Option<Phase> {
         let announced: Option<Announcement> = self.seen.announcement.as_deref().and_then(parse);
-        let attempt = Attempt { change: self.change, number: self.attempt };
+        let attempt = ChangeAttempt { change: self.change, number: self.attempt };
         announced.filter(|announced| announced.attempt == attempt).map(|announced| announced.phase)
     }
 
@@ -205,13 +205,13 @@ impl Coordinator {
     }
 
     fn is_held(&self, connection: &Connection) -> bool {
-        let held = Stance::Held(Attempt { change: self.change, number: self.attempt });
+        let held = Stance::Held(ChangeAttempt { change: self.change, number: self.attempt });
         connection.member().is_some_and(|member| self.stance_of(member) == Some(held))
     }
 
     /// The members with connections that haven't done yet what is announced, and are waited for.
     fn lagging_members(&self) -> BTreeSet<Vec<u8>> {
-        let attempt = Attempt { change: self.change, number: self.attempt };
+        let attempt = ChangeAttempt { change: self.change, number: self.attempt };
         let Some(phase) = self.announced_phase() else { return BTreeSet::new() };
         let is_done = |member: &[u8]| match (phase, self.stance_of(member)) {
             (Phase::Prepare, Some(Stance::Ready(ready))) => ready == attempt,
@@ -232,7 +232,7 @@ impl Coordinator {
     }
 
     fn next_phase(&self, phase: Phase) -> Course {
-        let attempt = Attempt { change: self.change, number: self.attempt + 1 };
+        let attempt = ChangeAttempt { change: self.change, number: self.attempt + 1 };
         Course::Announce(Announcement { attempt, phase, to: self.base.epoch.next() })
     }
 
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(at(&mut coordinator, 1000, &[("a", "ready")]), Course::Wait(3));
         coordinator.attempt = MAX_ATTEMPTS;
         let announcement = Announcement {
-            attempt: Attempt { change: CHANGE, number: MAX_ATTEMPTS },
+            attempt: ChangeAttempt { change: CHANGE, number: MAX_ATTEMPTS },
             phase: Phase::Hold,
             to: Epoch(2),
         };

@@ -20,7 +20,7 @@
 //! comes to nothing.
 
 use super::sight::{self, Sight};
-use super::words::{Announcement, Answer, Attempt, Phase, Stance, parse};
+use super::words::{Announcement, Answer, ChangeAttempt, Phase, Stance, parse};
 use super::{PATIENCE_MS, Register};
 use crate::admin::{ANSWERS_KEY, CHANGE_KEY};
 use crate::exchange::CompareAndSet;
@@ -75,7 +75,7 @@ pub struct Member {
     /// Since when it has stopped, by the server's clock.
     stopped_ms: i64,
     /// The try that it doesn't hold its clients back for any more.
-    withdrawn: Option<Attempt>,
+    withdrawn: Option<ChangeAttempt>,
     /// What it saw last.
     seen: Seen,
 }
@@ -176,7 +176,7 @@ impl Member {
         }
     }
 
-    fn decide_held(&self, answer: Option<&Answer>, hold: Option<Attempt>) -> Act {
+    fn decide_held(&self, answer: Option<&Answer>, hold: Option<ChangeAttempt>) -> Act {
         let Some(hold) = hold else { return Act::Rest };
         let could_serve = matches!(self.seen.found, Found::InForce(_)) && !self.is_unsure();
         if could_serve && !self.has_patience() {
@@ -208,7 +208,7 @@ impl Member {
     }
 
     /// The try that it is asked to stop for.
-    fn asked_to_stop(&self) -> Option<Attempt> {
+    fn asked_to_stop(&self) -> Option<ChangeAttempt> {
         self.announced().filter(|announced| announced.phase == Phase::Hold).map(|announced| announced.attempt)
     }
 
@@ -271,7 +271,7 @@ mod tests {
 
     const EPOCH: Revision = Revision { epoch: Epoch(4), attempt: crate::layout::Attempt(9) };
     const NEXT: Revision = Revision { epoch: Epoch(5), attempt: crate::layout::Attempt(8) };
-    const TRY: Attempt = Attempt { change: 7, number: 2 };
+    const TRY: ChangeAttempt = ChangeAttempt { change: 7, number: 2 };
 
     fn announce(phase: Phase) -> Option<Vec<u8>> {
         Some(Announcement { attempt: TRY, phase, to: Epoch(5) }.to_string().into_bytes())

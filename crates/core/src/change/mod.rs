@@ -47,7 +47,7 @@ pub use connections::{Connection, Owner, WRITER_NAME, member_name};
 pub use coordinator::{Coordinator, Course, Obstacle};
 pub use member::{Act, Found, Member};
 pub use register::{Register, Standing};
-pub use words::{Announcement, Answer, Attempt, Phase, Stance};
+pub use words::{Announcement, Answer, ChangeAttempt, Phase, Stance};
 
 /// How long members have to say that they are ready: they look once a second.
 pub const READY_MS: i64 = 2_500;

@@ -7,7 +7,7 @@ use crate::layout::{Epoch, Revision};
 
 /// One try of one change to have all members stop at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Attempt {
+pub struct ChangeAttempt {
     /// The change: a number that is never drawn twice.
     pub change: u64,
     /// The try, from 1.
@@ -18,11 +18,11 @@ pub struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stance {
     /// It serves, and looks every few milliseconds whether it is to stop.
-    Ready(Attempt),
+    Ready(ChangeAttempt),
     /// It begins no request, and has none under way.
-    Held(Attempt),
+    Held(ChangeAttempt),
     /// It had stopped, and serves again: the coordinator took too long.
-    Serving(Attempt),
+    Serving(ChangeAttempt),
 }
 
 /// A member's answer to an announcement.
@@ -49,7 +49,7 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Announcement {
     /// Which try of which change.
-    pub attempt: Attempt,
+    pub attempt: ChangeAttempt,
     /// What is wanted.
     pub phase: Phase,
     /// The epoch to come.
@@ -70,7 +70,7 @@ impl Announcement {
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, Attempt { change, number }) = match self.stance {
+        let (word, ChangeAttempt { change, number }) = match self.stance {
             Stance::Ready(attempt) => ("ready", attempt),
             Stance::Held(attempt) => ("held", attempt),
             Stance::Serving(attempt) => ("serving", attempt),
@@ -121,9 +121,9 @@ impl FromStr for Announcement {
     }
 }
 
-fn read_attempt<'w>(words: &mut impl Iterator<Item = &'w str>) -> Result<Attempt, ()> {
+fn read_attempt<'w>(words: &mut impl Iterator<Item = &'w str>) -> Result<ChangeAttempt, ()> {
     let change = words.next().and_then(|word| u64::from_str_radix(word, 16).ok()).ok_or(())?;
-    Ok(Attempt { change, number: read(words.next())? })
+    Ok(ChangeAttempt { change, number: read(words.next())? })
 }
 
 fn read<T: FromStr>(word: Option<&str>) -> Result<T, ()> {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn words_are_read_back() {
-        let attempt = Attempt { change: 0x9f3a, number: 2 };
+        let attempt = ChangeAttempt { change: 0x9f3a, number: 2 };
         let knows = Revision { epoch: Epoch(7), attempt: crate::layout::Attempt(3) };
         for stance in [Stance::Ready(attempt), Stance::Held(attempt), Stance::Serving(attempt)] {
             let answer = Answer { stance, knows, who: "host:42".to_owned() };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fsst::{Compressor, Symbol};
 
-use super::{Codec, CodecError, Kind, Options, Owner, Sample};
+use super::{Codec, CodecError, CodecKind, Options, Owner, Sample};
 
 /// The longest value, in bytes.
 const MAX_LEN: usize = 64 * 1024;
@@ -21,7 +21,7 @@ const ESCAPE: u8 = 255;
 #[derive(Debug)]
 pub struct Fsst;
 
-impl Kind for Fsst {
+impl CodecKind for Fsst {
     fn name(&self) -> &'static str {
         "fsst"
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Codec, CodecError, Kind, Options, Owner};
+use super::{Codec, CodecError, CodecKind, Options, Owner};
 use crate::template::{hex_bytes, hex_digits, is_hex};
 
 /// The kind.
 #[derive(Debug)]
 pub struct Hex;
 
-impl Kind for Hex {
+impl CodecKind for Hex {
     fn name(&self) -> &'static str {
         "hex"
     }

@@ -12,7 +12,7 @@
 //! | [`hex`] | lower-case hexadecimal text | none |
 //! | [`uuid`] | uuids as text | none |
 //!
-//! One of your own is a [`Codec`] and the [`Kind`] that opens it; `examples/own_codec.rs` of this crate has one.
+//! One of your own is a [`Codec`] and the [`CodecKind`] that opens it; `examples/own_codec.rs` of this crate has one.
 
 mod dictionary;
 mod error;
@@ -60,7 +60,7 @@ pub trait Codec: Debug + Send + Sync {
 }
 
 /// Opens codecs of one name.
-pub trait Kind: Debug + Send + Sync {
+pub trait CodecKind: Debug + Send + Sync {
     /// The name in layouts.
     fn name(&self) -> &'static str;
 
@@ -94,7 +94,7 @@ pub trait Kind: Debug + Send + Sync {
 
 /// The kinds of codecs that a program knows.
 #[derive(Clone, Debug)]
-pub struct Kinds(Vec<Arc<dyn Kind>>);
+pub struct Kinds(Vec<Arc<dyn CodecKind>>);
 
 impl Default for Kinds {
     fn default() -> Self {
@@ -105,19 +105,19 @@ impl Default for Kinds {
 impl Kinds {
     /// The same with one more, instead of one of the same name.
     #[must_use]
-    pub fn with(mut self, kind: Arc<dyn Kind>) -> Self {
+    pub fn with(mut self, kind: Arc<dyn CodecKind>) -> Self {
         self.0.retain(|known| known.name() != kind.name());
         self.0.push(kind);
         self
     }
 
     /// The kind of this name.
-    pub fn find(&self, name: &str) -> Option<&Arc<dyn Kind>> {
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn CodecKind>> {
         self.0.iter().find(|kind| kind.name() == name)
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Kind>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn CodecKind>> {
         self.0.iter()
     }
 }

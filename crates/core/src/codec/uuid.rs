@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Codec, CodecError, Kind, Options, Owner};
+use super::{Codec, CodecError, CodecKind, Options, Owner};
 use crate::template::{parse_uuid, render_uuid};
 
 /// The kind.
 #[derive(Debug)]
 pub struct Uuid;
 
-impl Kind for Uuid {
+impl CodecKind for Uuid {
     fn name(&self) -> &'static str {
         "uuid"
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use zstd_safe::{CCtx, CDict, DCtx, DDict};
 
-use super::{Codec, CodecError, Kind, Options, Owner, Sample, references};
+use super::{Codec, CodecError, CodecKind, Options, Owner, Sample, references};
 
 /// The longest value: one block, however the level divides it. In bytes.
 pub const MAX_LEN: usize = 64 * 1024;
@@ -43,7 +43,7 @@ const LAST_COMPRESSED: u32 = 1 | 2 << 1;
 #[derive(Debug)]
 pub struct Zstd;
 
-impl Kind for Zstd {
+impl CodecKind for Zstd {
     fn name(&self) -> &'static str {
         "zstd"
     }

@@ -11,7 +11,6 @@ use crate::layout::{Layout, Place};
 use crate::resp::{Answer, Protocol};
 use crate::stats::Stats;
 
-mod attempt;
 mod batch;
 mod copy;
 mod foreign;
@@ -23,6 +22,7 @@ pub(crate) mod keyspace;
 pub(crate) mod listing;
 pub(crate) mod load;
 pub(crate) mod native;
+mod native_first;
 pub(crate) mod overview;
 pub(crate) mod pieces;
 pub(crate) mod probe;
@@ -38,12 +38,12 @@ pub(crate) mod wait;
 pub(crate) mod watch;
 mod work;
 
-pub(crate) use attempt::Attempt;
-use attempt::Attempted;
 pub(crate) use batch::Batch;
 pub(crate) use copy::Copy;
 pub(crate) use foreign::{Foreign, OnOtherType};
 use hello::answer_hello;
+pub(crate) use native_first::NativeFirst;
+use native_first::NativeOutcome;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub(crate) use retire::RETIRE_MS;
 pub(crate) use script::CompareAndSet;
@@ -119,11 +119,11 @@ pub enum Effect {
 
 /// A conversation under way.
 #[derive(Debug)]
-pub struct Exchange(pub(crate) Kind);
+pub struct Exchange(pub(crate) UnderWay);
 
 /// What kinds of conversation there are. The frequent ones are small; the others are boxed.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum UnderWay {
     /// The one reply is the answer, as it came.
     PassOn,
     /// The reply says nothing where it is of this kind; the answer is OK.
@@ -133,7 +133,7 @@ pub(crate) enum Kind {
     /// MSET.
     SetMany(Batch),
     Delete(Box<native::Delete>),
-    Attempt(Box<Attempt>),
+    NativeFirst(Box<NativeFirst>),
     Work(Box<Work>),
     Foreign(Box<Foreign>),
     Copy(Box<Copy>),
@@ -178,29 +178,29 @@ impl Exchange {
     /// Whether the layout has no part in it any more: what is under way is a client's own command, as it came.
     pub fn is_the_servers(&self) -> bool {
         match &self.0 {
-            Kind::PassOn | Kind::Wait { .. } => true,
-            Kind::Work(work) => work.is_passed_on(),
-            Kind::Foreign(foreign) => foreign.is_passed_on(),
-            Kind::Silent(exchange) => exchange.is_the_servers(),
+            UnderWay::PassOn | UnderWay::Wait { .. } => true,
+            UnderWay::Work(work) => work.is_passed_on(),
+            UnderWay::Foreign(foreign) => foreign.is_passed_on(),
+            UnderWay::Silent(exchange) => exchange.is_the_servers(),
             _ => false,
         }
     }
 
     /// Whether its one reply is the client's answer, byte for byte.
     pub fn hands_on(&self) -> bool {
-        matches!(self.0, Kind::PassOn)
+        matches!(self.0, UnderWay::PassOn)
     }
 
     /// Whether its client wants no answer.
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self.0, Kind::Silent(_))
+        matches!(self.0, UnderWay::Silent(_))
     }
 
     /// Whether it asks the server if there is a command of some name.
     pub(crate) fn is_probe(&self) -> bool {
         match &self.0 {
-            Kind::Probe(_) => true,
-            Kind::Silent(exchange) => exchange.is_probe(),
+            UnderWay::Probe(_) => true,
+            UnderWay::Silent(exchange) => exchange.is_probe(),
             _ => false,
         }
     }
@@ -208,31 +208,31 @@ impl Exchange {
     /// Takes the next reply, which is whole.
     pub fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         match &mut self.0 {
-            Kind::Get(get) => return get.handle_reply(reply, env, io),
-            Kind::PassOn => io.answer.extend_from_slice(reply),
-            Kind::Set(kind) if !kind.fits(reply) => return Step::Unexpected,
-            Kind::Set(_) => io.answer.extend_from_slice(if reply.starts_with(b"-") { reply } else { b"+OK\r\n" }),
-            Kind::Overwrite(overwrite) => return overwrite.handle_reply(reply, io),
-            Kind::Delete(delete) => return delete.handle_reply(reply, env, io),
-            Kind::Work(work) => return work.handle_reply(reply, env, io),
-            Kind::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
-            Kind::Copy(copy) => return copy.handle_reply(reply, env, io),
-            Kind::Pieces(pieces) => return pieces.handle_reply(reply, env, io),
-            Kind::List(list) => return list.handle_reply(reply, env, io),
-            Kind::Size(size) => return size.handle_reply(reply, env, io),
-            Kind::Random(random) => return random.handle_reply(reply, env, io),
-            Kind::Transaction(transaction) => return transaction.handle_reply(reply, env, io),
-            Kind::Watch(watch) => return watch.handle_reply(reply, env, io),
-            Kind::Overview(overview) => return overview.handle_reply(reply, env, io),
-            Kind::Attempt(attempt) => {
+            UnderWay::Get(get) => return get.handle_reply(reply, env, io),
+            UnderWay::PassOn => io.answer.extend_from_slice(reply),
+            UnderWay::Set(kind) if !kind.fits(reply) => return Step::Unexpected,
+            UnderWay::Set(_) => io.answer.extend_from_slice(if reply.starts_with(b"-") { reply } else { b"+OK\r\n" }),
+            UnderWay::Overwrite(overwrite) => return overwrite.handle_reply(reply, io),
+            UnderWay::Delete(delete) => return delete.handle_reply(reply, env, io),
+            UnderWay::Work(work) => return work.handle_reply(reply, env, io),
+            UnderWay::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
+            UnderWay::Copy(copy) => return copy.handle_reply(reply, env, io),
+            UnderWay::Pieces(pieces) => return pieces.handle_reply(reply, env, io),
+            UnderWay::List(list) => return list.handle_reply(reply, env, io),
+            UnderWay::Size(size) => return size.handle_reply(reply, env, io),
+            UnderWay::Random(random) => return random.handle_reply(reply, env, io),
+            UnderWay::Transaction(transaction) => return transaction.handle_reply(reply, env, io),
+            UnderWay::Watch(watch) => return watch.handle_reply(reply, env, io),
+            UnderWay::Overview(overview) => return overview.handle_reply(reply, env, io),
+            UnderWay::NativeFirst(attempt) => {
                 let (work, replies) = match attempt.handle_reply(reply, env, io) {
-                    Attempted::Ended(step) => return step,
-                    Attempted::Refused(work, replies) => (work, replies),
+                    NativeOutcome::Ended(step) => return step,
+                    NativeOutcome::Refused(work, replies) => (work, replies),
                 };
-                self.0 = Kind::Work(work);
+                self.0 = UnderWay::Work(work);
                 return Step::More(replies);
             }
-            Kind::SetMany(batch) => match batch.handle_reply(reply) {
+            UnderWay::SetMany(batch) => match batch.handle_reply(reply) {
                 None => return Step::Wait,
                 Some(Err(refusal)) => return refusal.end(io),
                 Some(Ok(replies)) => {
@@ -240,7 +240,7 @@ impl Exchange {
                     io.answer.extend_from_slice(failed.map_or(b"+OK\r\n", Vec::as_slice));
                 }
             },
-            Kind::Select { database, answer } => {
+            UnderWay::Select { database, answer } => {
                 let Some(answer) = answer else {
                     *answer = Some(reply.to_vec());
                     return if ReplyKind::Ok.fits(reply) { Step::Wait } else { Step::Unexpected };
@@ -254,34 +254,34 @@ impl Exchange {
                     return Step::Done(Effect::Database(*database));
                 }
             }
-            Kind::Reset if !ReplyKind::Simple.fits(reply) => return Step::Unexpected,
-            Kind::Reset => {
+            UnderWay::Reset if !ReplyKind::Simple.fits(reply) => return Step::Unexpected,
+            UnderWay::Reset => {
                 io.answer.extend_from_slice(reply);
                 if !reply.starts_with(b"-") {
                     return Step::Done(Effect::Reset);
                 }
             }
-            Kind::Probe(probe) => return probe.handle_reply(reply, io),
-            Kind::Wait { announced } => return announced.handle_reply(reply, io),
-            Kind::Hello { .. } if !matches!(reply.first(), Some(b'*' | b'%' | b'-')) => return Step::Unexpected,
-            Kind::Hello { id } => answer_hello(reply, *id, io.answer),
-            Kind::ErrorOnly { .. } if reply.starts_with(b"-") => io.answer.extend_from_slice(reply),
-            Kind::ErrorOnly { protocol } => {
+            UnderWay::Probe(probe) => return probe.handle_reply(reply, io),
+            UnderWay::Wait { announced } => return announced.handle_reply(reply, io),
+            UnderWay::Hello { .. } if !matches!(reply.first(), Some(b'*' | b'%' | b'-')) => return Step::Unexpected,
+            UnderWay::Hello { id } => answer_hello(reply, *id, io.answer),
+            UnderWay::ErrorOnly { .. } if reply.starts_with(b"-") => io.answer.extend_from_slice(reply),
+            UnderWay::ErrorOnly { protocol } => {
                 Answer::new(io.answer, *protocol).error(
                     "ERR keyfold: the server knows an option of this command that keyfold doesn't; leave it out",
                 );
             }
-            Kind::Flush if !ReplyKind::Ok.fits(reply) => return Step::Unexpected,
-            Kind::Flush => io.answer.extend(script::without_place(reply)),
-            Kind::Silent(exchange) => {
+            UnderWay::Flush if !ReplyKind::Ok.fits(reply) => return Step::Unexpected,
+            UnderWay::Flush => io.answer.extend(script::without_place(reply)),
+            UnderWay::Silent(exchange) => {
                 let start = io.answer.len();
                 let step = exchange.handle_reply(reply, env, io);
                 io.answer.truncate(start);
                 return step;
             }
             // A connection that goes on to watch what its last client did is of no use.
-            Kind::Unwatch { .. } if reply != b"+OK\r\n" => return Step::Unexpected,
-            Kind::Unwatch { answer } => {
+            UnderWay::Unwatch { .. } if reply != b"+OK\r\n" => return Step::Unexpected,
+            UnderWay::Unwatch { answer } => {
                 io.answer.append(answer);
                 return Step::Done(Effect::Unwatched);
             }

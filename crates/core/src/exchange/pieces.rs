@@ -11,7 +11,7 @@
 
 use crate::command::Id;
 use crate::exchange::native::Delete;
-use crate::exchange::{Effect, Env, Exchange, Io, Kind, Step, Work};
+use crate::exchange::{Effect, Env, Exchange, Io, Step, UnderWay, Work};
 use crate::layout::Located;
 use crate::resp::{Answer, Protocol, Reply};
 use crate::string::Run;
@@ -81,14 +81,14 @@ impl Pieces {
         let deletes = matches!(self.id, Id::Del | Id::Unlink);
         let keys: Vec<_> = args[1..].iter().map(|key| (*key, env.layout.locate(key))).collect();
         let is_moving = keys.iter().any(|(_, located)| matches!(located, Located::Moving(_)));
-        let (kind, replies) = if deletes && !is_moving {
+        let (under_way, replies) = if deletes && !is_moving {
             let (delete, replies) = Delete::start(args[0], keys.into_iter(), wire);
-            (Kind::Delete(Box::new(delete)), replies)
+            (UnderWay::Delete(Box::new(delete)), replies)
         } else {
             let (work, replies) = Work::start(self.run, &args, keys.into_iter(), self.protocol, env, wire);
-            (Kind::Work(Box::new(work)), replies)
+            (UnderWay::Work(Box::new(work)), replies)
         };
-        self.step = Some(Exchange(kind));
+        self.step = Some(Exchange(under_way));
         replies
     }
 

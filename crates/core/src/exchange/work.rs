@@ -14,7 +14,7 @@ use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, script, store};
 use crate::layout::Located;
 use crate::resp::{Answer, Protocol, Reply, write_command};
-use crate::string::{self, Ask, Call, Halt, Run, Space, finish};
+use crate::string::{self, Call, Halt, HelpRequest, Run, Space, finish};
 
 /// How often a command is worked out again before it gives up. Every conflict is another client's success,
 /// so that only a storm on one key gets here.
@@ -212,7 +212,7 @@ impl Work {
 }
 
 /// The commands of an ask, on this scratch key; it is the first argument of each.
-pub(crate) fn ask_commands(ask: &Ask, scratch: &[u8]) -> Commands {
+pub(crate) fn ask_commands(ask: &HelpRequest, scratch: &[u8]) -> Commands {
     let mut commands = Commands::default();
     for command in &ask.commands {
         let mut args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();

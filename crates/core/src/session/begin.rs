@@ -10,7 +10,7 @@ use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Attempt, Copy, Env, Exchange, Foreign, Io, Kind, ReplyKind, Work, info, keyspace, listing, native, wait,
+    Copy, Env, Exchange, Foreign, Io, NativeFirst, ReplyKind, UnderWay, Work, info, keyspace, listing, native, wait,
 };
 use crate::layout::{Located, Place};
 use crate::number::parse_integer;
@@ -29,14 +29,14 @@ const SPOILT: &str = "EXECABORT Transaction discarded because of previous errors
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
 
 /// How a request that was sent goes on.
-fn sent(kind: Kind, replies: u32, hold: bool) -> Begun {
-    Begun::Sent { exchange: Exchange(kind), replies, hold }
+fn sent(under_way: UnderWay, replies: u32, hold: bool) -> Begun {
+    Begun::Sent { exchange: Exchange(under_way), replies, hold }
 }
 
 /// Ends the watch of the client, who then gets this answer.
 fn unwatch(answer: Vec<u8>, io: &mut Io<'_>) -> Begun {
     write_command(io.wire, &[b"UNWATCH"]);
-    sent(Kind::Unwatch { answer }, 1, true)
+    sent(UnderWay::Unwatch { answer }, 1, true)
 }
 
 impl Session {
@@ -83,7 +83,7 @@ impl Session {
         }
         match begun {
             Begun::Sent { exchange, replies, hold } => {
-                Begun::Sent { exchange: Exchange(Kind::Silent(Box::new(exchange))), replies, hold }
+                Begun::Sent { exchange: Exchange(UnderWay::Silent(Box::new(exchange))), replies, hold }
             }
             other => {
                 io.answer.truncate(start);
@@ -105,16 +105,16 @@ impl Session {
             Route::One { command, place } => self.begin_one(*command, place, args, env, io),
             Route::PassOn | Route::Kill => {
                 pass_on(args, raw, io);
-                sent(Kind::PassOn, 1, false)
+                sent(UnderWay::PassOn, 1, false)
             }
             Route::Rewrite(places) => {
                 write_command(io.wire, &places.renamed(args));
-                sent(Kind::PassOn, 1, false)
+                sent(UnderWay::PassOn, 1, false)
             }
             Route::Many { command, places } => self.begin_many(*command, places, args, env, io),
             Route::Foreign { foreign, places } => {
                 let (foreign, replies) = Foreign::start(args, places.folded_of(args), foreign, protocol, env, io.wire);
-                sent(Kind::Foreign(Box::new(foreign)), replies, true)
+                sent(UnderWay::Foreign(Box::new(foreign)), replies, true)
             }
             Route::Error { message, spoils } => {
                 self.queue.iter_mut().for_each(|queue| queue.spoilt |= spoils);
@@ -150,12 +150,12 @@ impl Session {
             Route::Select { database: Some(database) } => self.begin_select(*database, args, io),
             Route::Select { database: None } => {
                 pass_on(args, raw, io);
-                sent(Kind::PassOn, 1, false)
+                sent(UnderWay::PassOn, 1, false)
             }
             Route::Exec { .. } => self.begin_exec(env, io),
             Route::Unblock { connection, reason } => {
                 write_command(io.wire, &[b"CLIENT", b"UNBLOCK", connection.to_string().as_bytes(), reason.as_bytes()]);
-                sent(Kind::PassOn, 1, false)
+                sent(UnderWay::PassOn, 1, false)
             }
         }
     }
@@ -172,7 +172,7 @@ impl Session {
         match command {
             Id::Watch => {
                 let watch = Watch::start(&args[1..], env, io.wire);
-                sent(Kind::Watch(Box::new(watch)), 1, true)
+                sent(UnderWay::Watch(Box::new(watch)), 1, true)
             }
             Id::Unwatch => {
                 self.queue = None;
@@ -180,12 +180,12 @@ impl Session {
             }
             Id::Reset => {
                 pass_on(args, raw, io);
-                sent(Kind::Reset, 1, true)
+                sent(UnderWay::Reset, 1, true)
             }
             Id::Wait | Id::Waitaof => {
                 let announced = wait::announce(env.server, io.wire);
                 pass_on(args, raw, io);
-                sent(Kind::Wait { announced }, 2, true)
+                sent(UnderWay::Wait { announced }, 2, true)
             }
             _ => {
                 pass_on(args, raw, io);
@@ -206,12 +206,12 @@ impl Session {
     ) -> Begun {
         let (protocol, run) = (self.protocol, command.run);
         match command.id {
-            Id::Get => return sent(Kind::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, false),
+            Id::Get => return sent(UnderWay::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, false),
             Id::Del | Id::Unlink => return begin_delete(args[0], only_key(args, place), io),
             Id::Incr | Id::Decr | Id::Incrby | Id::Decrby if place.kind.is_field() => {
                 if let Some(by) = increment(command.id, args) {
-                    let attempt = Attempt::increment(args, run, place, by, protocol, io.wire);
-                    return sent(Kind::Attempt(Box::new(attempt)), 1, true);
+                    let attempt = NativeFirst::increment(args, run, place, by, protocol, io.wire);
+                    return sent(UnderWay::NativeFirst(Box::new(attempt)), 1, true);
                 }
             }
             id => {
@@ -223,7 +223,7 @@ impl Session {
             }
         }
         let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
-        sent(Kind::Work(Box::new(work)), replies, command.writes)
+        sent(UnderWay::Work(Box::new(work)), replies, command.writes)
     }
 
     /// A SET that needs nothing of the old value; none where it isn't one.
@@ -240,7 +240,7 @@ impl Session {
         if place.kind.is_framed() {
             return (!set.if_absent()).then(|| {
                 native::set_own(env, &set, place, args[1], io.wire);
-                sent(Kind::Set(ReplyKind::Ok), 1, false)
+                sent(UnderWay::Set(ReplyKind::Ok), 1, false)
             });
         }
         let namespace = env.layout.namespace(place.namespace);
@@ -253,20 +253,27 @@ impl Session {
             && !env.stats.namespace(place.namespace).has_spilled()
         {
             native::set(set.value, place, io.wire);
-            return Some(sent(Kind::Set(ReplyKind::Integer), 1, false));
+            return Some(sent(UnderWay::Set(ReplyKind::Integer), 1, false));
         }
         let stored = crate::exchange::encode(env, Some(place), args[1], set.value, set.expires_at_ms);
         if set.if_absent() {
-            let attempt =
-                Attempt::set_if_absent(args, run, place, &stored.main.value, set.when_set(), self.protocol, io.wire);
-            return Some(sent(Kind::Attempt(Box::new(attempt)), 1, true));
+            let attempt = NativeFirst::set_if_absent(
+                args,
+                run,
+                place,
+                &stored.main.value,
+                set.when_set(),
+                self.protocol,
+                io.wire,
+            );
+            return Some(sent(UnderWay::NativeFirst(Box::new(attempt)), 1, true));
         }
         if stored.spill.is_none() && !env.stats.namespace(place.namespace).has_spilled() {
             native::set(&stored.main.value, place, io.wire);
-            return Some(sent(Kind::Set(ReplyKind::Integer), 1, false));
+            return Some(sent(UnderWay::Set(ReplyKind::Integer), 1, false));
         }
         let (overwrite, replies) = native::Overwrite::start(args[1], place, &stored, io.wire);
-        Some(sent(Kind::Overwrite(Box::new(overwrite)), replies, false))
+        Some(sent(UnderWay::Overwrite(Box::new(overwrite)), replies, false))
     }
 
     /// A string command on several keys, with plain ones or such that are moving among them.
@@ -282,7 +289,7 @@ impl Session {
         if Pieces::may_take(id, places.len()) {
             // Later commands of the client wait until its last step is answered.
             let (pieces, replies) = Pieces::start(id, run, args, self.protocol, env, io.wire);
-            return sent(Kind::Pieces(Box::new(pieces)), replies, true);
+            return sent(UnderWay::Pieces(Box::new(pieces)), replies, true);
         }
         let batch = match id {
             _ if places.are_moving() => set_form(id)
@@ -297,10 +304,10 @@ impl Session {
             _ => None,
         };
         if let Some((batch, replies)) = batch {
-            return sent(Kind::SetMany(batch), replies, false);
+            return sent(UnderWay::SetMany(batch), replies, false);
         }
         let (work, replies) = Work::start(run, args, places.of(args), self.protocol, env, io.wire);
-        sent(Kind::Work(Box::new(work)), replies, command.writes)
+        sent(UnderWay::Work(Box::new(work)), replies, command.writes)
     }
 
     /// COPY, perhaps with a database named, which may be the client's own.
@@ -312,7 +319,7 @@ impl Session {
             let mut harmless = args.to_vec();
             (harmless[1], harmless[2]) = (SCRATCH_KEY, SCRATCH_COPY_KEY);
             write_command(io.wire, &harmless);
-            return sent(Kind::ErrorOnly { protocol: self.protocol }, 1, false);
+            return sent(UnderWay::ErrorOnly { protocol: self.protocol }, 1, false);
         };
         let mut keys = places.of(args);
         if database != self.database
@@ -321,12 +328,12 @@ impl Session {
             let databases = (self.database, database);
             let (copy, replies) =
                 Copy::start(args, [source, destination], databases, replace, self.protocol, env, io.wire);
-            return sent(Kind::Copy(Box::new(copy)), replies, true);
+            return sent(UnderWay::Copy(Box::new(copy)), replies, true);
         }
         let mut here = args[..3].to_vec();
         here.extend(replace.then_some(&b"REPLACE"[..]));
         let (work, replies) = Work::start(run, &here, places.of(args), self.protocol, env, io.wire);
-        sent(Kind::Work(Box::new(work)), replies, true)
+        sent(UnderWay::Work(Box::new(work)), replies, true)
     }
 
     /// What is answered without the server.
@@ -384,7 +391,7 @@ impl Session {
             }
         };
         let probe = Probe::start(args, when_known, self.protocol, io.wire);
-        sent(Kind::Probe(Box::new(probe)), 1, true)
+        sent(UnderWay::Probe(Box::new(probe)), 1, true)
     }
 
     fn begin_exec(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
@@ -412,7 +419,7 @@ impl Session {
             Err(message) => Err(format!("EXECABORT Transaction discarded because of: {message}")),
         };
         match begun {
-            Ok((transaction, replies)) => sent(Kind::Transaction(Box::new(transaction)), replies, true),
+            Ok((transaction, replies)) => sent(UnderWay::Transaction(Box::new(transaction)), replies, true),
             Err(message) => unwatch(format!("-{message}\r\n").into_bytes(), io),
         }
     }
@@ -430,21 +437,21 @@ impl Session {
             Id::Info => {
                 pass_on(args, raw, io);
                 let overview = Overview::new(Arc::clone(self.joined.clients()), self.database, args, protocol);
-                sent(Kind::Overview(Box::new(overview)), 1, false)
+                sent(UnderWay::Overview(Box::new(overview)), 1, false)
             }
             Id::Flushall | Id::Flushdb => self.begin_flush(command, args, raw, io),
-            Id::Dbsize => sent(Kind::Size(Box::new(keyspace::Size::start(io.wire))), 1, true),
-            Id::Randomkey => sent(Kind::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true),
+            Id::Dbsize => sent(UnderWay::Size(Box::new(keyspace::Size::start(io.wire))), 1, true),
+            Id::Randomkey => sent(UnderWay::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true),
             Id::Keys => {
                 let (list, replies) = listing::List::keys(env, args[1], protocol, io.wire);
-                sent(Kind::List(Box::new(list)), replies, true)
+                sent(UnderWay::List(Box::new(list)), replies, true)
             }
             _ => match listing::List::scan(env, args, protocol, io.wire) {
-                Ok((list, replies)) => sent(Kind::List(Box::new(list)), replies, true),
+                Ok((list, replies)) => sent(UnderWay::List(Box::new(list)), replies, true),
                 Err(_) => {
                     // The server's error is the answer. Keys that it lists instead must not reach the client.
                     pass_on(args, raw, io);
-                    sent(Kind::ErrorOnly { protocol }, 1, true)
+                    sent(UnderWay::ErrorOnly { protocol }, 1, true)
                 }
             },
         }
@@ -460,14 +467,14 @@ impl Session {
             call.extend(args);
             write_command(io.wire, &call);
         }
-        sent(Kind::Flush, 1, true)
+        sent(UnderWay::Flush, 1, true)
     }
 
     /// On a shared connection: to the database asked for, which says whether there is one, and back.
     fn begin_select(&mut self, database: u32, args: &[&[u8]], io: &mut Io<'_>) -> Begun {
         write_command(io.wire, &[b"SELECT", args[1]]);
         write_command(io.wire, &[b"SELECT", itoa::Buffer::new().format(self.database).as_bytes()]);
-        sent(Kind::Select { database, answer: None }, 2, true)
+        sent(UnderWay::Select { database, answer: None }, 2, true)
     }
 }
 
@@ -488,7 +495,7 @@ fn only_key<'a>(args: &[&'a [u8]], place: &Place) -> impl Iterator<Item = (&'a [
 
 fn begin_delete<'a>(name: &[u8], keys: impl Iterator<Item = (&'a [u8], Located)>, io: &mut Io<'_>) -> Begun {
     let (delete, replies) = native::Delete::start(name, keys, io.wire);
-    sent(Kind::Delete(Box::new(delete)), replies, false)
+    sent(UnderWay::Delete(Box::new(delete)), replies, false)
 }
 
 fn pass_on(args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) {

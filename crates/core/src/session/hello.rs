@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::access::User;
-use crate::exchange::{Env, Exchange, Io, Kind};
+use crate::exchange::{Env, Exchange, Io, UnderWay};
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::session::{Begun, Session};
@@ -72,7 +72,7 @@ impl Session {
         }
         let number: &[u8] = if self.protocol == Protocol::Resp3 { b"3" } else { b"2" };
         write_command(io.wire, &[b"HELLO", number]);
-        Begun::Sent { exchange: Exchange(Kind::Hello { id: self.peer.id }), replies: 1, hold: true }
+        Begun::Sent { exchange: Exchange(UnderWay::Hello { id: self.peer.id }), replies: 1, hold: true }
     }
 
     /// What HELLO [protocol [AUTH user password] [SETNAME name]] asks for.

@@ -3,7 +3,7 @@
 //! The integer commands are worked out here. INCRBYFLOAT adds and prints C long doubles, whose 64-bit
 //! mantissa and rounding belong to the server, so it is the server that adds them, on the scratch key.
 
-use super::{Ask, Call, Entry, Flow, Halt, Reply, Space};
+use super::{Call, Entry, Flow, Halt, HelpRequest, Reply, Space};
 use crate::admin::SCRATCH_KEY;
 use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
@@ -55,14 +55,14 @@ pub(super) fn incrbyfloat(call: &Call<'_>, space: &mut Space, answer: &mut Answe
     Ok(())
 }
 
-fn sum_ask(old: Option<Vec<u8>>, by: &[u8]) -> Ask {
+fn sum_ask(old: Option<Vec<u8>>, by: &[u8]) -> HelpRequest {
     let mut commands = Vec::with_capacity(3);
     if let Some(old) = old {
         commands.push(vec![b"SET".to_vec(), SCRATCH_KEY.to_vec(), old]);
     }
     commands.push(vec![b"INCRBYFLOAT".to_vec(), SCRATCH_KEY.to_vec(), by.to_vec()]);
     commands.push(vec![b"DEL".to_vec(), SCRATCH_KEY.to_vec()]);
-    Ask { commands }
+    HelpRequest { commands }
 }
 
 /// Writes a value and leaves the expiry as it is.

@@ -3,7 +3,7 @@
 //! The payload (LZF, a version, a CRC-64) is the server's own. It is made, and read back, by the server, on
 //! the scratch key.
 
-use super::{Ask, Call, Entry, Flow, Halt, Held, Reply, Space, not_on_type};
+use super::{Call, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, not_on_type};
 use crate::admin::SCRATCH_KEY;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
@@ -79,7 +79,7 @@ fn restored(replies: Vec<Reply>) -> Result<Vec<u8>, Halt> {
 
 fn ask(commands: &[&[&[u8]]]) -> Flow {
     let commands = commands.iter().map(|args| args.iter().map(|arg| arg.to_vec()).collect()).collect();
-    Err(Halt::Ask(Ask { commands }))
+    Err(Halt::Ask(HelpRequest { commands }))
 }
 
 #[derive(Default)]

@@ -28,7 +28,7 @@ mod tests;
 
 pub(crate) use keyspace::CopyCommand;
 pub(crate) use set::{SetCommand, SetForm};
-pub use space::{Ask, Entry, Flow, Halt, Held, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
+pub use space::{Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
 
 use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;

@@ -62,7 +62,7 @@ pub enum Reply {
 /// Commands that the server must run, atomically, before the function can go on. They name only the
 /// scratch key, which each ask begins and ends without.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct HelpRequest {
     /// The commands, each a list of arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
 }
@@ -75,7 +75,7 @@ pub enum Halt {
     /// The same of a key of another type, about which the space knows too little; the server knows it all.
     OtherType(String),
     /// Run these on the server, put the replies where [`Space::help`] finds them, and call again.
-    Ask(Ask),
+    Ask(HelpRequest),
     /// A value that was left unread is needed, or one would grow beyond what is worked on here: the server works on
     /// it where it lies, or it is read whole and the function is called again.
     Large,
@@ -268,7 +268,7 @@ impl Space {
 ///
 /// # Errors
 /// The ask, where the server's help is needed.
-pub fn finish(flow: Flow, answer: &mut Answer<'_>) -> Result<(), Ask> {
+pub fn finish(flow: Flow, answer: &mut Answer<'_>) -> Result<(), HelpRequest> {
     match flow {
         Ok(()) => Ok(()),
         Err(Halt::Error(message) | Halt::OtherType(message) | Halt::Undecodable(message)) => {

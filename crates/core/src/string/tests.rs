@@ -1,6 +1,6 @@
 //! A few keys at a fixed time, for the tests beside the commands.
 
-use super::{Ask, Call, Entry, Halt, Held, Reply, Space, finish};
+use super::{Call, Entry, Halt, Held, HelpRequest, Reply, Space, finish};
 use crate::command::table;
 use crate::resp::{Answer, Protocol};
 
@@ -47,7 +47,7 @@ impl Fixture {
     }
 
     /// What the command asks the server.
-    pub(super) fn ask(&mut self, args: &[&str]) -> Ask {
+    pub(super) fn ask(&mut self, args: &[&str]) -> HelpRequest {
         let mut out = Vec::new();
         match self.flow(args, &mut Answer::new(&mut out, Protocol::Resp2)) {
             Err(Halt::Ask(ask)) => ask,

@@ -2,7 +2,7 @@
 
 use keyfold_core::command::table;
 use keyfold_core::resp::{Answer, Protocol, Reply as Resp};
-use keyfold_core::string::{Ask, Call, Held, Reply, Space, finish};
+use keyfold_core::string::{Call, Held, HelpRequest, Reply, Space, finish};
 
 use super::fake_server::{Connection, FakeServer};
 use super::steps::{KEYS, Step};
@@ -145,7 +145,7 @@ impl Naive {
 }
 
 /// Answers an ask by a server that holds nothing else.
-fn help(ask: &Ask) -> Vec<Reply> {
+fn help(ask: &HelpRequest) -> Vec<Reply> {
     let mut server = FakeServer::new(0);
     let mut connection = Connection::default();
     let read = |raw: Vec<u8>| match Resp::parse(&raw) {

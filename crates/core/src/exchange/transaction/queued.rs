@@ -8,7 +8,7 @@ use crate::exchange::batch::Commands;
 use crate::exchange::foreign::{OnOtherType, Verdict};
 use crate::exchange::load::Load;
 use crate::resp::{Answer, Protocol};
-use crate::string::{Ask, Call, Halt, Run, Space, finish};
+use crate::string::{Call, Halt, HelpRequest, Run, Space, finish};
 
 /// A command in the queue.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ pub(super) fn initial_outcomes(queue: &[Queued]) -> Vec<Outcome> {
 pub(super) enum Worked {
     Out(Outcome),
     /// The server's help is needed.
-    Asks(Ask),
+    Asks(HelpRequest),
     /// The server answers these, at this index.
     Shows(Commands, usize),
     /// It works on more bytes than are read here.

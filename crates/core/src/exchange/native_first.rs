@@ -10,7 +10,7 @@ use crate::string::Run;
 
 /// Such a command under way.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct NativeFirst {
     args: Vec<Vec<u8>>,
     place: Place,
     run: Run,
@@ -19,7 +19,7 @@ pub(crate) struct Attempt {
     when_set: Option<&'static [u8]>,
 }
 
-impl Attempt {
+impl NativeFirst {
     /// Sends HSETNX with a value as it is stored; it has one reply.
     pub(crate) fn set_if_absent(
         args: &[&[u8]],
@@ -48,7 +48,7 @@ impl Attempt {
     }
 
     /// Takes the reply.
-    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Attempted {
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> NativeOutcome {
         match self.when_set {
             Some(_) if reply == b":0\r\n" => return self.work_out(env, io),
             None if reply.starts_with(b"-ERR hash value is not an integer") => return self.work_out(env, io),
@@ -56,21 +56,21 @@ impl Attempt {
             _ if reply.starts_with(b"-") || (self.when_set.is_none() && ReplyKind::Integer.fits(reply)) => {
                 io.answer.extend_from_slice(reply);
             }
-            _ => return Attempted::Ended(Step::Unexpected),
+            _ => return NativeOutcome::Ended(Step::Unexpected),
         }
-        Attempted::Ended(Step::Done(Effect::None))
+        NativeOutcome::Ended(Step::Done(Effect::None))
     }
 
-    fn work_out(&self, env: &Env<'_>, io: &mut Io<'_>) -> Attempted {
+    fn work_out(&self, env: &Env<'_>, io: &mut Io<'_>) -> NativeOutcome {
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
         let key = (args[1], Located::Placed(self.place.clone()));
         let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.protocol, env, io.wire);
-        Attempted::Refused(Box::new(work), replies)
+        NativeOutcome::Refused(Box::new(work), replies)
     }
 }
 
 /// What came of an attempt.
-pub(crate) enum Attempted {
+pub(crate) enum NativeOutcome {
     /// It ends so.
     Ended(Step),
     /// The server refused the native command. The logical one is worked out instead, with so many replies to come.
