@@ -7,10 +7,10 @@
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::{CompareAndSet, Effect, Env, Io, Step, done, failure, script, store};
+use crate::exchange::{CompareAndSet, Env, Io, Step, done, fail, failure, script, store};
 use crate::frame::Frame;
 use crate::layout::Located;
-use crate::resp::{Answer, Protocol, Reply};
+use crate::resp::{Protocol, Reply};
 use crate::string::{Entry, Held, Space};
 
 /// Such a COPY under way.
@@ -93,11 +93,11 @@ impl Copy {
             Held::String(entry) => self.entry = entry.clone(),
             Held::Unread(_) => {
                 let why = self.source.keys()[0].held().err().unwrap_or_default();
-                return self.fail(io, &why);
+                return fail(io, self.protocol, &why);
             }
             Held::Other(kind) => {
                 let why = format!("a {} can't be copied onto a folded key", kind.escape_ascii());
-                return self.fail(io, &failure(&self.args[2], &why));
+                return fail(io, self.protocol, &failure(&self.args[2], &why));
             }
         }
         let mut commands = Commands::default();
@@ -169,10 +169,5 @@ impl Copy {
         let record = store::encode(env, self.destination.place(), &self.args[2], value, *expires_at_ms);
         store::add_writes(&mut writes, &record);
         writes
-    }
-
-    fn fail(&self, io: &mut Io<'_>, message: &str) -> Step {
-        Answer::new(io.answer, self.protocol).error(message);
-        Step::Done(Effect::None)
     }
 }

@@ -8,9 +8,9 @@
 use crate::admin::SCRATCH_KEY;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::{Effect, Env, Io, Step, done};
+use crate::exchange::{Env, Io, Step, done, fail};
 use crate::layout::Located;
-use crate::resp::{Answer, Protocol, write_command};
+use crate::resp::{Protocol, write_command};
 use crate::string::{Held, Space, Unread, WhyUnread};
 
 /// What such a command comes to.
@@ -152,14 +152,8 @@ impl Foreign {
             load.fill(&mut space);
         }
         let (commands, answer_at) = match self.foreign.judge(&self.args, &space, SCRATCH_KEY) {
-            Verdict::Refused(error) => {
-                Answer::new(io.answer, self.protocol).error(error);
-                return Step::Done(Effect::None);
-            }
-            Verdict::Undecodable(error) => {
-                Answer::new(io.answer, self.protocol).error(&error);
-                return Step::Done(Effect::None);
-            }
+            Verdict::Refused(error) => return fail(io, self.protocol, error),
+            Verdict::Undecodable(error) => return fail(io, self.protocol, &error),
             Verdict::NeedsBytes => {
                 let Phase::Loading(load) = &mut self.phase else { return Step::Wait };
                 return Step::More(load.send_rest(io.wire));

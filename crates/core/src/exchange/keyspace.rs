@@ -4,7 +4,7 @@
 
 use crate::exchange::batch::{Batch, Commands, split_array};
 use crate::exchange::listing::List;
-use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, Step};
+use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, Step, done, fail};
 use crate::layout::{NamespaceIndex, Physical};
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::walk::KeyWalk;
@@ -135,10 +135,7 @@ impl Random {
                 _ => self.miss(env, io),
             },
             _ if !ReplyKind::Bulk.fits(reply) => Step::Unexpected,
-            _ => {
-                io.answer.extend_from_slice(reply);
-                Step::Done(Effect::None)
-            }
+            _ => done(io, reply),
         }
     }
 
@@ -157,10 +154,7 @@ impl Random {
                 self.walk = Some(Box::new(list));
                 Step::More(replies)
             }
-            Err(message) => {
-                Answer::new(io.answer, self.protocol).error(message);
-                Step::Done(Effect::None)
-            }
+            Err(message) => fail(io, self.protocol, message),
         }
     }
 

@@ -296,6 +296,12 @@ fn done(io: &mut Io<'_>, answer: &[u8]) -> Step {
     Step::Done(Effect::None)
 }
 
+/// Ends an exchange with this error.
+fn fail(io: &mut Io<'_>, protocol: Protocol, message: &str) -> Step {
+    Answer::new(io.answer, protocol).error(message);
+    Step::Done(Effect::None)
+}
+
 /// The error of a key that can't be read or written as it should, code first.
 pub(crate) fn failure(key: &[u8], why: &str) -> String {
     format!("ERR keyfold: key '{}': {why}", key.escape_ascii())

@@ -58,8 +58,7 @@ impl Get {
             Ok(Reply::Nil) if self.pointer.is_some() => self.begin_again(env.layout, io),
             Ok(Reply::Bulk(content)) if let Some(pointer) = self.pointer => {
                 if pointer.slot.is_none() {
-                    io.answer.extend_from_slice(reply);
-                    return Step::Done(Effect::None);
+                    return done(io, reply);
                 }
                 let frame =
                     Frame { expires_at_ms: None, body: Body::Spill { nonce: pointer.nonce, slot: pointer.slot } };
@@ -67,10 +66,7 @@ impl Get {
             }
             Ok(Reply::Bulk(stored)) if !is_raw(stored) => self.decode(stored, env, io),
             _ if !ReplyKind::Bulk.fits(reply) => Step::Unexpected,
-            _ => {
-                io.answer.extend_from_slice(reply);
-                Step::Done(Effect::None)
-            }
+            _ => done(io, reply),
         }
     }
 

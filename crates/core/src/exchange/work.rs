@@ -11,7 +11,7 @@ use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Effect, Env, Io, Step, done, script, store};
+use crate::exchange::{Effect, Env, Io, Step, done, fail, script, store};
 use crate::layout::Located;
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::{self, Call, Halt, HelpRequest, Run, Space, finish};
@@ -230,9 +230,4 @@ pub(crate) fn read_help(raw: &[u8]) -> string::Reply {
         Ok(Reply::Error(message)) => string::Reply::Error(String::from_utf8_lossy(message).into_owned()),
         _ => string::Reply::Nil,
     }
-}
-
-fn fail(io: &mut Io<'_>, protocol: Protocol, message: &str) -> Step {
-    Answer::new(io.answer, protocol).error(message);
-    Step::Done(Effect::None)
 }

@@ -9,7 +9,7 @@ use crate::exchange::Env;
 use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::server_info::ServerInfo;
-use crate::session::route::wrong_arity;
+use crate::session::refusal::{subcommand, wrong_arity};
 use crate::session::{Begun, Session};
 
 /// Entries of the log that are shown where no number is given.
@@ -42,34 +42,8 @@ impl Session {
         command: &'static Command,
         env: &Env<'_>,
         answer: &mut Answer<'_>,
-    ) -> Begun {
-        let Some((_, subcommand)) = command.name.split_once('|') else {
-            let shown = args[1][..args[1].len().min(128)].escape_ascii();
-            answer.error(&format!("ERR unknown subcommand '{shown}'. Try ACL HELP."));
-            return Begun::Answered;
-        };
-        if !command.arity_ok(args.len()) {
-            answer.error(&wrong_arity(command));
-            return Begun::Answered;
-        }
-        if let Err(error) = self.answer_acl(subcommand, args, env, answer) {
-            answer.error(&error);
-        }
-        if matches!(subcommand, "setuser" | "deluser" | "load") {
-            // Whoever is shut out by it is closed, this client too, once it has its answer.
-            self.joined.clients().wake_all();
-            self.follow_users(env.users);
-        }
-        if self.shut_out { Begun::Close } else { Begun::Answered }
-    }
-
-    fn answer_acl(
-        &self,
-        subcommand: &str,
-        args: &[&[u8]],
-        env: &Env<'_>,
-        answer: &mut Answer<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<Begun, String> {
+        let subcommand = subcommand(command, args, |_| true)?;
         let users = env.users;
         match subcommand {
             "whoami" => answer.bulk(self.user.as_ref().map_or("", |user| user.name()).as_bytes()),
@@ -104,7 +78,12 @@ impl Session {
             "log" => show_log(args, env, answer)?,
             _ => return Err(format!("ERR keyfold: ACL {} is not supported", subcommand.to_uppercase())),
         }
-        Ok(())
+        if matches!(subcommand, "setuser" | "deluser" | "load") {
+            // Whoever is shut out by it is closed, this client too, once it has its answer.
+            self.joined.clients().wake_all();
+            self.follow_users(users);
+        }
+        Ok(if self.shut_out { Begun::Close } else { Begun::Answered })
     }
 
     /// Notes that a request was denied, for ACL LOG.

@@ -340,8 +340,14 @@ impl Session {
     fn begin_local(&mut self, command: &'static Command, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Begun {
         let mut answer = Answer::new(io.answer, self.protocol);
         match command.id {
-            Id::Client => return self.client(args, command, env, &mut answer),
-            Id::Acl => return self.acl(args, command, env, &mut answer),
+            Id::Client | Id::Acl => {
+                let answers = if command.id == Id::Client { Self::client } else { Self::acl };
+                let begun = answers(self, args, command, env, &mut answer);
+                return begun.unwrap_or_else(|error| {
+                    answer.error(&error);
+                    Begun::Answered
+                });
+            }
             Id::Quit => {
                 answer.ok();
                 return Begun::Close;

@@ -9,7 +9,8 @@ use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::server_info::ServerInfo;
 use crate::session::hello::valid_name;
-use crate::session::route::{Route, wrong_arity};
+use crate::session::refusal::subcommand;
+use crate::session::route::Route;
 use crate::session::{Begun, Session};
 
 /// Whether the client wants answers, by CLIENT REPLY.
@@ -39,34 +40,8 @@ impl Session {
         command: &'static Command,
         env: &Env<'_>,
         answer: &mut Answer<'_>,
-    ) -> Begun {
-        let Some((_, subcommand)) = command.name.split_once('|').filter(|(_, name)| is_known(name, env.server)) else {
-            let shown = args[1][..args[1].len().min(128)].escape_ascii();
-            answer.error(&format!("ERR unknown subcommand '{shown}'. Try CLIENT HELP."));
-            return Begun::Answered;
-        };
-        if !command.arity_ok(args.len()) {
-            answer.error(&wrong_arity(command));
-            return Begun::Answered;
-        }
-        if subcommand == "kill" {
-            return self.kill(&args[2..], env, answer);
-        }
-        let answered = self.answer_client(subcommand, args, env, answer);
-        if let Err(error) = answered {
-            answer.error(&error);
-        }
-        Begun::Answered
-    }
-
-    /// Every subcommand but KILL, its arity being right.
-    fn answer_client(
-        &mut self,
-        subcommand: &str,
-        args: &[&[u8]],
-        env: &Env<'_>,
-        answer: &mut Answer<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<Begun, String> {
+        let subcommand = subcommand(command, args, |name| is_known(name, env.server))?;
         let options = &args[2..];
         match subcommand {
             "id" => answer.integer(i64::try_from(self.peer.id).unwrap_or(i64::MAX)),
@@ -82,7 +57,8 @@ impl Session {
             }
             "info" => answer.verbatim(line(self.entry(), env.server, env.now_ms).as_bytes()),
             "list" => answer.verbatim(self.list(options, env)?.as_bytes()),
-            "reply" => return self.set_reply_mode(options[0], answer),
+            "reply" => self.set_reply_mode(options[0], answer)?,
+            "kill" => return self.kill(options, env, answer),
             "no-evict" | "no-touch" => {
                 let option = if subcommand == "no-evict" { ClientFlags::NO_EVICT } else { ClientFlags::NO_TOUCH };
                 self.options.set(option, on_or_off(options[0])?);
@@ -111,7 +87,7 @@ impl Session {
             "import-source" => return Err(IMPORT_SOURCE.to_owned()),
             _ => return Err(TRACKING.to_owned()),
         }
-        Ok(())
+        Ok(Begun::Answered)
     }
 
     fn list(&self, options: &[&[u8]], env: &Env<'_>) -> Result<String, String> {
@@ -124,17 +100,10 @@ impl Session {
     }
 
     /// CLIENT KILL address, or with options. Whoever ends itself gets its answer first.
-    fn kill(&mut self, options: &[&[u8]], env: &Env<'_>, answer: &mut Answer<'_>) -> Begun {
+    fn kill(&mut self, options: &[&[u8]], env: &Env<'_>, answer: &mut Answer<'_>) -> Result<Begun, String> {
         let filter = match options {
-            [address] => Ok(Filter::of_address(address)),
-            _ => Filter::parse(Asked::Kill, options, env.server, env.users),
-        };
-        let filter = match filter {
-            Ok(filter) => filter,
-            Err(error) => {
-                answer.error(&error);
-                return Begun::Answered;
-            }
+            [address] => Filter::of_address(address),
+            _ => Filter::parse(Asked::Kill, options, env.server, env.users)?,
         };
         let (mut killed, mut myself) = (0, false);
         for entry in self.joined.clients().all().iter().filter(|entry| filter.fits(entry, env.now_ms)) {
@@ -148,11 +117,11 @@ impl Session {
             killed += 1;
         }
         match options {
-            [_] if killed == 0 => answer.error("ERR No such client"),
+            [_] if killed == 0 => return Err("ERR No such client".to_owned()),
             [_] => answer.ok(),
             _ => answer.integer(killed),
         }
-        if myself { Begun::Close } else { Begun::Answered }
+        Ok(if myself { Begun::Close } else { Begun::Answered })
     }
 
     fn set_info(&mut self, attribute: &[u8], value: &[u8]) -> Result<(), String> {

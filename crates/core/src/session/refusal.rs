@@ -146,6 +146,28 @@ pub(super) fn not_in_transaction(name: &str, server: &ServerInfo) -> String {
     }
 }
 
+/// The server's error for another number of arguments than a command takes.
+pub(super) fn wrong_arity(command: &Command) -> String {
+    format!("ERR wrong number of arguments for '{}' command", command.name)
+}
+
+/// The name of the subcommand that a request is.
+///
+/// # Errors
+/// The server's, where it doesn't have it, or another number of arguments.
+pub(super) fn subcommand(
+    command: &'static Command,
+    args: &[&[u8]],
+    has: impl Fn(&str) -> bool,
+) -> Result<&'static str, String> {
+    let (container, name) = command.name.split_once('|').unwrap_or((command.name, ""));
+    if name.is_empty() || !has(name) {
+        let (shown, container) = (printable(args[1]), container.to_uppercase());
+        return Err(format!("ERR unknown subcommand '{shown}'. Try {container} HELP."));
+    }
+    if command.arity_ok(args.len()) { Ok(name) } else { Err(wrong_arity(command)) }
+}
+
 /// Bytes as an error shows them.
 pub(super) fn printable(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii().to_string()

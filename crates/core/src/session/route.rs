@@ -12,7 +12,7 @@ use crate::session::hello::{Hello, HelloError};
 use crate::session::places::Places;
 use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
-    unknown_command,
+    unknown_command, wrong_arity,
 };
 use crate::session::{Patience, Session};
 use crate::string::{CopyCommand, Run};
@@ -538,8 +538,4 @@ fn works_on_one_type(command: &Command) -> bool {
         | Categories::HYPERLOGLOG
         | Categories::GEO;
     command.categories.intersects(typed) && !command.categories.intersects(Categories::SCRIPTING)
-}
-
-pub(crate) fn wrong_arity(command: &Command) -> String {
-    format!("ERR wrong number of arguments for '{}' command", command.name)
 }
