@@ -65,6 +65,7 @@ pub struct Sweep {
     /// Commands that retire orphans.
     orphans: Vec<Vec<u8>>,
     sent: Sent,
+    /// By the last batch.
     swept: Swept,
 }
 
@@ -86,11 +87,6 @@ impl Sweep {
         sweep.suspects =
             buckets.iter().map(|(namespace, name)| Suspect::Bucket(BucketWalk::new(*namespace, name))).collect();
         sweep
-    }
-
-    /// What it has done so far.
-    pub fn swept(&self) -> Swept {
-        self.swept
     }
 
     /// Writes the next batch of commands; how many replies they have, none at the end of the walk.
@@ -133,11 +129,11 @@ impl Sweep {
         replies
     }
 
-    /// Takes the replies to the last batch, in RESP2.
+    /// Takes the replies to the last batch, in RESP2; what was looked at and found by it.
     ///
     /// # Errors
     /// What the server said instead, where it couldn't be asked; the walk may be begun anew.
-    pub fn handle_replies(&mut self, replies: &[Vec<u8>], env: &Env<'_>) -> Result<(), String> {
+    pub fn handle_replies(&mut self, replies: &[Vec<u8>], env: &Env<'_>) -> Result<Swept, String> {
         let sent = std::mem::replace(&mut self.sent, Sent::Removals);
         for (index, raw) in replies.iter().enumerate() {
             let reply = Reply::parse(raw).map_err(|error| error.to_string())?;
@@ -151,7 +147,7 @@ impl Sweep {
                 (Sent::Suspects(suspects), reply) => self.take_suspect(&suspects[index], reply, env),
             }
         }
-        Ok(())
+        Ok(std::mem::take(&mut self.swept))
     }
 
     fn take_names(&mut self, reply: Reply<'_>, env: &Env<'_>) -> Result<(), String> {

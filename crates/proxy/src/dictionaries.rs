@@ -24,11 +24,8 @@ pub(crate) async fn open(errand: &mut Errand, kinds: &Kinds, layout: &mut Layout
     let missing = layout.missing_dictionaries();
     let mut found = std::collections::BTreeMap::new();
     if !missing.is_empty() {
-        let mut wire = Vec::new();
-        dictionaries::ask(&missing, &mut wire);
-        let replies = errand.request(&wire, 1).await?;
-        let reply = replies.first().map_or(&[][..], Vec::as_slice);
-        match dictionaries::read(&missing, reply) {
+        let reply = errand.ask_one(|wire| dictionaries::ask(&missing, wire)).await?;
+        match dictionaries::read(&missing, &reply) {
             Ok(read) => found = read,
             Err(reason) => tracing::error!(%reason, "the server does not give the dictionaries"),
         }
@@ -63,10 +60,8 @@ async fn keep_for_ever(mut errand: Errand) {
 
 async fn put_back(errand: &mut Errand) -> Result<(), LinkError> {
     let Some(upkeep) = errand.with_env(|env| Upkeep::of(env.layout)) else { return Ok(()) };
+    let replies = errand.ask(|wire| upkeep.ask(wire)).await?;
     let mut wire = Vec::new();
-    let asked = upkeep.ask(&mut wire);
-    let replies = errand.request(&wire, asked).await?;
-    wire.clear();
     let lost = upkeep.restore(&replies, &mut wire);
     for field in &lost {
         tracing::warn!(field, "the server has lost a part of keyfold:dictionaries; writing it again");

@@ -215,9 +215,7 @@ impl Keeper {
     }
 
     async fn look(&mut self) -> Result<(), Broken> {
-        let mut wire = Vec::new();
-        let count = self.member.ask(&mut wire);
-        let replies = self.errand.request(&wire, count).await?;
+        let replies = self.errand.ask(|wire| self.member.ask(wire)).await?;
         let served = Arc::clone(&self.current.borrow());
         let unbroken = std::mem::replace(&mut self.looked_on, self.errand.connections()) == self.errand.connections();
         let must_follow = unbroken && self.member.serving().is_some();
@@ -255,10 +253,7 @@ impl Keeper {
             _ if served.layout.revision() == found => &served.layout,
             _ => return Ok(()),
         };
-        let mut wire = Vec::new();
-        self.meaning.register.replace(layout, &mut wire);
-        let replies = self.errand.request(&wire, 1).await?;
-        if replies.first().is_some_and(|reply| reply == b":1\r\n") {
+        if self.errand.ask_one(|wire| self.meaning.register.replace(layout, wire)).await? == b":1\r\n" {
             tracing::warn!("one of the two keys of the layout was lost, and has been written again");
         }
         Ok(())
@@ -299,11 +294,8 @@ impl Keeper {
     }
 
     async fn list(&mut self) -> Result<Vec<Connection>, Broken> {
-        let mut wire = Vec::new();
-        write_command(&mut wire, &[b"CLIENT", b"LIST"]);
-        let replies = self.errand.request(&wire, 1).await?;
-        let reply = replies.first().map_or(&[][..], Vec::as_slice);
-        let Ok(Reply::Bulk(list)) = Reply::parse(reply) else { return Err(Broken::Server(said(reply))) };
+        let reply = self.errand.ask_one(|wire| write_command(wire, &[b"CLIENT", b"LIST"])).await?;
+        let Ok(Reply::Bulk(list)) = Reply::parse(&reply) else { return Err(Broken::Server(said(&reply))) };
         Ok(Connection::read_all(&String::from_utf8_lossy(list), None))
     }
 
@@ -318,12 +310,9 @@ impl Keeper {
 
     async fn answer(&mut self, answer: &Answer) -> Result<(), Broken> {
         let was_serving = self.member.serving().is_some();
-        let mut wire = Vec::new();
-        self.member.answer(answer, &mut wire);
-        let replies = self.errand.request(&wire, 1).await?;
-        let reply = replies.first().map_or(&[][..], Vec::as_slice);
+        let reply = self.errand.ask_one(|wire| self.member.answer(answer, wire)).await?;
         // A server that takes no writes can't be told; nobody can replace the layout then either.
-        let carried_out = self.member.answered(answer, reply).unwrap_or(false);
+        let carried_out = self.member.answered(answer, &reply).unwrap_or(false);
         if carried_out && !was_serving && self.member.serving().is_some() {
             self.serve();
         }
@@ -403,16 +392,12 @@ impl Keeper {
     /// A step of its own change; whether there is more to do.
     async fn step_change(&mut self) -> Result<bool, Broken> {
         let Some(mut change) = self.change.take() else { return Ok(false) };
-        let mut wire = Vec::new();
-        let count = change.ask(&mut wire);
-        let replies = self.errand.request(&wire, count).await?;
+        let replies = self.errand.ask(|wire| change.ask(wire)).await?;
         change.see(&replies).map_err(Broken::Server)?;
-        wire.clear();
         match change.decide() {
             Course::Wait(_) => {}
             Course::Announce(announcement) => {
-                change.announce(&announcement, &mut wire);
-                let reply = self.one(&wire).await?;
+                let reply = self.errand.ask_one(|wire| change.announce(&announcement, wire)).await?;
                 change.announced(&announcement, &reply).map_err(Broken::Server)?;
             }
             Course::List => change.listed(self.list().await?),
@@ -423,8 +408,7 @@ impl Keeper {
                 change.closed();
             }
             Course::Activate => {
-                change.activate(&mut wire);
-                let reply = self.one(&wire).await?;
+                let reply = self.errand.ask_one(|wire| change.activate(wire)).await?;
                 if change.activated(&reply).map_err(Broken::Server)? {
                     self.count(|counts| counts.put_back += 1);
                     tracing::warn!(
@@ -436,8 +420,7 @@ impl Keeper {
             Course::Done => return Ok(true),
             Course::GiveUp(obstacle) => {
                 tracing::debug!(%obstacle, "the layout is put back later");
-                change.withdraw(&mut wire);
-                self.one(&wire).await?;
+                self.errand.ask_one(|wire| change.withdraw(wire)).await?;
                 return Ok(false);
             }
         }
@@ -449,10 +432,6 @@ impl Keeper {
         let mut counts = LayoutCounts::default();
         note(&mut counts);
         self.current.borrow().namespaces.layouts().add(counts);
-    }
-
-    async fn one(&mut self, wire: &[u8]) -> Result<Vec<u8>, Broken> {
-        Ok(self.errand.request(wire, 1).await?.pop().unwrap_or_default())
     }
 
     /// The server can't be asked. Whoever serves goes on, and whoever waits gets to know.

@@ -136,15 +136,8 @@ async fn sweep_batch(sweep: &mut Sweep, errand: &mut Errand, layout: Revision) -
     }
     let mut commands = Vec::new();
     let Some(count) = sweep.next(&mut commands) else { return Ok(None) };
-    let before = sweep.swept();
     let replies = errand.request(&commands, count).await?;
-    errand.with_env(|env| sweep.handle_replies(&replies, env)).map_err(Broken::Server)?;
-    let after = sweep.swept();
-    let batch = Swept {
-        fields: after.fields - before.fields,
-        expired: after.expired - before.expired,
-        orphans: after.orphans - before.orphans,
-    };
+    let batch = errand.with_env(|env| sweep.handle_replies(&replies, env)).map_err(Broken::Server)?;
     errand.with_env(|env| env.stats.sweep().add(batch));
     Ok(Some(batch))
 }
@@ -155,13 +148,11 @@ fn revision(errand: &Errand) -> Revision {
 }
 
 async fn databases(errand: &mut Errand) -> Result<Vec<u32>, Broken> {
-    let mut command = Vec::new();
-    write_command(&mut command, &[b"INFO", b"keyspace"]);
-    let replies = errand.request(&command, 1).await?;
-    let text = match replies.first().map(|raw| Reply::parse(raw)) {
-        Some(Ok(Reply::Bulk(text))) => String::from_utf8_lossy(text).into_owned(),
-        _ => return Err(Broken::Server("INFO was refused".to_owned())),
+    let reply = errand.ask_one(|wire| write_command(wire, &[b"INFO", b"keyspace"])).await?;
+    let Ok(Reply::Bulk(text)) = Reply::parse(&reply) else {
+        return Err(Broken::Server("INFO was refused".to_owned()));
     };
+    let text = String::from_utf8_lossy(text);
     // db0:keys=7,expires=0,avg_ttl=0
     let number = |line: &str| line.strip_prefix("db")?.split(':').next()?.parse().ok();
     Ok(text.lines().filter_map(number).collect())
@@ -181,14 +172,10 @@ impl Walker {
         if self.renewed.is_some_and(|renewed| renewed.elapsed() < RENEWAL) {
             return Ok(true);
         }
-        let mut commands = Vec::new();
-        self.lease.ask(&mut commands);
-        let held = self.lease.is_held(&self.errand.request(&commands, SweepLease::ASK_REPLIES).await?);
+        let held = self.lease.is_held(&self.errand.ask(|wire| self.lease.ask(wire)).await?);
         self.renewed = held.then(Instant::now);
         if held {
-            commands.clear();
-            self.lease.renew(&mut commands);
-            self.errand.request(&commands, 1).await?;
+            self.errand.ask_one(|wire| self.lease.renew(wire)).await?;
         }
         Ok(held)
     }
@@ -197,15 +184,12 @@ impl Walker {
     async fn walk_all(&mut self) -> Result<Swept, Broken> {
         let mut all = Swept::default();
         for database in databases(&mut self.errand).await? {
-            let swept = self.walk_one(database).await?;
-            all.fields += swept.fields;
-            all.expired += swept.expired;
-            all.orphans += swept.orphans;
+            self.walk_one(database, &mut all).await?;
         }
         Ok(all)
     }
 
-    async fn walk_one(&mut self, database: u32) -> Result<Swept, Broken> {
+    async fn walk_one(&mut self, database: u32, all: &mut Swept) -> Result<(), Broken> {
         let mut errand = self.errand.another().in_database(database);
         let mut sweep = Sweep::default();
         let layout = revision(&errand);
@@ -214,7 +198,10 @@ impl Walker {
                 return Err(Broken::LeaseLost);
             }
             let begun = Instant::now();
-            let Some(batch) = sweep_batch(&mut sweep, &mut errand, layout).await? else { return Ok(sweep.swept()) };
+            let Some(batch) = sweep_batch(&mut sweep, &mut errand, layout).await? else { return Ok(()) };
+            all.fields += batch.fields;
+            all.expired += batch.expired;
+            all.orphans += batch.orphans;
             tokio::time::sleep(self.pace.rest(batch, begun.elapsed())).await;
         }
     }

@@ -19,18 +19,16 @@ pub struct SweepLease {
 }
 
 impl SweepLease {
-    /// Replies to [`Self::ask`].
-    pub const ASK_REPLIES: usize = 2;
-
     /// For a proxy that drew this number.
     pub fn new(nonce: u64) -> Self {
         Self { holder: format!("{nonce:016x}") }
     }
 
-    /// Asks for it, where nobody has it, and who has it then: [`Self::ASK_REPLIES`] replies.
-    pub fn ask(&self, wire: &mut Vec<u8>) {
+    /// Asks for it, where nobody has it, and who has it then; how many replies that has.
+    pub fn ask(&self, wire: &mut Vec<u8>) -> usize {
         write_command(wire, &[b"SET", SWEEP_KEY, self.holder.as_bytes(), b"NX", b"PX", LASTS_MS]);
         write_command(wire, &[b"GET", SWEEP_KEY]);
+        2
     }
 
     /// Whether it is this proxy's, by those replies.

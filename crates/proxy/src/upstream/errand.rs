@@ -101,6 +101,20 @@ impl Errand {
         Ok(answered)
     }
 
+    /// The same of what `write` writes, which says how many replies it has.
+    pub(crate) async fn ask(&mut self, write: impl FnOnce(&mut Vec<u8>) -> usize) -> Result<Vec<Vec<u8>>, LinkError> {
+        let mut commands = Vec::new();
+        let replies = write(&mut commands);
+        self.request(&commands, replies).await
+    }
+
+    /// The same of one command.
+    pub(crate) async fn ask_one(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, LinkError> {
+        let mut commands = Vec::new();
+        write(&mut commands);
+        Ok(self.request(&commands, 1).await?.pop().unwrap_or_default())
+    }
+
     /// What the core takes from outside, as this worker knows it.
     pub fn with_env<R>(&self, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
         self.worker.with_env(body)
