@@ -28,6 +28,23 @@ const SPOILT: &str = "EXECABORT Transaction discarded because of previous errors
 
 const FLUSH: &[u8] = include_bytes!("../exchange/flush.lua");
 
+/// A request, and as it came where it was an array; an inline command has no such bytes.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    args: &'a [&'a [u8]],
+    raw: Option<&'a [u8]>,
+}
+
+impl Request<'_> {
+    /// Sends it as it is.
+    fn pass_on(self, io: &mut Io<'_>) {
+        match self.raw {
+            Some(raw) => io.wire.extend_from_slice(raw),
+            None => write_command(io.wire, self.args),
+        }
+    }
+}
+
 /// How a request that was sent goes on.
 fn sent(under_way: UnderWay, replies: u32, hold: bool) -> Begun {
     Begun::Sent { exchange: Exchange(under_way), replies, hold }
@@ -63,7 +80,7 @@ impl Session {
             self.note_denied(command, args, env);
         }
         let start = io.answer.len();
-        let mut begun = self.begin_route(&plan.route, args, raw, env, io);
+        let mut begun = self.begin_route(&plan.route, Request { args, raw }, env, io);
         if self.reply_mode != ReplyMode::On {
             begun = self.silence(begun, start, io);
         }
@@ -92,19 +109,12 @@ impl Session {
         }
     }
 
-    fn begin_route(
-        &mut self,
-        route: &Route,
-        args: &[&[u8]],
-        raw: Option<&[u8]>,
-        env: &mut Env<'_>,
-        io: &mut Io<'_>,
-    ) -> Begun {
-        let protocol = self.protocol;
+    fn begin_route(&mut self, route: &Route, request: Request<'_>, env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
+        let (protocol, args) = (self.protocol, request.args);
         match route {
             Route::One { command, place } => self.begin_one(*command, place, args, env, io),
-            Route::PassOn | Route::Kill => {
-                pass_on(args, raw, io);
+            Route::PassOn | Route::Kill | Route::Select { database: None } => {
+                request.pass_on(io);
                 sent(UnderWay::PassOn, 1, false)
             }
             Route::Rewrite(places) => {
@@ -145,13 +155,9 @@ impl Session {
                 Answer::new(io.answer, protocol).error(WRONG_PASSWORD);
                 Begun::Answered
             }
-            Route::Keyspace(command) => self.begin_keyspace(*command, args, raw, env, io),
-            Route::OnOwnLane(command) => self.begin_on_own_lane(*command, args, raw, env, io),
+            Route::Keyspace(command) => self.begin_keyspace(*command, request, env, io),
+            Route::OnOwnLane(command) => self.begin_on_own_lane(*command, request, env, io),
             Route::Select { database: Some(database) } => self.begin_select(*database, args, io),
-            Route::Select { database: None } => {
-                pass_on(args, raw, io);
-                sent(UnderWay::PassOn, 1, false)
-            }
             Route::Exec { .. } => self.begin_exec(env, io),
             Route::Unblock { connection, reason } => {
                 write_command(io.wire, &[b"CLIENT", b"UNBLOCK", connection.to_string().as_bytes(), reason.as_bytes()]);
@@ -161,17 +167,10 @@ impl Session {
     }
 
     /// What needs the client's own connection to the server.
-    fn begin_on_own_lane(
-        &mut self,
-        command: Id,
-        args: &[&[u8]],
-        raw: Option<&[u8]>,
-        env: &Env<'_>,
-        io: &mut Io<'_>,
-    ) -> Begun {
+    fn begin_on_own_lane(&mut self, command: Id, request: Request<'_>, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
         match command {
             Id::Watch => {
-                let watch = Watch::start(&args[1..], env, io.wire);
+                let watch = Watch::start(&request.args[1..], env, io.wire);
                 sent(UnderWay::Watch(Box::new(watch)), 1, true)
             }
             Id::Unwatch => {
@@ -179,17 +178,17 @@ impl Session {
                 unwatch(b"+OK\r\n".to_vec(), io)
             }
             Id::Reset => {
-                pass_on(args, raw, io);
+                request.pass_on(io);
                 sent(UnderWay::Reset, 1, true)
             }
             Id::Wait | Id::Waitaof => {
                 let announced = wait::announce(env.server, io.wire);
-                pass_on(args, raw, io);
+                request.pass_on(io);
                 sent(UnderWay::Wait { announced }, 2, true)
             }
             _ => {
-                pass_on(args, raw, io);
-                self.subscriptions.begin(command, args.len() - 1);
+                request.pass_on(io);
+                self.subscriptions.begin(command, request.args.len() - 1);
                 Begun::Pushes
             }
         }
@@ -430,33 +429,26 @@ impl Session {
         }
     }
 
-    fn begin_keyspace(
-        &mut self,
-        command: Id,
-        args: &[&[u8]],
-        raw: Option<&[u8]>,
-        env: &Env<'_>,
-        io: &mut Io<'_>,
-    ) -> Begun {
+    fn begin_keyspace(&mut self, command: Id, request: Request<'_>, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
         let protocol = self.protocol;
         match command {
             Id::Info => {
-                pass_on(args, raw, io);
-                let overview = Overview::new(Arc::clone(self.joined.clients()), self.database, args, protocol);
+                request.pass_on(io);
+                let overview = Overview::new(Arc::clone(self.joined.clients()), self.database, request.args, protocol);
                 sent(UnderWay::Overview(Box::new(overview)), 1, false)
             }
-            Id::Flushall | Id::Flushdb => self.begin_flush(command, args, raw, io),
+            Id::Flushall | Id::Flushdb => self.begin_flush(command, request, io),
             Id::Dbsize => sent(UnderWay::Size(Box::new(keyspace::Size::start(io.wire))), 1, true),
             Id::Randomkey => sent(UnderWay::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true),
             Id::Keys => {
-                let (list, replies) = listing::List::keys(env, args[1], protocol, io.wire);
+                let (list, replies) = listing::List::keys(env, request.args[1], protocol, io.wire);
                 sent(UnderWay::List(Box::new(list)), replies, true)
             }
-            _ => match listing::List::scan(env, args, protocol, io.wire) {
+            _ => match listing::List::scan(env, request.args, protocol, io.wire) {
                 Ok((list, replies)) => sent(UnderWay::List(Box::new(list)), replies, true),
                 Err(_) => {
                     // The server's error is the answer. Keys that it lists instead must not reach the client.
-                    pass_on(args, raw, io);
+                    request.pass_on(io);
                     sent(UnderWay::ErrorOnly { protocol }, 1, true)
                 }
             },
@@ -464,13 +456,13 @@ impl Session {
     }
 
     /// FLUSHDB and FLUSHALL leave the layout, its copy and the dictionaries, which lie in database 0.
-    fn begin_flush(&mut self, command: Id, args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) -> Begun {
+    fn begin_flush(&mut self, command: Id, request: Request<'_>, io: &mut Io<'_>) -> Begun {
         let reaches_layout = self.database == 0 || command == Id::Flushall;
         if !reaches_layout {
-            pass_on(args, raw, io);
+            request.pass_on(io);
         } else {
             let mut call: Vec<&[u8]> = vec![b"EVAL", FLUSH, b"3", LAYOUT_KEY, COPY_KEY, DICTIONARIES_KEY];
-            call.extend(args);
+            call.extend(request.args);
             write_command(io.wire, &call);
         }
         sent(UnderWay::Flush, 1, true)
@@ -502,13 +494,6 @@ fn only_key<'a>(args: &[&'a [u8]], place: &Place) -> impl Iterator<Item = (&'a [
 fn begin_delete<'a>(name: &[u8], keys: impl Iterator<Item = (&'a [u8], Located)>, io: &mut Io<'_>) -> Begun {
     let (delete, replies) = native::Delete::start(name, keys, io.wire);
     sent(UnderWay::Delete(Box::new(delete)), replies, false)
-}
-
-fn pass_on(args: &[&[u8]], raw: Option<&[u8]>, io: &mut Io<'_>) {
-    match raw {
-        Some(raw) => io.wire.extend_from_slice(raw),
-        None => write_command(io.wire, args),
-    }
 }
 
 /// By how much a counting command counts; none where its argument isn't right.
