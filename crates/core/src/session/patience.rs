@@ -140,4 +140,10 @@ mod tests {
             assert_eq!(patience(text), Patience::Slow, "{text}");
         }
     }
+
+    #[test]
+    fn many_keys_are_slow_where_some_are_folded() {
+        assert_eq!(Patience::with_keys(MANY_KEYS), Patience::Prompt);
+        assert_eq!(Patience::with_keys(MANY_KEYS + 1), Patience::Slow);
+    }
 }
