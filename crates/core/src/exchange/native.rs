@@ -49,7 +49,7 @@ struct Pointer {
 impl Get {
     /// Sends HGET, or GET; it has one reply.
     pub(crate) fn start(key: &[u8], place: &Place, protocol: Protocol, wire: &mut Vec<u8>) -> Self {
-        send_get(place, wire);
+        write_command(wire, &physical_read(Some(place), key));
         Self { key: key.into(), namespace: place.namespace, protocol, pointer: None, nonce: None }
     }
 
@@ -109,17 +109,11 @@ impl Get {
     /// The value was replaced after its pointer was read: once more.
     fn begin_again(&mut self, layout: &Layout, io: &mut Io<'_>) -> Step {
         self.pointer = None;
-        match layout.locate(&self.key) {
-            Located::Placed(place) => send_get(&place, io.wire),
-            // A namespace can't have begun to move meanwhile: a layout is replaced only when no exchange is under way.
-            Located::Plain | Located::Reserved | Located::Moving(_) => write_command(io.wire, &[b"GET", &self.key]),
-        }
+        // A namespace can't have begun to move meanwhile: a layout is replaced only when no exchange is under way.
+        let place = layout.locate(&self.key).place();
+        write_command(io.wire, &physical_read(place.as_ref(), &self.key));
         Step::More(1)
     }
-}
-
-fn send_get(place: &Place, wire: &mut Vec<u8>) {
-    write_command(wire, &physical_read(Some(place), &[]));
 }
 
 /// Whether a value is stored just as it is.

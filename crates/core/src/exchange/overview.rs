@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::clients::Clients;
 use crate::exchange::info::{section, wants_section};
 use crate::exchange::keyspace::Size;
-use crate::exchange::{Effect, Env, Io, Step};
+use crate::exchange::{Effect, Env, Io, Step, done};
 use crate::resp::{Answer, Protocol, Reply};
 
 /// INFO under way.
@@ -50,8 +50,7 @@ impl Overview {
             return self.finish(env, io);
         }
         let Ok(Reply::Bulk(text)) = Reply::parse(reply) else {
-            io.answer.extend_from_slice(reply);
-            return Step::Done(Effect::None);
+            return done(io, reply);
         };
         self.text = text.to_vec();
         if self.shows_own_database()

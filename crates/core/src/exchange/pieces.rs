@@ -11,7 +11,7 @@
 
 use crate::command::Id;
 use crate::exchange::native::Delete;
-use crate::exchange::{Effect, Env, Exchange, Io, Step, UnderWay, Work};
+use crate::exchange::{Effect, Env, Exchange, Io, Step, UnderWay, Work, done};
 use crate::layout::Located;
 use crate::resp::{Answer, Protocol, Reply};
 use crate::string::Run;
@@ -100,8 +100,7 @@ impl Pieces {
             return next;
         }
         if let Err(error) = self.add(&answer) {
-            io.answer.extend_from_slice(error);
-            return Step::Done(Effect::None);
+            return done(io, error);
         }
         if self.asked < self.ends.len() {
             return Step::More(self.send_next(env, io.wire));

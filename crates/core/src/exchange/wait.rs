@@ -7,7 +7,7 @@
 
 use crate::admin::WAIT_CHANNEL;
 use crate::exchange::reply_kind::ReplyKind;
-use crate::exchange::{Effect, Io, Step};
+use crate::exchange::{Io, Step, done};
 use crate::resp::write_command;
 use crate::server_info::ServerInfo;
 
@@ -38,7 +38,6 @@ impl Announced {
         };
         // Without it WAIT speaks of nothing that the client wrote.
         let failed = announced.starts_with(b"-") && !reply.starts_with(b"-");
-        io.answer.extend_from_slice(if failed { &announced } else { reply });
-        Step::Done(Effect::None)
+        done(io, if failed { &announced } else { reply })
     }
 }
