@@ -46,7 +46,7 @@ pub enum Held {
     Other(Vec<u8>),
 }
 
-/// A part of a server's reply to an [`Ask`].
+/// A part of a server's reply to a [`HelpRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Nil.
@@ -253,12 +253,12 @@ impl Space {
         self.slots.iter().filter(|(_, slot)| slot.changed).map(|(key, slot)| (key.as_slice(), self.living(&slot.held)))
     }
 
-    /// The replies to the last [`Ask`], one a command; taken, so that the next ask starts afresh.
+    /// The replies to the last [`HelpRequest`], one a command; taken, so that the next ask starts afresh.
     pub fn help(&mut self) -> Option<Vec<Reply>> {
         self.help.take()
     }
 
-    /// Hands over the replies to an [`Ask`].
+    /// Hands over the replies to a [`HelpRequest`].
     pub fn answer_ask(&mut self, replies: Vec<Reply>) {
         self.help = Some(replies);
     }
