@@ -5,36 +5,29 @@
 //! | `flags` | what was typed: one file for each subcommand, and the help |
 //! | `config` | what it amounts to: files read, defaults filled in, contradictions refused |
 //! | `command` | the work: one file for each subcommand |
-//! | `interrupt` | Ctrl-C, for work that has something to put away first |
-//! | `secrets` | the secrets that namespaces may be keyed by |
 //! | `codec` | codecs chosen and trained by the values of a live server |
 //! | `weighing` | values of families, read to weigh codecs by |
 //! | `data_sets` | the data that a demo folds |
-//! | `server` | connections to a server, its settings, and a server of keyfold's own |
 //! | `layout` | a layout's way from a file to a server |
 //! | `moving` | a namespace's move over a live server |
 //! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
-//! | `page` | one HTML page that stands by itself, with tables and charts |
 //! | `scan` | the walk over a live server's keys |
-//! | `print` | tables, charts, numbers, progress |
+//! | `print` | layouts and codecs, as tables and as JSON |
 //! | `random` | made-up data, the same for the same seed |
 //!
-//! Only this program uses anyhow; what fails in the libraries says by itself what was wrong.
+//! Only this program and the crates made for it (`keyfold-server`, `keyfold-lab`) use anyhow; what fails in the other
+//! libraries says by itself what was wrong.
 mod codec;
 mod command;
 mod config;
 mod data_sets;
 mod flags;
-mod interrupt;
 mod layout;
 mod moving;
-mod page;
 mod print;
 mod random;
 mod records;
 mod scan;
-mod secrets;
-mod server;
 mod weighing;
 
 use std::io::{self, Write};
@@ -42,11 +35,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use flags::{Cli, Command};
+use keyfold_server::supervisor;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     config::log::start(&cli);
-    match secrets::start(&cli.secret_file).and_then(|()| run(cli.command)) {
+    match keyfold_server::secrets::start(&cli.secret_file).and_then(|()| run(cli.command)) {
         Ok(code) => code,
         // Whoever read the output has seen enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -78,7 +72,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
         Command::Lab(flags) => code = command::lab::run(config::lab::resolve(flags.command), &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
-        Command::Supervise(flags) => server::supervisor::run(&flags)?,
+        Command::Supervise(flags) => supervisor::run(&flags.server, flags.lock.as_deref(), &flags.scratch)?,
     }
     out.flush()?;
     Ok(code)

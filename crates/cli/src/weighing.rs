@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use keyfold_report::progress::Progress;
+use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::codec::{self, Coding, Record};
 use keyfold_survey::population::{Population, SampledKey};
 
-use crate::interrupt::Interrupt;
-use crate::print::progress::Progress;
 use crate::scan::Values;
 
 /// How much is read, in bytes of values.

@@ -2,11 +2,11 @@
 
 use keyfold_core::codec::{Candidate, pack};
 use keyfold_core::layout::Namespace;
+use keyfold_report::number::{count, tenths};
+use keyfold_report::table::{self, Align};
 use keyfold_survey::codec::{Judged, Samples, Selection, select};
 use serde_json::{Value, json};
 
-use crate::print::number::{count, tenths};
-use crate::print::table::{self, Align};
 use crate::weighing::stopwatch;
 
 /// Rows that are shown.

@@ -4,15 +4,15 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::pace::Pace;
 use keyfold_survey::codec::Samples;
 
-use crate::interrupt::Interrupt;
 use crate::records::inquiry::Wants;
 use crate::records::walk::{Manner, Sight, walk};
 use crate::records::{Content, Record};
 use crate::scan::Round;
-use crate::server::Server;
-use crate::server::pace::Pace;
 
 /// A walk ends once it has seen so many values of each namespace.
 const ENOUGH: u64 = 400_000;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::codec::{CodecRule, Kinds};
 use keyfold_core::layout::{Layout, Namespace, NamespaceIndex};
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::pace::Pace;
 
 use super::choice::{self, Choice};
 use super::samples;
-use crate::interrupt::Interrupt;
-use crate::server::Server;
-use crate::server::pace::Pace;
 
 /// A layout with its codecs trained.
 pub(crate) struct Settled {

@@ -5,18 +5,18 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use keyfold_core::layout::Layout;
+use keyfold_report::number::plural;
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::stored;
+use keyfold_server::pace::Pace;
 
 use crate::config::export::Export;
-use crate::interrupt::Interrupt;
-use crate::layout::stored;
-use crate::print::number::plural;
 use crate::records::dump::Writer;
 use crate::records::finding::Tally;
 use crate::records::inquiry::Wants;
 use crate::records::walk::{Manner, Sight, walk};
 use crate::scan::{self, Round};
-use crate::server::Server;
-use crate::server::pace::Pace;
 
 /// Values are missing that no client could read either.
 const LEFT_OUT: u8 = 3;

@@ -7,15 +7,20 @@ use anyhow::{Context, bail};
 use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY};
 use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex};
 use keyfold_core::placement::Placement;
+use keyfold_report::number::{count, mebibytes, plural, tenths};
+use keyfold_report::table::{self, Align};
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::dictionaries;
+use keyfold_server::layout::stored::Stored;
+use keyfold_server::pace::Pace;
+use keyfold_server::{Server, listpack};
 use serde_json::{Value, json};
 
 use crate::codec::choice::Choice;
 use crate::codec::settle::{self, Settled};
 use crate::config::fold::{Direction, Fold, check_names};
-use crate::interrupt::Interrupt;
 use crate::layout::evidence::count_keyfolds;
-use crate::layout::stored::Stored;
-use crate::layout::{dictionaries, keys, writer};
+use crate::layout::{keys, writer};
 use crate::moving::KeyCheck;
 use crate::moving::both;
 use crate::moving::carry_out::{Done, carry_out, differs};
@@ -23,10 +28,6 @@ use crate::moving::checks::{self, Checks};
 use crate::moving::drive::{self, Driven};
 use crate::moving::recovery;
 use crate::moving::survey::{self, Survey};
-use crate::print::number::{count, mebibytes, plural, tenths};
-use crate::print::table::{self, Align};
-use crate::server::pace::Pace;
-use crate::server::{Server, listpack};
 
 /// Some keys stay in their old places.
 const LEFT: u8 = 3;

@@ -5,19 +5,19 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_report::number::{count, mebibytes, plural};
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::activate::activate;
+use keyfold_server::layout::dictionaries;
+use keyfold_server::layout::stored::{self, Stored};
+use keyfold_server::pace::Pace;
 use serde_json::json;
 
 use crate::config::fold::check_names;
 use crate::config::recode::Recode;
-use crate::interrupt::Interrupt;
-use crate::layout::activate::activate;
-use crate::layout::dictionaries;
-use crate::layout::stored::{self, Stored};
 use crate::layout::writer;
 use crate::moving::drive::{self, Driven};
-use crate::print::number::{count, mebibytes, plural};
-use crate::server::Server;
-use crate::server::pace::Pace;
 
 /// Some values can't be decoded, and stay as they are.
 const LEFT: u8 = 3;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use keyfold_proxy::Reloader;
+use keyfold_server::Target;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
@@ -13,7 +14,6 @@ use crate::config::serve::UsersSource;
 use crate::layout::file;
 use crate::moving::KeyCheck;
 use crate::moving::rollout::{self, Rollout};
-use crate::server::Target;
 
 /// What may be read again.
 pub(crate) struct Files {

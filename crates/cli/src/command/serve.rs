@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::StartError;
+use keyfold_server::{OwnServer, Target, listpack};
 
 use crate::command::reload::{self, Files};
 use crate::command::settle;
 use crate::config::serve::{Behind, Serve};
 use crate::moving::rollout;
-use crate::server::{OwnServer, Target, listpack};
 
 pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let (mut own, target) = match &config.server {

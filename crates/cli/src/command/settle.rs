@@ -8,14 +8,15 @@ use std::time::Duration;
 use anyhow::Context;
 use keyfold_core::change::{Connection, Owner};
 use keyfold_core::layout::Layout;
+use keyfold_report::number::plural;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::stored;
+use keyfold_server::pace::Pace;
+use keyfold_server::{Server, Target};
 
-use crate::interrupt::Interrupt;
-use crate::layout::{stored, writer};
+use crate::layout::writer;
 use crate::moving::drive::explain;
 use crate::moving::recovery;
-use crate::print::number::plural;
-use crate::server::pace::Pace;
-use crate::server::{Server, Target};
 
 /// How often it is looked whether anything is in doubt.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

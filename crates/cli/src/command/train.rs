@@ -6,16 +6,17 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use keyfold_core::codec::CodecRule;
 use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::activate::activate;
+use keyfold_server::layout::{dictionaries, stored};
+use keyfold_server::pace::Pace;
 use serde_json::json;
 
 use crate::codec::settle::{self, Settled};
 use crate::config::fold::check_names;
 use crate::config::train::Train;
-use crate::interrupt::Interrupt;
-use crate::layout::activate::activate;
-use crate::layout::{dictionaries, stored, writer};
-use crate::server::Server;
-use crate::server::pace::Pace;
+use crate::layout::writer;
 
 pub(crate) fn run(config: &Train, out: &mut dyn Write) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;

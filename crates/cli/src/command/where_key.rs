@@ -9,12 +9,12 @@ use keyfold_core::codec::LARGE_SLOT;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, spill_name};
 use keyfold_core::placement::handmade::Packing;
+use keyfold_report::number::{count, plural};
+use keyfold_server::Server;
+use keyfold_server::layout::stored;
 use serde_json::{Map, Value, json};
 
 use crate::config::where_key::{By, Where};
-use crate::layout::stored;
-use crate::print::number::{count, plural};
-use crate::server::Server;
 
 /// What is known of a key: names and values, in the order in which they are shown.
 #[derive(Default)]

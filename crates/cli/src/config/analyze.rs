@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use keyfold_server::Target;
 
 use super::databases;
 use super::target;
 use crate::flags::analyze::AnalyzeFlags;
 use crate::flags::pace::PaceFlags;
 use crate::scan::{Databases, KeyScan};
-use crate::server::Target;
 
 /// Of one key in so many the value is looked at, too.
 const LOOK_AT_VALUES_EVERY: u64 = 32;

@@ -1,9 +1,9 @@
 //! The databases that the flags and the URL name.
 
 use keyfold_proxy::address::ServerAddress;
+use keyfold_server::keyspace::Databases;
 
 use crate::flags::databases::DatabaseFlags;
-use crate::scan::Databases;
 
 /// What the flag says; else the URL's database. Of 0 one can't tell whether it was written: all.
 pub(crate) fn resolve(flags: DatabaseFlags, address: &ServerAddress) -> Databases {

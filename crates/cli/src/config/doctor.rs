@@ -4,12 +4,12 @@ use std::fs;
 use std::num::NonZero;
 
 use anyhow::Context;
+use keyfold_server::Target;
 use keyfold_survey::diagnosis::Expected;
 
 use super::{databases, target};
 use crate::flags::doctor::DoctorFlags;
 use crate::scan::Databases;
-use crate::server::Target;
 
 pub(crate) struct Doctor {
     pub(crate) target: Target,

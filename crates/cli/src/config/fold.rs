@@ -4,11 +4,11 @@ use std::num::NonZero;
 
 use keyfold_core::layout::LayoutFile;
 use keyfold_core::placement::Handmade;
+use keyfold_server::Target;
 
 use super::{source, target};
 use crate::flags::fold::{FoldFlags, MoveFlags, UnfoldFlags};
 use crate::layout::file;
-use crate::server::Target;
 
 /// Where keys are to go.
 pub(crate) enum Direction {

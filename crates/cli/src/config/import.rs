@@ -3,9 +3,10 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use keyfold_server::Target;
+
 use super::target;
 use crate::flags::import::ImportFlags;
-use crate::server::Target;
 
 pub(crate) struct Import {
     pub(crate) target: Target,

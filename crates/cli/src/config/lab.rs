@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use keyfold_server::Target;
+
 use super::target;
 use crate::flags::lab::{GroundFlags, LabCommand, LabScale, LabServer};
-use crate::server::Target;
 
 /// Before the names of the lab's keys on a server with others, unless one is given.
 const PREFIX: &str = "keyfold-lab:";

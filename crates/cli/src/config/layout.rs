@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Layout, LayoutFile};
+use keyfold_server::Target;
+use keyfold_server::secrets;
 
 use super::target;
 use crate::flags::layout::{CheckFlags, LayoutCommand, PushFlags, RecoverFlags, ShowFlags};
 use crate::layout::evidence::Given;
 use crate::layout::file;
 use crate::moving::KeyCheck;
-use crate::secrets;
-use crate::server::Target;
 
 pub(crate) enum LayoutTask {
     Check { path: PathBuf, layout: Layout, json: bool },

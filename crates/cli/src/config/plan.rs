@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use keyfold_core::template::Template;
+use keyfold_server::Target;
 
 use super::databases;
 use super::target;
 use crate::flags::plan::PlanFlags;
 use crate::scan::{Databases, KeyScan};
-use crate::server::Target;
 
 /// Keys to prove a plan with: enough that tables and buckets are as they are on large servers, and loaded twice in
 /// some seconds.

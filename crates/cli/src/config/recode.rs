@@ -2,9 +2,10 @@
 
 use std::num::NonZero;
 
+use keyfold_server::Target;
+
 use super::target;
 use crate::flags::recode::RecodeFlags;
-use crate::server::Target;
 
 pub(crate) struct Recode {
     pub(crate) target: Target,

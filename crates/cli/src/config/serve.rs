@@ -11,13 +11,13 @@ use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_core::resp::RequestLimits;
 use keyfold_proxy::Config;
 use keyfold_proxy::config::{ClientTls, Limits, Sweeping, Timeouts};
+use keyfold_server::Target;
+use keyfold_server::secrets;
 
 use super::{target, users_file};
 use crate::flags::serve::{AccessFlags, LimitFlags, ServeFlags, TimeoutFlags};
 use crate::layout::file;
 use crate::moving::KeyCheck;
-use crate::secrets;
-use crate::server::Target;
 
 const PASSWORD_VARIABLE: &str = "KEYFOLD_PASSWORD";
 

@@ -2,9 +2,9 @@
 
 use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
+use keyfold_server::Target;
 
 use crate::flags::upstream::{LOCAL_PORT, UpstreamFlags, UpstreamTlsFlags};
-use crate::server::Target;
 
 /// The server that is named, or the one on this machine.
 pub(crate) fn resolve(flags: UpstreamFlags) -> Target {

@@ -4,10 +4,10 @@ use std::num::NonZero;
 
 use anyhow::bail;
 use keyfold_core::codec::{CodecRule, Kinds};
+use keyfold_server::Target;
 
 use super::target;
 use crate::flags::train::TrainFlags;
-use crate::server::Target;
 
 pub(crate) struct Train {
     pub(crate) target: Target,

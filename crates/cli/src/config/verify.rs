@@ -3,11 +3,12 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use keyfold_server::Target;
+use keyfold_server::keyspace::Databases;
+
 use super::databases;
 use super::target;
 use crate::flags::verify::VerifyFlags;
-use crate::scan::Databases;
-use crate::server::Target;
 
 pub(crate) struct Verify {
     pub(crate) target: Target,

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use keyfold_core::layout::Layout;
+use keyfold_server::Target;
 
 use super::target;
 use crate::flags::where_key::WhereFlags;
 use crate::layout::file;
-use crate::server::Target;
 
 pub(crate) struct Where {
     pub(crate) key: OsString,

@@ -1,4 +1,4 @@
-//! `keyfold supervise`, which keyfold runs itself as. See `server/supervisor.rs`.
+//! `keyfold supervise`, which keyfold runs itself as. See `keyfold_server::supervisor`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

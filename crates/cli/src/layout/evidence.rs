@@ -10,10 +10,11 @@ use keyfold_core::change::{Connection, Owner, Register, Standing};
 use keyfold_core::codec::Codecs;
 use keyfold_core::layout::{Found, Heads, Layout, LayoutFile};
 use keyfold_core::placement::name::Stem;
+use keyfold_server::Server;
+use keyfold_server::layout::stored;
+use keyfold_server::secrets;
 
-use super::{heads, slots, stored};
-use crate::secrets;
-use crate::server::Server;
+use super::{heads, slots};
 
 /// How long keyfolds that run have to put back a layout which they serve.
 const PUT_BACK_WITHIN: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Layout, LayoutError, LayoutFile};
 
-use crate::secrets;
+use keyfold_server::secrets;
 
 /// Reads and parses a file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<LayoutFile> {

@@ -3,14 +3,14 @@
 use keyfold_core::layout::{Heads, NAMES_PATTERN};
 use keyfold_core::walk::KeyWalk;
 
-use crate::scan;
-use crate::server::reply::read_if;
-use crate::server::{Commands, Server};
+use keyfold_server::keyspace;
+use keyfold_server::reply::read_if;
+use keyfold_server::{Commands, Server};
 
 /// Walks over all databases. Leaves the connection in database 0.
 pub(crate) fn walk(server: &mut Server) -> anyhow::Result<Heads> {
     let mut heads = Heads::default();
-    scan::each_page(server, &names(), &mut |server, database, names| note(server, &names, database, &mut heads))?;
+    keyspace::each_page(server, &names(), &mut |server, database, names| note(server, &names, database, &mut heads))?;
     Ok(heads)
 }
 

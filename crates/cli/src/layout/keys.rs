@@ -9,10 +9,10 @@ use keyfold_core::glob;
 use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, NamespaceIndex, Physical};
 use keyfold_core::template::{Template, Type};
 use keyfold_core::walk::KeyWalk;
+use keyfold_report::number::{count, plural};
+use keyfold_server::Server;
 
-use crate::print::number::{count, plural};
 use crate::scan::{Database, Round};
-use crate::server::Server;
 
 /// Keys that the server looks at for one SCAN.
 const SCAN_COUNT: u64 = 1000;

@@ -7,13 +7,9 @@
 //! ```
 //! Until the last step nothing is changed, and nothing is served before it.
 
-pub(crate) mod activate;
-pub(crate) mod dictionaries;
 pub(crate) mod evidence;
-pub(crate) mod fence;
 pub(crate) mod file;
 mod heads;
 pub(crate) mod keys;
 mod slots;
-pub(crate) mod stored;
 pub(crate) mod writer;

@@ -10,10 +10,10 @@ use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Heads, read_slots, slots_field};
 use keyfold_core::placement::name::{Head, Mark, Stem};
 use keyfold_core::resp::Reply;
+use keyfold_server::keyspace;
+use keyfold_server::{Commands, Server};
 
 use super::heads;
-use crate::scan;
-use crate::server::{Commands, Server};
 
 /// So much of a value's beginning says by which slot it is stored.
 const FRAME_HEAD_BYTES: &[u8] = b"31";
@@ -40,7 +40,7 @@ pub(crate) fn complete(server: &mut Server, heads: &Heads, slots: &mut BTreeMap<
     if unknown.is_empty() {
         return Ok(());
     }
-    scan::each_page(server, &heads::names(), &mut |server, _, names| note_slots(server, &names, &unknown, slots))
+    keyspace::each_page(server, &heads::names(), &mut |server, _, names| note_slots(server, &names, &unknown, slots))
 }
 
 fn note_slots(

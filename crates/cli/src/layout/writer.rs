@@ -10,8 +10,8 @@ use anyhow::{Context, bail};
 use keyfold_core::admin::CHANGE_KEY;
 use keyfold_core::change::{Announcement, HELD_MS, WRITER_NAME};
 
-use super::fence;
-use crate::server::Server;
+use keyfold_server::Server;
+use keyfold_server::layout::fence;
 
 /// How often it is looked whether a change is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

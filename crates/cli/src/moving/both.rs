@@ -5,11 +5,11 @@
 
 use keyfold_core::layout::{Layout, Located, Namespace, Place};
 use keyfold_core::walk::KeyWalk;
+use keyfold_server::keyspace;
+use keyfold_server::reply::read_if;
+use keyfold_server::{Commands, Server};
 
 use crate::layout::keys;
-use crate::scan;
-use crate::server::reply::read_if;
-use crate::server::{Commands, Server};
 
 /// Keys that are named, of those that were found.
 const NAMED: usize = 3;
@@ -21,7 +21,7 @@ pub(crate) fn check(server: &mut Server, before: Option<&Layout>, planned: &Layo
     };
     let (mut found, mut names) = (0_u64, Vec::new());
     let walk = KeyWalk::new(1000).matching(&keys::pattern_of_moves(before));
-    scan::each_page(server, &walk, &mut |server, _, page| {
+    keyspace::each_page(server, &walk, &mut |server, _, page| {
         for key in in_both(server, before, planned, page)? {
             found += 1;
             if names.len() < NAMED {

@@ -7,15 +7,15 @@
 //! run goes on.
 
 use keyfold_core::layout::{Layout, Move};
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::activate::activate;
+use keyfold_server::layout::dictionaries;
+use keyfold_server::layout::stored::Stored;
+use keyfold_server::pace::Pace;
 
 use super::drive::{self, Driven};
 use super::{leftovers, survey};
-use crate::interrupt::Interrupt;
-use crate::layout::activate::activate;
-use crate::layout::dictionaries;
-use crate::layout::stored::Stored;
-use crate::server::Server;
-use crate::server::pace::Pace;
 
 /// What has been done.
 pub(crate) struct Done {

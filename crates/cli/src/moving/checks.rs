@@ -1,11 +1,11 @@
 //! What stands against a move, and what should be known before it.
 
 use keyfold_core::layout::Layout;
+use keyfold_report::number::{mebibytes, plural};
+use keyfold_server::{Server, listpack};
 
 use super::permissions;
 use super::survey::Survey;
-use crate::print::number::{mebibytes, plural};
-use crate::server::{Server, listpack};
 
 /// What a move may take above what is there, in percent, while buckets fill and keys go.
 const HEADROOM_PERCENT: u64 = 5;

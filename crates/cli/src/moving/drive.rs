@@ -7,14 +7,14 @@ use keyfold_core::drive::Context;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::mover::{Left, Moved, Mover};
 use keyfold_proxy::Nonces;
+use keyfold_report::number::{mebibytes, plural};
+use keyfold_report::progress::Progress;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::pace::Pace;
+use keyfold_server::{Server, ServerTime};
 
-use crate::interrupt::Interrupt;
 use crate::layout::keys;
-use crate::print::number::{mebibytes, plural};
-use crate::print::progress::Progress;
 use crate::scan::Round;
-use crate::server::pace::Pace;
-use crate::server::{Server, ServerTime};
 
 /// How often the server is asked for its memory.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

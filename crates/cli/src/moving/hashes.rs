@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::Reply;
+use keyfold_report::number::plural;
+use keyfold_server::reply::read_if;
+use keyfold_server::{Commands, Server};
 
 use super::Family;
-use crate::print::number::plural;
 use crate::records::inquiry::Fields;
-use crate::server::reply::read_if;
-use crate::server::{Commands, Server};
 
 /// Examples that are kept of each.
 const KEPT: usize = 3;

@@ -6,14 +6,14 @@
 use keyfold_core::layout::{Layout, Physical};
 use keyfold_core::walk::KeyWalk;
 
-use crate::scan;
-use crate::server::{Commands, Server};
+use keyfold_server::keyspace;
+use keyfold_server::{Commands, Server};
 
 /// Removes spilled values beside the old places of what moved under `moving`, which is in force no more, and whose
 /// old places are empty.
 pub(crate) fn remove(server: &mut Server, moving: &Layout) -> anyhow::Result<()> {
     let walk = KeyWalk::new(1000).matching(b"~*");
-    scan::each_page(server, &walk, &mut |server, _, names| {
+    keyspace::each_page(server, &walk, &mut |server, _, names| {
         let mut removals = Commands::default();
         let left_over = names.iter().filter(|name| is_left_over(moving, name));
         left_over.for_each(|name| removals.push(&[b"UNLINK", name]));

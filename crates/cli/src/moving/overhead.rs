@@ -1,7 +1,7 @@
 //! What a move makes the server hold beside the data: since Redis 7.0 each command has a histogram of latencies
 //! from its first use on.
 
-use crate::server::Server;
+use keyfold_server::Server;
 
 /// What one histogram takes. Measured: `used_memory` before and after a command's first use, on Redis 7.0.15 and
 /// Valkey 9.1.2. (`server.c`: `hdr_init(1ns, 1s, 2 digits)` on `latency-tracking yes`, the default.)

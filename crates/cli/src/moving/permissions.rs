@@ -7,8 +7,8 @@
 use keyfold_core::admin::LAYOUT_KEY;
 use keyfold_core::resp::Reply;
 
-use crate::print::number::plural;
-use crate::server::{Commands, Server};
+use keyfold_report::number::plural;
+use keyfold_server::{Commands, Server};
 
 /// Stands for a bucket or another key of keyfold's own making.
 const FOLDED: &str = "~0";

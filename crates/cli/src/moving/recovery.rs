@@ -3,15 +3,15 @@
 use anyhow::{bail, ensure};
 use keyfold_core::change::{Register, Standing};
 use keyfold_core::layout::{Layout, Move};
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::stored::{self, Stored};
+use keyfold_server::pace::Pace;
+use keyfold_server::secrets;
 
 use super::KeyCheck;
 use super::carry_out::{Done, carry_out};
-use crate::interrupt::Interrupt;
 use crate::layout::evidence::{Evidence, Given, Verdict};
-use crate::layout::stored::{self, Stored};
-use crate::secrets;
-use crate::server::Server;
-use crate::server::pace::Pace;
 
 /// The layout in force, put there first where it was lost; none where there is neither a layout nor data of one.
 ///
@@ -65,7 +65,7 @@ pub(crate) fn settle(
 
 /// What a layout says of itself, in a few words.
 pub(crate) fn describe(layout: &Layout) -> String {
-    let namespaces = crate::print::number::plural(layout.namespaces().len() as u64, "namespace");
+    let namespaces = keyfold_report::number::plural(layout.namespaces().len() as u64, "namespace");
     let doubt = if layout.is_in_doubt() { ", in doubt" } else { "" };
     format!("epoch {}, {namespaces}{doubt}", layout.epoch())
 }

@@ -11,19 +11,19 @@ use anyhow::Context;
 use keyfold_core::change::Register;
 use keyfold_core::layout::{Former, Layout, LayoutFile, Move, NamespaceIndex};
 use keyfold_core::mover::Left;
+use keyfold_report::number::{count, plural};
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::activate::activate;
+use keyfold_server::layout::stored::{self, Stored};
+use keyfold_server::pace::Pace;
+use keyfold_server::{Server, Target, is_not_ready, listpack};
 
 use super::carry_out::{Done, carry_out};
 use super::drive::explain;
 use super::{KeyCheck, recovery};
-use crate::interrupt::Interrupt;
-use crate::layout::activate::activate;
 use crate::layout::evidence::Given;
 use crate::layout::keys;
-use crate::layout::stored::{self, Stored};
 use crate::layout::writer;
-use crate::print::number::{count, plural};
-use crate::server::pace::Pace;
-use crate::server::{Server, Target, is_not_ready, listpack};
 
 /// So many times it is begun anew where somebody else changes the layout meanwhile, as several keyfolds do that
 /// start together with one file.

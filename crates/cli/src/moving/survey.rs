@@ -11,19 +11,19 @@ use keyfold_core::memory::{BucketCost, Model, ValueShape};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::Reply;
 use keyfold_core::walk::{BucketWalk, KeyWalk};
+use keyfold_report::progress::Progress;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::memory::ServerModel;
+use keyfold_server::pace::Pace;
+use keyfold_server::reply::read_if;
+use keyfold_server::{Commands, Server};
 
 use super::overhead::first_uses_bytes;
 use super::sample::{SOME_TIME_MS, Sample, Weighed};
 use super::{Family, hashes};
-use crate::interrupt::Interrupt;
-use crate::print::progress::Progress;
 use crate::records::digest;
 use crate::records::inquiry::Fields;
 use crate::scan::{Database, Round};
-use crate::server::memory::ServerModel;
-use crate::server::pace::Pace;
-use crate::server::reply::read_if;
-use crate::server::{Commands, Server};
 
 /// Keys of which values are read, about.
 const SAMPLE: u64 = 200_000;
@@ -87,8 +87,8 @@ pub(crate) fn survey(
 /// The memory model of this server. Its settings are taken to be what the layout needs, at the least: without that
 /// nothing is moved.
 fn model_of(server: &mut Server, layout: &Layout) -> anyhow::Result<Model> {
-    let ServerModel { model, mut limits, .. } = crate::server::memory::model(server, &[])?;
-    let (entries, value) = crate::server::listpack::least(layout);
+    let ServerModel { model, mut limits, .. } = keyfold_server::memory::model(server, &[])?;
+    let (entries, value) = keyfold_server::listpack::least(layout);
     limits.hash_entries = limits.hash_entries.max(entries);
     limits.hash_value_bytes = limits.hash_value_bytes.max(value);
     Ok(model.with_limits(limits))

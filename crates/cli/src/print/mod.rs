@@ -1,7 +1,4 @@
-//! Tables, charts, numbers, progress.
+//! Layouts and codecs, as tables and as JSON.
 
-pub(crate) mod chart;
 pub(crate) mod codec;
-pub(crate) mod number;
-pub(crate) mod progress;
-pub(crate) mod table;
+pub(crate) mod layout;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use keyfold_core::layout::NamespaceIndex;
 use keyfold_core::walk::{BucketWalk, KeyWalk};
+use keyfold_server::Commands;
 
 use super::content;
-use crate::server::Commands;
 
 /// What is of interest beside the records.
 #[derive(Clone, Copy, Debug, Default)]

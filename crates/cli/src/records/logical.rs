@@ -5,7 +5,7 @@ use keyfold_core::drive::{Context, Conversations, Outside};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::Nonces;
 
-use crate::server::{Server, ServerTime};
+use keyfold_server::{Server, ServerTime};
 
 /// Commands gathered before they are sent.
 const WIRE_BYTES: usize = 64 * 1024;

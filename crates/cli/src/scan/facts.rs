@@ -3,11 +3,11 @@
 use keyfold_core::admin::PROBE_KEY;
 use keyfold_core::memory::ValueShape;
 use keyfold_core::resp::Reply;
+use keyfold_server::Commands;
+use keyfold_server::reply::read_if;
 use keyfold_survey::observation::{Content, Encoding, Kind, Observation, Sampled};
 
 use super::denied::{Denied, KEYS};
-use crate::server::Commands;
-use crate::server::reply::read_if;
 
 /// How much of a long value is looked at.
 const VALUE_PART: &[u8] = b"255";

@@ -15,7 +15,6 @@
 
 mod denied;
 mod facts;
-mod keyspace;
 mod values;
 
 use std::num::NonZero;
@@ -26,12 +25,12 @@ use keyfold_core::walk::{KeyWalk, WalkError};
 use keyfold_survey::observation::Observation;
 
 pub(crate) use denied::Denied;
-pub(crate) use keyspace::{Database, Databases, Round, chosen, databases, each_page, keys_of};
+pub(crate) use keyfold_server::keyspace::{Database, Databases, Round, chosen, keys_of};
 pub(crate) use values::Values;
 
-use crate::server::pace::Pace;
-use crate::server::{Commands, Server};
 use facts::Facts;
+use keyfold_server::pace::Pace;
+use keyfold_server::{Commands, Server};
 
 /// Keys of one page where nothing limits the rate: enough that round trips don't count, and a SCAN that holds up
 /// other clients for a fraction of a millisecond.

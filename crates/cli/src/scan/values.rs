@@ -1,9 +1,9 @@
 //! Values of keys that a walk has seen, read by GET.
 
-use super::keyspace::Database;
-use crate::server::pace::Pace;
-use crate::server::reply::read_if;
-use crate::server::{Commands, Server};
+use keyfold_server::keyspace::Database;
+use keyfold_server::pace::Pace;
+use keyfold_server::reply::read_if;
+use keyfold_server::{Commands, Server};
 
 /// Keys asked about at a time.
 const BATCH: usize = 500;

@@ -1,11 +1,11 @@
 //! The analysis as a page with charts.
 
+use keyfold_report::number::{bytes, count, tenths};
+use keyfold_report::page::{Axis, Bar, Bars, Line, LineChart, Mark, Page};
 use keyfold_survey::advice::{Advice, Advised};
 use keyfold_survey::choose::Choice;
 
 use super::{Analysis, table};
-use crate::page::{Axis, Bar, Bars, Line, LineChart, Mark, Page};
-use crate::print::number::{bytes, count, tenths};
 
 /// Bars shown.
 const BARS: usize = 15;

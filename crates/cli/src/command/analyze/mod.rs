@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
+use keyfold_report::number::{count, plural};
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::stored;
+use keyfold_server::memory::{self, Measured, ServerModel};
+use keyfold_server::pace::Pace;
 use keyfold_survey::advice::{Report, advise};
 use keyfold_survey::choose::Aims;
 use keyfold_survey::survey::Survey;
 
 use crate::config::analyze::Analyze;
-use crate::interrupt::Interrupt;
-use crate::layout::stored;
-use crate::print::number::{count, plural};
 use crate::scan::{self, Database, Denied, End, Page, Values, Walked};
-use crate::server::Server;
-use crate::server::memory::{self, Measured, ServerModel};
-use crate::server::pace::Pace;
 use crate::weighing::{Bounds, Weighing};
 use watch::Watch;
 

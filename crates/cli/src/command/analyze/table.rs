@@ -1,11 +1,11 @@
 //! The analysis as text: what takes the memory, then what to do.
 
+use keyfold_report::number::{bytes, count, tenths};
+use keyfold_report::table::{Align, render as table};
 use keyfold_survey::advice::{Advice, Advised};
 use keyfold_survey::survey::Estimate;
 
 use super::Analysis;
-use crate::print::number::{bytes, count, tenths};
-use crate::print::table::{Align, render as table};
 
 /// Families shown; the rest is summed up.
 const SHOWN: usize = 40;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::print::number::count;
-use crate::print::progress::Progress;
+use keyfold_report::number::count;
+use keyfold_report::progress::Progress;
 
 const SAY_EVERY: Duration = Duration::from_secs(10);
 

@@ -7,12 +7,12 @@ use keyfold_core::layout::Layout;
 use keyfold_proxy::address::{ListenAddress, Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
 use keyfold_proxy::{Config, Handle};
+use keyfold_report::progress::Progress;
+use keyfold_server::layout::activate::activate;
+use keyfold_server::{Commands, OwnServer, Server, Target, listpack, memory};
 use std::path::Path;
 
 use crate::data_sets::records::{DataSet, Record};
-use crate::layout::activate::activate;
-use crate::print::progress::Progress;
-use crate::server::{Commands, OwnServer, Server, Target, listpack, memory};
 
 /// Commands sent at a time.
 const PIPELINE: usize = 500;

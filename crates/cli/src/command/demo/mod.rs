@@ -7,12 +7,12 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use keyfold_report::number::{count, plural, tenths};
+use keyfold_report::table::{Align, render};
+use keyfold_report::terminal::{self, Pair};
 use serde_json::json;
 
 use crate::config::demo::Demo;
-use crate::print::chart::{self, Pair};
-use crate::print::number::{count, plural, tenths};
-use crate::print::table::{Align, render};
 use measure::Measured;
 use story::Story;
 
@@ -49,7 +49,7 @@ fn print(measured: &[Measured], took: Duration, out: &mut dyn Write) -> anyhow::
     writeln!(out, "{}\n", render(&heads, rows))?;
     let pair = |one: &Measured| Pair { name: one.name.clone(), plain: one.plain_each(), folded: one.folded_each() };
     let pairs: Vec<_> = measured.iter().map(pair).collect();
-    writeln!(out, "{}\n", chart::render(&pairs, chart::width(), tenths))?;
+    writeln!(out, "{}\n", terminal::render(&pairs, terminal::width(), tenths))?;
     for one in measured.iter().filter(|one| !one.raised.is_empty()) {
         writeln!(out, "{}: set {} on the demo's own server, as the layout needs it", one.name, one.raised.join(", "))?;
     }

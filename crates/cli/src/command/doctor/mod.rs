@@ -24,11 +24,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use keyfold_report::number::count;
+use keyfold_server::Server;
 use keyfold_survey::diagnosis::{Finding, Observation, Severity, diagnose};
 
 use crate::config::doctor::Doctor;
-use crate::print::number::count;
-use crate::server::Server;
 use patient::Patient;
 use rewrite::Rewriter;
 

@@ -4,13 +4,13 @@ use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, Physical};
 use keyfold_core::placement::name::Head;
 use keyfold_core::walk::KeyWalk;
+use keyfold_report::progress::Progress;
+use keyfold_server::Commands;
+use keyfold_server::reply::read_if;
 use keyfold_survey::diagnosis::{Example, Leftovers};
 
 use super::Walked;
 use super::patient::Patient;
-use crate::print::progress::Progress;
-use crate::server::Commands;
-use crate::server::reply::read_if;
 
 /// Names that the server looks at for one SCAN, and what that counts as.
 const SCAN_COUNT: u64 = 1000;

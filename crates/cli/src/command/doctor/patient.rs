@@ -2,9 +2,9 @@
 
 use std::num::NonZero;
 
-use crate::interrupt::Interrupt;
-use crate::server::pace::Pace;
-use crate::server::{Commands, Server};
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::pace::Pace;
+use keyfold_server::{Commands, Server};
 
 pub(super) struct Patient {
     pub(super) server: Server,

@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
+use keyfold_report::number::{count, plural, tenths};
+use keyfold_report::table::{Align, render};
 use keyfold_survey::diagnosis::{Example, Family, FamilyName, Finding, Mend, Observation, Rewrite, Severity};
 
 use super::Report;
 use super::rewrite::Rewriter;
-use crate::print::number::{count, plural, tenths};
-use crate::print::table::{Align, render};
 
 /// Families shown, the largest first.
 const FAMILIES: usize = 12;

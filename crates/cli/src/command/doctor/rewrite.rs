@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use keyfold_core::resp::Reply;
+use keyfold_server::Commands;
+use keyfold_server::reply::{read, read_if};
+use keyfold_server::time::Moment;
 
 use super::patient::Patient;
-use crate::server::Commands;
-use crate::server::reply::{read, read_if};
-use crate::server::time::Moment;
 
 /// A key that is written to all the time is left alone after so many tries.
 const TRIES: u32 = 20;

@@ -3,15 +3,15 @@
 use keyfold_core::admin::SWEEP_KEY;
 use keyfold_core::change::Standing;
 use keyfold_proxy::address::{Route, ServerAddress};
+use keyfold_server::layout::{dictionaries, stored};
+use keyfold_server::reply::FromReply;
+use keyfold_server::secrets;
+use keyfold_server::{Info, LinkError, Server, ServerTime};
 use keyfold_survey::diagnosis::{
     ConfigFile, Expected, LayoutState, Limit, MemoryFacts, Observation, Origin, ServerNames, Setting, Settings,
 };
 
 use super::patient::Patient;
-use crate::layout::{dictionaries, stored};
-use crate::secrets;
-use crate::server::reply::FromReply;
-use crate::server::{Info, LinkError, Server, ServerTime};
 
 /// An observation of everything but the keys.
 pub(super) fn observe(

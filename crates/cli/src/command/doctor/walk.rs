@@ -8,6 +8,9 @@ use keyfold_core::memory::{Allocator, Model, Server as ModelServer};
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_core::resp::Reply;
 use keyfold_core::walk::KeyWalk;
+use keyfold_report::progress::Progress;
+use keyfold_server::Commands;
+use keyfold_server::reply::{code, read_if};
 use keyfold_survey::diagnosis::{Encoding, FamilyName, Models, Observation, Seen};
 
 use super::bucket::{Folded, Reading};
@@ -15,10 +18,7 @@ use super::names;
 use super::patient::Patient;
 use super::rewrite::{Candidate, Outcome, Rewriter};
 use super::{Denied, Walked};
-use crate::print::progress::Progress;
 use crate::scan::{self, Database, Databases, Round};
-use crate::server::Commands;
-use crate::server::reply::{code, read_if};
 
 /// Names that the server looks at for one SCAN, and what that counts as.
 const SCAN_COUNT: u64 = 500;

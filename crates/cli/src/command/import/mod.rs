@@ -15,18 +15,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
+use keyfold_report::progress::Progress;
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::stored;
+use keyfold_server::pace::Pace;
 
 use self::report::Report;
 use self::task::{Fate, Item, Task};
 use crate::config::import::{Import, Mode};
-use crate::interrupt::Interrupt;
-use crate::layout::{stored, writer};
-use crate::print::progress::Progress;
+use crate::layout::writer;
 use crate::records::digest;
 use crate::records::dump::Reader;
 use crate::records::logical::Logical;
-use crate::server::Server;
-use crate::server::pace::Pace;
 
 /// Keys under way at most, and bytes of their values.
 const KEYS_AT_ONCE: usize = 512;

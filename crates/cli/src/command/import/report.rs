@@ -4,11 +4,11 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use keyfold_core::layout::Layout;
+use keyfold_report::number::{count, plural};
 use serde_json::{Value, json};
 
 use super::task::{Item, Outcome};
 use crate::config::import::{Import, Mode};
-use crate::print::number::{count, plural};
 
 /// Some keys were not written.
 const NOT_WRITTEN: u8 = 3;

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use keyfold_core::memory::Model;
+use keyfold_report::progress::Progress;
+use keyfold_server::interrupt::{Interrupt, Interrupted};
+use keyfold_server::{Commands, Server, Target, memory};
 
 use super::gauge::Gauge;
 use super::ground::{Ground, Setting};
 use super::kept::Kept;
 use super::weight::Weight;
 use super::writer::{Writer, Written};
-use crate::interrupt::{Interrupt, Interrupted};
-use crate::print::progress::Progress;
-use crate::server::{Commands, Server, Target, memory};
 
 /// A server to study, with the instruments.
 pub(crate) struct Bench<'l> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::server::{Commands, Server, Target};
+use keyfold_server::{Commands, Server, Target};
 
 /// Equal readings in a row that count as settled.
 const EQUAL: u32 = 3;

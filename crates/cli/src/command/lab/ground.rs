@@ -10,13 +10,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use keyfold_core::admin::LAB_KEY;
 use keyfold_core::walk::KeyWalk;
+use keyfold_report::number::plural;
+use keyfold_server::keyspace;
+use keyfold_server::{Commands, LinkError, OwnServer, Server, Target};
 
 use super::mark;
 use super::results::Results;
 use crate::config::lab::{GroundConfig, GroundPlace};
-use crate::print::number::plural;
-use crate::scan;
-use crate::server::{Commands, LinkError, OwnServer, Server, Target};
 
 /// A file among the results with what the server's settings were, for as long as they are not.
 const OLD_SETTINGS: &str = "settings-before.json";
@@ -86,7 +86,7 @@ impl Ground {
 
     /// Makes sure that the server may be used, and marks it.
     fn claim(&mut self, server: &mut Server, config: &GroundConfig) -> anyhow::Result<()> {
-        let keys: u64 = scan::databases(server)?.iter().map(|database| database.keys).sum();
+        let keys: u64 = keyspace::databases(server)?.iter().map(|database| database.keys).sum();
         self.shared = keys > 0;
         match &config.prefix {
             Some(prefix) => self.prefix.clone_from(prefix),

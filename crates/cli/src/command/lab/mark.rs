@@ -17,8 +17,8 @@ use keyfold_core::glob;
 use keyfold_core::walk::KeyWalk;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::print::number::plural;
-use crate::server::{Commands, Server};
+use keyfold_report::number::plural;
+use keyfold_server::{Commands, Server};
 
 const SETTING: &str = "setting:";
 

@@ -30,12 +30,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::bail;
+use keyfold_report::number::tenths;
+use keyfold_report::table::{Align, render};
+use keyfold_server::interrupt::{Interrupt, Interrupted};
 use serde_json::json;
 
 use crate::config::lab::{Lab, LabRun, Scale};
-use crate::interrupt::{Interrupt, Interrupted};
-use crate::print::number::tenths;
-use crate::print::table::{Align, render};
 use bench::Bench;
 use ground::Ground;
 use report::Done;

@@ -148,7 +148,7 @@ impl Cell {
     /// As people read it.
     pub(super) fn shown(&self) -> String {
         match self {
-            Self::Whole(number) => crate::print::number::count(*number),
+            Self::Whole(number) => keyfold_report::number::count(*number),
             other => other.csv(),
         }
     }

@@ -11,9 +11,9 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-use crate::page::font;
-use crate::page::{COLORS, FOREGROUND, GRID};
-use crate::print::number::short;
+use keyfold_report::number::short;
+use keyfold_report::page::font;
+use keyfold_report::page::{COLORS, FOREGROUND, GRID};
 
 /// In units of the drawing.
 const SIZE: (u32, u32) = (960, 600);

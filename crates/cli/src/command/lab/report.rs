@@ -1,10 +1,11 @@
 //! The page of results: for each study the original's figures, today's and the model's side by side.
 
+use keyfold_report::number::{count, tenths};
+use keyfold_report::page::Page;
+use keyfold_report::table::Align;
+
 use super::outcome::{Cell, Comparison, Outcome, TOLERANCE_PERCENT, Table};
 use super::study::About;
-use crate::page::Page;
-use crate::print::number::{count, tenths};
-use crate::print::table::Align;
 
 /// Tables up to so many rows are on the page; longer ones are in their files alone.
 const MOST_ROWS: usize = 40;

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use anyhow::Context;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::interrupt::{Interrupt, Interrupted};
-use crate::print::progress::Progress;
-use crate::server::{Commands, Server};
+use keyfold_report::progress::Progress;
+use keyfold_server::interrupt::{Interrupt, Interrupted};
+use keyfold_server::{Commands, Server};
 
 /// Commands sent before their replies are read.
 const BATCH: usize = 500;

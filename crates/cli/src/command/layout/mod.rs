@@ -6,16 +6,16 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::print::layout::{namespaces, namespaces_json};
 use anyhow::bail;
 use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_report::number::plural;
+use keyfold_server::layout::stored;
+use keyfold_server::{Server, Target};
 use serde_json::json;
 
 use crate::config::layout::{Form, LayoutTask, Push};
-use crate::layout::stored;
 use crate::moving::rollout;
-use crate::print::number::plural;
-use crate::print::table::{namespaces, namespaces_json};
-use crate::server::{Server, Target};
 
 pub(crate) fn run(task: LayoutTask, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match task {

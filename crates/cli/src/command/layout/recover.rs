@@ -7,20 +7,21 @@ use std::process::ExitCode;
 use keyfold_core::change::Standing;
 use keyfold_core::layout::{Found, Layout};
 use keyfold_core::placement::name::Stem;
+use keyfold_report::number::{count, plural};
+use keyfold_report::table::{self, Align};
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::stored;
+use keyfold_server::pace::Pace;
+use keyfold_server::secrets;
 use serde_json::{Value, json};
 
 use crate::config::layout::Recover;
-use crate::interrupt::Interrupt;
 use crate::layout::evidence::{Evidence, Verdict};
-use crate::layout::{stored, writer};
+use crate::layout::writer;
 use crate::moving::carry_out::Done;
 use crate::moving::drive::explain;
 use crate::moving::recovery::{describe, put_in_force, settle};
-use crate::print::number::{count, plural};
-use crate::print::table::{self, Align};
-use crate::secrets;
-use crate::server::Server;
-use crate::server::pace::Pace;
 
 /// Some keys hold two values, or another type.
 const LEFT: u8 = 3;

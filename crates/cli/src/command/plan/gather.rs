@@ -7,6 +7,9 @@ use anyhow::bail;
 use keyfold_core::memory::Model;
 use keyfold_core::placement::name::{ADMINISTRATION_PREFIX, DATA_PREFIX};
 use keyfold_core::template::{Part, Parts, Template};
+use keyfold_report::progress::Progress;
+use keyfold_server::Server;
+use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::codec::Coding;
 use keyfold_survey::observation::{Content, Kind, Observation};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
@@ -14,10 +17,7 @@ use keyfold_survey::sample::{Block, BlockSample};
 use keyfold_survey::survey::{self, FamilyFindings};
 
 use crate::config::plan::PlanConfig;
-use crate::interrupt::Interrupt;
-use crate::print::progress::Progress;
 use crate::scan::{self, Database, Denied, End, Walked};
-use crate::server::Server;
 
 /// What the sample of one family may take: some 40,000 keys, enough for hundreds of full buckets.
 const SAMPLE_BYTES: usize = 4 << 20;

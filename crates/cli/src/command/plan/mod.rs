@@ -8,16 +8,16 @@ use std::fs;
 use std::io::Write;
 
 use anyhow::{Context, anyhow, bail};
+use keyfold_report::number::{count, plural};
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::stored;
+use keyfold_server::pace::Pace;
+use keyfold_server::{Server, memory};
 use keyfold_survey::choose::{Aims, choose_among};
 use keyfold_survey::plan::{Family, Heading, Plan};
 
 use crate::config::plan::PlanConfig;
-use crate::interrupt::Interrupt;
-use crate::layout::stored;
-use crate::print::number::{count, plural};
 use crate::scan::Values;
-use crate::server::pace::Pace;
-use crate::server::{Server, memory};
 use crate::weighing::{Bounds, Weighing};
 use gather::{Gathered, Survey};
 use print::Report;

@@ -2,6 +2,9 @@
 
 use std::io::Write;
 
+use keyfold_report::number::{count, plural, tenths};
+use keyfold_report::table::{Align, render};
+use keyfold_server::version::Version;
 use keyfold_survey::choose::{Aims, Choice, CodecChoice, Setting, Verdict};
 use keyfold_survey::plan::{Family, Part, Plan};
 use serde_json::{Value, json};
@@ -10,9 +13,6 @@ use super::gather::Survey;
 use super::prove::Proof;
 use crate::config::plan::PlanConfig;
 use crate::print::codec::{codec_json, compressible_json};
-use crate::print::number::{count, plural, tenths};
-use crate::print::table::{Align, render};
-use crate::server::version::Version;
 
 /// All that is shown.
 pub(super) struct Report<'a> {

@@ -1,10 +1,10 @@
 //! What each namespace holds.
 
 use keyfold_core::layout::Layout;
+use keyfold_report::number::{count, tenths};
+use keyfold_report::table::{Align, render};
 use serde_json::{Value, json};
 
-use crate::print::number::{count, tenths};
-use crate::print::table::{Align, render};
 use crate::records::walk::{Home, Sight};
 
 /// Counts of a keyspace.

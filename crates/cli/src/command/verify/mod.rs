@@ -8,13 +8,15 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use keyfold_core::layout::Layout;
+use keyfold_report::number::{count, plural};
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::stored;
+use keyfold_server::pace::Pace;
+use keyfold_server::{Server, ServerTime, listpack};
 use serde_json::json;
 
 use self::counted::Counted;
 use crate::config::verify::Verify;
-use crate::interrupt::Interrupt;
-use crate::layout::stored;
-use crate::print::number::{count, plural};
 use crate::records::Record;
 use crate::records::compare::{Close, Differences, Sums, same_expiry};
 use crate::records::digest;
@@ -24,8 +26,6 @@ use crate::records::fingerprints::Fingerprints;
 use crate::records::inquiry::Wants;
 use crate::records::walk::{Manner, Sight, Visit, walk};
 use crate::scan::{self, Round};
-use crate::server::pace::Pace;
-use crate::server::{Server, ServerTime, listpack};
 
 const FINDINGS: u8 = 3;
 const DIFFERENT: u8 = 4;

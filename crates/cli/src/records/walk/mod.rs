@@ -26,16 +26,16 @@ use anyhow::{anyhow, bail};
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::resp::Reply;
 use keyfold_core::walk::KeyWalk;
+use keyfold_report::progress::Progress;
+use keyfold_server::pace::Pace;
+use keyfold_server::reply::code;
+use keyfold_server::{Commands, Server, ServerTime};
 
 use super::finding::{Finding, FindingKind};
 use super::fingerprints::Fingerprints;
 use super::inquiry::{Field, Inquiry, Wants};
 use super::{Content, Record};
-use crate::print::progress::Progress;
 use crate::scan::{Database, Round};
-use crate::server::pace::Pace;
-use crate::server::reply::code;
-use crate::server::{Commands, Server, ServerTime};
 
 /// Names that one SCAN looks at.
 const NAMES_AT_ONCE: u64 = 1000;
@@ -289,7 +289,7 @@ mod tests {
     use keyfold_proxy::config::ServerTls;
 
     use super::*;
-    use crate::server::Target;
+    use keyfold_server::Target;
 
     #[test]
     fn after_a_walk_that_was_stopped_early_the_connection_answers_what_it_is_asked() {

@@ -5,13 +5,13 @@ use std::vec;
 use anyhow::bail;
 use keyfold_core::frame::Frame;
 use keyfold_core::resp::Reply;
+use keyfold_server::reply::FromReply;
+use keyfold_server::time::Moment;
 
 use super::{Home, RecordWalk};
 use crate::records::finding::FindingKind;
 use crate::records::inquiry::{Field, Inquiry, Own};
 use crate::records::{Content, Other, content};
-use crate::server::reply::FromReply;
-use crate::server::time::Moment;
 
 impl RecordWalk<'_> {
     pub(super) fn take_strings(&mut self, keys: Vec<Own>, mut replies: vec::IntoIter<Reply<'_>>) -> anyhow::Result<()> {

@@ -9,9 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use keyfold_server::{Server, Target};
 
 use crate::data_sets::records::Record;
-use crate::server::{Server, Target};
 
 /// Clients at work.
 pub(crate) const CLIENTS: usize = 8;

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
+use keyfold_report::number::{mebibytes, plural};
+use keyfold_report::table;
+use keyfold_server::OwnServer;
 use serde_json::Value;
 
 use super::measure;
 use crate::data_sets::records::{DataSet, Record};
-use crate::print::number::{mebibytes, plural};
-use crate::print::table;
-use crate::server::OwnServer;
 use load::{Load, Outcome, Sample};
 use watch::{Reading, Watch};
 
@@ -159,10 +159,10 @@ fn conclude(story: &Story<'_>, seen: &Told, told: &[String], out: &mut dyn Write
 }
 
 /// Reads every key through keyfold once more.
-fn read_all_back(through: &crate::server::Target, outcome: &Outcome) -> anyhow::Result<()> {
-    let mut client = crate::server::Server::connect(through)?;
+fn read_all_back(through: &keyfold_server::Target, outcome: &Outcome) -> anyhow::Result<()> {
+    let mut client = keyfold_server::Server::connect(through)?;
     for chunk in outcome.records.chunks(500) {
-        let mut commands = crate::server::Commands::default();
+        let mut commands = keyfold_server::Commands::default();
         chunk.iter().for_each(|record| commands.push(&[b"GET", &record.key]));
         let values: Vec<Option<Vec<u8>>> = client.query_all(&commands).context("can't read values back")?;
         let lost = chunk.iter().zip(&values).find(|(record, value)| value.as_ref() != Some(&record.value));

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use keyfold_report::number::{count, mebibytes, tenths};
+use keyfold_report::page::{Axis, Line, LineChart, Mark, Page};
+use keyfold_report::table::Align;
+
 use super::load::{Sample, percentile};
 use super::watch::Reading;
 use super::{Phase, Told};
-use crate::page::{Axis, Line, LineChart, Mark, Page};
-use crate::print::number::{count, mebibytes, tenths};
-use crate::print::table::Align;
 
 /// Commands are put together over so long.
 const SLICE: Duration = Duration::from_millis(250);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
-use crate::server::{Server, Target};
+use keyfold_server::{Server, Target};
 
 const EVERY: Duration = Duration::from_millis(100);
 

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use keyfold_core::codec::{CodecRule, Stored};
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
+use keyfold_report::number::count;
 
 use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
@@ -17,7 +18,6 @@ use crate::command::lab::plot::{Axis, Bars, Content, Origin, Plot};
 use crate::command::lab::study::{About, Study};
 use crate::command::lab::writer::Writer;
 use crate::config::lab::Options;
-use crate::print::number::count;
 use crate::random::Random;
 
 const VALUE: &str = "hash-max-listpack-value";

@@ -3,13 +3,14 @@
 //! As many keys with names of 3, 4 … 128 symbols, each length on the cleared server. Values are numbers that need no
 //! bytes of their own, so that names are all that differs.
 
+use keyfold_report::number::count;
+
 use crate::command::lab::bench::Bench;
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::physical::Physical;
 use crate::command::lab::plot::{Axis, Content, Origin, Plot, Series};
 use crate::command::lab::study::{About, Study};
 use crate::config::lab::Options;
-use crate::print::number::count;
 use crate::random::Random;
 
 /// The original's lengths.

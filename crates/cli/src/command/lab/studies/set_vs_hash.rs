@@ -353,7 +353,7 @@ fn compare(curves: &[Curve], outcome: &mut Outcome) {
     let mut add = |curve: &Curve, members: u64, original: Option<f64>| {
         if let Some(point) = curve.at(members) {
             outcome.comparisons.push(Comparison {
-                what: format!("{}, {} members", curve.kind.name(), crate::print::number::count(members)),
+                what: format!("{}, {} members", curve.kind.name(), keyfold_report::number::count(members)),
                 unit: "bytes",
                 original,
                 measured: Some(point.measured as f64),

@@ -4,11 +4,11 @@ use anyhow::Context;
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::ValueShape;
 use keyfold_core::record::physical_read;
+use keyfold_report::progress::Progress;
+use keyfold_server::{Commands, Server};
 use keyfold_survey::population::SampledKey;
 
-use crate::print::progress::Progress;
 use crate::scan::Values;
-use crate::server::{Commands, Server};
 
 /// Commands sent at a time.
 pub(super) const PIPELINE: usize = 500;

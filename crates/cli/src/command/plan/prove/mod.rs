@@ -12,6 +12,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::Keyspace;
+use keyfold_report::number::plural;
+use keyfold_report::progress::Progress;
+use keyfold_report::table::{Align, render};
+use keyfold_server::layout::dictionaries;
+use keyfold_server::version::Version;
+use keyfold_server::{OwnServer, Server, listpack, memory};
 use keyfold_survey::choose::{Aims, Prediction, Rule, predict};
 use keyfold_survey::codec::Coding;
 use keyfold_survey::plan::{self, Plan};
@@ -20,13 +26,7 @@ use serde_json::{Value, json};
 
 use super::gather::{Gathered, Survey};
 use crate::config::plan::ProofConfig;
-use crate::layout::dictionaries;
-use crate::print::number::plural;
-use crate::print::progress::Progress;
-use crate::print::table::{Align, render};
 use crate::scan::Values;
-use crate::server::version::Version;
-use crate::server::{OwnServer, Server, listpack, memory};
 use load::{Load, PIPELINE};
 
 /// How far bytes may be from what was predicted.

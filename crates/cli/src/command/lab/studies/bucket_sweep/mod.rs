@@ -8,6 +8,7 @@ mod show;
 
 use anyhow::Context;
 use keyfold_core::memory::{Keyspace, Limits};
+use keyfold_report::number::count;
 
 use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
@@ -16,7 +17,6 @@ use crate::command::lab::outcome::Outcome;
 use crate::command::lab::study::{About, Study};
 use crate::command::lab::writer::Writer;
 use crate::config::lab::{Options, Scale};
-use crate::print::number::count;
 use crate::random::Random;
 use form::Form;
 

@@ -1,10 +1,11 @@
 //! What the sweep shows: tables, plots, the best choice for each size.
 
+use keyfold_report::number::count;
+
 use super::Point;
 use super::form::Form;
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::plot::{Axis, Content, Origin, Plot, Series};
-use crate::print::number::count;
 
 /// The original's GB to a million records: strings, and hashes by 5 characters.
 const ORIGINAL: (f64, f64) = (0.108, 0.038);

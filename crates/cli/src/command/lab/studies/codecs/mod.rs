@@ -7,12 +7,13 @@ mod form;
 mod show;
 mod values;
 
+use keyfold_report::number::count;
+
 use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
 use crate::command::lab::outcome::Outcome;
 use crate::command::lab::study::{About, Study};
 use crate::config::lab::Options;
-use crate::print::number::count;
 use crate::random::Random;
 use form::{Form, LONG_VALUE, Pair, SHORT_VALUE, Trained};
 use values::ValueKind;

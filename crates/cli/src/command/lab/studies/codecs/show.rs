@@ -1,11 +1,12 @@
 //! What came of it, as tables, plots and sentences.
 
+use keyfold_report::number::count;
+
 use super::form::Form;
 use super::values::ValueKind;
 use super::{PAIRS, Point, Subject};
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::plot::{Axis, Bars, Content, Origin, Plot};
-use crate::print::number::count;
 
 pub(super) fn conclude(subjects: &[Subject], points: &[Point], pairs: u64, outcome: &mut Outcome) {
     for Subject { kind, .. } in subjects {

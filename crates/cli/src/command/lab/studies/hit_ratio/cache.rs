@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use keyfold_core::resp::Reply;
+use keyfold_server::interrupt::{Interrupt, Interrupted};
+use keyfold_server::reply::code;
+use keyfold_server::{Commands, Server};
 
 use super::objects::{Form, Objects, Place, stored};
-use crate::interrupt::{Interrupt, Interrupted};
-use crate::server::reply::code;
-use crate::server::{Commands, Server};
 
 /// Requests to a round trip. Few, so that buffers are nothing beside the memory under study.
 const BATCH: usize = 16;

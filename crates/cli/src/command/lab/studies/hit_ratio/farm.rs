@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, anyhow};
 use keyfold_core::memory::Limits;
+use keyfold_report::progress::Progress;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::{Commands, OwnServer, Server, memory};
 
 use super::cache::{Tally, Trial, Way};
 use super::{ENTRIES, Given, LIMIT, POLICY, Row, VALUE};
 use crate::command::lab::bench::Bench;
-use crate::interrupt::Interrupt;
-use crate::print::progress::Progress;
-use crate::server::{Commands, OwnServer, Server, memory};
 
 /// Caches at a time.
 const AT_ONCE: usize = 16;

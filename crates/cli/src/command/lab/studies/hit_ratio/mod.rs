@@ -22,13 +22,13 @@ mod show;
 mod zipf;
 
 use keyfold_core::memory::Limits;
+use keyfold_report::number::plural;
 
 use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
 use crate::command::lab::outcome::Outcome;
 use crate::command::lab::study::{About, Study};
 use crate::config::lab::Options;
-use crate::print::number::plural;
 use cache::{Tally, Trial};
 use objects::{Form, Objects};
 

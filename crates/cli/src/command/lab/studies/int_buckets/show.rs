@@ -1,11 +1,12 @@
 //! What came of it, as tables, plots and sentences.
 
+use keyfold_report::number::count;
+
 use super::form::Form;
 use super::speed::{Act, PIPELINES, Speed};
 use super::{COUNTERS, HOLES, Ids, Point};
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::plot::{Axis, Bars, Content, Origin, Plot};
-use crate::print::number::count;
 
 /// The original's figures, in bytes, by where this study has the same.
 const ORIGINALS: [(Ids, Form, f64); 3] = [

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use hdrhistogram::Histogram;
 use keyfold_core::resp::Reply;
+use keyfold_server::interrupt::{Interrupt, Interrupted};
+use keyfold_server::{Server, Target};
 
 use super::form::Shape;
-use crate::interrupt::{Interrupt, Interrupted};
 use crate::random::Random;
-use crate::server::{Server, Target};
 
 /// Connections, each with a thread.
 pub(super) const CLIENTS: u32 = 8;

@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use keyfold_core::admin::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, LAYOUT_KEY};
 use keyfold_core::memory::{Allocator, Limits};
+use keyfold_report::number::plural;
+use keyfold_server::Target;
 
 use crate::command::lab::bench::Bench;
 use crate::command::lab::ground::Setting;
 use crate::command::lab::outcome::Outcome;
 use crate::command::lab::study::{About, Study};
 use crate::config::lab::Options;
-use crate::print::number::plural;
-use crate::server::Target;
 use form::{Form, Shape};
 use load::{Latencies, Load};
 use proxy::Through;

@@ -5,11 +5,11 @@ use keyfold_core::layout::Layout;
 use keyfold_proxy::address::{ListenAddress, Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
 use keyfold_proxy::{Config, Handle};
+use keyfold_server::Target;
+use keyfold_server::layout::activate::activate;
 use tempfile::TempDir;
 
 use crate::command::lab::bench::Bench;
-use crate::layout::activate::activate;
-use crate::server::Target;
 
 /// It ends by [`Through::stop`], or with the process.
 pub(super) struct Through {

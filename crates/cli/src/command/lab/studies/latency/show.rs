@@ -1,11 +1,12 @@
 //! What came of it: how long reads took by rate, and what each form takes.
 
+use keyfold_report::number::count;
+
 use super::form::Form;
 use super::load::Latencies;
 use super::{ORIGINAL_RATE, RAISED, Timed, Weighed};
 use crate::command::lab::outcome::{Cell, Comparison, Outcome, Table};
 use crate::command::lab::plot::{Axis, Bars, Content, Origin, Plot, Series};
-use crate::print::number::count;
 
 const MIB: f64 = 1_048_576.0;
 /// The original's memory, in what Redis calls M: strings, and hashes.

@@ -1,0 +1,35 @@
+//! Layouts as `keyfold plan` and `keyfold layout` show them.
+
+use keyfold_core::layout::{Layout, Namespace};
+use keyfold_report::table::{Align, render};
+use serde_json::{Value, json};
+
+/// The namespaces of a layout.
+pub(crate) fn namespaces(layout: &Layout) -> String {
+    use Align::{Left, Right};
+    let heads = [("names", Left), ("keys", Left), ("placement", Left), ("value limit", Right), ("field limit", Right)];
+    let rows = layout.namespaces().iter().map(|namespace| {
+        vec![
+            namespace.names().unwrap_or_else(|| "–".to_owned()),
+            namespace.template.to_string(),
+            namespace.placement.line(&namespace.template),
+            namespace.value_limit.to_string(),
+            namespace.field_limit.to_string(),
+        ]
+    });
+    render(&heads, rows)
+}
+
+/// The namespaces of a layout as JSON.
+pub(crate) fn namespaces_json(layout: &Layout) -> Value {
+    let namespace = |namespace: &Namespace| {
+        json!({
+            "names": namespace.names(),
+            "keys": namespace.template.source(),
+            "placement": namespace.placement.line(&namespace.template),
+            "value_limit": namespace.value_limit,
+            "field_limit": namespace.field_limit,
+        })
+    };
+    layout.namespaces().iter().map(namespace).collect()
+}

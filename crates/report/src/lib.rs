@@ -1,0 +1,16 @@
+//! What people read: numbers, tables, charts in a terminal, progress, pages and drawings.
+//!
+//! | room | what it holds |
+//! | --- | --- |
+//! | `number.rs` | numbers as people read them |
+//! | `table.rs` | tables of text |
+//! | `terminal.rs` | bars of unicode blocks, as wide as the terminal allows |
+//! | `progress.rs` | how far a long piece of work is |
+//! | `page` | one HTML page that stands by itself, with tables, bars and charts |
+#![forbid(unsafe_code)]
+
+pub mod number;
+pub mod page;
+pub mod progress;
+pub mod table;
+pub mod terminal;

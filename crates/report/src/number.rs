@@ -1,0 +1,91 @@
+//! Numbers as people read them.
+
+/// `1,234,567`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// `1 key`, `2 keys`.
+pub fn plural(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// `72.5`, `1,055.0`: one decimal, thousands separated.
+pub fn tenths(number: f64) -> String {
+    let text = format!("{number:.1}");
+    match text.split_once('.') {
+        Some((whole, decimal)) => match whole.parse() {
+            Ok(whole) => format!("{}.{decimal}", count(whole)),
+            Err(_) => text,
+        },
+        None => text,
+    }
+}
+
+/// `950`, `12.5k`, `3.2M`: three digits, for axes.
+pub fn short(number: f64) -> String {
+    let (value, unit) = match number.abs() {
+        1e9.. => (number / 1e9, "G"),
+        1e6.. => (number / 1e6, "M"),
+        1e4.. => (number / 1e3, "k"),
+        _ => (number, ""),
+    };
+    let decimals = match value.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{unit}")
+}
+
+/// `512 B`, `12.3 kB`, `4.56 MB`: bytes for people, in powers of ten.
+pub fn bytes(number: f64) -> String {
+    let (value, unit) = match number.abs() {
+        1e9.. => (number / 1e9, "GB"),
+        1e6.. => (number / 1e6, "MB"),
+        1e3.. => (number / 1e3, "kB"),
+        _ => return format!("{number:.0} B"),
+    };
+    let decimals = match value.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// `1,055.0 MiB`: memory, as servers count it.
+pub fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", tenths(bytes as f64 / f64::from(1 << 20)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_numbers() {
+        assert_eq!(
+            [0.0, 0.5, 64.0, 1234.0, 12_500.0, 3_210_000.0].map(short),
+            ["0", "0.5", "64", "1234", "12.5k", "3.21M"]
+        );
+        assert_eq!([0.0, 999.0, 1234.0, 45_678_000.0].map(bytes), ["0 B", "999 B", "1.23 kB", "45.7 MB"]);
+    }
+
+    #[test]
+    fn thousands() {
+        assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(count).each_ref().map(|s| &**s));
+        assert_eq!((plural(1, "key"), plural(0, "key")), ("1 key".to_owned(), "0 keys".to_owned()));
+        assert_eq!((tenths(1055.04), tenths(0.25), tenths(-3.0)), ("1,055.0".into(), "0.2".into(), "-3.0".into()));
+    }
+}

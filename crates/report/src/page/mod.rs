@@ -1,0 +1,145 @@
+//! One HTML page that stands by itself: headings, text, tables, bars and line charts.
+//!
+//! It loads nothing, so that it opens offline and can be sent around; it has no script. It follows the reader's
+//! light or dark setting, and narrows to a phone: wide tables scroll by themselves.
+//!
+//! ```ignore
+//! let mut page = Page::new("A week of sessions");
+//! page.paragraph("Measured on Valkey 9.1.2.");
+//! page.table(&[("keys", Align::Left), ("bytes", Align::Right)], rows);
+//! page.bars(&Bars { unit: "bytes", rows: vec![bar] });
+//! page.line_chart(&LineChart { title: "hit ratio".into(), x: Axis::linear("hours"), .. });
+//! std::fs::write("report.html", page.finish())?;
+//! ```
+
+mod bars;
+mod chart;
+pub mod font;
+
+pub use bars::{Bar, Bars};
+pub use chart::{Axis, COLORS, FOREGROUND, GRID, Line, LineChart, Mark};
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::table::Align;
+
+const STYLE: &str = include_str!("style.css");
+
+/// A page under way; what is added comes below what is there.
+pub struct Page {
+    title: String,
+    body: Vec<Markup>,
+}
+
+impl Page {
+    /// An empty one.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), body: Vec::new() }
+    }
+
+    /// A heading of the second level; the title is the first.
+    pub fn heading(&mut self, text: &str) {
+        self.body.push(html! { h2 { (text) } });
+    }
+
+    /// A heading of the third level, in the letters of code: a template, a command.
+    pub fn code_heading(&mut self, text: &str) {
+        self.body.push(html! { h3 { code { (text) } } });
+    }
+
+    /// Text.
+    pub fn paragraph(&mut self, text: &str) {
+        self.body.push(html! { p { (text) } });
+    }
+
+    /// Text as a terminal shows it.
+    pub fn preformatted(&mut self, text: &str) {
+        self.body.push(html! { div.scroll { pre { (text.trim_end()) } } });
+    }
+
+    /// Names with their values, for the few numbers that matter most.
+    pub fn figures(&mut self, figures: &[(&str, String)]) {
+        self.body.push(html! {
+            dl.figures { @for (name, value) in figures { div { dt { (name) } dd { (value) } } } }
+        });
+    }
+
+    /// A table; the first column is a template or a name, and stays in view when the rest scrolls.
+    pub fn table(&mut self, heads: &[(&str, Align)], rows: impl IntoIterator<Item = Vec<String>>) {
+        let class = |align: Align| if align == Align::Left { "left" } else { "right" };
+        self.body.push(html! {
+            div.scroll {
+                table {
+                    thead { tr { @for (head, align) in heads { th scope="col" class=(class(*align)) { (head) } } } }
+                    tbody {
+                        @for row in rows {
+                            tr { @for (cell, (_, align)) in row.iter().zip(heads) { td class=(class(*align)) { (cell) } } }
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// Bars of one scale.
+    pub fn bars(&mut self, bars: &Bars) {
+        self.body.push(bars.render());
+    }
+
+    /// A chart; those that follow each other stand side by side where there is room.
+    pub fn line_charts(&mut self, charts: &[LineChart]) {
+        let charts: Vec<_> = charts.iter().map(LineChart::render).collect();
+        self.body.push(html! { div.charts { @for chart in &charts { (chart) } } });
+    }
+
+    /// A drawing that was made elsewhere, as SVG, as wide as the page.
+    pub fn drawing(&mut self, svg: &str, title: &str) {
+        self.body.push(html! { figure { (PreEscaped(chart::accessible(svg, title))) } });
+    }
+
+    /// The whole page.
+    pub fn finish(self) -> String {
+        let Self { title, body } = self;
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body { main { h1 { (title) } @for part in &body { (part) } } }
+            }
+        };
+        page.into_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_stands_by_itself_and_escapes_what_it_is_given() {
+        let mut page = Page::new("<keys> & values");
+        page.code_heading("user:{id:int}<script>");
+        page.table(&[("keys", Align::Left), ("bytes", Align::Right)], [vec!["a\"b<".to_owned(), "7".to_owned()]]);
+        page.bars(&Bars { rows: vec![Bar { name: "a<b".to_owned(), parts: vec![("now", 3.0, "3 B".to_owned())] }] });
+        page.line_charts(&[LineChart {
+            title: "curve".to_owned(),
+            x: Axis::log("entries"),
+            y: Axis::linear("bytes"),
+            lines: vec![Line { name: "a < b".to_owned(), points: vec![(8.0, 10.0), (64.0, 4.0)] }],
+            mark: Some(Mark { x: 64.0, y: 4.0, label: "chosen".to_owned() }),
+        }]);
+        let html = page.finish();
+        assert!(html.contains("<title>&lt;keys&gt; &amp; values</title>"));
+        assert!(!html.contains("<script") && !html.contains("src=") && !html.contains("@import"));
+        assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("http"), "nothing is loaded");
+        assert!(
+            html.contains("<svg") && html.contains("chosen") && html.contains("a\"b&lt;") || html.contains("&quot;")
+        );
+    }
+}

@@ -1,0 +1,292 @@
+//! The tools' connection to a server, and errors that say what to do.
+//!
+//! A question is asked and answered in one call, or sent ahead of its answer; [`Link`] sees to it that no question gets
+//! the answer to an earlier one.
+
+use std::time::Duration;
+use std::{fmt, io, thread};
+
+use anyhow::{Context, anyhow};
+use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::walk::KeyWalk;
+use keyfold_proxy::address::{Route, ServerAddress};
+use keyfold_proxy::config::ServerTls;
+use keyfold_proxy::tls;
+
+use crate::commands::Commands;
+use crate::error::LinkError;
+use crate::info::Info;
+use crate::link::Link;
+use crate::reply::{self, FromReply};
+use crate::version::Version;
+
+/// The name of a tool's connection.
+const TOOL: &str = "keyfold-tool";
+
+/// So soon a server is asked again that is not ready.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The server loads its data or runs a script, and answers nothing else until it is done.
+#[derive(Debug)]
+struct NotReady(String);
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+/// Whether an error is the server's that it loads its data or runs a script: it is well, and the same may be done again.
+pub fn is_not_ready(error: &anyhow::Error) -> bool {
+    error.is::<NotReady>()
+}
+
+/// Where a server is, and how it is checked.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// With who logs in.
+    pub address: ServerAddress,
+    /// Where the address says so.
+    pub tls: ServerTls,
+}
+
+/// A connection to a server that keyfold can stand before.
+pub struct Server {
+    target: Target,
+    link: Link,
+    version: Version,
+}
+
+impl Server {
+    /// Connects, and asks which server it is.
+    pub fn connect(target: &Target) -> anyhow::Result<Self> {
+        let address = &target.address;
+        let tls = match &address.route {
+            Route::Tcp { tls: true, .. } => Some(tls::server_side(&target.tls).map_err(|error| anyhow!("{error}"))?),
+            _ => None,
+        };
+        let mut link = Link::open(address, tls)
+            .map_err(|error| explain(&error, address))
+            .with_context(|| format!("can't connect to the server at {address}"))?;
+        let info = query(&mut link, &[b"INFO", b"server"])
+            .map(Info)
+            .map_err(|error| explain(&error, address))
+            .with_context(|| format!("can't ask the server at {address} for its version"))?;
+        let version =
+            Version::parse(&info).with_context(|| format!("what answers at {address} is no Redis or Valkey"))?;
+        version.check()?;
+        let mut server = Self { target: target.clone(), link, version };
+        server.set_name(TOOL);
+        Ok(server)
+    }
+
+    /// Connects once the server answers questions, however long it loads its data or runs a script; the log says once
+    /// what is waited for.
+    pub fn connect_when_ready(target: &Target) -> anyhow::Result<Self> {
+        let mut is_told = false;
+        loop {
+            let ready = Self::connect(target).and_then(|mut server| server.look().map(|()| server));
+            match ready {
+                Err(error) if is_not_ready(&error) => {
+                    if !is_told {
+                        tracing::warn!("waiting for the server: {error:#}");
+                    }
+                    is_told = true;
+                    thread::sleep(ASK_AGAIN);
+                }
+                ready => return ready,
+            }
+        }
+    }
+
+    /// Another connection to the same server.
+    pub fn another(&self) -> anyhow::Result<Self> {
+        Self::connect(&self.target)
+    }
+
+    /// Names the connection, for CLIENT LIST. A user who may not goes without.
+    pub fn set_name(&mut self, name: &str) {
+        let _: Result<(), _> = self.query(&[b"CLIENT", b"SETNAME", name.as_bytes()]);
+    }
+
+    /// Whether the server answers questions.
+    pub fn is_ready(&mut self) -> anyhow::Result<bool> {
+        match self.look() {
+            Err(error) if is_not_ready(&error) => Ok(false),
+            looked => looked.map(|()| true),
+        }
+    }
+
+    /// Asks what only a server that is ready answers, or refuses to this user. One that loads its data answers INFO; one
+    /// that can't save refuses PING, and answers reads.
+    fn look(&mut self) -> anyhow::Result<()> {
+        match self.query::<u64>(&[b"EXISTS", LAYOUT_KEY]) {
+            Err(error) if error.code() != "NOPERM" => Err(self.explain(&error)),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Lets an answer take this long, on this connection.
+    pub fn set_patience(&mut self, patience: Duration) -> anyhow::Result<()> {
+        Ok(self.link.set_patience(patience)?)
+    }
+
+    /// Which server it is.
+    pub fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// Where it is, without a password.
+    pub fn address(&self) -> &ServerAddress {
+        &self.target.address
+    }
+
+    /// Sends one command.
+    pub fn ask<T: FromReply>(&mut self, command: &[&[u8]]) -> anyhow::Result<T> {
+        self.query(command).map_err(|error| self.failed(&String::from_utf8_lossy(command[0]), &error))
+    }
+
+    /// Sends one command; its error as the server, or the connection, gave it.
+    pub fn query<T: FromReply>(&mut self, command: &[&[u8]]) -> Result<T, LinkError> {
+        query(&mut self.link, command)
+    }
+
+    /// Sends several commands at once; the first error that the server gave, where it gave one.
+    pub fn query_all<T: FromReply>(&mut self, commands: &Commands) -> anyhow::Result<Vec<T>> {
+        let replies = self.ask_all(commands)?;
+        replies.iter().map(|raw| reply::read(raw).map_err(|error| self.explain(&error))).collect()
+    }
+
+    /// Sends several commands at once; the replies as they came.
+    pub fn ask_all(&mut self, commands: &Commands) -> anyhow::Result<Vec<Vec<u8>>> {
+        self.exchange(commands.wire(), commands.len())
+    }
+
+    /// The same with commands that are written already.
+    pub fn exchange(&mut self, commands: &[u8], replies: usize) -> anyhow::Result<Vec<Vec<u8>>> {
+        let asked = self.link.settle().and_then(|()| self.link.send(commands, replies as u64));
+        asked.map_err(|error| self.broken(&error))?;
+        (0..replies).map(|_| self.receive()).collect()
+    }
+
+    /// The same with one command.
+    pub fn exchange_one(&mut self, command: &[u8]) -> anyhow::Result<Vec<u8>> {
+        Ok(self.exchange(command, 1)?.pop().unwrap_or_default())
+    }
+
+    /// Sends commands ahead of their answers; [`Self::receive`] brings one after another.
+    pub fn send(&mut self, commands: &[u8], replies: u64) -> anyhow::Result<()> {
+        self.link.send(commands, replies).map_err(|error| self.broken(&error))
+    }
+
+    /// The next reply, an error of the server included.
+    pub fn receive(&mut self) -> anyhow::Result<Vec<u8>> {
+        self.link.receive().map_err(|error| self.broken(&error))
+    }
+
+    /// The next names of a walk over the database that is selected; none once it is over.
+    pub fn next_names(&mut self, walk: &mut KeyWalk) -> anyhow::Result<Option<Vec<Vec<u8>>>> {
+        let mut wire = Vec::new();
+        if walk.send(&mut wire).is_none() {
+            return Ok(None);
+        }
+        let raw = self.exchange_one(&wire)?;
+        let taken = Reply::parse(&raw).map_err(LinkError::from).and_then(|reply| Ok(walk.take(reply)?));
+        let names = taken.map_err(|error| self.failed("SCAN", &error))?;
+        Ok(Some(names.map(<[u8]>::to_vec).collect()))
+    }
+
+    /// What it says of itself under this heading.
+    pub fn info(&mut self, section: &str) -> anyhow::Result<Info> {
+        self.ask(&[b"INFO", section.as_bytes()]).map(Info)
+    }
+
+    /// A setting by the name that it has since Redis 7.0, or the one before: its name here, and its value; none where the
+    /// server knows neither.
+    pub fn setting(&mut self, name: &str) -> Result<Option<(String, String)>, LinkError> {
+        for name in [name.to_owned(), name.replace("listpack", "ziplist")] {
+            if let [_, value] = self.query::<Vec<String>>(&[b"CONFIG", b"GET", name.as_bytes()])?.as_slice() {
+                return Ok(Some((name, value.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The server's `used_memory`, in bytes.
+    pub fn used_memory(&mut self) -> anyhow::Result<u64> {
+        self.info("memory")?.needed("used_memory")
+    }
+
+    /// What went wrong on the connection itself, and what to do where that is known.
+    pub fn explain(&self, error: &LinkError) -> anyhow::Error {
+        explain(error, &self.target.address)
+    }
+
+    /// The error that is a reply, with what to do about it.
+    pub fn refused(&self, error: &[u8]) -> anyhow::Error {
+        self.explain(&LinkError::refused(error))
+    }
+
+    fn failed(&self, command: &str, error: &LinkError) -> anyhow::Error {
+        self.explain(error).context(format!("{command} failed on the server at {}", self.address()))
+    }
+
+    fn broken(&self, error: &LinkError) -> anyhow::Error {
+        self.explain(error).context(format!("lost the server at {}", self.address()))
+    }
+
+    /// Goes on in another database.
+    pub fn select(&mut self, database: u32) -> anyhow::Result<()> {
+        self.ask(&[b"SELECT", database.to_string().as_bytes()])
+    }
+}
+
+fn query<T: FromReply>(link: &mut Link, command: &[&[u8]]) -> Result<T, LinkError> {
+    let mut wire = Vec::new();
+    write_command(&mut wire, command);
+    link.settle()?;
+    link.send(&wire, 1)?;
+    reply::read(&link.receive()?)
+}
+
+/// What went wrong, and what to do where that is known.
+fn explain(error: &LinkError, address: &ServerAddress) -> anyhow::Error {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected, NotFound, TimedOut,
+        UnexpectedEof, WouldBlock,
+    };
+    let text = error.to_string();
+    let is_over_tls = |wanted| matches!(&address.route, Route::Tcp { tls, .. } if *tls == wanted);
+    let broken = match error {
+        LinkError::Broken(error) => Some(error.kind()),
+        _ => None,
+    };
+    let advice = match (error.code(), broken) {
+        ("LOADING", _) => return NotReady(format!("{text}; try again once it has")).into(),
+        ("BUSY", _) => {
+            return NotReady(format!("{text}; try again once the script is over, or end it with SCRIPT KILL")).into();
+        }
+        ("NOAUTH" | "WRONGPASS", _) => NAME_THE_USER,
+        ("ERR", _) if text.contains("AUTH") => NAME_THE_USER,
+        ("NOPERM", _) => "the server's user may not do this; keyfold needs a user who may do everything (+@all ~* &*)",
+        ("READONLY", _) => "this server is a replica; name its primary",
+        (_, Some(ConnectionRefused | NotFound)) => "is a server running there?",
+        (_, Some(TimedOut | WouldBlock)) => "nothing answered in time; is the address right, and the server well?",
+        (_, Some(_)) if text.contains("ertificate") => {
+            "name the authority that signed the server's certificate with --upstream-ca"
+        }
+        (_, Some(_)) if is_over_tls(true) => "does the server speak TLS at this port? redis:// is without",
+        (_, Some(BrokenPipe | ConnectionReset | ConnectionAborted | UnexpectedEof | NotConnected))
+            if is_over_tls(false) =>
+        {
+            "if the server speaks TLS at this port, write rediss://"
+        }
+        _ => return anyhow!("{text}"),
+    };
+    anyhow!("{text}; {advice}")
+}
+
+const NAME_THE_USER: &str = "name the user and the password in the URL: redis://user:password@host:port";

@@ -1,0 +1,6 @@
+//! The layout that a server holds, and how another is put in force while proxies serve.
+
+pub mod activate;
+pub mod dictionaries;
+pub mod fence;
+pub mod stored;

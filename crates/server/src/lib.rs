@@ -1,0 +1,50 @@
+//! Connections to a server for tools: a blocking link, what the server says of itself, its settings and its layout; and
+//! servers of keyfold's own.
+//!
+//! | room | what it holds |
+//! | --- | --- |
+//! | `commands.rs` | commands that travel together |
+//! | `error.rs` | what goes wrong between a question and its answer |
+//! | `reply.rs` | what a reply is taken for |
+//! | `link.rs` | the blocking connection: TCP, TLS or a unix socket |
+//! | `info.rs` | what a server says of itself in INFO |
+//! | `version.rs` | which server it is, and whether keyfold can stand before it |
+//! | `connection.rs` | a connection to such a server, and errors that say what to do |
+//! | `time.rs` | the server's time |
+//! | `listpack.rs` | the settings that keep buckets small, and whether they suffice |
+//! | `memory.rs` | how a server takes memory, and how much it has taken |
+//! | `keyspace.rs` | which databases hold keys |
+//! | `pace.rs` | how fast a tool may go |
+//! | `interrupt.rs` | Ctrl-C, for work that has something to put away first |
+//! | `own.rs` | a server of keyfold's own |
+//! | `supervisor.rs` | what sees to it that such a server never outlives keyfold |
+//! | `secrets.rs` | the secrets that namespaces may be keyed by, from the files that were given |
+//! | `layout` | the layout that a server holds, and how another is put in force |
+//!
+//! Errors are anyhow's, as in the program: whoever uses this shows them to a person, with what was being done.
+#![forbid(unsafe_code)]
+
+pub mod commands;
+pub mod connection;
+pub mod error;
+pub mod info;
+pub mod interrupt;
+pub mod keyspace;
+pub mod layout;
+mod link;
+pub mod listpack;
+pub mod memory;
+pub mod own;
+pub mod pace;
+pub mod reply;
+pub mod secrets;
+pub mod supervisor;
+pub mod time;
+pub mod version;
+
+pub use commands::Commands;
+pub use connection::{Server, Target, is_not_ready};
+pub use error::LinkError;
+pub use info::Info;
+pub use own::OwnServer;
+pub use time::ServerTime;
