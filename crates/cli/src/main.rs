@@ -7,25 +7,21 @@
 //! | `command` | the work: one file for each subcommand |
 //! | `codec` | codecs chosen and trained by the values of a live server |
 //! | `weighing` | values of families, read to weigh codecs by |
-//! | `data_sets` | the data that a demo folds |
 //! | `layout` | a layout's way from a file to a server |
 //! | `moving` | a namespace's move over a live server |
 //! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
 //! | `scan` | the walk over a live server's keys |
 //! | `print` | layouts and codecs, as tables and as JSON |
-//! | `random` | made-up data, the same for the same seed |
 //!
 //! Only this program and the crates made for it (`keyfold-server`, `keyfold-lab`) use anyhow; what fails in the other
 //! libraries says by itself what was wrong.
 mod codec;
 mod command;
 mod config;
-mod data_sets;
 mod flags;
 mod layout;
 mod moving;
 mod print;
-mod random;
 mod records;
 mod scan;
 mod weighing;
@@ -70,7 +66,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Analyze(flags) => command::analyze::run(&config::analyze::resolve(*flags)?, &mut out)?,
         Command::Plan(flags) => command::plan::run(&config::plan::resolve(flags)?, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
-        Command::Lab(flags) => code = command::lab::run(config::lab::resolve(flags.command), &mut out)?,
+        Command::Lab(flags) => code = command::lab::run(&config::lab::resolve(flags.command), &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
         Command::Supervise(flags) => supervisor::run(&flags.server, flags.lock.as_deref(), &flags.scratch)?,
     }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use keyfold_core::layout::Layout;
+use keyfold_lab::data_sets::records::{self, DataSet};
+use keyfold_lab::data_sets::{layouts, seeded};
 
-use crate::data_sets::records::{self, DataSet};
-use crate::data_sets::{layouts, seeded};
 use crate::flags::demo::DemoFlags;
 use crate::layout::file;
 

@@ -1,19 +1,18 @@
 //! `keyfold demo`: data folded before your eyes.
 
-mod measure;
 mod story;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use keyfold_lab::measure::{self, Measured};
 use keyfold_report::number::{count, plural, tenths};
 use keyfold_report::table::{Align, render};
 use keyfold_report::terminal::{self, Pair};
 use serde_json::json;
 
 use crate::config::demo::Demo;
-use measure::Measured;
 use story::Story;
 
 pub(crate) fn run(demo: &Demo, out: &mut dyn Write) -> anyhow::Result<()> {

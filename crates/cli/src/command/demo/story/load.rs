@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use keyfold_server::{Server, Target};
 
-use crate::data_sets::records::Record;
+use keyfold_lab::data_sets::records::Record;
 
 /// Clients at work.
 pub(crate) const CLIENTS: usize = 8;

@@ -21,8 +21,8 @@ use keyfold_report::table;
 use keyfold_server::OwnServer;
 use serde_json::Value;
 
-use super::measure;
-use crate::data_sets::records::{DataSet, Record};
+use keyfold_lab::data_sets::records::{DataSet, Record};
+use keyfold_lab::measure;
 use load::{Load, Outcome, Sample};
 use watch::{Reading, Watch};
 

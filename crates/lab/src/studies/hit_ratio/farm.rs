@@ -1,0 +1,137 @@
+//! Caches measured: several at a time on servers of keyfold's own, or one after the other on the one that is named.
+//!
+//! A server tells idle times by whole seconds. So that its LRU can tell anything, requests come no faster than a cache is
+//! turned over in some seconds; which takes time and hardly any work, and so many caches can be measured at once.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, anyhow};
+use keyfold_core::memory::Limits;
+use keyfold_report::progress::Progress;
+use keyfold_server::interrupt::Interrupt;
+use keyfold_server::{Commands, OwnServer, Server, memory};
+
+use super::cache::{Tally, Trial, Way};
+use super::{ENTRIES, Given, LIMIT, POLICY, Row, VALUE};
+use crate::bench::Bench;
+
+/// Caches at a time.
+const AT_ONCE: usize = 16;
+
+/// A cache to be measured.
+pub(super) struct Job<'a> {
+    pub(super) given: Given,
+    pub(super) trial: Trial<'a>,
+    /// For objects, besides what the server has without any.
+    pub(super) room_bytes: u64,
+}
+
+/// Measures all of them.
+pub(super) fn measure(bench: &mut Bench<'_>, jobs: &[Job<'_>]) -> anyhow::Result<Vec<Row>> {
+    let requests: usize = jobs.iter().map(|job| job.trial.requests.len()).sum();
+    let progress = bench.progress("hit-ratio: caches", requests as u64);
+    let tallies = match bench.own_program() {
+        Some(program) => at_once(jobs, program.as_deref(), bench.interrupt(), &Mutex::new(progress)),
+        None => jobs.iter().map(|job| on_the_bench(bench, job)).collect(),
+    };
+    let row = |(job, tally): (&Job<'_>, Tally)| Row { given: job.given, room_bytes: job.room_bytes, tally };
+    Ok(jobs.iter().zip(tallies?).map(row).collect())
+}
+
+/// On the server under study.
+fn on_the_bench(bench: &mut Bench<'_>, job: &Job<'_>) -> anyhow::Result<Tally> {
+    let empty_bytes = bench.start()?.used_bytes();
+    bench.wrote(job.trial.objects.count());
+    bench.set_word(POLICY, job.given.policy)?;
+    bench.set(LIMIT, empty_bytes + job.room_bytes)?;
+    let Given { policy, percent, form, .. } = job.given;
+    let what = format!("hit-ratio: {policy}, {percent} % of the memory, {}", form.name());
+    let mut progress = bench.progress(&what, job.trial.requests.len() as u64);
+    let way =
+        Way { server: bench.connect()?, prefix: bench.key(b""), mark: bench.mark(), interrupt: bench.interrupt() };
+    let tally = job.trial.run(way, &mut |done| progress.advance(done))?;
+    // From here on nothing evicts the lab's mark.
+    bench.set(LIMIT, 0)?;
+    bench.connect()?.query_all::<()>(&bench.mark())?;
+    Ok(tally)
+}
+
+fn at_once(
+    jobs: &[Job<'_>],
+    program: Option<&Path>,
+    interrupt: &Interrupt,
+    progress: &Mutex<Progress>,
+) -> anyhow::Result<Vec<Tally>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(number) else { return Ok(done) };
+            let result = on_its_own(job, program, interrupt, progress);
+            if result.is_err() {
+                // Nobody begins another.
+                next.store(jobs.len(), Ordering::Relaxed);
+            }
+            done.push((number, result?));
+        }
+    };
+    let mut all: Vec<(usize, Tally)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(work)).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, anyhow::Result<Vec<(usize, Tally)>>>| {
+            thread.join().map_err(|_| anyhow!("a client of a cache died"))?
+        };
+        let joined: Vec<_> = threads.into_iter().map(join).collect();
+        joined.into_iter().collect::<anyhow::Result<Vec<_>>>().map(|each| each.concat())
+    })?;
+    all.sort_unstable_by_key(|(number, _)| *number);
+    Ok(all.into_iter().map(|(_, tally)| tally).collect())
+}
+
+/// On a server that is there for this cache alone.
+fn on_its_own(
+    job: &Job<'_>,
+    program: Option<&Path>,
+    interrupt: &Interrupt,
+    progress: &Mutex<Progress>,
+) -> anyhow::Result<Tally> {
+    let own = OwnServer::start(program, None).context("can't start a server for a cache")?;
+    let mut server = own.connect()?;
+    warm_up(&mut server)?;
+    let limits = [
+        (ENTRIES, Limits::default().hash_entries.to_string()),
+        (VALUE, job.trial.objects.value_limit().to_string()),
+        (POLICY, job.given.policy.to_owned()),
+    ];
+    for (name, value) in limits {
+        set(&mut server, name, &value)?;
+    }
+    let empty_bytes = memory::settled(|| server.used_memory())?;
+    set(&mut server, LIMIT, &(empty_bytes + job.room_bytes).to_string())?;
+    let way = Way { server, prefix: Vec::new(), mark: Commands::default(), interrupt };
+    job.trial.run(way, &mut |done| {
+        if let Ok(mut progress) = progress.lock() {
+            progress.advance(done);
+        }
+    })
+}
+
+fn set(server: &mut Server, name: &str, value: &str) -> anyhow::Result<()> {
+    let old_name = name.replace("listpack", "ziplist");
+    let mut set = |name: &str| server.ask::<()>(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]);
+    set(name).or_else(|error| if old_name == name { Err(error) } else { set(&old_name) })
+}
+
+/// Has the server run each command once, as it allocates at each first call.
+fn warm_up(server: &mut Server) -> anyhow::Result<()> {
+    let mut once = Commands::default();
+    once.push(&[b"SET", b"s", b"1"]);
+    once.push(&[b"GET", b"s"]);
+    once.push(&[b"HSET", b"h", b"f", b"1"]);
+    once.push(&[b"HGET", b"h", b"f"]);
+    once.push(&[b"DEL", b"s", b"h"]);
+    once.push(&[b"INFO", b"memory"]);
+    server.query_all::<()>(&once).map(drop)
+}
