@@ -10,7 +10,7 @@
 //! | `bench.rs`, `gauge.rs`, `writer.rs`, `weight.rs` | what a study works with: readings of memory to the byte, commands in batches |
 //! | `kept.rs` | measurements that take long, kept for a study that is stopped and begun again |
 //! | `physical.rs` | records as a server holds them, to be written and to be modelled |
-//! | `outcome.rs`, `plot.rs` | what came of it |
+//! | `outcome.rs` | what came of it |
 //! | `results.rs`, `report.rs` | the files and the page |
 //! | `data_sets` | records read from files or made up, with the layouts that fold them |
 //! | `measure.rs` | one data set, plain and folded, each on an empty server of its own |
@@ -27,7 +27,6 @@ pub mod measure;
 mod options;
 mod outcome;
 mod physical;
-mod plot;
 pub mod random;
 mod report;
 mod results;

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::plot::Plot;
+use keyfold_report::plot::Plot;
 
 /// What a measurement may be off by itself: servers allocate some tens of bytes now and then, by their own clock, and
 /// some chains in their tables by chance.
@@ -32,22 +32,24 @@ pub(crate) struct Outcome {
 /// One number three times.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    pub(crate) what: String,
-    pub(crate) unit: &'static str,
-    pub(crate) original: Option<f64>,
-    pub(crate) measured: Option<f64>,
-    pub(crate) predicted: Option<f64>,
+    pub(super) what: String,
+    pub(super) unit: &'static str,
+    pub(super) original: Option<f64>,
+    pub(super) measured: Option<f64>,
+    pub(super) predicted: Option<f64>,
 }
+
+/// A column: its head, with the unit in it (`set_bytes`), and what it says of a row's subject.
+pub(crate) type Column<'c, T> = (&'static str, &'c dyn Fn(&T) -> Cell);
 
 /// Rows for a CSV file, and for the page where there are few.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// The file's name without `.csv`. Those with `memory` in it are the same to the byte for the same seed.
-    pub(crate) name: &'static str,
-    pub(crate) title: String,
-    /// Units in the names: `set_bytes`.
-    pub(crate) heads: Vec<&'static str>,
-    pub(crate) rows: Vec<Vec<Cell>>,
+    pub(super) name: &'static str,
+    pub(super) title: String,
+    pub(super) heads: Vec<&'static str>,
+    pub(super) rows: Vec<Vec<Cell>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +65,17 @@ impl Outcome {
     /// Of a study that runs with these settings.
     pub(crate) fn new(settings: impl Into<String>) -> Self {
         Self { settings: settings.into(), ..Self::default() }
+    }
+
+    /// Puts a number beside two others: the original's, the one measured, and the model's.
+    pub(crate) fn compare(&mut self, what: impl Into<String>, unit: &'static str, numbers: [Option<f64>; 3]) {
+        let [original, measured, predicted] = numbers;
+        self.comparisons.push(Comparison { what: what.into(), unit, original, measured, predicted });
+    }
+
+    /// The same where the server and the model say bytes.
+    pub(crate) fn compare_bytes(&mut self, what: impl Into<String>, original: Option<f64>, bytes: [u64; 2]) {
+        self.compare(what, "bytes", [original, Some(bytes[0] as f64), Some(bytes[1] as f64)]);
     }
 
     /// Notes that the model said this of what was measured. A difference too small to be measured counts as none.
@@ -124,6 +137,18 @@ impl Outcome {
 }
 
 impl Table {
+    /// A row for each of its subjects.
+    pub(crate) fn of<T>(
+        name: &'static str,
+        title: impl Into<String>,
+        subjects: impl IntoIterator<Item = T>,
+        columns: &[Column<'_, T>],
+    ) -> Self {
+        let row = |subject: T| columns.iter().map(|(_, cell)| cell(&subject)).collect();
+        let heads = columns.iter().map(|(head, _)| *head).collect();
+        Self { name, title: title.into(), heads, rows: subjects.into_iter().map(row).collect() }
+    }
+
     pub(super) fn csv(&self) -> anyhow::Result<Vec<u8>> {
         let mut csv = csv::Writer::from_writer(Vec::new());
         csv.write_record(&self.heads)?;
@@ -151,6 +176,13 @@ impl Cell {
             Self::Whole(number) => keyfold_report::number::count(*number),
             other => other.csv(),
         }
+    }
+}
+
+/// A number, and how many decimals of it are shown.
+impl From<(f64, usize)> for Cell {
+    fn from((number, decimals): (f64, usize)) -> Self {
+        Self::Number(number, decimals)
     }
 }
 
@@ -184,15 +216,17 @@ mod tests {
 
     #[test]
     fn tables_become_csv() {
-        let table = Table {
-            name: "memory",
-            title: String::new(),
-            heads: vec!["kind", "bytes", "off_percent"],
-            rows: vec![
-                vec!["a, b".into(), 1234_u64.into(), Cell::Number(0.5, 2)],
-                vec!["c".into(), None::<u64>.into(), Cell::Nothing],
+        let subjects = [("a, b", Some(1234_u64), Some((0.5, 2))), ("c", None, None)];
+        let table = Table::of(
+            "memory",
+            "",
+            subjects,
+            &[
+                ("kind", &|subject| subject.0.into()),
+                ("bytes", &|subject| subject.1.into()),
+                ("off_percent", &|subject| subject.2.into()),
             ],
-        };
+        );
         let csv = String::from_utf8(table.csv().unwrap()).unwrap();
         assert_eq!(csv, "kind,bytes,off_percent\n\"a, b\",1234,0.50\nc,,\n");
         assert_eq!(table.rows[0][1].shown(), "1,234");

@@ -6,11 +6,15 @@
 //! | `table.rs` | tables of text |
 //! | `terminal.rs` | bars of unicode blocks, as wide as the terminal allows |
 //! | `progress.rs` | how far a long piece of work is |
+//! | `font.rs` | the letters of drawings |
+//! | `plot.rs` | plots, as SVG and as PNG |
 //! | `page` | one HTML page that stands by itself, with tables, bars and charts |
 #![forbid(unsafe_code)]
 
+mod font;
 pub mod number;
 pub mod page;
+pub mod plot;
 pub mod progress;
 pub mod table;
 pub mod terminal;

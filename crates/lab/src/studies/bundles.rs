@@ -10,12 +10,12 @@ use keyfold_core::codec::{CodecRule, Stored};
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
 use keyfold_report::number::count;
+use keyfold_report::plot::{Bars, Origin, Plot};
 
 use crate::bench::Bench;
 use crate::ground::Setting;
 use crate::options::Options;
-use crate::outcome::{Cell, Comparison, Outcome, Table};
-use crate::plot::{Axis, Bars, Content, Origin, Plot};
+use crate::outcome::{Outcome, Table};
 use crate::random::Random;
 use crate::study::{About, Study};
 use crate::writer::Writer;
@@ -252,39 +252,21 @@ fn timed(
 
 fn conclude(measured: &[Measured], structures: u64, outcome: &mut Outcome) {
     for one in measured {
-        outcome.comparisons.push(Comparison {
-            what: format!("memory as {}", one.form.name()),
-            unit: "bytes",
-            original: None,
-            measured: Some(one.bytes as f64),
-            predicted: Some(one.predicted as f64),
-        });
+        outcome.compare_bytes(format!("memory as {}", one.form.name()), None, [one.bytes, one.predicted]);
     }
     let strings = &measured[0];
     for one in &measured[1..] {
-        let is_originals = one.form == Form::Hashes(VALUE_LIMITS[1]);
+        let original = |number| (one.form == Form::Hashes(VALUE_LIMITS[1])).then_some(number);
         let saved = |now: f64, before: f64| Some((1.0 - now / before) * 100.0);
-        outcome.comparisons.push(Comparison {
-            what: format!("memory less than strings as {}", one.form.name()),
-            unit: "%",
-            original: is_originals.then_some(ORIGINAL_MEMORY),
-            measured: saved(one.bytes as f64, strings.bytes as f64),
-            predicted: saved(one.predicted as f64, strings.predicted as f64),
-        });
-        outcome.comparisons.push(Comparison {
-            what: format!("read in less time than strings as {}", one.form.name()),
-            unit: "%",
-            original: is_originals.then_some(ORIGINAL_READ),
-            measured: saved(one.read_s, strings.read_s),
-            predicted: None,
-        });
-        outcome.comparisons.push(Comparison {
-            what: format!("the server's own time less to read {}", one.form.name()),
-            unit: "%",
-            original: None,
-            measured: saved(one.read_server_us, strings.read_server_us),
-            predicted: None,
-        });
+        let name = one.form.name();
+        let (measured, predicted) = (one.bytes as f64, one.predicted as f64);
+        let numbers = [saved(measured, strings.bytes as f64), saved(predicted, strings.predicted as f64)];
+        let numbers = [original(ORIGINAL_MEMORY), numbers[0], numbers[1]];
+        outcome.compare(format!("memory less than strings as {name}"), "%", numbers);
+        let numbers = [original(ORIGINAL_READ), saved(one.read_s, strings.read_s), None];
+        outcome.compare(format!("read in less time than strings as {name}"), "%", numbers);
+        let numbers = [None, saved(one.read_server_us, strings.read_server_us), None];
+        outcome.compare(format!("the server's own time less to read {name}"), "%", numbers);
     }
     outcome.tables.extend(tables(measured, structures));
     outcome.plots.extend(plots(measured));
@@ -310,67 +292,54 @@ fn conclude(measured: &[Measured], structures: u64, outcome: &mut Outcome) {
 
 fn tables(measured: &[Measured], structures: u64) -> [Table; 2] {
     let fields = (structures * FIELDS as u64) as f64;
-    let memory = measured.iter().map(|one| -> Vec<Cell> {
-        vec![one.form.name().into(), one.bytes.into(), one.predicted.into(), Cell::Number(one.bytes as f64 / fields, 1)]
-    });
-    let seconds = measured.iter().map(|one| {
-        vec![
-            one.form.name().into(),
-            Cell::Number(one.write_s, 4),
-            Cell::Number(one.read_s, 4),
-            Cell::Number(one.read_server_us, 1),
-        ]
-    });
     [
-        Table {
-            name: "memory",
-            title: "Memory".to_owned(),
-            heads: vec!["form", "measured_bytes", "predicted_bytes", "bytes_per_field"],
-            rows: memory.collect(),
-        },
-        Table {
-            name: "seconds",
-            title: format!("Seconds to write all, and to read all back (the fastest of {PASSES} times)"),
-            heads: vec!["form", "write_seconds", "read_seconds", "server_us_per_read"],
-            rows: seconds.collect(),
-        },
+        Table::of(
+            "memory",
+            "Memory",
+            measured,
+            &[
+                ("form", &|one| one.form.name().into()),
+                ("measured_bytes", &|one| one.bytes.into()),
+                ("predicted_bytes", &|one| one.predicted.into()),
+                ("bytes_per_field", &|one| (one.bytes as f64 / fields, 1).into()),
+            ],
+        ),
+        Table::of(
+            "seconds",
+            format!("Seconds to write all, and to read all back (the fastest of {PASSES} times)"),
+            measured,
+            &[
+                ("form", &|one| one.form.name().into()),
+                ("write_seconds", &|one| (one.write_s, 4).into()),
+                ("read_seconds", &|one| (one.read_s, 4).into()),
+                ("server_us_per_read", &|one| (one.read_server_us, 1).into()),
+            ],
+        ),
     ]
 }
 
 fn plots(measured: &[Measured]) -> [Plot; 2] {
-    let categories: Vec<_> = measured.iter().map(|one| one.form.name()).collect();
     let bars = |name: &str, origin, color, value: fn(&Measured) -> f64| Bars {
         name: name.to_owned(),
         origin,
         color,
         values: measured.iter().map(|one| Some(value(one))).collect(),
     };
-    let plot = |name, title: &str, y: &str, series: Vec<Bars>| Plot {
-        name,
-        title: title.to_owned(),
-        x: Axis::linear("form of a structure"),
-        y: Axis::linear(y),
-        content: Content::Bars { categories: categories.clone(), series },
+    let plot = |name, title: &str, y: &str, series| {
+        let categories = measured.iter().map(|one| one.form.name()).collect();
+        Plot::bars(name, title, "form of a structure", y, categories, series)
     };
+    let memory = vec![
+        bars("measured", Origin::Measured, 0, |one| one.bytes as f64),
+        bars("model", Origin::Predicted, 0, |one| one.predicted as f64),
+    ];
+    let seconds = vec![
+        bars("write", Origin::Measured, 1, |one| one.write_s),
+        bars("read", Origin::Measured, 2, |one| one.read_s),
+    ];
     [
-        plot(
-            "memory",
-            "Memory by form",
-            "memory, bytes",
-            vec![
-                bars("measured", Origin::Measured, 0, |one| one.bytes as f64),
-                bars("model", Origin::Predicted, 0, |one| one.predicted as f64),
-            ],
-        ),
-        plot(
-            "seconds",
-            "Time to write all structures, and to read them back",
-            "seconds",
-            vec![
-                bars("write", Origin::Measured, 1, |one| one.write_s),
-                bars("read", Origin::Measured, 2, |one| one.read_s),
-            ],
-        ),
+        plot("memory", "Memory by form", "memory, bytes", memory),
+        plot("seconds", "Time to write all structures, and to read them back", "seconds", seconds),
     ]
 }
 

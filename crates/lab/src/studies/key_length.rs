@@ -4,12 +4,12 @@
 //! bytes of their own, so that names are all that differs.
 
 use keyfold_report::number::count;
+use keyfold_report::plot::{Origin, Plot, Series};
 
 use crate::bench::Bench;
 use crate::options::Options;
-use crate::outcome::{Cell, Comparison, Outcome, Table};
+use crate::outcome::{Outcome, Table};
 use crate::physical::Physical;
-use crate::plot::{Axis, Content, Origin, Plot, Series};
 use crate::random::Random;
 use crate::study::{About, Study};
 
@@ -96,24 +96,14 @@ fn measure(bench: &mut Bench<'_>, len: usize, keys: u64, seed: u64) -> anyhow::R
 fn conclude(points: &[Point], keys: u64, outcome: &mut Outcome) {
     let each = |bytes: u64| bytes as f64 / keys as f64;
     for point in points.iter().filter(|point| SHOWN.contains(&point.len)) {
-        outcome.comparisons.push(Comparison {
-            what: format!("a key with a name of {} symbols", point.len),
-            unit: "bytes",
-            original: None,
-            measured: Some(each(point.measured)),
-            predicted: Some(each(point.predicted)),
-        });
+        let what = format!("a key with a name of {} symbols", point.len);
+        outcome.compare(what, "bytes", [None, Some(each(point.measured)), Some(each(point.predicted))]);
     }
     if let (Some(first), Some(last)) = (points.first(), points.last()) {
         let symbols = (last.len - first.len).max(1) as f64;
         let slope = |bytes: fn(&Point) -> u64| (each(bytes(last)) - each(bytes(first))) / symbols;
-        outcome.comparisons.push(Comparison {
-            what: "one symbol more, on the mean".to_owned(),
-            unit: "bytes",
-            original: None,
-            measured: Some(slope(|point| point.measured)),
-            predicted: Some(slope(|point| point.predicted)),
-        });
+        let slopes = [None, Some(slope(|point| point.measured)), Some(slope(|point| point.predicted))];
+        outcome.compare("one symbol more, on the mean", "bytes", slopes);
         let steps = points.windows(2).map(|pair| (&pair[0], &pair[1]));
         let rise = |(before, after): (&Point, &Point)| each(after.measured) - each(before.measured);
         let widest = steps.max_by(|one, other| rise(*one).total_cmp(&rise(*other))).unwrap_or((first, last));
@@ -140,20 +130,18 @@ fn conclude(points: &[Point], keys: u64, outcome: &mut Outcome) {
 }
 
 fn table(points: &[Point], keys: u64) -> Table {
-    let row = |point: &Point| -> Vec<Cell> {
-        vec![
-            (point.len as u64).into(),
-            point.measured.into(),
-            point.predicted.into(),
-            Cell::Number(point.measured as f64 / keys as f64, 2),
-        ]
-    };
-    Table {
-        name: "memory",
-        title: format!("Memory of {} keys by the length of their names", count(keys)),
-        heads: vec!["symbols", "measured_bytes", "predicted_bytes", "bytes_per_key"],
-        rows: points.iter().map(row).collect(),
-    }
+    let title = format!("Memory of {} keys by the length of their names", count(keys));
+    Table::of(
+        "memory",
+        title,
+        points,
+        &[
+            ("symbols", &|point| (point.len as u64).into()),
+            ("measured_bytes", &|point| point.measured.into()),
+            ("predicted_bytes", &|point| point.predicted.into()),
+            ("bytes_per_key", &|point| (point.measured as f64 / keys as f64, 2).into()),
+        ],
+    )
 }
 
 fn plot(points: &[Point], keys: u64) -> Plot {
@@ -163,16 +151,11 @@ fn plot(points: &[Point], keys: u64) -> Plot {
         color: 0,
         points: points.iter().map(|point| (point.len as f64, bytes(point) as f64 / keys as f64)).collect(),
     };
-    Plot {
-        name: "memory",
-        title: "Memory of a key by the length of its name".to_owned(),
-        x: Axis::linear("symbols of the name"),
-        y: Axis::linear("bytes a key"),
-        content: Content::Lines(vec![
-            series("measured", Origin::Measured, |point| point.measured),
-            series("model", Origin::Predicted, |point| point.predicted),
-        ]),
-    }
+    let series = vec![
+        series("measured", Origin::Measured, |point| point.measured),
+        series("model", Origin::Predicted, |point| point.predicted),
+    ];
+    Plot::lines("memory", "Memory of a key by the length of its name", "symbols of the name", "bytes a key", series)
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@
 //! has grown, members are looked for until its old half is gone: what is measured is what stays.
 
 use keyfold_core::memory::{BucketCost, Keyspace, Limits, Model, SetCost, ValueShape};
+use keyfold_report::number::count;
+use keyfold_report::plot::{Axis, Origin, Plot, Series};
 
 use crate::bench::{Bench, Start};
 use crate::ground::Setting;
 use crate::options::Options;
-use crate::outcome::{Cell, Comparison, Outcome, Table};
-use crate::plot::{Axis, Content, Origin, Plot, Series};
+use crate::outcome::{Outcome, Table};
 use crate::random::Random;
 use crate::study::{About, Study};
 
@@ -215,6 +216,13 @@ impl Collection {
             Self::Hash(limit) => format!("hash, limit {limit}"),
         }
     }
+
+    fn limit(self) -> Option<u64> {
+        match self {
+            Self::Set => None,
+            Self::Hash(limit) => Some(limit),
+        }
+    }
 }
 
 /// Whether a hash over its limit affects two others: 900 and 700 fields under limit 1028, beside one that goes over.
@@ -238,14 +246,16 @@ fn others_stay(bench: &mut Bench<'_>, members: &[Vec<u8>], outcome: &mut Outcome
     fill(bench, FIELDS[2].0, &members[..=index(LIMIT)])?;
     let after = encodings(bench, &FIELDS)?;
     hold_hashes(bench, &start, &model, members, [900, 700, LIMIT + 1], outcome)?;
-    let row =
-        |i: usize, fields: u64| -> Vec<Cell> { vec![fields.into(), before[i].clone().into(), after[i].clone().into()] };
-    outcome.tables.push(Table {
-        name: "others",
-        title: format!("Three hashes under limit {LIMIT}, before and after the last one got one field more"),
-        heads: vec!["fields", "encoding_before", "encoding_after"],
-        rows: FIELDS.iter().enumerate().map(|(i, (_, fields))| row(i, *fields)).collect(),
-    });
+    outcome.tables.push(Table::of(
+        "others",
+        format!("Three hashes under limit {LIMIT}, before and after the last one got one field more"),
+        FIELDS.iter().zip(&before).zip(&after),
+        &[
+            ("fields", &|(((_, fields), _), _)| (*fields).into()),
+            ("encoding_before", &|((_, before), _)| before.as_str().into()),
+            ("encoding_after", &|(_, after)| after.as_str().into()),
+        ],
+    ));
     let stayed = before[..2] == after[..2];
     outcome.notes.push(format!(
         "One hash over its limit {} the two others under it: each hash is converted by itself.",
@@ -352,13 +362,8 @@ fn conclude(curves: &[Curve], options: &Options, outcome: &mut Outcome) {
 fn compare(curves: &[Curve], outcome: &mut Outcome) {
     let mut add = |curve: &Curve, members: u64, original: Option<f64>| {
         if let Some(point) = curve.at(members) {
-            outcome.comparisons.push(Comparison {
-                what: format!("{}, {} members", curve.kind.name(), keyfold_report::number::count(members)),
-                unit: "bytes",
-                original,
-                measured: Some(point.measured as f64),
-                predicted: Some(point.predicted as f64),
-            });
+            let what = format!("{}, {} members", curve.kind.name(), count(members));
+            outcome.compare_bytes(what, original, [point.measured, point.predicted]);
         }
     };
     for curve in curves {
@@ -375,56 +380,47 @@ fn compare(curves: &[Curve], outcome: &mut Outcome) {
 }
 
 fn memory_table(curves: &[Curve]) -> Table {
-    let rows = curves.iter().flat_map(|curve| {
-        let (kind, limit) = match curve.kind {
-            Collection::Set => ("set", None),
-            Collection::Hash(limit) => ("hash", Some(limit)),
-        };
+    let points = curves.iter().flat_map(|curve| {
         let costs = std::iter::once(None).chain(curve.per_new_member().map(|(_, bytes)| Some(bytes)));
-        curve.points.iter().zip(costs).map(move |(point, cost)| {
-            vec![
-                kind.into(),
-                limit.into(),
-                point.members.into(),
-                point.measured.into(),
-                point.predicted.into(),
-                cost.map_or(Cell::Nothing, |bytes| Cell::Number(bytes, 2)),
-            ]
-        })
+        curve.points.iter().zip(costs).map(|(point, cost)| (curve.kind, point, cost))
     });
-    Table {
-        name: "memory",
-        title: "Memory by members".to_owned(),
-        heads: vec!["kind", "limit", "members", "measured_bytes", "predicted_bytes", "bytes_per_new_member"],
-        rows: rows.collect(),
-    }
+    Table::of(
+        "memory",
+        "Memory by members",
+        points,
+        &[
+            ("kind", &|(kind, ..)| if *kind == Collection::Set { "set" } else { "hash" }.into()),
+            ("limit", &|(kind, ..)| kind.limit().into()),
+            ("members", &|(_, point, _)| point.members.into()),
+            ("measured_bytes", &|(_, point, _)| point.measured.into()),
+            ("predicted_bytes", &|(_, point, _)| point.predicted.into()),
+            ("bytes_per_new_member", &|(.., cost)| cost.map(|bytes| (bytes, 2)).into()),
+        ],
+    )
 }
 
 fn savings_table(curves: &[Curve], options: &Options) -> Table {
     /// The price is that of so many collections.
     const COLLECTIONS: f64 = 1e6;
-    let mut rows = Vec::new();
-    for hash in &curves[1..] {
-        let Collection::Hash(limit) = hash.kind else { continue };
-        for members in [1000, 10_000, 50_000] {
-            let Some((set, hash)) = curves[0].at(members).zip(hash.at(members)) else { continue };
-            let saved = set.measured as f64 - hash.measured as f64;
-            rows.push(vec![
-                limit.into(),
-                members.into(),
-                set.measured.into(),
-                hash.measured.into(),
-                Cell::Number(saved / set.measured as f64 * 100.0, 1),
-                Cell::Number(saved * COLLECTIONS / GIB * options.price_usd, 0),
-            ]);
-        }
-    }
-    Table {
-        name: "savings-memory",
-        title: format!("What a hash saves; money is for a million such collections at {} USD a GiB", options.price_usd),
-        heads: vec!["limit", "members", "set_bytes", "hash_bytes", "saved_percent", "saved_usd_a_month"],
-        rows,
-    }
+    let pairs = curves[1..].iter().flat_map(|hash| {
+        let pair = |members| Some((hash.kind.limit(), curves[0].at(members)?, hash.at(members)?));
+        [1000, 10_000, 50_000].into_iter().filter_map(pair)
+    });
+    let saved = |set: &Point, hash: &Point| set.measured as f64 - hash.measured as f64;
+    let usd = |bytes: f64| bytes * COLLECTIONS / GIB * options.price_usd;
+    Table::of(
+        "savings-memory",
+        format!("What a hash saves; money is for a million such collections at {} USD a GiB", options.price_usd),
+        pairs,
+        &[
+            ("limit", &|(limit, ..)| (*limit).into()),
+            ("members", &|(_, set, _)| set.members.into()),
+            ("set_bytes", &|(_, set, _)| set.measured.into()),
+            ("hash_bytes", &|(.., hash)| hash.measured.into()),
+            ("saved_percent", &|(_, set, hash)| (saved(set, hash) / set.measured as f64 * 100.0, 1).into()),
+            ("saved_usd_a_month", &|(_, set, hash)| (usd(saved(set, hash)), 0).into()),
+        ],
+    )
 }
 
 fn plots(curves: &[Curve]) -> Vec<Plot> {
@@ -438,8 +434,7 @@ fn plots(curves: &[Curve]) -> Vec<Plot> {
                 series.push(Series { name: name.to_owned(), origin: Origin::Original, color, points });
             }
         }
-        let (x, y) = (Axis::linear("members"), Axis::linear("memory, bytes"));
-        Plot { name, title: title.to_owned(), x, y, content: Content::Lines(series) }
+        Plot::lines(name, title, "members", "memory, bytes", series)
     };
     let cost = |(i, curve): (usize, &Curve)| Series {
         name: curve.kind.name(),
@@ -450,13 +445,13 @@ fn plots(curves: &[Curve]) -> Vec<Plot> {
     vec![
         memory("memory-small", "Memory of a set and of hashes, up to 1,100 members", 1100, true),
         memory("memory", "Memory of a set and of hashes", most, false),
-        Plot {
-            name: "cost",
-            title: "What each new member costs".to_owned(),
-            x: Axis::log2("members"),
-            y: Axis::log10("bytes for a new member (1 and less shown as 1)"),
-            content: Content::Lines(curves.iter().enumerate().rev().map(cost).collect()),
-        },
+        Plot::lines(
+            "cost",
+            "What each new member costs",
+            Axis::log2("members"),
+            Axis::log10("bytes for a new member (1 and less shown as 1)"),
+            curves.iter().enumerate().rev().map(cost).collect(),
+        ),
     ]
 }
 

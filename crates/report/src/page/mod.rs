@@ -13,14 +13,12 @@
 //! ```
 
 mod bars;
-mod chart;
-pub mod font;
 
 pub use bars::{Bar, Bars};
-pub use chart::{Axis, COLORS, FOREGROUND, GRID, Line, LineChart, Mark};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::plot::Plot;
 use crate::table::Align;
 
 const STYLE: &str = include_str!("style.css");
@@ -86,15 +84,30 @@ impl Page {
         self.body.push(bars.render());
     }
 
-    /// A chart; those that follow each other stand side by side where there is room.
-    pub fn line_charts(&mut self, charts: &[LineChart]) {
-        let charts: Vec<_> = charts.iter().map(LineChart::render).collect();
-        self.body.push(html! { div.charts { @for chart in &charts { (chart) } } });
+    /// Small plots, side by side where there is room.
+    pub fn plots(&mut self, plots: &[Plot]) {
+        self.body.push(html! {
+            div.charts {
+                @for plot in plots {
+                    figure {
+                        figcaption { (plot.title) }
+                        (PreEscaped(plot.inset().map(|svg| accessible(&svg, &plot.title)).unwrap_or_default()))
+                        @if let Some(legend) = Some(plot.legend()).filter(|legend| !legend.is_empty()) {
+                            ul.legend {
+                                @for (name, color) in legend {
+                                    li { span style=(format!("background:{color}")) {} (name) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        });
     }
 
-    /// A drawing that was made elsewhere, as SVG, as wide as the page.
+    /// A drawing as SVG, as wide as the page.
     pub fn drawing(&mut self, svg: &str, title: &str) {
-        self.body.push(html! { figure { (PreEscaped(chart::accessible(svg, title))) } });
+        self.body.push(html! { figure { (PreEscaped(accessible(svg, title))) } });
     }
 
     /// The whole page.
@@ -117,9 +130,21 @@ impl Page {
     }
 }
 
+/// Scales with the page, and says what it shows.
+fn accessible(svg: &str, title: &str) -> String {
+    let head = svg.find("<svg ").zip(svg.find('>'));
+    let Some((start, end)) = head else { return svg.to_owned() };
+    let label = html! { (title) }.into_string().replace('"', "&quot;");
+    let size = |name: &str| svg[start..end].split_once(name)?.1.split('"').nth(1)?.parse::<u32>().ok();
+    let (width, height) = size("width=").zip(size("height=")).unwrap_or((480, 300));
+    let tag = format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">");
+    format!("{}{tag}{}", &svg[..start], &svg[end + 1..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::{Axis, Mark, Origin, Series};
 
     #[test]
     fn a_page_stands_by_itself_and_escapes_what_it_is_given() {
@@ -127,17 +152,15 @@ mod tests {
         page.code_heading("user:{id:int}<script>");
         page.table(&[("keys", Align::Left), ("bytes", Align::Right)], [vec!["a\"b<".to_owned(), "7".to_owned()]]);
         page.bars(&Bars { rows: vec![Bar { name: "a<b".to_owned(), parts: vec![("now", 3.0, "3 B".to_owned())] }] });
-        page.line_charts(&[LineChart {
-            title: "curve".to_owned(),
-            x: Axis::log("entries"),
-            y: Axis::linear("bytes"),
-            lines: vec![Line { name: "a < b".to_owned(), points: vec![(8.0, 10.0), (64.0, 4.0)] }],
-            mark: Some(Mark { x: 64.0, y: 4.0, label: "chosen".to_owned() }),
-        }]);
+        let points = vec![(8.0, 10.0), (64.0, 4.0)];
+        let line = Series { name: "a < b".to_owned(), origin: Origin::Measured, color: 0, points };
+        let plot = Plot::lines("curve", "curve", Axis::log2("entries"), "bytes", vec![line]);
+        page.plots(&[plot.marked(Some(Mark { x: 64.0, y: 4.0, label: "chosen".to_owned() }))]);
         let html = page.finish();
         assert!(html.contains("<title>&lt;keys&gt; &amp; values</title>"));
         assert!(!html.contains("<script") && !html.contains("src=") && !html.contains("@import"));
         assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("http"), "nothing is loaded");
+        assert!(html.contains("<svg viewBox=\"0 0 480 300\" role=\"img\" aria-label=\"curve\">"), "{html}");
         assert!(
             html.contains("<svg") && html.contains("chosen") && html.contains("a\"b&lt;") || html.contains("&quot;")
         );

@@ -1,7 +1,8 @@
 //! The analysis as a page with charts.
 
 use keyfold_report::number::{bytes, count, tenths};
-use keyfold_report::page::{Axis, Bar, Bars, Line, LineChart, Mark, Page};
+use keyfold_report::page::{Bar, Bars, Page};
+use keyfold_report::plot::{Axis, Mark, Origin, Plot, Series};
 use keyfold_survey::advice::{Advice, Advised};
 use keyfold_survey::choose::Choice;
 
@@ -48,7 +49,7 @@ pub(super) fn page(analysis: &Analysis) -> String {
     for (one, choice) in folded.into_iter().take(CURVES) {
         page.code_heading(&one.family.name);
         page.paragraph(&table::how(one));
-        page.line_charts(&curves(choice));
+        page.plots(&curves(choice));
     }
     page.finish()
 }
@@ -89,27 +90,26 @@ fn before_and_after(one: &Advised) -> Bar {
     Bar { name: one.family.name.clone(), parts: vec![("now", now, bytes(now)), ("after", after, bytes(after))] }
 }
 
-fn curves(choice: &Choice) -> [LineChart; 2] {
-    let chart = |title: &str, label: &str, y: &dyn Fn(&keyfold_survey::choose::Point) -> f64, now: f64| {
+fn curves(choice: &Choice) -> [Plot; 2] {
+    let chart = |title: &'static str, label: &str, y: &dyn Fn(&keyfold_survey::choose::Point) -> f64, now: f64| {
         let points: Vec<_> = choice.curve.iter().map(|point| (point.entries_per_bucket, y(point))).collect();
         let ends = points
             .first()
             .zip(points.last())
             .map_or_else(Vec::new, |(first, last)| vec![(first.0, now), (last.0, now)]);
-        LineChart {
-            title: title.to_owned(),
-            x: Axis::log("entries in a bucket"),
-            y: Axis::linear(label),
-            lines: vec![
-                Line { name: "folded".to_owned(), points },
-                Line { name: "as it is now".to_owned(), points: ends },
-            ],
-            mark: choice.chosen.as_ref().map(|point| Mark {
-                x: point.entries_per_bucket,
-                y: y(point),
-                label: format!("{:.0} entries", point.entries_per_bucket),
-            }),
-        }
+        let lines = [("folded", points), ("as it is now", ends)].into_iter().enumerate();
+        let line = |(color, (name, points)): (usize, (&str, _))| Series {
+            name: name.to_owned(),
+            origin: Origin::Measured,
+            color,
+            points,
+        };
+        let mark = choice.chosen.as_ref().map(|point| Mark {
+            x: point.entries_per_bucket,
+            y: y(point),
+            label: format!("{:.0} entries", point.entries_per_bucket),
+        });
+        Plot::lines(title, title, Axis::log2("entries in a bucket"), label, lines.map(line).collect()).marked(mark)
     };
     [
         chart("Bytes of the family", "bytes", &|point| point.bytes as f64, choice.bytes_now as f64),

@@ -1,11 +1,11 @@
 //! What the sweep shows: tables, plots, the best choice for each size.
 
 use keyfold_report::number::count;
+use keyfold_report::plot::{Axis, Origin, Plot, Series};
 
 use super::Point;
 use super::form::Form;
-use crate::outcome::{Cell, Comparison, Outcome, Table};
-use crate::plot::{Axis, Content, Origin, Plot, Series};
+use crate::outcome::{Cell, Outcome, Table};
 
 /// The original's GB to a million records: strings, and hashes by 5 characters.
 const ORIGINAL: (f64, f64) = (0.108, 0.038);
@@ -46,34 +46,26 @@ fn compare(points: &[Point], outcome: &mut Outcome) {
         {
             let Some(point) = at(points, form, records) else { continue };
             let each = |bytes: u64| bytes as f64 / records as f64 / 1000.0;
-            outcome.comparisons.push(Comparison {
-                what: format!("{}, {} records", form.name(), count(records)),
-                unit: "GB a million",
-                original,
-                measured: point.measured.map(each),
-                predicted: Some(each(point.predicted)),
-            });
+            let what = format!("{}, {} records", form.name(), count(records));
+            outcome.compare(what, "GB a million", [original, point.measured.map(each), Some(each(point.predicted))]);
         }
     }
 }
 
 fn memory_table(points: &[Point]) -> Table {
-    let row = |point: &Point| -> Vec<Cell> {
-        vec![
-            point.form.name().into(),
-            point.records.into(),
-            point.measured.into(),
-            point.predicted.into(),
-            if point.measured.is_some() { "measured" } else { "model" }.into(),
-            Cell::Number(point.gb_per_million(), 4),
-        ]
-    };
-    Table {
-        name: "memory",
-        title: "Memory by records and form".to_owned(),
-        heads: vec!["form", "records", "measured_bytes", "predicted_bytes", "from", "gb_per_million"],
-        rows: points.iter().map(row).collect(),
-    }
+    Table::of(
+        "memory",
+        "Memory by records and form",
+        points,
+        &[
+            ("form", &|point| point.form.name().into()),
+            ("records", &|point| point.records.into()),
+            ("measured_bytes", &|point| point.measured.into()),
+            ("predicted_bytes", &|point| point.predicted.into()),
+            ("from", &|point| if point.measured.is_some() { "measured" } else { "model" }.into()),
+            ("gb_per_million", &|point| (point.gb_per_million(), 4).into()),
+        ],
+    )
 }
 
 /// The best of the original's forms.
@@ -83,34 +75,27 @@ fn best(points: &[Point], records: u64) -> Option<&Point> {
 }
 
 fn best_table(points: &[Point], sizes: &[u64]) -> Table {
-    let row = |records: &u64| {
-        let (strings, best, count) =
-            (at(points, Form::Strings, *records)?, best(points, *records)?, at(points, Form::Count, *records)?);
-        let saved = |point: &Point| Cell::Number((1.0 - point.gb_per_million() / strings.gb_per_million()) * 100.0, 1);
-        Some(vec![
-            (*records).into(),
-            Cell::Number(strings.gb_per_million(), 4),
-            best.form.name().into(),
-            Cell::Number(best.gb_per_million(), 4),
-            saved(best),
-            Cell::Number(count.gb_per_million(), 4),
-            saved(count),
-        ])
+    let placed = |records: &u64| {
+        Some([at(points, Form::Strings, *records)?, best(points, *records)?, at(points, Form::Count, *records)?])
     };
-    Table {
-        name: "best-memory",
-        title: "The best choice for each size, in GB a million records".to_owned(),
-        heads: vec![
-            "records",
-            "strings_gb",
-            "best_hashes",
-            "best_gb",
-            "best_saves_percent",
-            "keyfold_gb",
-            "keyfold_saves_percent",
+    let gb = |point: &Point| Cell::from((point.gb_per_million(), 4));
+    let saved = |strings: &Point, point: &Point| {
+        Cell::from(((1.0 - point.gb_per_million() / strings.gb_per_million()) * 100.0, 1))
+    };
+    Table::of(
+        "best-memory",
+        "The best choice for each size, in GB a million records",
+        sizes.iter().filter_map(placed),
+        &[
+            ("records", &|[strings, ..]| strings.records.into()),
+            ("strings_gb", &|[strings, ..]| gb(strings)),
+            ("best_hashes", &|[_, best, _]| best.form.name().into()),
+            ("best_gb", &|[_, best, _]| gb(best)),
+            ("best_saves_percent", &|[strings, best, _]| saved(strings, best)),
+            ("keyfold_gb", &|[.., count]| gb(count)),
+            ("keyfold_saves_percent", &|[strings, _, count]| saved(strings, count)),
         ],
-        rows: sizes.iter().filter_map(row).collect(),
-    }
+    )
 }
 
 fn plot(points: &[Point], name: &'static str, title: &str, total: bool) -> Plot {
@@ -129,8 +114,8 @@ fn plot(points: &[Point], name: &'static str, title: &str, total: bool) -> Plot 
         let name = format!("{}, model", form.name());
         series.push(Series { name, origin: Origin::Predicted, color, points: predicted });
     }
-    let y = if total { Axis::log10("memory, GB") } else { Axis::linear("GB a million records") };
-    Plot { name, title: title.to_owned(), x: Axis::log10("records"), y, content: Content::Lines(series) }
+    let y = if total { Axis::log10("memory, GB") } else { "GB a million records".into() };
+    Plot::lines(name, title, Axis::log10("records"), y, series)
 }
 
 fn verdict(points: &[Point], sizes: &[u64]) -> String {

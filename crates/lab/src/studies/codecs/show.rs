@@ -1,12 +1,12 @@
 //! What came of it, as tables, plots and sentences.
 
 use keyfold_report::number::count;
+use keyfold_report::plot::{Bars, Origin, Plot};
 
 use super::form::Form;
 use super::values::ValueKind;
 use super::{PAIRS, Point, Subject};
-use crate::outcome::{Cell, Comparison, Outcome, Table};
-use crate::plot::{Axis, Bars, Content, Origin, Plot};
+use crate::outcome::{Outcome, Table};
 
 pub(super) fn conclude(subjects: &[Subject], points: &[Point], pairs: u64, outcome: &mut Outcome) {
     for Subject { kind, .. } in subjects {
@@ -16,13 +16,9 @@ pub(super) fn conclude(subjects: &[Subject], points: &[Point], pairs: u64, outco
             else {
                 continue;
             };
-            outcome.comparisons.push(Comparison {
-                what: format!("{}: {}", kind.name(), form.name()),
-                unit: "times less than plain",
-                original: (form == Form::All && pairs == PAIRS).then_some(kind.original()),
-                measured: Some(measured),
-                predicted: Some(predicted),
-            });
+            let original = (form == Form::All && pairs == PAIRS).then_some(kind.original());
+            let what = format!("{}: {}", kind.name(), form.name());
+            outcome.compare(what, "times less than plain", [original, Some(measured), Some(predicted)]);
         }
     }
     outcome.verdict = verdict(subjects, points);
@@ -87,45 +83,35 @@ fn original(kind: ValueKind) -> String {
 }
 
 fn memory_table(points: &[Point], pairs: u64) -> Table {
-    let row = |point: &Point| -> Vec<Cell> {
-        vec![
-            point.kind.name().into(),
-            point.form.name().into(),
-            point.measured.into(),
-            point.predicted.into(),
-            Cell::Number(point.measured as f64 / pairs as f64, 1),
-            times(points, point.kind, point.form, measured).map_or(Cell::Nothing, |times| Cell::Number(times, 2)),
-            point.span.into(),
-            point.spills.into(),
-        ]
-    };
-    Table {
-        name: "memory",
-        title: format!("Memory of {} pairs of each kind", count(pairs)),
-        heads: vec![
-            "values",
-            "form",
-            "measured_bytes",
-            "predicted_bytes",
-            "bytes_per_pair",
-            "times_less",
-            "ids_per_bucket",
-            "spilled_values",
+    let title = format!("Memory of {} pairs of each kind", count(pairs));
+    Table::of(
+        "memory",
+        title,
+        points,
+        &[
+            ("values", &|point| point.kind.name().into()),
+            ("form", &|point| point.form.name().into()),
+            ("measured_bytes", &|point| point.measured.into()),
+            ("predicted_bytes", &|point| point.predicted.into()),
+            ("bytes_per_pair", &|point| (point.measured as f64 / pairs as f64, 1).into()),
+            ("times_less", &|point| times(points, point.kind, point.form, measured).map(|times| (times, 2)).into()),
+            ("ids_per_bucket", &|point| point.span.into()),
+            ("spilled_values", &|point| point.spills.into()),
         ],
-        rows: points.iter().map(row).collect(),
-    }
+    )
 }
 
 fn codec_table(subjects: &[Subject]) -> Table {
-    let row = |subject: &Subject| -> Vec<Cell> {
-        vec![subject.kind.name().into(), Cell::Number(subject.mean_value_bytes, 1), subject.codec.clone().into()]
-    };
-    Table {
-        name: "codecs",
-        title: "The values, and the codec that was best on some that it had not seen".to_owned(),
-        heads: vec!["values", "mean_bytes", "codec"],
-        rows: subjects.iter().map(row).collect(),
-    }
+    Table::of(
+        "codecs",
+        "The values, and the codec that was best on some that it had not seen",
+        subjects,
+        &[
+            ("values", &|subject| subject.kind.name().into()),
+            ("mean_bytes", &|subject| (subject.mean_value_bytes, 1).into()),
+            ("codec", &|subject| subject.codec.clone().into()),
+        ],
+    )
 }
 
 fn plot(subjects: &[Subject], points: &[Point], pairs: u64, name: &'static str, title: &str, ratio: bool) -> Plot {
@@ -146,14 +132,7 @@ fn plot(subjects: &[Subject], points: &[Point], pairs: u64, name: &'static str, 
         color: Form::ALL.len() - 1,
         values: subjects.iter().map(|subject| Some(subject.kind.original())).collect(),
     });
-    Plot {
-        name,
-        title: title.to_owned(),
-        x: Axis::linear("values"),
-        y: Axis::linear(if ratio { "times less than plain" } else { "bytes a pair" }),
-        content: Content::Bars {
-            categories: subjects.iter().map(|subject| subject.kind.name().to_owned()).collect(),
-            series: bars.chain(original).collect(),
-        },
-    }
+    let y = if ratio { "times less than plain" } else { "bytes a pair" };
+    let categories = subjects.iter().map(|subject| subject.kind.name().to_owned()).collect();
+    Plot::bars(name, title, "values", y, categories, bars.chain(original).collect())
 }

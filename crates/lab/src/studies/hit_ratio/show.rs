@@ -1,8 +1,9 @@
 //! What came of the caches: tables, plots, and where folding wins and loses.
 
+use keyfold_report::plot::{Bars, Origin, Plot, Series};
+
 use super::{Given, LARGE, LFU, LRU, Row, SKEW, SMALL, Whole};
-use crate::outcome::{Cell, Comparison, Outcome, Table};
-use crate::plot::{Axis, Bars, Content, Origin, Plot, Series};
+use crate::outcome::{Outcome, Table};
 use crate::studies::hit_ratio::objects::Form;
 
 const SIZES: [u64; 2] = [SMALL, LARGE];
@@ -11,13 +12,10 @@ const POINTS_OF_CHANCE: f64 = 0.5;
 
 pub(super) fn conclude(rows: &[Row], wholes: &[Whole], turnover_s: f64, outcome: &mut Outcome) {
     outcome.verdict = verdict(rows);
-    outcome.comparisons.extend(wholes.iter().filter(|whole| whole.value_bytes == SMALL).map(|whole| Comparison {
-        what: format!("memory of all objects, {}", whole.form.name()),
-        unit: "bytes",
-        original: None,
-        measured: Some(whole.bytes as f64),
-        predicted: Some(whole.predicted as f64),
-    }));
+    for whole in wholes.iter().filter(|whole| whole.value_bytes == SMALL) {
+        let what = format!("memory of all objects, {}", whole.form.name());
+        outcome.compare_bytes(what, None, [whole.bytes, whole.predicted]);
+    }
     outcome.tables.extend([best_table(rows), memory_table(wholes), caches_table(rows)]);
     outcome.plots.extend(plots(rows));
     outcome.notes.extend(notes(rows, turnover_s));
@@ -82,99 +80,72 @@ fn range(rows: &[Row], subject: Subject) -> Option<String> {
 fn best_table(rows: &[Row]) -> Table {
     let usual =
         |value_bytes: u64| [LRU, LFU].into_iter().flat_map(move |policy| Subject { policy, value_bytes }.rows(rows));
-    let row = |(value_bytes, percent): (u64, u64)| {
+    let bests = |&(value_bytes, percent): &(u64, u64)| {
         let best = |plain: bool| {
             let own = usual(value_bytes).filter(|row| row.given.percent == percent);
             let own = own.filter(|row| (row.given.form == Form::Plain) == plain);
             own.max_by(|one, other| one.tally.hit_ratio().total_cmp(&other.tally.hit_ratio()))
         };
-        let (plain, folded) = (best(true)?, best(false)?);
-        let ratio = |row: &Row| Cell::Number(row.tally.hit_ratio(), 4);
-        Some(vec![
-            value_bytes.into(),
-            percent.into(),
-            plain.given.policy.into(),
-            ratio(plain),
-            folded.given.policy.into(),
-            folded.given.form.name().into(),
-            ratio(folded),
-        ])
+        best(true).zip(best(false))
     };
     let mut given: Vec<(u64, u64)> = rows.iter().map(|row| (row.given.value_bytes, row.given.percent)).collect();
     given.sort_unstable();
     given.dedup();
-    Table {
-        name: "best",
-        title: "The best cache of plain keys, and the best folded one".to_owned(),
-        heads: vec![
-            "value_bytes",
-            "memory_percent",
-            "plain_policy",
-            "plain_hit_ratio",
-            "folded_policy",
-            "folded_form",
-            "folded_hit_ratio",
+    Table::of(
+        "best",
+        "The best cache of plain keys, and the best folded one",
+        given.iter().filter_map(bests),
+        &[
+            ("value_bytes", &|(plain, _)| plain.given.value_bytes.into()),
+            ("memory_percent", &|(plain, _)| plain.given.percent.into()),
+            ("plain_policy", &|(plain, _)| plain.given.policy.into()),
+            ("plain_hit_ratio", &|(plain, _)| (plain.tally.hit_ratio(), 4).into()),
+            ("folded_policy", &|(_, folded)| folded.given.policy.into()),
+            ("folded_form", &|(_, folded)| folded.given.form.name().into()),
+            ("folded_hit_ratio", &|(_, folded)| (folded.tally.hit_ratio(), 4).into()),
         ],
-        rows: given.into_iter().filter_map(row).collect(),
-    }
+    )
 }
 
 fn memory_table(wholes: &[Whole]) -> Table {
-    let row = |whole: &Whole| {
-        vec![whole.value_bytes.into(), whole.form.name().into(), whole.bytes.into(), whole.predicted.into()]
-    };
-    Table {
-        name: "memory",
-        title: "What all objects take, without a limit".to_owned(),
-        heads: vec!["value_bytes", "form", "measured_bytes", "predicted_bytes"],
-        rows: wholes.iter().map(row).collect(),
-    }
+    Table::of(
+        "memory",
+        "What all objects take, without a limit",
+        wholes,
+        &[
+            ("value_bytes", &|whole| whole.value_bytes.into()),
+            ("form", &|whole| whole.form.name().into()),
+            ("measured_bytes", &|whole| whole.bytes.into()),
+            ("predicted_bytes", &|whole| whole.predicted.into()),
+        ],
+    )
 }
 
 fn caches_table(rows: &[Row]) -> Table {
-    let row = |row: &Row| {
-        let Row { given, room_bytes, tally } = row;
-        let gain = gain(rows, row).filter(|_| given.form != Form::Plain);
-        vec![
-            given.policy.into(),
-            given.skew.map_or(Cell::Text("trace".to_owned()), |skew| Cell::Number(skew, 1)),
-            given.value_bytes.into(),
-            given.percent.into(),
-            (*room_bytes).into(),
-            given.form.name().into(),
-            if given.full_speed { "full" } else { "held back" }.into(),
-            tally.requests.into(),
-            Cell::Number(tally.hit_ratio(), 4),
-            gain.map_or(Cell::Nothing, |gain| Cell::Number(gain, 2)),
-            tally.evicted_keys.into(),
-            tally.evicted().into(),
-            tally.held.into(),
-            tally.refused.into(),
-            Cell::Number(tally.seconds, 2),
-        ]
-    };
-    Table {
-        name: "caches",
-        title: "Every cache that was measured".to_owned(),
-        heads: vec![
-            "policy",
-            "zipf",
-            "value_bytes",
-            "memory_percent",
-            "room_bytes",
-            "form",
-            "speed",
-            "requests",
-            "hit_ratio",
-            "points_over_plain",
-            "evicted_keys",
-            "evicted_objects",
-            "held_objects",
-            "refused_writes",
-            "seconds",
+    let skew = |row: &Row| row.given.skew.map_or("trace".into(), |skew| (skew, 1).into());
+    let gain = |row: &Row| gain(rows, row).filter(|_| row.given.form != Form::Plain).map(|gain| (gain, 2));
+    Table::of(
+        "caches",
+        "Every cache that was measured",
+        rows,
+        &[
+            ("policy", &|row| row.given.policy.into()),
+            ("zipf", &|row| skew(row)),
+            ("value_bytes", &|row| row.given.value_bytes.into()),
+            ("memory_percent", &|row| row.given.percent.into()),
+            ("room_bytes", &|row| row.room_bytes.into()),
+            ("form", &|row| row.given.form.name().into()),
+            ("speed", &|row| if row.given.full_speed { "full" } else { "held back" }.into()),
+            ("requests", &|row| row.tally.requests.into()),
+            ("hit_ratio", &|row| (row.tally.hit_ratio(), 4).into()),
+            ("points_over_plain", &|row| gain(row).into()),
+            ("evicted_keys", &|row| row.tally.evicted_keys.into()),
+            ("evicted_objects", &|row| row.tally.evicted().into()),
+            ("held_objects", &|row| row.tally.held.into()),
+            ("refused_writes", &|row| row.tally.refused.into()),
+            ("seconds", &|row| (row.tally.seconds, 2).into()),
         ],
-        rows: rows.iter().map(row).collect(),
-    }
+    )
 }
 
 fn plots(rows: &[Row]) -> Vec<Plot> {
@@ -226,13 +197,8 @@ fn lines(
         let points = own.filter_map(|row| Some((row.given.percent as f64, value(row)?))).collect();
         Series { name: form.name(), origin: Origin::Measured, color, points }
     };
-    Plot {
-        name,
-        title,
-        x: Axis::linear("memory, % of what all objects take as plain keys"),
-        y: Axis::linear(y),
-        content: Content::Lines(forms(rows).into_iter().enumerate().map(line).collect()),
-    }
+    let lines = forms(rows).into_iter().enumerate().map(line).collect();
+    Plot::lines(name, title, "memory, % of what all objects take as plain keys", y, lines)
 }
 
 /// Folded against plain by skew; none for a trace.
@@ -266,16 +232,14 @@ fn skew_plot(rows: &[Row]) -> Option<Plot> {
         Bars { name: form.name(), origin: Origin::Measured, color, values: given.iter().map(value).collect() }
     };
     let series = forms(rows).into_iter().enumerate().filter(|(_, form)| *form != Form::Plain).map(bars).collect();
-    Some(Plot {
-        name: "gain-skew",
-        title: format!("Folded against plain by the requests' skew, {LRU}, values of {SMALL} bytes"),
-        x: Axis::linear("Zipf's exponent, and memory in % of what all objects take as plain keys"),
-        y: Axis::linear("found more than plain keys, points"),
-        content: Content::Bars {
-            categories: given.iter().map(|(percent, skew)| format!("{skew:.1}, {percent} %")).collect(),
-            series,
-        },
-    })
+    Some(Plot::bars(
+        "gain-skew",
+        format!("Folded against plain by the requests' skew, {LRU}, values of {SMALL} bytes"),
+        "Zipf's exponent, and memory in % of what all objects take as plain keys",
+        "found more than plain keys, points",
+        given.iter().map(|(percent, skew)| format!("{skew:.1}, {percent} %")).collect(),
+        series,
+    ))
 }
 
 fn notes(rows: &[Row], turnover_s: f64) -> Vec<String> {

@@ -1,12 +1,12 @@
 //! What came of it, as tables, plots and sentences.
 
 use keyfold_report::number::count;
+use keyfold_report::plot::{Bars, Origin, Plot};
 
 use super::form::Form;
 use super::speed::{Act, PIPELINES, Speed};
 use super::{COUNTERS, HOLES, Ids, Point};
-use crate::outcome::{Cell, Comparison, Outcome, Table};
-use crate::plot::{Axis, Bars, Content, Origin, Plot};
+use crate::outcome::{Outcome, Table};
 
 /// The original's figures, in bytes, by where this study has the same.
 const ORIGINALS: [(Ids, Form, f64); 3] = [
@@ -18,13 +18,9 @@ const ORIGINALS: [(Ids, Form, f64); 3] = [
 pub(super) fn conclude(points: &[Point], speeds: &[Speed], counters: u64, outcome: &mut Outcome) {
     for point in points {
         let original = ORIGINALS.iter().find(|(ids, form, _)| *ids == point.ids && *form == point.form);
-        outcome.comparisons.push(Comparison {
-            what: format!("{}, {}", point.ids.name(), point.form.name()),
-            unit: "bytes",
-            original: original.filter(|_| counters == COUNTERS).map(|(.., bytes)| *bytes),
-            measured: Some(point.measured as f64),
-            predicted: Some(point.predicted as f64),
-        });
+        let original = original.filter(|_| counters == COUNTERS).map(|(.., bytes)| *bytes);
+        let what = format!("{}, {}", point.ids.name(), point.form.name());
+        outcome.compare_bytes(what, original, [point.measured, point.predicted]);
     }
     outcome.verdict = verdict(points, speeds);
     outcome.notes.push(format!(
@@ -78,41 +74,36 @@ fn server_us(speeds: &[Speed], act: Act, in_buckets: bool, pipeline: u64) -> Opt
 }
 
 fn memory_table(points: &[Point], counters: u64) -> Table {
-    let row = |point: &Point| -> Vec<Cell> {
-        vec![
-            point.ids.name().into(),
-            point.form.name().into(),
-            point.keys.into(),
-            point.measured.into(),
-            point.predicted.into(),
-            Cell::Number(point.measured as f64 / counters as f64, 2),
-        ]
-    };
-    Table {
-        name: "memory",
-        title: format!("Memory of {} counters", count(counters)),
-        heads: vec!["ids", "form", "keys", "measured_bytes", "predicted_bytes", "bytes_per_counter"],
-        rows: points.iter().map(row).collect(),
-    }
+    let title = format!("Memory of {} counters", count(counters));
+    Table::of(
+        "memory",
+        title,
+        points,
+        &[
+            ("ids", &|point| point.ids.name().into()),
+            ("form", &|point| point.form.name().into()),
+            ("keys", &|point| point.keys.into()),
+            ("measured_bytes", &|point| point.measured.into()),
+            ("predicted_bytes", &|point| point.predicted.into()),
+            ("bytes_per_counter", &|point| (point.measured as f64 / counters as f64, 2).into()),
+        ],
+    )
 }
 
 fn speed_table(speeds: &[Speed]) -> Table {
-    let row = |speed: &Speed| -> Vec<Cell> {
-        vec![
-            speed.act.command(speed.in_buckets).into(),
-            if speed.in_buckets { "hashes" } else { "strings" }.into(),
-            if speed.act == Act::ReadMany { "many" } else { "one" }.into(),
-            speed.pipeline.into(),
-            Cell::Number(speed.server_us, 3),
-            Cell::Number(speed.clock_us, 3),
-        ]
-    };
-    Table {
-        name: "speed",
-        title: "Microseconds for one counter: the server's own, and the client's by the clock".to_owned(),
-        heads: vec!["command", "form", "read", "at_a_time", "server_us", "clock_us"],
-        rows: speeds.iter().map(row).collect(),
-    }
+    Table::of(
+        "speed",
+        "Microseconds for one counter: the server's own, and the client's by the clock",
+        speeds,
+        &[
+            ("command", &|speed| speed.act.command(speed.in_buckets).into()),
+            ("form", &|speed| if speed.in_buckets { "hashes" } else { "strings" }.into()),
+            ("read", &|speed| if speed.act == Act::ReadMany { "many" } else { "one" }.into()),
+            ("at_a_time", &|speed| speed.pipeline.into()),
+            ("server_us", &|speed| (speed.server_us, 3).into()),
+            ("clock_us", &|speed| (speed.clock_us, 3).into()),
+        ],
+    )
 }
 
 fn memory_plot(points: &[Point]) -> Plot {
@@ -123,21 +114,14 @@ fn memory_plot(points: &[Point]) -> Plot {
         color,
         values: forms.iter().map(|form| find(points, ids, *form).map(|point| bytes(point) as f64 / 1e3)).collect(),
     };
-    Plot {
-        name: "memory",
-        title: "Memory of counters, dense and with holes".to_owned(),
-        x: Axis::linear("form"),
-        y: Axis::linear("memory, KB"),
-        content: Content::Bars {
-            categories: forms.iter().map(|form| form.name()).collect(),
-            series: vec![
-                bars(Ids::Dense, Origin::Measured, 0, |point| point.measured),
-                bars(Ids::Dense, Origin::Predicted, 0, |point| point.predicted),
-                bars(Ids::Holes, Origin::Measured, 1, |point| point.measured),
-                bars(Ids::Holes, Origin::Predicted, 1, |point| point.predicted),
-            ],
-        },
-    }
+    let series = vec![
+        bars(Ids::Dense, Origin::Measured, 0, |point| point.measured),
+        bars(Ids::Dense, Origin::Predicted, 0, |point| point.predicted),
+        bars(Ids::Holes, Origin::Measured, 1, |point| point.measured),
+        bars(Ids::Holes, Origin::Predicted, 1, |point| point.predicted),
+    ];
+    let categories = forms.iter().map(|form| form.name()).collect();
+    Plot::bars("memory", "Memory of counters, dense and with holes", "form", "memory, KB", categories, series)
 }
 
 fn speed_plot(speeds: &[Speed]) -> Plot {
@@ -149,14 +133,8 @@ fn speed_plot(speeds: &[Speed]) -> Plot {
             values: Act::ALL.iter().map(|act| server_us(speeds, *act, in_buckets, pipeline)).collect(),
         })
     };
-    Plot {
-        name: "speed",
-        title: "The server's own time for one counter".to_owned(),
-        x: Axis::linear("commands"),
-        y: Axis::linear("microseconds"),
-        content: Content::Bars {
-            categories: Act::ALL.iter().map(|act| act.name()).collect(),
-            series: bars(false, 0).chain(bars(true, PIPELINES.len())).collect(),
-        },
-    }
+    let (categories, series) =
+        (Act::ALL.iter().map(|act| act.name()), bars(false, 0).chain(bars(true, PIPELINES.len())));
+    let title = "The server's own time for one counter";
+    Plot::bars("speed", title, "commands", "microseconds", categories.collect(), series.collect())
 }

@@ -1,12 +1,12 @@
 //! What came of it: how long reads took by rate, and what each form takes.
 
 use keyfold_report::number::count;
+use keyfold_report::plot::{Axis, Bars, Origin, Plot, Series};
 
 use super::form::Form;
 use super::load::Latencies;
 use super::{ORIGINAL_RATE, RAISED, Timed, Weighed};
-use crate::outcome::{Cell, Comparison, Outcome, Table};
-use crate::plot::{Axis, Bars, Content, Origin, Plot, Series};
+use crate::outcome::{Outcome, Table};
 
 const MIB: f64 = 1_048_576.0;
 /// The original's memory, in what Redis calls M: strings, and hashes.
@@ -18,9 +18,12 @@ const NEXT: f64 = 1.3;
 
 pub(super) fn conclude(weighed: &[Weighed], timed: &[Timed], outcome: &mut Outcome) {
     outcome.verdict = verdict(weighed, timed);
-    outcome.comparisons.extend(weighed.iter().filter(|one| !matches!(one.form, Form::Fewer(_))).map(memory));
+    weighed.iter().filter(|one| !matches!(one.form, Form::Fewer(_))).for_each(|one| compare_memory(one, outcome));
     for (what, quantile) in [("median", 0.5), ("99 %", 0.99)] {
-        outcome.comparisons.extend(timed.iter().filter_map(|one| latency(one, what, quantile)));
+        for (form, at) in timed.iter().filter_map(|one| Some((one.form, at_original(one)?))) {
+            let what = format!("{what} at {ORIGINAL_RATE} a second, {}", form.name());
+            outcome.compare(what, "ms", [None, Some(at.quantile_ms(quantile)), None]);
+        }
     }
     outcome.tables.extend([memory_table(weighed), latency_table(timed), histogram_table(timed)]);
     outcome.plots.extend(plots(weighed, timed));
@@ -37,25 +40,15 @@ fn most(timed: &Timed) -> f64 {
     timed.rates.iter().map(|one| one.achieved).fold(0.0, f64::max)
 }
 
-fn memory(one: &Weighed) -> Comparison {
+fn compare_memory(one: &Weighed, outcome: &mut Outcome) {
     let mib = |bytes: u64| Some(bytes as f64 / MIB * 1e6 / one.records as f64);
-    Comparison {
-        what: format!("memory of a million, {}", one.form.name()),
-        unit: "MiB",
-        original: match one.form {
-            Form::Strings => Some(ORIGINAL_STRINGS),
-            Form::Hashes(_) => Some(ORIGINAL_HASHES),
-            _ => None,
-        },
-        measured: mib(one.bytes),
-        predicted: mib(one.predicted),
-    }
-}
-
-fn latency(timed: &Timed, what: &str, quantile: f64) -> Option<Comparison> {
-    let measured = Some(at_original(timed)?.quantile_ms(quantile));
-    let what = format!("{what} at {ORIGINAL_RATE} a second, {}", timed.form.name());
-    Some(Comparison { what, unit: "ms", original: None, measured, predicted: None })
+    let original = match one.form {
+        Form::Strings => Some(ORIGINAL_STRINGS),
+        Form::Hashes(_) => Some(ORIGINAL_HASHES),
+        _ => None,
+    };
+    let what = format!("memory of a million, {}", one.form.name());
+    outcome.compare(what, "MiB", [original, mib(one.bytes), mib(one.predicted)]);
 }
 
 fn verdict(weighed: &[Weighed], timed: &[Timed]) -> String {
@@ -102,55 +95,40 @@ fn thousands(rate: f64) -> String {
 }
 
 fn memory_table(weighed: &[Weighed]) -> Table {
-    let row = |one: &Weighed| {
-        let each = one.bytes as f64 / one.records as f64;
-        vec![one.form.name().into(), one.records.into(), one.bytes.into(), one.predicted.into(), Cell::Number(each, 2)]
-    };
-    Table {
-        name: "memory",
-        title: "Memory".to_owned(),
-        heads: vec!["form", "records", "measured_bytes", "predicted_bytes", "bytes_per_record"],
-        rows: weighed.iter().map(row).collect(),
-    }
+    Table::of(
+        "memory",
+        "Memory",
+        weighed,
+        &[
+            ("form", &|one| one.form.name().into()),
+            ("records", &|one| one.records.into()),
+            ("measured_bytes", &|one| one.bytes.into()),
+            ("predicted_bytes", &|one| one.predicted.into()),
+            ("bytes_per_record", &|one| (one.bytes as f64 / one.records as f64, 2).into()),
+        ],
+    )
 }
 
 fn latency_table(timed: &[Timed]) -> Table {
-    let row = |form: Form, one: &Latencies| {
-        let quantile = |quantile: f64| Cell::Number(one.quantile_ms(quantile), 3);
-        vec![
-            form.name().into(),
-            u64::from(one.rate).into(),
-            Cell::Number(one.achieved, 0),
-            one.histogram.len().into(),
-            one.unanswered.into(),
-            Cell::Number(one.min_ms(), 3),
-            Cell::Number(one.mean_ms(), 3),
-            quantile(0.5),
-            quantile(0.9),
-            quantile(0.95),
-            quantile(0.99),
-            Cell::Number(one.max_ms(), 3),
-        ]
-    };
-    Table {
-        name: "latencies",
-        title: "Latencies, from when a read was due".to_owned(),
-        heads: vec![
-            "form",
-            "reads_per_second",
-            "answered_per_second",
-            "reads",
-            "unanswered",
-            "min_ms",
-            "mean_ms",
-            "p50_ms",
-            "p90_ms",
-            "p95_ms",
-            "p99_ms",
-            "max_ms",
+    Table::of(
+        "latencies",
+        "Latencies, from when a read was due",
+        timed.iter().flat_map(|one| one.rates.iter().map(|rate| (one.form, rate))),
+        &[
+            ("form", &|(form, _)| form.name().into()),
+            ("reads_per_second", &|(_, one)| u64::from(one.rate).into()),
+            ("answered_per_second", &|(_, one)| (one.achieved, 0).into()),
+            ("reads", &|(_, one)| one.histogram.len().into()),
+            ("unanswered", &|(_, one)| one.unanswered.into()),
+            ("min_ms", &|(_, one)| (one.min_ms(), 3).into()),
+            ("mean_ms", &|(_, one)| (one.mean_ms(), 3).into()),
+            ("p50_ms", &|(_, one)| (one.quantile_ms(0.5), 3).into()),
+            ("p90_ms", &|(_, one)| (one.quantile_ms(0.9), 3).into()),
+            ("p95_ms", &|(_, one)| (one.quantile_ms(0.95), 3).into()),
+            ("p99_ms", &|(_, one)| (one.quantile_ms(0.99), 3).into()),
+            ("max_ms", &|(_, one)| (one.max_ms(), 3).into()),
         ],
-        rows: timed.iter().flat_map(|one| one.rates.iter().map(|rate| row(one.form, rate))).collect(),
-    }
+    )
 }
 
 /// Latencies up to so many ms, and their share in percent.
@@ -160,38 +138,28 @@ fn histogram(latencies: &Latencies) -> Vec<(f64, u64)> {
 }
 
 fn histogram_table(timed: &[Timed]) -> Table {
-    let rows = |one: &Timed| {
-        let form = one.form;
-        let each = move |rate: &Latencies| {
-            let bar = |(up_to, reads): (f64, u64)| {
-                vec![form.name().into(), u64::from(rate.rate).into(), Cell::Number(up_to, 3), reads.into()]
-            };
-            histogram(rate).into_iter().map(bar).collect::<Vec<_>>()
-        };
-        one.rates.iter().flat_map(each).collect::<Vec<_>>()
-    };
-    Table {
-        name: "histogram",
-        title: "Reads by latency".to_owned(),
-        heads: vec!["form", "reads_per_second", "up_to_ms", "reads"],
-        rows: timed.iter().flat_map(rows).collect(),
-    }
+    let rates = timed.iter().flat_map(|one| one.rates.iter().map(|rate| (one.form, rate)));
+    Table::of(
+        "histogram",
+        "Reads by latency",
+        rates.flat_map(|(form, rate)| histogram(rate).into_iter().map(move |bar| (form, rate.rate, bar))),
+        &[
+            ("form", &|(form, ..)| form.name().into()),
+            ("reads_per_second", &|(_, rate, _)| u64::from(*rate).into()),
+            ("up_to_ms", &|(.., (up_to, _))| (*up_to, 3).into()),
+            ("reads", &|(.., (_, reads))| (*reads).into()),
+        ],
+    )
 }
 
 fn plots(weighed: &[Weighed], timed: &[Timed]) -> [Plot; 4] {
-    let by_rate = |quantile: f64| {
+    let plot = |name, title: &str, quantile: f64| {
         let line = |(color, one): (usize, &Timed)| {
             let points = one.rates.iter().map(|rate| (f64::from(rate.rate), rate.quantile_ms(quantile))).collect();
             Series { name: one.form.name(), origin: Origin::Measured, color, points }
         };
-        Content::Lines(timed.iter().enumerate().map(line).collect())
-    };
-    let plot = |name, title: &str, quantile: f64| Plot {
-        name,
-        title: title.to_owned(),
-        x: Axis::log10("reads a second that are due"),
-        y: Axis::log2("latency, ms"),
-        content: by_rate(quantile),
+        let lines = timed.iter().enumerate().map(line).collect();
+        Plot::lines(name, title, Axis::log10("reads a second that are due"), Axis::log2("latency, ms"), lines)
     };
     let shares = |(color, one): (usize, &Timed)| {
         let at = at_original(one)?;
@@ -202,13 +170,13 @@ fn plots(weighed: &[Weighed], timed: &[Timed]) -> [Plot; 4] {
     [
         plot("median", "Half of the reads took at most", 0.5),
         plot("p99", "99 % of the reads took at most", 0.99),
-        Plot {
-            name: "histogram",
-            title: format!("Reads by latency at {ORIGINAL_RATE} a second"),
-            x: Axis::log10("latency, ms"),
-            y: Axis::linear("share of the reads, %"),
-            content: Content::Lines(timed.iter().enumerate().filter_map(shares).collect()),
-        },
+        Plot::lines(
+            "histogram",
+            format!("Reads by latency at {ORIGINAL_RATE} a second"),
+            Axis::log10("latency, ms"),
+            "share of the reads, %",
+            timed.iter().enumerate().filter_map(shares).collect(),
+        ),
         memory_plot(weighed),
     ]
 }
@@ -221,19 +189,12 @@ fn memory_plot(weighed: &[Weighed]) -> Plot {
         color,
         values: shown.iter().map(|one| Some(value(one) as f64 / one.records as f64)).collect(),
     };
-    Plot {
-        name: "memory",
-        title: "Memory by form".to_owned(),
-        x: Axis::linear("form"),
-        y: Axis::linear("bytes to a record"),
-        content: Content::Bars {
-            categories: shown.iter().map(|one| one.form.name()).collect(),
-            series: vec![
-                bars("measured", Origin::Measured, 0, |one| one.bytes),
-                bars("model", Origin::Predicted, 0, |one| one.predicted),
-            ],
-        },
-    }
+    let series = vec![
+        bars("measured", Origin::Measured, 0, |one| one.bytes),
+        bars("model", Origin::Predicted, 0, |one| one.predicted),
+    ];
+    let categories = shown.iter().map(|one| one.form.name()).collect();
+    Plot::bars("memory", "Memory by form", "form", "bytes to a record", categories, series)
 }
 
 /// Why the original's numbers are others, where that is the allocator.

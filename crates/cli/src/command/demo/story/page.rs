@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use keyfold_report::number::{count, mebibytes, tenths};
-use keyfold_report::page::{Axis, Line, LineChart, Mark, Page};
+use keyfold_report::page::Page;
+use keyfold_report::plot::{Mark, Origin, Plot, Series};
 use keyfold_report::table::Align;
 
 use super::load::{Sample, percentile};
@@ -37,14 +38,17 @@ pub(crate) fn page(told: &Told) -> String {
         let y = points.iter().min_by(|a, b| (a.0 - at).abs().total_cmp(&(b.0 - at).abs())).map_or(0.0, |point| point.1);
         Some(Mark { x: at, y, label: "fold begins".to_owned() })
     };
-    let chart = |title: &str, unit: &str, lines: Vec<(&str, Vec<(f64, f64)>)>| LineChart {
-        title: title.to_owned(),
-        x: Axis::linear("seconds"),
-        y: Axis::linear(unit),
-        mark: lines.first().and_then(|(_, points)| mark(points)),
-        lines: lines.into_iter().map(|(name, points)| Line { name: name.to_owned(), points }).collect(),
+    let chart = |title: &'static str, unit: &str, lines: Vec<(&str, Vec<(f64, f64)>)>| {
+        let mark = lines.first().and_then(|(_, points)| mark(points));
+        let line = |(color, (name, points)): (usize, (&str, _))| Series {
+            name: name.to_owned(),
+            origin: Origin::Measured,
+            color,
+            points,
+        };
+        Plot::lines(title, title, "seconds", unit, lines.into_iter().enumerate().map(line).collect()).marked(mark)
     };
-    page.line_charts(&[
+    page.plots(&[
         chart("Memory of the server", "MiB", vec![("used_memory", memory(&told.readings))]),
         chart("Commands answered", "a second", vec![("commands", rate(&told.samples))]),
         chart(

@@ -1,22 +1,24 @@
-//! Plots of a study, as SVG and as PNG, with all that is needed to read one alone: title, axes with units, legend,
-//! server and settings.
+//! Plots, as SVG and as PNG, with all that is needed to read one alone: title, axes with units, legend, server and
+//! settings; and smaller, for a page that says some of that around them.
+//!
+//! Colours of text, axes and grid are names that a page's style finds them by, as it knows light from dark.
 //!
 //! What was measured is a line of its own colour, what the model says of the same is dashed in a darker one, and the
 //! original's numbers are crosses.
 
 use std::ops::Range;
 
-use anyhow::{Context, anyhow};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-use keyfold_report::number::short;
-use keyfold_report::page::font;
-use keyfold_report::page::{COLORS, FOREGROUND, GRID};
+use crate::font;
+use crate::number::short;
 
 /// In units of the drawing.
 const SIZE: (u32, u32) = (960, 600);
+/// The same of a drawing within a page, which scales it to the width there is.
+const INSET: (u32, u32) = (480, 300);
 /// Pixels of a PNG to a unit.
 const PNG_SCALE: u32 = 2;
 const MARGIN: i32 = 24;
@@ -24,22 +26,40 @@ const TITLE: u32 = 22;
 const TEXT: u32 = 15;
 const LINE: i32 = 24;
 const HEADROOM: f64 = 1.06;
+/// Things of one plot differ in these.
+const COLORS: [RGBColor; 8] = [
+    RGBColor(0x0b, 0x6e, 0xd0),
+    RGBColor(0xd9, 0x6b, 0x0b),
+    RGBColor(0x1a, 0x93, 0x5a),
+    RGBColor(0x8a, 0x4f, 0xd0),
+    RGBColor(0xc9, 0x3a, 0x5b),
+    RGBColor(0x1d, 0x9a, 0xa8),
+    RGBColor(0x9c, 0x7a, 0x12),
+    RGBColor(0x6b, 0x75, 0x82),
+];
+/// A page shows it as its own text colour.
+const FOREGROUND: RGBColor = RGBColor(0x01, 0x01, 0x01);
+/// And this as the colour of its lines.
+const GRID: RGBColor = RGBColor(0xc8, 0xc8, 0xc9);
+const MARK: RGBColor = RGBColor(0xd0, 0x21, 0x4b);
 /// More points to a line say no more.
 const MOST_POINTS: usize = 1600;
 
 /// One plot.
 #[derive(Clone, Debug)]
-pub(crate) struct Plot {
+pub struct Plot {
     /// The files' name.
-    pub(crate) name: &'static str,
-    pub(crate) title: String,
-    pub(crate) x: Axis,
-    pub(crate) y: Axis,
-    pub(crate) content: Content,
+    pub name: &'static str,
+    /// What it shows.
+    pub title: String,
+    x: Axis,
+    y: Axis,
+    content: Content,
+    mark: Option<Mark>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
+enum Content {
     Lines(Vec<Series>),
     /// One group of bars for each category, one bar in it for each series; the x axis counts categories.
     Bars {
@@ -48,92 +68,170 @@ pub(crate) enum Content {
     },
 }
 
+/// A point to look at.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// Where it is.
+    pub x: f64,
+    /// How high.
+    pub y: f64,
+    /// What is written beside it.
+    pub label: String,
+}
+
 /// An axis with its unit in its label.
 #[derive(Clone, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     label: String,
     /// Of the logarithm, where there is one.
     base: Option<f64>,
 }
 
 impl Axis {
-    pub(crate) fn linear(label: impl Into<String>) -> Self {
-        Self { label: label.into(), base: None }
-    }
-
     /// Labelled at powers of two; for values above 0.
-    pub(crate) fn log2(label: impl Into<String>) -> Self {
+    pub fn log2(label: impl Into<String>) -> Self {
         Self { label: label.into(), base: Some(2.0) }
     }
 
     /// Labelled at powers of ten; for values above 0.
-    pub(crate) fn log10(label: impl Into<String>) -> Self {
+    pub fn log10(label: impl Into<String>) -> Self {
         Self { label: label.into(), base: Some(10.0) }
+    }
+}
+
+/// A linear one.
+impl<L: Into<String>> From<L> for Axis {
+    fn from(label: L) -> Self {
+        Self { label: label.into(), base: None }
     }
 }
 
 /// Where numbers are from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
+    /// By a server.
     Measured,
+    /// The memory model.
     Predicted,
+    /// A write-up.
     Original,
 }
 
 /// A line, or crosses where it is the original's.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
-    pub(crate) name: String,
-    pub(crate) origin: Origin,
+pub struct Series {
+    /// What the legend says.
+    pub name: String,
+    /// Whose numbers they are.
+    pub origin: Origin,
     /// Series of one thing share a colour.
-    pub(crate) color: usize,
-    pub(crate) points: Vec<(f64, f64)>,
+    pub color: usize,
+    /// In the order of x.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// One bar in each group.
 #[derive(Clone, Debug)]
-pub(crate) struct Bars {
-    pub(crate) name: String,
-    pub(crate) origin: Origin,
-    pub(crate) color: usize,
-    pub(crate) values: Vec<Option<f64>>,
+pub struct Bars {
+    /// What the legend says.
+    pub name: String,
+    /// Whose numbers they are.
+    pub origin: Origin,
+    /// Bars of one thing share a colour.
+    pub color: usize,
+    /// One for each group.
+    pub values: Vec<Option<f64>>,
 }
+
+/// A plot that could not be drawn, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("can't draw {0}: {1}")]
+pub struct DrawError(&'static str, String);
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 impl Plot {
+    /// Lines and crosses.
+    pub fn lines(
+        name: &'static str,
+        title: impl Into<String>,
+        x: impl Into<Axis>,
+        y: impl Into<Axis>,
+        series: Vec<Series>,
+    ) -> Self {
+        Self { name, title: title.into(), x: x.into(), y: y.into(), content: Content::Lines(series), mark: None }
+    }
+
+    /// One group of bars for each category, one bar in it for each series.
+    pub fn bars(
+        name: &'static str,
+        title: impl Into<String>,
+        x: impl Into<Axis>,
+        y: impl Into<Axis>,
+        categories: Vec<String>,
+        series: Vec<Bars>,
+    ) -> Self {
+        let content = Content::Bars { categories, series };
+        Self { name, title: title.into(), x: x.into(), y: y.into(), content, mark: None }
+    }
+
+    /// The same with a point to look at.
+    #[must_use]
+    pub fn marked(self, mark: Option<Mark>) -> Self {
+        Self { mark, ..self }
+    }
+
     /// As SVG; `paper` draws a white ground, for a file that stands alone.
-    pub(super) fn svg(&self, conditions: &str, paper: bool) -> anyhow::Result<String> {
+    ///
+    /// # Errors
+    /// What the drawing library says.
+    pub fn svg(&self, conditions: &str, paper: bool) -> Result<String, DrawError> {
+        self.drawn_as_svg(SIZE, |root| self.draw(root, conditions, paper, 1))
+    }
+
+    /// As SVG for a page, which says by itself what it shows; none where there is nothing to show.
+    pub(crate) fn inset(&self) -> Option<String> {
+        let (x, y) = self.ranges().filter(|(_, y)| y.end > 0.0)?;
+        font::register();
+        self.drawn_as_svg(INSET, |root| self.draw_scaled(root, Pen { scale: 1, is_inset: true }, x, y)).ok()
+    }
+
+    fn drawn_as_svg(
+        &self,
+        size: (u32, u32),
+        draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Drawn,
+    ) -> Result<String, DrawError> {
         let mut svg = String::new();
-        {
-            let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-            self.draw(&root, conditions, paper, 1).map_err(|error| self.failed(&error.to_string()))?;
-            root.present().map_err(|error| self.failed(&error.to_string()))?;
-        }
-        Ok(svg)
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let drawn = draw(&root).and_then(|()| Ok(root.present()?));
+        drop(root);
+        drawn.map_err(|error| self.failed(&*error)).map(|()| svg)
     }
 
     /// As PNG.
-    pub(super) fn png(&self, conditions: &str) -> anyhow::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// What the drawing library says.
+    pub fn png(&self, conditions: &str) -> Result<Vec<u8>, DrawError> {
         let (width, height) = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
         let mut pixels = vec![0; (width * height * 3) as usize];
-        {
-            let root = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-            self.draw(&root, conditions, true, PNG_SCALE).map_err(|error| self.failed(&error.to_string()))?;
-            root.present().map_err(|error| self.failed(&error.to_string()))?;
-        }
+        let root = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
+        let drawn = self.draw(&root, conditions, true, PNG_SCALE).and_then(|()| Ok(root.present()?));
+        drop(root);
+        drawn.map_err(|error| self.failed(&*error))?;
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, width, height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
-        let mut writer = encoder.write_header().context("can't write a PNG")?;
-        writer.write_image_data(&pixels).context("can't write a PNG")?;
-        writer.finish().context("can't write a PNG")?;
-        Ok(file)
+        let written = encoder.write_header().and_then(|mut writer| {
+            writer.write_image_data(&pixels)?;
+            writer.finish()
+        });
+        written.map_err(|error| self.failed(&error)).map(|()| file)
     }
 
-    fn failed(&self, error: &str) -> anyhow::Error {
-        anyhow!("can't draw {}: {error}", self.name)
+    fn failed(&self, error: &dyn std::error::Error) -> DrawError {
+        DrawError(self.name, error.to_string())
     }
 
     fn draw<B: DrawingBackend>(&self, root: &DrawingArea<B, Shift>, conditions: &str, paper: bool, scale: u32) -> Drawn
@@ -141,7 +239,7 @@ impl Plot {
         B::ErrorType: 'static,
     {
         font::register();
-        let pen = Pen { scale };
+        let pen = Pen { scale, is_inset: false };
         if paper {
             root.fill(&WHITE)?;
         }
@@ -159,12 +257,25 @@ impl Plot {
             below.draw(&Text::new("nothing to show", (pen.at(MARGIN), pen.at(MARGIN)), text(TEXT)))?;
             return Ok(());
         };
+        self.draw_scaled(&below, pen, x, y)
+    }
+
+    fn draw_scaled<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        pen: Pen,
+        x: Range<f64>,
+        y: Range<f64>,
+    ) -> Drawn
+    where
+        B::ErrorType: 'static,
+    {
         match (self.x.base, self.y.base) {
-            (None, None) => self.draw_chart(&below, pen, x, y),
-            (Some(base), None) => self.draw_chart(&below, pen, x.log_scale().base(base), y),
-            (None, Some(base)) => self.draw_chart(&below, pen, x, y.log_scale().base(base)),
+            (None, None) => self.draw_chart(area, pen, x, y),
+            (Some(base), None) => self.draw_chart(area, pen, x.log_scale().base(base), y),
+            (None, Some(base)) => self.draw_chart(area, pen, x, y.log_scale().base(base)),
             (Some(x_base), Some(y_base)) => {
-                self.draw_chart(&below, pen, x.log_scale().base(x_base), y.log_scale().base(y_base))
+                self.draw_chart(area, pen, x.log_scale().base(x_base), y.log_scale().base(y_base))
             }
         }
     }
@@ -244,6 +355,14 @@ impl Plot {
         names
     }
 
+    /// The names and colours that a page's legend has; none where one line needs no name.
+    pub(crate) fn legend(&self) -> Vec<(String, String)> {
+        let names = self.names();
+        let hex = |color: RGBColor| format!("#{:02x}{:02x}{:02x}", color.0, color.1, color.2);
+        let named = names.into_iter().map(|(name, _, color)| (name, hex(color)));
+        Some(named.collect::<Vec<_>>()).filter(|names| names.len() > 1).unwrap_or_default()
+    }
+
     /// What the axes span; none where there is nothing to show.
     fn ranges(&self) -> Option<(Range<f64>, Range<f64>)> {
         let points: Vec<(f64, f64)> = match &self.content {
@@ -254,7 +373,8 @@ impl Plot {
                 values.flat_map(|value| [(0.0, *value), (last, *value)]).collect()
             }
         };
-        let finite = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+        let marked = self.mark.iter().map(|mark| (mark.x, mark.y)).collect::<Vec<_>>();
+        let finite = points.iter().chain(&marked).filter(|(x, y)| x.is_finite() && y.is_finite());
         let span = |of: &dyn Fn(&(f64, f64)) -> f64| {
             finite.clone().map(of).fold(f64::MAX..f64::MIN, |range, value| range.start.min(value)..range.end.max(value))
         };
@@ -275,11 +395,12 @@ impl Plot {
         Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
         let text = ("sans-serif", TEXT * pen.scale).into_font().color(&FOREGROUND);
+        let (label_area, x_labels, y_labels) = if pen.is_inset { (64, 7, 5) } else { (76, 10, 8) };
         let mut chart = ChartBuilder::on(area)
             .margin(pen.at(10))
             .margin_right(pen.at(30))
             .x_label_area_size(pen.at(48))
-            .y_label_area_size(pen.at(76))
+            .y_label_area_size(pen.at(label_area))
             .build_cartesian_2d(x, y)?;
         let category = |at: &f64| self.category(*at);
         let number = |at: &f64| short(*at);
@@ -290,21 +411,28 @@ impl Plot {
             .axis_style(FOREGROUND.stroke_width(pen.scale))
             .label_style(text.clone())
             .axis_desc_style(text)
-            .y_labels(8)
+            .y_labels(y_labels)
             .y_label_formatter(&number)
             .x_desc(self.x.label.as_str())
             .y_desc(self.y.label.as_str());
         match &self.content {
-            Content::Lines(_) => mesh.x_labels(10).x_label_formatter(&number).draw()?,
+            Content::Lines(_) => mesh.x_labels(x_labels).x_label_formatter(&number).draw()?,
             // Two labels to a category: one in its middle, and an empty one where it ends.
             Content::Bars { categories, .. } => {
                 mesh.x_labels(categories.len() * 2 + 1).x_label_formatter(&category).draw()?;
             }
         }
         match &self.content {
-            Content::Lines(series) => series.iter().try_for_each(|one| draw_series(&mut chart, one, pen)),
-            Content::Bars { series, .. } => draw_bars(&mut chart, series),
+            Content::Lines(series) => series.iter().try_for_each(|one| draw_series(&mut chart, one, pen))?,
+            Content::Bars { series, .. } => draw_bars(&mut chart, series)?,
         }
+        if let Some(Mark { x, y, label }) = &self.mark {
+            let style = ("sans-serif", (TEXT + 1) * pen.scale).into_font().color(&FOREGROUND);
+            let label = Text::new(label.clone(), (pen.at(-30), pen.at(-24)), style);
+            let dot = Circle::new((0, 0), pen.at(6), MARK.filled());
+            chart.draw_series([EmptyElement::at((*x, *y)) + dot + label])?;
+        }
+        Ok(())
     }
 
     /// The name of the category whose middle is here.
@@ -334,7 +462,7 @@ where
                 let segment = |pair: &[(f64, f64)]| PathElement::new(pair.to_vec(), pen.line(color));
                 chart.draw_series(points.windows(2).map(segment))?;
             }
-            if points.len() <= 40 {
+            if points.len() <= 40 && !pen.is_inset {
                 let dot = |point: &(f64, f64)| Circle::new(*point, pen.at(4), color.filled());
                 chart.draw_series(points.iter().map(dot))?;
             }
@@ -374,6 +502,8 @@ where
 #[derive(Clone, Copy)]
 struct Pen {
     scale: u32,
+    /// Small, and without dots.
+    is_inset: bool,
 }
 
 impl Pen {
@@ -417,4 +547,27 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         ends
     };
     points.chunks(run).flat_map(ends).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(points: Vec<(f64, f64)>, x: impl Into<Axis>) -> Plot {
+        let line = Series { name: "one".to_owned(), origin: Origin::Measured, color: 0, points };
+        Plot::lines("p", "t", x, "y", vec![line])
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_drawing() {
+        assert!(plot(Vec::new(), "x").inset().is_none());
+        assert!(plot(vec![(1.0, 1.0)], "x").inset().is_none());
+        assert!(plot(vec![(1.0, f64::NAN), (2.0, f64::NAN)], "x").inset().is_none());
+    }
+
+    #[test]
+    fn axes_are_labelled() {
+        let svg = plot(vec![(8.0, 5.0), (512.0, 1.0)], Axis::log2("entries")).inset().unwrap();
+        assert!(svg.contains("64") && svg.contains("entries"), "{svg}");
+    }
 }
