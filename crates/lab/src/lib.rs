@@ -13,6 +13,8 @@
 //! | `outcome.rs` | what came of it |
 //! | `results.rs`, `report.rs` | the files and the page |
 //! | `data_sets` | records read from files or made up, with the layouts that fold them |
+//! | `load.rs` | records written over a connection, and read back |
+//! | `through.rs` | a keyfold before a server, in this process |
 //! | `measure.rs` | one data set, plain and folded, each on an empty server of its own |
 //! | `random.rs` | data that looks random and is the same for the same seed |
 #![forbid(unsafe_code)]
@@ -22,6 +24,7 @@ pub mod data_sets;
 mod gauge;
 mod ground;
 mod kept;
+pub mod load;
 mod mark;
 pub mod measure;
 mod options;
@@ -32,6 +35,7 @@ mod report;
 mod results;
 mod studies;
 mod study;
+pub mod through;
 mod weight;
 mod writer;
 
@@ -52,6 +56,7 @@ use results::Results;
 use study::Study;
 
 pub use options::{GroundConfig, GroundPlace, Options, Run, Scale};
+pub use outcome::{Cell, Table};
 
 /// Done, but a part could not be, or the model was off.
 const NOT_ALL_WELL: u8 = 3;

@@ -1,6 +1,8 @@
 //! What came of a study: numbers side by side, tables, plots, and a sentence on what they mean.
 
 use anyhow::Context;
+use keyfold_report::number::{count, decimals};
+use keyfold_report::table::{self, Align};
 use serde_json::{Value, json};
 
 use keyfold_report::plot::Plot;
@@ -44,7 +46,7 @@ pub(crate) type Column<'c, T> = (&'static str, &'c dyn Fn(&T) -> Cell);
 
 /// Rows for a CSV file, and for the page where there are few.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     /// The file's name without `.csv`. Those with `memory` in it are the same to the byte for the same seed.
     pub(super) name: &'static str,
     pub(super) title: String,
@@ -52,12 +54,16 @@ pub(crate) struct Table {
     pub(super) rows: Vec<Vec<Cell>>,
 }
 
+/// What stands in one place of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Cell {
+pub enum Cell {
+    /// What is no number.
     Text(String),
+    /// A count.
     Whole(u64),
     /// A number, and how many decimals of it are shown.
     Number(f64, usize),
+    /// Not measured.
     Nothing,
 }
 
@@ -137,6 +143,44 @@ impl Outcome {
 }
 
 impl Table {
+    /// One for no file, whose rows come one by one.
+    pub fn titled(title: impl Into<String>, heads: &[&'static str]) -> Self {
+        Self { name: "", title: title.into(), heads: heads.to_vec(), rows: Vec::new() }
+    }
+
+    /// One row more.
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
+    /// What it is of.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// As people read it in a terminal.
+    pub fn shown(&self) -> String {
+        table::render(&self.aligned(&self.heads), self.shown_rows())
+    }
+
+    /// As scripts read it: an object for each row.
+    pub fn json(&self) -> Value {
+        let pair = |(head, cell): (&&str, &Cell)| ((*head).to_owned(), cell.json());
+        let rows = self.rows.iter().map(|row| self.heads.iter().zip(row).map(pair).collect::<Value>());
+        rows.collect()
+    }
+
+    /// Heads, those of numbers to the right.
+    pub(super) fn aligned<'h>(&self, heads: &[&'h str]) -> Vec<(&'h str, Align)> {
+        let is_text = |column: usize| self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Text(_))));
+        let align = |column| if is_text(column) { Align::Left } else { Align::Right };
+        heads.iter().enumerate().map(|(column, head)| (*head, align(column))).collect()
+    }
+
+    pub(super) fn shown_rows(&self) -> impl Iterator<Item = Vec<String>> {
+        self.rows.iter().map(|row| row.iter().map(Cell::shown).collect())
+    }
+
     /// A row for each of its subjects.
     pub(crate) fn of<T>(
         name: &'static str,
@@ -170,10 +214,20 @@ impl Cell {
         }
     }
 
-    /// As people read it.
-    pub(super) fn shown(&self) -> String {
+    fn json(&self) -> Value {
         match self {
-            Self::Whole(number) => keyfold_report::number::count(*number),
+            Self::Text(text) => json!(text),
+            Self::Whole(number) => json!(number),
+            Self::Number(number, _) => json!(number),
+            Self::Nothing => Value::Null,
+        }
+    }
+
+    /// As people read it.
+    fn shown(&self) -> String {
+        match self {
+            Self::Whole(number) => count(*number),
+            Self::Number(number, places) => decimals(*number, *places),
             other => other.csv(),
         }
     }

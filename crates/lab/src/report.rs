@@ -4,7 +4,7 @@ use keyfold_report::number::{count, tenths};
 use keyfold_report::page::Page;
 use keyfold_report::table::Align;
 
-use super::outcome::{Cell, Comparison, Outcome, TOLERANCE_PERCENT, Table};
+use super::outcome::{Comparison, Outcome, TOLERANCE_PERCENT, Table};
 use super::study::About;
 
 /// Tables up to so many rows are on the page; longer ones are in their files alone.
@@ -75,13 +75,8 @@ fn add_table(page: &mut Page, about: &About, table: &Table) {
     }
     page.paragraph(&format!("{} ({file}):", table.title));
     let heads: Vec<_> = table.heads.iter().map(|head| head.replace('_', " ")).collect();
-    let is_text = |column: usize| table.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Text(_))));
-    let heads: Vec<_> = heads
-        .iter()
-        .enumerate()
-        .map(|(column, head)| (head.as_str(), if is_text(column) { Align::Left } else { Align::Right }))
-        .collect();
-    page.table(&heads, table.rows.iter().map(|row| row.iter().map(Cell::shown).collect()));
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    page.table(&table.aligned(&heads), table.shown_rows());
 }
 
 pub(super) fn comparison_heads() -> [(&'static str, Align); 6] {

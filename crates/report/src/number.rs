@@ -20,14 +20,15 @@ pub fn plural(number: u64, noun: &str) -> String {
 
 /// `72.5`, `1,055.0`: one decimal, thousands separated.
 pub fn tenths(number: f64) -> String {
-    let text = format!("{number:.1}");
-    match text.split_once('.') {
-        Some((whole, decimal)) => match whole.parse() {
-            Ok(whole) => format!("{}.{decimal}", count(whole)),
-            Err(_) => text,
-        },
-        None => text,
-    }
+    decimals(number, 1)
+}
+
+/// The same with so many decimals.
+pub fn decimals(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$}");
+    let whole = text.split('.').next().unwrap_or_default();
+    let digits = whole.trim_start_matches('-');
+    digits.parse().map_or(text.clone(), |number| text.replacen(digits, &count(number), 1))
 }
 
 /// `950`, `12.5k`, `3.2M`: three digits, for axes.
@@ -87,5 +88,9 @@ mod tests {
         assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(count).each_ref().map(|s| &**s));
         assert_eq!((plural(1, "key"), plural(0, "key")), ("1 key".to_owned(), "0 keys".to_owned()));
         assert_eq!((tenths(1055.04), tenths(0.25), tenths(-3.0)), ("1,055.0".into(), "0.2".into(), "-3.0".into()));
+        assert_eq!(
+            [(1_234_567.0, 0), (-123.456, 1), (1000.25, 2)].map(|(n, d)| decimals(n, d)),
+            ["1,234,567", "-123.5", "1,000.25"]
+        );
     }
 }

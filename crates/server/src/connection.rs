@@ -3,6 +3,7 @@
 //! A question is asked and answered in one call, or sent ahead of its answer; [`Link`] sees to it that no question gets
 //! the answer to an earlier one.
 
+use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
@@ -51,6 +52,20 @@ pub struct Target {
     pub address: ServerAddress,
     /// Where the address says so.
     pub tls: ServerTls,
+}
+
+impl Target {
+    /// Behind a unix socket of nobody else's.
+    pub fn on_socket(path: PathBuf) -> Self {
+        ServerAddress { route: Route::Unix(path), user: None, password: None, database: 0 }.into()
+    }
+}
+
+/// Checked by the authorities that the system trusts.
+impl From<ServerAddress> for Target {
+    fn from(address: ServerAddress) -> Self {
+        Self { address, tls: ServerTls::default() }
+    }
 }
 
 /// A connection to a server that keyfold can stand before.

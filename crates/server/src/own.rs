@@ -11,8 +11,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use keyfold_proxy::address::{Route, ServerAddress};
-use keyfold_proxy::config::ServerTls;
 use tempfile::TempDir;
 
 use crate::connection::{Server, Target};
@@ -60,9 +58,7 @@ impl OwnServer {
         let log = data.unwrap_or(scratch.path()).join("server.log");
         let mut child = spawn(&program, scratch.path(), &socket, data, &log)?;
         let pipe = child.stdin.take();
-        let address = ServerAddress { route: Route::Unix(socket), user: None, password: None, database: 0 };
-        let target = Target { address, tls: ServerTls::default() };
-        let mut server = Self { target, pipe, ended: watch(child), _scratch: scratch };
+        let mut server = Self { target: Target::on_socket(socket), pipe, ended: watch(child), _scratch: scratch };
         server.wait_until_ready(&log).with_context(|| format!("{} did not start", program.display()))?;
         Ok(server)
     }

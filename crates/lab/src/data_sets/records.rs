@@ -1,11 +1,13 @@
 //! Records, and files of them.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use flate2::Compression;
 use flate2::read::MultiGzDecoder;
+use flate2::write::ZlibEncoder;
 
 /// One key and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +56,13 @@ fn check_unique(records: &[Record]) -> anyhow::Result<()> {
     }
 }
 
+/// As an application has it that compresses values by itself: by zlib, where that is shorter.
+pub fn deflated(value: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    let short = encoder.write_all(value).and_then(|()| encoder.finish()).unwrap_or_default();
+    if short.is_empty() || short.len() >= value.len() { value.to_vec() } else { short }
+}
+
 /// `cities_json` of `…/cities_json.jsonl.gz`.
 fn name(path: &Path) -> String {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -62,8 +71,6 @@ fn name(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     fn read_text(text: &str) -> anyhow::Result<DataSet> {

@@ -1,15 +1,12 @@
 //! The forms of a pair, and the codec that was trained for its values.
 
-use std::io::Write;
-
 use anyhow::Context;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use keyfold_core::admin::DICTIONARIES_KEY;
 use keyfold_core::codec::{Candidate, CodecRule, DictionaryId, Kinds, Owner, Sample, candidates, pack, stored_bytes};
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::Model;
 
+use crate::data_sets::records::deflated;
 use crate::physical::Physical;
 
 /// The original's keys.
@@ -82,7 +79,7 @@ impl Form {
         for (key, value) in pairs {
             match self {
                 Self::Plain => physical.string(key, value),
-                Self::Deflated => physical.string(key, &deflated(value)?),
+                Self::Deflated => physical.string(key, &deflated(value)),
                 Self::Coded => {
                     let namespace = layout.namespaces().first().context("a layout without its namespace")?;
                     physical.string(key, &namespace.encode_own(key, value));
@@ -161,14 +158,6 @@ impl Trained {
 /// The key of an id.
 pub(super) fn key(id: u64) -> Vec<u8> {
     format!("set-allBooksBelongToUser:{id}").into_bytes()
-}
-
-/// By zlib, or as it is where that is no shorter.
-fn deflated(value: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(value)?;
-    let short = encoder.finish()?;
-    Ok(if short.len() < value.len() { short } else { value.to_vec() })
 }
 
 #[cfg(test)]

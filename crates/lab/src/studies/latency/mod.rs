@@ -7,12 +7,10 @@
 //! | --- | --- |
 //! | `form.rs` | the forms, and how each is written and read |
 //! | `load.rs` | reads at a constant rate |
-//! | `proxy.rs` | a keyfold before the server |
 //! | `show.rs` | what came of it |
 
 mod form;
 mod load;
-mod proxy;
 mod show;
 
 use std::time::Duration;
@@ -21,15 +19,16 @@ use keyfold_core::admin::{ANSWERS_KEY, CHANGE_KEY, COPY_KEY, LAYOUT_KEY};
 use keyfold_core::memory::{Allocator, Limits};
 use keyfold_report::number::plural;
 use keyfold_server::Target;
+use keyfold_server::layout::activate::activate;
 
 use crate::bench::Bench;
 use crate::ground::Setting;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::study::{About, Study};
+use crate::through::Through;
 use form::{Form, Shape};
 use load::{Latencies, Load};
-use proxy::Through;
 
 const ENTRIES: &str = "hash-max-listpack-entries";
 /// With room for the original's 1,000 fields.
@@ -174,7 +173,8 @@ impl Work<'_, '_> {
         }
         // The layout, its copy, and the change under way.
         self.bench.wrote(3);
-        let through = Through::start(self.bench, shape.layout())?;
+        let layout = activate(&mut self.bench.connect()?, None, shape.layout())?;
+        let through = Through::start(self.bench.target(), &layout)?;
         let timed = self.time(&shape, &through.target().clone(), b"");
         let stopped = through.stop();
         self.bench.connect()?.ask::<u64>(&[b"DEL", LAYOUT_KEY, COPY_KEY, ANSWERS_KEY, CHANGE_KEY])?;

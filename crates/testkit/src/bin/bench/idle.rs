@@ -3,11 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
+use keyfold_lab::{Cell, Table};
 use keyfold_testkit::{Binary, Wire};
 
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::report::{Cell, Report, Table};
+use crate::report::Report;
 
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 128 }\n";
 
@@ -21,9 +22,8 @@ const REST: Duration = Duration::from_secs(3);
 pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let server = binary.start(&[])?;
     let proxy = Proxy::start(&server, LAYOUT)?;
-    let mut table = Table::new(
+    let mut table = Table::titled(
         "idle connections, the proxy's resident memory",
-        binary.name(),
         &["connections", "resident, kB", "goal", "bytes a connection", "answer PING"],
     );
     let mut wires: Vec<Wire> = Vec::new();
@@ -48,18 +48,18 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
         }
         let each = resident.saturating_sub(first) / connections as u64;
         table.row(vec![
-            Cell::count(connections as u64),
-            Cell::count(resident / 1000),
+            Cell::Whole(connections as u64),
+            Cell::Whole(resident / 1000),
             goal_bytes.map_or("".into(), |goal| {
                 let verdict = if resident < goal { "met" } else { "missed" };
                 format!("< 60 MB: {verdict}").into()
             }),
-            if connections == 1 { Cell::None } else { Cell::count(each) },
-            Cell::count(answered),
+            if connections == 1 { Cell::Nothing } else { Cell::Whole(each) },
+            Cell::Whole(answered),
         ]);
         anyhow::ensure!(answered == connections as u64, "only {answered} of {connections} answered");
     }
-    report.add(&table);
+    report.add(&binary.name(), &table);
     Ok(())
 }
 

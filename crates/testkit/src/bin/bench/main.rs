@@ -8,14 +8,12 @@
 //! | [`codecs`] | what codecs save, and what they cost |
 //! | [`proxy`] | a keyfold proxy in a process of its own |
 //! | [`nutcracker`] | the other proxy |
-//! | [`records`] | made-up records, and real ones from files |
-//! | [`load`] | writing records, reading them back, and the server's memory |
+//! | [`records`] | made-up records |
 //! | [`report`] | tables and JSON |
 //! | [`options`] | the command line |
 
 mod codecs;
 mod idle;
-mod load;
 mod memory;
 mod nutcracker;
 mod options;
@@ -42,7 +40,7 @@ fn main() -> anyhow::Result<()> {
     let mut missed = Vec::new();
     for binary in servers(&options)? {
         if options.wants(Part::Memory) {
-            memory::measure(&binary, &options, &mut report)?;
+            memory::measure_all(&binary, &options, &mut report)?;
         }
         if options.wants(Part::Speed) {
             speed::measure(&binary, &options, &mut report)?;

@@ -3,20 +3,21 @@
 //! Every figure has a fresh server. Plain records are written to it directly, folded ones through a proxy,
 //! and all are read back that way and compared before the memory is read.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::Context;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use keyfold_core::layout::Layout;
-use keyfold_testkit::{Binary, Server};
+use keyfold_lab::data_sets::records::{self, DataSet, Record, deflated};
+use keyfold_lab::{Cell, Table, load};
+use keyfold_proxy::address::ServerAddress;
+use keyfold_server::{Server, memory};
+use keyfold_testkit::Binary;
 
-use crate::load;
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::records::{self, Record};
-use crate::report::{Cell, Report, Table};
+use crate::records as made_up;
+use crate::report::Report;
 
 /// A family of made-up keys.
 struct Family {
@@ -57,7 +58,7 @@ impl Bucket {
 const FAMILIES: [Family; 3] = [
     Family {
         name: "set-allBooksBelongToUser:{id:int} → 31-bit int",
-        record: records::books,
+        record: made_up::books,
         goal_bytes: 11.0,
         keys: "set-allBooksBelongToUser:{id:int}",
         bucket: Bucket::Span(128),
@@ -65,7 +66,7 @@ const FAMILIES: [Family; 3] = [
     },
     Family {
         name: "sess:{id:uuid} → 24 letters",
-        record: records::sessions,
+        record: made_up::sessions,
         goal_bytes: 50.0,
         keys: "sess:{id:uuid}",
         bucket: Bucket::Count(4096),
@@ -73,7 +74,7 @@ const FAMILIES: [Family; 3] = [
     },
     Family {
         name: "set-allBooksBelongToUser:{id:int} → 31-bit int, TTL",
-        record: records::books_with_ttl,
+        record: made_up::books_with_ttl,
         goal_bytes: 18.0,
         keys: "set-allBooksBelongToUser:{id:int}",
         bucket: Bucket::Span(128),
@@ -82,18 +83,18 @@ const FAMILIES: [Family; 3] = [
 ];
 
 /// Measures the families, and the files of `--data`.
-pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) fn measure_all(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let title = format!("memory, bytes a record, {} records, default settings", options.records);
     let columns = ["records", "bucket", "plain", "folded", "ratio", "goal", "buckets"];
-    let mut table = Table::new(title, binary.name(), &columns);
+    let mut table = Table::titled(title, &columns);
     for family in &FAMILIES {
-        let records = || (0..options.records).map(family.record);
-        let plain = measure_plain(binary, &[], records)?;
+        let records: Vec<Record> = (0..options.records).map(family.record).collect();
+        let plain = measure(binary, None, &records)?;
         let sweep = if options.sweep { family.sweep } else { &[] };
         for bucket in std::iter::once(family.bucket).chain(sweep.iter().map(|number| family.bucket.with(*number))) {
             let rule = bucket.rule(options.records);
             let layout = format!("[[namespace]]\nkeys = \"{}\"\nbucket = {{ {rule} }}\n", family.keys);
-            let folded = measure_folded(binary, &layout, records)?;
+            let folded = measure(binary, Some(&layout), &records)?;
             table.row(vec![
                 family.name.into(),
                 rule.into(),
@@ -101,11 +102,11 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
                 Cell::Number(folded.bytes_per_record, 2),
                 Cell::Number(plain.bytes_per_record / folded.bytes_per_record, 1),
                 format!("≤ {}: {}", family.goal_bytes, verdict(folded.bytes_per_record <= family.goal_bytes)).into(),
-                Cell::count(folded.keys),
+                Cell::Whole(folded.keys),
             ]);
         }
     }
-    report.add(&table);
+    report.add(&binary.name(), &table);
     if let Some(dir) = &options.data {
         measure_files(binary, dir, options, report)?;
     }
@@ -118,28 +119,30 @@ fn verdict(met: bool) -> &'static str {
 
 fn measure_files(binary: &Binary, dir: &Path, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let columns = ["data", "records", "plain", "zlib", "folded", "zlib ratio", "folded ratio", "server setting"];
-    let mut table = Table::new("memory of real records, bytes a record", binary.name(), &columns);
+    let mut table = Table::titled("memory of real records, bytes a record", &columns);
     for path in data_files(dir)? {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().replace(".jsonl.gz", "");
-        let records = records::read_file(&path)?;
+        let DataSet { name, records } =
+            records::read(&path, usize::MAX).with_context(|| format!("reading {}", path.display()))?;
         let layout = std::fs::read_to_string(options.layouts.join(format!("{name}.toml"))).ok();
         let settings = layout.as_deref().map(needed_settings).transpose()?.unwrap_or_default();
-        let plain = measure_plain(binary, &[], || records.iter().cloned())?.bytes_per_record;
-        let zlib = measure_plain(binary, &[], || records.iter().map(compressed))?.bytes_per_record;
-        let folded = layout.map(|layout| measure_folded(binary, &layout, || records.iter().cloned())).transpose()?;
+        let zipped =
+            records.iter().map(|one| Record { value: deflated(&one.value), ..one.clone() }).collect::<Vec<_>>();
+        let plain = measure(binary, None, &records)?.bytes_per_record;
+        let zlib = measure(binary, None, &zipped)?.bytes_per_record;
+        let folded = layout.map(|layout| measure(binary, Some(&layout), &records)).transpose()?;
         let folded = folded.map(|folded| folded.bytes_per_record);
         table.row(vec![
             name.into(),
-            Cell::count(records.len() as u64),
+            Cell::Whole(records.len() as u64),
             Cell::Number(plain, 1),
             Cell::Number(zlib, 1),
-            folded.map_or(Cell::None, |folded| Cell::Number(folded, 1)),
+            folded.map_or(Cell::Nothing, |folded| Cell::Number(folded, 1)),
             Cell::Number(plain / zlib, 2),
-            folded.map_or(Cell::None, |folded| Cell::Number(plain / folded, 2)),
+            folded.map_or(Cell::Nothing, |folded| Cell::Number(plain / folded, 2)),
             settings.join(" ").into(),
         ]);
     }
-    report.add(&table);
+    report.add(&binary.name(), &table);
     Ok(())
 }
 
@@ -149,14 +152,6 @@ fn data_files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     files.retain(|path| path.to_string_lossy().ends_with(".jsonl.gz"));
     files.sort();
     Ok(files)
-}
-
-/// As an application would that compresses values itself: zlib where that is smaller.
-fn compressed(record: &Record) -> Record {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    let encoded = encoder.write_all(&record.value).and_then(|()| encoder.finish()).unwrap_or_default();
-    let smaller = !encoded.is_empty() && encoded.len() < record.value.len();
-    Record { value: if smaller { encoded } else { record.value.clone() }, ..record.clone() }
 }
 
 /// The server's arguments without which a layout's buckets would not stay small.
@@ -173,38 +168,26 @@ struct Measured {
     keys: u64,
 }
 
-fn measure_plain<I: Iterator<Item = Record>>(
-    binary: &Binary,
-    settings: &[&str],
-    records: impl Fn() -> I,
-) -> anyhow::Result<Measured> {
-    let server = binary.start(settings)?;
-    let before = load::used_memory(&server)?;
-    let mut wire = server.connect()?;
-    load::write(&mut wire, records())?;
-    load::verify(&mut wire, records())?;
-    drop(wire);
-    finish(&server, before, records().count())
-}
-
-fn measure_folded<I: Iterator<Item = Record>>(
-    binary: &Binary,
-    layout: &str,
-    records: impl Fn() -> I,
-) -> anyhow::Result<Measured> {
-    let settings = needed_settings(layout)?;
+/// Writes records to a fresh server, through a proxy where a layout folds them, reads them back, and weighs it.
+fn measure(binary: &Binary, layout: Option<&str>, records: &[Record]) -> anyhow::Result<Measured> {
+    let settings = layout.map(needed_settings).transpose()?.unwrap_or_default();
     let server = binary.start(&settings.iter().map(String::as_str).collect::<Vec<_>>())?;
-    let before = load::used_memory(&server)?;
-    let proxy = Proxy::start(&server, layout)?;
-    let mut wire = proxy.connect()?;
-    load::write(&mut wire, records())?;
-    load::verify(&mut wire, records())?;
-    drop((wire, proxy));
-    finish(&server, before, records().count())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "bytes of a test's data stay far below 2⁵³")]
-fn finish(server: &Server, before: u64, records: usize) -> anyhow::Result<Measured> {
-    let grown = load::used_memory(server)?.saturating_sub(before);
-    Ok(Measured { bytes_per_record: grown as f64 / records as f64, keys: load::key_count(server)? })
+    let connect = |url: String| Server::connect(&url.parse::<ServerAddress>()?.into());
+    let fill = |url: String, records: &[Record]| {
+        let (mut client, written) = (connect(url)?, Instant::now());
+        load::write(&mut client, &server.name(), records, "all")?;
+        load::read_back(&mut client, &server.name(), records, written)
+    };
+    // The server keeps statistics of each command from its first call on.
+    fill(server.url(), &records[..1])?;
+    let mut gauge = connect(server.url())?;
+    gauge.ask::<()>(&[b"FLUSHALL", b"SYNC"])?;
+    let before = memory::settled(|| gauge.used_memory())?;
+    let proxy = layout.map(|layout| Proxy::start(&server, layout)).transpose()?;
+    fill(proxy.as_ref().map_or_else(|| server.url(), Proxy::url), records)?;
+    drop(proxy);
+    let grown = memory::settled(|| gauge.used_memory())?.saturating_sub(before);
+    #[expect(clippy::cast_precision_loss, reason = "bytes of a test's data stay far below 2⁵³")]
+    let bytes_per_record = grown as f64 / records.len() as f64;
+    Ok(Measured { bytes_per_record, keys: gauge.ask(&[b"DBSIZE"])? })
 }

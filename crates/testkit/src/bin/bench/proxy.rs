@@ -8,18 +8,21 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::Context;
-use keyfold_core::admin::{LAYOUT_KEY, dictionaries};
-use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
 use keyfold_proxy::Config;
-use keyfold_proxy::address::ListenAddress;
+use keyfold_proxy::address::{ListenAddress, ServerAddress};
+use keyfold_server::Server as Connection;
+use keyfold_server::layout::stored;
 use keyfold_testkit::{Server, Wire};
 
 /// The child's part: a proxy until standard input ends.
 pub(crate) fn serve(upstream: &str, layout: &Path) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(layout)?;
-    let layout = if text.is_empty() { stored_layout(upstream)? } else { Layout::parse_file(&text)? };
-    let mut config = Config::new(upstream.parse()?, layout);
+    let (text, address) = (std::fs::read_to_string(layout)?, upstream.parse::<ServerAddress>()?);
+    let layout = match text.as_str() {
+        "" => stored::read(&mut Connection::connect(&address.clone().into())?)?.context("it holds no layout")?.layout,
+        text => Layout::parse_file(text)?,
+    };
+    let mut config = Config::new(address, layout);
     config.listen.push("127.0.0.1:0".parse()?);
     let handle = keyfold_proxy::start(config)?;
     let ListenAddress::Tcp(address) = handle.addresses()[0] else { anyhow::bail!("it listens on TCP") };
@@ -27,20 +30,6 @@ pub(crate) fn serve(upstream: &str, layout: &Path) -> anyhow::Result<()> {
     io::stdout().flush()?;
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
-}
-
-/// The layout that the server holds, with its codecs open.
-fn stored_layout(upstream: &str) -> anyhow::Result<Layout> {
-    let mut wire = Wire::connect(upstream.trim_start_matches("redis://"))?;
-    let stored = wire.ask(&[b"GET", LAYOUT_KEY])?;
-    let mut layout = Layout::from_stored(str::from_utf8(stored.bytes().context("it holds no layout")?)?)?;
-    let missing = layout.missing_dictionaries();
-    let mut request = Vec::new();
-    dictionaries::ask(&missing, &mut request);
-    wire.send_bytes(&request)?;
-    let found = dictionaries::read(&missing, &wire.reply()?).map_err(anyhow::Error::msg)?;
-    layout.open(&Kinds::default(), &found);
-    Ok(layout)
 }
 
 /// The parent's part: a running proxy.
@@ -88,6 +77,11 @@ impl Proxy {
     /// Its port on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// A connection to it.

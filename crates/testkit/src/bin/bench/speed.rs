@@ -7,12 +7,13 @@
 use std::process::Command;
 
 use anyhow::Context;
+use keyfold_lab::{Cell, Table};
 use keyfold_testkit::Binary;
 
 use crate::nutcracker::{self, Nutcracker};
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::report::{Cell, Report, Table};
+use crate::report::Report;
 
 /// The keys that redis-benchmark writes: `key:000000012345`.
 const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
@@ -63,7 +64,7 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
         "speed, thousand requests a second and CPU µs a request, {CLIENTS} clients, {} rounds, {other}",
         options.rounds
     );
-    let mut table = Table::new(title, binary.name(), &COLUMNS);
+    let mut table = Table::titled(title, &COLUMNS);
     let server = Target { port: server.port(), pid: server.pid() };
     let nutcracker = nutcracker.as_ref().map(|other| Target { port: other.port(), pid: other.pid() });
     let keyfold = Target { port: keyfold.port(), pid: keyfold.pid() };
@@ -82,7 +83,7 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
             table.row(row(command, load, &rounds));
         }
     }
-    report.add(&table);
+    report.add(&binary.name(), &table);
     Ok(())
 }
 
@@ -107,7 +108,7 @@ fn row(command: &str, load: Load, rounds: &[Round]) -> Vec<Cell> {
     let ratios: Vec<f64> = keyfold.iter().zip(&others).map(ratio).collect();
     vec![
         command.to_uppercase().into(),
-        Cell::count(load.pipeline as u64),
+        Cell::Whole(load.pipeline as u64),
         thousands(&rounds.iter().map(|round| round.server).collect::<Vec<_>>()),
         thousands(&others),
         thousands(&keyfold),
@@ -119,7 +120,7 @@ fn row(command: &str, load: Load, rounds: &[Round]) -> Vec<Cell> {
 }
 
 fn cell(numbers: Vec<f64>, decimals: usize) -> Cell {
-    median(numbers).map_or(Cell::None, |number| Cell::Number(number, decimals))
+    median(numbers).map_or(Cell::Nothing, |number| Cell::Number(number, decimals))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "requests and ticks stay far below 2⁵³")]

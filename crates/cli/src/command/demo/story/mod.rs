@@ -22,7 +22,8 @@ use keyfold_server::OwnServer;
 use serde_json::Value;
 
 use keyfold_lab::data_sets::records::{DataSet, Record};
-use keyfold_lab::measure;
+use keyfold_lab::load::{read_back, write};
+use keyfold_lab::through::Through;
 use load::{Load, Outcome, Sample};
 use watch::{Reading, Watch};
 
@@ -79,15 +80,16 @@ pub(crate) fn tell(story: &Story<'_>, out: &mut dyn Write) -> anyhow::Result<()>
     let written = Instant::now();
     let mut client = own.connect()?;
     for set in story.sets {
-        measure::write(&mut client, &set.name, &set.records, "plain")?;
+        write(&mut client, &set.name, &set.records, "plain")?;
         // Looking at every key settles the table of keys too.
-        measure::read_back(&mut client, &set.name, &set.records, written)?;
+        read_back(&mut client, &set.name, &set.records, written)?;
     }
-    let (proxy, through) = measure::start_proxy(own.target(), &Layout::default())?;
+    let proxy = Through::start(own.target(), &Layout::default())?;
+    let through = proxy.target();
     let records: Vec<Record> = story.sets.iter().flat_map(|set| set.records.iter().cloned()).collect();
     let started = Instant::now();
     let watch = Watch::start(own.target(), started)?;
-    let load = Load::start(&through, records, started)?;
+    let load = Load::start(through, records, started)?;
     writeln!(out, "clients read and write through keyfold from now on, and check every answer\n")?;
     thread::sleep(CALM);
     let folder = tempfile::tempdir().context("can't make a folder for the layout")?;
@@ -109,7 +111,7 @@ pub(crate) fn tell(story: &Story<'_>, out: &mut dyn Write) -> anyhow::Result<()>
     let ended = started.elapsed();
     teller.run(&["verify"], &[], out)?;
     teller.run(&["doctor"], &[], out)?;
-    read_all_back(&through, &outcome)?;
+    read_all_back(through, &outcome)?;
     let Outcome { samples, errors, told, .. } = outcome;
     let phase = |name, from: Duration, to: Duration| Phase {
         name,

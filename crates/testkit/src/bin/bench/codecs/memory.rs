@@ -4,23 +4,21 @@
 //! Codecs are trained and chosen by every fifth record; only the others are loaded. The dictionary and the layout are
 //! loaded too and count. The bucket's size is what the memory model says is best, for each layout by itself.
 
-use std::io::Write;
-
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use keyfold_core::codec::Stored;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{Model, Placed};
 use keyfold_core::placement::text_table::{Training, train as train_table};
 use keyfold_core::template::Parts;
+use keyfold_lab::data_sets::records::deflated;
+use keyfold_lab::{Cell, Table};
 use keyfold_testkit::Binary;
 use keyfold_testkit::coded::{Pair, commands, over, train};
 use keyfold_testkit::memory::{Case, Data, Record, model_of, weigh_case};
 
 use super::sets::{SETS, Set};
 use crate::options::Options;
-use crate::report::{Cell, Report, Table};
+use crate::report::Report;
 
 /// Every so many-th record is learnt from, and not loaded.
 const LEARN_EACH: usize = 5;
@@ -47,7 +45,7 @@ const COLUMNS: [&str; 11] = [
 /// Measures every set at hand. Returns the floors that were missed.
 pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<Vec<String>> {
     let title = "memory of values that no dictionary has seen, bytes a record, dictionaries included";
-    let mut table = Table::new(title, binary.name(), &COLUMNS);
+    let mut table = Table::titled(title, &COLUMNS);
     let made_up = options.records.min(50_000);
     let mut missed = Vec::new();
     for set in SETS.iter().filter(|set| options.wants_set(set.name)) {
@@ -63,7 +61,7 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
         let verdict = if is_met { "met" } else { "missed" };
         table.row(vec![
             set.name.into(),
-            Cell::count(measured.records as u64),
+            Cell::Whole(measured.records as u64),
             Cell::Number(measured.plain, 1),
             Cell::Number(measured.zlib, 1),
             Cell::Number(measured.raw, 1),
@@ -71,11 +69,11 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
             Cell::Number(measured.plain / measured.zlib, 2),
             Cell::Number(measured.plain / measured.raw, 2),
             Cell::Number(coded_ratio, 2),
-            if counts { format!("{}: {verdict}", set.floor).into() } else { Cell::None },
+            if counts { format!("{}: {verdict}", set.floor).into() } else { Cell::Nothing },
             measured.choice.into(),
         ]);
     }
-    report.add(&table);
+    report.add(&binary.name(), &table);
     Ok(missed)
 }
 
@@ -101,7 +99,8 @@ impl Measured {
         let weigh = |case: &Case, before: &[Vec<Vec<u8>>]| {
             weigh_case(binary, case, before).map(|bytes| bytes as f64 / count as f64)
         };
-        let zlib: Vec<Record> = held_out.iter().map(deflated).collect();
+        let zlib: Vec<Record> =
+            held_out.iter().map(|record| Record { value: deflated(&record.value), ..record.clone() }).collect();
         let (uncoded, coded) = (set.layouts(count, "none"), set.layouts(count, "auto"));
         let parse = |text: &str| Layout::parse_file(text).map_err(anyhow::Error::from);
         let (_, raw) = best(binary, &held_out, uncoded.iter().map(|(rule, text)| Ok((rule, parse(text)?))))?;
@@ -203,12 +202,4 @@ fn described(trained: &Layout) -> String {
         bytes => format!(" {} KiB", bytes / 1024),
     });
     format!("{}{size}", slot.rule.name)
-}
-
-/// As an application would that compresses values itself: zlib where that is smaller.
-fn deflated(record: &Record) -> Record {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    let encoded = encoder.write_all(&record.value).and_then(|()| encoder.finish()).unwrap_or_default();
-    let smaller = !encoded.is_empty() && encoded.len() < record.value.len();
-    Record { value: if smaller { encoded } else { record.value.clone() }, ..record.clone() }
 }

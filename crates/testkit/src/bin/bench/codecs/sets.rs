@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use anyhow::Context;
+use keyfold_lab::data_sets::records;
 use keyfold_testkit::memory::Record;
 use keyfold_testkit::random::Random;
-
-use crate::records;
 
 /// How keys are spread over buckets; the size is tried.
 #[derive(Clone, Copy)]
@@ -75,8 +75,9 @@ impl Set {
         else {
             return Ok(None);
         };
-        let records = records::read_file(&path)?;
-        Ok(Some(records.into_iter().map(|read| Record { key: read.key, value: read.value, expires: false }).collect()))
+        let read = records::read(&path, usize::MAX).with_context(|| format!("reading {}", path.display()))?;
+        let record = |read: records::Record| Record { key: read.key, value: read.value, expires: false };
+        Ok(Some(read.records.into_iter().map(record).collect()))
     }
 
     /// Layouts for so many records, of which every fifth id is missing, with each of several sizes of buckets: the

@@ -5,13 +5,14 @@ use std::process::Command;
 use anyhow::Context;
 use keyfold_core::layout::Layout;
 use keyfold_core::resp::write_command;
+use keyfold_lab::{Cell, Table};
 use keyfold_testkit::coded::{Pair, store, train};
 use keyfold_testkit::{Binary, Wire};
 
 use super::sets;
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::report::{Cell, Report, Table};
+use crate::report::Report;
 use crate::speed::median;
 
 /// The same keys twice, as redis-benchmark numbers them.
@@ -40,7 +41,7 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
         options.rounds
     );
     let columns = ["command", "pipeline", "raw", "compressed", "ratio, each round", "median", "goal"];
-    let mut table = Table::new(title, binary.name(), &columns);
+    let mut table = Table::titled(title, &columns);
     let scale = if options.quick { 20 } else { 1 };
     let (_, value) = sets::profile(KEYS + 1);
     let mut missed = Vec::new();
@@ -65,7 +66,7 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
             }
             table.row(vec![
                 command.into(),
-                Cell::count(pipeline as u64),
+                Cell::Whole(pipeline as u64),
                 Cell::Number(median(runs.iter().map(|(raw, _)| raw / 1000.0).collect()).unwrap_or(f64::NAN), 1),
                 Cell::Number(median(runs.iter().map(|(_, zip)| zip / 1000.0).collect()).unwrap_or(f64::NAN), 1),
                 ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(" ").into(),
@@ -74,7 +75,7 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
             ]);
         }
     }
-    report.add(&table);
+    report.add(&binary.name(), &table);
     Ok(missed)
 }
 

@@ -7,11 +7,12 @@ use std::time::Instant;
 use keyfold_core::codec::{CodecRule, Stored};
 use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, Namespace};
+use keyfold_lab::{Cell, Table};
 use keyfold_testkit::coded::{Pair, train};
 
 use super::sets;
 use crate::options::Options;
-use crate::report::{Cell, Report, Table};
+use crate::report::Report;
 use crate::speed::median;
 
 const KEYS: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 100 }\nvalue_limit = 4096\n";
@@ -38,7 +39,7 @@ pub(super) fn measure(options: &Options, report: &mut Report) -> anyhow::Result<
     let rounds = if options.quick { 3 } else { 31 };
     let title = format!("time a value, µs, median of {rounds} rounds of {VALUES} values");
     let columns = ["codec", "value, bytes", "stored, bytes", "encode", "decode", "goal"];
-    let mut table = Table::new(title, "this machine", &columns);
+    let mut table = Table::titled(title, &columns);
     let mut missed = Vec::new();
     for (codec, goal) in CODECS {
         let records = records(codec);
@@ -63,7 +64,7 @@ pub(super) fn measure(options: &Options, report: &mut Report) -> anyhow::Result<
             goal.into(),
         ]);
     }
-    report.add(&table);
+    report.add("this machine", &table);
     Ok(missed)
 }
 

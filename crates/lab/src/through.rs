@@ -1,0 +1,46 @@
+//! A keyfold before a server, in this process.
+
+use anyhow::Context;
+use keyfold_core::layout::Layout;
+use keyfold_proxy::address::ListenAddress;
+use keyfold_proxy::{Config, Handle};
+use keyfold_server::Target;
+use tempfile::TempDir;
+
+/// It ends by [`Through::stop`], or with the process.
+pub struct Through {
+    handle: Handle,
+    target: Target,
+    _directory: TempDir,
+}
+
+impl Through {
+    /// Starts to serve by a layout that is in force on the server.
+    ///
+    /// # Errors
+    /// There is no place for its socket, or the server can't be reached.
+    pub fn start(server: &Target, layout: &Layout) -> anyhow::Result<Self> {
+        let directory =
+            tempfile::Builder::new().prefix("keyfold-").tempdir().context("can't make a private directory")?;
+        let socket = directory.path().join("keyfold.sock");
+        let mut config = Config::new(server.address.clone(), layout.clone());
+        config.server_tls = server.tls.clone();
+        config.listen.push(ListenAddress::Unix(socket.clone()));
+        let handle = keyfold_proxy::start(config)?;
+        Ok(Self { handle, target: Target::on_socket(socket), _directory: directory })
+    }
+
+    /// The way to it.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Ends it. The layout stays in the server.
+    ///
+    /// # Errors
+    /// A thread of it died.
+    pub fn stop(self) -> anyhow::Result<()> {
+        self.handle.stop();
+        Ok(self.handle.join()?)
+    }
+}
