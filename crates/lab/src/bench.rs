@@ -10,6 +10,7 @@ use keyfold_server::{Commands, Server, Target, memory};
 use super::gauge::Gauge;
 use super::ground::{Ground, Setting};
 use super::kept::Kept;
+use super::outcome::Outcome;
 use super::weight::Weight;
 use super::writer::{Writer, Written};
 
@@ -111,6 +112,26 @@ impl<'l> Bench<'l> {
     /// The same for a setting that is a word.
     pub(crate) fn set_word(&mut self, name: &str, value: &str) -> anyhow::Result<Setting> {
         self.ground.change(name, value)
+    }
+
+    /// Sees that the server has this limit, and says whether it does. One that tells no settings is taken to have its
+    /// default, which is noted; with any other limit, `what` is left out.
+    pub(crate) fn can_have(
+        &mut self,
+        (name, default): (&str, u64),
+        limit: u64,
+        what: &str,
+        outcome: &mut Outcome,
+    ) -> anyhow::Result<bool> {
+        if self.set(name, limit)? == Setting::Is {
+            return Ok(true);
+        }
+        if limit == default {
+            outcome.notes.push(format!("The server tells no settings; {name} is taken as {limit}, its default."));
+        } else {
+            outcome.left_out.push(format!("{what}: the server forbids CONFIG, so {name} can't be set"));
+        }
+        Ok(limit == default)
     }
 
     /// Whether others' keys are on the server.
@@ -239,8 +260,8 @@ impl<'l> Bench<'l> {
     }
 
     /// What the server did not tell the model.
-    pub(crate) fn guesses(&self) -> &[String] {
-        &self.guesses
+    pub(super) fn into_guesses(self) -> Vec<String> {
+        self.guesses
     }
 }
 

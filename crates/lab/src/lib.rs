@@ -138,9 +138,10 @@ fn run_one(run: &Run, study: &dyn Study, ground: &mut Ground, interrupt: &Interr
     let server = bench.server_name()?;
     let ran = study.run(&mut bench, &run.options);
     let cleared = bench.clear();
-    drop(bench);
+    let guesses = bench.into_guesses();
     let restored = ground.restore();
     let mut outcome = ran?;
+    outcome.notes.extend(guesses);
     cleared?;
     restored?;
     if ground.is_shared() {

@@ -13,7 +13,6 @@ use keyfold_report::number::count;
 use keyfold_report::plot::{Bars, Origin, Plot};
 
 use crate::bench::Bench;
-use crate::ground::Setting;
 use crate::options::Options;
 use crate::outcome::{Outcome, Table};
 use crate::random::Random;
@@ -104,15 +103,7 @@ fn can_have(bench: &mut Bench<'_>, form: Form, outcome: &mut Outcome) -> anyhow:
         Form::Hashes(limit) => limit,
         Form::By | Form::Hex => VALUE_LIMITS[1],
     };
-    if bench.set(VALUE, limit)? == Setting::Is {
-        return Ok(true);
-    }
-    if limit == VALUE_LIMITS[0] {
-        outcome.notes.push(format!("The server tells no settings; {VALUE} is taken as {limit}, its default."));
-        return Ok(true);
-    }
-    outcome.left_out.push(format!("{}: the server forbids CONFIG, so {VALUE} can't be set", form.name()));
-    Ok(false)
+    bench.can_have((VALUE, VALUE_LIMITS[0]), limit, &form.name(), outcome)
 }
 
 impl Form {

@@ -61,7 +61,6 @@ impl Study for KeyLength {
         drop(progress);
         points.iter().for_each(|point| outcome.hold(point.measured, point.predicted));
         conclude(&points, keys, &mut outcome);
-        outcome.notes.extend(bench.guesses().iter().cloned());
         Ok(outcome)
     }
 }

@@ -66,7 +66,8 @@ impl Study for SetVsHash {
         let mut outcome = Outcome::new("members of 24 letters");
         let mut curves = vec![curve(bench, Collection::Set, &members, options)?];
         for limit in LIMITS {
-            if can_have(bench, limit, &mut outcome)? {
+            let setting = (ENTRIES, Limits::default().hash_entries);
+            if bench.can_have(setting, limit, &format!("hashes under limit {limit}"), &mut outcome)? {
                 curves.push(curve(bench, Collection::Hash(limit), &members, options)?);
             }
         }
@@ -75,7 +76,6 @@ impl Study for SetVsHash {
             outcome.hold_within(point.measured, point.predicted, chance_bytes(kind, point.members));
         }
         conclude(&curves, options, &mut outcome);
-        outcome.notes.extend(bench.guesses().iter().cloned());
         Ok(outcome)
     }
 }
@@ -83,20 +83,6 @@ impl Study for SetVsHash {
 fn members(count: u64, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Random::new(seed);
     (0..count).map(|_| random.letters(MEMBER_LETTERS)).collect()
-}
-
-/// Sees that the server has this limit; else says what is left out.
-fn can_have(bench: &mut Bench<'_>, limit: u64, outcome: &mut Outcome) -> anyhow::Result<bool> {
-    if bench.set(ENTRIES, limit)? == Setting::Is {
-        return Ok(true);
-    }
-    let default = Limits::default().hash_entries;
-    if limit == default {
-        outcome.notes.push(format!("The server tells no settings; {ENTRIES} is taken as {default}."));
-        return Ok(true);
-    }
-    outcome.left_out.push(format!("hashes under limit {limit}: the server forbids CONFIG, so {ENTRIES} can't be set"));
-    Ok(false)
 }
 
 /// What a table may differ by from the mean of all hash seeds, which newer servers draw at each start: three standard

@@ -11,7 +11,6 @@ use keyfold_core::memory::{Keyspace, Limits};
 use keyfold_report::number::count;
 
 use crate::bench::Bench;
-use crate::ground::Setting;
 use crate::kept::Kept;
 use crate::options::{Options, Scale};
 use crate::outcome::Outcome;
@@ -61,9 +60,8 @@ impl Study for BucketSweep {
 
     fn run(&self, bench: &mut Bench<'_>, options: &Options) -> anyhow::Result<Outcome> {
         let mut outcome = Outcome::new(format!("uuid to integer, {ENTRIES} {}", Limits::default().hash_entries));
-        if bench.set(ENTRIES, Limits::default().hash_entries)? == Setting::Forbidden {
-            outcome.notes.push(format!("The server tells no settings; {ENTRIES} is taken as its default."));
-        }
+        let entries = Limits::default().hash_entries;
+        bench.can_have((ENTRIES, entries), entries, "", &mut outcome)?;
         let measured_sizes = match options.scale {
             Scale::Quick => vec![100_000, 200_000],
             Scale::Times(_) => [500_000, 2_000_000].map(|size| options.sized(0, size, size)).to_vec(),
@@ -91,7 +89,6 @@ impl Study for BucketSweep {
             }
         }
         show::conclude(&points, &sizes, &mut outcome);
-        outcome.notes.extend(bench.guesses().iter().cloned());
         Ok(outcome)
     }
 }

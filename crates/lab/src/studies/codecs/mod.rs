@@ -69,7 +69,6 @@ impl Study for Codecs {
         }
         points.iter().for_each(|point| outcome.hold(point.measured, point.predicted));
         show::conclude(&subjects, &points, pairs, &mut outcome);
-        outcome.notes.extend(bench.guesses().iter().cloned());
         Ok(outcome)
     }
 }

@@ -165,7 +165,6 @@ impl Study for HitRatio {
         let rows = farm::measure(bench, &jobs(&scope, &[&small, &large], &streams, &wholes))?;
         wholes.iter().for_each(|whole| outcome.hold(whole.bytes, whole.predicted));
         show::conclude(&rows, &wholes, scope.turnover_s, &mut outcome);
-        outcome.notes.extend(bench.guesses().iter().cloned());
         Ok(outcome)
     }
 }

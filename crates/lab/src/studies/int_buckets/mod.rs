@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use keyfold_report::number::count;
 
 use crate::bench::Bench;
-use crate::ground::Setting;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::random::Random;
@@ -63,9 +62,7 @@ impl Study for IntBuckets {
         let counters = options.sized(COUNTERS, COUNTERS, COUNTERS).clamp(100, 10_000_000);
         let most = SIZES[SIZES.len() - 1];
         let mut outcome = Outcome::new(format!("{} counters, {ENTRIES} {most}", count(counters)));
-        if bench.set(ENTRIES, most)? == Setting::Forbidden {
-            outcome.notes.push(format!("The server tells no settings; {ENTRIES} is taken as {most}, its default."));
-        }
+        bench.can_have((ENTRIES, most), most, "", &mut outcome)?;
         let mut points = Vec::new();
         for ids in [Ids::Dense, Ids::Holes] {
             let records = ids.counters(counters, options.seed);
@@ -76,7 +73,6 @@ impl Study for IntBuckets {
         points.iter().for_each(|point| outcome.hold(point.measured, point.predicted));
         let speeds = speed::measure(bench, counters, options)?;
         show::conclude(&points, &speeds, counters, &mut outcome);
-        outcome.notes.extend(bench.guesses().iter().cloned());
         Ok(outcome)
     }
 }

@@ -22,7 +22,6 @@ use keyfold_server::Target;
 use keyfold_server::layout::activate::activate;
 
 use crate::bench::Bench;
-use crate::ground::Setting;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::study::{About, Study};
@@ -87,7 +86,6 @@ impl Study for Latency {
         let Work { weighed, timed, .. } = work;
         weighed.iter().for_each(|one| outcome.hold(one.bytes, one.predicted));
         show::conclude(&weighed, &timed, &mut outcome);
-        outcome.notes.extend(bench.guesses().iter().cloned());
         Ok(outcome)
     }
 }
@@ -102,18 +100,13 @@ struct Work<'b, 'l> {
 
 impl Work<'_, '_> {
     fn form(&mut self, shape: &Shape, outcome: &mut Outcome) -> anyhow::Result<()> {
-        let limit = if let Form::Hashes(limit) = shape.form { limit } else { Limits::default().hash_entries };
-        if self.bench.set(ENTRIES, limit)? == Setting::Forbidden {
-            if limit == RAISED {
-                let name = shape.form.name();
-                outcome.left_out.push(format!("{name}: the server forbids CONFIG, so {ENTRIES} can't be set"));
+        let default = Limits::default().hash_entries;
+        if let Form::Hashes(limit) = shape.form {
+            if !self.bench.can_have((ENTRIES, default), limit, &shape.form.name(), outcome)? {
                 return Ok(());
             }
-            if shape.form == Form::Hashes(limit) {
-                outcome
-                    .notes
-                    .push(format!("The server tells no settings; {ENTRIES} is taken as {limit}, its default."));
-            }
+        } else {
+            self.bench.set(ENTRIES, default)?;
         }
         self.weigh(shape)?;
         let (target, prefix) = (self.bench.target().clone(), self.bench.key(b""));
