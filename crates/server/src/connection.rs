@@ -1,6 +1,6 @@
 //! The tools' connection to a server, and errors that say what to do.
 //!
-//! A question is asked and answered in one call, or sent ahead of its answer; [`Link`] sees to it that no question gets
+//! A question is asked and answered in one call, or sent ahead of its answer; the link sees to it that no question gets
 //! the answer to an earlier one.
 
 use std::path::PathBuf;

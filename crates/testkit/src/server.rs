@@ -1,7 +1,8 @@
 //! One server, started for a test and gone after it.
 //!
 //! Each has a port, a unix socket and a directory of its own, so that any number run side by side. It
-//! saves nothing, and is killed when dropped.
+//! saves nothing, and is killed when dropped. The program's own servers (`keyfold_server::OwnServer`) are started another
+//! way: they are on a socket alone, outlive no program that starts them, and need crates that tests of the core do without.
 
 use std::fs;
 use std::io;
