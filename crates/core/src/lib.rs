@@ -21,7 +21,7 @@
 //! | [`base62`] | numbers as physical names write them |
 //! | [`change`] | how the layout in force is replaced at a moment when nobody serves |
 //! | [`clients`] | the clients of one proxy, as CLIENT, MONITOR and INFO show them |
-//! | [`cluster`] | the slots of a cluster, who has them, and where commands go while they move |
+//! | [`cluster`] | who has a cluster's slots, and where commands go while they move |
 //! | [`codec`] | values in fewer bytes than they have |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`drive`] | what drives conversations: requests and answers in order, replies to whose they are |
@@ -37,6 +37,7 @@
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | `server_info` | which server it is, and of which release |
 //! | [`session`] | one client's connection, and the way of each of its requests |
+//! | [`slot`] | the slots of a cluster, and a short tag for each |
 //! | [`stats`] | what is counted of each namespace, and what the sweep knows and has done |
 //! | [`string`] | what each string command does to decoded values |
 //! | [`sweep`] | removing what has expired, and spilled values that nothing points to |
@@ -72,6 +73,7 @@ pub mod record;
 pub mod resp;
 mod server_info;
 pub mod session;
+pub mod slot;
 pub mod stats;
 pub mod string;
 pub mod sweep;

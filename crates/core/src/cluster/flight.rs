@@ -16,9 +16,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::{Redirect, Slot};
+use super::Redirect;
 use crate::command::table;
 use crate::resp::{Read, ReplyScanner, RequestReader, write_command};
+use crate::slot::Slot;
 
 /// The commands of one step, all of one slot.
 #[derive(Debug)]

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{AddressMap, Endpoint, Slot, Topology, Whereto};
+use super::{AddressMap, Endpoint, Topology, Whereto};
+use crate::slot::Slot;
 
 /// A node, as one [`SlotMap`] counts them. The same endpoint is the same node for the map's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

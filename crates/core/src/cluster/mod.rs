@@ -1,8 +1,9 @@
 //! What a Redis or Valkey Cluster is to clients: 16,384 slots, each served by one primary.
 //!
-//! - [`Slot`]: which slot a key is in, and a short tag that puts any other key in the same one.
+//! - [`Slot`](crate::slot::Slot): which slot a key is in, and a short tag that puts any other key in the same one.
 //! - [`Endpoint`], [`AddressMap`]: where nodes take clients.
 //! - [`Redirect`]: what a node answers that doesn't carry a command out.
+//! - [`Target`]: which nodes a request concerns, and what their answers come to.
 //! - [`Flight`]: the commands of one step, which may be led elsewhere on their way.
 //! - [`Router`]: where each step goes, and what becomes of those that nodes won't carry out.
 //! - [`Turns`]: in which order steps of one slot go out while its node changes.
@@ -14,7 +15,7 @@ mod flight;
 mod map;
 mod redirect;
 mod router;
-mod slot;
+mod target;
 mod topology;
 mod turns;
 
@@ -23,6 +24,6 @@ pub use flight::{Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use redirect::{Redirect, Whereto};
 pub use router::{Order, Router, Step, Tries};
-pub use slot::Slot;
+pub use target::{Part, Target, merge};
 pub use topology::{Range, Topology, TopologyError};
 pub use turns::{Round, Turns};

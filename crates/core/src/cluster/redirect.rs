@@ -1,6 +1,6 @@
 //! What a node answers that can't, or can't yet, carry a command out.
 
-use super::Slot;
+use crate::slot::Slot;
 
 /// A node's word that a command was not carried out, and where or when it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

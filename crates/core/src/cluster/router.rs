@@ -12,7 +12,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Adoption, AskedAt, Flight, Landed, Node, Outcome, Redirect, Slot, SlotMap, Topology, Turns};
+use super::{Adoption, AskedAt, Flight, Landed, Node, Outcome, Redirect, SlotMap, Topology, Turns};
+use crate::slot::Slot;
 
 /// How long nodes are tried.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! What one node says of the cluster: who has which slots, and whether it may be believed.
 
-use super::{AddressMap, Endpoint, Slot};
+use super::{AddressMap, Endpoint};
 use crate::resp::{Reply, write_command};
+use crate::slot::Slot;
 
 /// Some neighbouring slots, with who has them.
 #[derive(Clone, Debug, PartialEq, Eq)]

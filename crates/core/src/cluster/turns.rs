@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::Slot;
+use crate::slot::Slot;
 
 /// The steps of all slots that one connection to each node carries.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! | [`mod@table`] | the commands of all known servers, found by name |
 //! | [`Id`] | the commands that something here is decided by |
 //! | [`keys`] | the keys of one request, by the command's key specs |
+//! | [`ClusterPolicy`] | which nodes of a cluster a command concerns |
 //! | `special` | the few commands whose keys no spec describes |
 //!
 //! The data is `table.tsv`, made by `scripts/command-table` from what servers answer to COMMAND. A
@@ -12,15 +13,16 @@
 
 mod id;
 pub mod keys;
+mod policy;
 mod special;
 pub mod table;
 
 pub use id::Id;
-pub use keys::{Access, Key, Keys};
+pub use keys::{Access, Find, Key, KeySpec, Keys};
+pub use policy::{ClusterPolicy, RequestPolicy, ResponsePolicy};
 pub use table::{CommandTable, table};
 
 use crate::string::Run;
-use keys::KeySpec;
 
 bitflags::bitflags! {
     /// What a command does and where it may run, in the servers' own words.
@@ -144,6 +146,8 @@ pub struct Command {
     pub categories: Categories,
     /// Where its keys are.
     pub keys: Vec<KeySpec>,
+    /// Which nodes of a cluster it concerns.
+    pub cluster: ClusterPolicy,
     /// Whether it has subcommands.
     pub is_container: bool,
     index: u16,

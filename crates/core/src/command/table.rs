@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::keys::{Access, Begin, Find, KeySpec};
+use super::policy::ClusterPolicy;
 use super::{Categories, Command, Flags, Id, special};
 use crate::string;
 
@@ -147,7 +148,7 @@ fn slot_of(name: &[u8], mask: usize) -> usize {
     xxh3_64(name) as usize & mask
 }
 
-/// `name arity flags categories keys`, tabs between; see the head of the file.
+/// `name arity flags categories keys cluster`, tabs between; see the head of the file.
 fn parse_line(line: &'static str) -> Result<Command, BadLine> {
     let bad = |what| move || BadLine { what, line };
     let mut cells = line.split('\t');
@@ -159,8 +160,9 @@ fn parse_line(line: &'static str) -> Result<Command, BadLine> {
     let categories = list(cell("categories")?, ',').map(|word| flag(word, Categories::from_name));
     let categories = categories.collect::<Option<Categories>>().ok_or_else(bad("categories"))?;
     let keys = list(cell("keys")?, ' ').map(parse_spec).collect::<Option<Vec<_>>>().ok_or_else(bad("keys"))?;
+    let cluster = ClusterPolicy::parse(cell("cluster")?).ok_or_else(bad("cluster"))?;
     let (id, run, special) = (Id::of(name), string::lookup(name.as_bytes()), special::lookup(name));
-    Ok(Command { name, id, run, arity, flags, categories, keys, special, is_container: false, index: 0 })
+    Ok(Command { name, id, run, arity, flags, categories, keys, cluster, special, is_container: false, index: 0 })
 }
 
 fn list(cell: &'static str, separator: char) -> impl Iterator<Item = &'static str> {

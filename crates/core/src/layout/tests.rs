@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cluster::Slot;
 use crate::placement::name::Origin;
+use crate::slot::Slot;
 use crate::template::tests::keys;
 
 const FILE: &str = r#"

@@ -52,7 +52,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::cluster::Slot;
+use crate::slot::Slot;
 use crate::template::{Part, Parts, Template, Type};
 use name::{Mark, Name, Origin, Stem};
 use text_table::TextTableError;

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::base62;
-use crate::cluster::Slot;
+use crate::slot::Slot;
 
 /// The first byte of every physical name.
 pub const DATA_PREFIX: u8 = b'~';

@@ -9,7 +9,7 @@ use super::name::{Head, Mark, Name, Stem};
 use super::text_table::TextTableError;
 use super::{By, Count, Field, Placement, Secret, Span, TextTable};
 use crate::base62;
-use crate::cluster::Slot;
+use crate::slot::Slot;
 use crate::template::Template;
 use crate::template::tests::{keys, parse_key, template};
 

@@ -6,8 +6,9 @@ mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use keyfold_core::cluster::{AddressMap, Adoption, Landed, Node, Order, Router, Slot, SlotMap, Step, Tries};
+use keyfold_core::cluster::{AddressMap, Adoption, Landed, Node, Order, Router, SlotMap, Step, Tries};
 use keyfold_core::resp::write_command;
+use keyfold_core::slot::Slot;
 use nodes::{Cluster, Move};
 use proptest::prelude::*;
 

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use keyfold_core::cluster::{Endpoint, Range, Slot, Topology};
+use keyfold_core::cluster::{Endpoint, Range, Topology};
 use keyfold_core::resp::{Read, RequestReader};
+use keyfold_core::slot::Slot;
 
 /// A step of bringing a slot to another node.
 #[derive(Clone, Copy, Debug)]
