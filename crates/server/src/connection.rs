@@ -78,6 +78,15 @@ pub struct Server {
 impl Server {
     /// Connects, and asks which server it is.
     pub fn connect(target: &Target) -> anyhow::Result<Self> {
+        Self::connect_to(target, false)
+    }
+
+    /// The same where it may be a node of a cluster.
+    pub fn connect_to_node(target: &Target) -> anyhow::Result<Self> {
+        Self::connect_to(target, true)
+    }
+
+    fn connect_to(target: &Target, cluster: bool) -> anyhow::Result<Self> {
         let address = &target.address;
         let tls = match &address.route {
             Route::Tcp { tls: true, .. } => Some(tls::server_side(&target.tls).map_err(|error| anyhow!("{error}"))?),
@@ -92,7 +101,7 @@ impl Server {
             .with_context(|| format!("can't ask the server at {address} for its version"))?;
         let version =
             Version::parse(&info).with_context(|| format!("what answers at {address} is no Redis or Valkey"))?;
-        version.check()?;
+        version.check(cluster)?;
         let mut server = Self { target: target.clone(), link, version };
         server.set_name(TOOL);
         Ok(server)
@@ -136,10 +145,10 @@ impl Server {
     }
 
     /// Asks what only a server that is ready answers, or refuses to this user. One that loads its data answers INFO; one
-    /// that can't save refuses PING, and answers reads.
+    /// that can't save refuses PING, and answers reads. Another node of its cluster may have the key.
     fn look(&mut self) -> anyhow::Result<()> {
         match self.query::<u64>(&[b"EXISTS", LAYOUT_KEY]) {
-            Err(error) if error.code() != "NOPERM" => Err(self.explain(&error)),
+            Err(error) if !matches!(error.code(), "NOPERM" | "MOVED") => Err(self.explain(&error)),
             Ok(_) | Err(_) => Ok(()),
         }
     }

@@ -40,8 +40,13 @@ pub fn chosen(server: &mut Server, wanted: &Databases) -> anyhow::Result<Vec<Dat
 }
 
 /// How many keys they have together.
-pub fn keys_of(databases: &[Database]) -> u64 {
-    databases.iter().map(|database| database.keys).sum()
+pub fn keys_of<'d>(databases: impl IntoIterator<Item = &'d Database>) -> u64 {
+    databases.into_iter().map(|database| database.keys).sum()
+}
+
+/// The databases of each server that are meant.
+pub fn chosen_of_each(servers: &mut [Server], wanted: &Databases) -> anyhow::Result<Vec<Vec<Database>>> {
+    servers.iter_mut().map(|server| chosen(server, wanted)).collect()
 }
 
 /// The databases that a connection has still to go into, one after the other.

@@ -10,6 +10,7 @@
 //! | `info.rs` | what a server says of itself in INFO |
 //! | `version.rs` | which server it is, and whether keyfold can stand before it |
 //! | `connection.rs` | a connection to such a server, and errors that say what to do |
+//! | `nodes.rs` | the servers that hold a keyspace: one, or the primaries of a cluster |
 //! | `time.rs` | the server's time |
 //! | `listpack.rs` | the settings that keep buckets small, and whether they suffice |
 //! | `memory.rs` | how a server takes memory, and how much it has taken |
@@ -34,6 +35,7 @@ pub mod layout;
 mod link;
 pub mod listpack;
 pub mod memory;
+pub mod nodes;
 pub mod own;
 pub mod pace;
 pub mod reply;
@@ -46,5 +48,6 @@ pub use commands::Commands;
 pub use connection::{Server, Target, is_not_ready};
 pub use error::LinkError;
 pub use info::Info;
+pub use nodes::Nodes;
 pub use own::OwnServer;
 pub use time::ServerTime;

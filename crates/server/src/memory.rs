@@ -1,5 +1,6 @@
 //! How a server takes memory, and how much it has taken.
 
+use std::iter::Sum;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,16 @@ pub struct Measured {
     /// Of that, what keys take: without what the server had when it started, what clients, scripts, replication
     /// and the append-only file take by its own account, and the histograms of its commands' latencies.
     pub keys_bytes: u64,
+}
+
+impl Sum for Measured {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        let none = Self { used_bytes: 0, keys_bytes: 0 };
+        all.fold(none, |sum, one| Self {
+            used_bytes: sum.used_bytes + one.used_bytes,
+            keys_bytes: sum.keys_bytes + one.keys_bytes,
+        })
+    }
 }
 
 /// The histogram that a server keeps of each command's latencies, once it was sent (Redis 7.0 `server.c`,

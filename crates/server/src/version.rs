@@ -54,14 +54,19 @@ impl Version {
         }
     }
 
-    /// Refuses a server that keyfold can't stand before.
-    pub fn check(&self) -> anyhow::Result<()> {
+    /// Whether it is a node of a cluster.
+    pub fn is_cluster(&self) -> bool {
+        self.mode == "cluster"
+    }
+
+    /// Refuses a server that keyfold can't work with; with `cluster`, a cluster's node is well.
+    pub fn check(&self, cluster: bool) -> anyhow::Result<()> {
         let (major, minor) = MINIMUM;
         if self.redis < MINIMUM {
             bail!("the server is {self}; keyfold needs Redis {major}.{minor} or newer, or any Valkey");
         }
-        if self.mode != "standalone" {
-            bail!("the server runs in {} mode; keyfold stands before one standalone server", self.mode);
+        if self.mode != "standalone" && !(cluster && self.is_cluster()) {
+            bail!("the server runs in {} mode; this part of keyfold works with one standalone server", self.mode);
         }
         Ok(())
     }
@@ -90,14 +95,16 @@ mod tests {
         let valkey =
             version("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\nserver_mode:standalone");
         assert_eq!(valkey.to_string(), "Valkey 9.1.2");
-        assert!(valkey.check().is_ok());
+        assert!(valkey.check(false).is_ok());
     }
 
     #[test]
     fn too_old_or_in_another_mode() {
-        let old = version("redis_version:6.0.16\r\nredis_mode:standalone").check().unwrap_err().to_string();
+        let old = version("redis_version:6.0.16\r\nredis_mode:standalone").check(false).unwrap_err().to_string();
         assert!(old.contains("Redis 6.0.16") && old.contains("6.2 or newer"), "{old}");
-        assert!(version("redis_version:6.2.0\r\nredis_mode:standalone").check().is_ok());
-        assert!(version("redis_version:7.0.0\r\nredis_mode:cluster").check().is_err());
+        assert!(version("redis_version:6.2.0\r\nredis_mode:standalone").check(true).is_ok());
+        let node = version("redis_version:7.0.0\r\nredis_mode:cluster");
+        assert!(node.check(false).is_err() && node.check(true).is_ok());
+        assert!(version("redis_version:7.0.0\r\nredis_mode:sentinel").check(true).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! What is asked about the keys of one page, in three stages, and what their answers amount to.
 
 use keyfold_core::admin::PROBE_KEY;
+use keyfold_core::cluster::Redirect;
 use keyfold_core::memory::ValueShape;
 use keyfold_core::resp::Reply;
 use keyfold_server::Commands;
@@ -97,6 +98,9 @@ impl Facts {
     /// Whether this is an answer: not where the server refused the command, or the key has become another type since.
     fn is_answer(&mut self, command: &'static str, answer: &[u8]) -> bool {
         let Ok(Reply::Error(error)) = Reply::parse(answer) else { return true };
+        if Redirect::read(answer).is_some() {
+            return false;
+        }
         let text = String::from_utf8_lossy(error);
         if is_about_keys(&text) {
             self.denied.note(KEYS, &text);
@@ -119,9 +123,12 @@ impl Facts {
     /// Takes the answers to a stage.
     pub(super) fn take(&mut self, stage: &Stage, answers: &[Vec<u8>], questions: &mut Questions) {
         for ((at, command, note), answer) in stage.asked.iter().zip(answers) {
+            let question = &mut questions.0[*at];
             if self.is_answer(command, answer) {
-                note(&mut questions.0[*at], answer);
+                note(question, answer);
             }
+            // Its slot went to another node, where it is seen as well.
+            question.gone |= Redirect::read(answer).is_some();
         }
     }
 

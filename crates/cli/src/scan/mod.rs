@@ -25,7 +25,7 @@ use keyfold_core::walk::{KeyWalk, WalkError};
 use keyfold_survey::observation::Observation;
 
 pub(crate) use denied::Denied;
-pub(crate) use keyfold_server::keyspace::{Database, Databases, Round, chosen, keys_of};
+pub(crate) use keyfold_server::keyspace::{Database, Databases, Round, chosen, chosen_of_each, keys_of};
 pub(crate) use values::Values;
 
 use facts::Facts;
@@ -82,16 +82,15 @@ pub(crate) struct Walked {
 }
 
 impl KeyScan {
-    /// Walks over the databases and hands on page after page, until `on_page` breaks.
+    /// Walks over these databases of each server and hands on page after page, until `on_page` breaks.
     pub(crate) fn run(
         &self,
-        server: &mut Server,
-        databases: &[Database],
+        servers: &mut [Server],
+        databases: &[Vec<Database>],
         on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> Walked {
         let mut walker = Walker::new(self);
-        let _ = server.ask::<()>(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
-        let end = match walker.run(server, databases, on_page) {
+        let end = match walker.run(servers, databases, on_page) {
             Ok(ControlFlow::Continue(())) => End::Complete,
             Ok(ControlFlow::Break(())) => End::Stopped,
             Err(error) => End::Lost(error),
@@ -120,21 +119,24 @@ impl<'w> Walker<'w> {
 
     fn run(
         &mut self,
-        server: &mut Server,
-        databases: &[Database],
+        servers: &mut [Server],
+        databases: &[Vec<Database>],
         on_page: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> anyhow::Result<ControlFlow<()>> {
-        let answers = self.send(server, &Facts::probes())?;
-        self.facts.take_probes(&answers);
-        let total = keys_of(databases);
-        for database in databases {
-            let wanted = self.walk.sample.map(|sample| {
-                let share = u128::from(sample.get()) * u128::from(database.keys) / u128::from(total.max(1));
-                u64::try_from(share).unwrap_or(u64::MAX).max(1)
-            });
-            server.select(database.number)?;
-            if self.database(server, database.number, wanted, on_page)?.is_break() {
-                return Ok(ControlFlow::Break(()));
+        let total = keys_of(databases.iter().flatten());
+        for (server, databases) in servers.iter_mut().zip(databases) {
+            let _ = server.ask::<()>(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
+            let answers = self.send(server, &Facts::probes())?;
+            self.facts.take_probes(&answers);
+            for database in databases {
+                let wanted = self.walk.sample.map(|sample| {
+                    let share = u128::from(sample.get()) * u128::from(database.keys) / u128::from(total.max(1));
+                    u64::try_from(share).unwrap_or(u64::MAX).max(1)
+                });
+                server.select(database.number)?;
+                if self.database(server, database.number, wanted, on_page)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
         }
         Ok(ControlFlow::Continue(()))

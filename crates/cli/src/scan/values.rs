@@ -3,7 +3,7 @@
 use keyfold_server::keyspace::Database;
 use keyfold_server::pace::Pace;
 use keyfold_server::reply::read_if;
-use keyfold_server::{Commands, Server};
+use keyfold_server::{Commands, Nodes};
 
 /// Keys asked about at a time.
 const BATCH: usize = 500;
@@ -12,16 +12,18 @@ const BATCH_BYTES: u64 = 1 << 20;
 
 /// Reads values, at the walk's pace.
 pub(crate) struct Values {
-    server: Server,
-    databases: Vec<Database>,
+    nodes: Nodes,
+    databases: Vec<Vec<Database>>,
     pace: Pace,
 }
 
 impl Values {
-    /// Over a connection of its own. Reading leaves LRU and LFU as they are where the server can do that.
-    pub(crate) fn new(mut server: Server, databases: Vec<Database>, pace: Pace) -> Self {
-        let _ = server.ask::<()>(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
-        Self { server, databases, pace }
+    /// Over connections of its own. Reading leaves LRU and LFU as they are where servers can do that.
+    pub(crate) fn new(mut nodes: Nodes, databases: Vec<Vec<Database>>, pace: Pace) -> Self {
+        for server in nodes.servers() {
+            let _ = server.ask::<()>(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
+        }
+        Self { nodes, databases, pace }
     }
 
     /// How many were asked for.
@@ -33,17 +35,20 @@ impl Values {
     /// string any more, or may not be read. A key of several databases has the value of the first.
     pub(crate) fn read(&mut self, keys: &[(&[u8], u64)]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
         let mut values = vec![None; keys.len()];
-        for at in 0..self.databases.len() {
-            let missing: Vec<usize> = (0..keys.len()).filter(|index| values[*index].is_none()).collect();
-            if missing.is_empty() {
-                break;
-            }
-            self.server.select(self.databases[at].number)?;
-            let mut rest = missing.as_slice();
-            while !rest.is_empty() {
-                let (now, later) = rest.split_at(batch(rest, keys));
-                self.read_batch(now, keys, &mut values)?;
-                rest = later;
+        for node in 0..self.databases.len() {
+            let of_node: Vec<usize> = (0..keys.len()).filter(|at| self.nodes.owner_of(keys[*at].0) == node).collect();
+            for at in 0..self.databases[node].len() {
+                let missing: Vec<usize> = of_node.iter().copied().filter(|index| values[*index].is_none()).collect();
+                if missing.is_empty() {
+                    break;
+                }
+                self.nodes.servers()[node].select(self.databases[node][at].number)?;
+                let mut rest = missing.as_slice();
+                while !rest.is_empty() {
+                    let (now, later) = rest.split_at(batch(rest, keys));
+                    self.read_batch(node, now, keys, &mut values)?;
+                    rest = later;
+                }
             }
         }
         Ok(values)
@@ -51,6 +56,7 @@ impl Values {
 
     fn read_batch(
         &mut self,
+        node: usize,
         indices: &[usize],
         keys: &[(&[u8], u64)],
         values: &mut [Option<Vec<u8>>],
@@ -58,7 +64,7 @@ impl Values {
         let mut commands = Commands::default();
         indices.iter().for_each(|index| commands.push(&[b"GET", keys[*index].0]));
         self.pace.spend(commands.len() as u64);
-        for (index, answer) in indices.iter().zip(self.server.ask_all(&commands)?) {
+        for (index, answer) in indices.iter().zip(self.nodes.servers()[node].ask_all(&commands)?) {
             values[*index] = read_if(&answer);
         }
         Ok(())

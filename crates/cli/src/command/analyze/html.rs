@@ -18,6 +18,11 @@ pub(super) fn page(analysis: &Analysis) -> String {
     let mut page = Page::new(format!("What takes the memory of {}", analysis.address));
     page.paragraph(&format!("{}, {}. {}", analysis.server, keys(analysis), analysis.notes.join(". ")));
     figures(&mut page, analysis);
+    if !analysis.shares.is_empty() {
+        page.heading("The nodes");
+        let (heads, rows) = table::nodes(analysis);
+        page.table(&heads, rows);
+    }
     if report.families.is_empty() {
         page.paragraph("There are no keys.");
         return page.finish();

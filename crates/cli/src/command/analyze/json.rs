@@ -19,6 +19,13 @@ pub(super) fn value(analysis: &Analysis) -> Value {
             "model_bytes": report.model_bytes,
             "after_bytes": report.after_bytes,
         },
+        "nodes": analysis.shares.iter().map(|share| json!({
+            "address": share.address,
+            "slots": share.slots,
+            "keys": share.keys,
+            "used_bytes": share.measured.used_bytes,
+            "measured_bytes": share.measured.keys_bytes,
+        })).collect::<Vec<_>>(),
         "walk": {
             "keys": report.keys,
             "seen": report.seen,

@@ -13,9 +13,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use keyfold_core::admin::LAYOUT_KEY;
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_report::number::{count, plural};
-use keyfold_server::Server;
+use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::memory::{self, Measured, ServerModel};
@@ -41,6 +42,8 @@ struct Analysis {
     address: String,
     report: Report,
     measured: Measured,
+    /// What each node of a cluster has; nothing of one server.
+    shares: Vec<Share>,
     walked: Walked,
     took: Duration,
     usd_per_gb_month: Option<f64>,
@@ -48,24 +51,46 @@ struct Analysis {
     notes: Vec<String>,
 }
 
+/// What one node of a cluster has.
+struct Share {
+    address: String,
+    slots: usize,
+    keys: u64,
+    measured: Measured,
+}
+
 pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
 
-    let mut server = Server::connect(&analyze.target)?;
-    if !server.is_ready()? {
-        bail!("the server at {} loads its data or runs a script; try again once it is over", server.address());
+    let mut nodes = Nodes::connect(&analyze.target)?;
+    for server in nodes.servers() {
+        if !server.is_ready()? {
+            bail!("the server at {} loads its data or runs a script; try again once it is over", server.address());
+        }
     }
-    let ServerModel { server: which, limits, model, guesses } = memory::model(&mut server, &analyze.assumed)?;
-    let stored = stored::read(&mut server).ok().flatten().map(|stored| stored.layout);
-    let measured_before = memory::measured(&mut server)?;
-    let (name, address) = (server.version().to_string(), server.address().to_string());
-    let chosen = scan::chosen(&mut server, &analyze.databases)?;
-    let total = scan::keys_of(&chosen);
+    let ServerModel { server: which, limits, model, guesses } = memory::model(nodes.first(), &analyze.assumed)?;
+    let keeper = nodes.owner_of(LAYOUT_KEY);
+    let stored = stored::read(&mut nodes.servers()[keeper]).ok().flatten().map(|stored| stored.layout);
+    let measured_before = measure(&mut nodes)?;
+    let (name, address) = (nodes.first().version().to_string(), analyze.target.address.to_string());
+    let chosen = scan::chosen_of_each(nodes.servers(), &analyze.databases)?;
+    let total = scan::keys_of(chosen.iter().flatten());
+    let mixed = nodes.other_releases();
+    let (addresses, slots) = (nodes.addresses(), nodes.slots());
 
     let started = Instant::now();
-    let (survey, mut walked) = survey(analyze, server, &chosen, Survey::new(model.clone()), &interrupt);
+    let (survey, mut walked) = survey(analyze, nodes, &chosen, Survey::new(model.clone()), &interrupt);
     let took = started.elapsed();
     let measured = measured_after(analyze, &walked).unwrap_or(measured_before);
+    let shares = addresses.into_iter().zip(slots).zip(chosen.iter().zip(&measured));
+    let shares = shares
+        .map(|((address, slots), (databases, measured))| Share {
+            address,
+            slots,
+            keys: scan::keys_of(databases),
+            measured: *measured,
+        })
+        .collect();
     let aims = Aims { growth: analyze.growth, ..Aims::new(model, which, limits) };
     let is_whole = matches!(walked.end, End::Complete) && analyze.walk.sample.is_none();
     let seen = survey.seen();
@@ -75,11 +100,13 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     let report = advise(findings, &aims, stored, &mut |population, even| weighing.codings(population, even));
 
     let mut notes = guesses;
+    notes.extend(mixed);
     notes.extend(notes_on(&walked, seen, total, is_whole));
     notes.append(&mut weighing.notes);
     walked.commands += weighing.commands();
     let usd_per_gb_month = analyze.usd_per_gb_month;
-    let analysis = Analysis { server: name, address, report, measured, walked, took, usd_per_gb_month, notes };
+    let measured = measured.into_iter().sum();
+    let analysis = Analysis { server: name, address, report, measured, shares, walked, took, usd_per_gb_month, notes };
     show(analyze, &analysis, out)?;
     match analysis.walked.end {
         End::Lost(error) => Err(error
@@ -90,36 +117,41 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
 
 /// Once more after the walk, on a connection of its own: a table that was growing has mostly settled by then, and the
 /// walk's own buffers are gone. The server may be gone, too.
-fn measured_after(analyze: &Analyze, walked: &Walked) -> Option<Measured> {
+fn measured_after(analyze: &Analyze, walked: &Walked) -> Option<Vec<Measured>> {
     if matches!(walked.end, End::Lost(_)) {
         return None;
     }
-    memory::measured(&mut Server::connect(&analyze.target).ok()?).ok()
+    measure(&mut Nodes::connect(&analyze.target).ok()?).ok()
+}
+
+/// What each server says of its memory.
+fn measure(nodes: &mut Nodes) -> anyhow::Result<Vec<Measured>> {
+    nodes.servers().iter_mut().map(memory::measured).collect()
 }
 
 /// Who reads values to weigh codecs by: nobody where that is not wanted, or the walk was ended.
-fn values(analyze: &Analyze, walked: &Walked, databases: Vec<Database>) -> Option<Values> {
+fn values(analyze: &Analyze, walked: &Walked, databases: Vec<Vec<Database>>) -> Option<Values> {
     if !analyze.weighs_codecs || !matches!(walked.end, End::Complete) || walked.denied.contains("GET") {
         return None;
     }
-    let server = Server::connect(&analyze.target).ok()?;
-    Some(Values::new(server, databases, Pace::new(analyze.walk.max_ops)))
+    let nodes = Nodes::connect(&analyze.target).ok()?;
+    Some(Values::new(nodes, databases, Pace::new(analyze.walk.max_ops)))
 }
 
 /// Walks and surveys side by side.
 fn survey(
     analyze: &Analyze,
-    mut server: Server,
-    databases: &[Database],
+    mut nodes: Nodes,
+    databases: &[Vec<Database>],
     mut survey: Survey,
     interrupt: &Interrupt,
 ) -> (Survey, Walked) {
-    let total = scan::keys_of(databases);
+    let total = scan::keys_of(databases.iter().flatten());
     let mut watch = Watch::new(analyze.walk.sample.map_or(total, |sample| sample.get().min(total)));
     let (sender, pages) = mpsc::sync_channel::<Page>(PAGES_AHEAD);
     let walked = std::thread::scope(|scope| {
         let walk = scope.spawn(move || {
-            analyze.walk.run(&mut server, databases, &mut |page| {
+            analyze.walk.run(nodes.servers(), databases, &mut |page| {
                 let goes_on = !interrupt.wanted() && sender.send(page).is_ok();
                 if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })

@@ -5,7 +5,7 @@ use keyfold_report::table::{Align, render as table};
 use keyfold_survey::advice::{Advice, Advised};
 use keyfold_survey::survey::Estimate;
 
-use super::Analysis;
+use super::{Analysis, Share};
 
 /// Families shown; the rest is summed up.
 const SHOWN: usize = 40;
@@ -18,6 +18,10 @@ type Heads = Vec<(&'static str, Align)>;
 pub(super) fn render(analysis: &Analysis) -> String {
     let report = &analysis.report;
     let mut text = format!("{} at {}\n{}\n", analysis.server, analysis.address, memory(analysis));
+    if !analysis.shares.is_empty() {
+        let (heads, rows) = nodes(analysis);
+        text.push_str(&format!("\n{}\n", table(&heads, rows)));
+    }
     if report.families.is_empty() {
         text.push_str("\nThere are no keys.\n");
     } else {
@@ -51,6 +55,18 @@ fn memory(analysis: &Analysis) -> String {
         text.push_str(&format!(": {} instead of {} USD a month", price(then), price(now)));
     }
     text
+}
+
+/// What each node of a cluster has.
+pub(super) fn nodes(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
+    use Align::{Left, Right};
+    let heads = vec![("node", Left), ("slots", Right), ("keys", Right), ("bytes, measured", Right), ("a key", Right)];
+    let row = |share: &Share| {
+        let measured = share.measured.keys_bytes as f64;
+        let each = if share.keys > 0 { tenths(measured / share.keys as f64) } else { String::new() };
+        vec![share.address.clone(), count(share.slots as u64), count(share.keys), bytes(measured), each]
+    };
+    (heads, analysis.shares.iter().map(row).collect())
 }
 
 /// What takes the memory.

@@ -8,7 +8,7 @@ use keyfold_core::memory::Model;
 use keyfold_core::placement::name::{ADMINISTRATION_PREFIX, DATA_PREFIX};
 use keyfold_core::template::{Part, Parts, Template};
 use keyfold_report::progress::Progress;
-use keyfold_server::Server;
+use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::codec::Coding;
 use keyfold_survey::observation::{Content, Kind, Observation};
@@ -57,27 +57,28 @@ pub(crate) struct Survey {
     /// What is to be known of it.
     pub(crate) notes: Vec<String>,
     /// Where the keys are.
-    pub(crate) databases: Vec<Database>,
+    pub(crate) databases: Vec<Vec<Database>>,
     /// Whether values may be read, too.
     pub(crate) reads_values: bool,
 }
 
 /// Walks over the server.
 pub(crate) fn gather(
-    server: &mut Server,
+    nodes: &mut Nodes,
     config: &PlanConfig,
     model: &Model,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
-    let databases = scan::chosen(server, &config.databases)?;
-    let total = scan::keys_of(&databases);
+    let address = &config.target.address;
+    let databases = scan::chosen_of_each(nodes.servers(), &config.databases)?;
+    let total = scan::keys_of(databases.iter().flatten());
     if total == 0 {
-        bail!("the server at {} holds no keys: there is nothing to plan for", server.address());
+        bail!("the server at {address} holds no keys: there is nothing to plan for");
     }
     let mut gathering = Gathering::new(&config.templates, model);
     let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
     let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
-    let walked = config.walk.run(server, &databases, &mut |page| {
+    let walked = config.walk.run(nodes.servers(), &databases, &mut |page| {
         progress.advance(page.keys.len());
         page.keys.iter().for_each(|key| gathering.observe(page.database, key));
         if interrupt.wanted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -95,7 +96,7 @@ pub(crate) fn gather(
             notes.push(format!("the walk ended early, and what is said is of the keys seen: {error:#}"));
         }
     }
-    if databases.len() > 1 {
+    if databases.iter().any(|databases| databases.len() > 1) {
         notes.push("several databases hold keys; each has buckets of its own, so fills are less than said".to_owned());
     }
     // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
@@ -103,7 +104,7 @@ pub(crate) fn gather(
     let families = gathering.finish(seen, total, &mut notes);
     if families.is_empty() && !config.templates.is_empty() {
         let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
-        bail!("the server at {} holds no keys of {}", server.address(), templates.join(", "));
+        bail!("the server at {address} holds no keys of {}", templates.join(", "));
     }
     let reads_values = ended && !denied.contains("GET");
     Ok(Survey { families, seen, total, notes, databases, reads_values })

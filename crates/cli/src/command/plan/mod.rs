@@ -8,11 +8,12 @@ use std::fs;
 use std::io::Write;
 
 use anyhow::{Context, anyhow, bail};
+use keyfold_core::admin::LAYOUT_KEY;
 use keyfold_report::number::{count, plural};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Server, memory};
+use keyfold_server::{Nodes, Server, memory};
 use keyfold_survey::choose::{Aims, choose_among};
 use keyfold_survey::plan::{Family, Heading, Plan};
 
@@ -26,12 +27,16 @@ use print::Report;
 const CODEC_BOUNDS: Bounds = Bounds { family_bytes: 4 << 20, all_bytes: 64 << 20 };
 
 pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut server = Server::connect(&config.target)?;
-    let stored = stored::read(&mut server)?.map(|stored| stored.layout);
-    let facts = memory::model(&mut server, &config.assume)?;
+    let mut nodes = Nodes::connect(&config.target)?;
+    if nodes.are_cluster() {
+        bail!("the server at {} is a cluster's; keyfold plans for one server so far", config.target.address);
+    }
+    let keeper = nodes.owner_of(LAYOUT_KEY);
+    let stored = stored::read(&mut nodes.servers()[keeper])?.map(|stored| stored.layout);
+    let facts = memory::model(nodes.first(), &config.assume)?;
     // Ctrl-C ends the walk, and what was seen is planned for.
     let interrupt = Interrupt::listen()?;
-    let mut survey = gather::gather(&mut server, config, &facts.model, &interrupt)?;
+    let mut survey = gather::gather(&mut nodes, config, &facts.model, &interrupt)?;
     let aims = Aims {
         growth: config.growth,
         min_saving: config.min_saving,
@@ -41,11 +46,12 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
     };
     weigh_codecs(&mut survey, config, &interrupt)?;
     let plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
-    survey.notes.splice(0..0, facts.guesses.iter().cloned());
-    if let Some((eviction, evicted_keys)) = memory::eviction(&mut server)? {
+    survey.notes.splice(0..0, facts.guesses.iter().cloned().chain(nodes.other_releases()));
+    let server = nodes.first();
+    if let Some((eviction, evicted_keys)) = memory::eviction(server)? {
         survey.notes.extend(plan.eviction_notes(eviction, evicted_keys));
     }
-    let heading = heading(&server, &survey, config);
+    let heading = heading(server, &survey, config);
     if let Some(path) = &config.out {
         plan.layout().map_err(|problem| anyhow!("the layout that was planned is refused: {problem}"))?;
         fs::write(path, plan.to_toml(&heading)).with_context(|| format!("can't write {}", path.display()))?;
@@ -82,8 +88,8 @@ fn weigh_codecs(survey: &mut Survey, config: &PlanConfig, interrupt: &Interrupt)
 
 /// Who reads values of the server's keys.
 fn values(survey: &Survey, config: &PlanConfig) -> anyhow::Result<Values> {
-    let server = Server::connect(&config.target)?;
-    Ok(Values::new(server, survey.databases.clone(), Pace::new(config.walk.max_ops)))
+    let nodes = Nodes::connect(&config.target)?;
+    Ok(Values::new(nodes, survey.databases.clone(), Pace::new(config.walk.max_ops)))
 }
 
 fn decide(gathered: &Gathered, aims: &Aims) -> Family {

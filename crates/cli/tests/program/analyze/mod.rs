@@ -1,5 +1,6 @@
 //! `keyfold analyze` as a process, on real servers.
 
+mod cluster;
 mod page;
 
 use std::io::{Read, Write};
