@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 
+use super::parts::{PartRequest, Parts, SentPart};
 use crate::clients::LookupKind;
 use crate::exchange::{Effect, Env, Exchange, Io, Step};
 use crate::session::{Begun, LARGE_BYTES, Lane, Plan, Session};
@@ -42,7 +43,15 @@ struct Slot {
     lookups: LookupKind,
     /// None once it is answered.
     exchange: Option<Exchange>,
+    /// What several nodes carry out of it, until all have answered.
+    parts: Option<Box<Parts>>,
     answer: Vec<u8>,
+}
+
+impl Slot {
+    fn is_answered(&self) -> bool {
+        self.exchange.is_none() && self.parts.is_none()
+    }
 }
 
 /// How a request began.
@@ -123,7 +132,7 @@ impl Conversation {
     /// may go on.
     pub fn is_quiet(&self) -> bool {
         self.slots.iter().all(|slot| match &slot.exchange {
-            None => true,
+            None => slot.parts.is_none(),
             Some(exchange) => slot.blocks && exchange.is_the_servers(),
         })
     }
@@ -154,11 +163,96 @@ impl Conversation {
             Begun::Sent { exchange, replies, hold } => {
                 let slot = self.first + self.slots.len() as u64;
                 let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
-                self.slots.push_back(Slot { lane, blocks, lookups, exchange: Some(exchange), answer: Vec::new() });
+                let (exchange, answer) = (Some(exchange), Vec::new());
+                self.slots.push_back(Slot { lane, blocks, lookups, exchange, parts: None, answer });
                 self.held = hold;
                 self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
                 Started::Sent { slot, replies }
             }
+        }
+    }
+
+    /// Begins a planned request that several nodes carry out, each one of `parts`: by which slot they are known, with what
+    /// is to be sent for each. [`Self::handle_part_reply`] takes the replies. Nothing is sent where all is answered.
+    pub fn begin_parts(
+        &mut self,
+        plan: &Plan,
+        args: &[&[u8]],
+        parts: Vec<PartRequest<'_>>,
+        env: &mut Env<'_>,
+        out: &mut Vec<u8>,
+    ) -> (u64, Vec<SentPart>) {
+        let slot = self.first + self.slots.len() as u64;
+        let is_silent = self.session.begin_parts(plan, args, env);
+        let mut under_way = Box::new(Parts::new(plan.response(), self.session.protocol(), is_silent));
+        let (mut sent, mut holds) = (Vec::new(), false);
+        for (part, request) in parts.into_iter().enumerate() {
+            let (mut commands, mut answer) = (Vec::new(), Vec::new());
+            let io = &mut Io { wire: &mut commands, answer: &mut answer };
+            let exchange = match self.session.begin_part(&request.args, env, io) {
+                Begun::Sent { exchange, replies, hold } => {
+                    holds |= hold;
+                    sent.push(SentPart { part, commands, replies });
+                    Some(exchange)
+                }
+                Begun::Answered | Begun::Pushes | Begun::Close => None,
+            };
+            under_way.push(exchange, request.keys, answer);
+        }
+        let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
+        let parts = Some(under_way);
+        self.slots.push_back(Slot { lane, blocks, lookups, exchange: None, parts, answer: Vec::new() });
+        self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
+        self.held = holds;
+        self.settle_parts(slot, out);
+        (slot, sent)
+    }
+
+    /// Takes a reply to a part of the request in this slot.
+    pub fn handle_part_reply(
+        &mut self,
+        slot: u64,
+        part: usize,
+        reply: &[u8],
+        env: &mut Env<'_>,
+        wire: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        self.session.note_reply_bytes(reply.len());
+        let parts = self.index(slot).and_then(|index| self.slots[index].parts.as_mut());
+        match parts.and_then(|parts| parts.handle_reply(part, reply, env, wire)) {
+            None | Some(Step::Wait) => Progress::Kept,
+            Some(Step::More(replies)) => Progress::More(replies),
+            Some(Step::Unexpected) => Progress::Unexpected,
+            Some(Step::Done(effect)) => {
+                self.session.apply(effect);
+                self.settle_parts(slot, out);
+                Progress::Kept
+            }
+        }
+    }
+
+    /// Answers a part of the request in this slot with an error: its connection is lost.
+    pub fn lose_part(&mut self, slot: u64, part: usize, reason: &str, out: &mut Vec<u8>) {
+        let Some(index) = self.index(slot) else { return };
+        let Slot { lane, parts, .. } = &mut self.slots[index];
+        let session = &mut self.session;
+        let write = |exchange: &Exchange, answer: &mut Vec<u8>| session.lose(*lane, exchange, reason, answer);
+        if parts.as_mut().is_some_and(|parts| parts.lose(part, write)) {
+            self.settle_parts(slot, out);
+        }
+    }
+
+    /// Answers the request in this slot, where all its parts are answered.
+    fn settle_parts(&mut self, slot: u64, out: &mut Vec<u8>) {
+        let Some(index) = self.index(slot) else { return };
+        let slot = &mut self.slots[index];
+        if let Some(parts) = slot.parts.take_if(|parts| parts.are_answered()) {
+            let answer = if index == 0 { &mut *out } else { &mut slot.answer };
+            let start = answer.len();
+            parts.write(answer);
+            self.session.entry().note_answer(slot.lookups, answer.get(start..).unwrap_or_default());
+            self.complete(index, out);
         }
     }
 
@@ -183,7 +277,7 @@ impl Conversation {
         if !answer.is_empty() {
             self.parked_bytes += answer.len();
             let (lane, lookups) = (Lane::Local, LookupKind::None);
-            self.slots.push_back(Slot { lane, blocks: false, lookups, exchange: None, answer });
+            self.slots.push_back(Slot { lane, blocks: false, lookups, exchange: None, parts: None, answer });
         }
         result
     }
@@ -276,7 +370,7 @@ impl Conversation {
             self.parked_bytes += slot.answer.len();
             return;
         }
-        while let Some(slot) = self.slots.pop_front_if(|slot| slot.exchange.is_none()) {
+        while let Some(slot) = self.slots.pop_front_if(|slot| slot.is_answered()) {
             self.first += 1;
             self.parked_bytes = self.parked_bytes.saturating_sub(slot.answer.len());
             out.extend_from_slice(&slot.answer);

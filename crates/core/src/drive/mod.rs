@@ -16,10 +16,12 @@ mod context;
 mod conversation;
 mod conversations;
 mod opening;
+mod parts;
 mod pipe;
 
 pub use context::Context;
 pub use conversation::{Conversation, Progress, Started};
 pub use conversations::{Conversations, DriveError, Outside};
 pub use opening::{OpenError, Opened, Opening};
+pub use parts::{PartRequest, SentPart};
 pub use pipe::Pipe;

@@ -19,7 +19,7 @@ use crate::session::client_command::ReplyMode;
 use crate::session::hello::WRONG_PASSWORD;
 use crate::session::places::Places;
 use crate::session::queue::Queue;
-use crate::session::route::{Route, StringCommand};
+use crate::session::route::{Effort, Route, StringCommand};
 use crate::session::{Begun, Lane, Plan, Session};
 use crate::string::{CopyCommand, Run, SetCommand, SetForm};
 
@@ -67,6 +67,17 @@ impl Session {
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
+        self.note_begin(plan, args, env);
+        let start = io.answer.len();
+        let mut begun = self.begin_route(&plan.route, Request { args, raw }, env, io);
+        if self.reply_mode != ReplyMode::On {
+            begun = self.silence(begun, start, io);
+        }
+        self.entry().note_begun(&self.state(plan.patience.blocks()));
+        begun
+    }
+
+    fn note_begin(&mut self, plan: &Plan, args: &[&[u8]], env: &Env<'_>) {
         if plan.lane != Lane::Local {
             self.lane = plan.lane;
             self.expects_large = self.expects_large.saturating_sub(1);
@@ -79,13 +90,23 @@ impl Session {
         {
             self.note_denied(command, args, env);
         }
-        let start = io.answer.len();
-        let mut begun = self.begin_route(&plan.route, Request { args, raw }, env, io);
-        if self.reply_mode != ReplyMode::On {
-            begun = self.silence(begun, start, io);
-        }
+    }
+
+    /// Notes that a request begins which several nodes carry out; whether the client wants no answer to it.
+    pub(crate) fn begin_parts(&mut self, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
+        self.note_begin(plan, args, env);
         self.entry().note_begun(&self.state(plan.patience.blocks()));
-        begun
+        let is_silent = self.reply_mode != ReplyMode::On;
+        if self.reply_mode == ReplyMode::Skip {
+            self.reply_mode = ReplyMode::On;
+        }
+        is_silent
+    }
+
+    /// Starts one of its parts, a request of its own.
+    pub(crate) fn begin_part(&mut self, args: &[&[u8]], env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
+        let (_, route) = self.route(args, env, &mut Effort::default());
+        self.begin_route(&route, Request { args, raw: None }, env, io)
     }
 
     /// Keeps the answer from a client that wants none, by CLIENT REPLY.

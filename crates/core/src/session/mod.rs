@@ -25,7 +25,8 @@ use std::sync::Arc;
 use crate::access::User;
 pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State};
-use crate::command::{Command, Flags, Id};
+use crate::cluster::Target;
+use crate::command::{Command, Flags, Id, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
@@ -78,6 +79,16 @@ impl Plan {
             let stats = env.stats.namespace(*namespace);
             if writes { stats.count_write() } else { stats.count_read() }
         }
+    }
+
+    /// Which nodes of a cluster the request concerns, and whether writes of several keys may be split.
+    pub fn target(&self, args: &[&[u8]], split_writes: bool) -> Target {
+        self.command.map_or(Target::Any, |command| Target::of(command, args, split_writes))
+    }
+
+    /// What is made of the answers where several nodes carry it out.
+    pub(crate) fn response(&self) -> ResponsePolicy {
+        self.command.map_or_else(ResponsePolicy::default, |command| command.cluster.response)
     }
 
     /// How the answer to the request, which has so many arguments, tells whether the keys that it read were there.

@@ -20,7 +20,8 @@ pub(super) const LONG_VALUE: u64 = 4096;
 /// The server's default.
 pub(super) const SHORT_VALUE: u64 = 64;
 
-/// A codec that leaves more than this of the values is not taken.
+/// A codec that leaves more than this of the values is not taken. The study asks how much can be saved at the most: so the
+/// fewest bytes decide here, and not what a plan goes by, the time that they cost and what can be told from nothing.
 const WORTH: f64 = 0.98;
 
 /// A key and its value.

@@ -1,0 +1,204 @@
+//! A request that several nodes of a cluster carry out, each a part of it.
+
+use crate::cluster::{Part, merge};
+use crate::command::ResponsePolicy;
+use crate::exchange::{Env, Exchange, Io, Step};
+use crate::resp::Protocol;
+
+/// What one node is to carry out of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartRequest<'a> {
+    /// A request of its own.
+    pub args: Vec<&'a [u8]>,
+    /// Which of the whole request's keys it has, counted from 0; none where the request has no keys.
+    pub keys: Vec<usize>,
+}
+
+impl<'a> PartRequest<'a> {
+    /// The part of a request that is of one slot.
+    pub fn of_slot(part: &Part, args: &[&'a [u8]]) -> Self {
+        Self { args: part.request(args), keys: part.keys.clone() }
+    }
+
+    /// All of a request, for each of several nodes.
+    pub fn whole(args: &[&'a [u8]]) -> Self {
+        Self { args: args.to_vec(), keys: Vec::new() }
+    }
+}
+
+/// The commands that begin a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentPart {
+    /// Which part it is, in the order in which they were given.
+    pub part: usize,
+    /// What is to be sent.
+    pub commands: Vec<u8>,
+    /// How many replies will come.
+    pub replies: u32,
+}
+
+/// The parts of a request that are under way.
+#[derive(Debug)]
+pub(super) struct Parts {
+    parts: Vec<UnderWay>,
+    response: ResponsePolicy,
+    protocol: Protocol,
+    /// The client wants no answer.
+    is_silent: bool,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    /// None once it is answered.
+    exchange: Option<Exchange>,
+    keys: Vec<usize>,
+    answer: Vec<u8>,
+}
+
+impl Parts {
+    pub(super) fn new(response: ResponsePolicy, protocol: Protocol, is_silent: bool) -> Self {
+        Self { parts: Vec::new(), response, protocol, is_silent }
+    }
+
+    /// One more, with what it was answered already, where it is not under way.
+    pub(super) fn push(&mut self, exchange: Option<Exchange>, keys: Vec<usize>, answer: Vec<u8>) {
+        self.parts.push(UnderWay { exchange, keys, answer });
+    }
+
+    pub(super) fn are_answered(&self) -> bool {
+        self.parts.iter().all(|part| part.exchange.is_none())
+    }
+
+    /// Takes a reply to a part; none where it has no part any more that waits.
+    pub(super) fn handle_reply(
+        &mut self,
+        part: usize,
+        reply: &[u8],
+        env: &mut Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> Option<Step> {
+        let UnderWay { exchange, answer, .. } = self.parts.get_mut(part)?;
+        let step = exchange.as_mut()?.handle_reply(reply, env, &mut Io { wire, answer });
+        if matches!(step, Step::Done(_)) {
+            *exchange = None;
+        }
+        Some(step)
+    }
+
+    /// Answers a part by what `answer` writes: its connection is lost. False where it was answered already.
+    pub(super) fn lose(&mut self, part: usize, answer: impl FnOnce(&Exchange, &mut Vec<u8>)) -> bool {
+        let Some(lost) = self.parts.get_mut(part) else { return false };
+        let Some(exchange) = lost.exchange.take() else { return false };
+        lost.answer.clear();
+        answer(&exchange, &mut lost.answer);
+        true
+    }
+
+    /// Writes what the parts' answers come to.
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        if self.is_silent {
+            return;
+        }
+        let (mut answers, mut keys) = (Vec::new(), Vec::new());
+        for UnderWay { keys: own, answer, .. } in self.parts {
+            answers.push(answer);
+            keys.push(own);
+        }
+        let keys: Vec<&[usize]> = keys.iter().filter(|keys| !keys.is_empty()).map(Vec::as_slice).collect();
+        merge(self.response, &answers, &keys, self.protocol, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::clients::Clients;
+    use crate::cluster::Target;
+    use crate::drive::{Context, Conversation, PartRequest, Progress, SentPart};
+    use crate::exchange::{Env, ServerInfo};
+    use crate::layout::Layout;
+    use crate::session::{Peer, Session};
+
+    const LAYOUT: &str = "cluster = true\n[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { count = 1 }\n";
+
+    /// Runs `body` for a client of a cluster that has just connected.
+    fn with_client(body: impl FnOnce(&mut Conversation, &mut Env<'_>)) {
+        let layout = Layout::parse_file(LAYOUT).unwrap();
+        let context = Context::without_data(&layout, ServerInfo { name: "redis".into(), version: "7.0.15".into() });
+        let mut nonces = || 7;
+        let mut env = context.env(1_700_000_000_000, &mut nonces);
+        let mut client = Conversation::new(Session::new(Peer::default(), &Arc::new(Clients::default()), &env));
+        body(&mut client, &mut env);
+    }
+
+    /// Begins a request in its parts, or at two primaries.
+    fn begin(client: &mut Conversation, request: &str, env: &mut Env<'_>, out: &mut Vec<u8>) -> (u64, Vec<SentPart>) {
+        let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        let plan = client.plan(&args, env).unwrap();
+        let parts = match plan.target(&args, false) {
+            Target::Parts(parts) => parts.iter().map(|part| PartRequest::of_slot(part, &args)).collect(),
+            Target::Shards => vec![PartRequest::whole(&args); 2],
+            other => panic!("{request} is one: {other:?}"),
+        };
+        client.begin_parts(&plan, &args, parts, env, out)
+    }
+
+    fn text(bytes: &[u8]) -> String {
+        String::from_utf8_lossy(bytes).trim_end().replace("\r\n", " ")
+    }
+
+    #[test]
+    fn parts_are_answered_together_and_in_the_order_of_requests() {
+        with_client(|client, env| {
+            let (mut out, mut wire) = (Vec::new(), Vec::new());
+            let (slot, sent) = begin(client, "MGET n:1 plain n:2", env, &mut out);
+            assert_eq!(sent.iter().map(|sent| (sent.part, sent.replies)).collect::<Vec<_>>(), [(0, 1), (1, 1), (2, 1)]);
+            assert!(text(&sent[0].commands).contains("HGET"), "{}", text(&sent[0].commands));
+            assert_eq!(text(&sent[1].commands), "*2 $4 MGET $5 plain");
+            let (later, gets) = begin(client, "EXISTS a b", env, &mut out);
+            assert_eq!(gets.len(), 2);
+            let mut reply = |client: &mut Conversation, slot, part, reply: &[u8], out: &mut Vec<u8>| {
+                assert_eq!(client.handle_part_reply(slot, part, reply, env, &mut wire, out), Progress::Kept);
+            };
+            reply(client, later, 0, b":1\r\n", &mut out);
+            reply(client, later, 1, b":1\r\n", &mut out);
+            assert!(out.is_empty(), "what was asked first is answered first");
+            reply(client, slot, 2, b"$1\r\nz\r\n", &mut out);
+            reply(client, slot, 1, b"*1\r\n$-1\r\n", &mut out);
+            reply(client, slot, 0, b"$1\r\nx\r\n", &mut out);
+            assert_eq!(text(&out), "*3 $1 x $-1 $1 z :2");
+            assert_eq!(client.in_flight(), 0);
+        });
+    }
+
+    #[test]
+    fn a_part_that_is_lost_is_the_answer() {
+        with_client(|client, env| {
+            let (mut out, mut wire) = (Vec::new(), Vec::new());
+            let (slot, _) = begin(client, "DEL a b", env, &mut out);
+            client.lose_part(slot, 1, "the node is away", &mut out);
+            client.lose_part(slot, 1, "the node is away", &mut out);
+            assert!(out.is_empty());
+            client.handle_part_reply(slot, 0, b":1\r\n", env, &mut wire, &mut out);
+            assert_eq!(text(&out), "-ERR keyfold: the node is away");
+        });
+    }
+
+    #[test]
+    fn what_concerns_all_primaries_is_asked_of_each() {
+        with_client(|client, env| {
+            let (mut out, mut wire) = (Vec::new(), Vec::new());
+            let (slot, sent) = begin(client, "DBSIZE", env, &mut out);
+            assert_eq!(sent.len(), 2);
+            for part in 0..2 {
+                assert_eq!(
+                    client.handle_part_reply(slot, part, b":3\r\n", env, &mut wire, &mut out),
+                    Progress::More(1)
+                );
+                client.handle_part_reply(slot, part, b"*2\r\n$1\r\n0\r\n*0\r\n", env, &mut wire, &mut out);
+            }
+            assert_eq!(text(&out), ":6");
+        });
+    }
+}
