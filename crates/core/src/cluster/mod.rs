@@ -8,12 +8,13 @@
 //! - [`Router`]: where each step goes, and what becomes of those that nodes won't carry out.
 //! - [`Turns`]: in which order steps of one slot go out while its node changes.
 //! - [`Topology`]: what one node says of the cluster.
-//! - [`SlotMap`]: which node has which slot, as far as is known.
+//! - [`SlotMap`]: which node has which slot, as far as is known; [`Refresh`]: when nodes are asked for it.
 
 mod endpoint;
 mod flight;
 mod map;
 mod redirect;
+mod refresh;
 mod router;
 mod target;
 mod topology;
@@ -23,6 +24,7 @@ pub use endpoint::{AddressMap, Endpoint, NoEndpoint, NoMapping};
 pub use flight::{Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use redirect::{Redirect, Whereto};
+pub use refresh::Refresh;
 pub use router::{Order, Router, Step, Tries};
 pub use target::{Part, Target, merge};
 pub use topology::{Range, Topology, TopologyError};

@@ -1,0 +1,114 @@
+//! When nodes are asked for the map of slots: soon after something suggests that it is old, from time to time anyway, and
+//! never by everybody at once.
+//!
+//! A redirect sets its own slot right at once. So the whole map need not follow each of them: while a thousand slots move,
+//! one question a while brings the rest.
+
+/// At the soonest so long after the last time, in milliseconds; with chance up to twice that.
+const PAUSE_MS: i64 = 100;
+/// The longest pause after failures, in milliseconds; with chance up to twice that.
+const LONGEST_PAUSE_MS: i64 = 2000;
+/// So often it is asked where nothing suggests that the map is old, in milliseconds; with chance up to twice that.
+const PERIOD_MS: i64 = 30_000;
+
+/// When nodes are asked for the map.
+#[derive(Debug)]
+pub struct Refresh {
+    wanted: bool,
+    under_way: bool,
+    /// Not before this time, wanted or not.
+    not_before_ms: i64,
+    /// Then it is asked anyway.
+    anyway_ms: i64,
+    failures: u32,
+}
+
+impl Refresh {
+    /// Wanted at once: nothing is known yet.
+    pub fn new() -> Self {
+        Self { wanted: true, under_way: false, not_before_ms: i64::MIN, anyway_ms: i64::MIN, failures: 0 }
+    }
+
+    /// Something suggests that the map is old.
+    pub fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Whether nodes are to be asked now; if so, that is under way, and [`Self::end`] says what came of it.
+    pub fn begin(&mut self, now_ms: i64) -> bool {
+        let is_due = !self.under_way && self.next_ms().is_some_and(|next| next <= now_ms);
+        self.under_way |= is_due;
+        self.wanted &= !is_due;
+        is_due
+    }
+
+    /// When [`Self::begin`] will say so; none while it is under way.
+    pub fn next_ms(&self) -> Option<i64> {
+        let next = if self.wanted { self.not_before_ms } else { self.anyway_ms.max(self.not_before_ms) };
+        (!self.under_way).then_some(next)
+    }
+
+    /// A node's map was taken, or none could be had. `random` is any 64 random bits.
+    pub fn end(&mut self, taken: bool, now_ms: i64, random: u64) {
+        self.under_way = false;
+        self.failures = if taken { 0 } else { self.failures.saturating_add(1) };
+        let pause = PAUSE_MS.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE_MS);
+        self.not_before_ms = now_ms + with_chance(if taken { PAUSE_MS } else { pause }, random);
+        self.anyway_ms = now_ms + with_chance(PERIOD_MS, random);
+        self.wanted |= !taken;
+    }
+}
+
+impl Default for Refresh {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// From once to twice as much.
+fn with_chance(ms: i64, random: u64) -> i64 {
+    let share = i64::try_from(random % 1024).unwrap_or(0);
+    ms + ms * share / 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_question_at_a_time_and_a_pause_between_two() {
+        let mut refresh = Refresh::new();
+        assert!(refresh.begin(0) && !refresh.begin(0));
+        refresh.want();
+        assert_eq!(refresh.next_ms(), None);
+        refresh.end(true, 10, 0);
+        assert!(!refresh.begin(109) && refresh.begin(110), "it was wanted meanwhile");
+        refresh.end(true, 120, 1023);
+        assert!(!refresh.begin(20_000) && refresh.next_ms().unwrap() > 50_000, "nobody wants it");
+        refresh.want();
+        assert!(refresh.begin(320));
+    }
+
+    #[test]
+    fn failures_lengthen_the_pause_up_to_an_end() {
+        let mut refresh = Refresh::new();
+        let mut pauses = Vec::new();
+        for _ in 0..40 {
+            let now = refresh.next_ms().unwrap().max(0);
+            assert!(refresh.begin(now));
+            refresh.end(false, now, 512);
+            pauses.push(refresh.next_ms().unwrap() - now);
+        }
+        assert_eq!((pauses[0], pauses[1], pauses[39]), (300, 600, 3000));
+        assert!(pauses.is_sorted());
+    }
+
+    #[test]
+    fn it_is_asked_from_time_to_time() {
+        let mut refresh = Refresh::new();
+        assert!(refresh.begin(0));
+        refresh.end(true, 0, 0);
+        assert_eq!(refresh.next_ms(), Some(PERIOD_MS));
+        assert!(!refresh.begin(PERIOD_MS - 1) && refresh.begin(PERIOD_MS));
+    }
+}
