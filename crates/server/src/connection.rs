@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{fmt, io, thread};
+use std::{io, thread};
 
 use anyhow::{Context, anyhow};
 use keyfold_core::admin::LAYOUT_KEY;
@@ -29,16 +29,9 @@ const TOOL: &str = "keyfold-tool";
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The server loads its data or runs a script, and answers nothing else until it is done.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct NotReady(String);
-
-impl fmt::Display for NotReady {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotReady {}
 
 /// Whether an error is the server's that it loads its data or runs a script: it is well, and the same may be done again.
 pub fn is_not_ready(error: &anyhow::Error) -> bool {

@@ -1,19 +1,22 @@
 //! What goes wrong between a question and its answer.
 
+use std::io;
 use std::sync::Arc;
-use std::{fmt, io};
 
 use keyfold_core::resp::ReplyError;
 use keyfold_core::walk::WalkError;
 
 /// What went wrong with a question.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum LinkError {
     /// The server's error, its code first.
+    #[error("{0}")]
     Refused(String),
     /// A reply of a kind that the question doesn't have.
+    #[error("{0}")]
     Unexpected(String),
     /// The connection broke, or what came is no reply.
+    #[error("{0}")]
     Broken(Arc<io::Error>),
 }
 
@@ -31,17 +34,6 @@ impl LinkError {
         }
     }
 }
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(text) | Self::Unexpected(text) => f.write_str(text),
-            Self::Broken(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for LinkError {}
 
 impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> Self {
