@@ -31,6 +31,7 @@
 //! | [`layout`] | the versioned set of namespaces; from keys to places and back |
 //! | [`memory`] | what keys will take in a server, before they are there |
 //! | [`mover`] | the walk that brings keys from their old places to their new ones |
+//! | `named` | enums whose every variant has a name |
 //! | [`number`] | numbers in arguments and values, as strictly as the server reads them |
 //! | [`placement`] | the rules that give keys their places |
 //! | [`record`] | how a key, its value and its expiry lie in a server |
@@ -67,6 +68,7 @@ pub mod glob;
 pub mod layout;
 pub mod memory;
 pub mod mover;
+mod named;
 pub mod number;
 pub mod placement;
 pub mod record;

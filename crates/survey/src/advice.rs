@@ -2,6 +2,7 @@
 
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::Keyspace;
+use keyfold_core::named;
 
 use crate::choose::{Aims, Choice, Verdict, choose_among};
 use crate::codec::Coding;
@@ -17,25 +18,15 @@ const LARGE: f64 = 512.0;
 /// Physical names of keyfold's own begin so.
 const OWN: [&str; 2] = ["~", "keyfold:"];
 
-/// What to do with a family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
-    /// Fold it into buckets.
-    Fold,
-    /// Keep its keys, under shorter names.
-    Zip,
-    /// Leave it as it is.
-    Leave,
-}
-
-impl Advice {
-    /// One word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fold => "fold",
-            Self::Zip => "zip",
-            Self::Leave => "leave",
-        }
+named! {
+    /// What to do with a family.
+    pub enum Advice {
+        /// Fold it into buckets.
+        Fold = "fold",
+        /// Keep its keys, under shorter names.
+        Zip = "zip",
+        /// Leave it as it is.
+        Leave = "leave",
     }
 }
 

@@ -1,8 +1,7 @@
 //! What a walk learns of one key.
 
-use std::fmt;
-
 use keyfold_core::memory::ValueShape;
+use keyfold_core::named;
 
 /// One key, and what the server says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,37 +62,9 @@ pub enum Sampled {
 /// A field of a hash, and its value.
 pub type Field = (Box<[u8]>, Box<[u8]>);
 
-macro_rules! named {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $name {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl $name {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$variant),*];
-
-            /// As servers name it.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text,)*
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-    };
-}
-
 named! {
     /// A key's type.
-    Kind {
+    pub enum Kind {
         /// String.
         String = "string",
         /// Hash.
@@ -113,7 +84,7 @@ named! {
 
 named! {
     /// How a server stores a value.
-    Encoding {
+    pub enum Encoding {
         /// A string that is an integer.
         Int = "int",
         /// A string of at most 44 bytes, beside its object.
@@ -180,7 +151,7 @@ mod tests {
         assert_eq!((Kind::parse(b"zset"), Kind::parse(b"ReJSON-RL")), (Kind::SortedSet, Kind::Other));
         assert_eq!((Encoding::parse(b"listpackex"), Encoding::parse(b"int")), (Encoding::Listpack, Encoding::Int));
         for encoding in Encoding::ALL {
-            assert_eq!(Encoding::parse(encoding.name().as_bytes()), *encoding);
+            assert_eq!(Encoding::parse(encoding.name().as_bytes()), encoding);
         }
     }
 }

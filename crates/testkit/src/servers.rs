@@ -10,21 +10,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which project a server is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Flavor {
-    /// Redis.
-    Redis,
-    /// Valkey.
-    Valkey,
-}
+use keyfold_core::named;
 
-impl fmt::Display for Flavor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Redis => "redis",
-            Self::Valkey => "valkey",
-        })
+named! {
+    /// Which project a server is from.
+    pub enum Flavor {
+        /// Redis.
+        Redis = "redis",
+        /// Valkey.
+        Valkey = "valkey",
     }
 }
 

@@ -3,44 +3,29 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use keyfold_core::named;
 use serde_json::{Value, json};
 
 use keyfold_report::number;
 
-/// What is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum FindingKind {
-    NotABucket,
-    StrangeField,
-    DamagedValue,
-    UnknownCodec,
-    MissingSpill,
-    OrphanedSpill,
-    StraySpill,
-    HiddenKey,
-    Twin,
-    UnknownName,
-    Hashtable,
+named! {
+    /// What is wrong.
+    pub(crate) enum FindingKind {
+        NotABucket = "not-a-bucket",
+        StrangeField = "strange-field",
+        DamagedValue = "damaged-value",
+        UnknownCodec = "unknown-codec",
+        MissingSpill = "missing-spill",
+        OrphanedSpill = "orphaned-spill",
+        StraySpill = "stray-spill",
+        HiddenKey = "hidden-key",
+        Twin = "twin",
+        UnknownName = "unknown-name",
+        Hashtable = "hashtable",
+    }
 }
 
 impl FindingKind {
-    /// Its name in JSON and in tables.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::NotABucket => "not-a-bucket",
-            Self::StrangeField => "strange-field",
-            Self::DamagedValue => "damaged-value",
-            Self::UnknownCodec => "unknown-codec",
-            Self::MissingSpill => "missing-spill",
-            Self::OrphanedSpill => "orphaned-spill",
-            Self::StraySpill => "stray-spill",
-            Self::HiddenKey => "hidden-key",
-            Self::Twin => "twin",
-            Self::UnknownName => "unknown-name",
-            Self::Hashtable => "hashtable",
-        }
-    }
-
     /// What it means, and what to do.
     pub(crate) fn meaning(self) -> &'static str {
         match self {

@@ -1,5 +1,7 @@
 //! What is found: what is wrong, where, what it costs, and what mends it.
 
+use keyfold_core::named;
+
 use super::mend::Mend;
 
 /// How bad it is.
@@ -11,104 +13,51 @@ pub enum Severity {
     Note,
 }
 
-/// What is wrong, in a word that scripts may rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Trouble {
-    /// Hashes over `hash-max-listpack-entries`.
-    TooManyEntries,
-    /// Hashes with a field over `hash-max-listpack-value`.
-    LongField,
-    /// Hashes with a value over `hash-max-listpack-value`.
-    LongValue,
-    /// Hashes that are tables because of the server's own field expiry.
-    FieldExpiry,
-    /// Hashes that are tables, and needn't be any more.
-    StillTable,
-    /// A limit that is below what the layout needs.
-    LimitBelowLayout,
-    /// Nobody says what a limit is.
-    LimitUnknown,
-    /// A configuration file that says something else than the server.
-    ConfigFileNotInEffect,
-    /// No configuration file was loaded.
-    NoConfigFile,
-    /// Buckets with few entries.
-    SparseBuckets,
-    /// Buckets that are nearly full.
-    FullBuckets,
-    /// Expired values that no sweep removed.
-    ExpiredNotSwept,
-    /// Spilled values that nothing points to.
-    OrphanedSpills,
-    /// Stored values that don't read.
-    DamagedValues,
-    /// Fields that are no key's place.
-    StrayFields,
-    /// Names of keyfold's that no layout knows.
-    UnknownNames,
-    /// A layout that doesn't read.
-    DamagedLayout,
-    /// Codecs of values that can't be used, for want of a dictionary.
-    UnusableCodec,
-    /// A policy under which whole buckets are evicted.
-    BucketsEvicted,
-    /// Memory that the allocator has and the data doesn't.
-    Fragmentation,
-    /// Memory that the system took away.
-    Swapped,
-}
-
-impl Trouble {
-    /// All of them.
-    pub const ALL: [Self; 21] = [
-        Self::TooManyEntries,
-        Self::LongField,
-        Self::LongValue,
-        Self::FieldExpiry,
-        Self::StillTable,
-        Self::LimitBelowLayout,
-        Self::LimitUnknown,
-        Self::ConfigFileNotInEffect,
-        Self::NoConfigFile,
-        Self::SparseBuckets,
-        Self::FullBuckets,
-        Self::ExpiredNotSwept,
-        Self::OrphanedSpills,
-        Self::DamagedValues,
-        Self::StrayFields,
-        Self::UnknownNames,
-        Self::DamagedLayout,
-        Self::UnusableCodec,
-        Self::BucketsEvicted,
-        Self::Fragmentation,
-        Self::Swapped,
-    ];
-
-    /// Its name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TooManyEntries => "too-many-entries",
-            Self::LongField => "long-field",
-            Self::LongValue => "long-value",
-            Self::FieldExpiry => "field-expiry",
-            Self::StillTable => "still-table",
-            Self::LimitBelowLayout => "limit-below-layout",
-            Self::LimitUnknown => "limit-unknown",
-            Self::ConfigFileNotInEffect => "config-file-not-in-effect",
-            Self::NoConfigFile => "no-config-file",
-            Self::SparseBuckets => "sparse-buckets",
-            Self::FullBuckets => "full-buckets",
-            Self::ExpiredNotSwept => "expired-not-swept",
-            Self::OrphanedSpills => "orphaned-spills",
-            Self::DamagedValues => "damaged-values",
-            Self::StrayFields => "stray-fields",
-            Self::UnknownNames => "unknown-names",
-            Self::DamagedLayout => "damaged-layout",
-            Self::UnusableCodec => "unusable-codec",
-            Self::BucketsEvicted => "buckets-evicted",
-            Self::Fragmentation => "fragmentation",
-            Self::Swapped => "swapped",
-        }
+named! {
+    /// What is wrong, in a word that scripts may rely on.
+    pub enum Trouble {
+        /// Hashes over `hash-max-listpack-entries`.
+        TooManyEntries = "too-many-entries",
+        /// Hashes with a field over `hash-max-listpack-value`.
+        LongField = "long-field",
+        /// Hashes with a value over `hash-max-listpack-value`.
+        LongValue = "long-value",
+        /// Hashes that are tables because of the server's own field expiry.
+        FieldExpiry = "field-expiry",
+        /// Hashes that are tables, and needn't be any more.
+        StillTable = "still-table",
+        /// A limit that is below what the layout needs.
+        LimitBelowLayout = "limit-below-layout",
+        /// Nobody says what a limit is.
+        LimitUnknown = "limit-unknown",
+        /// A configuration file that says something else than the server.
+        ConfigFileNotInEffect = "config-file-not-in-effect",
+        /// No configuration file was loaded.
+        NoConfigFile = "no-config-file",
+        /// Buckets with few entries.
+        SparseBuckets = "sparse-buckets",
+        /// Buckets that are nearly full.
+        FullBuckets = "full-buckets",
+        /// Expired values that no sweep removed.
+        ExpiredNotSwept = "expired-not-swept",
+        /// Spilled values that nothing points to.
+        OrphanedSpills = "orphaned-spills",
+        /// Stored values that don't read.
+        DamagedValues = "damaged-values",
+        /// Fields that are no key's place.
+        StrayFields = "stray-fields",
+        /// Names of keyfold's that no layout knows.
+        UnknownNames = "unknown-names",
+        /// A layout that doesn't read.
+        DamagedLayout = "damaged-layout",
+        /// Codecs of values that can't be used, for want of a dictionary.
+        UnusableCodec = "unusable-codec",
+        /// A policy under which whole buckets are evicted.
+        BucketsEvicted = "buckets-evicted",
+        /// Memory that the allocator has and the data doesn't.
+        Fragmentation = "fragmentation",
+        /// Memory that the system took away.
+        Swapped = "swapped",
     }
 }
 

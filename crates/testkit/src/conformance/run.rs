@@ -1,9 +1,9 @@
 //! Runs a case on both sides, step by step.
 
-use std::fmt;
 use std::mem;
 use std::time::{Duration, Instant};
 
+use keyfold_core::named;
 use keyfold_core::resp::write_command;
 
 use super::script::{self, Action, Step, expand};
@@ -20,21 +20,13 @@ const UNTIL: Duration = Duration::from_secs(10);
 /// Milliseconds that two clocks' answers may be apart, whatever the commands took.
 const SLACK_MS: i64 = 50;
 
-/// What a connection speaks when a case begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// RESP2, as servers begin.
-    Resp2,
-    /// RESP3, by HELLO 3.
-    Resp3,
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Resp2 => "RESP2",
-            Self::Resp3 => "RESP3",
-        })
+named! {
+    /// What a connection speaks when a case begins.
+    pub enum Protocol {
+        /// RESP2, as servers begin.
+        Resp2 = "RESP2",
+        /// RESP3, by HELLO 3.
+        Resp3 = "RESP3",
     }
 }
 
@@ -64,7 +56,7 @@ pub fn run_all(sides: Sides, filter: &str) -> (usize, Vec<Difference>) {
     for (family, cases) in FAMILIES {
         for case in cases.iter().filter(|case| family.contains(filter) || case.name.contains(filter)) {
             for pool in POOLS {
-                for protocol in [Protocol::Resp2, Protocol::Resp3] {
+                for protocol in Protocol::ALL {
                     count += 1;
                     differences.extend(run(sides, case, pool, protocol).err());
                 }

@@ -5,6 +5,7 @@ use keyfold_core::admin::DICTIONARIES_KEY;
 use keyfold_core::codec::{Candidate, CodecRule, DictionaryId, Kinds, Owner, Sample, candidates, pack, stored_bytes};
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::Model;
+use keyfold_core::named;
 
 use crate::data_sets::records::deflated;
 use crate::physical::Physical;
@@ -27,21 +28,22 @@ const WORTH: f64 = 0.98;
 /// A key and its value.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
-/// A way to keep pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Plain,
-    /// With a short name.
-    Zipped,
-    Bucketed,
-    /// Under its own name, deflated by itself where that is shorter: as client libraries do.
-    Deflated,
-    /// Under its own name, by the trained codec.
-    Coded,
-    /// By the codec, with a short name.
-    ZippedCoded,
-    /// By the codec, in a bucket.
-    All,
+named! {
+    /// A way to keep pairs.
+    pub(super) enum Form {
+        Plain = "plain",
+        /// With a short name.
+        Zipped = "key-zipped",
+        Bucketed = "bucketed",
+        /// Under its own name, deflated by itself where that is shorter: as client libraries do.
+        Deflated = "zlib",
+        /// Under its own name, by the trained codec.
+        Coded = "codec",
+        /// By the codec, with a short name.
+        ZippedCoded = "zipped + codec",
+        /// By the codec, in a bucket.
+        All = "all",
+    }
 }
 
 /// What was learned from other pairs.
@@ -50,21 +52,6 @@ pub(super) struct Trained {
 }
 
 impl Form {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Plain, Self::Zipped, Self::Bucketed, Self::Deflated, Self::Coded, Self::ZippedCoded, Self::All];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Zipped => "key-zipped",
-            Self::Bucketed => "bucketed",
-            Self::Deflated => "zlib",
-            Self::Coded => "codec",
-            Self::ZippedCoded => "zipped + codec",
-            Self::All => "all",
-        }
-    }
-
     pub(super) fn is_bucketed(self) -> bool {
         matches!(self, Self::Bucketed | Self::All)
     }

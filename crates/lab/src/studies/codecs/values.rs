@@ -1,16 +1,19 @@
 //! Made-up values of five kinds, the same for the same seed: integers, short English strings, pieces of HTML, and JSON
 //! of two models.
 
+use keyfold_core::named;
+
 use crate::random::Random;
 
-/// A kind of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ValueKind {
-    Integers,
-    Strings,
-    Html,
-    Books,
-    Users,
+named! {
+    /// A kind of values.
+    pub(super) enum ValueKind {
+        Integers = "integers",
+        Strings = "short strings",
+        Html = "HTML",
+        Books = "JSON, books",
+        Users = "JSON, users",
+    }
 }
 
 const ADJECTIVES: [&str; 40] = [
@@ -70,18 +73,6 @@ const CITIES: [&str; 14] = [
 ];
 
 impl ValueKind {
-    pub(super) const ALL: [Self; 5] = [Self::Integers, Self::Strings, Self::Html, Self::Books, Self::Users];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Integers => "integers",
-            Self::Strings => "short strings",
-            Self::Html => "HTML",
-            Self::Books => "JSON, books",
-            Self::Users => "JSON, users",
-        }
-    }
-
     /// How many times less memory the write-up came to, plain against all together.
     pub(super) fn original(self) -> f64 {
         match self {

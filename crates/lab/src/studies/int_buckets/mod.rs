@@ -9,6 +9,7 @@ mod speed;
 
 use std::collections::BTreeSet;
 
+use keyfold_core::named;
 use keyfold_report::number::count;
 
 use crate::bench::Bench;
@@ -28,11 +29,12 @@ const COUNTED: u64 = 1000;
 
 pub(crate) struct IntBuckets;
 
-/// Which ids there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ids {
-    Dense,
-    Holes,
+named! {
+    /// Which ids there are.
+    enum Ids {
+        Dense = "dense",
+        Holes = "with holes",
+    }
 }
 
 /// All counters in one form.
@@ -64,7 +66,7 @@ impl Study for IntBuckets {
         let mut outcome = Outcome::new(format!("{} counters, {ENTRIES} {most}", count(counters)));
         bench.can_have((ENTRIES, most), most, "", &mut outcome)?;
         let mut points = Vec::new();
-        for ids in [Ids::Dense, Ids::Holes] {
+        for ids in Ids::ALL {
             let records = ids.counters(counters, options.seed);
             for form in Form::all() {
                 points.push(measure(bench, ids, form, &records)?);
@@ -78,13 +80,6 @@ impl Study for IntBuckets {
 }
 
 impl Ids {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Dense => "dense",
-            Self::Holes => "with holes",
-        }
-    }
-
     /// Ids with what they count.
     fn counters(self, counters: u64, seed: u64) -> Vec<(u64, u64)> {
         let mut random = Random::new(seed);
