@@ -58,7 +58,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Fold(flags) => code = command::fold::run(&config::fold::resolve_fold(*flags)?, &mut out)?,
         Command::Unfold(flags) => code = command::fold::run(&config::fold::resolve_unfold(*flags), &mut out)?,
         Command::Train(flags) => command::train::run(&config::train::resolve(flags)?, &mut out)?,
-        Command::Recode(flags) => code = command::recode::run(&config::recode::resolve(flags), &mut out)?,
+        Command::Recode(flags) => code = command::recode::run(&flags, &mut out)?,
         Command::Export(flags) => code = command::export::run(&config::export::resolve(*flags))?,
         Command::Import(flags) => code = command::import::run(&config::import::resolve(*flags), &mut out)?,
         Command::Verify(flags) => code = command::verify::run(&config::verify::resolve(*flags)?, &mut out)?,

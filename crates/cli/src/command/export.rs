@@ -67,11 +67,11 @@ fn write_all(
         layout,
         folded,
         wants: Wants { dumps: true, ..Wants::default() },
-        forgetful: config.allow_repeats,
+        forgetful: config.flags.allow_repeats,
         listpack_limits: (None, None),
         stopped: &|| interrupt.wanted(),
     };
-    let mut pace = Pace::new(config.max_ops);
+    let mut pace = Pace::new(config.flags.pace.max_ops);
     let round = Round::new(scan::chosen(server, &config.databases)?);
     walk(server, round, "exported", &manner, &mut pace, &mut |sight| {
         match sight {

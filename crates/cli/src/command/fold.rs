@@ -56,7 +56,7 @@ fn look_and_move(
 ) -> anyhow::Result<ExitCode> {
     writer::enter(server)?;
     let before = recovery::resolve(server, None, KeyCheck::Look)?;
-    let mut pace = Pace::new(config.max_ops);
+    let mut pace = Pace::new(config.flags.pace.max_ops);
     let Look { planned, survey, choices } = look(config, server, before.as_ref(), &mut pace.looking(), interrupt)?;
     if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {
         writeln!(out, "{}", nothing_to_do(config))?;
@@ -64,22 +64,22 @@ fn look_and_move(
         return Ok(ExitCode::SUCCESS);
     }
     if let Direction::Fold { raise_limits: true, .. } = &config.direction
-        && !config.dry_run
+        && !config.flags.dry_run
     {
         for setting in listpack::raise(server, &planned.layout)? {
             writeln!(out, "set {setting} on the server; write it into its configuration too")?;
         }
     }
-    let mut checks = checks::check(server, &planned.layout, &survey, &config.assumed)?;
+    let mut checks = checks::check(server, &planned.layout, &survey, &config.flags.settings.assume)?;
     checks.obstacles.extend(both::check(server, before.as_ref().map(|stored| &stored.layout), &planned.layout)?);
-    if !config.json {
+    if !config.flags.json {
         for choice in &choices {
             writeln!(out, "{}\n", choice.show())?;
         }
         show_plan(&planned, &survey, &checks, out)?;
     }
-    if config.dry_run {
-        if config.json {
+    if config.flags.dry_run {
+        if config.flags.json {
             writeln!(out, "{:#}", plan_json(&planned, &survey, &checks))?;
         }
         return Ok(ExitCode::SUCCESS);
@@ -88,7 +88,7 @@ fn look_and_move(
     if let Some(obstacle) = checks.obstacles.first() {
         bail!("nothing was changed: {obstacle}");
     }
-    if !config.yes && !agreed(out)? {
+    if !config.flags.yes && !agreed(out)? {
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -148,9 +148,10 @@ fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
         Direction::Unfold { .. } => {
             let all: Vec<String> =
                 layout.namespaces().iter().map(|namespace| namespace.template.source().to_owned()).collect();
-            check_names(&config.namespaces, &all, "the server's layout")?;
-            let meant =
-                |source: &str| config.namespaces.is_empty() || config.namespaces.iter().any(|name| name == source);
+            check_names(&config.flags.namespace, &all, "the server's layout")?;
+            let meant = |source: &str| {
+                config.flags.namespace.is_empty() || config.flags.namespace.iter().any(|name| name == source)
+            };
             let namespaces = layout.iter().filter(|(_, namespace)| meant(namespace.template.source()));
             let which: Vec<NamespaceIndex> = namespaces.map(|(index, _)| index).collect();
             Ok(layout.plan_unfold(&which)?)
@@ -184,7 +185,7 @@ fn nothing_to_do(config: &Fold) -> &'static str {
 
 /// Removes what keyfold keeps on the server, where nothing is folded any more and the user wants it.
 fn clean(config: &Fold, server: &mut Server, layout: &Layout, out: &mut dyn Write) -> anyhow::Result<()> {
-    if !matches!(config.direction, Direction::Unfold { clean: true }) || config.dry_run {
+    if !matches!(config.direction, Direction::Unfold { clean: true }) || config.flags.dry_run {
         return Ok(());
     }
     if layout.namespaces().iter().any(|namespace| !namespace.placement.is_plain() || namespace.is_moving()) {
@@ -280,7 +281,7 @@ fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Value {
 
 fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
     let Driven { moved, expired, left, peak_bytes, took, seen: _ } = &done.driven;
-    if config.json {
+    if config.flags.json {
         let mut report = plan_json(planned, survey, &Checks::default());
         report["moved"] = json!(moved);
         report["expired"] = json!(expired);
@@ -322,7 +323,7 @@ fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut
                 format!("{} keys stay", count(left.left_count))
             }
         )?;
-        for (key, why) in left.left.iter().take(config.list) {
+        for (key, why) in left.left.iter().take(config.flags.list) {
             writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(why))?;
         }
     }

@@ -15,25 +15,26 @@ use keyfold_server::pace::Pace;
 use serde_json::json;
 
 use crate::config::fold::check_names;
-use crate::config::recode::Recode;
+use crate::config::target;
+use crate::flags::recode::RecodeFlags;
 use crate::layout::writer;
 use crate::moving::drive::{self, Driven};
 
 /// Some values can't be decoded, and stay as they are.
 const LEFT: u8 = 3;
 
-pub(crate) fn run(config: &Recode, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(flags: &RecodeFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&config.target)?;
+    let mut server = Server::connect(&target::resolve(&flags.upstream))?;
     writer::enter(&mut server)?;
     let before = stored::read(&mut server)?.context("the server has no layout, and no value has a codec")?;
-    let namespaces = meant(&before.layout, &config.namespaces)?;
+    let namespaces = meant(&before.layout, &flags.namespace)?;
     let used_before = server.used_memory()?;
-    let mut pace = Pace::new(config.max_ops);
+    let mut pace = Pace::new(flags.pace.max_ops);
     let driven = drive::recode(&mut server, &before.layout, &namespaces, &mut pace, &interrupt)?;
     let freed = if driven.left.left_count == 0 { free(&mut server, &before, &namespaces)? } else { Freed::default() };
     let used_after = server.used_memory()?;
-    if config.json {
+    if flags.json {
         let report = json!({
             "seen": driven.seen,
             "recoded": driven.moved,
@@ -45,7 +46,7 @@ pub(crate) fn run(config: &Recode, out: &mut dyn Write) -> anyhow::Result<ExitCo
         });
         writeln!(out, "{report:#}")?;
     } else {
-        report(&driven, &freed, used_before, used_after, config.list, out)?;
+        report(&driven, &freed, used_before, used_after, flags.list, out)?;
     }
     Ok(if driven.left.left_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(LEFT) })
 }

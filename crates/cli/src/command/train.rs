@@ -25,29 +25,29 @@ pub(crate) fn run(config: &Train, out: &mut dyn Write) -> anyhow::Result<()> {
     let before = stored::read(&mut server)?.context(
         "the server has no layout yet; bring one with `keyfold fold` or `keyfold layout push`, and train its codecs then",
     )?;
-    let (wanted, namespaces) = meant(&before.layout, &config.namespaces, config.codec.as_ref())?;
-    let mut pace = Pace::new(config.max_ops);
+    let (wanted, namespaces) = meant(&before.layout, &config.flags.namespace, config.codec.as_ref())?;
+    let mut pace = Pace::new(config.flags.pace.max_ops);
     let now = Some(&before.layout);
-    let settled = settle::settle(&mut server, now, &wanted, &namespaces, config.force, &mut pace, &interrupt)?;
-    if !config.json {
+    let settled = settle::settle(&mut server, now, &wanted, &namespaces, config.flags.force, &mut pace, &interrupt)?;
+    if !config.flags.json {
         for choice in &settled.choices {
             writeln!(out, "{}\n", choice.show())?;
         }
     }
     let changes = settled.layout != before.layout;
-    let is_changed = changes && !config.dry_run;
+    let is_changed = changes && !config.flags.dry_run;
     if is_changed {
         dictionaries::write(&mut server, &settled.layout)?;
         activate(&mut server, Some(&before), &settled.layout)?;
         // Whoever removes dictionaries that no layout named may have met these in between.
         dictionaries::write(&mut server, &settled.layout)?;
     }
-    if config.json {
+    if config.flags.json {
         let choices: Vec<_> = settled.choices.iter().map(crate::codec::choice::Choice::json).collect();
         let epoch = if is_changed { settled.layout.epoch() } else { before.layout.epoch() };
         return Ok(writeln!(out, "{:#}", json!({ "namespaces": choices, "changed": is_changed, "epoch": epoch.0 }))?);
     }
-    report(&settled, changes, config.dry_run, out)
+    report(&settled, changes, config.flags.dry_run, out)
 }
 
 /// The namespaces to train, and the layout that names their codecs.

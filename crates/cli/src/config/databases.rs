@@ -6,8 +6,8 @@ use keyfold_server::keyspace::Databases;
 use crate::flags::databases::DatabaseFlags;
 
 /// What the flag says; else the URL's database. Of 0 one can't tell whether it was written: all.
-pub(crate) fn resolve(flags: DatabaseFlags, address: &ServerAddress) -> Databases {
-    let mut only = flags.database;
+pub(crate) fn resolve(flags: &DatabaseFlags, address: &ServerAddress) -> Databases {
+    let mut only = flags.database.clone();
     if only.is_empty() && address.database > 0 {
         only.push(address.database);
     }
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     fn named(database: &[u32], url: &str) -> Vec<u32> {
-        let databases = resolve(DatabaseFlags { database: database.to_vec() }, &url.parse().unwrap());
+        let databases = resolve(&DatabaseFlags { database: database.to_vec() }, &url.parse().unwrap());
         (0..5).filter(|number| databases.contains(*number)).collect()
     }
 

@@ -1,7 +1,6 @@
 //! What `keyfold doctor` is to look at.
 
 use std::fs;
-use std::num::NonZero;
 
 use anyhow::Context;
 use keyfold_server::Target;
@@ -14,28 +13,21 @@ use crate::scan::Databases;
 pub(crate) struct Doctor {
     pub(crate) target: Target,
     pub(crate) databases: Databases,
-    pub(crate) max_ops: Option<NonZero<u32>>,
     /// What the configuration file says that should be in effect.
     pub(crate) expected: Option<Expected>,
-    pub(crate) assumed: Vec<(String, u64)>,
-    pub(crate) rewrite: bool,
-    pub(crate) json: bool,
+    pub(crate) flags: DoctorFlags,
 }
 
 pub(crate) fn resolve(flags: DoctorFlags) -> anyhow::Result<Doctor> {
-    let DoctorFlags { upstream, databases, pace, config_file, rewrite, json, settings } = flags;
-    let target = target::resolve(upstream);
-    let expected = config_file.map(|path| {
-        let text = fs::read(&path).with_context(|| format!("can't read the configuration file {}", path.display()))?;
+    let target = target::resolve(&flags.upstream);
+    let expected = flags.config_file.as_ref().map(|path| {
+        let text = fs::read(path).with_context(|| format!("can't read the configuration file {}", path.display()))?;
         anyhow::Ok(Expected::parse(&path.display().to_string(), &String::from_utf8_lossy(&text)))
     });
     Ok(Doctor {
-        databases: databases::resolve(databases, &target.address),
+        databases: databases::resolve(&flags.databases, &target.address),
         target,
-        max_ops: pace.max_ops,
         expected: expected.transpose()?,
-        assumed: settings.assume,
-        rewrite,
-        json,
+        flags,
     })
 }

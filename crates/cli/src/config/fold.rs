@@ -1,7 +1,5 @@
 //! What `keyfold fold` and `keyfold unfold` are to do.
 
-use std::num::NonZero;
-
 use keyfold_core::layout::LayoutFile;
 use keyfold_core::placement::Handmade;
 use keyfold_server::Target;
@@ -22,14 +20,7 @@ pub(crate) enum Direction {
 pub(crate) struct Fold {
     pub(crate) target: Target,
     pub(crate) direction: Direction,
-    /// The namespaces that are meant, by their templates; all where none is named.
-    pub(crate) namespaces: Vec<String>,
-    pub(crate) dry_run: bool,
-    pub(crate) yes: bool,
-    pub(crate) max_ops: Option<NonZero<u32>>,
-    pub(crate) list: usize,
-    pub(crate) json: bool,
-    pub(crate) assumed: Vec<(String, u64)>,
+    pub(crate) flags: MoveFlags,
 }
 
 pub(crate) fn resolve_fold(flags: FoldFlags) -> anyhow::Result<Fold> {
@@ -50,18 +41,7 @@ pub(crate) fn resolve_unfold(flags: UnfoldFlags) -> Fold {
 }
 
 fn resolve(flags: MoveFlags, direction: Direction) -> Fold {
-    let MoveFlags { upstream, namespace, dry_run, yes, pace, list, json, settings } = flags;
-    Fold {
-        target: target::resolve(upstream),
-        direction,
-        namespaces: namespace,
-        dry_run,
-        yes,
-        max_ops: pace.max_ops,
-        list,
-        json,
-        assumed: settings.assume,
-    }
+    Fold { target: target::resolve(&flags.upstream), direction, flags }
 }
 
 /// Refuses a name that no namespace has.

@@ -1,8 +1,5 @@
 //! What `keyfold import` is to do.
 
-use std::num::NonZero;
-use std::path::PathBuf;
-
 use keyfold_server::Target;
 
 use super::target;
@@ -10,13 +7,10 @@ use crate::flags::import::ImportFlags;
 
 pub(crate) struct Import {
     pub(crate) target: Target,
-    pub(crate) file: PathBuf,
     pub(crate) mode: Mode,
     /// Where all keys go: what the flag says, or the URL where it names a database; else where the dump says.
     pub(crate) database: Option<u32>,
-    pub(crate) max_ops: Option<NonZero<u32>>,
-    pub(crate) list: usize,
-    pub(crate) json: bool,
+    pub(crate) flags: ImportFlags,
 }
 
 /// What becomes of keys.
@@ -31,13 +25,12 @@ pub(crate) enum Mode {
 }
 
 pub(crate) fn resolve(flags: ImportFlags) -> Import {
-    let ImportFlags { upstream, file, replace, dry_run, database, pace, list, json } = flags;
-    let mode = match (dry_run, replace) {
+    let mode = match (flags.dry_run, flags.replace) {
         (true, _) => Mode::DryRun,
         (false, true) => Mode::Replace,
         (false, false) => Mode::Add,
     };
-    let target = target::resolve(upstream);
+    let target = target::resolve(&flags.upstream);
     let named = Some(target.address.database).filter(|database| *database != 0);
-    Import { target, file, mode, database: database.or(named), max_ops: pace.max_ops, list, json }
+    Import { target, mode, database: flags.database.or(named), flags }
 }

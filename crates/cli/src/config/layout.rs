@@ -1,7 +1,6 @@
 //! What `keyfold layout` is to do: files are read here.
 
 use std::fs;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -18,36 +17,23 @@ use crate::moving::KeyCheck;
 
 pub(crate) enum LayoutTask {
     Check { path: PathBuf, layout: Layout, json: bool },
-    Show { target: Target, form: Form },
+    Show(ShowFlags),
     Push(Push),
     Recover(Recover),
-}
-
-/// How a layout is shown.
-pub(crate) enum Form {
-    Table,
-    /// As a file to change.
-    File,
-    /// As the server holds it.
-    Toml,
-    Json,
 }
 
 pub(crate) struct Push {
     pub(crate) target: Target,
     pub(crate) file: LayoutFile,
     pub(crate) key_check: KeyCheck,
-    pub(crate) assumed: Vec<(String, u64)>,
-    pub(crate) json: bool,
+    pub(crate) flags: PushFlags,
 }
 
 pub(crate) struct Recover {
     pub(crate) target: Target,
     /// What the user knows of the layout.
     pub(crate) given: Option<Given>,
-    pub(crate) dry_run: bool,
-    pub(crate) max_ops: Option<NonZero<u32>>,
-    pub(crate) json: bool,
+    pub(crate) flags: RecoverFlags,
 }
 
 pub(crate) fn resolve(command: LayoutCommand) -> anyhow::Result<LayoutTask> {
@@ -56,31 +42,18 @@ pub(crate) fn resolve(command: LayoutCommand) -> anyhow::Result<LayoutTask> {
             let layout = file::alone(&file::read(&path)?)?;
             LayoutTask::Check { path, layout, json }
         }
-        LayoutCommand::Show(ShowFlags { upstream, file, toml, json }) => {
-            let form = match (file, toml, json) {
-                (true, ..) => Form::File,
-                (_, true, _) => Form::Toml,
-                (.., true) => Form::Json,
-                _ => Form::Table,
-            };
-            LayoutTask::Show { target: target::resolve(upstream), form }
-        }
-        LayoutCommand::Push(PushFlags { file, upstream, skip_key_check, settings, json }) => LayoutTask::Push(Push {
-            target: target::resolve(upstream),
-            file: file::read(&file)?,
-            key_check: if skip_key_check { KeyCheck::Skip } else { KeyCheck::Look },
-            assumed: settings.assume,
-            json,
+        LayoutCommand::Show(flags) => LayoutTask::Show(flags),
+        LayoutCommand::Push(flags) => LayoutTask::Push(Push {
+            target: target::resolve(&flags.upstream),
+            file: file::read(&flags.file)?,
+            key_check: if flags.skip_key_check { KeyCheck::Skip } else { KeyCheck::Look },
+            flags,
         }),
-        LayoutCommand::Recover(RecoverFlags { upstream, layout, dry_run, pace, json }) => {
-            LayoutTask::Recover(Recover {
-                target: target::resolve(upstream),
-                given: layout.as_deref().map(read_given).transpose()?,
-                dry_run,
-                max_ops: pace.max_ops,
-                json,
-            })
-        }
+        LayoutCommand::Recover(flags) => LayoutTask::Recover(Recover {
+            target: target::resolve(&flags.upstream),
+            given: flags.layout.as_deref().map(read_given).transpose()?,
+            flags,
+        }),
     })
 }
 

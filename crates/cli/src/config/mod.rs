@@ -11,7 +11,6 @@ pub(crate) mod lab;
 pub(crate) mod layout;
 pub(crate) mod log;
 pub(crate) mod plan;
-pub(crate) mod recode;
 pub(crate) mod serve;
 pub(crate) mod source;
 pub(crate) mod target;

@@ -7,12 +7,12 @@ use keyfold_server::Target;
 use crate::flags::upstream::{LOCAL_PORT, UpstreamFlags, UpstreamTlsFlags};
 
 /// The server that is named, or the one on this machine.
-pub(crate) fn resolve(flags: UpstreamFlags) -> Target {
+pub(crate) fn resolve(flags: &UpstreamFlags) -> Target {
     let local = || {
         let route = Route::Tcp { host: "127.0.0.1".to_owned(), port: LOCAL_PORT, tls: false };
         ServerAddress { route, user: None, password: None, database: 0 }
     };
-    at(flags.address.unwrap_or_else(local), flags.tls)
+    at(flags.address.clone().unwrap_or_else(local), flags.tls.clone())
 }
 
 /// The server at this address.

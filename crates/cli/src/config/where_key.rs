@@ -25,7 +25,7 @@ pub(crate) fn resolve(flags: WhereFlags) -> anyhow::Result<Where> {
     let WhereFlags { key, upstream, layout, json } = flags;
     let by = match layout {
         Some(path) => By::File(file::alone(&file::read(&path)?)?),
-        None => By::Server(target::resolve(upstream)),
+        None => By::Server(target::resolve(&upstream)),
     };
     Ok(Where { key, by, json })
 }

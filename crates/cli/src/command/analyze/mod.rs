@@ -68,7 +68,8 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
             bail!("the server at {} loads its data or runs a script; try again once it is over", server.address());
         }
     }
-    let ServerModel { server: which, limits, model, guesses } = memory::model(nodes.first(), &analyze.assumed)?;
+    let ServerModel { server: which, limits, model, guesses } =
+        memory::model(nodes.first(), &analyze.flags.settings.assume)?;
     let keeper = nodes.owner_of(LAYOUT_KEY);
     let stored = stored::read(&mut nodes.servers()[keeper]).ok().flatten().map(|stored| stored.layout);
     let measured_before = measure(&mut nodes)?;
@@ -91,7 +92,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
             measured: *measured,
         })
         .collect();
-    let aims = Aims { growth: analyze.growth, ..Aims::new(model, which, limits) };
+    let aims = Aims { growth: analyze.flags.growth, ..Aims::new(model, which, limits) };
     let is_whole = matches!(walked.end, End::Complete) && analyze.walk.sample.is_none();
     let seen = survey.seen();
     let findings = survey.finish(if is_whole { seen } else { total });
@@ -104,7 +105,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     notes.extend(notes_on(&walked, seen, total, is_whole));
     notes.append(&mut weighing.notes);
     walked.commands += weighing.commands();
-    let usd_per_gb_month = analyze.usd_per_gb_month;
+    let usd_per_gb_month = analyze.flags.usd_per_gb_month;
     let measured = measured.into_iter().sum();
     let analysis = Analysis { server: name, address, report, measured, shares, walked, took, usd_per_gb_month, notes };
     show(analyze, &analysis, out)?;
@@ -131,7 +132,7 @@ fn measure(nodes: &mut Nodes) -> anyhow::Result<Vec<Measured>> {
 
 /// Who reads values to weigh codecs by: nobody where that is not wanted, or the walk was ended.
 fn values(analyze: &Analyze, walked: &Walked, databases: Vec<Vec<Database>>) -> Option<Values> {
-    if !analyze.weighs_codecs || !matches!(walked.end, End::Complete) || walked.denied.contains("GET") {
+    if analyze.flags.no_values || !matches!(walked.end, End::Complete) || walked.denied.contains("GET") {
         return None;
     }
     let nodes = Nodes::connect(&analyze.target).ok()?;
@@ -187,14 +188,14 @@ fn notes_on(walked: &Walked, seen: u64, total: u64, is_whole: bool) -> Vec<Strin
 }
 
 fn show(analyze: &Analyze, analysis: &Analysis, out: &mut dyn Write) -> anyhow::Result<()> {
-    if let Some(path) = &analyze.html {
+    if let Some(path) = &analyze.flags.html {
         std::fs::write(path, html::page(analysis)).with_context(|| format!("can't write {}", path.display()))?;
     }
-    if analyze.json {
+    if analyze.flags.json {
         writeln!(out, "{:#}", json::value(analysis))?;
     } else {
         writeln!(out, "{}", table::render(analysis))?;
-        if let Some(path) = &analyze.html {
+        if let Some(path) = &analyze.flags.html {
             writeln!(out, "\nreport: {}", path.display())?;
         }
     }

@@ -67,9 +67,9 @@ pub(crate) fn run(config: Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCod
     let started = Instant::now();
     let server = Server::connect(&config.target)?;
     let name = server.version().to_string();
-    let mut patient = Patient::new(server, config.max_ops)?;
-    let mut seen = settings::observe(&mut patient, &config.assumed, config.expected)?;
-    let mut rewriter = config.rewrite.then(Rewriter::default);
+    let mut patient = Patient::new(server, config.flags.pace.max_ops)?;
+    let mut seen = settings::observe(&mut patient, &config.flags.settings.assume, config.expected)?;
+    let mut rewriter = config.flags.rewrite.then(Rewriter::default);
     let walked = walk::walk(&mut patient, &config.databases, &mut seen, rewriter.as_mut());
     let (broken_off, error) = match walked {
         Ok(Walked::Whole) => (None, None),
@@ -82,7 +82,7 @@ pub(crate) fn run(config: Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCod
     };
     let findings = diagnose(&seen);
     let report = Report { server: name, seen, findings, rewritten: rewriter, broken_off, took: started.elapsed() };
-    if config.json {
+    if config.flags.json {
         json::print(&report, out)?;
     } else {
         print::print(&report, out)?;

@@ -41,7 +41,7 @@ pub(crate) fn run(config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCo
     writer::enter(&mut server)?;
     let mut watcher = Watcher::start(Server::connect(&config.target)?)?;
     let layout = watcher.layout.clone().unwrap_or_default();
-    let mut reader = Reader::open(&config.file)?;
+    let mut reader = Reader::open(&config.flags.file)?;
     let mut work = Work {
         config,
         layout: &layout,
@@ -49,7 +49,7 @@ pub(crate) fn run(config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCo
         logical: Logical::new(&mut server, &layout)?,
         database: 0,
         under_way: Keys::default(),
-        report: Report::new(config.list, &layout),
+        report: Report::new(config.flags.list, &layout),
     };
     let done = work.import(&mut reader, &mut watcher, &interrupt);
     let mut report = work.report;
@@ -81,9 +81,9 @@ struct Keys {
 
 impl Work<'_> {
     fn import(&mut self, reader: &mut Reader, watcher: &mut Watcher, interrupt: &Interrupt) -> anyhow::Result<()> {
-        let mut pace = Pace::new(self.config.max_ops);
+        let mut pace = Pace::new(self.config.flags.pace.max_ops);
         let keys_at_once = usize::try_from(pace.burst()).map_or(KEYS_AT_ONCE, |burst| burst.min(KEYS_AT_ONCE));
-        let mut progress = Progress::new("imported, bytes of the dump", file_bytes(&self.config.file));
+        let mut progress = Progress::new("imported, bytes of the dump", file_bytes(&self.config.flags.file));
         loop {
             while self.under_way.digests.len() < keys_at_once && self.under_way.bytes < BYTES_AT_ONCE {
                 let Some((line, mut record)) = reader.next()? else {

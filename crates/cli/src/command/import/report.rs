@@ -75,7 +75,7 @@ impl Report {
     }
 
     pub(super) fn print(&self, config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-        if config.json {
+        if config.flags.json {
             writeln!(out, "{:#}", self.json(config))?;
         } else {
             self.print_text(config, out)?;
@@ -105,7 +105,7 @@ impl Report {
             writeln!(out, "{} refused", count(self.refused))?;
         }
         for (line, key, why) in &self.listed {
-            writeln!(out, "  {}:{line}: \"{}\": {why}", config.file.display(), key.escape_ascii())?;
+            writeln!(out, "  {}:{line}: \"{}\": {why}", config.flags.file.display(), key.escape_ascii())?;
         }
         let more = self.conflicts + self.refused - self.listed.len() as u64;
         if more > 0 {

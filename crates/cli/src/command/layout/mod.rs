@@ -6,21 +6,23 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::print::layout::{namespaces, namespaces_json};
 use anyhow::bail;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_report::number::plural;
+use keyfold_server::Server;
 use keyfold_server::layout::stored;
-use keyfold_server::{Server, Target};
 use serde_json::json;
 
-use crate::config::layout::{Form, LayoutTask, Push};
+use crate::config::layout::{LayoutTask, Push};
+use crate::config::target;
+use crate::flags::layout::ShowFlags;
 use crate::moving::rollout;
+use crate::print::layout::{namespaces, namespaces_json};
 
 pub(crate) fn run(task: LayoutTask, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match task {
         LayoutTask::Check { path, layout, json } => check(&path, &layout, json, out)?,
-        LayoutTask::Show { target, form } => show(&target, &form, out)?,
+        LayoutTask::Show(flags) => show(&flags, out)?,
         LayoutTask::Push(config) => push(&config, out)?,
         LayoutTask::Recover(config) => return recover::run(&config, out),
     }
@@ -45,21 +47,21 @@ fn check(path: &Path, layout: &Layout, json: bool, out: &mut dyn Write) -> anyho
     Ok(())
 }
 
-fn show(target: &Target, form: &Form, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut server = Server::connect(target)?;
+fn show(flags: &ShowFlags, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut server = Server::connect(&target::resolve(&flags.upstream))?;
     let Some(stored) = stored::read(&mut server)? else {
         bail!("the server at {} has no layout; bring one with keyfold layout push or keyfold serve", server.address());
     };
     let (layout, version) = (&stored.layout, server.version());
-    match form {
-        Form::Toml => write!(out, "{}", stored.text)?,
-        Form::File => write!(out, "{}", layout.to_file())?,
-        Form::Json => {
+    match flags {
+        ShowFlags { toml: true, .. } => write!(out, "{}", stored.text)?,
+        ShowFlags { file: true, .. } => write!(out, "{}", layout.to_file())?,
+        ShowFlags { json: true, .. } => {
             let (epoch, namespaces) = (layout.epoch().0, namespaces_json(layout));
             let report = json!({ "server": version.to_string(), "epoch": epoch, "namespaces": namespaces });
             writeln!(out, "{report:#}")?;
         }
-        Form::Table => {
+        _ => {
             let (epoch, address) = (layout.epoch(), server.address());
             writeln!(out, "layout epoch {epoch} at {address} ({version})\n\n{}", namespaces(layout))?;
         }
@@ -70,8 +72,8 @@ fn show(target: &Target, form: &Form, out: &mut dyn Write) -> anyhow::Result<()>
 fn push(config: &Push, out: &mut dyn Write) -> anyhow::Result<()> {
     let (mut server, rollout) = rollout::bring(&config.target, Some(&config.file), config.key_check)?;
     let mut warnings = rollout.warnings();
-    warnings.extend(rollout::shortfalls(&mut server, &rollout.layout, &config.assumed));
-    if config.json {
+    warnings.extend(rollout::shortfalls(&mut server, &rollout.layout, &config.flags.settings.assume));
+    if config.flags.json {
         let keys = |which: &[NamespaceIndex]| {
             which.iter().map(|index| rollout.layout.namespace(*index).template.source()).collect::<Vec<_>>()
         };

@@ -31,17 +31,20 @@ pub(super) fn run(config: &Recover, out: &mut dyn Write) -> anyhow::Result<ExitC
     let mut server = Server::connect(&config.target)?;
     writer::enter(&mut server)?;
     let mut evidence = Evidence::gather(&mut server)?;
-    if !config.json {
+    if !config.flags.json {
         show(&evidence, out)?;
     }
     let verdict = evidence.judge(&mut server, config.given.as_ref())?;
-    let done =
-        if config.dry_run { None } else { restore(&mut server, &evidence, &verdict, config.max_ops, &interrupt)? };
-    if config.json {
+    let done = if config.flags.dry_run {
+        None
+    } else {
+        restore(&mut server, &evidence, &verdict, config.flags.pace.max_ops, &interrupt)?
+    };
+    if config.flags.json {
         let report = report(&evidence, &verdict, done.as_ref());
         writeln!(out, "{report:#}")?;
     } else {
-        conclude(&verdict, done.as_ref(), config.dry_run, out)?;
+        conclude(&verdict, done.as_ref(), config.flags.dry_run, out)?;
     }
     let is_left = done.is_some_and(|done| done.driven.left.left_count > 0);
     Ok(if is_left { ExitCode::from(LEFT) } else { ExitCode::SUCCESS })

@@ -33,15 +33,15 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
     }
     let keeper = nodes.owner_of(LAYOUT_KEY);
     let stored = stored::read(&mut nodes.servers()[keeper])?.map(|stored| stored.layout);
-    let facts = memory::model(nodes.first(), &config.assume)?;
+    let facts = memory::model(nodes.first(), &config.flags.settings.assume)?;
     // Ctrl-C ends the walk, and what was seen is planned for.
     let interrupt = Interrupt::listen()?;
     let mut survey = gather::gather(&mut nodes, config, &facts.model, &interrupt)?;
     let aims = Aims {
-        growth: config.growth,
-        min_saving: config.min_saving,
-        text_tables: config.text_tables,
-        keeps_settings: config.keeps_settings,
+        growth: config.flags.growth,
+        min_saving: config.flags.min_saving,
+        text_tables: !config.flags.no_text_tables,
+        keeps_settings: config.flags.keep_settings,
         ..Aims::new(facts.model.clone(), facts.server, facts.limits)
     };
     weigh_codecs(&mut survey, config, &interrupt)?;
@@ -52,17 +52,12 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
         survey.notes.extend(plan.eviction_notes(eviction, evicted_keys));
     }
     let heading = heading(server, &survey, config);
-    if let Some(path) = &config.out {
+    if let Some(path) = &config.flags.out {
         plan.layout().map_err(|problem| anyhow!("the layout that was planned is refused: {problem}"))?;
         fs::write(path, plan.to_toml(&heading)).with_context(|| format!("can't write {}", path.display()))?;
     }
-    let proof = match &config.proof {
-        Some(proof) => {
-            let values = values(&survey, config)?;
-            Some(prove::prove(&plan, &survey, proof, &aims, server.version(), values)?)
-        }
-        None => None,
-    };
+    let prove = || prove::prove(&plan, &survey, config, &aims, server.version(), values(&survey, config)?);
+    let proof = config.flags.prove.then(prove).transpose()?;
     let report = Report { server: server.version(), config, survey: &survey, plan: &plan, aims: &aims, proof: &proof };
     report.write(out)?;
     match proof.filter(|proof| !proof.holds()) {
@@ -75,7 +70,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
 
 /// Reads values of every family, and sees what codecs make of them.
 fn weigh_codecs(survey: &mut Survey, config: &PlanConfig, interrupt: &Interrupt) -> anyhow::Result<()> {
-    if !config.weighs_codecs || !survey.reads_values {
+    if config.flags.no_values || !survey.reads_values {
         return Ok(());
     }
     let mut weighing = Weighing::new(Some(values(survey, config)?), CODEC_BOUNDS, survey.families.len(), interrupt);
@@ -105,7 +100,7 @@ fn heading(server: &Server, survey: &Survey, config: &PlanConfig) -> Heading {
         server.version(),
         count(survey.seen),
         plural(survey.total, "key"),
-        config.growth,
+        config.flags.growth,
     )];
     lines.push(
         "Bytes are predictions for that server; µs are its own time for a read, as docs/plan.md says.".to_owned(),

@@ -26,7 +26,7 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     pub(super) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        if self.config.json { self.json(out) } else { self.text(out) }
+        if self.config.flags.json { self.json(out) } else { self.text(out) }
     }
 
     fn text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -75,7 +75,7 @@ impl Report<'_> {
         if let Some(proof) = self.proof {
             writeln!(out, "\n{proof}")?;
         }
-        match &self.config.out {
+        match &self.config.flags.out {
             Some(path) => writeln!(out, "the layout is in {}, with the reasons", path.display())?,
             None => writeln!(out, "write the layout, with the reasons, by --out FILE")?,
         }
@@ -114,7 +114,7 @@ impl Report<'_> {
             "families": self.plan.families.iter().map(family_json).collect::<Vec<_>>(),
             "notes": self.survey.notes,
             "proof": self.proof.as_ref().map(Proof::json),
-            "layout": self.config.out,
+            "layout": self.config.flags.out,
         });
         Ok(writeln!(out, "{report:#}")?)
     }

@@ -61,7 +61,7 @@ pub(crate) fn run(config: &Verify, out: &mut dyn Write) -> anyhow::Result<ExitCo
     let before = stored::read(&mut server)?.map(|stored| stored.layout);
     let folded = before.is_some();
     let layout = before.clone().unwrap_or_default();
-    let listpack_limits = if config.encodings { listpack::limits(&mut server) } else { (None, None) };
+    let listpack_limits = if config.flags.skip_encodings { (None, None) } else { listpack::limits(&mut server) };
     let time = ServerTime::ask(&mut server)?;
     let subject = Subject { config, layout, folded, listpack_limits, interrupt, time };
     let verdict = subject.verify(&mut server)?;
@@ -75,8 +75,8 @@ pub(crate) fn run(config: &Verify, out: &mut dyn Write) -> anyhow::Result<ExitCo
 impl Subject<'_> {
     fn verify(&self, server: &mut Server) -> anyhow::Result<Verdict> {
         let mut counted = Counted::new(&self.layout);
-        let mut findings = Tally::new(self.config.list);
-        let Some(path) = &self.config.against else {
+        let mut findings = Tally::new(self.config.flags.list);
+        let Some(path) = &self.config.flags.against else {
             self.walk(server, true, &mut |sight| {
                 counted.add(&sight);
                 if let Sight::Finding(finding) = sight {
@@ -95,7 +95,7 @@ impl Subject<'_> {
                 Sight::Record(record, _) => {
                     // Within the tolerance, the dump's expiry stands for the server's.
                     let known = dump.expiries.find(digest::key(record.database, &record.key))?;
-                    let close = same_expiry(known, record.expires_at_ms, self.config.ttl_tolerance_ms);
+                    let close = same_expiry(known, record.expires_at_ms, self.config.flags.ttl_tolerance_ms);
                     sums.add(record, if known.is_some() && close { known } else { record.expires_at_ms });
                 }
                 Sight::Bucket(..) | Sight::Expired(_) => {}
@@ -120,7 +120,7 @@ impl Subject<'_> {
                 return Ok(());
             }
             dump.sums.add(&record, record.expires_at_ms);
-            if let Some(at) = record.expires_at_ms.filter(|_| self.config.ttl_tolerance_ms > 0) {
+            if let Some(at) = record.expires_at_ms.filter(|_| self.config.flags.ttl_tolerance_ms > 0) {
                 dump.expiries.insert(digest::key(record.database, &record.key), at)?;
             }
             Ok(())
@@ -130,7 +130,7 @@ impl Subject<'_> {
 
     /// The second time round, for the parts that differ.
     fn look_closely(&self, server: &mut Server, path: &Path, parts: (Vec<bool>, bool)) -> anyhow::Result<Differences> {
-        let mut close = Close::new(parts, self.config.ttl_tolerance_ms, self.config.list);
+        let mut close = Close::new(parts, self.config.flags.ttl_tolerance_ms, self.config.flags.list);
         self.read(path, &mut |record| {
             close.expect(record);
             Ok(())
@@ -161,12 +161,12 @@ impl Subject<'_> {
         let manner = Manner {
             layout: &self.layout,
             folded: self.folded,
-            wants: Wants { dumps: false, owners: findings, encodings: findings && self.config.encodings },
+            wants: Wants { dumps: false, owners: findings, encodings: findings && !self.config.flags.skip_encodings },
             forgetful: false,
             listpack_limits: self.listpack_limits,
             stopped: &|| self.interrupt.wanted(),
         };
-        let mut pace = Pace::new(self.config.max_ops);
+        let mut pace = Pace::new(self.config.flags.pace.max_ops);
         let round = Round::new(scan::chosen(server, &self.config.databases)?);
         anyhow::ensure!(walk(server, round, "verified", &manner, &mut pace, visit)?, "interrupted");
         Ok(())
@@ -190,7 +190,7 @@ impl Verdict {
 
     fn print(&self, subject: &Subject<'_>, server: &Server, out: &mut dyn Write) -> anyhow::Result<()> {
         let layout = &subject.layout;
-        if subject.config.json {
+        if subject.config.flags.json {
             let compared = self.compared.as_ref().map(|compared| {
                 json!({
                     "dump_records": compared.dump_records,

@@ -25,7 +25,7 @@ use keyfold_survey::population::{Population, SampledKey};
 use serde_json::{Value, json};
 
 use super::gather::{Gathered, Survey};
-use crate::config::plan::ProofConfig;
+use crate::config::plan::PlanConfig;
 use crate::scan::Values;
 use load::{Load, PIPELINE};
 
@@ -105,13 +105,13 @@ impl fmt::Display for Proof {
 pub(super) fn prove(
     plan: &Plan,
     survey: &Survey,
-    config: &ProofConfig,
+    config: &PlanConfig,
     aims: &Aims,
     like: &Version,
     mut values: Values,
 ) -> anyhow::Result<Proof> {
-    let mut trial = Trial::new(plan, survey, config.keys)?;
-    let program = config.server.clone().or_else(|| program_like(like));
+    let mut trial = Trial::new(plan, survey, config.prove_keys)?;
+    let program = config.flags.server.clone().or_else(|| program_like(like));
     let (plain_bytes, plain_us, server, facts) = measure(program.as_deref(), &trial, false, &mut values)?;
     let aims = Aims { model: facts.model, server: facts.server, limits: facts.limits, ..aims.clone() };
     trial.predict(&aims);
