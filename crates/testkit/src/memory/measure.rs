@@ -7,16 +7,16 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, ensure};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{self, Allocator, Model};
-use keyfold_core::resp::write_command;
+use keyfold_proxy::address::ServerAddress;
+use keyfold_server::{Commands, Server as Connection};
 
 use super::case::{Case, Data, EXPIRES_AT_MS, Record};
 use crate::random::Random;
-use crate::reply::Value;
-use crate::server::{Server, StartError};
-use crate::servers::{Binary, Flavor, Version};
-use crate::wire::{Wire, WireError};
+use crate::server::Server;
+use crate::servers::Binary;
 
 /// Commands sent before their replies are read.
 const BATCH: usize = 256;
@@ -26,23 +26,6 @@ const EQUAL_WEIGHTS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(15);
 /// How long a server may take to settle: a table of a million buckets moves in some seconds.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
-
-/// Why there is no measurement.
-#[derive(Debug, thiserror::Error)]
-pub enum MeasureError {
-    /// The server did not start.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// The connection failed.
-    #[error(transparent)]
-    Wire(#[from] WireError),
-    /// The server answered something else than asked for.
-    #[error("unexpected answer: {0}")]
-    Answer(String),
-    /// It did not come to rest.
-    #[error("used_memory did not settle within {} s", SETTLED_WITHIN.as_secs())]
-    Restless,
-}
 
 /// A case on one server.
 #[derive(Clone, Copy, Debug)]
@@ -66,10 +49,9 @@ impl Measured {
 ///
 /// # Errors
 /// Where the server doesn't do as it is told.
-pub fn measure(binary: &Binary, case: &Case) -> Result<Measured, MeasureError> {
+pub fn measure(binary: &Binary, case: &Case) -> anyhow::Result<Measured> {
     let server = start(binary, case)?;
-    let allocator = allocator_of(&server)?;
-    let model = model_for(&server).with_allocator(allocator).with_limits(case.limits);
+    let (model, allocator) = model_for(&server, case)?;
     let measured = loaded_bytes(&server, case, &[])?;
     Ok(Measured { predicted: case.predict(&model), measured, allocator })
 }
@@ -78,7 +60,7 @@ pub fn measure(binary: &Binary, case: &Case) -> Result<Measured, MeasureError> {
 ///
 /// # Errors
 /// Where the server doesn't do as it is told.
-pub fn weigh_case(binary: &Binary, case: &Case, before: &[Vec<Vec<u8>>]) -> Result<u64, MeasureError> {
+pub fn weigh_case(binary: &Binary, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<u64> {
     loaded_bytes(&start(binary, case)?, case, before)
 }
 
@@ -86,12 +68,11 @@ pub fn weigh_case(binary: &Binary, case: &Case, before: &[Vec<Vec<u8>>]) -> Resu
 ///
 /// # Errors
 /// Where the server doesn't do as it is told.
-pub fn model_of(binary: &Binary, case: &Case) -> Result<Model, MeasureError> {
-    let server = start(binary, case)?;
-    Ok(model_for(&server).with_allocator(allocator_of(&server)?).with_limits(case.limits))
+pub fn model_of(binary: &Binary, case: &Case) -> anyhow::Result<Model> {
+    Ok(model_for(&start(binary, case)?, case)?.0)
 }
 
-fn start(binary: &Binary, case: &Case) -> Result<Server, MeasureError> {
+fn start(binary: &Binary, case: &Case) -> anyhow::Result<Server> {
     let limits = &case.limits;
     // By their names before 7.0, which work since.
     let (entries, value) = (limits.hash_entries.to_string(), limits.hash_value_bytes.to_string());
@@ -105,139 +86,99 @@ fn start(binary: &Binary, case: &Case) -> Result<Server, MeasureError> {
     Ok(binary.start(&args)?)
 }
 
-fn loaded_bytes(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> Result<u64, MeasureError> {
+fn loaded_bytes(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<u64> {
     warm_up(server)?;
     let empty = weigh(server)?;
     load(server, case, before)?;
     Ok(weigh(server)? - empty)
 }
 
-fn model_for(server: &Server) -> Model {
-    let Version { major, minor, .. } = server.version();
-    Model::for_server(match server.flavor() {
-        Flavor::Redis => memory::Server::redis(major, minor),
-        Flavor::Valkey => memory::Server::valkey(major, minor),
-    })
+fn connect(server: &Server) -> anyhow::Result<Connection> {
+    Connection::connect(&server.url().parse::<ServerAddress>()?.into())
 }
 
-fn allocator_of(server: &Server) -> Result<Allocator, MeasureError> {
-    let stats = text(&mut server.connect()?, &[b"MEMORY", b"MALLOC-STATS"])?;
-    Allocator::from_malloc_stats(&stats)
-        .ok_or_else(|| MeasureError::Answer(format!("no jemalloc: {}", stats.lines().next().unwrap_or(""))))
+fn model_for(server: &Server, case: &Case) -> anyhow::Result<(Model, Allocator)> {
+    let mut connection = connect(server)?;
+    let which = memory::Server::from_info(connection.info("server")?.text()).context("the server says no version")?;
+    let stats: String = connection.ask(&[b"MEMORY", b"MALLOC-STATS"])?;
+    let allocator = Allocator::from_malloc_stats(&stats).context("the server allocates without jemalloc")?;
+    Ok((Model::for_server(which).with_allocator(allocator).with_limits(case.limits), allocator))
 }
 
 /// Runs every command that is used later once.
-fn warm_up(server: &Server) -> Result<(), MeasureError> {
-    let mut wire = server.connect()?;
-    wire.call(&[b"SET", b"warm", b"up", b"PXAT", EXPIRES_AT_MS.to_string().as_bytes()])?;
-    wire.call(&[b"HSET", b"warm:h", b"f", b"v"])?;
-    wire.call(&[b"SADD", b"warm:s", b"member"])?;
-    wire.call(&[b"DEL", b"warm", b"warm:h", b"warm:s"])?;
+fn warm_up(server: &Server) -> anyhow::Result<()> {
+    let mut commands = Commands::default();
+    commands.push(&[b"SET", b"warm", b"up", b"PXAT", EXPIRES_AT_MS.to_string().as_bytes()]);
+    commands.push(&[b"HSET", b"warm:h", b"f", b"v"]);
+    commands.push(&[b"SADD", b"warm:s", b"member"]);
+    commands.push(&[b"DEL", b"warm", b"warm:h", b"warm:s"]);
+    connect(server)?.query_all::<()>(&commands)?;
     weigh(server)?;
     Ok(())
 }
 
 /// `used_memory`, once it has settled.
-fn weigh(server: &Server) -> Result<u64, MeasureError> {
+fn weigh(server: &Server) -> anyhow::Result<u64> {
     let deadline = Instant::now() + SETTLED_WITHIN;
     let (mut last, mut equal) = (0, 0);
     while equal < EQUAL_WEIGHTS {
-        if Instant::now() > deadline {
-            return Err(MeasureError::Restless);
-        }
+        ensure!(Instant::now() < deadline, "used_memory did not settle within {} s", SETTLED_WITHIN.as_secs());
         thread::sleep(PAUSE);
-        let mut wire = server.connect()?;
-        let moving = text(&mut wire, &[b"DEBUG", b"HTSTATS", b"0"])?.contains("rehashing target");
-        let info = text(&mut wire, &[b"INFO", b"memory"])?;
-        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")?.trim().parse().ok());
-        let used = used.ok_or(MeasureError::Answer(info))?;
-        equal = if used == last && !moving { equal + 1 } else { 0 };
+        let mut connection = connect(server)?;
+        let tables: String = connection.ask(&[b"DEBUG", b"HTSTATS", b"0"])?;
+        let used = connection.used_memory()?;
+        equal = if used == last && !tables.contains("rehashing target") { equal + 1 } else { 0 };
         last = used;
     }
     Ok(last)
 }
 
-fn text(wire: &mut Wire, args: &[&[u8]]) -> Result<String, MeasureError> {
-    let reply = wire.ask(args)?;
-    let bytes = reply.bytes().ok_or_else(|| MeasureError::Answer(format!("{reply:?}")))?;
-    Ok(String::from_utf8_lossy(bytes).into_owned())
-}
-
-fn load(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> Result<(), MeasureError> {
-    let mut pipeline = Pipeline { wire: server.connect()?, requests: Vec::new(), waiting: 0 };
+fn load(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<()> {
+    let (mut connection, mut commands) = (connect(server)?, Commands::default());
+    let mut send = |args: &[&[u8]]| {
+        commands.push(args);
+        if commands.len() == BATCH {
+            connection.query_all::<()>(&commands)?;
+            commands.clear();
+        }
+        anyhow::Ok(())
+    };
     for command in before {
-        pipeline.send(&command.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+        send(&command.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
     }
     match &case.data {
-        Data::Strings(records) => {
-            for Record { key, value, expires } in records {
-                pipeline.set(key, value, *expires)?;
-            }
-        }
-        Data::Placed(records, layout) => {
-            let mut nonces = Random::new(6);
-            for record in records {
-                pipeline.place(record, layout, &mut nonces)?;
-            }
-        }
+        Data::Strings(records) => place(records, &Layout::default(), &mut send)?,
+        Data::Placed(records, layout) => place(records, layout, &mut send)?,
         Data::Hashes(hashes) => {
             for (key, fields) in hashes {
                 for field in fields {
-                    pipeline.send(&[b"HSET", key, &field.key, &field.value])?;
+                    send(&[b"HSET", key, &field.key, &field.value])?;
                 }
             }
         }
         Data::Sets(sets) => {
             for (key, members) in sets {
                 for member in members {
-                    pipeline.send(&[b"SADD", key, member])?;
+                    send(&[b"SADD", key, member])?;
                 }
             }
         }
     }
-    pipeline.finish()
+    connection.query_all::<()>(&commands)?;
+    Ok(())
 }
 
-/// A connection on which commands go in batches.
-struct Pipeline {
-    wire: Wire,
-    requests: Vec<u8>,
-    waiting: usize,
-}
-
-impl Pipeline {
-    fn send(&mut self, args: &[&[u8]]) -> Result<(), MeasureError> {
-        write_command(&mut self.requests, args);
-        self.waiting += 1;
-        if self.waiting == BATCH { self.finish() } else { Ok(()) }
-    }
-
-    fn set(&mut self, key: &[u8], value: &[u8], expires: bool) -> Result<(), MeasureError> {
-        if expires {
-            self.send(&[b"SET", key, value, b"PXAT", EXPIRES_AT_MS.to_string().as_bytes()])
-        } else {
-            self.send(&[b"SET", key, value])
-        }
-    }
-
-    /// Writes a record where the layout places it.
-    fn place(&mut self, record: &Record, layout: &Layout, nonces: &mut Random) -> Result<(), MeasureError> {
-        let Record { key, value, expires } = record;
+/// Writes records where the layout places them.
+fn place(
+    records: &[Record],
+    layout: &Layout,
+    mut send: impl FnMut(&[&[u8]]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut nonces = Random::new(6);
+    for Record { key, value, expires } in records {
         let (place, expires_at_ms) = (layout.locate(key).place(), expires.then_some(EXPIRES_AT_MS));
         let writes = layout.physical_writes(place.as_ref(), key, value, expires_at_ms, || nonces.bits());
-        writes.iter().try_for_each(|write| write.command(|args| self.send(args)))
+        writes.iter().try_for_each(|write| write.command(&mut send))?;
     }
-
-    /// Sends what is left and reads all replies.
-    fn finish(&mut self) -> Result<(), MeasureError> {
-        self.wire.send_bytes(&self.requests)?;
-        self.requests.clear();
-        for _ in 0..std::mem::take(&mut self.waiting) {
-            let reply = self.wire.reply()?;
-            if reply.starts_with(b"-") {
-                return Err(MeasureError::Answer(format!("{:?}", Value::parse(&reply))));
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }

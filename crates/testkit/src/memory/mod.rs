@@ -7,9 +7,11 @@
 //! | [`real`] | real records, where they are at hand |
 
 pub mod case;
+#[cfg(feature = "bench")]
 pub mod measure;
 #[cfg(feature = "bench")]
 pub mod real;
 
 pub use case::{Case, Data, Record};
-pub use measure::{MeasureError, Measured, measure, model_of, weigh_case};
+#[cfg(feature = "bench")]
+pub use measure::{Measured, measure, model_of, weigh_case};
