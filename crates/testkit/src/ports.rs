@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Above what well-known services take, and below where Linux takes ports for outgoing connections (32,768).
 const PORTS: Range<u16> = 15_000..32_000;
+/// Between finding a port free and the server taking it, another process may take it first.
+const TRIES: usize = 8;
 
 /// Where the next search begins: another place in each process, and onwards in one.
 static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(PORTS) >> 32));
@@ -32,6 +34,17 @@ pub fn free() -> io::Result<u16> {
         }
     }
     Err(io::Error::new(io::ErrorKind::AddrInUse, "no port of 127.0.0.1 is free"))
+}
+
+/// Starts a server once more where another process took its port between [`free`] and its start.
+pub(crate) fn retried<T, E>(mut start: impl FnMut() -> Result<T, E>, is_taken: impl Fn(&E) -> bool) -> Result<T, E> {
+    let mut tries = 1;
+    loop {
+        match start() {
+            Err(error) if tries < TRIES && is_taken(&error) => tries += 1,
+            result => return result,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,6 @@ pub const NAME: &str = "main";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A failover by command is refused while another is under way, or no replica is fit; then it is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
-const PORT_TRIES: usize = 8;
 
 /// Why they do not do what they were told.
 #[derive(Debug, thiserror::Error)]
@@ -177,7 +176,7 @@ impl Sentinels {
     /// Where it is away.
     pub fn connect(&self, sentinel: usize) -> Result<Wire, WireError> {
         let wire = Wire::connect((Ipv4Addr::LOCALHOST, self.sentinels[sentinel].port))?;
-        authenticated(wire, self.options.sentinel_password.as_deref())
+        wire.authenticated(self.options.sentinel_password.as_deref())
     }
 
     /// A connection to a server, authenticated where it has a password.
@@ -185,7 +184,7 @@ impl Sentinels {
     /// # Errors
     /// Where it is away.
     pub fn connect_server(&self, server: usize) -> Result<Wire, WireError> {
-        authenticated(self.servers[server].server.connect()?, self.options.password.as_deref())
+        self.servers[server].server.connect()?.authenticated(self.options.password.as_deref())
     }
 
     /// Asks a Sentinel.
@@ -403,13 +402,9 @@ impl Sentinels {
 
 impl Sentinel {
     fn start(binary: &Binary, primary: u16, options: &Options) -> Result<Self, SentinelError> {
-        let mut tries = 1;
-        loop {
-            match Self::try_start(binary, primary, options) {
-                Err(SentinelError::Silent(log)) if tries < PORT_TRIES && log.contains("already in use") => tries += 1,
-                result => return result,
-            }
-        }
+        let is_taken =
+            |error: &SentinelError| matches!(error, SentinelError::Silent(log) if log.contains("already in use"));
+        ports::retried(|| Self::try_start(binary, primary, options), is_taken)
     }
 
     fn try_start(binary: &Binary, primary: u16, options: &Options) -> Result<Self, SentinelError> {
@@ -483,13 +478,8 @@ fn start_server(binary: &Binary, primary: Option<u16>, options: &Options) -> Res
     }
     args.extend(options.args.iter().cloned());
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut tries = 1;
-    loop {
-        match Server::start_at(binary, ports::free()?, &args) {
-            Err(error) if tries < PORT_TRIES && error.is_taken_port() => tries += 1,
-            result => return Ok(result?),
-        }
-    }
+    let is_taken = |error: &SentinelError| matches!(error, SentinelError::Start(error) if error.is_taken_port());
+    ports::retried(|| Ok(Server::start_at(binary, ports::free()?, &args)?), is_taken)
 }
 
 /// What a Sentinel reads at its start.
@@ -516,13 +506,6 @@ fn configuration(port: u16, dir: &Path, primary: u16, options: &Options) -> Stri
     }
     all.extend(lines.iter().cloned());
     all.join("\n") + "\n"
-}
-
-fn authenticated(mut wire: Wire, password: Option<&str>) -> Result<Wire, WireError> {
-    if let Some(password) = password {
-        wire.call(&[b"AUTH", password.as_bytes()])?;
-    }
-    Ok(wire)
 }
 
 fn ask(wire: Result<Wire, WireError>, args: &[&str]) -> Result<Value, SentinelError> {

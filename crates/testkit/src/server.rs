@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use keyfold_core::admin::{COPY_KEY, LAYOUT_KEY};
 use keyfold_core::layout::Layout;
 
+use crate::ports;
 use crate::servers::{Binary, Flavor, Version};
 use crate::wire::{Wire, WireError};
 
@@ -25,8 +26,6 @@ use crate::wire::{Wire, WireError};
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Between two tries to connect while it starts.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
-/// Between finding a port free and the server taking it, another process may take it first.
-const PORT_TRIES: usize = 8;
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -91,18 +90,9 @@ impl Server {
     /// # Errors
     /// Where it does not start; the error carries the server's log.
     pub fn start(binary: &Binary, args: &[&str]) -> Result<Self, StartError> {
-        let mut tries = 1;
-        loop {
-            match Self::try_start(binary, args) {
-                Err(error) if tries < PORT_TRIES && error.is_taken_port() => tries += 1,
-                result => return result,
-            }
-        }
-    }
-
-    fn try_start(binary: &Binary, args: &[&str]) -> Result<Self, StartError> {
         let system = |source| StartError::System { name: binary.name(), source };
-        Self::start_at(binary, free_port().map_err(system)?, args)
+        let start = || Self::start_at(binary, free_port().map_err(system)?, args);
+        ports::retried(start, StartError::is_taken_port)
     }
 
     /// The same at a port that the caller has chosen.

@@ -73,6 +73,17 @@ impl Wire {
         Ok(wire)
     }
 
+    /// The same connection, authenticated where there is a password. What is answered is not looked at.
+    ///
+    /// # Errors
+    /// Where no whole reply comes.
+    pub fn authenticated(mut self, password: Option<&str>) -> Result<Self, WireError> {
+        if let Some(password) = password {
+            self.call(&[b"AUTH", password.as_bytes()])?;
+        }
+        Ok(self)
+    }
+
     /// Limits each read and write from now on.
     ///
     /// # Errors

@@ -173,12 +173,9 @@ impl PlainClient {
 
     fn wire(&mut self, node: SocketAddr) -> Result<&mut Wire, WireError> {
         if !self.wires.contains_key(&node) {
-            let mut wire = Wire::connect(node)?;
+            let wire = Wire::connect(node)?;
             wire.set_timeout(self.timeout)?;
-            if let Some(password) = &self.password {
-                wire.call(&[b"AUTH", password.as_bytes()])?;
-            }
-            self.wires.insert(node, wire);
+            self.wires.insert(node, wire.authenticated(self.password.as_deref())?);
         }
         self.wires.get_mut(&node).ok_or_else(|| WireError::Closed(Vec::new()))
     }

@@ -21,9 +21,6 @@ use super::error::ClusterError;
 use super::nodes_file;
 use super::view::{self, Seen};
 
-/// Between finding a port free and the node taking it, another process may take it first.
-const PORT_TRIES: usize = 8;
-
 /// Whether a node's process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
@@ -83,18 +80,14 @@ pub struct Node {
 impl Node {
     /// Starts a node that knows no other.
     pub(super) fn start(binary: &Binary, index: usize, options: &Options) -> Result<Self, ClusterError> {
-        let mut tries = 1;
-        loop {
-            match Self::try_start(binary, index, options) {
-                Err(ClusterError::Start { source, .. }) if tries < PORT_TRIES && source.is_taken_port() => tries += 1,
-                Err(ClusterError::System { source, .. })
-                    if tries < PORT_TRIES && source.kind() == io::ErrorKind::AddrInUse =>
-                {
-                    tries += 1;
-                }
-                result => return result,
-            }
-        }
+        ports::retried(
+            || Self::try_start(binary, index, options),
+            |error| match error {
+                ClusterError::Start { source, .. } => source.is_taken_port(),
+                ClusterError::System { source, .. } => source.kind() == io::ErrorKind::AddrInUse,
+                _ => false,
+            },
+        )
     }
 
     fn try_start(binary: &Binary, index: usize, options: &Options) -> Result<Self, ClusterError> {
@@ -183,7 +176,7 @@ impl Node {
     /// # Errors
     /// Where nobody listens, or the password is wrong.
     pub fn connect(&self) -> Result<Wire, WireError> {
-        self.authenticated(Wire::connect(self.address())?)
+        Wire::connect(self.address())?.authenticated(self.password.as_deref())
     }
 
     /// A connection that no partition cuts, authenticated likewise.
@@ -191,14 +184,7 @@ impl Node {
     /// # Errors
     /// Where it was killed.
     pub fn control(&self) -> Result<Wire, WireError> {
-        self.authenticated(Wire::connect_unix(self.server.unix_socket())?)
-    }
-
-    fn authenticated(&self, mut wire: Wire) -> Result<Wire, WireError> {
-        if let Some(password) = &self.password {
-            wire.call(&[b"AUTH", password.as_bytes()])?;
-        }
-        Ok(wire)
+        Wire::connect_unix(self.server.unix_socket())?.authenticated(self.password.as_deref())
     }
 
     /// Tells it something, past any relay.
