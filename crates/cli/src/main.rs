@@ -11,7 +11,7 @@
 //! | `moving` | a namespace's move over a live server |
 //! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
 //! | `scan` | the walk over a live server's keys |
-//! | `print` | layouts and codecs, as tables and as JSON |
+//! | `print` | layouts as tables and as JSON, and choices as JSON |
 //!
 //! Only this program and the crates made for it (`keyfold-server`, `keyfold-lab`) use anyhow; what fails in the other
 //! libraries says by itself what was wrong.

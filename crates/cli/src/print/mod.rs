@@ -1,4 +1,4 @@
-//! Layouts and codecs, as tables and as JSON.
+//! Layouts as tables and as JSON, and choices as JSON.
 
-pub(crate) mod codec;
+pub(crate) mod choice;
 pub(crate) mod layout;

@@ -1,11 +1,11 @@
 //! The analysis as JSON; `docs/analyze.md` has the schema.
 
 use keyfold_survey::advice::{Advice, Advised};
-use keyfold_survey::choose::{Choice, Point};
+use keyfold_survey::choose::Choice;
 use serde_json::{Value, json};
 
 use super::Analysis;
-use crate::print::codec::{codec_json, compressible_json};
+use crate::print::choice::choice_json;
 use crate::scan::End;
 
 pub(super) fn value(analysis: &Analysis) -> Value {
@@ -79,25 +79,14 @@ fn family(analysis: &Analysis, one: &Advised) -> Value {
 }
 
 fn fold(one: &Advised, choice: &Choice) -> Value {
-    let point =
-        |point: &Point| json!({ "entries": point.entries_per_bucket, "bytes": point.bytes, "read_us": point.read_us });
     let line = one.family.template.as_ref().map(|template| choice.rule.placement.line(template));
-    json!({
+    let own = json!({
         "placement": line.filter(|_| one.advice != Advice::Leave),
-        "value_limit": choice.rule.value_limit,
-        "field_limit": choice.rule.field_limit,
         "read_us_now": choice.read_us_now,
         "read_us_after": choice.read_us_after,
-        "curve": choice.curve.iter().map(point).collect::<Vec<_>>(),
-        "chosen": choice.chosen.as_ref().map(point),
         "alternatives": choice.alternatives.iter().map(|other| json!({
             "what": other.what, "bytes": other.bytes, "read_us": other.read_us, "why_not": other.why_not,
         })).collect::<Vec<_>>(),
-        "codec": codec_json(choice),
-        "compressible": compressible_json(choice),
-        "relies_on": choice.relies_on.iter().map(|setting| json!({
-            "name": setting.name, "needs": setting.needs, "has": setting.has, "bytes_without": setting.bytes_without,
-        })).collect::<Vec<_>>(),
-        "notes": choice.notes,
-    })
+    });
+    choice_json(choice, own)
 }

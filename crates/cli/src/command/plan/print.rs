@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::gather::Survey;
 use super::prove::Proof;
 use crate::config::plan::PlanConfig;
-use crate::print::codec::{codec_json, compressible_json};
+use crate::print::choice::choice_json;
 
 /// All that is shown.
 pub(super) struct Report<'a> {
@@ -156,8 +156,7 @@ fn family_json((family, part): &(Family, Part)) -> Value {
         (Part::Namespace, _) => "fold",
         _ => "leave",
     };
-    let point = |point: &keyfold_survey::choose::Point| json!({ "entries": point.entries_per_bucket, "bytes": point.bytes, "read_us": point.read_us });
-    json!({
+    let own = json!({
         "keys": template.source(),
         "count": keys,
         "bytes": choice.bytes_now,
@@ -165,28 +164,16 @@ fn family_json((family, part): &(Family, Part)) -> Value {
         "advice": advice,
         "why": why_not(family, part),
         "placement": choice.rule.placement.line(template),
-        "value_limit": choice.rule.value_limit,
-        "field_limit": choice.rule.field_limit,
         "read_us": { "now": choice.read_us_now, "after": choice.read_us_after },
         "fill": fill_json(choice),
-        "curve": choice.curve.iter().map(point).collect::<Vec<_>>(),
-        "chosen": choice.chosen.as_ref().map(point),
         "alternatives": choice.alternatives.iter().map(|other| json!({
             "what": other.what,
             "bytes": Some(other.bytes).filter(|bytes| *bytes > 0),
             "read_us": Some(other.read_us).filter(|_| other.bytes > 0),
             "why_not": other.why_not,
         })).collect::<Vec<_>>(),
-        "codec": codec_json(choice),
-        "compressible": compressible_json(choice),
-        "relies_on": choice.relies_on.iter().map(|setting| json!({
-            "name": setting.name,
-            "needs": setting.needs,
-            "has": setting.has,
-            "bytes_without": setting.bytes_without,
-        })).collect::<Vec<_>>(),
-        "notes": choice.notes,
-    })
+    });
+    choice_json(choice, own)
 }
 
 fn fill_json(choice: &Choice) -> Value {
