@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use keyfold_report::number::count;
 use keyfold_testkit::memory::{Case, Measured, case, measure, real};
 use keyfold_testkit::{Binary, found};
 
@@ -99,17 +100,9 @@ fn table(rows: &[Row]) -> String {
     for Row { server, case, records, measured } in rows {
         let Measured { predicted, measured: bytes, allocator } = measured;
         let jemalloc = format!("{}{}", allocator.quantum_bytes, if allocator.large_in_pages { ", pages" } else { "" });
-        let (records, predicted, bytes) = (grouped(*records as u64), grouped(*predicted), grouped(*bytes));
+        let (records, predicted, bytes) = (count(*records as u64), count(*predicted), count(*bytes));
         let error = measured.error_percent();
         let _ = writeln!(table, "| {server} | {case} | {records} | {predicted} | {bytes} | {error:+.2} | {jemalloc} |");
     }
     table
-}
-
-/// A number with its thousands apart.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or("")).collect();
-    groups.join(",")
 }
