@@ -36,6 +36,7 @@
 //! | [`placement`] | the rules that give keys their places |
 //! | [`record`] | how a key, its value and its expiry lie in a server |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
+//! | [`sentinel`] | who of a group of servers is the primary, as Sentinels tell it |
 //! | `server_info` | which server it is, and of which release |
 //! | [`session`] | one client's connection, and the way of each of its requests |
 //! | [`slot`] | the slots of a cluster, and a short tag for each |
@@ -73,6 +74,7 @@ pub mod number;
 pub mod placement;
 pub mod record;
 pub mod resp;
+pub mod sentinel;
 mod server_info;
 pub mod session;
 pub mod slot;

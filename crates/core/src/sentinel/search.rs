@@ -1,0 +1,413 @@
+//! The way to the primary: Sentinels are asked, and then the server that they name.
+//!
+//! Where a primary is known already, they are asked in turn, who named it first, and the first who isn't behind is
+//! believed. Where none is, all are asked, and who knows of the latest failover is believed, of several the most. Behind
+//! is who knows of fewer failovers (`config-epoch`) than the one who was believed last; it is heard where nobody else
+//! answers. Whoever is named has to say itself that it is the primary; if not, the next is heard.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::answer::{Answer, config_epoch, names};
+use super::{NoPrimary, Role, Sentinels, Trouble};
+use crate::cluster::{AddressMap, Endpoint};
+use crate::resp::write_command;
+
+/// A server that is the primary, as far as was found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Primary {
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// How many failovers the Sentinel knows of that named it.
+    pub epoch: u64,
+    /// Which Sentinel that was.
+    pub named_by: usize,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// Ask this Sentinel on a new connection ([`Search::ask`], [`Search::handle_answers`]).
+    Ask(Endpoint),
+    /// Ask this server for its role, on a connection on which it lets clients in ([`Search::handle_role`]).
+    Check(Endpoint),
+    /// It is over.
+    Over(Result<Primary, NoPrimary>),
+}
+
+/// A search for the primary.
+#[derive(Clone, Debug)]
+pub struct Search {
+    sentinels: Arc<Sentinels>,
+    addresses: Arc<AddressMap>,
+    /// Sentinels to be asked, the one whose turn it is first.
+    left: VecDeque<usize>,
+    /// The Sentinel whose turn it is doesn't know the name: what does it know?
+    asks_names: bool,
+    /// Who was named and is yet to be asked itself.
+    named: Vec<Primary>,
+    /// The server whose turn it is.
+    checked: Option<Primary>,
+    /// From this epoch on a Sentinel is believed before the others are asked.
+    believed_from: Option<u64>,
+    /// The server that needn't be asked for its role again.
+    trusted: Option<Endpoint>,
+    /// Servers that were asked, and what stands against them.
+    unfit: Vec<(Endpoint, Trouble)>,
+    troubles: Vec<(Endpoint, Trouble)>,
+    found: Option<Primary>,
+}
+
+impl Search {
+    /// A search that begins with the Sentinel that named `known`. Servers are sought where `addresses` says.
+    pub fn new(sentinels: Arc<Sentinels>, addresses: Arc<AddressMap>, known: Option<&Primary>) -> Self {
+        let mut left: VecDeque<usize> = (0..sentinels.endpoints.len()).collect();
+        if let Some(known) = known {
+            left.rotate_left(known.named_by.min(left.len()));
+        }
+        Self {
+            sentinels,
+            addresses,
+            left,
+            asks_names: false,
+            named: Vec::new(),
+            checked: None,
+            believed_from: known.map(|known| known.epoch),
+            trusted: None,
+            unfit: Vec::new(),
+            troubles: Vec::new(),
+            found: None,
+        }
+    }
+
+    /// Begins with this Sentinel: it may know something new.
+    #[must_use]
+    pub fn beginning_with(mut self, sentinel: usize) -> Self {
+        if let Some(at) = self.left.iter().position(|left| *left == sentinel) {
+            self.left.rotate_left(at);
+        }
+        self
+    }
+
+    /// Doesn't ask this server again for its role, where it is named.
+    #[must_use]
+    pub fn trusting(mut self, server: Endpoint) -> Self {
+        self.trusted = Some(server);
+        self
+    }
+
+    /// What is to be done next.
+    pub fn course(&self) -> Course {
+        if let Some(found) = &self.found {
+            return Course::Over(Ok(found.clone()));
+        }
+        if let Some(checked) = &self.checked {
+            return Course::Check(checked.endpoint.clone());
+        }
+        match self.left.front() {
+            Some(sentinel) => Course::Ask(self.sentinels.endpoints[*sentinel].clone()),
+            None => {
+                let (name, troubles) = (self.sentinels.name.clone(), self.troubles.clone());
+                Course::Over(Err(NoPrimary { name, troubles }))
+            }
+        }
+    }
+
+    /// Writes the questions for the Sentinel whose turn it is; how many replies they have.
+    pub fn ask(&self, wire: &mut Vec<u8>) -> usize {
+        let replies = self.sentinels.authenticate(wire);
+        let name = self.sentinels.name.as_bytes();
+        if self.asks_names {
+            write_command(wire, &[b"SENTINEL", b"MASTERS"]);
+            return replies + 1;
+        }
+        write_command(wire, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name]);
+        write_command(wire, &[b"SENTINEL", b"MASTER", name]);
+        replies + 2
+    }
+
+    /// Takes the Sentinel's replies.
+    pub fn handle_answers(&mut self, replies: &[Vec<u8>]) {
+        let Some(&sentinel) = self.left.front() else { return };
+        let (first, last) = (replies.iter(), replies.last().map_or(&b""[..], |reply| reply));
+        if self.asks_names {
+            return self.pass(Trouble::Unknown(names(last)));
+        }
+        // What it says to AUTH is the reason for whatever comes after it.
+        if let Some(error) = first.take(replies.len().saturating_sub(2)).find_map(|reply| refusal(reply)) {
+            return self.pass(Trouble::Refused(error));
+        }
+        let address = replies.len().checked_sub(2).map_or(&b""[..], |at| &replies[at]);
+        match Answer::read(address) {
+            Answer::Unknown => self.asks_names = true,
+            Answer::Refused(error) => self.pass(Trouble::Refused(error)),
+            Answer::Named(endpoint) => {
+                let endpoint = self.addresses.find(endpoint);
+                self.left.pop_front();
+                self.named.push(Primary { endpoint, epoch: config_epoch(last), named_by: sentinel });
+                self.choose();
+            }
+        }
+    }
+
+    /// Takes the reply of the server whose turn it is to ROLE.
+    pub fn handle_role(&mut self, reply: &[u8]) {
+        let Some(checked) = &self.checked else { return };
+        let server = checked.endpoint.clone();
+        match Role::read(reply) {
+            Ok(Role::Primary) => self.found = self.checked.take(),
+            // It runs a script, and is none the less who it is.
+            Err(error) if error.starts_with("BUSY") => self.found = self.checked.take(),
+            Ok(Role::Replica(of)) => self.deny(Trouble::Replica(server, of)),
+            Ok(Role::Sentinel) => self.deny(Trouble::Unfit(server, "it is a Sentinel itself".to_owned())),
+            Err(error) => self.deny(Trouble::Unfit(server, error)),
+        }
+    }
+
+    /// Whoever was to be asked can't be, for this reason.
+    pub fn handle_failure(&mut self, why: &str) {
+        match &self.checked {
+            Some(checked) => self.deny(Trouble::Unfit(checked.endpoint.clone(), why.to_owned())),
+            None if self.asks_names => self.pass(Trouble::Unknown(None)),
+            None => self.pass(Trouble::Silent(why.to_owned())),
+        }
+    }
+
+    /// The Sentinel whose turn it is says nothing of use.
+    fn pass(&mut self, trouble: Trouble) {
+        self.asks_names = false;
+        if let Some(sentinel) = self.left.pop_front() {
+            self.troubles.push((self.sentinels.endpoints[sentinel].clone(), trouble));
+        }
+        self.choose();
+    }
+
+    /// The server whose turn it is is not the primary.
+    fn deny(&mut self, trouble: Trouble) {
+        if let Some(checked) = self.checked.take() {
+            self.unfit.push((checked.endpoint.clone(), trouble.clone()));
+            self.troubles.push((self.sentinels.endpoints[checked.named_by].clone(), trouble));
+        }
+        self.choose();
+    }
+
+    /// Picks who is asked for its role next, where one has been named that is to be believed now.
+    fn choose(&mut self) {
+        while let Some(at) = self.best() {
+            let named = self.named.remove(at);
+            if self.trusted.as_ref() == Some(&named.endpoint) {
+                self.found = Some(named);
+                return;
+            }
+            match self.unfit.iter().find(|(server, _)| *server == named.endpoint) {
+                Some((_, trouble)) => {
+                    self.troubles.push((self.sentinels.endpoints[named.named_by].clone(), trouble.clone()));
+                }
+                None => {
+                    self.checked = Some(named);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn best(&self) -> Option<usize> {
+        let all = self.named.iter().enumerate();
+        if !self.left.is_empty() {
+            return all
+                .into_iter()
+                .find(|(_, one)| self.believed_from.is_some_and(|from| one.epoch >= from))
+                .map(|(at, _)| at);
+        }
+        let votes = |named: &Primary| self.named.iter().filter(|one| one.endpoint == named.endpoint).count();
+        all.rev().max_by_key(|(_, one)| (one.epoch, votes(one))).map(|(at, _)| at)
+    }
+}
+
+impl Sentinels {
+    /// Writes what makes a connection one that may ask; how many replies that has.
+    pub(super) fn authenticate(&self, wire: &mut Vec<u8>) -> usize {
+        let Some(password) = &self.password else { return 0 };
+        match &self.user {
+            Some(user) => write_command(wire, &[b"AUTH", user.as_bytes(), password.as_bytes()]),
+            None => write_command(wire, &[b"AUTH", password.as_bytes()]),
+        }
+        1
+    }
+}
+
+fn refusal(reply: &[u8]) -> Option<String> {
+    let error = reply.strip_prefix(b"-")?;
+    Some(String::from_utf8_lossy(error).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRIMARY: &[u8] = b"*3\r\n$6\r\nmaster\r\n:1\r\n*0\r\n";
+    const REPLICA: &[u8] = b"*5\r\n$5\r\nslave\r\n$1\r\np\r\n:7\r\n$9\r\nconnected\r\n:1\r\n";
+
+    fn at(text: &str) -> Endpoint {
+        text.parse().unwrap()
+    }
+
+    fn sentinels(password: Option<&str>) -> Arc<Sentinels> {
+        let endpoints = ["a:1", "b:2", "c:3"].map(at).to_vec();
+        let password = password.map(str::to_owned);
+        Arc::new(Sentinels { endpoints, name: "main".to_owned(), user: None, password })
+    }
+
+    fn search(known: Option<&Primary>) -> Search {
+        Search::new(sentinels(None), Arc::default(), known)
+    }
+
+    fn known(server: &str, epoch: u64, named_by: usize) -> Option<Primary> {
+        Some(Primary { endpoint: at(server), epoch, named_by })
+    }
+
+    /// A Sentinel's replies that name this server.
+    fn naming(server: &str, epoch: u64) -> Vec<Vec<u8>> {
+        let Endpoint { host, port } = at(server);
+        let (port, epoch) = (port.to_string(), epoch.to_string());
+        let address = format!("*2\r\n${}\r\n{host}\r\n${}\r\n{port}\r\n", host.len(), port.len());
+        let master = format!("*2\r\n$12\r\nconfig-epoch\r\n${}\r\n{epoch}\r\n", epoch.len());
+        vec![address.into_bytes(), master.into_bytes()]
+    }
+
+    fn unknown() -> Vec<Vec<u8>> {
+        vec![b"*-1\r\n".to_vec(), b"-ERR No such master with that name\r\n".to_vec()]
+    }
+
+    fn found(search: &Search) -> Endpoint {
+        match search.course() {
+            Course::Over(Ok(primary)) => primary.endpoint,
+            course => panic!("{course:?}"),
+        }
+    }
+
+    fn failed(search: &Search) -> Vec<(Endpoint, Trouble)> {
+        match search.course() {
+            Course::Over(Err(error)) => error.troubles,
+            course => panic!("{course:?}"),
+        }
+    }
+
+    #[test]
+    fn the_first_who_is_not_behind_is_believed() {
+        let mut search = search(known("p:7", 3, 1).as_ref());
+        assert_eq!(search.course(), Course::Ask(at("b:2")), "who named it last is asked first");
+        search.handle_answers(&naming("old:7", 2));
+        assert_eq!(search.course(), Course::Ask(at("c:3")));
+        search.handle_answers(&naming("new:7", 4));
+        assert_eq!(search.course(), Course::Check(at("new:7")));
+        search.handle_role(PRIMARY);
+        assert_eq!(search.course(), Course::Over(Ok(known("new:7", 4, 2).unwrap())));
+    }
+
+    #[test]
+    fn who_is_behind_is_heard_where_nobody_else_answers() {
+        let mut search = search(known("p:7", 3, 0).as_ref()).beginning_with(2);
+        assert_eq!(search.course(), Course::Ask(at("c:3")));
+        search.handle_answers(&naming("old:7", 2));
+        search.handle_failure("connection refused");
+        search.handle_answers(&unknown());
+        search.handle_answers(&[b"*0\r\n".to_vec()]);
+        assert_eq!(search.course(), Course::Check(at("old:7")));
+        search.handle_role(b"-BUSY a script\r\n");
+        assert_eq!(found(&search), at("old:7"));
+    }
+
+    #[test]
+    fn at_first_all_are_asked_and_the_latest_is_believed() {
+        let mut first = search(None);
+        first.handle_answers(&naming("old:7", 1));
+        first.handle_answers(&naming("new:7", 2));
+        assert_eq!(first.course(), Course::Ask(at("c:3")));
+        first.handle_answers(&naming("old:7", 1));
+        assert_eq!(first.course(), Course::Check(at("new:7")));
+        first.handle_role(REPLICA);
+        assert_eq!(first.course(), Course::Check(at("old:7")));
+
+        let mut tied = search(None);
+        tied.handle_answers(&naming("one:7", 1));
+        tied.handle_answers(&naming("two:7", 1));
+        tied.handle_answers(&naming("two:7", 1));
+        assert_eq!(tied.course(), Course::Check(at("two:7")), "of those that know as much the most are believed");
+    }
+
+    #[test]
+    fn a_server_is_asked_once_and_all_troubles_are_told() {
+        let mut search = search(None);
+        search.handle_answers(&naming("r:7", 1));
+        search.handle_failure("connection refused");
+        search.handle_answers(&naming("r:7", 1));
+        assert_eq!(search.course(), Course::Check(at("r:7")));
+        search.handle_role(REPLICA);
+        let replica = || Trouble::Replica(at("r:7"), Some(at("p:7")));
+        let silent = Trouble::Silent("connection refused".to_owned());
+        assert_eq!(failed(&search), [(at("b:2"), silent), (at("a:1"), replica()), (at("c:3"), replica())]);
+        let error = NoPrimary { name: "main".to_owned(), troubles: failed(&search) };
+        assert!(error.denies(&at("r:7")) && !error.denies(&at("p:7")));
+    }
+
+    #[test]
+    fn a_sentinel_that_does_not_know_the_name_is_asked_what_it_knows() {
+        let mut search = search(None);
+        for (names, known) in [
+            (Some(&b"*1\r\n*2\r\n$4\r\nname\r\n$5\r\ncache\r\n"[..]), Some(vec!["cache".to_owned()])),
+            (Some(b"-NOPERM no\r\n"), None),
+            (None, None),
+        ] {
+            let Course::Ask(asked) = search.course() else { panic!("over") };
+            search.handle_answers(&unknown());
+            assert_eq!(search.course(), Course::Ask(asked.clone()));
+            let mut wire = Vec::new();
+            assert_eq!(search.ask(&mut wire), 1);
+            assert_eq!(wire, b"*2\r\n$8\r\nSENTINEL\r\n$7\r\nMASTERS\r\n");
+            match names {
+                Some(names) => search.handle_answers(&[names.to_vec()]),
+                None => search.handle_failure("it closed the connection"),
+            }
+            assert_eq!(search.troubles.last(), Some(&(asked, Trouble::Unknown(known))));
+        }
+        assert_eq!(failed(&search).len(), 3);
+    }
+
+    #[test]
+    fn a_wrong_password_is_told_before_what_follows_from_it() {
+        let mut search = Search::new(sentinels(Some("watch")), Arc::default(), None);
+        let mut wire = Vec::new();
+        assert_eq!(search.ask(&mut wire), 3);
+        assert!(wire.starts_with(b"*2\r\n$4\r\nAUTH\r\n$5\r\nwatch\r\n"));
+        let noauth = b"-NOAUTH Authentication required.\r\n".to_vec();
+        search.handle_answers(&[b"-WRONGPASS invalid\r\n".to_vec(), noauth.clone(), noauth]);
+        assert_eq!(search.troubles, [(at("a:1"), Trouble::Refused("WRONGPASS invalid".to_owned()))]);
+    }
+
+    #[test]
+    fn a_trusted_server_is_not_asked_again() {
+        let mut search = search(known("p:7", 3, 0).as_ref()).trusting(at("p:7"));
+        search.handle_answers(&naming("p:7", 3));
+        assert_eq!(found(&search), at("p:7"));
+    }
+
+    #[test]
+    fn servers_are_sought_where_they_can_be_reached() {
+        let mut addresses = AddressMap::default();
+        addresses.add("p:7=gateway:8").unwrap();
+        let known = known("gateway:8", 0, 0);
+        let mut search = Search::new(sentinels(None), Arc::new(addresses), known.as_ref());
+        search.handle_answers(&naming("p:7", 0));
+        assert_eq!(search.course(), Course::Check(at("gateway:8")));
+    }
+
+    #[test]
+    fn answers_of_any_length_are_survived() {
+        for replies in [vec![], vec![vec![]], vec![b"+OK\r\n".to_vec(); 5]] {
+            let mut search = search(None);
+            search.handle_answers(&replies);
+            assert_eq!(search.course(), Course::Ask(at("b:2")));
+        }
+    }
+}
