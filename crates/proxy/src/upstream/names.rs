@@ -1,12 +1,14 @@
-//! Finds the server's addresses by its name.
+//! Finds addresses of servers by their names.
 //!
 //! A lookup can't be broken off: it holds a thread of the system's until it ends, and where the name server is stuck
-//! that takes half a minute. So each worker has one under way at most, whoever waits; and where it takes long, the
-//! addresses that were found last are taken.
+//! that takes half a minute. So each worker has one of each name under way at most, whoever waits; and where it takes
+//! long, the addresses that were found last are taken.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,16 +22,23 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// What a lookup found, or why it found nothing.
 type Found = Result<Arc<[SocketAddr]>, Arc<str>>;
 
-/// A worker's lookups of its server.
+/// A worker's lookups, by host and port. There are as many as were ever sought: one server, or those that Sentinels
+/// named.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
+    lookups: RefCell<HashMap<(String, u16), Rc<Lookups>>>,
+}
+
+/// The lookups of one name.
+#[derive(Debug, Default)]
+struct Lookups {
     /// Filled by the lookup that is under way.
     under_way: RefCell<Option<watch::Receiver<Option<Found>>>>,
     last: RefCell<Option<Arc<[SocketAddr]>>>,
 }
 
 impl Names {
-    /// The server's addresses.
+    /// The addresses of a host.
     ///
     /// # Errors
     /// The name can't be found.
@@ -37,10 +46,13 @@ impl Names {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok([SocketAddr::new(address, port)].into());
         }
-        let host = host.to_owned();
-        self.find_by(move || async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) }).await
+        let key = (host.to_owned(), port);
+        let lookups = Rc::clone(self.lookups.borrow_mut().entry(key.clone()).or_default());
+        lookups.find_by(move || async move { Ok(tokio::net::lookup_host(key).await?.collect()) }).await
     }
+}
 
+impl Lookups {
     async fn find_by<F>(&self, lookup: impl FnOnce() -> F) -> io::Result<Arc<[SocketAddr]>>
     where
         F: Future<Output = io::Result<Vec<SocketAddr>>> + 'static,
@@ -112,7 +124,6 @@ pub(super) async fn connect_to_any(addresses: &[SocketAddr], limit: Duration) ->
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::rc::Rc;
 
     use tokio::net::{TcpListener, TcpSocket};
     use tokio::task::{JoinSet, LocalSet};
@@ -131,7 +142,7 @@ mod tests {
     #[test]
     fn a_lookup_that_is_stuck_is_not_asked_twice_and_older_addresses_serve() {
         run(async {
-            let names = Rc::new(Names::default());
+            let names = Rc::new(Lookups::default());
             let first = names.find_by(|| async { Ok(vec![address(1)]) }).await.unwrap();
             let lookups = Rc::new(Cell::new(0));
             let mut waiting = JoinSet::new();
@@ -155,10 +166,10 @@ mod tests {
     #[test]
     fn each_try_asks_anew() {
         run(async {
-            let names = Names::default();
-            assert!(names.find_by(|| async { Err(io::Error::other("no such name")) }).await.is_err());
+            let (names, lookups) = (Names::default(), Lookups::default());
+            assert!(lookups.find_by(|| async { Err(io::Error::other("no such name")) }).await.is_err());
             for port in 1..3 {
-                let found = names.find_by(|| async move { Ok(vec![address(port)]) }).await.unwrap();
+                let found = lookups.find_by(|| async move { Ok(vec![address(port)]) }).await.unwrap();
                 assert_eq!(*found, [address(port)]);
             }
             assert_eq!(*names.find("127.0.0.1", 7).await.unwrap(), [address(7)]);
