@@ -14,12 +14,13 @@ test: ## the tests, against every server at hand; what takes minutes is in test-
 	@scripts/ensure-server
 	cargo test --workspace
 
-test-long: ## the tests that take minutes: the lab's studies on every server, large families, a large model, clusters
+test-long: ## the tests that take minutes: the lab's studies on every server, large families, a large model, clusters, Sentinels
 	@scripts/ensure-server
 	cargo test -p keyfold --test program -- --ignored
 	cargo test -p keyfold-survey --lib -- --ignored
 	cargo test -p keyfold-core --test move_model -- --ignored before_two
 	cargo test -p keyfold-testkit --test bed -- --ignored
+	cargo test -p keyfold-proxy --test proxy -- --ignored
 
 clients: ## sessions of redis-py, ioredis, go-redis and redis-rs through keyfold
 	@scripts/ensure-server

@@ -4,7 +4,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use keyfold_core::cluster::Endpoint;
+use keyfold_core::sentinel::Sentinels;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
@@ -83,7 +86,19 @@ pub enum Route {
     },
     /// Over a unix socket.
     Unix(PathBuf),
+    /// Over TCP, to the primary that Sentinels name.
+    Sentinel {
+        /// Who is asked.
+        sentinels: Arc<Sentinels>,
+        /// Whether TLS is spoken with the servers.
+        tls: bool,
+        /// Whether TLS is spoken with the Sentinels.
+        sentinel_tls: bool,
+    },
 }
+
+/// The port of Sentinels that are named without one.
+const SENTINEL_PORT: u16 = 26379;
 
 /// An address that can't be understood.
 #[derive(Debug, thiserror::Error)]
@@ -93,11 +108,14 @@ pub enum AddressError {
     Listen(String),
     /// Not a URL.
     #[error(
-        "the server's address is no URL ({0}): write redis://[user:password@]host:port[/db], rediss://… or unix:///path"
+        "the server's address is no URL ({0}): write redis://[user:password@]host:port[/db], rediss://…, unix:///path \
+         or sentinel://host:port,host:port/NAME"
     )]
     Url(#[from] url::ParseError),
     /// A URL of another scheme.
-    #[error("the server's address starts with {0}://; keyfold knows redis://, rediss:// and unix://")]
+    #[error(
+        "the server's address starts with {0}://; keyfold knows redis://, rediss://, unix://, sentinel:// and sentinels://"
+    )]
     Scheme(String),
     /// No host or path.
     #[error("the server's address names no {0}")]
@@ -108,12 +126,42 @@ pub enum AddressError {
     /// A user or password whose escapes aren't UTF-8.
     #[error("the user or password in the server's address is not UTF-8 once its %-escapes are decoded")]
     Credentials,
+    /// The Sentinels' part of the URL.
+    #[error(
+        "{0} in the Sentinels' address: write sentinel://[user:password@]host:port,host:port/NAME[/db] with the server's \
+         user and password; the Sentinels' own are ?sentinel_username=…&sentinel_password=…"
+    )]
+    Sentinels(String),
+}
+
+impl ServerAddress {
+    /// Whether TLS is spoken on the way there, with the server or with who says where it is.
+    pub fn speaks_tls(&self) -> bool {
+        match &self.route {
+            Route::Tcp { tls, .. } => *tls,
+            Route::Sentinel { tls, sentinel_tls, .. } => *tls || *sentinel_tls,
+            Route::Unix(_) => false,
+        }
+    }
+
+    /// The Sentinels that say where the server is, where it is they who do.
+    pub fn sentinels(&self) -> Option<&Arc<Sentinels>> {
+        match &self.route {
+            Route::Sentinel { sentinels, .. } => Some(sentinels),
+            Route::Tcp { .. } | Route::Unix(_) => None,
+        }
+    }
 }
 
 impl FromStr for ServerAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
+        if let Some((scheme @ ("sentinel" | "sentinels" | "redis+sentinel" | "rediss+sentinel"), rest)) =
+            text.split_once("://")
+        {
+            return parse_sentinels(rest, matches!(scheme, "sentinels" | "rediss+sentinel"));
+        }
         let url = Url::parse(text)?;
         let (route, database) = match url.scheme() {
             "redis" | "rediss" => (parse_tcp(&url)?, url.path().trim_start_matches('/').to_owned()),
@@ -123,14 +171,60 @@ impl FromStr for ServerAddress {
             }
             other => return Err(AddressError::Scheme(other.to_owned())),
         };
-        let database = match database.as_str() {
-            "" => 0,
-            number => number.parse().map_err(|_| AddressError::Database(database))?,
-        };
-        let user = Some(url.username()).filter(|user| !user.is_empty()).map(decode).transpose()?;
-        let password = url.password().map(decode).transpose()?;
-        Ok(Self { route, user, password, database })
+        let (user, password) = credentials(&url)?;
+        Ok(Self { route, user, password, database: parse_database(&database)? })
     }
+}
+
+fn parse_database(text: &str) -> Result<u32, AddressError> {
+    match text {
+        "" => Ok(0),
+        number => number.parse().map_err(|_| AddressError::Database(text.to_owned())),
+    }
+}
+
+fn credentials(url: &Url) -> Result<(Option<String>, Option<String>), AddressError> {
+    let user = Some(url.username()).filter(|user| !user.is_empty()).map(decode).transpose()?;
+    Ok((user, url.password().map(decode).transpose()?))
+}
+
+/// What stands behind the scheme. A URL has one host, so the others are taken out before it is read as one.
+fn parse_sentinels(rest: &str, tls: bool) -> Result<ServerAddress, AddressError> {
+    let wrong = |what: String| AddressError::Sentinels(what);
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let endpoint = |text: &str| {
+        let with_port = if text.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']')) {
+            text.to_owned()
+        } else {
+            format!("{text}:{SENTINEL_PORT}")
+        };
+        with_port.parse().map_err(|_| wrong(format!("{text:?} is no host and port")))
+    };
+    let endpoints: Vec<Endpoint> = hosts.split(',').map(endpoint).collect::<Result<_, _>>()?;
+    let url = Url::parse(&format!("sentinel://{login}@sentinels{tail}"))?;
+    let (user, password) = credentials(&url)?;
+    let (name, database) = match url.path().trim_matches('/').split_once('/') {
+        Some((name, database)) => (name, database),
+        None => (url.path().trim_matches('/'), ""),
+    };
+    if name.is_empty() {
+        return Err(wrong("no NAME of a primary".to_owned()));
+    }
+    let mut sentinels = Sentinels { endpoints, name: decode(name)?, user: None, password: None };
+    let mut sentinel_tls = tls;
+    for (option, value) in url.query_pairs() {
+        match (option.as_ref(), value.as_ref()) {
+            ("sentinel_username", user) => sentinels.user = Some(user.to_owned()),
+            ("sentinel_password", password) => sentinels.password = Some(password.to_owned()),
+            ("sentinel_tls", "yes" | "true" | "1") => sentinel_tls = true,
+            ("sentinel_tls", "no" | "false" | "0") => sentinel_tls = false,
+            ("sentinel_tls", _) => return Err(wrong("sentinel_tls is neither yes nor no".to_owned())),
+            (other, _) => return Err(wrong(format!("unknown option {other:?}"))),
+        }
+    }
+    let route = Route::Sentinel { sentinels: Arc::new(sentinels), tls, sentinel_tls };
+    Ok(ServerAddress { route, user, password, database: parse_database(database)? })
 }
 
 fn parse_tcp(url: &Url) -> Result<Route, AddressError> {
@@ -163,6 +257,9 @@ impl fmt::Display for ServerAddress {
                 }
             }
             Route::Unix(path) => write!(f, "unix://{}", path.display()),
+            Route::Sentinel { sentinels, tls, .. } => {
+                write!(f, "{}://{sentinels}", if *tls { "sentinels" } else { "sentinel" })
+            }
         }
     }
 }
@@ -192,6 +289,31 @@ mod tests {
     }
 
     #[test]
+    fn sentinels_and_the_server_have_users_of_their_own() {
+        let parse = |text: &str| text.parse::<ServerAddress>().unwrap();
+        let sentinels = |address: &ServerAddress| Sentinels::clone(address.sentinels().unwrap());
+        let plain = parse("sentinel://a:1,b,[::1]:3,[::2]/main");
+        let endpoints: Vec<String> = sentinels(&plain).endpoints.iter().map(ToString::to_string).collect();
+        assert_eq!(endpoints, ["a:1", "b:26379", "[::1]:3", "[::2]:26379"]);
+        assert_eq!(plain.to_string(), "sentinel://a:1,b:26379,[::1]:3,[::2]:26379/main");
+        assert_eq!((sentinels(&plain).name.as_str(), plain.database, plain.speaks_tls()), ("main", 0, false));
+
+        let full = parse("sentinel://app:p%40,s@a:1,b:2/my%20main/3?sentinel_username=w&sentinel_password=h%26sh");
+        assert_eq!((full.user.as_deref(), full.password.as_deref()), (Some("app"), Some("p@,s")));
+        assert_eq!((sentinels(&full).user.as_deref(), sentinels(&full).password.as_deref()), (Some("w"), Some("h&sh")));
+        assert_eq!((sentinels(&full).name.as_str(), full.database), ("my main", 3));
+        assert!(!format!("{full:?}").contains("h&sh"), "{full:?}");
+
+        let tls = |text: &str| match parse(text).route {
+            Route::Sentinel { tls, sentinel_tls, .. } => (tls, sentinel_tls),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(tls("sentinels://a/main"), (true, true));
+        assert_eq!(tls("rediss+sentinel://a/main?sentinel_tls=no"), (true, false));
+        assert_eq!(tls("redis+sentinel://a/main?sentinel_tls=yes"), (false, true));
+    }
+
+    #[test]
     fn the_password_is_never_shown() {
         let address: ServerAddress = "redis://app:hush@h:1".parse().unwrap();
         assert_eq!(address.to_string(), "redis://h:1");
@@ -204,6 +326,11 @@ mod tests {
         assert!(error("localhost:6379").contains("localhost://"));
         assert!(error("redis://h/x").contains("no database number"));
         assert!(error("unix://").contains("names no path"));
+        assert!(error("sentinel://a:1,b:2").contains("no NAME"));
+        assert!(error("sentinel://a:1,/main").contains("\"\" is no host"));
+        assert!(error("sentinel://a:x/main").contains("\"a:x\" is no host"));
+        assert!(error("sentinel://a/main/x").contains("no database number"));
+        assert!(error("sentinel://a/main?sentinel_pasword=x").contains("sentinel_pasword"));
         assert!("6379".parse::<ListenAddress>().is_err());
     }
 

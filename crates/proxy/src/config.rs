@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::access::Users;
+use keyfold_core::cluster::AddressMap;
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
 use keyfold_core::placement::Secrets;
@@ -21,6 +22,8 @@ pub struct Config {
     pub listen: Vec<ListenAddress>,
     /// The server behind (`--upstream`).
     pub upstream: ServerAddress,
+    /// Where servers are that Sentinels name where nobody can reach them from here (`--map-address`).
+    pub addresses: Arc<AddressMap>,
     /// Worker threads (`--threads`); none: one on up to two cores, else half the cores, at most four.
     pub threads: Option<NonZero<usize>>,
     /// The certificate shown on `tls://` listeners.
@@ -53,6 +56,7 @@ impl Config {
         Self {
             listen: Vec::new(),
             upstream,
+            addresses: Arc::default(),
             threads: None,
             client_tls: None,
             server_tls: ServerTls::default(),

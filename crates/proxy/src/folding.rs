@@ -53,7 +53,8 @@ impl Folding {
 
     /// The next layout, with the counts so far.
     pub(crate) fn followed_by(&self, layout: Layout) -> Self {
-        let next = Self::new(layout, self.read_only_in_doubt);
+        let mut next = Self::new(layout, self.read_only_in_doubt);
+        next.namespaces = next.namespaces.following(&self.namespaces);
         for (index, namespace) in self.layout.iter() {
             if let Some(kept) = next.layout.find(&namespace.template) {
                 next.namespaces.namespace(kept).add(self.namespaces.namespace(index).counts());

@@ -11,7 +11,7 @@ use keyfold_core::stats::Counts;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
-use crate::address::{ListenAddress, Route};
+use crate::address::ListenAddress;
 use crate::arrival::Room;
 use crate::config::Config;
 use crate::folding::Folding;
@@ -23,6 +23,7 @@ use crate::reload::Reloader;
 use crate::shutdown::{Phase, Signals, Stopper};
 use crate::stats::{Stats, Totals};
 use crate::tls::{self, Current, TlsError};
+use crate::whereabouts::Whereabouts;
 use crate::worker::{self, Worker};
 use crate::{dictionaries, sweep};
 
@@ -92,9 +93,9 @@ pub struct Handle {
 pub fn start(config: Config) -> Result<Handle, StartError> {
     let client_tls = config.client_tls.as_ref().map(tls::client_side).transpose()?.map(Current::new);
     let (listeners, addresses) = bind_all(&config, client_tls.as_ref())?;
-    let server_tls = match &config.upstream.route {
-        Route::Tcp { tls: true, .. } => Some(Current::new(tls::server_side(&config.server_tls)?)),
-        Route::Tcp { .. } | Route::Unix(_) => None,
+    let server_tls = match config.upstream.speaks_tls() {
+        true => Some(Current::new(tls::server_side(&config.server_tls)?)),
+        false => None,
     };
     raise_descriptor_limit(&config);
     for address in &addresses {
@@ -110,8 +111,9 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     let reloader = Reloader { config: Arc::clone(&config), clients, client_tls, server_tls: server_tls.clone() };
     let mut handle =
         Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], reloader, folding };
+    let whereabouts = config.upstream.sentinels().map(|_| Arc::new(Whereabouts::new()));
     for _ in 0..config.worker_count() {
-        handle.spawn_worker(&config, server_tls.clone(), phase.clone(), &membership)?;
+        handle.spawn_worker(&config, server_tls.clone(), phase.clone(), &membership, whereabouts.clone())?;
     }
     let who = format!("pid:{},listen:{}", std::process::id(), shown(&handle.addresses));
     let (kinds, secrets) = (config.codecs.clone(), config.secrets.clone());
@@ -271,6 +273,7 @@ impl Handle {
         server_tls: Option<Arc<Current<ClientConfig>>>,
         phase: watch::Receiver<Phase>,
         membership: &Arc<Membership>,
+        whereabouts: Option<Arc<Whereabouts>>,
     ) -> Result<(), StartError> {
         let membership = Arc::clone(membership);
         let (sender, orders) = mpsc::unbounded_channel();
@@ -280,8 +283,8 @@ impl Handle {
         let clients = Arc::clone(&self.reloader.clients);
         let thread = std::thread::Builder::new().name(format!("keyfold-{}", self.workers.len())).spawn(move || {
             // Made on its thread, where it stays: a worker holds what can't move to another.
-            let worker =
-                Worker::new(config, server_tls, counted, folding, membership, clients).map_err(io::Error::other)?;
+            let worker = Worker::new(config, server_tls, counted, folding, membership, clients, whereabouts)
+                .map_err(io::Error::other)?;
             worker::run(worker, orders, phase)
         })?;
         self.workers.push(sender);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::clients::Clients;
+use keyfold_core::cluster::Endpoint;
 use keyfold_core::exchange::{Env, ServerInfo};
 use slab::Slab;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -29,7 +30,8 @@ use crate::order::Order;
 use crate::shutdown::Phase;
 use crate::stats::Stats;
 use crate::tls::Current;
-use crate::upstream::{Errand, Lanes, LinkError, Names};
+use crate::upstream::{Errand, Lanes, LinkError, Names, look_out};
+use crate::whereabouts::Whereabouts;
 
 /// How often clients are looked after. Their timeouts are counted in these.
 const TICK: Duration = Duration::from_secs(1);
@@ -61,8 +63,10 @@ pub(crate) struct Worker {
     /// and many clients share that.
     pub(crate) max_bulk_bytes: Cell<usize>,
     pub(crate) lanes: Lanes,
-    /// Where the server is.
+    /// Where hosts are.
     pub(crate) names: Names,
+    /// Where the primary is, where it is Sentinels who say so.
+    pub(crate) whereabouts: Option<Arc<Whereabouts>>,
     /// Where every socket is read into, one at a time.
     pub(crate) scratch: RefCell<Box<[u8]>>,
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
@@ -97,6 +101,7 @@ impl Worker {
         folding: Arc<Folding>,
         membership: Arc<Membership>,
         everybody: Arc<Clients>,
+        whereabouts: Option<Arc<Whereabouts>>,
     ) -> Result<Self, getrandom::Error> {
         Ok(Self {
             config,
@@ -106,6 +111,7 @@ impl Worker {
             max_bulk_bytes: Cell::new(usize::MAX),
             lanes: Lanes::default(),
             names: Names::default(),
+            whereabouts,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             clients: RefCell::default(),
             everybody,
@@ -154,6 +160,54 @@ impl Worker {
                 client.wake();
             }
         });
+    }
+
+    /// Where the primary is that Sentinels name.
+    pub(crate) async fn find_place(&self) -> Result<Endpoint, LinkError> {
+        match &self.whereabouts {
+            Some(whereabouts) => Ok(whereabouts.find().await?),
+            // Nobody asks before a server that isn't behind Sentinels.
+            None => Err(LinkError::Closed),
+        }
+    }
+
+    /// Whether a connection to the server at `place` may be used still.
+    pub(crate) fn check_place(&self, place: Option<&Endpoint>) -> Result<(), LinkError> {
+        match (&self.whereabouts, place) {
+            (Some(whereabouts), Some(place)) if whereabouts.has_left(place) => Err(LinkError::Demoted(place.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until it may not.
+    pub(crate) async fn until_left(&self, place: Option<&Endpoint>) -> LinkError {
+        match (&self.whereabouts, place) {
+            (Some(whereabouts), Some(place)) => {
+                whereabouts.until_left(place).await;
+                LinkError::Demoted(place.clone())
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Something went wrong with a connection: where the primary is, is asked for anew.
+    pub(crate) fn doubt_place(&self) {
+        if let Some(whereabouts) = &self.whereabouts {
+            whereabouts.doubt();
+        }
+    }
+
+    /// How often there came to be a primary, or another, that Sentinels name.
+    pub(crate) fn moves(&self) -> u64 {
+        self.whereabouts.as_ref().map_or(0, |whereabouts| whereabouts.moves())
+    }
+
+    /// Waits before the next try to connect, for as long as there was no move since `before`.
+    pub(crate) async fn rest(&self, pause: Duration, before: u64) {
+        match &self.whereabouts {
+            Some(whereabouts) => drop(tokio::time::timeout(pause, whereabouts.until_moved(before)).await),
+            None => tokio::time::sleep(pause).await,
+        }
     }
 
     /// How to speak TLS with the server.
@@ -241,6 +295,12 @@ pub(crate) fn run(
 
 async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Order>, mut phase: watch::Receiver<Phase>) {
     spawn_local(look_after(Rc::clone(&worker)));
+    if let Some(whereabouts) = &worker.whereabouts {
+        spawn_local(follow(Rc::clone(&worker), Arc::clone(whereabouts)));
+        if whereabouts.take_over() {
+            spawn_local(look_out(Rc::clone(&worker), Arc::clone(whereabouts)));
+        }
+    }
     // The first clients shouldn't find a core that doesn't know its server yet. A server that is away holds
     // them up for no longer than the connect timeout.
     let mut clock = Errand::new(Rc::clone(&worker)).unchecked();
@@ -323,11 +383,21 @@ async fn look_after(worker: Rc<Worker>) {
     }
 }
 
+/// Leaves servers that are not the primary any more.
+async fn follow(worker: Rc<Worker>, whereabouts: Arc<Whereabouts>) {
+    let mut known = None;
+    loop {
+        known = whereabouts.until_news(known.as_ref()).await;
+        worker.lanes.leave(&worker);
+    }
+}
+
 /// Keeps the offset to the server's clock fresh, and tells the operator when the server goes and comes.
 async fn keep_clock(mut errand: Errand, mut last: Result<(), LinkError>, worker: Rc<Worker>) {
     let server = &worker.config.upstream;
     let mut backoff = Backoff::default();
     let mut away = false;
+    let mut before = worker.moves();
     loop {
         let pause = match &last {
             Ok(()) => {
@@ -346,7 +416,8 @@ async fn keep_clock(mut errand: Errand, mut last: Result<(), LinkError>, worker:
                 backoff.next(worker.nonces.draw())
             }
         };
-        tokio::time::sleep(pause).await;
+        worker.rest(pause, before).await;
+        before = worker.moves();
         last = errand.sample_clock().await;
     }
 }

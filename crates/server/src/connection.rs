@@ -4,11 +4,13 @@
 //! the answer to an earlier one.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
 use anyhow::{Context, anyhow};
 use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::cluster::AddressMap;
 use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::walk::KeyWalk;
 use keyfold_proxy::address::{Route, ServerAddress};
@@ -19,6 +21,7 @@ use crate::commands::Commands;
 use crate::error::LinkError;
 use crate::info::Info;
 use crate::link::Link;
+use crate::primary::Way;
 use crate::reply::{self, FromReply};
 use crate::version::Version;
 
@@ -45,6 +48,8 @@ pub struct Target {
     pub address: ServerAddress,
     /// Where the address says so.
     pub tls: ServerTls,
+    /// Where servers are that Sentinels name where nobody can reach them from here.
+    pub addresses: Arc<AddressMap>,
 }
 
 impl Target {
@@ -57,12 +62,13 @@ impl Target {
 /// Checked by the authorities that the system trusts.
 impl From<ServerAddress> for Target {
     fn from(address: ServerAddress) -> Self {
-        Self { address, tls: ServerTls::default() }
+        Self { address, tls: ServerTls::default(), addresses: Arc::default() }
     }
 }
 
 /// A connection to a server that keyfold can stand before.
 pub struct Server {
+    /// The server itself, also where Sentinels named it.
     target: Target,
     link: Link,
     version: Version,
@@ -80,22 +86,16 @@ impl Server {
     }
 
     fn connect_to(target: &Target, cluster: bool) -> anyhow::Result<Self> {
-        let address = &target.address;
-        let tls = match &address.route {
-            Route::Tcp { tls: true, .. } => Some(tls::server_side(&target.tls).map_err(|error| anyhow!("{error}"))?),
-            _ => None,
-        };
-        let mut link = Link::open(address, tls)
-            .map_err(|error| explain(&error, address))
-            .with_context(|| format!("can't connect to the server at {address}"))?;
+        let (address, mut link) =
+            open(target).with_context(|| format!("can't connect to the server at {}", target.address))?;
         let info = query(&mut link, &[b"INFO", b"server"])
             .map(Info)
-            .map_err(|error| explain(&error, address))
+            .map_err(|error| explain(&error, &address))
             .with_context(|| format!("can't ask the server at {address} for its version"))?;
         let version =
             Version::parse(&info).with_context(|| format!("what answers at {address} is no Redis or Valkey"))?;
         version.check(cluster)?;
-        let mut server = Self { target: target.clone(), link, version };
+        let mut server = Self { target: Target { address, ..target.clone() }, link, version };
         server.set_name(TOOL);
         Ok(server)
     }
@@ -259,6 +259,21 @@ impl Server {
     pub fn select(&mut self, database: u32) -> anyhow::Result<()> {
         self.ask(&[b"SELECT", database.to_string().as_bytes()])
     }
+}
+
+/// The server's own address, and a connection to it.
+fn open(target: &Target) -> anyhow::Result<(ServerAddress, Link)> {
+    let address = &target.address;
+    let config = match address.speaks_tls() {
+        true => Some(tls::server_side(&target.tls).map_err(|error| anyhow!("{error}"))?),
+        false => None,
+    };
+    let Route::Sentinel { sentinels, tls, sentinel_tls } = &address.route else {
+        return Ok((address.clone(), Link::open(address, config).map_err(|error| explain(&error, address))?));
+    };
+    let (tls, sentinel_tls) = (*tls, *sentinel_tls);
+    let way = Way { sentinels, tls, sentinel_tls, address, config, addresses: &target.addresses };
+    Ok(way.find(|error, server| explain(error, server).to_string())?)
 }
 
 fn query<T: FromReply>(link: &mut Link, command: &[&[u8]]) -> Result<T, LinkError> {

@@ -7,6 +7,7 @@
 //! | `error.rs` | what goes wrong between a question and its answer |
 //! | `reply.rs` | what a reply is taken for |
 //! | `link.rs` | the blocking connection: TCP, TLS or a unix socket |
+//! | `primary.rs` | the primary that Sentinels name |
 //! | `info.rs` | what a server says of itself in INFO |
 //! | `version.rs` | which server it is, and whether keyfold can stand before it |
 //! | `connection.rs` | a connection to such a server, and errors that say what to do |
@@ -38,6 +39,7 @@ pub mod memory;
 pub mod nodes;
 pub mod own;
 pub mod pace;
+mod primary;
 pub mod reply;
 pub mod secrets;
 pub mod supervisor;

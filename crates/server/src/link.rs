@@ -151,6 +151,7 @@ fn connect(route: &Route) -> io::Result<Socket> {
     let (host, port) = match route {
         Route::Unix(path) => return Ok(UnixStream::connect(path)?.into()),
         Route::Tcp { host, port, .. } => (host.as_str(), *port),
+        Route::Sentinel { .. } => return Err(io::Error::other("Sentinels are asked first where the server is")),
     };
     let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
     let stream = (host, port)
@@ -184,7 +185,7 @@ mod tests {
     }
 
     fn connect(url: &str) -> Server {
-        Server::connect(&Target { address: url.parse().unwrap(), tls: ServerTls::default() }).unwrap()
+        Server::connect(&Target::from(url.parse::<ServerAddress>().unwrap())).unwrap()
     }
 
     #[test]
@@ -241,7 +242,7 @@ mod tests {
         let proxy = keyfold_proxy::start(config).unwrap();
         let ListenAddress::Tls(at) = &proxy.addresses()[0] else { panic!("no TLS") };
         let address: ServerAddress = format!("rediss://localhost:{}", at.port()).parse().unwrap();
-        let connect = |tls| Server::connect(&Target { address: address.clone(), tls });
+        let connect = |tls| Server::connect(&Target { tls, ..Target::from(address.clone()) });
 
         let large = vec![b'x'; 300_000];
         let mut server = connect(ServerTls { ca: Some(cert), ..ServerTls::default() }).unwrap();

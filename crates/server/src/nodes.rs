@@ -1,7 +1,7 @@
 //! The servers that hold a keyspace: one, or the primaries of a cluster.
 
 use anyhow::{Context, anyhow, bail};
-use keyfold_core::cluster::{AddressMap, Endpoint, Topology};
+use keyfold_core::cluster::{Endpoint, Topology};
 use keyfold_core::slot::Slot;
 use keyfold_proxy::address::{Route, ServerAddress};
 
@@ -94,11 +94,12 @@ fn ask(server: &mut Server, target: &Target) -> anyhow::Result<Topology> {
     let mut wire = Vec::new();
     let replies = Topology::ask(&mut wire);
     let replies = server.exchange(&wire, replies)?;
-    let asked = match &target.address.route {
+    let asked = match &server.address().route {
         Route::Tcp { host, port, .. } => Endpoint { host: host.clone(), port: *port },
-        Route::Unix(_) => Endpoint { host: "127.0.0.1".to_owned(), port: 0 },
+        // A server's own address is none of Sentinels.
+        Route::Unix(_) | Route::Sentinel { .. } => Endpoint { host: "127.0.0.1".to_owned(), port: 0 },
     };
-    let topology = Topology::read(&replies, &asked, &AddressMap::default());
+    let topology = Topology::read(&replies, &asked, &target.addresses);
     let topology = topology.map_err(|error| anyhow!("the cluster node at {}: {error}", server.address()))?;
     if !topology.is_ok {
         bail!(

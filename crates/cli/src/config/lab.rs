@@ -30,7 +30,7 @@ fn resolve_run(study: Option<String>, flags: GroundFlags) -> Run {
     };
     let place = match flags.server {
         LabServer::Embedded => GroundPlace::Embedded(flags.program),
-        LabServer::At(address) => GroundPlace::At(target::at(address, flags.tls)),
+        LabServer::At(address) => GroundPlace::At(target::at(address, flags.way)),
     };
     let prefix = flags.namespace_prefix.or_else(|| flags.i_know.then(|| PREFIX.to_owned())).map(String::into_bytes);
     Run {

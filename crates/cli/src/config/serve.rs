@@ -48,7 +48,8 @@ impl Proxy {
     /// The whole of it.
     pub(crate) fn before(self, target: &Target, layout: Layout) -> Config {
         let (upstream, server_tls) = (target.address.clone(), target.tls.clone());
-        Config { upstream, server_tls, layout: Arc::new(layout), ..self.0 }
+        let addresses = Arc::clone(&target.addresses);
+        Config { upstream, addresses, server_tls, layout: Arc::new(layout), ..self.0 }
     }
 }
 
@@ -59,7 +60,7 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
     let users_source = UsersSource::of(&flags.access);
     let users = users_source.read()?;
     let server = match flags.upstream.address {
-        Some(address) => Behind::Upstream(target::at(address, flags.upstream.tls)),
+        Some(address) => Behind::Upstream(target::at(address, flags.upstream.way)),
         None => Behind::Own { program: flags.server.server, data: flags.server.data },
     };
     // The server's address is not known yet where the server is keyfold's own.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use keyfold_proxy::address::ServerAddress;
 
-use super::upstream::UpstreamTlsFlags;
+use super::upstream::WayFlags;
 
 /// What stands above the subcommands.
 pub(crate) const ABOUT: &str = "\
@@ -68,7 +68,7 @@ pub(crate) struct GroundFlags {
     pub(crate) server: LabServer,
 
     #[command(flatten)]
-    pub(crate) tls: UpstreamTlsFlags,
+    pub(crate) way: WayFlags,
 
     /// The server to start where it is keyfold's own [default: valkey-server or redis-server on PATH]
     #[arg(long, value_name = "PROGRAM")]

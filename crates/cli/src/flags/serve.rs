@@ -20,8 +20,9 @@ or redis-server of its own behind it, which nobody else can reach, and stops it 
 Each address is printed as a line `listening on ADDRESS` once clients can connect. SIGTERM and SIGINT let
 every accepted request be answered; a second one ends at once.";
 
-const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, or \
-    unix:///path[?db=n] [default: one of keyfold's own]";
+const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, unix:///path[?db=n], \
+    or sentinel://[user:password@]host:port,host:port/NAME[/db] for the primary that Sentinels name [default: one of \
+    keyfold's own]";
 
 const LISTEN_HELP: &str = "Where clients come in; may be repeated: 127.0.0.1:6379, tls://[::1]:6380, unix:/path. \
     Port 0 takes a free one";
@@ -34,6 +35,8 @@ Examples:
       the same, and the data is on disk
   keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
       before a server that runs already
+  keyfold serve --upstream sentinel://10.0.0.1:26379,10.0.0.2:26379,10.0.0.3:26379/main
+      before the primary that Sentinels name, whichever that is (docs/sentinel.md)
   KEYFOLD_PASSWORD=… keyfold serve --listen tls://0.0.0.0:6380 --tls-cert cert.pem --tls-key key.pem
       for other machines
 

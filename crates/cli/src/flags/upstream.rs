@@ -5,16 +5,24 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
+use keyfold_core::cluster::AddressMap;
 use keyfold_proxy::address::ServerAddress;
 
 /// A server that is named nowhere is this one; `keyfold serve` starts one of its own instead.
 pub(crate) const LOCAL_PORT: u16 = 6379;
 
 const TLS: &str = "Server's TLS";
+const SENTINELS: &str = "Server behind Sentinels";
 const SETTINGS: &str = "Server's settings";
 
+/// The way to it, beside its URL.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct UpstreamTlsFlags {
+pub(crate) struct WayFlags {
+    /// Where a server is sought that Sentinels name by an address that can't be reached from here (NAT, containers):
+    /// HOST:PORT=HOST:PORT, or HOST=HOST for all its ports; may be repeated
+    #[arg(long, value_name = "FROM=TO", value_parser = parse_mapping, help_heading = SENTINELS)]
+    pub(crate) map_address: Vec<String>,
+
     /// The authority that signed the server's certificate, PEM [default: those of the system]
     #[arg(long, value_name = "FILE", help_heading = TLS)]
     pub(crate) upstream_ca: Option<PathBuf>,
@@ -37,10 +45,11 @@ pub(crate) struct UpstreamTlsFlags {
 pub(crate) struct UpstreamFlags {
     /// None where neither the command line nor the environment names one.
     pub(crate) address: Option<ServerAddress>,
-    pub(crate) tls: UpstreamTlsFlags,
+    pub(crate) way: WayFlags,
 }
 
-const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, or unix:///path[?db=n] \
+const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, unix:///path[?db=n], or \
+                        sentinel://[user:password@]host:port,host:port/NAME[/db] for the primary that Sentinels name \
                         [default: redis://127.0.0.1:6379]";
 
 /// How that is typed.
@@ -54,7 +63,7 @@ struct Typed {
     upstream: Option<ServerAddress>,
 
     #[command(flatten)]
-    tls: UpstreamTlsFlags,
+    way: WayFlags,
 }
 
 impl Args for UpstreamFlags {
@@ -69,13 +78,13 @@ impl Args for UpstreamFlags {
 
 impl FromArgMatches for UpstreamFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let Typed { url, upstream, tls } = Typed::from_arg_matches(matches)?;
+        let Typed { url, upstream, way } = Typed::from_arg_matches(matches)?;
         // The environment's gives way, which a conflict of clap's own would not let it.
         if url.is_some() && matches.value_source("upstream") == Some(ValueSource::CommandLine) {
             let said = "the server is named twice: write its URL as an argument or as --upstream";
             return Err(Error::raw(ErrorKind::ArgumentConflict, said));
         }
-        Ok(Self { address: url.or(upstream), tls })
+        Ok(Self { address: url.or(upstream), way })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -91,6 +100,10 @@ pub(crate) struct SettingsFlags {
     /// and hash-max-listpack-entries are asked for
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = SETTINGS)]
     pub(crate) assume: Vec<(String, u64)>,
+}
+
+fn parse_mapping(text: &str) -> Result<String, String> {
+    AddressMap::default().add(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn parse_setting(text: &str) -> Result<(String, u64), String> {
@@ -120,7 +133,7 @@ mod tests {
         let line = Line::try_parse_from([&["keyfold"], line].concat()).map_err(|error| error.kind())?;
         Ok(line.server.address.map(|address| match address.route {
             Route::Tcp { port, .. } => port,
-            Route::Unix(_) => 0,
+            Route::Unix(_) | Route::Sentinel { .. } => 0,
         }))
     }
 

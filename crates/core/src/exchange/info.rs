@@ -26,6 +26,13 @@ use crate::stats::{LayoutCounts, Swept};
 /// and found, buckets that are noted as due, for how long the first of them has been, and how long the last walk took;
 /// and buckets that are larger than any should be.
 ///
+/// Behind Sentinels two lines say whom they name: who is asked, and who was found last to be the primary, by whose word,
+/// in which epoch of theirs, and how often that became another.
+///
+/// ```text
+/// keyfold_sentinels:10.0.0.1:26379,10.0.0.2:26379/main
+/// keyfold_primary:address=10.0.0.1:6379,named_by=10.0.0.2:26379,epoch=0,changes=0
+/// ```
 /// ```text
 /// keyfold_sweep:fields=90210,expired=311,orphans=0,noted=12,lag_ms=0,walk_ms=2100
 /// keyfold_large_bucket_0:name=~hY3p:7,fields=200000,keys=user:{id:int}:logins
@@ -42,6 +49,7 @@ pub(crate) fn section(env: &Env<'_>) -> String {
         u8::from(env.layout.is_in_doubt()),
         namespaces.len()
     );
+    text.extend(env.stats.primary().lines());
     for (index, namespace) in env.layout.iter() {
         let counts = env.stats.namespace(index).counts();
         // Writing to a string can't fail.

@@ -54,25 +54,35 @@ impl NoPrimary {
 impl fmt::Display for NoPrimary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.headline())?;
-        for (index, (sentinel, trouble)) in self.troubles.iter().enumerate() {
-            write!(f, "{} {sentinel} {trouble}", if index == 0 { ":" } else { ";" })?;
+        let mut told: Vec<&Trouble> = Vec::new();
+        for (_, trouble) in &self.troubles {
+            if told.contains(&trouble) {
+                continue;
+            }
+            f.write_str(if told.is_empty() { ": " } else { "; " })?;
+            let alike = self.troubles.iter().filter(|(_, other)| other == trouble);
+            for (index, (sentinel, _)) in alike.enumerate() {
+                write!(f, "{}{sentinel}", if index == 0 { "" } else { ", " })?;
+            }
+            write!(f, ": {trouble}")?;
+            told.push(trouble);
         }
         Ok(())
     }
 }
 
 impl fmt::Display for Trouble {
-    /// Reads on after a Sentinel's address.
+    /// Reads on after the addresses of those who say so.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Silent(why) => write!(f, "doesn't answer ({why})"),
-            Self::Refused(error) => write!(f, "says: {error}{}", advice(error)),
-            Self::Unknown(None) => f.write_str("doesn't know it"),
-            Self::Unknown(Some(names)) if names.is_empty() => f.write_str("watches nothing"),
-            Self::Unknown(Some(names)) => write!(f, "knows {}", names.join(", ")),
-            Self::Replica(server, None) => write!(f, "names {server}, a replica"),
-            Self::Replica(server, Some(of)) => write!(f, "names {server}, a replica of {of}"),
-            Self::Unfit(server, why) => write!(f, "names {server} ({why})"),
+            Self::Silent(why) => f.write_str(why),
+            Self::Refused(error) => write!(f, "{error}{}", advice(error)),
+            Self::Unknown(None) => f.write_str("not known there"),
+            Self::Unknown(Some(names)) if names.is_empty() => f.write_str("nothing is known there"),
+            Self::Unknown(Some(names)) => write!(f, "known there: {}", names.join(", ")),
+            Self::Replica(server, None) => write!(f, "named {server}, a replica"),
+            Self::Replica(server, Some(of)) => write!(f, "named {server}, a replica of {of}"),
+            Self::Unfit(server, why) => write!(f, "named {server} ({why})"),
         }
     }
 }
@@ -107,21 +117,21 @@ mod tests {
         let silent = || Trouble::Silent("connection refused".to_owned());
         assert_eq!(
             said(vec![("a:1", silent()), ("b:2", silent())]),
-            "no Sentinel answers: a:1 doesn't answer (connection refused); b:2 doesn't answer (connection refused)"
+            "no Sentinel answers: a:1, b:2: connection refused"
         );
         let names = vec!["cache".to_owned(), "queue".to_owned()];
         assert_eq!(
             said(vec![("a:1", Trouble::Unknown(Some(names))), ("b:2", silent()), ("c:3", Trouble::Unknown(None))]),
-            "the Sentinels don't know \"main\": a:1 knows cache, queue; b:2 doesn't answer (connection refused); c:3 \
-             doesn't know it"
+            "the Sentinels don't know \"main\": a:1: known there: cache, queue; b:2: connection refused; c:3: not known \
+             there"
         );
         assert_eq!(
             said(vec![("a:1", Trouble::Replica(at("r:7"), Some(at("p:7")))), ("b:2", Trouble::Unknown(None))]),
-            "the server that Sentinels name says that it is a replica: a:1 names r:7, a replica of p:7; b:2 doesn't know it"
+            "the server that Sentinels name says that it is a replica: a:1: named r:7, a replica of p:7; b:2: not known there"
         );
         let wrong = "WRONGPASS invalid username-password pair";
         assert!(said(vec![("a:1", Trouble::Refused(wrong.to_owned()))]).contains("sentinel_password in the URL"));
         let at_server = said(vec![("a:1", Trouble::Unfit(at("p:7"), wrong.to_owned()))]);
-        assert_eq!(at_server, format!("the server that Sentinels name can't be used: a:1 names p:7 ({wrong})"));
+        assert_eq!(at_server, format!("the server that Sentinels name can't be used: a:1: named p:7 ({wrong})"));
     }
 }

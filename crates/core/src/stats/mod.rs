@@ -1,15 +1,18 @@
 //! Counts of what each namespace's keys go through, for INFO and for the log.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::layout::NamespaceIndex;
 
 mod expiring;
 mod large_buckets;
+mod primary;
 mod sweep;
 
 pub use expiring::Expiring;
 pub use large_buckets::{LargeBucket, LargeBuckets};
+pub use primary::PrimaryState;
 pub use sweep::{SweepState, Swept};
 
 /// Slots that are enough to know how many keys one holds.
@@ -23,6 +26,7 @@ pub struct Stats {
     slots_and_keys: AtomicU64,
     sweep: SweepState,
     layouts: LayoutStats,
+    primary: Arc<PrimaryState>,
 }
 
 /// What happened to the layout on the server past keyfold, and what this process did about it.
@@ -111,7 +115,20 @@ impl Stats {
             slots_and_keys: AtomicU64::new(0),
             sweep: SweepState::default(),
             layouts: LayoutStats::default(),
+            primary: Arc::default(),
         }
+    }
+
+    /// Says of the primary what `earlier` says, now and later.
+    #[must_use]
+    pub fn following(mut self, earlier: &Self) -> Self {
+        self.primary = Arc::clone(&earlier.primary);
+        self
+    }
+
+    /// The primary that Sentinels name.
+    pub fn primary(&self) -> &PrimaryState {
+        &self.primary
     }
 
     /// The counters of one namespace.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use keyfold_core::cluster::Endpoint;
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::Protocol;
 
@@ -96,7 +97,8 @@ impl Errand {
     /// that doesn't answer within the server timeout counts as lost.
     pub async fn request(&mut self, commands: &[u8], replies: usize) -> Result<Vec<Vec<u8>>, LinkError> {
         let mut link = self.take_link().await?;
-        let answered = within(&self.worker, link.ask(commands, replies)).await?;
+        let at = link.at.clone();
+        let answered = within(&self.worker, at.as_ref(), link.ask(commands, replies)).await?;
         self.link = Some(link);
         Ok(answered)
     }
@@ -123,15 +125,18 @@ impl Errand {
     /// Asks for the server's time, and for how long an argument it takes.
     pub(crate) async fn sample_clock(&mut self) -> Result<(), LinkError> {
         let mut link = self.take_link().await?;
-        within(&self.worker, link.sample_clock(&self.worker)).await?;
-        within(&self.worker, link.learn_limits(&self.worker)).await?;
+        let at = link.at.clone();
+        within(&self.worker, at.as_ref(), link.sample_clock(&self.worker)).await?;
+        within(&self.worker, at.as_ref(), link.learn_limits(&self.worker)).await?;
         self.link = Some(link);
         Ok(())
     }
 
     /// The link is taken while it is used: one that an error or a dropped future left halfway is gone.
     async fn take_link(&mut self) -> Result<Link, LinkError> {
-        if let Some(link) = self.link.take() {
+        if let Some(link) = self.link.take()
+            && self.worker.check_place(link.at.as_ref()).is_ok()
+        {
             return Ok(link);
         }
         self.connections += 1;
@@ -148,9 +153,22 @@ impl Errand {
     }
 }
 
-async fn within<T>(worker: &Worker, work: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
-    match worker.config.timeouts.server {
-        limit if limit.is_zero() => work.await,
-        limit => tokio::time::timeout(limit, work).await.unwrap_or(Err(LinkError::TimedOut(limit))),
-    }
+/// Work on a connection to the server at `at`, where it is Sentinels who say where.
+async fn within<T>(
+    worker: &Worker,
+    at: Option<&Endpoint>,
+    work: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    let in_time = async {
+        match worker.config.timeouts.server {
+            limit if limit.is_zero() => work.await,
+            limit => tokio::time::timeout(limit, work).await.unwrap_or(Err(LinkError::TimedOut(limit))),
+        }
+    };
+    let done = tokio::select! {
+        biased;
+        done = in_time => done,
+        why = worker.until_left(at) => Err(why),
+    };
+    done.inspect_err(|_| worker.doubt_place())
 }

@@ -62,6 +62,11 @@ impl Gate {
         opened
     }
 
+    /// Lets the next try, whatever stood against the last.
+    pub(super) fn reopen(&self) {
+        self.shut.replace(Shut::default());
+    }
+
     fn check(&self, now: Instant) -> Result<(), LinkError> {
         let mut shut = self.shut.borrow_mut();
         match &shut.until {
@@ -111,6 +116,10 @@ mod tests {
             assert!(gate.check(until).is_ok(), "it is open again after a while");
             assert!(gate.pass(async { Ok(()) }, 0).await.is_ok());
             assert!(gate.shut.borrow().until.is_none());
+            storm(&gate, 1).await;
+            assert!(gate.check(Instant::now()).is_err());
+            gate.reopen();
+            assert!(gate.check(Instant::now()).is_ok());
         });
     }
 }

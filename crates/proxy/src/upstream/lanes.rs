@@ -79,6 +79,13 @@ impl Lanes {
         }
     }
 
+    /// Gives up connections to servers that are not the primary any more; whoever needs one tries at once.
+    pub(crate) fn leave(&self, worker: &Worker) {
+        self.gate.reopen();
+        self.shared.borrow().values().for_each(|upstream| upstream.leave(worker));
+        self.own.borrow().iter().for_each(|(_, upstream)| upstream.leave(worker));
+    }
+
     /// Looks after all connections, some times a second.
     pub(crate) fn check(&self, config: &Config) {
         let (now, timeouts) = (Instant::now(), &config.timeouts);

@@ -4,8 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use keyfold_core::cluster::Endpoint;
 use keyfold_core::exchange::ServerInfo;
 use keyfold_core::resp::{Protocol, Reply, ReplyError, ReplyScanner, write_command};
+use keyfold_core::sentinel::{NoPrimary, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_rustls::TlsStream;
@@ -65,6 +67,12 @@ pub enum LinkError {
     /// It sent a reply that nothing had asked for.
     #[error("it sent a reply that nobody asked for")]
     Unasked,
+    /// Sentinels don't say where it is.
+    #[error(transparent)]
+    Nowhere(#[from] Arc<NoPrimary>),
+    /// It isn't the one that takes writes, or not any more.
+    #[error("{0} is not the primary")]
+    Demoted(Endpoint),
 }
 
 /// A connection to the server that is used by one task, a few commands at a time.
@@ -73,6 +81,8 @@ pub(crate) struct Link {
     pub(crate) socket: Socket,
     /// The server's number for it; none of a server that doesn't tell.
     pub(crate) number: Option<i64>,
+    /// Where the server is, where it is Sentinels who say so.
+    pub(crate) at: Option<Endpoint>,
     input: Vec<u8>,
 }
 
@@ -91,16 +101,46 @@ impl Link {
     async fn open_link(worker: &Worker, database: u32, protocol: Protocol, checked: bool) -> Result<Self, LinkError> {
         let limit = worker.config.timeouts.connect;
         let attempt = async {
-            let mut link = Self { socket: connect(worker).await?, number: None, input: Vec::new() };
+            let mut link = Self::connect(worker).await?;
             let server = link.greet(worker, protocol).await?;
+            link.confirm().await?;
             if checked {
                 link.check(worker, limit).await?;
             }
             link.prepare(worker, database).await?;
+            worker.check_place(link.at.as_ref())?;
             worker.server.replace(server);
             Ok(link)
         };
-        tokio::time::timeout(limit, attempt).await.unwrap_or(Err(LinkError::TimedOut(limit)))
+        let opened = tokio::time::timeout(limit, attempt).await.unwrap_or(Err(LinkError::TimedOut(limit)));
+        opened.inspect_err(|_| worker.doubt_place())
+    }
+
+    async fn connect(worker: &Worker) -> Result<Self, LinkError> {
+        let (at, tls) = match &worker.config.upstream.route {
+            Route::Unix(path) => return Ok(Self::on(Socket::Unix(UnixStream::connect(path).await?))),
+            Route::Tcp { host, port, tls } => return Ok(Self::on(reach(worker, host, *port, *tls).await?)),
+            Route::Sentinel { tls, .. } => (worker.find_place().await?, *tls),
+        };
+        let socket = reach(worker, &at.host, at.port, tls).await?;
+        Ok(Self { at: Some(at), ..Self::on(socket) })
+    }
+
+    /// A connection on which nothing was said yet.
+    pub(super) fn on(socket: Socket) -> Self {
+        Self { socket, number: None, at: None, input: Vec::new() }
+    }
+
+    /// Has a server that Sentinels named say itself that it is the primary.
+    async fn confirm(&mut self) -> Result<(), LinkError> {
+        let Some(at) = self.at.clone() else { return Ok(()) };
+        let mut question = Vec::new();
+        Role::ask(&mut question);
+        let reply = self.ask(&question, 1).await?.pop().ok_or(LinkError::Closed)?;
+        match Role::read(&reply).map_err(LinkError::Said)? {
+            Role::Primary => Ok(()),
+            Role::Replica(_) | Role::Sentinel => Err(LinkError::Demoted(at)),
+        }
     }
 
     /// Sends commands and waits for their replies.
@@ -126,7 +166,7 @@ impl Link {
     }
 
     /// HELLO, or for servers before 6.0 AUTH and INFO.
-    async fn greet(&mut self, worker: &Worker, protocol: Protocol) -> Result<ServerInfo, LinkError> {
+    pub(super) async fn greet(&mut self, worker: &Worker, protocol: Protocol) -> Result<ServerInfo, LinkError> {
         let (address, name) = (&worker.config.upstream, worker.membership.connection_name());
         let user = address.user.as_deref().unwrap_or("default");
         let mut hello: Vec<&[u8]> = vec![b"HELLO", if protocol == Protocol::Resp3 { b"3" } else { b"2" }];
@@ -222,26 +262,22 @@ impl Link {
     }
 }
 
-async fn connect(worker: &Worker) -> Result<Socket, LinkError> {
-    match &worker.config.upstream.route {
-        Route::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path).await?)),
-        Route::Tcp { host, port, tls } => {
-            let addresses = worker.names.find(host, *port).await?;
-            let stream = connect_to_any(&addresses, worker.config.timeouts.connect).await?;
-            // Where nobody listens on a local port, the system may connect a socket to itself.
-            if stream.local_addr()? == stream.peer_addr()? {
-                return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
-            }
-            let timeout = worker.config.timeouts.server;
-            set_options(&stream, (!timeout.is_zero()).then_some(timeout / 2))?;
-            if !tls {
-                return Ok(Socket::Tcp(stream));
-            }
-            let name = ServerName::try_from(host.clone()).map_err(|_| LinkError::HostName(host.clone()))?;
-            let stream = worker.connector()?.connect(name, stream).await.map_err(LinkError::Tls)?;
-            Ok(Socket::Tls(Box::new(TlsStream::Client(stream))))
-        }
+/// Connects to a host, by TLS where that is to be.
+pub(super) async fn reach(worker: &Worker, host: &str, port: u16, tls: bool) -> Result<Socket, LinkError> {
+    let addresses = worker.names.find(host, port).await?;
+    let stream = connect_to_any(&addresses, worker.config.timeouts.connect).await?;
+    // Where nobody listens on a local port, the system may connect a socket to itself.
+    if stream.local_addr()? == stream.peer_addr()? {
+        return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
     }
+    let timeout = worker.config.timeouts.server;
+    set_options(&stream, (!timeout.is_zero()).then_some(timeout / 2))?;
+    if !tls {
+        return Ok(Socket::Tcp(stream));
+    }
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| LinkError::HostName(host.to_owned()))?;
+    let stream = worker.connector()?.connect(name, stream).await.map_err(LinkError::Tls)?;
+    Ok(Socket::Tls(Box::new(TlsStream::Client(stream))))
 }
 
 /// The connection's number in a reply to HELLO, a map in RESP3 and a flat array in RESP2.

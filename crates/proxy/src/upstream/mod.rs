@@ -13,6 +13,7 @@ mod lanes;
 mod link;
 mod names;
 mod queue;
+mod scout;
 mod silence;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -21,6 +22,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 use std::{future, pin};
 
+use keyfold_core::cluster::Endpoint;
 use keyfold_core::session::{Lane, Patience};
 use tokio::io::AsyncWrite;
 
@@ -38,6 +40,7 @@ pub(crate) use link::Link;
 pub use link::LinkError;
 pub(crate) use names::Names;
 pub(crate) use queue::{Queue, Status};
+pub(crate) use scout::look_out;
 use silence::Verdict;
 
 /// After so many full reads in a row others get their turn.
@@ -48,6 +51,9 @@ const UNUSED_AFTER: Duration = Duration::from_secs(10);
 
 /// So soon a server is asked again that is busy, or loads its data.
 const SOON: Duration = Duration::from_millis(20);
+
+/// How a replica answers a write.
+const READONLY: &[u8] = b"-READONLY";
 
 /// A connection that lived shorter than this is not tried again at once: something drops it on purpose.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
@@ -62,6 +68,8 @@ pub(crate) struct Upstream {
     woken: Cell<bool>,
     /// The server's number for the connection that it has now.
     number: Cell<Option<i64>>,
+    /// Where that goes, where it is Sentinels who say where.
+    at: RefCell<Option<Endpoint>>,
 }
 
 impl Upstream {
@@ -72,6 +80,7 @@ impl Upstream {
             task: OnceCell::new(),
             woken: Cell::new(false),
             number: Cell::new(None),
+            at: RefCell::new(None),
         }
     }
 
@@ -178,6 +187,16 @@ impl Upstream {
         self.wake();
     }
 
+    /// Gives up the connection where its server is not the primary any more.
+    fn leave(&self, worker: &Worker) {
+        let mut queue = self.queue.borrow_mut();
+        if matches!(queue.status, Status::Ready) && worker.check_place(self.at.borrow().as_ref()).is_err() {
+            queue.status = Status::Closed;
+            drop(queue);
+            self.wake();
+        }
+    }
+
     /// Runs a connection that many share: connects, drives, and connects again as long as someone wants it.
     async fn run_shared(self: Rc<Self>, worker: Rc<Worker>) {
         let Lane::Shared { database, protocol } = self.lane.get() else { return };
@@ -185,6 +204,7 @@ impl Upstream {
         let mut away = false;
         let server = &worker.config.upstream;
         loop {
+            let before = worker.moves();
             let why = match Link::open(&worker, database, protocol).await {
                 Ok(link) => {
                     self.log_connected(&worker, away);
@@ -213,7 +233,7 @@ impl Upstream {
                 LinkError::Said(_) => SOON,
                 _ => backoff.next(worker.nonces.draw()),
             };
-            tokio::time::sleep(pause).await;
+            worker.rest(pause, before).await;
         }
         worker.lanes.forget(&self);
     }
@@ -244,6 +264,7 @@ impl Upstream {
         let mut guard = LoseOnDrop { upstream: self, worker, armed: true };
         self.set_ready();
         self.number.set(link.number);
+        self.at.replace(link.at);
         let mut socket = link.socket;
         let mut inbox = Inbox::default();
         let why = future::poll_fn(|cx| {
@@ -258,7 +279,8 @@ impl Upstream {
     fn poll(&self, cx: &mut Context<'_>, socket: &mut Socket, inbox: &mut Inbox, worker: &Worker) -> Poll<LinkError> {
         self.woken.set(false);
         if matches!(self.queue.borrow().status, Status::Closed) {
-            return Poll::Ready(LinkError::TimedOut(self.queue.borrow().silence.limit()));
+            let silent = LinkError::TimedOut(self.queue.borrow().silence.limit());
+            return Poll::Ready(worker.check_place(self.at.borrow().as_ref()).err().unwrap_or(silent));
         }
         match self.poll_replies(cx, socket, inbox, worker) {
             Ok(()) => {}
@@ -322,7 +344,11 @@ impl Upstream {
                     }
                     break;
                 };
-                queue.handle_reply(&input[start..start + len], env)?;
+                let reply = &input[start..start + len];
+                if reply.starts_with(READONLY) {
+                    worker.doubt_place();
+                }
+                queue.handle_reply(reply, env)?;
                 start += len;
             }
             Ok(start)
@@ -376,6 +402,9 @@ impl Upstream {
     fn lose(&self, worker: &Worker, why: &LinkError) {
         let (pending, owner) = {
             let mut queue = self.queue.borrow_mut();
+            if !queue.finishing {
+                worker.doubt_place();
+            }
             queue.status =
                 if matches!(self.lane.get(), Lane::Own { .. }) { Status::Closed } else { Status::Connecting };
             queue.outbox.clear();

@@ -13,6 +13,7 @@
 //! | `leaving` | what of clients that go halfway? |
 //! | `loss` | what when the server goes? |
 //! | `own_lane` | do blocking commands, transactions and subscriptions keep to their client? |
+//! | `sentinel` | does it follow the primary that Sentinels name, whoever is away or wrong? |
 //! | `silence` | does CLIENT REPLY keep its word whatever goes wrong? |
 //! | `spills` | is a large value worked on where it lies, as the plain server would? |
 //! | `stopping` | is every accepted request answered? |
@@ -34,6 +35,7 @@ mod loss;
 mod order;
 mod own_lane;
 mod relay;
+mod sentinel;
 mod silence;
 mod spills;
 mod stage;

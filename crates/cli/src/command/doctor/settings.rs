@@ -41,6 +41,8 @@ fn names(address: &ServerAddress) -> ServerNames {
             format!("redis-cli -h {host} -p {port}{}", if *tls { " --tls" } else { "" })
         }
         Route::Unix(path) => format!("redis-cli -s {}", path.display()),
+        // Its own address is known once there is a connection.
+        Route::Sentinel { .. } => "redis-cli".to_owned(),
     };
     ServerNames { url: address.to_string(), redis_cli }
 }

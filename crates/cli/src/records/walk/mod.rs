@@ -286,7 +286,7 @@ impl RecordWalk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use keyfold_proxy::config::ServerTls;
+    use keyfold_proxy::address::ServerAddress;
 
     use super::*;
     use keyfold_server::Target;
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn after_a_walk_that_was_stopped_early_the_connection_answers_what_it_is_asked() {
         let running = keyfold_testkit::found()[0].start(&[]).unwrap();
-        let target = Target { address: running.url().parse().unwrap(), tls: ServerTls::default() };
+        let target = Target::from(running.url().parse::<ServerAddress>().unwrap());
         let mut server = Server::connect(&target).unwrap();
         let mut keys = Commands::default();
         for number in 0..5000 {

@@ -4,5 +4,6 @@ mod keyed;
 mod keyfold;
 mod layout;
 mod own_server;
+mod sentinels;
 mod unready;
 mod users;
