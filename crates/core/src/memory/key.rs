@@ -17,7 +17,7 @@
 use super::Model;
 use super::sds::{sds_8_bytes, sds_bytes, shortest_sds_bytes};
 use super::server::{
-    DICT_ENTRY, DICT_ENTRY_EMBEDDING, EXPIRY_ROOM_FROM_KEY, KeyShape, OBJECT, OBJECT_EXPIRY, ObjectShape,
+    ClusterTables, DICT_ENTRY, DICT_ENTRY_EMBEDDING, EXPIRY_ROOM_FROM_KEY, KeyShape, OBJECT, OBJECT_EXPIRY, ObjectShape,
 };
 use super::shape::ValueShape;
 
@@ -48,10 +48,20 @@ impl Model {
     pub(super) fn key_bytes(&self, key_len: u64, has_expiry: bool) -> u64 {
         let expires_entry = if has_expiry { self.usable(DICT_ENTRY) } else { 0 };
         match self.structures.key {
-            KeyShape::Apart => self.usable(DICT_ENTRY) + self.usable(sds_bytes(key_len)) + expires_entry,
+            KeyShape::Apart => {
+                self.usable(DICT_ENTRY + self.slot_links()) + self.usable(sds_bytes(key_len)) + expires_entry
+            }
             // The header comes with the argument's, which has at least 8 bits (`sdscopytobuffer`).
             KeyShape::InEntry => self.usable(DICT_ENTRY_EMBEDDING + sds_8_bytes(key_len)) + expires_entry,
             KeyShape::InObject(_) => self.usable(object_with_key(key_len, has_expiry)),
+        }
+    }
+
+    /// What the entry of a key has besides, in cluster mode, to find the others of its slot.
+    fn slot_links(&self) -> u64 {
+        match self.structures.in_cluster {
+            ClusterTables::Linked(links) if self.in_cluster_mode => links,
+            ClusterTables::Linked(_) | ClusterTables::BySlot { .. } => 0,
         }
     }
 

@@ -11,7 +11,7 @@
 //! let mut plain = Keyspace::new(&model);
 //! let mut bucket = BucketCost::default();
 //! for id in 0..100_i64 {
-//!     plain.add_string(12, ValueShape::Integer(1 << 30), false);
+//!     plain.add_string(12_u64, ValueShape::Integer(1 << 30), false);
 //!     bucket.add(&model, ValueShape::Integer(id), ValueShape::Integer(1 << 30));
 //! }
 //! assert_eq!(plain.total_bytes(), 100 * (32 + 16 + 16) + 128 * 8);
@@ -26,6 +26,20 @@
 //! | `table.rs` | dicts and hashtables, also while they grow |
 //! | `key.rs`, `hash.rs`, `set.rs` | what one key takes |
 //! | `keyspace.rs`, `placed.rs` | sums over many keys: as they are, and as a layout places them |
+//! | `slots.rs` | in cluster mode: how many keys the slots have, and so how large the slots' tables are |
+//!
+//! # In cluster mode
+//!
+//! A server in cluster mode also has to find the keys of a slot. Redis 7.0 and 7.2 link them: 16 bytes more in the entry
+//! of each key. Redis from 7.4 on and Valkey from 8.0 on have a table for each slot that has keys, and one for each slot
+//! that has expiring keys: a head each, and buckets that grow by powers of two for each slot apart. So it counts how many
+//! keys lie in which slot. Where keys are given by their names, their slots are counted; where only a number of keys is
+//! given, they are taken to spread over the 16,384 slots by chance; and what a caller knows of how full slots are it can say
+//! ([`SlotFill`]). Random ids spread by chance. Keys that share a hash tag share a slot, and neighbouring numbers spread less
+//! evenly than chance has it (CRC-16 is linear): of 40,000 `user:1000000` and on, 30 % of the slots have none, not 9 %, of
+//! 100,000 1.6 %, not 0.2 %. Meant is always a node that owns all slots: of one that
+//! owns a third of them, give it the keys three times as many, and take a third. The tables of slots that an empty node has
+//! are not the keys'.
 //!
 //! Every number was compared with servers (`docs/memory-model.md`, written by `make memory-model`).
 
@@ -39,17 +53,19 @@ mod sds;
 mod server;
 mod set;
 mod shape;
+mod slots;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use allocator::Allocator;
 pub use hash::BucketCost;
-pub use keyspace::Keyspace;
+pub use keyspace::{KeyName, Keyspace};
 pub use placed::Placed;
-pub use server::{Family, Server, Version};
+pub use server::{Family, Server, Version, is_cluster_mode};
 pub use set::SetCost;
 pub use shape::ValueShape;
+pub use slots::SlotFill;
 
 use server::Structures;
 
@@ -82,6 +98,7 @@ pub struct Model {
     allocator: Allocator,
     limits: Limits,
     shares_integers: bool,
+    in_cluster_mode: bool,
 }
 
 impl Model {
@@ -92,6 +109,7 @@ impl Model {
             allocator: Allocator::default(),
             limits: Limits::default(),
             shares_integers: true,
+            in_cluster_mode: false,
         }
     }
 
@@ -112,6 +130,17 @@ impl Model {
     #[must_use]
     pub fn with_shared_integers(self, shares_integers: bool) -> Self {
         Self { shares_integers, ..self }
+    }
+
+    /// Whether the server is a node of a cluster (`cluster-enabled`), which finds keys by slot.
+    #[must_use]
+    pub fn in_cluster_mode(self, in_cluster_mode: bool) -> Self {
+        Self { in_cluster_mode, ..self }
+    }
+
+    /// Whether the server is a node of a cluster.
+    pub fn is_in_cluster_mode(&self) -> bool {
+        self.in_cluster_mode
     }
 
     fn usable(&self, bytes: u64) -> u64 {

@@ -40,7 +40,7 @@ impl<'m> Placed<'m> {
         for PhysicalWrite { hash, name, value, expires_at_ms } in writes.iter() {
             let value = ValueShape::of(value);
             match hash {
-                None => self.single.add_string(name.len() as u64, value, expires_at_ms.is_some()),
+                None => self.single.add_string(name.as_ref(), value, expires_at_ms.is_some()),
                 Some(bucket) => {
                     let bucket = self.buckets.entry(Name::from_slice(bucket)).or_default();
                     bucket.add(self.model, ValueShape::of(name), value);
@@ -63,7 +63,7 @@ impl<'m> Placed<'m> {
     pub fn keyspace(&self) -> Keyspace<'m> {
         let mut keyspace = self.single.clone();
         for (name, bucket) in &self.buckets {
-            keyspace.add_hash(name.len() as u64, bucket, false);
+            keyspace.add_hash(name.as_slice(), bucket, false);
         }
         keyspace
     }

@@ -44,10 +44,9 @@ impl Server {
 
     /// Reads the answer to `INFO server`; none where it names neither.
     pub fn from_info(info: &str) -> Option<Self> {
-        let field = |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
-        let (family, text) = match field("valkey_version") {
+        let (family, text) = match field(info, "valkey_version") {
             Some(text) => (Family::Valkey, text),
-            None => (Family::Redis, field("redis_version")?),
+            None => (Family::Redis, field(info, "redis_version")?),
         };
         let mut numbers = text.split('.').map(str::parse);
         let version = Version { major: numbers.next()?.ok()?, minor: numbers.next()?.ok()? };
@@ -66,7 +65,9 @@ impl Server {
         match (self.family, major, minor) {
             (Family::Redis, ..=6, _) => &REDIS_6_2,
             (Family::Redis, 7, 0..=1) => &REDIS_7_0,
-            (Family::Redis, ..) => &REDIS_7_2,
+            (Family::Redis, 7, 2..=3) => &REDIS_7_2,
+            (Family::Redis, 7, _) => &REDIS_7_4,
+            (Family::Redis, ..) => &REDIS_8_0,
             (Family::Valkey, ..=7, _) => &REDIS_7_2,
             (Family::Valkey, 8, 0) => &VALKEY_8_0,
             (Family::Valkey, 8, _) => &VALKEY_8_1,
@@ -74,6 +75,17 @@ impl Server {
             (Family::Valkey, ..) => &VALKEY_9_1,
         }
     }
+}
+
+/// Whether the answer to `INFO server` is of a node of a cluster: what [`Model::in_cluster_mode`](super::Model::in_cluster_mode)
+/// wants to know. Valkey calls it `server_mode`, and `redis_mode` too unless it is told not to.
+pub fn is_cluster_mode(info: &str) -> bool {
+    ["redis_mode", "server_mode"].into_iter().any(|name| field(info, name) == Some("cluster"))
+}
+
+/// A field of an answer to INFO.
+fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
+    info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
 }
 
 impl fmt::Display for Server {
@@ -99,6 +111,24 @@ pub(super) struct Structures {
     pub(super) hash_table: TableShape,
     /// The table of one large set.
     pub(super) set_table: TableShape,
+    /// What cluster mode makes of the tables of keys and of expiries.
+    pub(super) in_cluster: ClusterTables,
+}
+
+/// How a server in cluster mode finds keys, and which of them are in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClusterTables {
+    /// One table for all slots, as without a cluster. The keys of a slot are linked with each other, and this is what
+    /// that adds to the entry of each key, in bytes.
+    Linked(u64),
+    /// A table for each slot, made with the slot's first key and freed with its last: the bytes of its head, with what
+    /// the store of tables keeps beside it.
+    BySlot {
+        /// Of the table of keys.
+        keys: u64,
+        /// Of the table of expiries.
+        expiries: u64,
+    },
 }
 
 /// Where a key's bytes are.
@@ -179,6 +209,22 @@ const HASHTABLE: u64 = 80;
 /// What a hash's table has besides: its fields with an expiry (Valkey 9.0 `t_hash.c`, `vset`).
 const VOLATILE_SET: u64 = 8;
 
+/// `sizeof(clusterDictEntryMetadata)`: the slot's keys before and after (Redis 7.0 and 7.2 `cluster.h`).
+const SLOT_LINKS: u64 = 16;
+/// `sizeof(kvstoreDictMetaBase)`: the dict's place among those that grow (Redis 7.4 and 8.0 `kvstore.c`).
+const DICT_METADATA: u64 = 8;
+/// `sizeof(kvstoreDictMetadata)`: 60 counters of 8 bytes for each of five types of values, only in the tables of keys
+/// (Redis 8.0 `kvstore.h`, `keysizes_hist`).
+const KEY_SIZES: u64 = 5 * 60 * 8;
+/// What Valkey keeps beside the table of a slot: its place among those that grow, and the store it is of (Valkey 8.0
+/// `kvstore.c`, `kvstoreDictMetadata`; 8.1, `kvstoreHashtableMetadata`).
+const TABLE_METADATA: u64 = 16;
+
+/// Heads of one size for both tables.
+const fn by_slot(head: u64) -> ClusterTables {
+    ClusterTables::BySlot { keys: head, expiries: head }
+}
+
 const fn dict(head: u64, kind: TableKind, steps_per_insert: u32) -> TableShape {
     TableShape { head, kind, steps_per_insert }
 }
@@ -196,6 +242,8 @@ const REDIS_6_2: Structures = Structures {
     packs_sets: false,
     hash_table: dict(DICT_6_2, TableKind::Entries, 2),
     set_table: dict(DICT_6_2, TableKind::Entries, 1),
+    // The radix tree that has every key once more, behind its slot (`slots_to_keys`), was never measured and is left out.
+    in_cluster: ClusterTables::Linked(0),
 };
 
 const REDIS_7_0: Structures = Structures {
@@ -204,15 +252,24 @@ const REDIS_7_0: Structures = Structures {
     packs_sets: false,
     hash_table: dict(DICT, TableKind::Entries, 2),
     set_table: dict(DICT, TableKind::Entries, 1),
+    in_cluster: ClusterTables::Linked(SLOT_LINKS),
 };
 
-/// To 8.0. From 7.4 on fields are `mstr`s (`mstr.h`), whose headers are as long as an sds's.
 const REDIS_7_2: Structures = Structures {
     key: KeyShape::Apart,
     packing: Packing::Listpack,
     packs_sets: true,
     hash_table: dict(DICT, TableKind::Entries, 2),
     set_table: dict(DICT, TableKind::BareKeys, 1),
+    in_cluster: ClusterTables::Linked(SLOT_LINKS),
+};
+
+/// Fields are `mstr`s (`mstr.h`), whose headers are as long as an sds's.
+const REDIS_7_4: Structures = Structures { in_cluster: by_slot(DICT + DICT_METADATA), ..REDIS_7_2 };
+
+const REDIS_8_0: Structures = Structures {
+    in_cluster: ClusterTables::BySlot { keys: DICT + DICT_METADATA + KEY_SIZES, expiries: DICT + DICT_METADATA },
+    ..REDIS_7_4
 };
 
 const VALKEY_8_0: Structures = Structures {
@@ -221,6 +278,7 @@ const VALKEY_8_0: Structures = Structures {
     packs_sets: true,
     hash_table: dict(DICT, TableKind::Entries, 1),
     set_table: dict(DICT, TableKind::BareKeys, 1),
+    in_cluster: by_slot(DICT + TABLE_METADATA),
 };
 
 const VALKEY_8_1: Structures = Structures {
@@ -229,10 +287,15 @@ const VALKEY_8_1: Structures = Structures {
     packs_sets: true,
     hash_table: hashtable(HASHTABLE_8_1),
     set_table: hashtable(HASHTABLE_8_1),
+    in_cluster: by_slot(HASHTABLE_8_1 + TABLE_METADATA),
 };
 
-const VALKEY_9_0: Structures =
-    Structures { hash_table: hashtable(HASHTABLE + VOLATILE_SET), set_table: hashtable(HASHTABLE), ..VALKEY_8_1 };
+const VALKEY_9_0: Structures = Structures {
+    hash_table: hashtable(HASHTABLE + VOLATILE_SET),
+    set_table: hashtable(HASHTABLE),
+    in_cluster: by_slot(HASHTABLE + TABLE_METADATA),
+    ..VALKEY_8_1
+};
 
 /// The pointer to the value gives way to the value (valkey#2516), up to 128 bytes (valkey#3397).
 const VALKEY_9_1: Structures =
@@ -248,6 +311,14 @@ mod tests {
         assert_eq!(Server::from_info(valkey), Some(Server::valkey(9, 1)));
         assert_eq!(Server::from_info("# Server\r\nredis_version:7.0.15\r\n"), Some(Server::redis(7, 0)));
         assert_eq!(Server::from_info("ok"), None);
+    }
+
+    #[test]
+    fn info_tells_a_node_of_a_cluster() {
+        assert!(is_cluster_mode("# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\nos:Linux\r\n"));
+        assert!(is_cluster_mode("valkey_version:9.1.2\nserver_mode:cluster\n"));
+        assert!(!is_cluster_mode("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"));
+        assert!(!is_cluster_mode(""));
     }
 
     #[test]

@@ -29,6 +29,13 @@ pub(super) fn settled_bytes(kind: TableKind, allocator: Allocator, entries: u64)
     Growth { kind, allocator, entries, buckets: buckets(kind, entries) }.settled()
 }
 
+/// The same for a table of keys in cluster mode, which the server's timer lets grow before another entry comes: one that is
+/// full has twice the buckets soon (Redis 7.4, Valkey 8.0 `kvstore.c`, `kvstoreTryResizeDicts`; Valkey 8.1,
+/// `kvstoreTryResizeHashtables`: 16 slots at a time, so that at 10 times a second it has been at all of them in two minutes).
+pub(super) fn rightsized_bytes(kind: TableKind, allocator: Allocator, entries: u64) -> u64 {
+    Growth { kind, allocator, entries, buckets: buckets(kind, entries + 1) }.settled()
+}
+
 /// The same for the table of one hash or set that was filled one entry at a time, and was a table since it
 /// had `since` entries.
 pub(super) fn growing_bytes(shape: TableShape, allocator: Allocator, entries: u64, since: u64) -> u64 {
@@ -169,6 +176,14 @@ mod tests {
     fn a_dict_has_a_bucket_for_each_entry_at_the_least() {
         let buckets = [0, 1, 4, 5, 512, 513].map(|n| settled_bytes(TableKind::Entries, Allocator::SYSTEM, n) / 8);
         assert_eq!(buckets, [0, 4, 4, 8, 512, 1024]);
+    }
+
+    #[test]
+    fn the_timer_lets_full_tables_grow() {
+        let buckets = [0, 1, 3, 4, 8].map(|n| rightsized_bytes(TableKind::Entries, Allocator::SYSTEM, n) / 8);
+        assert_eq!(buckets, [0, 4, 4, 8, 16]);
+        let buckets = [6, 7].map(|n| rightsized_bytes(TableKind::Buckets, Allocator::SYSTEM, n));
+        assert!(buckets[0] == 64 && (128..130).contains(&buckets[1]), "{buckets:?}");
     }
 
     #[test]

@@ -191,7 +191,7 @@ fn the_expiry_takes_an_entry_and_a_table_of_its_own() {
         let model = model(server);
         let mut keyspace = Keyspace::new(&model);
         let plain = keyspace.clone();
-        (0..1000).for_each(|_| keyspace.add_string(12, bytes(8), true));
+        (0..1000).for_each(|_| keyspace.add_string(12_u64, bytes(8), true));
         assert_eq!(plain.total_bytes(), 0);
         keyspace.table_bytes()
     };
@@ -217,14 +217,58 @@ fn records_take_what_their_places_take() {
     let mut spilling = BucketCost::default();
     spilling.add(&model, ValueShape::Integer(1), bytes(9));
     let mut expected = Keyspace::new(&model);
-    expected.add_hash(7, &full, false);
-    expected.add_hash(7, &spilling, false);
-    expected.add_string(6 + 11 + 1 + 8, bytes(19), false);
-    expected.add_string(6, ValueShape::Integer(77), false);
+    expected.add_hash(7_u64, &full, false);
+    expected.add_hash(7_u64, &spilling, false);
+    expected.add_string(6_u64 + 11 + 1 + 8, bytes(19), false);
+    expected.add_string(6_u64, ValueShape::Integer(77), false);
     assert_eq!(placed.buckets().len(), 2);
     assert_eq!(placed.spills(), 1);
     assert_eq!(placed.keyspace().keys(), 4);
     assert_eq!(placed.total_bytes(), expected.total_bytes());
+}
+
+/// The first key of a slot, the second, and an expiry's; names of seven bytes and values of eight.
+#[test]
+fn a_slot_has_tables_of_its_own_in_cluster_mode() {
+    let measured = [
+        (Server::redis(7, 0), [96, 96, 32]),
+        (Server::redis(8, 0), [2672, 80, 128]),
+        (Server::valkey(8, 0), [176, 64, 144]),
+        (Server::valkey(8, 1), [208, 48, 160]),
+        (Server::valkey(9, 1), [192, 32, 176]),
+    ];
+    for (server, expected) in measured {
+        let model = model(server).in_cluster_mode(true);
+        let bytes = |names: &[&str], expiring: bool| {
+            let mut keyspace = Keyspace::new(&model);
+            names.iter().for_each(|name| keyspace.add_string(name.as_bytes(), bytes(8), expiring));
+            // The one table of all slots has room from the start.
+            keyspace.total_bytes() - if model.has_tables_by_slot() { 0 } else { keyspace.table_bytes() }
+        };
+        let first = bytes(&["{aa}xxx"], false);
+        let second = bytes(&["{aa}xxx", "{aa}yyy"], false) - first;
+        let other = bytes(&["{aa}xxx", "{ab}xxx"], false) - first;
+        let expiry = bytes(&["{aa}xxx"], true) - first;
+        assert_eq!([first, second, expiry], expected, "{server}");
+        assert_eq!(other, first, "{server}");
+    }
+}
+
+#[test]
+fn keys_of_which_only_the_number_is_known_spread_by_chance() {
+    for server in [Server::redis(7, 0), Server::redis(8, 0), Server::valkey(8, 0), Server::valkey(9, 1)] {
+        let model = model(server).in_cluster_mode(true);
+        let (mut known, mut unknown) = (Keyspace::new(&model), Keyspace::new(&model));
+        for id in 0..40_000_u64 {
+            let name = format!("user:{:016x}", xxhash_rust::xxh3::xxh3_64(&id.to_le_bytes()));
+            known.add_string(name.as_bytes(), bytes(8), id % 2 == 0);
+            unknown.add_string(name.len() as u64, bytes(8), id % 2 == 0);
+        }
+        assert_eq!(known.content_bytes(), unknown.content_bytes(), "{server}");
+        let off = unknown.total_bytes() as f64 / known.total_bytes() as f64 - 1.0;
+        assert!(off.abs() < 0.005, "{server}: {off}");
+        assert_eq!(model.table_bytes(40_000, 20_000), unknown.table_bytes(), "{server}");
+    }
 }
 
 /// Bytes a record, of so many uuids with small values over as many buckets as have 100 of them each.
