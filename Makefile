@@ -21,6 +21,7 @@ test-long: ## the tests that take minutes: the lab's studies on every server, la
 	cargo test -p keyfold-core --test move_model -- --ignored before_two
 	cargo test -p keyfold-testkit --test bed -- --ignored
 	cargo test -p keyfold-proxy --test proxy -- --ignored
+	cargo test -p keyfold-testkit --test whole -- --ignored
 
 clients: ## sessions of redis-py, ioredis, go-redis and redis-rs through keyfold
 	@scripts/ensure-server

@@ -3,6 +3,7 @@
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{BucketCost, Keyspace, Limits, Model, Placed, SetCost, ValueShape};
 
+use crate::cluster::SLOTS;
 use crate::random::Random;
 
 /// When the records that expire do, in milliseconds since 1970: in 2046.
@@ -47,6 +48,8 @@ pub struct Case {
     pub data: Data,
     /// The server's settings.
     pub limits: Limits,
+    /// Whether the server is a node of a cluster.
+    pub in_cluster: bool,
 }
 
 impl Case {
@@ -70,6 +73,12 @@ impl Case {
         Self { limits, ..Self::new(format!("{name}, folded"), 0, data).counted() }
     }
 
+    /// The same on a node of a cluster.
+    #[must_use]
+    pub fn in_cluster(self) -> Self {
+        Self { in_cluster: true, ..self }
+    }
+
     /// Strings placed by a layout, on a server that takes its values and fields.
     pub fn placed(name: &str, records: Vec<Record>, layout: Layout) -> Self {
         let limits_of = layout.namespaces().iter().map(|namespace| namespace.value_limit.max(namespace.field_limit));
@@ -80,7 +89,7 @@ impl Case {
     }
 
     fn new(name: String, records: usize, data: Data) -> Self {
-        Self { name, records, data, limits: Limits::default() }
+        Self { name, records, data, limits: Limits::default(), in_cluster: false }
     }
 
     fn counted(mut self) -> Self {
@@ -98,7 +107,7 @@ impl Case {
             Data::Strings(records) => {
                 let mut keyspace = Keyspace::new(model);
                 for Record { key, value, expires } in records {
-                    keyspace.add_string(key.len() as u64, ValueShape::of(value), *expires);
+                    keyspace.add_string(key.as_slice(), ValueShape::of(value), *expires);
                 }
                 keyspace.total_bytes()
             }
@@ -116,7 +125,7 @@ impl Case {
                     for field in fields {
                         hash.add(model, ValueShape::of(&field.key), ValueShape::of(&field.value));
                     }
-                    keyspace.add_hash(key.len() as u64, &hash, false);
+                    keyspace.add_hash(key.as_slice(), &hash, false);
                 }
                 keyspace.total_bytes()
             }
@@ -125,7 +134,7 @@ impl Case {
                 for (key, members) in sets {
                     let mut set = SetCost::default();
                     members.iter().for_each(|member| set.add(model, ValueShape::of(member)));
-                    keyspace.add_set(key.len() as u64, &set, false);
+                    keyspace.add_set(key.as_slice(), &set, false);
                 }
                 keyspace.total_bytes()
             }
@@ -164,6 +173,56 @@ pub fn seeded(records: usize) -> Vec<Case> {
     cases
 }
 
+/// Made-up cases for a node of a cluster, of so many records each.
+pub fn seeded_in_cluster(records: usize) -> Vec<Case> {
+    let bucket = buckets_in_slots(records);
+    let mut cases = ints_and_uuids_in_cluster(records, false);
+    cases.extend(ints_and_uuids_in_cluster(records, true));
+    let others = [
+        folded_by_slot(
+            "uuid → 24 letters, 3 a slot",
+            uuids(records, false),
+            "sess:{id:uuid}",
+            "bucket = { count = 3 }",
+        ),
+        folded_by_slot("uuid → 24 letters, zipped", uuids(records, true), "sess:{id:uuid}", ""),
+        Case::plain("mixed lengths", mixed(records)),
+        folded_by_slot("mixed lengths, spilling", mixed(records), "page:{path}", &bucket),
+        Case::plain("hash tags", carts(records)),
+        folded_by_slot("hash tags", carts(records), "cart:{{{user:int}}}:{item:int}", "bucket = { by = \"user\" }"),
+    ];
+    cases.extend(others.map(Case::in_cluster));
+    cases
+}
+
+/// The two most usual kinds of records on a node of a cluster: as they are, and in as many buckets in each slot as hold
+/// about 100 each, at the least one.
+pub fn ints_and_uuids_in_cluster(records: usize, expire: bool) -> Vec<Case> {
+    let (int, uuid) = (if expire { "int → int, TTL" } else { "int → int" }, "uuid → 24 letters");
+    let uuid = if expire { format!("{uuid}, TTL") } else { uuid.to_owned() };
+    let bucket = buckets_in_slots(records);
+    let books = || {
+        let mut records = ints(records, expire);
+        records.iter_mut().for_each(|record| record.key.splice(..4, *b"set-allBooksBelongToUser").for_each(drop));
+        records
+    };
+    let cases = [
+        Case::plain(int, books()),
+        folded_by_slot(int, books(), "set-allBooksBelongToUser:{id:int}", &bucket),
+        Case::plain(&uuid, uuids(records, expire)),
+        folded_by_slot(&uuid, uuids(records, expire), "sess:{id:uuid}", &bucket),
+    ];
+    cases.map(Case::in_cluster).into()
+}
+
+fn folded_by_slot(name: &str, records: Vec<Record>, keys: &str, rule: &str) -> Case {
+    Case::folded(name, records, &format!("cluster = true\n{}", namespace(keys, rule)))
+}
+
+fn buckets_in_slots(records: usize) -> String {
+    format!("bucket = {{ count = {} }}", (records / usize::from(SLOTS) / PER_BUCKET).max(1))
+}
+
 fn namespace(keys: &str, placement: &str) -> String {
     format!("[[namespace]]\nkeys = \"{keys}\"\n{placement}\n")
 }
@@ -199,6 +258,18 @@ fn mixed(records: usize) -> Vec<Record> {
         Record { key, value, expires: random.chance(25) }
     };
     (0..records).map(record).collect()
+}
+
+/// `cart:{1000000}:7`: all of one user's, which are 1 to 79, in one slot.
+fn carts(records: usize) -> Vec<Record> {
+    let mut random = Random::new(7);
+    let carts = (1_000_000..).flat_map(|user| (0..=random.below(79)).map(move |item| (user, item)));
+    let record = |(user, item): (u64, u64)| Record {
+        key: format!("cart:{{{user}}}:{item}").into_bytes(),
+        value: (user * 31 + item).to_string().into_bytes(),
+        expires: false,
+    };
+    carts.take(records).map(record).collect()
 }
 
 /// Sets of 24 letters a member.

@@ -14,6 +14,7 @@ use keyfold_proxy::address::ServerAddress;
 use keyfold_server::{Commands, Server as Connection};
 
 use super::case::{Case, Data, EXPIRES_AT_MS, Record};
+use crate::cluster::{self, Cluster};
 use crate::random::Random;
 use crate::server::Server;
 use crate::servers::Binary;
@@ -26,6 +27,10 @@ const EQUAL_WEIGHTS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(15);
 /// How long a server may take to settle: a table of a million buckets moves in some seconds.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+/// In cluster mode the timer lets slots' full tables grow, 16 slots of 16,384 each time, and 500 times a second.
+const ROUND_OF_SLOTS: Duration = Duration::from_millis(2500);
+/// By so much a node's weight changes while nothing happens: what its timers make and drop.
+const NODE_STIRS_BYTES: u64 = 1536;
 
 /// A case on one server.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +55,9 @@ impl Measured {
 /// # Errors
 /// Where the server doesn't do as it is told.
 pub fn measure(binary: &Binary, case: &Case) -> anyhow::Result<Measured> {
-    let server = start(binary, case)?;
-    let (model, allocator) = model_for(&server, case)?;
-    let measured = loaded_bytes(&server, case, &[])?;
+    let started = start(binary, case)?;
+    let (model, allocator) = model_for(started.server(), case)?;
+    let measured = loaded_bytes(started.server(), case, &[])?;
     Ok(Measured { predicted: case.predict(&model), measured, allocator })
 }
 
@@ -61,7 +66,7 @@ pub fn measure(binary: &Binary, case: &Case) -> anyhow::Result<Measured> {
 /// # Errors
 /// Where the server doesn't do as it is told.
 pub fn weigh_case(binary: &Binary, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<u64> {
-    loaded_bytes(&start(binary, case)?, case, before)
+    loaded_bytes(start(binary, case)?.server(), case, before)
 }
 
 /// The model of a server of this kind, as it allocates, with the case's limits.
@@ -69,10 +74,25 @@ pub fn weigh_case(binary: &Binary, case: &Case, before: &[Vec<Vec<u8>>]) -> anyh
 /// # Errors
 /// Where the server doesn't do as it is told.
 pub fn model_of(binary: &Binary, case: &Case) -> anyhow::Result<Model> {
-    Ok(model_for(&start(binary, case)?, case)?.0)
+    Ok(model_for(start(binary, case)?.server(), case)?.0)
 }
 
-fn start(binary: &Binary, case: &Case) -> anyhow::Result<Server> {
+/// A server that runs by itself, or as the only node of a cluster, with all slots.
+enum Started {
+    Alone(Server),
+    Cluster(Cluster),
+}
+
+impl Started {
+    fn server(&self) -> &Server {
+        match self {
+            Self::Alone(server) => server,
+            Self::Cluster(cluster) => cluster.node(0).server(),
+        }
+    }
+}
+
+fn start(binary: &Binary, case: &Case) -> anyhow::Result<Started> {
     let limits = &case.limits;
     // By their names before 7.0, which work since.
     let (entries, value) = (limits.hash_entries.to_string(), limits.hash_value_bytes.to_string());
@@ -83,14 +103,20 @@ fn start(binary: &Binary, case: &Case) -> anyhow::Result<Server> {
     if binary.version().major >= 7 {
         args.extend(["--enable-debug-command", "yes"]);
     }
-    Ok(binary.start(&args)?)
+    if !case.in_cluster {
+        return Ok(Started::Alone(binary.start(&args)?));
+    }
+    let args = args.into_iter().map(str::to_owned).collect();
+    let cluster = Cluster::start(binary, 1, 0, &cluster::Options { args, ..Default::default() })?;
+    Ok(Started::Cluster(cluster))
 }
 
 fn loaded_bytes(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<u64> {
     warm_up(server)?;
-    let empty = weigh(server)?;
+    let empty = weigh(server, if case.in_cluster { NODE_STIRS_BYTES } else { 0 })?;
     load(server, case, before)?;
-    Ok(weigh(server)? - empty)
+    let loaded = if case.in_cluster { weigh_all_slots(server)? } else { weigh(server, 0)? };
+    Ok(loaded - empty)
 }
 
 fn connect(server: &Server) -> anyhow::Result<Connection> {
@@ -99,38 +125,55 @@ fn connect(server: &Server) -> anyhow::Result<Connection> {
 
 fn model_for(server: &Server, case: &Case) -> anyhow::Result<(Model, Allocator)> {
     let mut connection = connect(server)?;
-    let which = memory::Server::from_info(connection.info("server")?.text()).context("the server says no version")?;
+    let info = connection.info("server")?;
+    let which = memory::Server::from_info(info.text()).context("the server says no version")?;
     let stats: String = connection.ask(&[b"MEMORY", b"MALLOC-STATS"])?;
     let allocator = Allocator::from_malloc_stats(&stats).context("the server allocates without jemalloc")?;
-    Ok((Model::for_server(which).with_allocator(allocator).with_limits(case.limits), allocator))
+    let model = Model::for_server(which).in_cluster_mode(memory::is_cluster_mode(info.text()));
+    Ok((model.with_allocator(allocator).with_limits(case.limits), allocator))
 }
 
-/// Runs every command that is used later once.
+/// Runs every command that is used later once, on keys of one slot.
 fn warm_up(server: &Server) -> anyhow::Result<()> {
     let mut commands = Commands::default();
-    commands.push(&[b"SET", b"warm", b"up", b"PXAT", EXPIRES_AT_MS.to_string().as_bytes()]);
-    commands.push(&[b"HSET", b"warm:h", b"f", b"v"]);
-    commands.push(&[b"SADD", b"warm:s", b"member"]);
-    commands.push(&[b"DEL", b"warm", b"warm:h", b"warm:s"]);
+    commands.push(&[b"SET", b"{warm}", b"up", b"PXAT", EXPIRES_AT_MS.to_string().as_bytes()]);
+    commands.push(&[b"HSET", b"{warm}:h", b"f", b"v"]);
+    commands.push(&[b"SADD", b"{warm}:s", b"member"]);
+    commands.push(&[b"DEL", b"{warm}", b"{warm}:h", b"{warm}:s"]);
     connect(server)?.query_all::<()>(&commands)?;
-    weigh(server)?;
+    weigh(server, NODE_STIRS_BYTES)?;
     Ok(())
 }
 
-/// `used_memory`, once it has settled.
-fn weigh(server: &Server) -> anyhow::Result<u64> {
+/// `used_memory`, once it has settled: once it changes by no more than `stirs` bytes.
+fn weigh(server: &Server, stirs: u64) -> anyhow::Result<u64> {
     let deadline = Instant::now() + SETTLED_WITHIN;
-    let (mut last, mut equal) = (0, 0);
+    let (mut last, mut equal) = (0_u64, 0);
     while equal < EQUAL_WEIGHTS {
         ensure!(Instant::now() < deadline, "used_memory did not settle within {} s", SETTLED_WITHIN.as_secs());
         thread::sleep(PAUSE);
         let mut connection = connect(server)?;
         let tables: String = connection.ask(&[b"DEBUG", b"HTSTATS", b"0"])?;
         let used = connection.used_memory()?;
-        equal = if used == last && !tables.contains("rehashing target") { equal + 1 } else { 0 };
+        equal = if used.abs_diff(last) <= stirs && !tables.contains("rehashing target") { equal + 1 } else { 0 };
         last = used;
     }
     Ok(last)
+}
+
+/// The same on a node of a cluster, once its timer has been at all slots and found nothing left to do.
+fn weigh_all_slots(server: &Server) -> anyhow::Result<u64> {
+    let deadline = Instant::now() + SETTLED_WITHIN;
+    let mut before = weigh(server, NODE_STIRS_BYTES)?;
+    loop {
+        thread::sleep(ROUND_OF_SLOTS);
+        let now = weigh(server, NODE_STIRS_BYTES)?;
+        if now.abs_diff(before) <= NODE_STIRS_BYTES {
+            return Ok(now);
+        }
+        ensure!(Instant::now() < deadline, "the slots' tables did not settle within {} s", SETTLED_WITHIN.as_secs());
+        before = now;
+    }
 }
 
 fn load(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<()> {

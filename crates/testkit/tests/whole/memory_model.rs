@@ -1,21 +1,38 @@
 //! The memory model keeps within 2% of every server at hand. `make memory-model` measures more, and larger.
 
-use keyfold_testkit::found;
+use std::thread;
+
 use keyfold_testkit::memory::{Case, case, measure, real};
+use keyfold_testkit::{Binary, found};
 
 const TOLERANCE_PERCENT: f64 = 2.0;
 /// Enough that chance doesn't show, few enough to be quick.
 const RECORDS: usize = 5_000;
 
 fn check(cases: &[Case]) {
-    let servers = found();
+    let off: Vec<String> = found().iter().flat_map(|binary| off(binary, cases)).collect();
+    assert!(off.is_empty(), "{off:#?}");
+}
+
+/// The predictions for one server that are too far from it.
+fn off(binary: &Binary, cases: &[Case]) -> Vec<String> {
     let mut off = Vec::new();
-    for (binary, case) in servers.iter().flat_map(|binary| cases.iter().map(move |case| (binary, case))) {
+    for case in cases {
         let measured = measure(binary, case).unwrap();
         if measured.error_percent().abs() > TOLERANCE_PERCENT {
             off.push(format!("{}, {}: {measured:?} {:+.2}%", binary.name(), case.name, measured.error_percent()));
         }
     }
+    off
+}
+
+/// The same on a node of a cluster. It waits for some seconds before it serves its slots, so all servers do so together.
+fn check_in_cluster(cases: &[Case]) {
+    let servers = found();
+    let off: Vec<String> = thread::scope(|scope| {
+        let threads: Vec<_> = servers.iter().map(|binary| scope.spawn(|| off(binary, cases))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
     assert!(off.is_empty(), "{off:#?}");
 }
 
@@ -33,4 +50,18 @@ fn real_data() {
     for cases in real::cases(&directory, RECORDS) {
         check(&cases.unwrap());
     }
+}
+
+#[test]
+#[ignore = "takes long: `make test-long`"]
+fn made_up_data_in_a_cluster() {
+    check_in_cluster(&case::seeded_in_cluster(RECORDS));
+}
+
+#[test]
+fn ints_and_uuids_in_a_cluster() {
+    let cases = [false, true].map(|expire| case::ints_and_uuids_in_cluster(RECORDS, expire));
+    // Of both kinds, plain and folded, with expiry and without.
+    let some: Vec<Case> = cases.concat().into_iter().step_by(3).collect();
+    check_in_cluster(&some);
 }

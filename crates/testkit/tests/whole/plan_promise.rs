@@ -41,7 +41,13 @@ fn planned_case(name: &str, records: Vec<Record>, plan: &Plan) -> Case {
     }
     let layout = plan.layout().expect("the plan is a layout");
     let count = records.len();
-    Case { name: name.to_owned(), records: count, data: Data::Placed(records, Box::new(layout)), limits }
+    Case {
+        name: name.to_owned(),
+        records: count,
+        data: Data::Placed(records, Box::new(layout)),
+        limits,
+        in_cluster: false,
+    }
 }
 
 fn server_of(binary: &Binary) -> Server {
