@@ -120,7 +120,7 @@ fn loaded_bytes(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow
 }
 
 fn connect(server: &Server) -> anyhow::Result<Connection> {
-    Connection::connect(&server.url().parse::<ServerAddress>()?.into())
+    Connection::connect_to_node(&server.url().parse::<ServerAddress>()?.into())
 }
 
 fn model_for(server: &Server, case: &Case) -> anyhow::Result<(Model, Allocator)> {
