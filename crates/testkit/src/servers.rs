@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use keyfold_core::named;
 
@@ -135,6 +136,32 @@ fn parse_version_line(line: &str) -> Option<(Flavor, Version)> {
     };
     let version = words.find_map(|word| word.strip_prefix("v="))?;
     Some((flavor, Version::parse(version)?))
+}
+
+/// The newest server of each flavor, and all others: what takes long runs on the first, and on the rest now and then.
+///
+/// # Panics
+/// Where there is no server at all.
+pub fn newest_and_others() -> (Vec<Binary>, Vec<Binary>) {
+    let all = found();
+    assert!(!all.is_empty(), "no redis-server or valkey-server; run scripts/ensure-server");
+    let newest = |flavor| all.iter().rev().find(|binary| binary.flavor() == flavor).cloned();
+    let newest: Vec<Binary> = [Flavor::Redis, Flavor::Valkey].into_iter().filter_map(newest).collect();
+    let others = all.into_iter().filter(|binary| !newest.contains(binary)).collect();
+    (newest, others)
+}
+
+/// Runs a test on each of these servers, all at the same time: most of it is waiting.
+///
+/// # Panics
+/// Where the test does on one of them, or no thread can be had.
+pub fn each(binaries: &[Binary], test: impl Fn(&Binary) + Sync) {
+    thread::scope(|scope| {
+        for binary in binaries {
+            let test = &test;
+            thread::Builder::new().name(binary.name()).spawn_scoped(scope, move || test(binary)).expect("a thread");
+        }
+    });
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use keyfold_core::layout::{Attempt, Layout, LayoutFile};
 use keyfold_proxy::{Config, Handle, start};
 use keyfold_testkit::sentinel::Options;
-use keyfold_testkit::servers::{Binary, Flavor, found};
+use keyfold_testkit::servers::{Binary, each, newest_and_others};
 use keyfold_testkit::{Sentinels, Wire};
 
 use crate::stage::{address, call, change_layout, eventually};
@@ -17,25 +17,6 @@ const USERS: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 
 
 /// How soon clients are answered again once a Sentinel names the new primary.
 const SOON: Duration = Duration::from_secs(1);
-
-/// The newest Redis and the newest Valkey, and all others.
-fn newest_and_others() -> (Vec<Binary>, Vec<Binary>) {
-    let all = found();
-    let newest = |flavor| all.iter().rev().find(|binary| binary.flavor() == flavor).cloned();
-    let newest: Vec<Binary> = [Flavor::Redis, Flavor::Valkey].into_iter().filter_map(newest).collect();
-    let others = all.into_iter().filter(|binary| !newest.contains(binary)).collect();
-    (newest, others)
-}
-
-/// Runs a test on each of these, at the same time: most of it is waiting.
-fn each(binaries: &[Binary], test: impl Fn(&Binary) + Sync) {
-    thread::scope(|scope| {
-        for binary in binaries {
-            let test = &test;
-            thread::Builder::new().name(binary.name()).spawn_scoped(scope, move || test(binary)).unwrap();
-        }
-    });
-}
 
 /// A proxy by this URL, with the defaults of connections.
 fn config_by(url: &str, layout: &Layout) -> Config {

@@ -1,16 +1,10 @@
 //! `keyfold analyze` over the nodes of a cluster.
 
 use keyfold_testkit::cluster::{Cluster, Options};
-use keyfold_testkit::{Binary, Wire, found};
+use keyfold_testkit::servers::newest_and_others;
+use keyfold_testkit::{Wire, found};
 
 use super::{family, fill, json, run, words};
-
-/// A Redis and a Valkey, the newest of each.
-fn newest() -> Vec<Binary> {
-    let mut binaries = found();
-    binaries.dedup_by_key(|binary| binary.flavor());
-    binaries
-}
 
 /// Sessions on every node, each written to the node that has it.
 fn fill_sessions(cluster: &Cluster, sessions: u32) {
@@ -28,7 +22,7 @@ fn fill_sessions(cluster: &Cluster, sessions: u32) {
 
 #[test]
 fn all_nodes_are_looked_at_and_what_each_has_is_said() {
-    for binary in newest() {
+    for binary in newest_and_others().0 {
         let options = Options { password: Some("secret".to_owned()), ..Options::default() };
         let cluster = Cluster::start(&binary, 3, 0, &options).unwrap();
         fill_sessions(&cluster, 9_000);
