@@ -1,7 +1,7 @@
 //! The servers that hold a keyspace: one, or the primaries of a cluster.
 
 use anyhow::{Context, anyhow, bail};
-use keyfold_core::cluster::{Endpoint, Topology};
+use keyfold_core::cluster::{AddressMap, Endpoint, Node, SlotMap, Topology};
 use keyfold_core::slot::Slot;
 use keyfold_proxy::address::{Route, ServerAddress};
 
@@ -10,8 +10,14 @@ use crate::connection::{Server, Target};
 /// The servers that hold a keyspace.
 pub struct Nodes {
     servers: Vec<Server>,
-    /// For each slot which of them has it; none of one server that has all.
-    owners: Option<Box<[usize]>>,
+    /// Who has which slot; none of one server that has all.
+    cluster: Option<Owners>,
+}
+
+struct Owners {
+    map: SlotMap,
+    /// The nodes that the servers are, in their order.
+    nodes: Vec<Node>,
 }
 
 impl Nodes {
@@ -22,37 +28,34 @@ impl Nodes {
     pub fn connect(target: &Target) -> anyhow::Result<Self> {
         let mut server = Server::connect_to_node(target)?;
         if !server.version().is_cluster() {
-            return Ok(Self { servers: vec![server], owners: None });
+            return Ok(Self { servers: vec![server], cluster: None });
         }
         let topology = ask(&mut server, target)?;
-        let mut endpoints: Vec<&Endpoint> = topology.ranges.iter().map(|range| &range.primary).collect();
-        endpoints.sort_unstable();
-        endpoints.dedup();
-        let connect = |endpoint: &&Endpoint| {
-            let target = Target { address: at(&target.address, endpoint), ..target.clone() };
-            let named = || format!("of the cluster of {}, the node {endpoint}", server.address());
-            Server::connect_to_node(&target).with_context(named)
-        };
-        let servers = endpoints.iter().map(connect).collect::<anyhow::Result<Vec<_>>>()?;
-        let mut owners = vec![usize::MAX; Slot::all().count()].into_boxed_slice();
-        for range in &topology.ranges {
-            let owner = endpoints.iter().position(|endpoint| **endpoint == range.primary).unwrap_or_default();
-            owners[usize::from(range.first.number())..=usize::from(range.last.number())].fill(owner);
-        }
-        if let Some(slot) = owners.iter().position(|owner| *owner == usize::MAX) {
-            let missing = owners.iter().filter(|owner| **owner == usize::MAX).count();
+        let mut map = SlotMap::new(AddressMap::clone(&target.addresses));
+        map.adopt(&topology, map.ask());
+        if let Some(slot) = map.unserved() {
+            let missing = Slot::all().filter(|slot| map.primary(*slot).is_none()).count();
             bail!(
                 "of the cluster of {}, nobody has {missing} slots, such as {slot}; `redis-cli --cluster fix` gives them \
                  to somebody",
                 server.address()
             );
         }
-        Ok(Self { servers, owners: Some(owners) })
+        let mut nodes: Vec<Node> = map.primaries().into_keys().collect();
+        nodes.sort_unstable_by_key(|node| map.endpoint(*node));
+        let connect = |node: &Node| {
+            let endpoint = map.endpoint(*node);
+            let target = Target { address: at(&target.address, endpoint), ..target.clone() };
+            let named = || format!("of the cluster of {}, the node {endpoint}", server.address());
+            Server::connect_to_node(&target).with_context(named)
+        };
+        let servers = nodes.iter().map(connect).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(Self { servers, cluster: Some(Owners { map, nodes }) })
     }
 
     /// Whether they are a cluster.
     pub fn are_cluster(&self) -> bool {
-        self.owners.is_some()
+        self.cluster.is_some()
     }
 
     /// All of them; at least one.
@@ -67,13 +70,15 @@ impl Nodes {
 
     /// Which of them has this key.
     pub fn owner_of(&self, key: &[u8]) -> usize {
-        self.owners.as_ref().map_or(0, |owners| owners[usize::from(Slot::of(key).number())])
+        let Some(Owners { map, nodes }) = &self.cluster else { return 0 };
+        nodes.iter().position(|node| map.primary(Slot::of(key)) == Some(*node)).unwrap_or_default()
     }
 
     /// How many slots each of them has; nothing of one server.
     pub fn slots(&self) -> Vec<usize> {
-        let Some(owners) = &self.owners else { return Vec::new() };
-        (0..self.servers.len()).map(|at| owners.iter().filter(|owner| **owner == at).count()).collect()
+        let Some(Owners { map, nodes }) = &self.cluster else { return Vec::new() };
+        let slots = map.primaries();
+        nodes.iter().map(|node| slots[node]).collect()
     }
 
     /// Where they are, without passwords.
