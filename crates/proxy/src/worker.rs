@@ -141,6 +141,7 @@ impl Worker {
             layout: &folding.layout,
             stats: &folding.namespaces,
             users: &self.config.users,
+            cluster: None,
         })
     }
 

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::Redirect;
-use crate::command::table;
+use crate::command::{Command, Flags, Id, table};
 use crate::resp::{Read, ReplyScanner, RequestReader, write_command};
 use crate::slot::Slot;
 
@@ -114,21 +114,44 @@ impl Flight {
         }
     }
 
+    /// Whether a unit was led elsewhere at some time, so that replies wait for one another.
+    pub fn is_led(&self) -> bool {
+        self.detour.is_some()
+    }
+
+    /// Whether nothing changes by its commands, so that they may be carried out twice.
+    pub fn only_reads(&self) -> bool {
+        let mut only_reads = true;
+        let all_read = self.each_command(|command, _| {
+            let reads = |command: &Command| {
+                command.flags.contains(Flags::READONLY) || matches!(command.id, Id::Multi | Id::Exec)
+            };
+            only_reads &= command.is_some_and(reads);
+        });
+        all_read && only_reads
+    }
+
     /// The keys that its commands name.
     pub fn keys(&self) -> BTreeSet<Vec<u8>> {
         let mut keys = BTreeSet::new();
+        self.each_command(|command, args| {
+            let Some(command) = command else { return };
+            let named = command.keys_in(args);
+            keys.extend(named.iter().filter_map(|key| args.get(key.index)).map(|key| key.to_vec()));
+        });
+        keys
+    }
+
+    /// Shows its commands, each with what the table knows of it; whether all of them could be read.
+    fn each_command(&self, mut show: impl FnMut(Option<&Command>, &[&[u8]])) -> bool {
         let mut reader = RequestReader::default();
         let mut rest = self.commands.as_slice();
         while let Ok(Read::Request(len)) = reader.read(rest) {
             let args = reader.args(rest);
-            if let Some(command) = table().resolve(&args) {
-                keys.extend(
-                    command.keys_in(&args).iter().filter_map(|key| args.get(key.index)).map(|key| key.to_vec()),
-                );
-            }
+            show(table().resolve(&args), &args);
             rest = &rest[len..];
         }
-        keys
+        rest.is_empty()
     }
 
     /// Writes the units that were led elsewhere once more, for a node that takes them only after ASKING where `asking`;

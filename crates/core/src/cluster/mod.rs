@@ -25,7 +25,7 @@ pub use flight::{Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use redirect::{Redirect, Whereto};
 pub use refresh::Refresh;
-pub use router::{Order, Router, Step, Tries};
+pub use router::{Alone, Order, Router, Step, Tries};
 pub use target::{Part, Target, merge};
 pub use topology::{Range, Topology, TopologyError};
 pub use turns::{Round, Turns};

@@ -30,7 +30,6 @@ pub struct Step<W> {
     /// Whose replies these are.
     pub whose: W,
     client: u64,
-    only_reads: bool,
     flight: Flight,
     /// Where it was led for once.
     ask: Option<Node>,
@@ -43,10 +42,21 @@ pub struct Step<W> {
 }
 
 impl<W> Step<W> {
-    /// A step of `client`: these commands, all of this slot. `only_reads` where nothing changes by it.
-    pub fn new(whose: W, client: u64, slot: Slot, commands: Vec<u8>, only_reads: bool, now_ms: i64) -> Self {
+    /// A step of `client`: these commands, all of this slot.
+    pub fn new(whose: W, client: u64, slot: Slot, commands: Vec<u8>, now_ms: i64) -> Self {
         let flight = Flight::new(slot, commands);
-        Self { whose, client, only_reads, flight, ask: None, since_ms: now_ms, led: 0, cause: Vec::new() }
+        Self { whose, client, flight, ask: None, since_ms: now_ms, led: 0, cause: Vec::new() }
+    }
+
+    /// The slot of its commands.
+    pub fn slot(&self) -> Slot {
+        self.flight.slot()
+    }
+
+    /// Whether its next reply is handed out whatever it says, so that a long one may be as it comes: no reply of this
+    /// step was held back, and what begins like this one is no error.
+    pub fn may_flow(&self, reply: &[u8]) -> bool {
+        !self.flight.is_led() && !reply.starts_with(b"-")
     }
 
     /// Writes what is to be sent now; with the number of replies that will come, or none for the first time, when there
@@ -80,7 +90,7 @@ impl<W> Step<W> {
     /// Whether `other`, which was sent before it by the same client, would have to be carried out before it.
     fn overtakes(&self, other: &Self) -> bool {
         self.client == other.client
-            && !(self.only_reads && other.only_reads)
+            && !(self.flight.only_reads() && other.flight.only_reads())
             && !self.flight.keys().is_disjoint(&other.flight.keys())
     }
 }
@@ -90,6 +100,17 @@ impl<W> Step<W> {
 pub enum Order<W> {
     /// Write the step to the connection to this node.
     Send(Node, Step<W>),
+    /// Hand these replies to its asker: they are the last ones.
+    Answer(W, Vec<Vec<u8>>),
+}
+
+/// What is to be done with a step on a connection of its own.
+#[derive(Debug)]
+pub enum Alone<W> {
+    /// Write it to a connection to this node.
+    Send(Node, Step<W>),
+    /// Say at this time, in milliseconds, by [`Router::go_on_alone`] that it may go on.
+    Wait(Step<W>, i64),
     /// Hand these replies to its asker: they are the last ones.
     Answer(W, Vec<Vec<u8>>),
 }
@@ -173,7 +194,12 @@ impl<W> Router<W> {
     }
 
     fn note_led(&mut self, node: Node, mut step: Step<W>, cause: Vec<u8>, now_ms: i64) {
-        let slot = step.flight.slot();
+        let until = self.lead(node, &mut step, cause, now_ms);
+        self.turns.note_led(step.flight.slot(), step, until);
+    }
+
+    /// Notes where `node` leads a step; not before which time it is to go there.
+    fn lead(&mut self, node: Node, step: &mut Step<W>, cause: Vec<u8>, now_ms: i64) -> i64 {
         step.ask = None;
         let later = now_ms + self.tries.pause_ms;
         // Nodes that lead to each other are not asked without a pause.
@@ -196,7 +222,36 @@ impl<W> Router<W> {
         };
         step.led += 1;
         step.cause = cause;
-        self.turns.note_led(slot, step, until);
+        until
+    }
+
+    /// The last reply has come, from `node`, to what was written of a step on a connection that its client has to itself:
+    /// nothing else of the client's is under way, so it waits for nobody's turn.
+    pub fn finish_alone(&mut self, node: Node, mut step: Step<W>, now_ms: i64) -> Alone<W> {
+        match step.flight.outcome() {
+            Outcome::Answered(replies) => Alone::Answer(step.whose, replies),
+            Outcome::Led(cause) => {
+                let until_ms = self.lead(node, &mut step, cause, now_ms);
+                Alone::Wait(step, until_ms)
+            }
+        }
+    }
+
+    /// Where such a step goes at this time.
+    pub fn go_on_alone(&mut self, mut step: Step<W>, now_ms: i64) -> Alone<W> {
+        let is_over = now_ms - step.since_ms > self.tries.give_up_after_ms;
+        match step.ask.or_else(|| self.map.primary(step.flight.slot())) {
+            Some(node) if !is_over => Alone::Send(node, step),
+            _ if is_over => {
+                let error = step.last_word();
+                step.flight.lose();
+                Alone::Answer(step.whose, step.flight.give_up(&error))
+            }
+            _ => {
+                self.wants_map = true;
+                Alone::Wait(step, now_ms + self.tries.pause_ms)
+            }
+        }
     }
 
     /// The connection to `node` took a step with it, for this reason: whose it is and the error that answers it, or
@@ -205,12 +260,19 @@ impl<W> Router<W> {
         self.wants_map = true;
         let error = format!("-ERR keyfold: {reason}\r\n").into_bytes();
         step.flight.lose();
-        if step.only_reads {
+        if step.flight.only_reads() {
             self.note_led(node, step, error, now_ms);
             return None;
         }
         self.turns.note_settled(step.flight.slot(), |led| step.overtakes(led));
         Some((step.whose, step.flight.give_up(&error)))
+    }
+
+    /// A step could not be sent to its node, for this reason, which is its error where it stays so: it is tried again.
+    pub fn give_back(&mut self, node: Node, mut step: Step<W>, reason: &str, now_ms: i64) {
+        self.wants_map = true;
+        step.flight.lose();
+        self.note_led(node, step, format!("-CLUSTERDOWN keyfold: {reason}\r\n").into_bytes(), now_ms);
     }
 
     /// What is to be done next, at this time.

@@ -1,7 +1,7 @@
 //! What conversations go by: the layout, and what is known and counted beside it.
 
 use crate::access::Users;
-use crate::exchange::{Env, ServerInfo};
+use crate::exchange::{ClusterRules, Env, ServerInfo};
 use crate::layout::Layout;
 use crate::stats::Stats;
 
@@ -12,6 +12,7 @@ pub struct Context<'l> {
     stats: Stats,
     users: Users,
     server: ServerInfo,
+    cluster: Option<ClusterRules>,
 }
 
 impl<'l> Context<'l> {
@@ -25,7 +26,15 @@ impl<'l> Context<'l> {
 
     /// The same where nothing was written before.
     pub fn without_data(layout: &'l Layout, server: ServerInfo) -> Self {
-        Self { layout, stats: Stats::new(layout.namespaces().len()), users: Users::open(), server }
+        let stats = Stats::new(layout.namespaces().len());
+        Self { layout, stats, users: Users::open(), server, cluster: None }
+    }
+
+    /// The same before a cluster.
+    #[must_use]
+    pub fn before_cluster(mut self, rules: ClusterRules) -> Self {
+        self.cluster = Some(rules);
+        self
     }
 
     /// The layout.
@@ -36,7 +45,7 @@ impl<'l> Context<'l> {
     /// What the core takes from outside at a moment: the server's time in milliseconds since 1970, and numbers that are
     /// never drawn twice on that server.
     pub fn env<'e>(&'e self, now_ms: i64, nonces: &'e mut dyn FnMut() -> u64) -> Env<'e> {
-        let Self { layout, stats, users, server } = self;
-        Env { now_ms, nonces, server, layout, stats, users }
+        let Self { layout, stats, users, server, cluster } = self;
+        Env { now_ms, nonces, server, layout, stats, users, cluster: *cluster }
     }
 }

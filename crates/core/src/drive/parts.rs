@@ -116,7 +116,7 @@ mod tests {
     use crate::clients::Clients;
     use crate::cluster::Target;
     use crate::drive::{Context, Conversation, PartRequest, Progress, SentPart};
-    use crate::exchange::{Env, ServerInfo};
+    use crate::exchange::{ClusterRules, Env, ServerInfo};
     use crate::layout::Layout;
     use crate::session::{Peer, Session};
 
@@ -125,7 +125,8 @@ mod tests {
     /// Runs `body` for a client of a cluster that has just connected.
     fn with_client(body: impl FnOnce(&mut Conversation, &mut Env<'_>)) {
         let layout = Layout::parse_file(LAYOUT).unwrap();
-        let context = Context::without_data(&layout, ServerInfo { name: "redis".into(), version: "7.0.15".into() });
+        let server = ServerInfo { name: "redis".into(), version: "7.0.15".into() };
+        let context = Context::without_data(&layout, server).before_cluster(ClusterRules::default());
         let mut nonces = || 7;
         let mut env = context.env(1_700_000_000_000, &mut nonces);
         let mut client = Conversation::new(Session::new(Peer::default(), &Arc::new(Clients::default()), &env));
@@ -136,7 +137,7 @@ mod tests {
     fn begin(client: &mut Conversation, request: &str, env: &mut Env<'_>, out: &mut Vec<u8>) -> (u64, Vec<SentPart>) {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         let plan = client.plan(&args, env).unwrap();
-        let parts = match plan.target(&args, false) {
+        let parts = match &plan.target {
             Target::Parts(parts) => parts.iter().map(|part| PartRequest::of_slot(part, &args)).collect(),
             Target::Shards => vec![PartRequest::whole(&args); 2],
             other => panic!("{request} is one: {other:?}"),

@@ -67,6 +67,15 @@ pub struct Env<'a> {
     pub stats: &'a Stats,
     /// Who may use the proxy.
     pub users: &'a Users,
+    /// Set before a cluster.
+    pub cluster: Option<ClusterRules>,
+}
+
+/// What holds for requests before a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterRules {
+    /// MSET of several slots is carried out by slot: others may see some of its keys written and some not.
+    pub split_writes: bool,
 }
 
 impl Env<'_> {

@@ -19,6 +19,7 @@ mod queue;
 mod refusal;
 mod route;
 mod subscriptions;
+mod target;
 
 use std::sync::Arc;
 
@@ -65,6 +66,8 @@ pub struct Plan {
     pub alone: bool,
     /// How long the server may take over it.
     pub patience: Patience,
+    /// Which nodes it concerns, before a cluster.
+    pub target: Target,
     route: Route,
     /// The command, where the table knows it.
     command: Option<&'static Command>,
@@ -79,11 +82,6 @@ impl Plan {
             let stats = env.stats.namespace(*namespace);
             if writes { stats.count_write() } else { stats.count_read() }
         }
-    }
-
-    /// Which nodes of a cluster the request concerns, and whether writes of several keys may be split.
-    pub fn target(&self, args: &[&[u8]], split_writes: bool) -> Target {
-        self.command.map_or(Target::Any, |command| Target::of(command, args, split_writes))
     }
 
     /// What is made of the answers where several nodes carry it out.
@@ -200,13 +198,15 @@ impl Session {
         self.follow_users(env.users);
         let mut effort = Effort::default();
         let (command, route) = self.route(args, env, &mut effort);
+        let (route, target) = self.aim(command, route, args, env);
         let Effort { touched, patience } = effort;
         let patience = if route.is_local() { Patience::Prompt } else { patience };
-        let lane = self.lane_of(&route, patience, args);
+        let in_parts = matches!(target, Target::Parts(_) | Target::Shards);
+        let lane = if in_parts { self.shared_lane() } else { self.lane_of(&route, patience, args) };
         let alone = route.is_alone()
             || patience.blocks()
             || (lane != Lane::Local && self.lane != Lane::Local && lane != self.lane);
-        Plan { lane, alone, patience, route, command, touched }
+        Plan { lane, alone, patience, target, route, command, touched }
     }
 
     /// Whether CLIENT PAUSE holds a planned request back now.
@@ -275,8 +275,12 @@ impl Session {
         } else if route.needs_own_lane() || patience.blocks() || keeps_away || self.hears_only_pushes() {
             Lane::Own { database, protocol }
         } else {
-            Lane::Shared { database, protocol }
+            self.shared_lane()
         }
+    }
+
+    fn shared_lane(&self) -> Lane {
+        Lane::Shared { database: self.database, protocol: self.protocol }
     }
 
     /// Notes that the server's replies to a request had so many bytes. After large ones the client's next requests

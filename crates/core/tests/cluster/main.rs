@@ -100,8 +100,7 @@ impl World {
         }
         self.asked.push(Asked { client, key, ask, text, replies: Vec::new() });
         self.open.entry((client, key)).or_default().push_back(number);
-        let step =
-            Step::new(number, client as u64, Slot::of(name.as_bytes()), wire, matches!(ask, Ask::Get), self.now_ms);
+        let step = Step::new(number, client as u64, Slot::of(name.as_bytes()), wire, self.now_ms);
         if let Some((node, step)) = self.router.begin(step, self.now_ms) {
             self.send(node, step);
         }
