@@ -16,7 +16,14 @@ fn a_folded_server_is_one_to_a_client_without_a_proxy() {
         let address = format!("127.0.0.1:{}", server.port());
         let mut wire = server.connect().unwrap();
         let layout = Layout::parse_file(LAYOUT).unwrap().to_stored();
-        wire.call(&[b"MSET", b"keyfold:layout", layout.as_bytes(), b"keyfold:layout:copy", layout.as_bytes()]).unwrap();
+        wire.call(&[
+            b"MSET",
+            b"keyfold:{home}:layout",
+            layout.as_bytes(),
+            b"keyfold:{home}:layout:copy",
+            layout.as_bytes(),
+        ])
+        .unwrap();
         wire.call(&[b"SET", b"other", b"plain"]).unwrap();
 
         let long = "x".repeat(100);

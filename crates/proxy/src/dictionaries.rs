@@ -64,7 +64,7 @@ async fn put_back(errand: &mut Errand) -> Result<(), LinkError> {
     let mut wire = Vec::new();
     let lost = upkeep.restore(&replies, &mut wire);
     for field in &lost {
-        tracing::warn!(field, "the server has lost a part of keyfold:dictionaries; writing it again");
+        tracing::warn!(field, "the server has lost a part of keyfold:{{home}}:dictionaries; writing it again");
     }
     if !lost.is_empty() {
         errand.request(&wire, lost.len()).await?;

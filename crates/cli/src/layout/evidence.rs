@@ -82,7 +82,7 @@ impl Evidence {
             Standing::Half(layout) => Verdict::Half(layout),
             Standing::Parted(layout) => Verdict::Parted(layout),
             Standing::Unclear(why) => bail!(
-                "keyfold:layout and keyfold:layout:copy differ, and {why}; restore both from one backup, or SET both to \
+                "keyfold:{{home}}:layout and keyfold:{{home}}:layout:copy differ, and {why}; restore both from one backup, or SET both to \
                  what `keyfold layout show --toml` printed of the layout that the data lies by"
             ),
             Standing::OtherVersion(why) => {

@@ -26,8 +26,9 @@ pub(crate) fn recorded(server: &mut Server) -> anyhow::Result<BTreeMap<Stem, Cod
     for (field, stem) in fields.iter().filter_map(|field| Some((field, slots_field(field)?))) {
         let text: Option<Vec<u8>> = server.ask(&[b"HGET", DICTIONARIES_KEY, field])?;
         let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
-        let codecs = read_slots(&text)
-            .with_context(|| format!("the field \"{}\" of keyfold:dictionaries is damaged", field.escape_ascii()))?;
+        let codecs = read_slots(&text).with_context(|| {
+            format!("the field \"{}\" of keyfold:{{home}}:dictionaries is damaged", field.escape_ascii())
+        })?;
         slots.insert(stem, codecs);
     }
     Ok(slots)

@@ -32,7 +32,9 @@ fn wait_while_held(server: &mut Server) -> anyhow::Result<()> {
     let since = Instant::now();
     while holds(server)? {
         if since.elapsed().as_millis() > 10 * u128::from(HELD_MS.unsigned_abs()) {
-            bail!("another change of the layout is under way (`GET keyfold:change`); try again when it is over");
+            bail!(
+                "another change of the layout is under way (`GET keyfold:{{home}}:change`); try again when it is over"
+            );
         }
         thread::sleep(LOOK_AGAIN);
     }

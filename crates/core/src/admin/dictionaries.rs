@@ -124,7 +124,7 @@ mod tests {
         assert!(upkeep.restore(&[b"-LOADING\r\n".to_vec()], &mut wire).is_empty() && wire.is_empty());
         let lost = upkeep.restore(&[b":0\r\n".to_vec()], &mut wire);
         assert_eq!((lost.len(), slots_field(lost[0].as_bytes()).is_some()), (1, true));
-        assert!(wire.starts_with(b"*4\r\n$4\r\nHSET\r\n$20\r\nkeyfold:dictionaries\r\n"));
+        assert!(wire.starts_with(b"*4\r\n$4\r\nHSET\r\n$27\r\nkeyfold:{home}:dictionaries\r\n"));
         assert!(Upkeep::of(&Layout::default()).is_none());
     }
 

@@ -7,31 +7,43 @@
 //! | [`ANSWERS_KEY`] | hash | during a change only: what each member says to it |
 //! | [`DICTIONARIES_KEY`] | hash | [`dictionaries`]: what values are compressed by, and which codec slots there are |
 //! | [`SWEEP_KEY`] | string | [`sweep_lease`]: which keyfold walks over all to remove what has expired |
-//! | [`FENCE_KEY`] | string | for a second, before a change: a write that must come to nothing |
+//! | [`fence_key`] | string | for a second, before a change: a write that must come to nothing |
 //! | [`SCRATCH_KEY`], [`SCRATCH_COPY_KEY`] | any | within one MULTI: what only a server can compute |
 //! | [`GUARD_PREFIX`] and a nonce | string | while a transaction is carried out: expires where its values do |
 //! | [`LAB_KEY`] | hash | marks a server that a study uses, and its settings as they were |
 //!
-//! All but the scratch keys and guards lie in database 0. They begin with
+//! All but the scratch keys and guards lie in database 0. Those that take part in changes of the layout, the dictionaries
+//! and the lease share one slot, the *home*: in a cluster one node has them all, and one script reaches them together.
+//! A fence key lies on the node that is tried out ([`fence_key`]). All names begin with
 //! [`ADMINISTRATION_PREFIX`](crate::placement::name::ADMINISTRATION_PREFIX), and none of them is ever a client's.
 
 pub mod dictionaries;
 pub mod sweep_lease;
 
+use crate::slot::Slot;
+
 /// The register: the layout in force.
-pub const LAYOUT_KEY: &[u8] = b"keyfold:layout";
+pub const LAYOUT_KEY: &[u8] = b"keyfold:{home}:layout";
 /// The same once more.
-pub const COPY_KEY: &[u8] = b"keyfold:layout:copy";
+pub const COPY_KEY: &[u8] = b"keyfold:{home}:layout:copy";
 /// The announcement of a change.
-pub const CHANGE_KEY: &[u8] = b"keyfold:change";
+pub const CHANGE_KEY: &[u8] = b"keyfold:{home}:change";
 /// The members' answers to an announcement.
-pub const ANSWERS_KEY: &[u8] = b"keyfold:answers";
+pub const ANSWERS_KEY: &[u8] = b"keyfold:{home}:answers";
 /// Dictionaries by their names, and the records of codec slots.
-pub const DICTIONARIES_KEY: &[u8] = b"keyfold:dictionaries";
+pub const DICTIONARIES_KEY: &[u8] = b"keyfold:{home}:dictionaries";
 /// Who sweeps.
-pub const SWEEP_KEY: &[u8] = b"keyfold:sweep";
-/// A write that must come to nothing.
-pub const FENCE_KEY: &[u8] = b"keyfold:fence";
+pub const SWEEP_KEY: &[u8] = b"keyfold:{home}:sweep";
+/// The slot of all keys that are `keyfold:{home}:…`. In a cluster one node has it.
+pub fn home() -> Slot {
+    Slot::of(LAYOUT_KEY)
+}
+
+/// A write that must come to nothing, on the node that has this slot.
+pub fn fence_key(slot: Slot) -> Vec<u8> {
+    [b"keyfold:{", slot.tag(), b"}:fence"].concat()
+}
+
 /// What only a server can compute is worked out there, and gone in the same MULTI.
 pub const SCRATCH_KEY: &[u8] = b"keyfold:scratch";
 /// The same for COPY of other types.

@@ -51,7 +51,7 @@ pub enum Course {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
     /// Another coordinator is at work.
-    #[error("another change of the layout is under way (`GET keyfold:change`); try again when it is over")]
+    #[error("another change of the layout is under way (`GET keyfold:{{home}}:change`); try again when it is over")]
     Busy,
     /// Somebody else replaced the layout.
     #[error(

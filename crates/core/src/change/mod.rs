@@ -4,9 +4,9 @@
 //! stopped, and only then replaces the layout; the members go on by the new one. Clients wait for some milliseconds.
 //!
 //! ```text
-//! keyfold:layout, keyfold:layout:copy  (strings)  the register: the layout in force, twice
-//! keyfold:change    (string)  "{change} {attempt} prepare|hold {to_epoch}", gone when its time is over
-//! keyfold:answers   (hash)    member ─▶ "ready|held|serving {change} {attempt} {who}", gone with the change
+//! keyfold:{home}:layout, keyfold:{home}:layout:copy  (strings)  the register: the layout in force, twice
+//! keyfold:{home}:change    (string)  "{change} {attempt} prepare|hold {to_epoch}", gone when its time is over
+//! keyfold:{home}:answers   (hash)    member ─▶ "ready|held|serving {change} {attempt} {who}", gone with the change
 //!
 //! coordinator   prepare ─────────▶ hold ─────────────────▶ layout replaced, announcement gone
 //!                  │ who is there?   │ who is there?  ▲          │

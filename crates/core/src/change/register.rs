@@ -1,8 +1,8 @@
 //! The register, which says what layout is in force, and the copy beside it.
 //!
 //! ```text
-//! keyfold:layout        (string)   the layout in force, in its stored form
-//! keyfold:layout:copy   (string)   the same bytes, always written in the same atomic step
+//! keyfold:{home}:layout        (string)   the layout in force, in its stored form
+//! keyfold:{home}:layout:copy   (string)   the same bytes, always written in the same atomic step
 //! ```
 //! As both are always written together, two that differ were not left so by keyfold: one of them was removed, evicted
 //! or damaged, or put back to what it was before.

@@ -223,7 +223,7 @@ fn open(slot: &Slot, kinds: &Kinds, dictionaries: &BTreeMap<DictionaryId, Vec<u8
     let kind = kinds.find(name).ok_or_else(|| format!("this program knows no codec '{name}'"))?;
     let dictionary = match slot.dictionary {
         Some(id) => Some(dictionaries.get(&id).ok_or_else(|| {
-            format!("its dictionary {id} is missing from the server's keyfold:dictionaries; put it back from a backup")
+            format!("its dictionary {id} is missing from the server's keyfold:{{home}}:dictionaries; put it back from a backup")
         })?),
         None => None,
     };

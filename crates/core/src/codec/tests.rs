@@ -142,7 +142,7 @@ fn what_cannot_be_decoded_says_why() {
     closed = Codecs::new(closed.iter().cloned().collect(), Some(written));
     closed.open(&Kinds::default(), &BTreeMap::new());
     let error = closed.decode(written, b"x", &Owner::new(&namespace.template, b"user:1"), &mut Vec::new());
-    assert!(error.unwrap_err().to_string().contains("is missing from the server's keyfold:dictionaries"));
+    assert!(error.unwrap_err().to_string().contains("is missing from the server's keyfold:{home}:dictionaries"));
 }
 
 #[test]

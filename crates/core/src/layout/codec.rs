@@ -21,7 +21,7 @@ pub(super) struct SlotEntry {
     dictionary: Option<String>,
 }
 
-/// What the fields of `keyfold:dictionaries` that say the slots of a namespace begin with; its stem follows.
+/// What the fields of `keyfold:{home}:dictionaries` that say the slots of a namespace begin with; its stem follows.
 const SLOTS_FIELD: &str = "slots ~";
 
 /// The slots of all namespaces, as they are recorded a second time beside the dictionaries: fields of the hash, and
@@ -40,7 +40,7 @@ pub fn slot_records(layout: &Layout) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The stem whose slots a field of `keyfold:dictionaries` says; none where it is a dictionary's.
+/// The stem whose slots a field of `keyfold:{home}:dictionaries` says; none where it is a dictionary's.
 pub fn slots_field(field: &[u8]) -> Option<Stem> {
     std::str::from_utf8(field).ok()?.strip_prefix(SLOTS_FIELD)?.parse().ok()
 }

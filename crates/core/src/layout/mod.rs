@@ -35,7 +35,7 @@
 //! [[namespace.slot]]
 //! number     = 1
 //! codec      = "zstd"
-//! dictionary = "9f86d081884c7d659a2feaa0c55ad015"   # in the server's keyfold:dictionaries
+//! dictionary = "9f86d081884c7d659a2feaa0c55ad015"   # in the server's keyfold:{home}:dictionaries
 //! ```
 //!
 //! While a namespace is moved, the stored form also says where its keys lay before:

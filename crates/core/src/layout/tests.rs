@@ -94,7 +94,7 @@ fn what_does_not_match_stays_plain() {
     for key in ["user:007:logins", "user:1:visits", "session:x", "page:admin:x", ""] {
         assert_eq!(layout.locate(key.as_bytes()), Located::Plain, "{key}");
     }
-    for key in ["~", "~0000:7", "keyfold:", "keyfold:layout"] {
+    for key in ["~", "~0000:7", "keyfold:", "keyfold:{home}:layout"] {
         assert_eq!(layout.locate(key.as_bytes()), Located::Reserved, "{key}");
     }
 }
@@ -421,7 +421,7 @@ fn physical_names_are_read() {
     for name in ["user:1", "page:x", "", "keyfol"] {
         assert_eq!(layout.read_physical(name.as_bytes()), Physical::Plain, "{name}");
     }
-    assert_eq!(layout.read_physical(b"keyfold:layout"), Physical::Administration);
+    assert_eq!(layout.read_physical(b"keyfold:{home}:layout"), Physical::Administration);
     for (rest, index) in [(":7", 0), (":4GF", 1), (":2LA", 2), (";9", 6)] {
         let name = name(&layout, index, rest);
         assert_eq!(layout.read_physical(name.as_bytes()), Physical::Bucket(NamespaceIndex(index)), "{name}");

@@ -120,9 +120,9 @@ fn another_keyfolds_expiries_are_found_by_the_walk_and_a_lost_lease_harms_nothin
         // Past both, as a keyfold that is gone has left it.
         let field = (500 + round).to_string();
         server.call(&[b"HSET", &bucket, field.as_bytes(), EXPIRED]).unwrap();
-        server.call(&[b"DEL", b"keyfold:sweep"]).unwrap();
+        server.call(&[b"DEL", b"keyfold:{home}:sweep"]).unwrap();
         if round % 2 == 0 {
-            server.call(&[b"SET", b"keyfold:sweep", b"nobody", b"PX", b"50"]).unwrap();
+            server.call(&[b"SET", b"keyfold:{home}:sweep", b"nobody", b"PX", b"50"]).unwrap();
         }
     }
     let alive = (0..50).filter(|key| key % 37 != 0).count();

@@ -43,15 +43,15 @@ fn a_word_with_a_zero_byte_is_read_as_the_server_reads_it() {
         say(&mut hostile, "RPUSH list 1 2");
         say(&mut hostile, "SET user:1 mine");
         for text in [
-            "SORT list STORE\\0 keyfold:layout",
+            "SORT list STORE\\0 keyfold:{home}:layout",
             "SORT list sToRe\\0x ~0:0",
             "SORT list BY\\0 nosort GET\\0 ~*",
             "SORT list GET keyfold:*",
             "XREAD STREAMS\\0 ~0:0 0",
             "XREADGROUP COUNT 1 GROUP STREAMS consumer StreamS\\0 ~0:0 >",
-            "GEORADIUS geo 1 2 3 m STORE\\0 keyfold:layout",
+            "GEORADIUS geo 1 2 3 m STORE\\0 keyfold:{home}:layout",
             "GEORADIUSBYMEMBER geo a 3 m storedist\\0y user:1",
-            "MIGRATE 127.0.0.1 1 \\0 0 9 KEYS\\0 keyfold:layout",
+            "MIGRATE 127.0.0.1 1 \\0 0 9 KEYS\\0 keyfold:{home}:layout",
             "COPY list user:1 DB\\0 9",
         ] {
             let text = if text.starts_with("MIGRATE") { text.replace(" \\0 ", "  ") } else { text.to_owned() };
@@ -136,7 +136,7 @@ fn commands_that_nobody_knows_reach_no_folded_key_and_none_of_keyfolds_own() {
         let mut wire = stage.connect();
         say(&mut wire, "SET user:1 value");
         say(&mut wire, "SET plain value");
-        for key in ["user:1", "keyfold:layout", "~0:0", "~anything"] {
+        for key in ["user:1", "keyfold:{home}:layout", "~0:0", "~anything"] {
             let answer = say(&mut wire, &format!("TAKE {key}"));
             let refusal = format!("-ERR keyfold: \\'TAKE\\' is a command this version doesn\\'t know, and \\'{key}\\'");
             assert!(answer.starts_with(&refusal), "{answer}");
@@ -147,7 +147,7 @@ fn commands_that_nobody_knows_reach_no_folded_key_and_none_of_keyfolds_own() {
             assert!(answer.starts_with("-ERR unknown subcommand \\'NOPE\\'"), "{answer}");
         }
         say(&mut wire, "MULTI");
-        assert!(say(&mut wire, "TAKE keyfold:layout").starts_with("-ERR keyfold: "));
+        assert!(say(&mut wire, "TAKE keyfold:{home}:layout").starts_with("-ERR keyfold: "));
         assert!(say(&mut wire, "EXEC").starts_with("-EXECABORT"));
         assert_eq!(say(&mut wire, "TAKE plain"), "$5\\r\\nvalue\\r\\n");
         assert_eq!(say(&mut wire, "GET user:1"), "$5\\r\\nvalue\\r\\n");
@@ -163,7 +163,7 @@ fn debug_looks_into_no_folded_key_and_writes_none() {
         let subcommands =
             ["OBJECT", "SDSLEN", "DIGEST-VALUE plain", "LISTPACK", "QUICKLIST", "HTSTATS-KEY", "object\\0x"];
         for subcommand in subcommands.into_iter().chain(["POPULATE 5"]) {
-            for key in ["user:1", "~0:0", "keyfold:layout"] {
+            for key in ["user:1", "~0:0", "keyfold:{home}:layout"] {
                 let answer = say(&mut wire, &format!("DEBUG {subcommand} {key}"));
                 assert!(answer.starts_with("-ERR keyfold: DEBUG is not supported on"), "{subcommand} {key}: {answer}");
             }

@@ -43,7 +43,7 @@ fn carry_out(server: &mut Server, wire: &[u8], commands: usize) -> anyhow::Resul
     server.select(0)?;
     for reply in server.exchange(wire, commands)? {
         reply::read::<()>(&reply)
-            .map_err(|error| server.explain(&error).context("can't write keyfold:dictionaries"))?;
+            .map_err(|error| server.explain(&error).context("can't write keyfold:{home}:dictionaries"))?;
     }
     Ok(())
 }

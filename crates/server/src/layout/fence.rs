@@ -5,7 +5,7 @@
 //! come to nothing. A server, or something before it, that can't do that gets no changes.
 
 use anyhow::{Context, bail, ensure};
-use keyfold_core::admin::FENCE_KEY;
+use keyfold_core::admin::{fence_key, home};
 use keyfold_proxy::Nonces;
 
 use crate::connection::Server;
@@ -33,10 +33,10 @@ pub fn prove(server: &mut Server) -> anyhow::Result<()> {
         bail!("a connection is not in the list that CLIENT LIST gives: {WHY}, so the layout can't be changed here");
     };
     let _: i64 = server.ask(&[b"CLIENT", b"KILL", b"ID", id.as_bytes()]).context(WHY)?;
-    let nonce = nonce.to_string();
-    let written: Result<(), _> = closed.query(&[b"SET", FENCE_KEY, nonce.as_bytes(), b"PX", b"1000"]);
+    let (key, nonce) = (fence_key(home()), nonce.to_string());
+    let written: Result<(), _> = closed.query(&[b"SET", &key, nonce.as_bytes(), b"PX", b"1000"]);
     server.select(0)?;
-    let found: Option<String> = server.ask(&[b"GET", FENCE_KEY])?;
+    let found: Option<String> = server.ask(&[b"GET", &key])?;
     ensure!(
         written.is_err() && found != Some(nonce),
         "a connection that CLIENT KILL closed could still write: something stands between here and the server that \

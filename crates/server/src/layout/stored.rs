@@ -32,9 +32,11 @@ pub fn read(server: &mut Server) -> anyhow::Result<Option<Stored>> {
         Standing::Lost(None) => return Ok(None),
         Standing::Lost(Some(why)) => bail!("the server's own layout can't be read: {why}; {recover}"),
         Standing::Parted(_) => bail!(
-            "the server's keyfold:layout and keyfold:layout:copy differ: one of them was changed past keyfold; {recover}"
+            "the server's keyfold:{{home}}:layout and keyfold:{{home}}:layout:copy differ: one of them was changed past keyfold; {recover}"
         ),
-        Standing::Unclear(why) => bail!("the server's keyfold:layout and keyfold:layout:copy differ: {why}; {recover}"),
+        Standing::Unclear(why) => {
+            bail!("the server's keyfold:{{home}}:layout and keyfold:{{home}}:layout:copy differ: {why}; {recover}")
+        }
         Standing::OtherVersion(why) => {
             bail!(
                 "another version of keyfold wrote the server's layout, or it takes a secret; it is left as it is: {why}"

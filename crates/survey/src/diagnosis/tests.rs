@@ -301,7 +301,7 @@ fn leftovers_say_where_they_are() {
 #[test]
 fn a_damaged_layout_shows_its_line() {
     let mut case = Case::new();
-    case.seen.layout = LayoutState::Damaged("keyfold:layout:3:1: no such field".into());
+    case.seen.layout = LayoutState::Damaged("keyfold:{home}:layout:3:1: no such field".into());
     case.seen.leftovers.unknown_names.add(Example::new(0, b"~tnrO:1", 300));
     let problems = case.problems();
     assert_eq!(

@@ -83,7 +83,9 @@ fn layout(server: &mut Server) -> anyhow::Result<LayoutState> {
     Ok(match register.standing(secrets::given()) {
         Standing::InForce(layout) | Standing::Half(layout) => LayoutState::Known(dictionaries::open(server, layout)?),
         Standing::Lost(None) => LayoutState::Absent,
-        Standing::Parted(_) => LayoutState::Damaged("keyfold:layout and keyfold:layout:copy differ".to_owned()),
+        Standing::Parted(_) => {
+            LayoutState::Damaged("keyfold:{home}:layout and keyfold:{home}:layout:copy differ".to_owned())
+        }
         Standing::Lost(Some(why)) | Standing::Unclear(why) | Standing::OtherVersion(why) => LayoutState::Damaged(why),
     })
 }

@@ -70,10 +70,10 @@ fn show(evidence: &Evidence, out: &mut dyn Write) -> anyhow::Result<()> {
         connections => plural(connections as u64, "connection"),
     };
     let slots = plural(evidence.slots.len() as u64, "namespace");
-    writeln!(out, "keyfold:layout       {layout}")?;
-    writeln!(out, "keyfold:layout:copy  {copy}")?;
-    writeln!(out, "keyfolds             {keyfolds}")?;
-    writeln!(out, "codec slots          of {slots}\n")?;
+    writeln!(out, "keyfold:{{home}}:layout       {layout}")?;
+    writeln!(out, "keyfold:{{home}}:layout:copy  {copy}")?;
+    writeln!(out, "keyfolds                    {keyfolds}")?;
+    writeln!(out, "codec slots                 of {slots}\n")?;
     let heads = [("names", Align::Left), ("count", Align::Right), ("keys", Align::Left), ("such as", Align::Left)];
     let in_force = in_force(evidence);
     let rows = evidence.heads.iter().map(|(stem, found)| row(in_force.as_ref(), stem, found));

@@ -118,10 +118,10 @@ fn a_layout_that_is_lost_or_does_not_read() {
         let layout = push_layout(server, dir.path(), COUNTERS);
         let mut wire = server.connect().unwrap();
         put(&mut wire, &layout, b"user:1", b"1", None);
-        wire.call(&[b"DEL", b"keyfold:layout"]).unwrap();
+        wire.call(&[b"DEL", b"keyfold:{home}:layout"]).unwrap();
         doctor(&server.url(), &[]).assert_well();
 
-        let both: [&[u8]; 2] = [b"keyfold:layout", b"keyfold:layout:copy"];
+        let both: [&[u8]; 2] = [b"keyfold:{home}:layout", b"keyfold:{home}:layout:copy"];
         let garbage: [&[&[u8]]; 3] = [&[b"DEL"], &[b"SET", b"version = 2\nepoch = x\n"], &[b"RPUSH", b"1"]];
         for (number, garbage) in garbage.iter().enumerate() {
             for key in both {

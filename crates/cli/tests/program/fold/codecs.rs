@@ -140,7 +140,7 @@ fn size(proxy: &Subject, expected: &str) -> String {
 
 /// The slots that the layout in the server has, by the lines that name them.
 fn slots(stage: &Stage) -> usize {
-    said(&mut stage.connect(), "GET keyfold:layout").matches("number = ").count()
+    said(&mut stage.connect(), "GET keyfold:{home}:layout").matches("number = ").count()
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn codecs_change_and_nothing_is_to_be_seen_of_it() {
     stage.run(&["recode", &url]).assert_code(0);
     assert_eq!(answers(&proxy), before);
     assert_eq!(slots(&stage), 1);
-    let kept = said(&mut stage.connect(), "HKEYS keyfold:dictionaries");
+    let kept = said(&mut stage.connect(), "HKEYS keyfold:{home}:dictionaries");
     assert_eq!(kept.matches("slots ~").count(), 2, "what the slots are, of each namespace: {kept}");
     assert!(kept.starts_with("*2\\r"), "and no dictionary: {kept}");
     stage.verify();
@@ -228,7 +228,7 @@ fn values_whose_dictionary_is_lost_are_refused_and_others_go_on() {
     fill(&mut stage.connect());
     let url = stage.server.url();
     stage.fold(&layout("'zstd'", "'hex'"), &["--raise-limits"]).assert_code(0);
-    assert_eq!(said(&mut stage.connect(), "DEL keyfold:dictionaries"), ":1\\r\\n");
+    assert_eq!(said(&mut stage.connect(), "DEL keyfold:{home}:dictionaries"), ":1\\r\\n");
     let proxy = Subject::beside(&stage.server).unwrap();
     let mut wire = Wire::connect(proxy.address()).unwrap();
     for refused in ["GET rec:1", "APPEND rec:1 x", "STRLEN rec:1", "MGET rec:1 tok:1", "GETSET rec:1 new"] {
@@ -236,7 +236,7 @@ fn values_whose_dictionary_is_lost_are_refused_and_others_go_on() {
         // Of several values only this one is an error.
         let error = answer.strip_prefix("*2\\r\\n").filter(|_| refused.starts_with("MGET")).unwrap_or(&answer);
         assert!(error.starts_with(r"-ERR keyfold: key \'rec:1\': its codec, slot"), "{refused}: {answer}");
-        assert!(answer.contains("keyfold:dictionaries; put it back"), "{refused}: {answer}");
+        assert!(answer.contains("keyfold:{home}:dictionaries; put it back"), "{refused}: {answer}");
     }
     assert!(said(&mut wire, "GET tok:1").starts_with('$'), "another codec");
     assert_eq!(said(&mut wire, "GET rec:5001"), "$2\\r\\n17\\r\\n", "not compressed");

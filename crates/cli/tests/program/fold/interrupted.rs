@@ -36,7 +36,7 @@ fn a_fold_that_was_killed_can_be_taken_back() {
     let before = stage.keyspace();
     let mut folding = stage.begin_fold(LAYOUT, &["--max-ops", "2000"]);
     let mut wire = stage.connect();
-    while said(&mut wire, "GET keyfold:layout") == "$-1\\r\\n" {}
+    while said(&mut wire, "GET keyfold:{home}:layout") == "$-1\\r\\n" {}
     thread::sleep(Duration::from_millis(500));
     folding.kill().unwrap();
     folding.wait().unwrap();
@@ -74,7 +74,7 @@ fn interrupted_it_stops_and_says_so() {
     fill(&mut stage.connect());
     let folding = stage.begin_fold(LAYOUT, &["--max-ops", "500"]);
     let mut wire = stage.connect();
-    while said(&mut wire, "GET keyfold:layout") == "$-1\\r\\n" {}
+    while said(&mut wire, "GET keyfold:{home}:layout") == "$-1\\r\\n" {}
     kill_process(Pid::from_child(&folding), Signal::INT).unwrap();
     finish(folding).assert_code(1).assert_says("interrupted; what has been moved stays moved");
     stage.fold(LAYOUT, &[]).assert_code(0);

@@ -17,7 +17,7 @@ fn a_server_out_of_memory_loses_nothing_and_goes_on_once_it_has_more() {
 
     // Full in the midst of it.
     let folding = stage.begin_fold(LAYOUT, &["--max-ops", "2000"]);
-    while said(&mut direct, "GET keyfold:layout") == "$-1\\r\\n" {}
+    while said(&mut direct, "GET keyfold:{home}:layout") == "$-1\\r\\n" {}
     ok(&mut direct, &[b"CONFIG", b"SET", b"maxmemory", b"1000000"]);
     finish(folding).assert_code(1).assert_says("used memory > 'maxmemory'").assert_says("run the same command again");
     let proxy = Subject::beside(&stage.server).unwrap();
@@ -41,7 +41,7 @@ fn slow_moving_begins_soon() {
     let mut direct = stage.connect();
     fill(&mut direct);
     let mut folding = stage.begin_fold(LAYOUT, &["--max-ops", "1"]);
-    while said(&mut direct, "GET keyfold:layout") == "$-1\\r\\n" {
+    while said(&mut direct, "GET keyfold:{home}:layout") == "$-1\\r\\n" {
         assert!(folding.try_wait().unwrap().is_none(), "{:?}", finish(folding));
     }
     folding.kill().unwrap();
@@ -92,7 +92,7 @@ fn a_layout_that_changed_meanwhile_is_not_overwritten() {
     fill(&mut direct);
     let before = stage.keyspace();
     let folding = stage.begin_fold(LAYOUT, &["--max-ops", "1500"]);
-    while said(&mut direct, "GET keyfold:layout") == "$-1\\r\\n" {}
+    while said(&mut direct, "GET keyfold:{home}:layout") == "$-1\\r\\n" {}
     stage.unfold(&[]).assert_code(0);
     let ran = finish(folding);
     ran.assert_code(1).assert_says("the connection to the server was closed");

@@ -21,7 +21,7 @@ fn folded_folded_again_and_unfolded_it_is_the_same() {
         assert_same(&before, &stage.keyspace(), &what);
         let mut own = stage.own_keys();
         own.sort_unstable();
-        assert_eq!(own, ["keyfold:layout", "keyfold:layout:copy"], "{what}");
+        assert_eq!(own, ["keyfold:{home}:layout", "keyfold:{home}:layout:copy"], "{what}");
         stage.unfold(&["--clean"]).assert_code(0);
         assert_eq!(stage.own_keys(), [""; 0], "{what}");
         // And at once.

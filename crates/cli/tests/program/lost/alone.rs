@@ -22,7 +22,7 @@ fn nobody_starts_from_nothing_over_folded_keys() {
             &["layout", "recover", &url],
         ] {
             stage.run(args).assert(1, &["such as \"~"]);
-            assert_eq!(stage.get("keyfold:layout"), None, "{what}: nothing is written");
+            assert_eq!(stage.get("keyfold:{home}:layout"), None, "{what}: nothing is written");
         }
 
         // The file that they were folded by accounts for them, in whatever order.
@@ -39,13 +39,13 @@ fn recover_restores_what_accounts_for_all_and_says_so() {
     on_every_server(|binary, what| {
         let stage = Stage::folded(binary, &[]);
         stage.recover(None, &[]).assert(0, &["the layout is in force and complete"]);
-        let before = stage.get("keyfold:layout");
-        assert_eq!(stage.get("keyfold:layout:copy"), before, "{what}");
+        let before = stage.get("keyfold:{home}:layout");
+        assert_eq!(stage.get("keyfold:{home}:layout:copy"), before, "{what}");
         stage.lose(&ADMIN_KEYS);
         // Somebody wrote past keyfold since.
         stage.set("user:7777", b"past keyfold");
         stage.recover(Some(REORDERED), &["--dry-run"]).assert(0, &["the layout given accounts for all", "--dry-run"]);
-        assert_eq!(stage.get("keyfold:layout"), None, "{what}: a dry run changes nothing");
+        assert_eq!(stage.get("keyfold:{home}:layout"), None, "{what}: a dry run changes nothing");
         stage.recover(Some(REORDERED), &[]).assert(0, &["it is gone", "moved 1 key"]);
         stage.assert_all_there(what);
         let keyfold = stage.keyfold();
@@ -67,11 +67,11 @@ fn the_stored_form_restores_a_layout_too() {
         stage.lose(&ADMIN_KEYS);
         stage.recover(Some(&kept), &[]).assert(0, &["moved 0 keys"]);
         stage.assert_all_there(what);
-        // As `SET keyfold:layout` alone does: the other half follows.
+        // As `SET keyfold:{home}:layout` alone does: the other half follows.
         stage.lose(&ADMIN_KEYS);
-        stage.set("keyfold:layout", kept.as_bytes());
+        stage.set("keyfold:{home}:layout", kept.as_bytes());
         stage.recover(None, &[]).assert(0, &["one of the two keys was left"]);
-        assert_eq!(stage.get("keyfold:layout:copy").as_deref(), Some(kept.as_bytes()), "{what}");
+        assert_eq!(stage.get("keyfold:{home}:layout:copy").as_deref(), Some(kept.as_bytes()), "{what}");
         stage.assert_all_there(what);
     });
 }
@@ -81,20 +81,24 @@ fn one_half_of_the_register_is_enough() {
     on_every_server(|binary, what| {
         let stage = Stage::folded(binary, &[]);
         for (lost, garbage) in [
-            ("keyfold:layout", None),
-            ("keyfold:layout:copy", None),
-            ("keyfold:layout", Some(b"\xff garbage")),
-            ("keyfold:layout:copy", Some(b"garbage \x00")),
+            ("keyfold:{home}:layout", None),
+            ("keyfold:{home}:layout:copy", None),
+            ("keyfold:{home}:layout", Some(b"\xff garbage")),
+            ("keyfold:{home}:layout:copy", Some(b"garbage \x00")),
         ] {
             stage.lose(&[lost]);
             if let Some(garbage) = garbage {
                 stage.set(lost, garbage);
             }
             stage.assert_all_there(what);
-            assert_eq!(stage.get("keyfold:layout"), stage.get("keyfold:layout:copy"), "{what}: {lost} is mended");
+            assert_eq!(
+                stage.get("keyfold:{home}:layout"),
+                stage.get("keyfold:{home}:layout:copy"),
+                "{what}: {lost} is mended"
+            );
         }
-        stage.lose(&["keyfold:layout"]);
-        stage.connect().call(&[b"RPUSH", b"keyfold:layout", b"a list"]).unwrap();
+        stage.lose(&["keyfold:{home}:layout"]);
+        stage.connect().call(&[b"RPUSH", b"keyfold:{home}:layout", b"a list"]).unwrap();
         stage.assert_all_there(what);
     });
 }
@@ -103,9 +107,9 @@ fn one_half_of_the_register_is_enough() {
 fn a_layout_of_another_version_is_left_alone() {
     on_every_server(|binary, what| {
         let stage = Stage::folded(binary, &[]);
-        let text = String::from_utf8(stage.get("keyfold:layout").unwrap()).unwrap();
+        let text = String::from_utf8(stage.get("keyfold:{home}:layout").unwrap()).unwrap();
         for newer in [text.replacen("version = 2", "version = 3", 1), text.replacen("epoch", "more = 1\nepoch", 1)] {
-            for key in ["keyfold:layout", "keyfold:layout:copy"] {
+            for key in ["keyfold:{home}:layout", "keyfold:{home}:layout:copy"] {
                 stage.set(key, newer.as_bytes());
             }
             let (url, file) = (stage.server.url(), stage.file("layout.toml", LAYOUT));
@@ -118,7 +122,7 @@ fn a_layout_of_another_version_is_left_alone() {
             ] {
                 stage.run(args).assert(1, &["another version of keyfold"]);
             }
-            assert_eq!(stage.get("keyfold:layout"), Some(newer.into_bytes()), "{what}");
+            assert_eq!(stage.get("keyfold:{home}:layout"), Some(newer.into_bytes()), "{what}");
         }
     });
 }
@@ -128,10 +132,10 @@ fn a_layout_of_another_version_is_left_alone() {
 fn where_the_halves_differ_keys_are_looked_for_where_either_says() {
     on_every_server(|binary, what| {
         let stage = Stage::folded(binary, &[]);
-        let older = stage.get("keyfold:layout").unwrap();
+        let older = stage.get("keyfold:{home}:layout").unwrap();
         stage.fold(OTHER, &[]).assert(0, &[]);
-        let newer = stage.get("keyfold:layout").unwrap();
-        for (key, text) in [("keyfold:layout", &older), ("keyfold:layout:copy", &newer)] {
+        let newer = stage.get("keyfold:{home}:layout").unwrap();
+        for (key, text) in [("keyfold:{home}:layout", &older), ("keyfold:{home}:layout:copy", &newer)] {
             stage.set(key, text);
         }
         stage.run(&["layout", "show", &stage.server.url()]).assert(1, &["differ", "keyfold layout recover"]);

@@ -71,7 +71,7 @@ fn without_the_record_no_value_meets_another_dictionary() {
     on_every_server(|binary, what| {
         let stage = trained(binary);
         stage.lose(&ADMIN_KEYS);
-        stage.lose(&["keyfold:dictionaries"]);
+        stage.lose(&["keyfold:{home}:dictionaries"]);
         stage.recover(Some(LAYOUT), &[]).assert(0, &[]);
         let (right, refused) = read_all(&stage);
         assert!(refused > 1000 && right + refused == 1500, "{what}: {right} and {refused}");

@@ -18,10 +18,10 @@ const SEEN_WITHIN: Duration = Duration::from_millis(1500);
 /// A way to lose the layout, and what it is called.
 type Loss<'l> = (&'l str, &'l dyn Fn(&Stage));
 
-const HALVES: [&str; 2] = ["keyfold:layout", "keyfold:layout:copy"];
+const HALVES: [&str; 2] = ["keyfold:{home}:layout", "keyfold:{home}:layout:copy"];
 
 fn text(stage: &Stage) -> String {
-    String::from_utf8_lossy(&stage.get("keyfold:layout").unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(&stage.get("keyfold:{home}:layout").unwrap_or_default()).into_owned()
 }
 
 /// The keyfolds' clients, each with a connection that stays.
@@ -222,7 +222,8 @@ fn nothing_is_lost_where_keys_are_taken_away_during_a_fold() {
         let stage = Stage::folded(binary, &[]);
         let keyfolds = [stage.keyfold(), stage.keyfold(), stage.keyfold()];
         let mut clients = clients(&keyfolds);
-        let all = ["keyfold:layout", "keyfold:layout:copy", "keyfold:change", "keyfold:answers"];
+        let all =
+            ["keyfold:{home}:layout", "keyfold:{home}:layout:copy", "keyfold:{home}:change", "keyfold:{home}:answers"];
         for (round, lost) in [&all[..], &all[2..], &all[..2], &all[2..3]].into_iter().enumerate() {
             let (file, other) = if round % 2 == 0 { (OTHER, LAYOUT) } else { (LAYOUT, OTHER) };
             let path = stage.file("fold.toml", file);
@@ -253,5 +254,5 @@ fn nothing_is_lost_where_keys_are_taken_away_during_a_fold() {
 }
 
 fn is_whole(stage: &Stage) -> bool {
-    stage.get("keyfold:layout") == stage.get("keyfold:layout:copy") && text(stage).contains("version = 2")
+    stage.get("keyfold:{home}:layout") == stage.get("keyfold:{home}:layout:copy") && text(stage).contains("version = 2")
 }

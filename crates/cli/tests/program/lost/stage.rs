@@ -19,8 +19,13 @@ pub(crate) const OTHER: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = 
      [[namespace]]\nkeys = 'order:{id:int}'\nbucket = { count = 16 }\n";
 
 /// All that keyfold keeps for itself.
-pub(crate) const ADMIN_KEYS: [&str; 5] =
-    ["keyfold:layout", "keyfold:layout:copy", "keyfold:change", "keyfold:answers", "keyfold:sweep"];
+pub(crate) const ADMIN_KEYS: [&str; 5] = [
+    "keyfold:{home}:layout",
+    "keyfold:{home}:layout:copy",
+    "keyfold:{home}:change",
+    "keyfold:{home}:answers",
+    "keyfold:{home}:sweep",
+];
 
 const KEYS: u32 = 200;
 

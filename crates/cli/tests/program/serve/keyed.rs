@@ -56,7 +56,7 @@ fn keys_are_found_with_the_secret_and_refused_without() {
         assert!(code == Some(1) && stderr.contains("--secret-file"), "{stderr}");
         let (code, stdout, stderr) = run(&["verify", &url, "--secret-file", &ours]);
         assert_eq!(code, Some(0), "{}: {stdout}{stderr}", server.name());
-        let stored = wire.call(&[b"GET", b"keyfold:layout"]).unwrap();
+        let stored = wire.call(&[b"GET", b"keyfold:{home}:layout"]).unwrap();
         assert!(!String::from_utf8(stored).unwrap().contains("horse"), "the secret is not in the server");
     }
 }

@@ -40,7 +40,7 @@ fn a_new_namespace_whose_keys_are_there_is_refused() {
         assert!(stderr.contains("user:{id:int}: 3 keys, such as \"user:"), "{}: {stderr}", server.name());
         assert!(stderr.contains("--skip-key-check"), "{stderr}");
         direct.call(&[b"SELECT", b"0"]).unwrap();
-        assert_eq!(direct.call(&[b"EXISTS", b"keyfold:layout"]).unwrap(), b":0\r\n", "nothing was written");
+        assert_eq!(direct.call(&[b"EXISTS", b"keyfold:{home}:layout"]).unwrap(), b":0\r\n", "nothing was written");
 
         let keyfold = Keyfold::serve(&["--upstream", &server.url(), "--layout", layout, "--skip-key-check"]);
         assert_eq!(keyfold.connect().call(&[b"GET", b"user:1"]).unwrap(), b"$-1\r\n");
@@ -57,7 +57,7 @@ fn no_key_that_is_written_while_its_namespace_is_added_reads_as_absent() {
         let push = ["layout", "push", layout, "--upstream", &url];
         let mut push = command(&push).stdout(Stdio::null()).spawn().unwrap();
         let mut direct = server.connect().unwrap();
-        while direct.call(&[b"EXISTS", b"keyfold:change"]).unwrap() == b":0\r\n" {}
+        while direct.call(&[b"EXISTS", b"keyfold:{home}:change"]).unwrap() == b":0\r\n" {}
         let (mut client, mut written) = (keyfold.connect(), 0);
         let ended = loop {
             written += 1;
@@ -208,7 +208,7 @@ fn the_layout_shown_is_what_the_server_holds() {
         }
         assert_eq!(run(&["train", &url]).0, Some(0));
         let mut direct = server.connect().unwrap();
-        let held = direct.ask(&[b"GET", b"keyfold:layout"]).unwrap();
+        let held = direct.ask(&[b"GET", b"keyfold:{home}:layout"]).unwrap();
         let (_, shown, _) = run(&["layout", "show", &url, "--toml"]);
         assert!(shown.contains("[[namespace.slot]]"), "{}: {shown}", server.name());
         assert_eq!(held.bytes().unwrap(), shown.as_bytes(), "{}", server.name());

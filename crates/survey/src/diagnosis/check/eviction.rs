@@ -31,7 +31,7 @@ pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
         Finding::note(Trouble::BucketsEvicted, place, what)
     };
     if by_keyfold {
-        finding.why.push("keyfold:layout may be evicted as well, and then nothing reads the buckets".into());
+        finding.why.push("keyfold:{home}:layout may be evicted as well, and then nothing reads the buckets".into());
     }
     // Random eviction has its name under both.
     let volatile = format!("volatile-{rule}");

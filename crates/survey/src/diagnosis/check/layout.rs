@@ -12,7 +12,7 @@ pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     }
     let LayoutState::Damaged(reason) = &seen.layout else { return };
     let what = "the server's own layout can't be read: no keyfold will serve this server";
-    let mut finding = Finding::problem(Trouble::DamagedLayout, "keyfold:layout in database 0", what);
+    let mut finding = Finding::problem(Trouble::DamagedLayout, "keyfold:{home}:layout in database 0", what);
     finding.why.extend(reason.lines().map(str::to_owned));
     finding.mends.push(Mend::command(
         "restore it by the file that keys were folded by, or by what `keyfold layout show --toml` printed",
@@ -36,7 +36,7 @@ fn unusable(namespace: &Namespace) -> Option<Finding> {
     let what = "values stored by a codec that can't be used are refused to clients";
     let mut finding = Finding::problem(Trouble::UnusableCodec, namespace.template.source(), what);
     finding.mends.push(Mend::advice(
-        "put the fields of keyfold:dictionaries back from a backup, a replica, or a keyfold that still runs (it writes them \
+        "put the fields of keyfold:{home}:dictionaries back from a backup, a replica, or a keyfold that still runs (it writes them \
          again within ten seconds); `keyfold verify` lists the keys concerned",
     ));
     let is_bad = !why.is_empty();

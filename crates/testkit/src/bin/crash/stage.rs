@@ -138,7 +138,7 @@ impl Stage {
     /// What the server says the layout is.
     pub(crate) fn layout(&self) -> anyhow::Result<Option<Vec<u8>>> {
         let mut wire = self.server.connect()?;
-        Ok(wire.ask(&[b"GET", b"keyfold:layout"])?.bytes().map(<[u8]>::to_vec))
+        Ok(wire.ask(&[b"GET", b"keyfold:{home}:layout"])?.bytes().map(<[u8]>::to_vec))
     }
 
     /// Takes away some of what keyfold keeps for itself, or sets the layout back to the one before, where that was
@@ -154,12 +154,15 @@ impl Stage {
         let (lost, keys) = match random.below(4) {
             0 if is_one_before => {
                 let older = older.as_deref().unwrap_or_default();
-                wire.call(&[b"MSET", b"keyfold:layout", older, b"keyfold:layout:copy", older])?;
+                wire.call(&[b"MSET", b"keyfold:{home}:layout", older, b"keyfold:{home}:layout:copy", older])?;
                 return Ok("the layout (set back)");
             }
-            0 | 1 => ("the layout", vec!["keyfold:layout", "keyfold:layout:copy"]),
-            2 => ("the change", vec!["keyfold:change", "keyfold:answers"]),
-            _ => ("one key", vec![*random.pick(&["keyfold:layout", "keyfold:layout:copy", "keyfold:answers"])]),
+            0 | 1 => ("the layout", vec!["keyfold:{home}:layout", "keyfold:{home}:layout:copy"]),
+            2 => ("the change", vec!["keyfold:{home}:change", "keyfold:{home}:answers"]),
+            _ => (
+                "one key",
+                vec![*random.pick(&["keyfold:{home}:layout", "keyfold:{home}:layout:copy", "keyfold:{home}:answers"])],
+            ),
         };
         for key in keys {
             wire.call(&[b"DEL", key.as_bytes()])?;
