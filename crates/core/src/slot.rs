@@ -28,6 +28,9 @@ const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 pub struct Slot(u16);
 
 impl Slot {
+    /// The first one.
+    pub const FIRST: Self = Self(0);
+
     /// The slot with this number; none from 16,384 on.
     pub fn new(number: u16) -> Option<Self> {
         (number < SLOTS).then_some(Self(number))

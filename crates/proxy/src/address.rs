@@ -86,6 +86,13 @@ pub enum Route {
     },
     /// Over a unix socket.
     Unix(PathBuf),
+    /// Over TCP, to the nodes of a cluster.
+    Cluster {
+        /// Some of them, which are asked for the others.
+        seeds: Vec<Endpoint>,
+        /// Whether TLS is spoken.
+        tls: bool,
+    },
     /// Over TCP, to the primary that Sentinels name.
     Sentinel {
         /// Who is asked.
@@ -96,6 +103,9 @@ pub enum Route {
         sentinel_tls: bool,
     },
 }
+
+/// The port of servers that are named without one.
+const SERVER_PORT: u16 = 6379;
 
 /// The port of Sentinels that are named without one.
 const SENTINEL_PORT: u16 = 26379;
@@ -108,13 +118,14 @@ pub enum AddressError {
     Listen(String),
     /// Not a URL.
     #[error(
-        "the server's address is no URL ({0}): write redis://[user:password@]host:port[/db], rediss://…, unix:///path \
-         or sentinel://host:port,host:port/NAME"
+        "the server's address is no URL ({0}): write redis://[user:password@]host:port[/db], rediss://…, unix:///path, \
+         cluster://host:port,host:port or sentinel://host:port,host:port/NAME"
     )]
     Url(#[from] url::ParseError),
     /// A URL of another scheme.
     #[error(
-        "the server's address starts with {0}://; keyfold knows redis://, rediss://, unix://, sentinel:// and sentinels://"
+        "the server's address starts with {0}://; keyfold knows redis://, rediss://, unix://, cluster://, \
+         clusters://, sentinel:// and sentinels://"
     )]
     Scheme(String),
     /// No host or path.
@@ -126,6 +137,12 @@ pub enum AddressError {
     /// A user or password whose escapes aren't UTF-8.
     #[error("the user or password in the server's address is not UTF-8 once its %-escapes are decoded")]
     Credentials,
+    /// The part of the URL that names a cluster's nodes.
+    #[error(
+        "{0} in the cluster's address: write cluster://[user:password@]host:port,host:port with some of its nodes, or \
+         clusters:// for TLS"
+    )]
+    Cluster(String),
     /// The Sentinels' part of the URL.
     #[error(
         "{0} in the Sentinels' address: write sentinel://[user:password@]host:port,host:port/NAME[/db] with the server's \
@@ -138,7 +155,7 @@ impl ServerAddress {
     /// Whether TLS is spoken on the way there, with the server or with who says where it is.
     pub fn speaks_tls(&self) -> bool {
         match &self.route {
-            Route::Tcp { tls, .. } => *tls,
+            Route::Tcp { tls, .. } | Route::Cluster { tls, .. } => *tls,
             Route::Sentinel { tls, sentinel_tls, .. } => *tls || *sentinel_tls,
             Route::Unix(_) => false,
         }
@@ -148,7 +165,7 @@ impl ServerAddress {
     pub fn sentinels(&self) -> Option<&Arc<Sentinels>> {
         match &self.route {
             Route::Sentinel { sentinels, .. } => Some(sentinels),
-            Route::Tcp { .. } | Route::Unix(_) => None,
+            Route::Tcp { .. } | Route::Cluster { .. } | Route::Unix(_) => None,
         }
     }
 }
@@ -161,6 +178,11 @@ impl FromStr for ServerAddress {
             text.split_once("://")
         {
             return parse_sentinels(rest, matches!(scheme, "sentinels" | "rediss+sentinel"));
+        }
+        if let Some((scheme @ ("cluster" | "clusters" | "redis+cluster" | "rediss+cluster"), rest)) =
+            text.split_once("://")
+        {
+            return parse_cluster(rest, matches!(scheme, "clusters" | "rediss+cluster"));
         }
         let url = Url::parse(text)?;
         let (route, database) = match url.scheme() {
@@ -191,18 +213,8 @@ fn credentials(url: &Url) -> Result<(Option<String>, Option<String>), AddressErr
 /// What stands behind the scheme. A URL has one host, so the others are taken out before it is read as one.
 fn parse_sentinels(rest: &str, tls: bool) -> Result<ServerAddress, AddressError> {
     let wrong = |what: String| AddressError::Sentinels(what);
-    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
-    let endpoint = |text: &str| {
-        let with_port = if text.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']')) {
-            text.to_owned()
-        } else {
-            format!("{text}:{SENTINEL_PORT}")
-        };
-        with_port.parse().map_err(|_| wrong(format!("{text:?} is no host and port")))
-    };
-    let endpoints: Vec<Endpoint> = hosts.split(',').map(endpoint).collect::<Result<_, _>>()?;
-    let url = Url::parse(&format!("sentinel://{login}@sentinels{tail}"))?;
+    let (endpoints, url) = parse_many(rest, SENTINEL_PORT).map_err(wrong)?;
+    let url = Url::parse(&url)?;
     let (user, password) = credentials(&url)?;
     let (name, database) = match url.path().trim_matches('/').split_once('/') {
         Some((name, database)) => (name, database),
@@ -227,11 +239,36 @@ fn parse_sentinels(rest: &str, tls: bool) -> Result<ServerAddress, AddressError>
     Ok(ServerAddress { route, user, password, database: parse_database(database)? })
 }
 
+/// What stands behind the scheme of a cluster.
+fn parse_cluster(rest: &str, tls: bool) -> Result<ServerAddress, AddressError> {
+    let (seeds, url) = parse_many(rest, SERVER_PORT).map_err(AddressError::Cluster)?;
+    let url = Url::parse(&url)?;
+    let (user, password) = credentials(&url)?;
+    if let Some((option, _)) = url.query_pairs().next() {
+        return Err(AddressError::Cluster(format!("unknown option {option:?}")));
+    }
+    let database = parse_database(url.path().trim_matches('/'))?;
+    Ok(ServerAddress { route: Route::Cluster { seeds, tls }, user, password, database })
+}
+
+/// The hosts in what stands behind a scheme, and a URL with the rest: a URL has one host.
+fn parse_many(rest: &str, default_port: u16) -> Result<(Vec<Endpoint>, String), String> {
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let endpoint = |text: &str| {
+        let has_port = text.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+        let with_port = if has_port { text.to_owned() } else { format!("{text}:{default_port}") };
+        with_port.parse().map_err(|_| format!("{text:?} is no host and port"))
+    };
+    let endpoints = hosts.split(',').map(endpoint).collect::<Result<_, _>>()?;
+    Ok((endpoints, format!("many://{login}@hosts{tail}")))
+}
+
 fn parse_tcp(url: &Url) -> Result<Route, AddressError> {
     let host = url.host_str().filter(|host| !host.is_empty()).ok_or(AddressError::Missing("host"))?;
     // The brackets of an IPv6 address belong to the URL, not to the address.
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok(Route::Tcp { host, port: url.port().unwrap_or(6379), tls: url.scheme() == "rediss" })
+    Ok(Route::Tcp { host, port: url.port().unwrap_or(SERVER_PORT), tls: url.scheme() == "rediss" })
 }
 
 fn parse_unix(url: &Url) -> Result<Route, AddressError> {
@@ -257,6 +294,10 @@ impl fmt::Display for ServerAddress {
                 }
             }
             Route::Unix(path) => write!(f, "unix://{}", path.display()),
+            Route::Cluster { seeds, tls } => {
+                let seeds: Vec<String> = seeds.iter().map(ToString::to_string).collect();
+                write!(f, "{}://{}", if *tls { "clusters" } else { "cluster" }, seeds.join(","))
+            }
             Route::Sentinel { sentinels, tls, .. } => {
                 write!(f, "{}://{sentinels}", if *tls { "sentinels" } else { "sentinel" })
             }
@@ -311,6 +352,18 @@ mod tests {
         assert_eq!(tls("sentinels://a/main"), (true, true));
         assert_eq!(tls("rediss+sentinel://a/main?sentinel_tls=no"), (true, false));
         assert_eq!(tls("redis+sentinel://a/main?sentinel_tls=yes"), (false, true));
+    }
+
+    #[test]
+    fn a_cluster_is_named_by_some_of_its_nodes() {
+        let parse = |text: &str| text.parse::<ServerAddress>().unwrap();
+        let full = parse("clusters://app:p%40,s@a:1,b,[::1]:3");
+        assert_eq!(full.to_string(), "clusters://a:1,b:6379,[::1]:3");
+        assert_eq!((full.user.as_deref(), full.password.as_deref()), (Some("app"), Some("p@,s")));
+        assert!(full.speaks_tls() && !parse("cluster://a").speaks_tls());
+        for wrong in ["cluster://", "cluster://a,,b", "cluster://a:x", "cluster://a/x", "cluster://a?b=c"] {
+            assert!(wrong.parse::<ServerAddress>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How what has expired is removed.
     pub sweep: Sweeping,
+    /// Before a cluster: carry out MSET of several slots slot by slot (`--split-writes`). Others may then see some of its
+    /// keys written and some not.
+    pub split_writes: bool,
     /// Refuse writes while the layout was put back and it isn't known where its keys lie (`--read-only-in-doubt`).
     pub read_only_in_doubt: bool,
 }
@@ -68,6 +71,7 @@ impl Config {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             sweep: Sweeping::default(),
+            split_writes: false,
             read_only_in_doubt: false,
         }
     }

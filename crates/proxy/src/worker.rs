@@ -3,7 +3,7 @@
 //! A worker shares only configuration and counters with others. All its tasks run on its thread, one at a
 //! time, so what they share is behind `Cell` and `RefCell`; a borrow never lasts over an await.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 
+use crate::address::Route;
 use crate::arrival::{Arrival, greet};
 use crate::backoff::Backoff;
 use crate::client::{self, Client};
@@ -30,7 +31,7 @@ use crate::order::Order;
 use crate::shutdown::Phase;
 use crate::stats::Stats;
 use crate::tls::Current;
-use crate::upstream::{Errand, Lanes, LinkError, Names, look_out};
+use crate::upstream::{Cluster, Errand, Lanes, LinkError, Names, keep, look_out};
 use crate::whereabouts::Whereabouts;
 
 /// How often clients are looked after. Their timeouts are counted in these.
@@ -67,6 +68,8 @@ pub(crate) struct Worker {
     pub(crate) names: Names,
     /// Where the primary is, where it is Sentinels who say so.
     pub(crate) whereabouts: Option<Arc<Whereabouts>>,
+    /// The cluster that it stands before, once that is known.
+    pub(crate) cluster: OnceCell<Rc<Cluster>>,
     /// Where every socket is read into, one at a time.
     pub(crate) scratch: RefCell<Box<[u8]>>,
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
@@ -112,6 +115,7 @@ impl Worker {
             lanes: Lanes::default(),
             names: Names::default(),
             whereabouts,
+            cluster: OnceCell::new(),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             clients: RefCell::default(),
             everybody,
@@ -141,7 +145,7 @@ impl Worker {
             layout: &folding.layout,
             stats: &folding.namespaces,
             users: &self.config.users,
-            cluster: None,
+            cluster: self.cluster.get().map(|cluster| cluster.rules),
         })
     }
 
@@ -177,6 +181,19 @@ impl Worker {
         match (&self.whereabouts, place) {
             (Some(whereabouts), Some(place)) if whereabouts.has_left(place) => Err(LinkError::Demoted(place.clone())),
             _ => Ok(()),
+        }
+    }
+
+    /// Stands before a cluster from now on, of which this much is known.
+    fn stand_before_cluster(self: &Rc<Self>) {
+        let seeds = match &self.config.upstream.route {
+            Route::Tcp { host, port, .. } => vec![Endpoint { host: host.clone(), port: *port }],
+            Route::Cluster { seeds, .. } => seeds.clone(),
+            Route::Unix(_) | Route::Sentinel { .. } => return,
+        };
+        let cluster = Rc::new(Cluster::new(seeds, &self.config));
+        if self.cluster.set(Rc::clone(&cluster)).is_ok() {
+            spawn_local(keep(Rc::clone(self), cluster));
         }
     }
 
@@ -304,9 +321,12 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
     }
     // The first clients shouldn't find a core that doesn't know its server yet. A server that is away holds
     // them up for no longer than the connect timeout.
+    if matches!(worker.config.upstream.route, Route::Cluster { .. }) {
+        worker.stand_before_cluster();
+    }
     let mut clock = Errand::new(Rc::clone(&worker)).unchecked();
     let known = tokio::select! {
-        known = clock.sample_clock() => known,
+        known = look_first(&mut clock, &worker) => known,
         _ = phase.wait_for(|phase| *phase == Phase::Ended) => return,
     };
     spawn_local(keep_clock(clock, known, Rc::clone(&worker)));
@@ -393,6 +413,17 @@ async fn follow(worker: Rc<Worker>, whereabouts: Arc<Whereabouts>) {
     }
 }
 
+/// Looks what server there is. One that proves to be a node of a cluster is asked for the others.
+async fn look_first(clock: &mut Errand, worker: &Rc<Worker>) -> Result<(), LinkError> {
+    match clock.sample_clock().await {
+        Err(LinkError::Cluster) => {
+            worker.stand_before_cluster();
+            clock.sample_clock().await
+        }
+        looked => looked,
+    }
+}
+
 /// Keeps the offset to the server's clock fresh, and tells the operator when the server goes and comes.
 async fn keep_clock(mut errand: Errand, mut last: Result<(), LinkError>, worker: Rc<Worker>) {
     let server = &worker.config.upstream;
@@ -419,6 +450,6 @@ async fn keep_clock(mut errand: Errand, mut last: Result<(), LinkError>, worker:
         };
         worker.rest(pause, before).await;
         before = worker.moves();
-        last = errand.sample_clock().await;
+        last = look_first(&mut errand, &worker).await;
     }
 }

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use keyfold_core::admin::LAYOUT_KEY;
-use keyfold_core::cluster::AddressMap;
+use keyfold_core::cluster::{AddressMap, Endpoint};
 use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::walk::KeyWalk;
 use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_proxy::config::ServerTls;
 use keyfold_proxy::tls;
+use rustls::ClientConfig;
 
 use crate::commands::Commands;
 use crate::error::LinkError;
@@ -268,12 +269,34 @@ fn open(target: &Target) -> anyhow::Result<(ServerAddress, Link)> {
         true => Some(tls::server_side(&target.tls).map_err(|error| anyhow!("{error}"))?),
         false => None,
     };
-    let Route::Sentinel { sentinels, tls, sentinel_tls } = &address.route else {
-        return Ok((address.clone(), Link::open(address, config).map_err(|error| explain(&error, address))?));
+    let (sentinels, tls, sentinel_tls) = match &address.route {
+        Route::Tcp { .. } | Route::Unix(_) => {
+            return Ok((address.clone(), Link::open(address, config).map_err(|error| explain(&error, address))?));
+        }
+        Route::Cluster { seeds, tls } => return open_any(address, seeds, *tls, config.as_ref()),
+        Route::Sentinel { sentinels, tls, sentinel_tls } => (sentinels, *tls, *sentinel_tls),
     };
-    let (tls, sentinel_tls) = (*tls, *sentinel_tls);
     let way = Way { sentinels, tls, sentinel_tls, address, config, addresses: &target.addresses };
     Ok(way.find(|error, server| explain(error, server).to_string())?)
+}
+
+/// The first of these nodes that lets one in.
+fn open_any(
+    address: &ServerAddress,
+    seeds: &[Endpoint],
+    tls: bool,
+    config: Option<&Arc<ClientConfig>>,
+) -> anyhow::Result<(ServerAddress, Link)> {
+    let mut troubles = Vec::new();
+    for Endpoint { host, port } in seeds {
+        let route = Route::Tcp { host: host.clone(), port: *port, tls };
+        let node = ServerAddress { route, ..address.clone() };
+        match Link::open(&node, config.cloned()) {
+            Ok(link) => return Ok((node, link)),
+            Err(error) => troubles.push(format!("{:#}", explain(&error, &node))),
+        }
+    }
+    bail!("none of the nodes that were named can be used: {}", troubles.join("; "))
 }
 
 fn query<T: FromReply>(link: &mut Link, command: &[&[u8]]) -> Result<T, LinkError> {

@@ -152,6 +152,7 @@ fn connect(route: &Route) -> io::Result<Socket> {
         Route::Unix(path) => return Ok(UnixStream::connect(path)?.into()),
         Route::Tcp { host, port, .. } => (host.as_str(), *port),
         Route::Sentinel { .. } => return Err(io::Error::other("Sentinels are asked first where the server is")),
+        Route::Cluster { .. } => return Err(io::Error::other("one of the cluster's nodes is to be chosen first")),
     };
     let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
     let stream = (host, port)

@@ -1,6 +1,7 @@
 //! The servers that hold a keyspace: one, or the primaries of a cluster.
 
 use anyhow::{Context, anyhow, bail};
+use keyfold_core::admin::LAYOUT_KEY;
 use keyfold_core::cluster::{AddressMap, Endpoint, Node, SlotMap, Topology};
 use keyfold_core::slot::Slot;
 use keyfold_proxy::address::{Route, ServerAddress};
@@ -68,6 +69,12 @@ impl Nodes {
         &mut self.servers[0]
     }
 
+    /// The one that holds keyfold's own keys.
+    pub fn home(&mut self) -> &mut Server {
+        let home = self.owner_of(LAYOUT_KEY);
+        &mut self.servers[home]
+    }
+
     /// Which of them has this key.
     pub fn owner_of(&self, key: &[u8]) -> usize {
         let Some(Owners { map, nodes }) = &self.cluster else { return 0 };
@@ -101,8 +108,10 @@ fn ask(server: &mut Server, target: &Target) -> anyhow::Result<Topology> {
     let replies = server.exchange(&wire, replies)?;
     let asked = match &server.address().route {
         Route::Tcp { host, port, .. } => Endpoint { host: host.clone(), port: *port },
-        // A server's own address is none of Sentinels.
-        Route::Unix(_) | Route::Sentinel { .. } => Endpoint { host: "127.0.0.1".to_owned(), port: 0 },
+        // A server's own address is none of Sentinels, and none of several nodes.
+        Route::Unix(_) | Route::Sentinel { .. } | Route::Cluster { .. } => {
+            Endpoint { host: "127.0.0.1".to_owned(), port: 0 }
+        }
     };
     let topology = Topology::read(&replies, &asked, &target.addresses);
     let topology = topology.map_err(|error| anyhow!("the cluster node at {}: {error}", server.address()))?;
@@ -117,7 +126,6 @@ fn ask(server: &mut Server, target: &Target) -> anyhow::Result<Topology> {
 
 /// The same way in to another node.
 fn at(address: &ServerAddress, endpoint: &Endpoint) -> ServerAddress {
-    let tls = matches!(address.route, Route::Tcp { tls: true, .. });
-    let route = Route::Tcp { host: endpoint.host.clone(), port: endpoint.port, tls };
+    let route = Route::Tcp { host: endpoint.host.clone(), port: endpoint.port, tls: address.speaks_tls() };
     ServerAddress { route, ..address.clone() }
 }

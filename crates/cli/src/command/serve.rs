@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::StartError;
-use keyfold_server::{OwnServer, Target, listpack};
+use keyfold_server::nodes::Nodes;
+use keyfold_server::{OwnServer, Server, Target, listpack};
 
 use crate::command::reload::{self, Files};
 use crate::command::settle;
 use crate::config::serve::{Behind, Serve};
-use crate::moving::rollout;
+use crate::moving::{recovery, rollout};
 
 pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let (mut own, target) = match &config.server {
@@ -36,6 +37,9 @@ pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Brings the layout to the server, and says what is not as it should be.
 fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout> {
+    if Server::connect_to_node(target).is_ok_and(|server| server.version().is_cluster()) {
+        return prepare_cluster(config, target);
+    }
     let (mut server, rollout) = rollout::bring(target, config.layout.as_ref(), config.key_check)?;
     tracing::info!(server = %server.version(), "connected");
     if rollout.layout.is_empty() {
@@ -53,6 +57,30 @@ fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout>
         tracing::warn!("{warning}");
     }
     Ok(rollout.layout)
+}
+
+/// Reads the layout that a cluster holds, and says what is not as it should be.
+fn prepare_cluster(config: &Serve, target: &Target) -> anyhow::Result<Layout> {
+    if config.layout.is_some() {
+        bail!("before a cluster keyfold serves the layout that is in force there; start it without --layout");
+    }
+    let mut nodes = Nodes::connect(target)?;
+    tracing::info!(nodes = nodes.addresses().join(", "), server = %nodes.first().version(), "connected to a cluster");
+    let layout =
+        recovery::resolve(nodes.home(), None, config.key_check)?.map(|stored| stored.layout).unwrap_or_default();
+    if layout.is_empty() {
+        tracing::warn!("no layout: every key passes through as it is");
+    }
+    for server in nodes.servers() {
+        let address = server.address().to_string();
+        for warning in rollout::shortfalls(server, &layout, &config.assumed) {
+            tracing::warn!("{address}: {warning}");
+        }
+    }
+    if let Some(warning) = nodes.other_releases() {
+        tracing::warn!("{warning}");
+    }
+    Ok(layout)
 }
 
 /// Serves until asked to stop, or until keyfold's own server ends.

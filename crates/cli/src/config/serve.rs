@@ -74,6 +74,7 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
         allow_open,
         limits: limits(&flags.limits),
         timeouts: timeouts(&flags.timeouts),
+        split_writes: flags.split_writes,
         read_only_in_doubt: flags.read_only_in_doubt,
         sweep: Sweeping { fields_per_second: flags.sweep_rate, ..Sweeping::default() },
         ..Config::new(nowhere, Layout::default())

@@ -68,6 +68,11 @@ pub(crate) struct ServeFlags {
     #[arg(long)]
     pub(crate) read_only_in_doubt: bool,
 
+    /// Before a cluster, carry out MSET of several slots slot by slot. Others may then see some of its keys written
+    /// and some not; without this it is answered with CROSSSLOT
+    #[arg(long)]
+    pub(crate) split_writes: bool,
+
     /// Don't look whether keys of new namespaces are on the server already. Such keys become invisible
     #[arg(long)]
     pub(crate) skip_key_check: bool,

@@ -133,7 +133,7 @@ mod tests {
         let line = Line::try_parse_from([&["keyfold"], line].concat()).map_err(|error| error.kind())?;
         Ok(line.server.address.map(|address| match address.route {
             Route::Tcp { port, .. } => port,
-            Route::Unix(_) | Route::Sentinel { .. } => 0,
+            Route::Unix(_) | Route::Sentinel { .. } | Route::Cluster { .. } => 0,
         }))
     }
 

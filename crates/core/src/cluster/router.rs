@@ -237,6 +237,14 @@ impl<W> Router<W> {
         }
     }
 
+    /// Such a step could not be sent to its node, for this reason, which is its error where it stays so.
+    pub fn give_back_alone(&mut self, node: Node, mut step: Step<W>, reason: &str, now_ms: i64) -> Alone<W> {
+        step.flight.lose();
+        let error = format!("-CLUSTERDOWN keyfold: {reason}\r\n").into_bytes();
+        let until_ms = self.lead(node, &mut step, error, now_ms);
+        Alone::Wait(step, until_ms)
+    }
+
     /// Where such a step goes at this time.
     pub fn go_on_alone(&mut self, mut step: Step<W>, now_ms: i64) -> Alone<W> {
         let is_over = now_ms - step.since_ms > self.tries.give_up_after_ms;

@@ -29,6 +29,11 @@ impl<W> Pipe<W> {
         self.awaited.front().map(|(whose, _)| whose)
     }
 
+    /// The same, to note something of it.
+    pub fn front_mut(&mut self) -> Option<&mut W> {
+        self.awaited.front_mut().map(|(whose, _)| whose)
+    }
+
     /// How many replies are still to come for it.
     pub fn left_for_front(&self) -> u32 {
         self.awaited.front().map_or(0, |(_, left)| *left)

@@ -84,6 +84,18 @@ impl Plan {
         }
     }
 
+    /// Whether it may travel with other clients' requests, though it may take long.
+    pub fn may_share(&self) -> bool {
+        !self.route.needs_own_lane() && !self.patience.blocks()
+    }
+
+    /// Has it travel with other clients' requests, where it may; else nothing of it is to be sent.
+    pub fn take_shared_lane(&mut self) {
+        if let Lane::Own { database, protocol } = self.lane {
+            self.lane = Lane::Shared { database, protocol };
+        }
+    }
+
     /// What is made of the answers where several nodes carry it out.
     pub(crate) fn response(&self) -> ResponsePolicy {
         self.command.map_or_else(ResponsePolicy::default, |command| command.cluster.response)

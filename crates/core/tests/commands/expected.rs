@@ -60,7 +60,15 @@ fn answer_of(commands: &[&str], reply: &[u8]) -> Option<Vec<u8>> {
     let layout = Layout::parse_file(LAYOUT).unwrap();
     let (stats, users) = (Stats::new(layout.namespaces().len()), Users::open());
     let info = ServerInfo { name: "redis".to_owned(), version: "7.0.15".to_owned() };
-    let mut env = Env { now_ms: 1, nonces: &mut || 1, server: &info, layout: &layout, stats: &stats, users: &users, cluster: None };
+    let mut env = Env {
+        now_ms: 1,
+        nonces: &mut || 1,
+        server: &info,
+        layout: &layout,
+        stats: &stats,
+        users: &users,
+        cluster: None,
+    };
     let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
     let (mut wire, mut answer) = (Vec::new(), Vec::new());
     for command in commands {

@@ -4,6 +4,7 @@
 //! and begins requests, and flushes. [`Client`] is what the connections to the server reach: the requests
 //! under way and the answers on their way out, whose order is the core's [`Conversation`].
 
+mod before_cluster;
 mod connection;
 mod requests;
 
@@ -13,12 +14,13 @@ use std::task::Waker;
 
 use keyfold_core::access::Users;
 use keyfold_core::clients::Outcome;
+use keyfold_core::cluster::Node;
 use keyfold_core::drive::{Conversation, Progress};
 use keyfold_core::exchange::Env;
-use keyfold_core::session::{Peer, Session};
+use keyfold_core::session::{Lane, Peer, Session};
 
 use crate::outbox::Outbox;
-use crate::upstream::Upstream;
+use crate::upstream::{NodeStep, Upstream};
 use crate::worker::Worker;
 
 pub(crate) use connection::serve;
@@ -94,6 +96,22 @@ impl Client {
         progress
     }
 
+    /// Takes a reply to a part of the request in this slot.
+    pub(crate) fn handle_part_reply(
+        &self,
+        slot: u64,
+        part: usize,
+        reply: &[u8],
+        env: &mut Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> Progress {
+        let mut state = self.state.borrow_mut();
+        let State { conversation, outbox, .. } = &mut *state;
+        let progress = conversation.handle_part_reply(slot, part, reply, env, wire, outbox.buffer());
+        self.after_answer(&mut state);
+        progress
+    }
+
     /// Takes a reply on the client's own lane; true when it is a push and goes to the client as it is.
     pub(crate) fn handle_push(&self, reply: &[u8]) -> bool {
         let mut state = self.state.borrow_mut();
@@ -133,6 +151,42 @@ impl Client {
             self.ending.set(Some(Ending::AnswerCutOff));
         }
         self.after_answer(&mut state);
+    }
+
+    /// Answers a part of the request in this slot with an error: its connection is lost.
+    pub(crate) fn handle_part_lost(&self, slot: u64, part: usize, reason: &str) {
+        let mut state = self.state.borrow_mut();
+        let State { conversation, outbox, .. } = &mut *state;
+        conversation.lose_part(slot, part, reason, outbox.buffer());
+        self.after_answer(&mut state);
+    }
+
+    /// Sends the next step of a request on its own connection. Where that is gone, so is the request.
+    pub(crate) fn send_alone(&self, step: NodeStep) {
+        let own = self.state.borrow().own.clone();
+        let unsent = match own {
+            Some(own) => own.take(step).err(),
+            None => Some((Box::new(step), "the connection to its node was closed".into())),
+        };
+        if let Some((step, reason)) = unsent {
+            step.whose.lose(&reason);
+        }
+    }
+
+    /// Its own connection, which goes to `node` from now on: what was on another holds nothing of it.
+    pub(crate) fn own_lane_at(self: &Rc<Self>, node: Node, lane: Lane, worker: &Rc<Worker>) -> Rc<Upstream> {
+        let mut state = self.state.borrow_mut();
+        if state.own.as_ref().is_some_and(|own| !own.serves(Some(node), lane)) {
+            state.give_back_own(worker);
+        }
+        Rc::clone(state.own.get_or_insert_with(|| worker.lanes.own(Some(node), lane, self, worker)))
+    }
+
+    /// Its own connection is of no use to it any more, nor to others.
+    pub(crate) fn end_own_lane(&self) {
+        if let Some(own) = self.state.borrow_mut().own.take() {
+            own.finish();
+        }
     }
 
     /// Whether its own lane holds something that would be lost with it.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use keyfold_core::cluster::Node;
 use keyfold_core::drive::Started;
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::{Args, Read, RequestLimits, RequestReader};
@@ -15,8 +16,8 @@ use crate::worker::Worker;
 /// Reads a client's requests and begins them, one after the other.
 #[derive(Debug)]
 pub(super) struct Requests {
-    client: Rc<Client>,
-    worker: Rc<Worker>,
+    pub(super) client: Rc<Client>,
+    pub(super) worker: Rc<Worker>,
     reader: RequestReader,
     /// The shared connection used last, and most likely next.
     shared: Option<(Lane, Rc<Upstream>)>,
@@ -30,8 +31,16 @@ pub(super) struct Requests {
     pub(super) over: bool,
 }
 
+/// A request, and what it needs.
+pub(super) struct Request<'r, 'a> {
+    pub(super) plan: Plan,
+    pub(super) args: &'r [&'a [u8]],
+    /// As it came, where that was an array.
+    pub(super) raw: Option<&'r [u8]>,
+}
+
 /// What became of one request.
-enum Start {
+pub(super) enum Start {
     Begun,
     /// Not yet; the client is woken when it is worth another try.
     Wait,
@@ -116,10 +125,15 @@ impl Requests {
             return Start::Wait;
         }
         self.worker.stats.count_request();
+        if plan.lane != Lane::Local
+            && let Some(cluster) = self.worker.cluster.get().map(Rc::clone)
+        {
+            return self.begin_in_cluster(&mut state, &mut Request { plan, args: &args, raw }, env, &cluster);
+        }
         let upstream = match plan.lane {
             Lane::Local => return begin_here(&mut state, &plan, &args, raw, env),
             Lane::Shared { .. } => shared_lane(&mut self.shared, plan.lane, &self.worker),
-            Lane::Own { .. } => own_lane(&mut state, plan.lane, &self.client, &self.worker),
+            Lane::Own { .. } => own_lane(&mut state, None, plan.lane, &self.client, &self.worker),
         };
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
             Status::Ready if !self.worker.membership.is_serving() => self.wait_for_layout(&mut state, &plan),
@@ -144,7 +158,7 @@ impl Requests {
 
 impl Requests {
     /// Nothing may begin until the layout may be served. All clients are woken then.
-    fn wait_for_layout(&self, state: &mut State, plan: &Plan) -> Start {
+    pub(super) fn wait_for_layout(&self, state: &mut State, plan: &Plan) -> Start {
         match self.worker.membership.trouble() {
             Some(trouble) => refuse(state, plan, &trouble),
             None => Start::Wait,
@@ -157,7 +171,7 @@ fn shared_lane(last: &mut Option<(Lane, Rc<Upstream>)>, lane: Lane, worker: &Rc<
     match last {
         Some((known, upstream)) if *known == lane => Rc::clone(upstream),
         _ => {
-            let upstream = worker.lanes.shared(lane, worker);
+            let upstream = worker.lanes.shared(None, lane, worker);
             *last = Some((lane, Rc::clone(&upstream)));
             upstream
         }
@@ -174,11 +188,17 @@ fn may_begin(state: &State, worker: &Worker) -> bool {
 }
 
 /// The client's own connection: the one it has, where that is as it needs it.
-fn own_lane(state: &mut State, lane: Lane, client: &Rc<Client>, worker: &Rc<Worker>) -> Rc<Upstream> {
-    if state.conversation.own_was_reset() || state.own.as_ref().is_some_and(|own| !own.serves(lane)) {
+pub(super) fn own_lane(
+    state: &mut State,
+    node: Option<Node>,
+    lane: Lane,
+    client: &Rc<Client>,
+    worker: &Rc<Worker>,
+) -> Rc<Upstream> {
+    if state.conversation.own_was_reset() || state.own.as_ref().is_some_and(|own| !own.serves(node, lane)) {
         state.give_back_own(worker);
     }
-    let own = state.own.get_or_insert_with(|| worker.lanes.own(lane, client, worker));
+    let own = state.own.get_or_insert_with(|| worker.lanes.own(node, lane, client, worker));
     Rc::clone(own)
 }
 
@@ -226,7 +246,7 @@ fn begin_there(
 }
 
 /// Answers a request that can't begin because the server is away.
-fn refuse(state: &mut State, plan: &Plan, reason: &str) -> Start {
+pub(super) fn refuse(state: &mut State, plan: &Plan, reason: &str) -> Start {
     state.conversation.refuse(plan, reason, state.outbox.buffer());
     if matches!(plan.lane, Lane::Own { .. }) {
         state.own = None;

@@ -3,9 +3,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use keyfold_core::cluster::Endpoint;
+use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::cluster::{Endpoint, Node, Redirect};
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::Protocol;
+use keyfold_core::slot::Slot;
 
 use super::{Link, LinkError};
 use crate::worker::Worker;
@@ -16,6 +18,8 @@ use crate::worker::Worker;
 pub struct Errand {
     worker: Rc<Worker>,
     database: u32,
+    /// Before a cluster it goes to the node that has this slot.
+    slot: Slot,
     /// Whether its connection looks whether the layout in use is in force.
     checked: bool,
     link: Option<Link>,
@@ -43,7 +47,7 @@ impl Errand {
     /// An errand in the database that clients start in.
     pub(crate) fn new(worker: Rc<Worker>) -> Self {
         let database = worker.config.upstream.database;
-        Self { worker, database, checked: true, link: None, connections: 0 }
+        Self { worker, database, slot: Slot::of(LAYOUT_KEY), checked: true, link: None, connections: 0 }
     }
 
     /// The same for what doesn't go by the layout.
@@ -69,6 +73,7 @@ impl Errand {
         Self {
             worker: Rc::clone(&self.worker),
             database: self.database,
+            slot: self.slot,
             checked: self.checked,
             link: None,
             connections: 0,
@@ -99,6 +104,12 @@ impl Errand {
         let mut link = self.take_link().await?;
         let at = link.at.clone();
         let answered = within(&self.worker, at.as_ref(), link.ask(commands, replies)).await?;
+        if let Some(cluster) = self.worker.cluster.get()
+            && let Some(led) = answered.iter().find(|reply| Redirect::read(reply).is_some())
+        {
+            cluster.doubt_map();
+            return Err(LinkError::Elsewhere(String::from_utf8_lossy(led).trim_end().to_owned()));
+        }
         self.link = Some(link);
         Ok(answered)
     }
@@ -141,10 +152,19 @@ impl Errand {
         }
         self.connections += 1;
         // RESP2 reaches every server, and the clock needs no more.
+        let node = self.node().await?;
         match self.checked {
-            true => Link::open(&self.worker, self.database, Protocol::Resp2).await,
-            false => Link::open_unchecked(&self.worker, self.database, Protocol::Resp2).await,
+            true => Link::open(&self.worker, node, self.database, Protocol::Resp2).await,
+            false => Link::open_unchecked(&self.worker, node, self.database, Protocol::Resp2).await,
         }
+    }
+
+    /// The node of a cluster that has its slot.
+    async fn node(&self) -> Result<Option<Node>, LinkError> {
+        let Some(cluster) = self.worker.cluster.get() else { return Ok(None) };
+        let known = tokio::time::timeout(self.worker.config.timeouts.connect, cluster.until_known()).await;
+        let node = known.ok().and_then(|()| cluster.node_of(self.slot));
+        node.map(Some).ok_or(LinkError::Homeless)
     }
 
     /// How many connections it has had: as long as that is the same, the server has closed none.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Instant;
 
+use keyfold_core::cluster::Node;
 use keyfold_core::session::Lane;
 use slab::Slab;
 
@@ -14,40 +15,55 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::worker::Worker;
 
+/// Which node of a cluster a connection goes to, and what it is for.
+type At = (Option<Node>, Lane);
+
 /// The shared connections, and own ones between two clients.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    shared: RefCell<HashMap<Lane, Rc<Upstream>>>,
+    shared: RefCell<HashMap<At, Rc<Upstream>>>,
     /// Every own connection, with a client or between two.
     own: RefCell<Slab<Rc<Upstream>>>,
     /// Those between two clients; whose was used last comes last.
     idle: RefCell<Vec<Rc<Upstream>>>,
-    /// Where own connections are opened.
-    pub(super) gate: Gate,
+    /// Where own connections to each server are opened.
+    gates: RefCell<HashMap<Option<Node>, Rc<Gate>>>,
 }
 
 impl Lanes {
-    /// The shared connection of this lane, opened where there is none.
-    pub(crate) fn shared(&self, lane: Lane, worker: &Rc<Worker>) -> Rc<Upstream> {
-        if let Some(upstream) = self.shared.borrow().get(&lane) {
-            return Rc::clone(upstream);
+    /// The shared connection of this lane, to this node of a cluster, opened where there is none.
+    pub(crate) fn shared(&self, node: Option<Node>, lane: Lane, worker: &Rc<Worker>) -> Rc<Upstream> {
+        if let Some(upstream) = self.known(node, lane) {
+            return upstream;
         }
-        let upstream = Rc::new(Upstream::new(lane, None));
-        self.shared.borrow_mut().insert(lane, Rc::clone(&upstream));
+        let upstream = Rc::new(Upstream::new(node, lane, None));
+        self.shared.borrow_mut().insert((node, lane), Rc::clone(&upstream));
         tokio::task::spawn_local(Rc::clone(&upstream).run_shared(Rc::clone(worker)));
         upstream
     }
 
-    /// A connection that `client` has to itself: one that was given back, or a new one.
-    pub(crate) fn own(&self, lane: Lane, client: &Rc<Client>, worker: &Rc<Worker>) -> Rc<Upstream> {
+    /// The same where there is one.
+    pub(crate) fn known(&self, node: Option<Node>, lane: Lane) -> Option<Rc<Upstream>> {
+        self.shared.borrow().get(&(node, lane)).cloned()
+    }
+
+    /// Where own connections to this node of a cluster are opened.
+    pub(super) fn gate(&self, node: Option<Node>) -> Rc<Gate> {
+        Rc::clone(self.gates.borrow_mut().entry(node).or_default())
+    }
+
+    /// A connection that `client` has to itself, to this node of a cluster: one that was given back, or a new one.
+    pub(crate) fn own(&self, node: Option<Node>, lane: Lane, client: &Rc<Client>, worker: &Rc<Worker>) -> Rc<Upstream> {
         let mut idle = self.idle.borrow_mut();
-        if let Some(found) = idle.iter().rposition(|upstream| upstream.lane.get() == lane && upstream.is_ready()) {
+        let fits =
+            |upstream: &Rc<Upstream>| upstream.node == node && upstream.lane.get() == lane && upstream.is_ready();
+        if let Some(found) = idle.iter().rposition(fits) {
             let upstream = idle.remove(found);
             upstream.queue.borrow_mut().owner = Some(Rc::clone(client));
             return upstream;
         }
         drop(idle);
-        let upstream = Rc::new(Upstream::new(lane, Some(Rc::clone(client))));
+        let upstream = Rc::new(Upstream::new(node, lane, Some(Rc::clone(client))));
         let key = self.own.borrow_mut().insert(Rc::clone(&upstream));
         let (task, worker) = (Rc::clone(&upstream), Rc::clone(worker));
         tokio::task::spawn_local(async move {
@@ -73,15 +89,15 @@ impl Lanes {
 
     /// Lets go of a shared connection that nobody wanted; the next who does opens another.
     pub(crate) fn forget(&self, upstream: &Rc<Upstream>) {
-        let mut shared = self.shared.borrow_mut();
-        if shared.get(&upstream.lane.get()).is_some_and(|known| Rc::ptr_eq(known, upstream)) {
-            shared.remove(&upstream.lane.get());
+        let (mut shared, at) = (self.shared.borrow_mut(), (upstream.node, upstream.lane.get()));
+        if shared.get(&at).is_some_and(|known| Rc::ptr_eq(known, upstream)) {
+            shared.remove(&at);
         }
     }
 
     /// Gives up connections to servers that are not the primary any more; whoever needs one tries at once.
     pub(crate) fn leave(&self, worker: &Worker) {
-        self.gate.reopen();
+        self.gates.borrow().values().for_each(|gate| gate.reopen());
         self.shared.borrow().values().for_each(|upstream| upstream.leave(worker));
         self.own.borrow().iter().for_each(|(_, upstream)| upstream.leave(worker));
     }

@@ -4,10 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use keyfold_core::cluster::Endpoint;
+use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::cluster::{Endpoint, Node};
 use keyfold_core::exchange::ServerInfo;
 use keyfold_core::resp::{Protocol, Reply, ReplyError, ReplyScanner, write_command};
 use keyfold_core::sentinel::{NoPrimary, Role};
+use keyfold_core::slot::Slot;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_rustls::TlsStream;
@@ -70,9 +72,25 @@ pub enum LinkError {
     /// Sentinels don't say where it is.
     #[error(transparent)]
     Nowhere(#[from] Arc<NoPrimary>),
+    /// Nobody has the slot of the layout.
+    #[error("no node of the cluster has the slot of keyfold's layout")]
+    Homeless,
+    /// It is a node of a cluster, which nobody knew.
+    #[error("it is a node of a cluster; looking for the others")]
+    Cluster,
+    /// Nobody has the slot in which what is asked for lies, or another node than the one that was asked.
+    #[error("the node that was asked does not have what is asked for: {0}")]
+    Elsewhere(String),
     /// It isn't the one that takes writes, or not any more.
     #[error("{0} is not the primary")]
     Demoted(Endpoint),
+}
+
+/// What a server says of itself at first.
+pub(super) struct Greeting {
+    server: ServerInfo,
+    /// It is a node of a cluster.
+    is_node: bool,
 }
 
 /// A connection to the server that is used by one task, a few commands at a time.
@@ -89,23 +107,45 @@ pub(crate) struct Link {
 impl Link {
     /// Connects, authenticates, waits until the layout in use is seen to be in force, and selects the database, all
     /// within the connect timeout. Each new link also tells the worker what the server is and what time it has.
-    pub(crate) async fn open(worker: &Worker, database: u32, protocol: Protocol) -> Result<Self, LinkError> {
-        Self::open_link(worker, database, protocol, true).await
+    pub(crate) async fn open(
+        worker: &Worker,
+        node: Option<Node>,
+        database: u32,
+        protocol: Protocol,
+    ) -> Result<Self, LinkError> {
+        Self::open_link(worker, node, database, protocol, true).await
     }
 
     /// The same without a look at the layout, for what doesn't go by it.
-    pub(crate) async fn open_unchecked(worker: &Worker, database: u32, protocol: Protocol) -> Result<Self, LinkError> {
-        Self::open_link(worker, database, protocol, false).await
+    pub(crate) async fn open_unchecked(
+        worker: &Worker,
+        node: Option<Node>,
+        database: u32,
+        protocol: Protocol,
+    ) -> Result<Self, LinkError> {
+        Self::open_link(worker, node, database, protocol, false).await
     }
 
-    async fn open_link(worker: &Worker, database: u32, protocol: Protocol, checked: bool) -> Result<Self, LinkError> {
+    async fn open_link(
+        worker: &Worker,
+        node: Option<Node>,
+        database: u32,
+        protocol: Protocol,
+        checked: bool,
+    ) -> Result<Self, LinkError> {
         let limit = worker.config.timeouts.connect;
         let attempt = async {
-            let mut link = Self::connect(worker).await?;
-            let server = link.greet(worker, protocol).await?;
+            let mut link = Self::connect(worker, node).await?;
+            let Greeting { server, is_node } = link.greet(worker, protocol).await?;
+            if is_node && worker.cluster.get().is_none() {
+                return Err(LinkError::Cluster);
+            }
             link.confirm().await?;
             if checked {
-                link.check(worker, limit).await?;
+                match worker.cluster.get() {
+                    None => link.check(worker, limit).await?,
+                    Some(_) => Self::open_home(worker, protocol).await?.check(worker, limit).await?,
+                }
             }
             link.prepare(worker, database).await?;
             worker.check_place(link.at.as_ref())?;
@@ -116,11 +156,17 @@ impl Link {
         opened.inspect_err(|_| worker.doubt_place())
     }
 
-    async fn connect(worker: &Worker) -> Result<Self, LinkError> {
+    async fn connect(worker: &Worker, node: Option<Node>) -> Result<Self, LinkError> {
+        if let (Some(node), Some(cluster)) = (node, worker.cluster.get()) {
+            let Endpoint { host, port } = cluster.endpoint(node);
+            return Ok(Self::on(reach(worker, &host, port, worker.config.upstream.speaks_tls()).await?));
+        }
         let (at, tls) = match &worker.config.upstream.route {
             Route::Unix(path) => return Ok(Self::on(Socket::Unix(UnixStream::connect(path).await?))),
             Route::Tcp { host, port, tls } => return Ok(Self::on(reach(worker, host, *port, *tls).await?)),
             Route::Sentinel { tls, .. } => (worker.find_place().await?, *tls),
+            // Its nodes are connected to by the map.
+            Route::Cluster { .. } => return Err(LinkError::Cluster),
         };
         let socket = reach(worker, &at.host, at.port, tls).await?;
         Ok(Self { at: Some(at), ..Self::on(socket) })
@@ -165,8 +211,16 @@ impl Link {
         self.ask(&command, 1).await?.pop().ok_or(LinkError::Closed)
     }
 
+    /// A connection to the node that holds the layout. It is asked after the one that it is asked for was named.
+    async fn open_home(worker: &Worker, protocol: Protocol) -> Result<Self, LinkError> {
+        let home = worker.cluster.get().and_then(|cluster| cluster.node_of(Slot::of(LAYOUT_KEY)));
+        let mut link = Self::connect(worker, Some(home.ok_or(LinkError::Homeless)?)).await?;
+        link.greet(worker, protocol).await?;
+        Ok(link)
+    }
+
     /// HELLO, or for servers before 6.0 AUTH and INFO.
-    pub(super) async fn greet(&mut self, worker: &Worker, protocol: Protocol) -> Result<ServerInfo, LinkError> {
+    pub(super) async fn greet(&mut self, worker: &Worker, protocol: Protocol) -> Result<Greeting, LinkError> {
         let (address, name) = (&worker.config.upstream, worker.membership.connection_name());
         let user = address.user.as_deref().unwrap_or("default");
         let mut hello: Vec<&[u8]> = vec![b"HELLO", if protocol == Protocol::Resp3 { b"3" } else { b"2" }];
@@ -182,12 +236,13 @@ impl Link {
             Reply::Error(text) => Err(refused(text)),
             reply => {
                 self.number = connection_number(&reply);
-                Ok(ServerInfo::from_hello(reply).ok_or(LinkError::Stranger)?)
+                let is_node = is_node(&reply);
+                Ok(Greeting { server: ServerInfo::from_hello(reply).ok_or(LinkError::Stranger)?, is_node })
             }
         }
     }
 
-    async fn greet_old(&mut self, address: &ServerAddress, name: &str) -> Result<ServerInfo, LinkError> {
+    async fn greet_old(&mut self, address: &ServerAddress, name: &str) -> Result<Greeting, LinkError> {
         if let Some(password) = &address.password {
             let mut auth: Vec<&[u8]> = vec![b"AUTH"];
             auth.extend(address.user.as_deref().map(str::as_bytes));
@@ -199,7 +254,8 @@ impl Link {
         let text = Reply::parse(&info)?.bytes().unwrap_or_default();
         let version = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"redis_version:"));
         let version = String::from_utf8_lossy(version.unwrap_or_default()).trim().to_owned();
-        Ok(ServerInfo { name: "redis".to_owned(), version })
+        let is_node = text.windows(18).any(|line| line == b"redis_mode:cluster");
+        Ok(Greeting { server: ServerInfo { name: "redis".to_owned(), version }, is_node })
     }
 
     /// Waits until it sees, on itself, that the layout in use is in force and nobody is about to replace it. The name
@@ -228,7 +284,11 @@ impl Link {
         if database != 0 {
             accepted(&self.ask_one(&[b"SELECT", database.to_string().as_bytes()]).await?)?;
         }
-        self.sample_clock(worker).await
+        // Nodes' clocks differ: one at a time is gone by.
+        match worker.cluster.get() {
+            None => self.sample_clock(worker).await,
+            Some(_) => Ok(()),
+        }
     }
 
     /// Asks for the server's time.
@@ -278,6 +338,18 @@ pub(super) async fn reach(worker: &Worker, host: &str, port: u16, tls: bool) -> 
     let name = ServerName::try_from(host.to_owned()).map_err(|_| LinkError::HostName(host.to_owned()))?;
     let stream = worker.connector()?.connect(name, stream).await.map_err(LinkError::Tls)?;
     Ok(Socket::Tls(Box::new(TlsStream::Client(stream))))
+}
+
+/// Whether HELLO was answered by a node of a cluster.
+fn is_node(hello: &Reply<'_>) -> bool {
+    let (Reply::Array(pairs) | Reply::Map(pairs)) = hello else { return false };
+    let mut pairs = *pairs;
+    while let (Some(key), Some(value)) = (pairs.next(), pairs.next()) {
+        if key.bytes() == Some(b"mode") {
+            return value.bytes() == Some(b"cluster");
+        }
+    }
+    false
 }
 
 /// The connection's number in a reply to HELLO, a map in RESP3 and a flat array in RESP2.

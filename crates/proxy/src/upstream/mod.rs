@@ -7,14 +7,17 @@
 //! What holds: an entry joins the queue in the same step in which its commands join the outbox; both die
 //! with the connection. So no reply ever meets another request than its own.
 
+mod cluster;
 mod errand;
 mod gate;
 mod lanes;
 mod link;
+mod map;
 mod names;
 mod queue;
 mod scout;
 mod silence;
+mod step;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -22,11 +25,10 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 use std::{future, pin};
 
-use keyfold_core::cluster::Endpoint;
+use keyfold_core::cluster::{Endpoint, Node};
 use keyfold_core::session::{Lane, Patience};
 use tokio::io::AsyncWrite;
 
-use crate::address::ServerAddress;
 use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::config::Timeouts;
@@ -34,14 +36,18 @@ use crate::inbox::{self, Inbox};
 use crate::socket::Socket;
 use crate::worker::Worker;
 
+pub(crate) use cluster::Cluster;
 pub use errand::Errand;
 pub(crate) use lanes::Lanes;
 pub(crate) use link::Link;
 pub use link::LinkError;
+pub(crate) use map::keep;
 pub(crate) use names::Names;
+use queue::Asked;
 pub(crate) use queue::{Queue, Status};
 pub(crate) use scout::look_out;
 use silence::Verdict;
+pub(crate) use step::{NodeStep, Whose};
 
 /// After so many full reads in a row others get their turn.
 const READS_PER_TURN: usize = 4;
@@ -62,6 +68,8 @@ const SHORT_LIFE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Upstream {
     lane: Cell<Lane>,
+    /// Which node of a cluster it goes to.
+    node: Option<Node>,
     queue: RefCell<Queue>,
     task: OnceCell<Waker>,
     /// The task has been woken and hasn't run yet.
@@ -73,9 +81,10 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    fn new(lane: Lane, owner: Option<Rc<Client>>) -> Self {
+    fn new(node: Option<Node>, lane: Lane, owner: Option<Rc<Client>>) -> Self {
         Self {
             lane: Cell::new(lane),
+            node,
             queue: RefCell::new(Queue::new(owner)),
             task: OnceCell::new(),
             woken: Cell::new(false),
@@ -100,6 +109,16 @@ impl Upstream {
         queue.status.clone()
     }
 
+    /// Whether a step more may be written; where not, the client is woken when it may.
+    pub(crate) fn poll_room(&self, client: &Rc<Client>, high_water_bytes: usize) -> bool {
+        let mut queue = self.queue.borrow_mut();
+        let is_full = matches!(queue.status, Status::Ready) && queue.outbox.unsent() > high_water_bytes;
+        if is_full {
+            queue.wait(client);
+        }
+        !is_full
+    }
+
     /// The server's number for the connection that it has now; none of a server that doesn't tell.
     pub(crate) fn number(&self) -> Option<i64> {
         self.number.get()
@@ -119,9 +138,15 @@ impl Upstream {
         }
     }
 
-    /// Whether it is a client's own and speaks the protocol of `lane`, in whatever database.
-    pub(crate) fn serves(&self, lane: Lane) -> bool {
-        matches!((self.lane.get(), lane), (Lane::Own { protocol, .. }, Lane::Own { protocol: needed, .. }) if protocol == needed)
+    /// Which node of a cluster it goes to.
+    pub(crate) fn node(&self) -> Option<Node> {
+        self.node
+    }
+
+    /// Whether it is a client's own, goes to this node, and speaks the protocol of `lane`, in whatever database.
+    pub(crate) fn serves(&self, node: Option<Node>, lane: Lane) -> bool {
+        self.node == node
+            && matches!((self.lane.get(), lane), (Lane::Own { protocol, .. }, Lane::Own { protocol: needed, .. }) if protocol == needed)
     }
 
     /// Brings an own connection to the database of `lane`: its client has changed it while there was state
@@ -141,8 +166,32 @@ impl Upstream {
         }
     }
 
+    /// Takes a step, to send it now or once it is connected.
+    ///
+    /// # Errors
+    /// The step, where its node is away: why.
+    pub(crate) fn take(&self, step: NodeStep) -> Result<(), (Box<NodeStep>, Rc<str>)> {
+        let mut queue = self.queue.borrow_mut();
+        match &queue.status {
+            Status::Ready => queue.send(step),
+            Status::Connecting => {
+                queue.parked.push(step);
+                return Ok(());
+            }
+            Status::Away(reason) => {
+                let reason = reason.clone();
+                queue.wanted = true;
+                return Err((Box::new(step), reason));
+            }
+            Status::Closed => return Err((Box::new(step), "the connection to its node was closed".into())),
+        }
+        drop(queue);
+        self.wake();
+        Ok(())
+    }
+
     /// Whether requests may begin.
-    fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         matches!(self.queue.borrow().status, Status::Ready)
     }
 
@@ -202,10 +251,10 @@ impl Upstream {
         let Lane::Shared { database, protocol } = self.lane.get() else { return };
         let mut backoff = Backoff::default();
         let mut away = false;
-        let server = &worker.config.upstream;
+        let server = self.server(&worker);
         loop {
             let before = worker.moves();
-            let why = match Link::open(&worker, database, protocol).await {
+            let why = match Link::open(&worker, self.node, database, protocol).await {
                 Ok(link) => {
                     self.log_connected(&worker, away);
                     away = false;
@@ -225,7 +274,7 @@ impl Upstream {
                 tracing::warn!(%server, lane = ?self.lane.get(), reason = %why, "can't connect; trying again");
             }
             away = true;
-            if !self.set_away(&why, server) {
+            if !self.set_away(&why, &worker) {
                 break;
             }
             let pause = match why {
@@ -239,7 +288,7 @@ impl Upstream {
     }
 
     fn log_connected(&self, worker: &Worker, back: bool) {
-        let (server, lane) = (&worker.config.upstream, self.lane.get());
+        let (server, lane) = (self.server(worker), self.lane.get());
         let version = &worker.server.borrow().version;
         tracing::info!(%server, version, ?lane, "{}", if back { "connected again" } else { "connected" });
     }
@@ -247,14 +296,15 @@ impl Upstream {
     /// Runs a client's own connection, once.
     async fn run_own(self: Rc<Self>, worker: Rc<Worker>) {
         let Lane::Own { database, protocol } = self.lane.get() else { return };
-        let open = Link::open(&worker, database, protocol);
-        match worker.lanes.gate.pass(open, worker.nonces.draw()).await {
+        let open = Link::open(&worker, self.node, database, protocol);
+        let gate = worker.lanes.gate(self.node);
+        match gate.pass(open, worker.nonces.draw()).await {
             Ok(link) => {
                 let why = self.drive(link, &worker).await;
                 self.lose(&worker, &why);
             }
             Err(why) => {
-                self.set_away(&why, &worker.config.upstream);
+                self.set_away(&why, &worker);
             }
         }
     }
@@ -276,7 +326,13 @@ impl Upstream {
         why
     }
 
-    fn poll(&self, cx: &mut Context<'_>, socket: &mut Socket, inbox: &mut Inbox, worker: &Worker) -> Poll<LinkError> {
+    fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        socket: &mut Socket,
+        inbox: &mut Inbox,
+        worker: &Rc<Worker>,
+    ) -> Poll<LinkError> {
         self.woken.set(false);
         if matches!(self.queue.borrow().status, Status::Closed) {
             let silent = LinkError::TimedOut(self.queue.borrow().silence.limit());
@@ -298,7 +354,7 @@ impl Upstream {
         cx: &mut Context<'_>,
         socket: &mut Socket,
         inbox: &mut Inbox,
-        worker: &Worker,
+        worker: &Rc<Worker>,
     ) -> Result<(), LinkError> {
         let mut scratch = worker.scratch.borrow_mut();
         for _ in 0..READS_PER_TURN {
@@ -324,14 +380,15 @@ impl Upstream {
     }
 
     /// Hands out every reply that is whole; how many bytes that took.
-    fn handle_replies(&self, input: &[u8], worker: &Worker) -> Result<usize, LinkError> {
+    fn handle_replies(&self, input: &[u8], worker: &Rc<Worker>) -> Result<usize, LinkError> {
         let mut queue = self.queue.borrow_mut();
         queue.silence.broken();
-        worker.with_env(|env| {
+        let mut after = Vec::new();
+        let handled = worker.with_env(|env| {
             let mut start = 0;
             while start < input.len() {
                 if queue.flow.is_some() {
-                    let len = queue.hand_on(&input[start..])?;
+                    let len = queue.hand_on(&input[start..], &mut after)?;
                     start += len;
                     if len == 0 {
                         break;
@@ -348,11 +405,16 @@ impl Upstream {
                 if reply.starts_with(READONLY) {
                     worker.doubt_place();
                 }
-                queue.handle_reply(reply, env)?;
+                queue.handle_reply(reply, env, &mut after)?;
                 start += len;
             }
             Ok(start)
-        })
+        });
+        drop(queue);
+        if let (false, Some(node), Some(cluster)) = (after.is_empty(), self.node, worker.cluster.get()) {
+            cluster.settle(node, after, worker);
+        }
+        handled
     }
 
     /// Writes what clients left, and tells those that wait when there is room again.
@@ -383,23 +445,44 @@ impl Upstream {
         let mut queue = self.queue.borrow_mut();
         queue.status = Status::Ready;
         queue.silence.broken();
+        queue.send_parked();
         queue.wake_waiting();
     }
 
     /// Requests fail from now on; false when nobody wanted this lane for a while, and it is closed.
-    fn set_away(&self, why: &LinkError, server: &ServerAddress) -> bool {
+    fn set_away(&self, why: &LinkError, worker: &Rc<Worker>) -> bool {
+        let reason = away(why, &self.server(worker));
         let mut queue = self.queue.borrow_mut();
         let wanted = std::mem::take(&mut queue.wanted);
         queue.status = match wanted {
-            true => Status::Away(away(why, server)),
+            true => Status::Away(Rc::clone(&reason)),
             false => Status::Closed,
         };
         queue.wake_waiting();
+        let parked = std::mem::take(&mut queue.parked);
+        drop(queue);
+        if let (Some(node), Some(cluster)) = (self.node, worker.cluster.get()) {
+            cluster.doubt_map();
+            for step in parked {
+                match step.whose.is_alone() {
+                    true => cluster.give_back_alone(node, step, &reason, worker),
+                    false => cluster.give_back(node, step, &reason),
+                }
+            }
+        }
         wanted
     }
 
+    /// The server, as people are told of it.
+    fn server(&self, worker: &Worker) -> String {
+        match (self.node, worker.cluster.get()) {
+            (Some(node), Some(cluster)) => cluster.endpoint(node).to_string(),
+            _ => worker.config.upstream.to_string(),
+        }
+    }
+
     /// Fails every request that was under way, and forgets the connection.
-    fn lose(&self, worker: &Worker, why: &LinkError) {
+    fn lose(&self, worker: &Rc<Worker>, why: &LinkError) {
         let (pending, owner) = {
             let mut queue = self.queue.borrow_mut();
             if !queue.finishing {
@@ -413,10 +496,11 @@ impl Upstream {
             queue.wake_waiting();
             (queue.pipe.lose().collect::<Vec<_>>(), queue.owner.take())
         };
-        if let Some(number) = self.number.take().filter(|_| pending.iter().any(|entry| entry.client.is_some())) {
+        let is_clients = |entry: &Asked| entry.client.is_some() || entry.step.is_some();
+        if let Some(number) = self.number.take().filter(|_| pending.iter().any(is_clients)) {
             worker.membership.note_lost(number);
         }
-        let server = &worker.config.upstream;
+        let server = self.server(worker);
         let reason = format!(
             "the connection to the server at {server} was lost ({why}); this command may or may not have been carried out"
         );
@@ -424,6 +508,8 @@ impl Upstream {
         for entry in pending {
             if let Some(client) = entry.client {
                 client.handle_server_lost(entry.slot, &reason);
+            } else if let (Some(step), Some(node), Some(cluster)) = (entry.step, self.node, worker.cluster.get()) {
+                cluster.lose(node, *step, &reason);
             }
         }
         if let Some(owner) = owner {
@@ -433,7 +519,7 @@ impl Upstream {
 }
 
 /// What clients are told while there is no connection.
-fn away(why: &LinkError, server: &ServerAddress) -> Rc<str> {
+fn away(why: &LinkError, server: &str) -> Rc<str> {
     match why {
         LinkError::Said(error) => error.as_str().into(),
         LinkError::Unsettled(why) => why.as_ref().into(),
@@ -444,7 +530,7 @@ fn away(why: &LinkError, server: &ServerAddress) -> Rc<str> {
 /// Fails what is under way if the task dies of a panic, so that no client waits for ever.
 struct LoseOnDrop<'a> {
     upstream: &'a Upstream,
-    worker: &'a Worker,
+    worker: &'a Rc<Worker>,
     armed: bool,
 }
 

@@ -3,13 +3,16 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use keyfold_core::cluster::Landed;
 use keyfold_core::drive::{Pipe, Progress};
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::{ReplyFlow, write_command};
 use keyfold_core::session::LARGE_BYTES;
 
 use super::LinkError;
+use super::cluster::After;
 use super::silence::Silence;
+use super::step::{NodeStep, Whose};
 use crate::client::Client;
 use crate::outbox::Outbox;
 
@@ -30,6 +33,8 @@ pub(crate) struct Queue {
     pub(super) flow: Option<ReplyFlow>,
     /// Nothing is read until the owner has taken what waits for it.
     pub(super) waits_for_owner: bool,
+    /// Steps to send when the connection is ready.
+    pub(super) parked: Vec<NodeStep>,
     /// Clients to wake when the connection is ready, or has room again.
     pub(super) waiting: Vec<Rc<Client>>,
     /// The one client of a [`Lane::Own`].
@@ -55,11 +60,13 @@ pub(crate) enum Status {
 }
 
 /// What was asked.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Asked {
     /// Whose the replies are; none for commands of the proxy itself.
     pub(super) client: Option<Rc<Client>>,
     pub(super) slot: u64,
+    /// What it is before a cluster; `client` is none then.
+    pub(super) step: Option<Box<NodeStep>>,
     /// How long the server may be silent before the first of them; none: for ever.
     pub(super) patience: Option<Duration>,
     /// Where the commands end, in all that was ever written to the outbox.
@@ -75,6 +82,7 @@ impl Queue {
             pipe: Pipe::default(),
             flow: None,
             waits_for_owner: false,
+            parked: Vec::new(),
             waiting: Vec::new(),
             owner,
             finishing: false,
@@ -104,7 +112,28 @@ impl Queue {
             self.silence.broken();
         }
         let end = self.outbox.appended();
-        self.pipe.expect(Asked { client, slot, patience, end }, replies);
+        self.pipe.expect(Asked { client, slot, step: None, patience, end }, replies);
+    }
+
+    /// Writes a step.
+    pub(super) fn send(&mut self, mut step: NodeStep) {
+        if self.pipe.is_idle() {
+            self.silence.broken();
+        }
+        let replies = step.write(self.outbox.buffer()).unwrap_or(step.whose.replies);
+        self.expect_step(step, replies);
+    }
+
+    /// Sends what waited for the connection.
+    pub(super) fn send_parked(&mut self) {
+        for step in std::mem::take(&mut self.parked) {
+            self.send(step);
+        }
+    }
+
+    fn expect_step(&mut self, step: NodeStep, replies: u32) {
+        let (patience, end) = (step.whose.patience, self.outbox.appended());
+        self.pipe.expect(Asked { client: None, slot: 0, step: Some(Box::new(step)), patience, end }, replies);
     }
 
     /// Nothing is awaited: gives back what need not be held, and asks from time to time whether the other end is
@@ -119,14 +148,26 @@ impl Queue {
         }
     }
 
-    pub(super) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>) -> Result<(), LinkError> {
+    pub(super) fn handle_reply(
+        &mut self,
+        reply: &[u8],
+        env: &mut Env<'_>,
+        after: &mut Vec<After>,
+    ) -> Result<(), LinkError> {
         match &self.owner {
             Some(owner) if owner.handle_push(reply) => return Ok(()),
             // Nobody here asked for pushes; a server may still send some.
             None if reply.first() == Some(&b'>') => return Ok(()),
             _ => {}
         }
-        let Asked { client, slot, patience, .. } = self.pipe.front().ok_or(LinkError::Unasked)?;
+        let Asked { client, slot, step, patience, .. } = self.pipe.front_mut().ok_or(LinkError::Unasked)?;
+        if let Some(step) = step {
+            handle_step_reply(step, reply, env, after)?;
+            if let Some(Asked { step: Some(step), .. }) = self.pipe.advance() {
+                after.push(After::Finish(*step));
+            }
+            return Ok(());
+        }
         let progress = match client {
             Some(client) => client.handle_reply(*slot, reply, env, self.outbox.buffer()),
             None => Progress::Kept,
@@ -145,9 +186,19 @@ impl Queue {
 
     /// Has the rest of a reply go to its client as it comes, where it is a large one that the client gets as it is.
     pub(super) fn begin_flow(&mut self, input: &[u8]) -> bool {
-        let Some(Asked { client: Some(client), slot, .. }) = self.pipe.front() else { return false };
         let is_push = input.first() == Some(&b'>');
-        if input.len() < LARGE_BYTES || is_push || self.pipe.left_for_front() != 1 || !client.may_flow(*slot) {
+        if input.len() < LARGE_BYTES || is_push || self.pipe.left_for_front() != 1 {
+            return false;
+        }
+        let may_flow = match self.pipe.front() {
+            Some(Asked { step: Some(step), .. }) => {
+                let Whose { client, slot, part, .. } = &step.whose;
+                step.may_flow(input) && part.is_none() && client.may_flow(*slot)
+            }
+            Some(Asked { client: Some(client), slot, .. }) => client.may_flow(*slot),
+            _ => false,
+        };
+        if !may_flow {
             return false;
         }
         self.pipe.rescan();
@@ -156,15 +207,20 @@ impl Queue {
     }
 
     /// Hands on what is there of a reply that goes to its client in pieces; how many bytes that took.
-    pub(super) fn hand_on(&mut self, input: &[u8]) -> Result<usize, LinkError> {
-        let (Some(flow), Some(front)) = (&mut self.flow, self.pipe.front()) else { return Err(LinkError::Unasked) };
+    pub(super) fn hand_on(&mut self, input: &[u8], after: &mut Vec<After>) -> Result<usize, LinkError> {
+        let (Some(flow), Some(front)) = (&mut self.flow, self.pipe.front_mut()) else { return Err(LinkError::Unasked) };
         let (len, ends) = flow.advance(input)?;
-        if let Some(client) = &front.client {
+        let client = front.step.as_ref().map(|step| &step.whose.client).or(front.client.as_ref());
+        if let Some(client) = client {
             client.handle_piece(&input[..len], ends);
         }
         if ends {
             self.flow = None;
-            self.pipe.advance();
+            // What it begins with is enough to tell that it is an answer.
+            front.step.iter_mut().for_each(|step| _ = step.handle_reply(&input[..len.min(1)]));
+            if let Some(Asked { step: Some(step), .. }) = self.pipe.advance() {
+                after.push(After::Finish(*step));
+            }
         }
         Ok(len)
     }
@@ -190,4 +246,23 @@ impl Queue {
             client.stop_waiting();
         }
     }
+}
+
+/// Hands a node's reply to whose it is, where it is for them.
+fn handle_step_reply(
+    step: &mut NodeStep,
+    reply: &[u8],
+    env: &mut Env<'_>,
+    after: &mut Vec<After>,
+) -> Result<(), LinkError> {
+    if step.handle_reply(reply) == Landed::Kept {
+        return Ok(());
+    }
+    let mut commands = Vec::new();
+    match step.whose.handle_reply(reply, env, &mut commands) {
+        Progress::Kept => {}
+        Progress::More(replies) => after.push(After::Begin { before: step.whose.clone(), replies, commands }),
+        Progress::Unexpected => return Err(LinkError::Unexpected),
+    }
+    Ok(())
 }

@@ -42,7 +42,7 @@ fn names(address: &ServerAddress) -> ServerNames {
         }
         Route::Unix(path) => format!("redis-cli -s {}", path.display()),
         // Its own address is known once there is a connection.
-        Route::Sentinel { .. } => "redis-cli".to_owned(),
+        Route::Sentinel { .. } | Route::Cluster { .. } => "redis-cli".to_owned(),
     };
     ServerNames { url: address.to_string(), redis_cli }
 }

@@ -1,0 +1,186 @@
+//! Begins requests before a cluster: each goes to the nodes that it concerns.
+
+use std::rc::Rc;
+
+use keyfold_core::cluster::{Node, Target};
+use keyfold_core::drive::{PartRequest, Started};
+use keyfold_core::exchange::Env;
+use keyfold_core::session::{Lane, Patience};
+use keyfold_core::slot::Slot;
+
+use super::State;
+use super::requests::{Request, Requests, Start, own_lane, refuse};
+use crate::upstream::{Cluster, Status, Whose};
+
+/// What is answered where no node has a slot.
+const NO_NODE: &str = "CLUSTERDOWN keyfold: no node of the cluster has the slot; looking for one";
+
+/// What is answered to a command that would need a second connection of the client's own.
+const ELSEWHERE: &str = "ERR keyfold: what this connection watches or is subscribed to is at another node of the cluster; \
+                         send this command on a connection of its own";
+
+impl Requests {
+    pub(super) fn begin_in_cluster(
+        &self,
+        state: &mut State,
+        request: &mut Request<'_, '_>,
+        env: &mut Env<'_>,
+        cluster: &Rc<Cluster>,
+    ) -> Start {
+        if !self.worker.membership.is_serving() {
+            return self.wait_for_layout(state, &request.plan);
+        }
+        if matches!(request.plan.lane, Lane::Own { .. }) {
+            let node = self.own_node(state, &request.plan.target, cluster);
+            if !self.holds_state_elsewhere(state, node) {
+                return self.begin_alone(state, request, env, cluster, node);
+            }
+            request.plan.take_shared_lane();
+            if !request.plan.may_share() {
+                return refuse(state, &request.plan, ELSEWHERE);
+            }
+        }
+        match &request.plan.target {
+            Target::Parts(_) | Target::Shards => self.begin_parts(state, request, env, cluster),
+            Target::Slot(slot) => self.begin_step(state, request, env, cluster, *slot),
+            Target::Any | Target::CrossSlot => {
+                let slot = self.any_slot(request.plan.lane, cluster);
+                self.begin_step(state, request, env, cluster, slot)
+            }
+        }
+    }
+
+    /// A slot for what any node may answer.
+    fn any_slot(&self, lane: Lane, cluster: &Cluster) -> Slot {
+        let client = Rc::as_ptr(&self.client) as usize / size_of::<super::Client>().max(1);
+        cluster.any_slot(client, |node| self.worker.lanes.known(Some(node), lane).is_some_and(|lane| lane.is_ready()))
+    }
+
+    fn begin_step(
+        &self,
+        state: &mut State,
+        request: &Request<'_, '_>,
+        env: &mut Env<'_>,
+        cluster: &Rc<Cluster>,
+        at: Slot,
+    ) -> Start {
+        let high_water_bytes = self.worker.config.limits.server_high_water_bytes;
+        let upstream = cluster.node_of(at).and_then(|node| self.worker.lanes.known(Some(node), request.plan.lane));
+        if upstream.is_some_and(|upstream| !upstream.poll_room(&self.client, high_water_bytes)) {
+            return Start::Wait;
+        }
+        let mut commands = Vec::new();
+        let Request { plan, args, raw } = request;
+        match state.conversation.begin(plan, args, *raw, env, &mut commands, state.outbox.buffer()) {
+            Started::Answered | Started::Pushes => Start::Begun,
+            Started::Close => Start::Close,
+            Started::Sent { slot, replies } => {
+                let step = self.whose(request, slot, at, replies).step(commands, cluster.now_ms());
+                cluster.begin(step, &self.worker);
+                Start::Begun
+            }
+        }
+    }
+
+    /// Runs a request that several nodes carry out.
+    fn begin_parts(
+        &self,
+        state: &mut State,
+        request: &Request<'_, '_>,
+        env: &mut Env<'_>,
+        cluster: &Rc<Cluster>,
+    ) -> Start {
+        let Request { plan, args, .. } = request;
+        let (slots, parts): (Vec<Slot>, Vec<PartRequest<'_>>) = match &plan.target {
+            Target::Parts(parts) => parts.iter().map(|part| (part.slot, PartRequest::of_slot(part, args))).unzip(),
+            _ => cluster.shards().into_iter().map(|(_, slot)| (slot, PartRequest::whole(args))).unzip(),
+        };
+        if slots.is_empty() {
+            cluster.doubt_map();
+            return refuse(state, plan, NO_NODE);
+        }
+        let (slot, sent) = state.conversation.begin_parts(plan, args, parts, env, state.outbox.buffer());
+        for part in sent {
+            let at = slots.get(part.part).copied().unwrap_or(Slot::FIRST);
+            let whose = Whose { part: Some(part.part), ..self.whose(request, slot, at, part.replies) };
+            cluster.begin(whose.step(part.commands, cluster.now_ms()), &self.worker);
+        }
+        Start::Begun
+    }
+
+    fn whose(&self, request: &Request<'_, '_>, slot: u64, at: Slot, replies: u32) -> Whose {
+        let patience = self.worker.config.timeouts.silence(request.plan.patience);
+        let (client, lane) = (Rc::clone(&self.client), request.plan.lane);
+        Whose { client, slot, at, part: None, lane, patience, replies, stays: false }
+    }
+
+    /// The node that the client's own connection has to go to: where that is all the same, the one that it goes to.
+    fn own_node(&self, state: &State, target: &Target, cluster: &Cluster) -> Option<Node> {
+        match target {
+            Target::Slot(slot) => cluster.node_of(*slot),
+            _ => state.own.as_ref().and_then(|own| own.node()).or_else(|| {
+                let shared = Lane::Shared { database: 0, protocol: state.conversation.session().protocol() };
+                cluster.node_of(self.any_slot(shared, cluster))
+            }),
+        }
+    }
+
+    /// Whether the client's own connection goes to another node, and holds something there.
+    fn holds_state_elsewhere(&self, state: &State, node: Option<Node>) -> bool {
+        let is_elsewhere = state.own.as_ref().is_some_and(|own| own.node() != node);
+        is_elsewhere && !state.conversation.session().own_lane_is_clean()
+    }
+
+    /// Runs a request on the client's own connection.
+    fn begin_alone(
+        &self,
+        state: &mut State,
+        request: &Request<'_, '_>,
+        env: &mut Env<'_>,
+        cluster: &Rc<Cluster>,
+        node: Option<Node>,
+    ) -> Start {
+        let Request { plan, args, raw } = request;
+        if node.is_none() {
+            cluster.doubt_map();
+            return refuse(state, plan, NO_NODE);
+        }
+        let upstream = own_lane(state, node, plan.lane, &self.client, &self.worker);
+        match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
+            Status::Ready => {}
+            Status::Away(reason) => {
+                cluster.doubt_map();
+                return refuse(state, plan, &reason);
+            }
+            Status::Connecting => return Start::Wait,
+            Status::Closed => {
+                state.own = None;
+                self.client.wake();
+                return Start::Wait;
+            }
+        }
+        upstream.follow(plan.lane, self.worker.config.timeouts.silence(Patience::Prompt));
+        let stays = !state.conversation.session().own_lane_is_clean();
+        let mut commands = Vec::new();
+        match state.conversation.begin(plan, args, *raw, env, &mut commands, state.outbox.buffer()) {
+            Started::Answered => {}
+            Started::Close => return Start::Close,
+            Started::Pushes => {
+                let mut queue = upstream.queue();
+                queue.outbox.buffer().extend_from_slice(&commands);
+                queue.expect_pushes();
+                drop(queue);
+                upstream.wake();
+            }
+            Started::Sent { slot, replies } => {
+                let at = if let Target::Slot(slot) = plan.target { slot } else { Slot::FIRST };
+                let whose = Whose { stays, ..self.whose(request, slot, at, replies) };
+                state.conversation.session().entry().note_waits_on(upstream.number());
+                // It is ready, as was just seen.
+                let taken = upstream.take(whose.step(commands, cluster.now_ms()));
+                debug_assert!(taken.is_ok(), "the connection is ready");
+            }
+        }
+        Start::Begun
+    }
+}

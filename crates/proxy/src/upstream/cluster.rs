@@ -1,0 +1,303 @@
+//! The cluster before which a worker stands: which steps go to which of its nodes.
+//!
+//! The core's [`Router`] decides; here its orders are carried out. A step that a client begins is sent at once, or waits
+//! with the router. Nothing else is done from there, as the client is under way itself: what has become possible is left
+//! to the cluster's own task ([`keep`]), or to the connection that has just read replies.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use keyfold_core::cluster::{
+    Adoption, Alone, AskedAt, Endpoint, Node, Order, Refresh, Router, SlotMap, Topology, Tries,
+};
+use keyfold_core::drive::Progress;
+use keyfold_core::exchange::ClusterRules;
+use keyfold_core::slot::Slot;
+use tokio::sync::Notify;
+use tokio::task::spawn_local;
+
+use super::Upstream;
+use super::step::{NodeStep, Whose};
+use crate::config::Config;
+use crate::worker::Worker;
+
+/// A slot that is not served is tried again after so long.
+const PAUSE_MS: i64 = 20;
+
+/// What a client is told whose WATCH, or the reads behind its EXEC, are at a node that has the slot no more.
+const LEFT_BEHIND: &str = "TRYAGAIN keyfold: not carried out: its slot has moved to another node; begin again, with WATCH where there was one";
+
+/// A cluster, as one worker knows it.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    router: RefCell<Router<Whose>>,
+    pub(super) refresh: RefCell<Refresh>,
+    /// The nodes that were named at the start.
+    pub(super) seeds: Vec<Endpoint>,
+    pub(crate) rules: ClusterRules,
+    /// Each primary with a slot of its own.
+    shards: RefCell<Vec<(Node, Slot)>>,
+    start: Instant,
+    /// There is something to do for the cluster's task.
+    pub(super) stirred: Notify,
+    /// A map has come for the first time.
+    known: Notify,
+    is_known: Cell<bool>,
+}
+
+/// What replies lead to, once the connection on which they came is let go of.
+#[derive(Debug)]
+pub(super) enum After {
+    /// The next step of a request.
+    Begin {
+        /// Whose the one before was.
+        before: Whose,
+        replies: u32,
+        commands: Vec<u8>,
+    },
+    /// All replies to a step have come.
+    Finish(NodeStep),
+}
+
+impl Cluster {
+    /// A cluster of which only some nodes are known.
+    pub(crate) fn new(seeds: Vec<Endpoint>, config: &Config) -> Self {
+        let give_up_after_ms = i64::try_from(config.timeouts.connect.as_millis()).unwrap_or(i64::MAX);
+        let tries = Tries { give_up_after_ms, pause_ms: PAUSE_MS };
+        Self {
+            router: RefCell::new(Router::new(SlotMap::new((*config.addresses).clone()), tries)),
+            refresh: RefCell::default(),
+            seeds,
+            rules: ClusterRules { split_writes: config.split_writes },
+            shards: RefCell::default(),
+            start: Instant::now(),
+            stirred: Notify::new(),
+            known: Notify::new(),
+            is_known: Cell::new(false),
+        }
+    }
+
+    /// Milliseconds since it began, which no clock puts back.
+    pub(crate) fn now_ms(&self) -> i64 {
+        i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// The node that has a slot.
+    pub(crate) fn node_of(&self, slot: Slot) -> Option<Node> {
+        self.router.borrow().map().primary(slot)
+    }
+
+    /// Where a node takes clients.
+    pub(crate) fn endpoint(&self, node: Node) -> Endpoint {
+        self.router.borrow().map().endpoint(node).clone()
+    }
+
+    /// Each primary, with one of its slots.
+    pub(crate) fn shards(&self) -> Vec<(Node, Slot)> {
+        self.shards.borrow().clone()
+    }
+
+    /// A slot for what any node can answer: of one that is there, where that is known, and of the same one for each
+    /// client.
+    pub(crate) fn any_slot(&self, client: usize, is_ready: impl Fn(Node) -> bool) -> Slot {
+        let shards = self.shards.borrow();
+        let at = client.checked_rem(shards.len()).unwrap_or(0);
+        let from_there = || shards.iter().skip(at).chain(&shards[..at]);
+        let ready = from_there().find(|(node, _)| is_ready(*node)).or_else(|| from_there().next());
+        ready.map_or(Slot::FIRST, |(_, slot)| *slot)
+    }
+
+    /// Waits until a map is known.
+    pub(crate) async fn until_known(&self) {
+        let known = self.known.notified();
+        if !self.is_known.get() {
+            known.await;
+        }
+    }
+
+    /// The nodes that may be asked for the map: those that are known, and those that were named at the start.
+    pub(super) fn nodes(&self) -> Vec<Endpoint> {
+        let router = self.router.borrow();
+        let map = router.map();
+        let mut nodes: Vec<Endpoint> = Vec::new();
+        for (node, slot) in self.shards.borrow().iter() {
+            nodes.push(map.endpoint(*node).clone());
+            nodes.extend(map.replicas(*slot).iter().map(|replica| map.endpoint(*replica).clone()));
+        }
+        for seed in &self.seeds {
+            if !nodes.contains(seed) {
+                nodes.push(seed.clone());
+            }
+        }
+        nodes
+    }
+
+    /// Notes that nodes are asked for the map now.
+    pub(super) fn ask(&self) -> AskedAt {
+        self.router.borrow().map().ask()
+    }
+
+    /// Takes a node's word about the cluster.
+    pub(super) fn adopt(&self, topology: &Topology, asked: AskedAt) -> Adoption {
+        let mut router = self.router.borrow_mut();
+        let adoption = router.adopt(topology, asked);
+        if adoption == (Adoption::Adopted { changed: true }) {
+            let mut shards = BTreeMap::new();
+            for slot in Slot::all() {
+                if let Some(node) = router.map().primary(slot) {
+                    shards.entry(node).or_insert(slot);
+                }
+            }
+            *self.shards.borrow_mut() = shards.into_iter().collect();
+        }
+        if matches!(adoption, Adoption::Adopted { .. }) && !self.is_known.replace(true) {
+            self.known.notify_waiters();
+        }
+        adoption
+    }
+
+    /// Something suggests that the map is not right any more.
+    pub(crate) fn doubt_map(&self) {
+        self.refresh.borrow_mut().want();
+        self.stirred.notify_one();
+    }
+
+    /// Begins a step: sends it, or has it wait.
+    pub(crate) fn begin(&self, step: NodeStep, worker: &Rc<Worker>) {
+        let sent = self.router.borrow_mut().begin(step, self.now_ms());
+        match sent {
+            Some((node, step)) => self.send(node, step, worker),
+            None => self.stirred.notify_one(),
+        }
+    }
+
+    fn send(&self, node: Node, step: NodeStep, worker: &Rc<Worker>) {
+        let upstream = worker.lanes.shared(Some(node), step.whose.lane, worker);
+        if let Err((step, reason)) = upstream.take(step) {
+            self.give_back(node, *step, &reason);
+        }
+    }
+
+    /// A step could not be sent.
+    pub(super) fn give_back(&self, node: Node, step: NodeStep, reason: &str) {
+        self.router.borrow_mut().give_back(node, step, reason, self.now_ms());
+        self.stirred.notify_one();
+    }
+
+    /// Goes on after replies from `node`.
+    pub(super) fn settle(&self, node: Node, after: Vec<After>, worker: &Rc<Worker>) {
+        for after in after {
+            match after {
+                After::Begin { before, replies, commands } => self.begin_next(&before, replies, commands, worker),
+                After::Finish(step) if step.whose.is_alone() => {
+                    let alone = self.router.borrow_mut().finish_alone(node, step, self.now_ms());
+                    self.go_on_alone(alone, worker);
+                }
+                After::Finish(step) => {
+                    let finished = self.router.borrow_mut().finish(node, step, self.now_ms());
+                    if let Some((whose, replies)) = finished {
+                        self.hand_out(&whose, &replies, worker);
+                    }
+                }
+            }
+        }
+        self.carry_out(worker);
+        if self.router.borrow().held() > 0 {
+            self.stirred.notify_one();
+        }
+    }
+
+    /// The connection to `node` took a step with it.
+    pub(super) fn lose(&self, node: Node, step: NodeStep, reason: &str) {
+        if step.whose.is_alone() {
+            self.doubt_map();
+            step.whose.lose(reason);
+            return;
+        }
+        let lost = self.router.borrow_mut().lose(node, step, reason, self.now_ms());
+        if let Some((whose, _)) = lost {
+            whose.lose(reason);
+        }
+        self.stirred.notify_one();
+    }
+
+    /// Carries out what the router orders.
+    pub(super) fn carry_out(&self, worker: &Rc<Worker>) {
+        loop {
+            let order = self.router.borrow_mut().poll(self.now_ms());
+            match order {
+                None => break,
+                Some(Order::Send(node, step)) => self.send(node, step, worker),
+                Some(Order::Answer(whose, replies)) => self.hand_out(&whose, &replies, worker),
+            }
+        }
+        if self.router.borrow_mut().take_wish_for_map() {
+            self.refresh.borrow_mut().want();
+        }
+    }
+
+    /// When the router may have something to do though nothing else happens.
+    pub(super) fn next_ms(&self) -> Option<i64> {
+        let router = self.router.borrow().next_ms();
+        let refresh = self.refresh.borrow().next_ms();
+        router.into_iter().chain(refresh).min()
+    }
+
+    /// Hands over replies that were kept back.
+    fn hand_out(&self, whose: &Whose, replies: &[Vec<u8>], worker: &Rc<Worker>) {
+        for reply in replies {
+            let mut wire = Vec::new();
+            match worker.with_env(|env| whose.handle_reply(reply, env, &mut wire)) {
+                Progress::Kept => {}
+                Progress::More(replies) => {
+                    self.begin_next(whose, replies, wire, worker);
+                }
+                Progress::Unexpected => whose.lose("a node sent a reply of another kind than the command has"),
+            }
+        }
+    }
+
+    fn begin_next(&self, before: &Whose, replies: u32, commands: Vec<u8>, worker: &Rc<Worker>) {
+        let next = before.next(replies, commands, self.now_ms());
+        if next.whose.is_alone() { before.client.send_alone(next) } else { self.begin(next, worker) }
+    }
+
+    /// Goes on with a step on a connection that its client has to itself.
+    fn go_on_alone(&self, alone: Alone<Whose>, worker: &Rc<Worker>) {
+        match alone {
+            Alone::Answer(whose, replies) => self.hand_out(&whose, &replies, worker),
+            Alone::Wait(step, _) if step.whose.stays => {
+                self.doubt_map();
+                step.whose.lose(LEFT_BEHIND);
+                step.whose.client.end_own_lane();
+            }
+            Alone::Wait(step, until_ms) => {
+                self.doubt_map();
+                let pause = u64::try_from(until_ms - self.now_ms()).unwrap_or(0);
+                let worker = Rc::clone(worker);
+                spawn_local(async move {
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                    let Some(cluster) = worker.cluster.get() else { return };
+                    let now_ms = cluster.now_ms();
+                    let alone = cluster.router.borrow_mut().go_on_alone(step, now_ms);
+                    cluster.go_on_alone(alone, &worker);
+                });
+            }
+            Alone::Send(node, step) => {
+                let client = Rc::clone(&step.whose.client);
+                let upstream: Rc<Upstream> = client.own_lane_at(node, step.whose.lane, worker);
+                if let Err((step, reason)) = upstream.take(step) {
+                    self.give_back_alone(node, *step, &reason, worker);
+                }
+            }
+        }
+    }
+
+    /// A step could not be sent on a connection of its own.
+    pub(super) fn give_back_alone(&self, node: Node, step: NodeStep, reason: &str, worker: &Rc<Worker>) {
+        let alone = self.router.borrow_mut().give_back_alone(node, step, reason, self.now_ms());
+        self.go_on_alone(alone, worker);
+    }
+}

@@ -1,0 +1,70 @@
+//! A step of a client's request on its way to a node of a cluster.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use keyfold_core::cluster::Step;
+use keyfold_core::drive::Progress;
+use keyfold_core::exchange::Env;
+use keyfold_core::session::Lane;
+use keyfold_core::slot::Slot;
+
+use crate::client::Client;
+
+/// Commands of one slot, and whose they are.
+pub(crate) type NodeStep = Step<Whose>;
+
+/// Whose a step's replies are.
+#[derive(Clone, Debug)]
+pub(crate) struct Whose {
+    pub(crate) client: Rc<Client>,
+    /// The client's request.
+    pub(crate) slot: u64,
+    /// The slot of its keys.
+    pub(crate) at: Slot,
+    /// Which part of it, where several nodes carry it out.
+    pub(crate) part: Option<usize>,
+    /// The kind of connection that it travels on.
+    pub(crate) lane: Lane,
+    /// How long a node may be silent over it.
+    pub(crate) patience: Option<Duration>,
+    /// How many replies there will be.
+    pub(crate) replies: u32,
+    /// It depends on what its client has on its own connection, and can't go to another.
+    pub(crate) stays: bool,
+}
+
+impl Whose {
+    /// Hands over a reply. What it leads to is written to `wire`.
+    pub(crate) fn handle_reply(&self, reply: &[u8], env: &mut Env<'_>, wire: &mut Vec<u8>) -> Progress {
+        match self.part {
+            None => self.client.handle_reply(self.slot, reply, env, wire),
+            Some(part) => self.client.handle_part_reply(self.slot, part, reply, env, wire),
+        }
+    }
+
+    /// Answers the request by an error: what was sent of it is lost.
+    pub(crate) fn lose(&self, reason: &str) {
+        match self.part {
+            None => self.client.handle_server_lost(self.slot, reason),
+            Some(part) => self.client.handle_part_lost(self.slot, part, reason),
+        }
+    }
+
+    /// Whether it travels on a connection that its client has to itself.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self.lane, Lane::Own { .. })
+    }
+
+    /// The step of `commands` that begins now. Commands of one client stay in order among those of its slot.
+    pub(crate) fn step(self, commands: Vec<u8>, now_ms: i64) -> NodeStep {
+        let (slot, client) = (self.at, Rc::as_ptr(&self.client) as usize as u64);
+        Step::new(self, client, slot, commands, now_ms)
+    }
+
+    /// The next step of the same request.
+    pub(crate) fn next(&self, replies: u32, commands: Vec<u8>, now_ms: i64) -> NodeStep {
+        let next = Self { replies, stays: self.is_alone(), ..self.clone() };
+        next.step(commands, now_ms)
+    }
+}
