@@ -189,7 +189,7 @@ impl Conversation {
         for (part, request) in parts.into_iter().enumerate() {
             let (mut commands, mut answer) = (Vec::new(), Vec::new());
             let io = &mut Io { wire: &mut commands, answer: &mut answer };
-            let exchange = match self.session.begin_part(&request.args, env, io) {
+            let exchange = match self.session.begin_part(&request.args, request.is_away_from_home, env, io) {
                 Begun::Sent { exchange, replies, hold } => {
                     holds |= hold;
                     sent.push(SentPart { part, commands, replies });

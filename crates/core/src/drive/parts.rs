@@ -12,17 +12,19 @@ pub struct PartRequest<'a> {
     pub args: Vec<&'a [u8]>,
     /// Which of the whole request's keys it has, counted from 0; none where the request has no keys.
     pub keys: Vec<usize>,
+    /// Keyfold's own keys are not on the node that it goes to.
+    pub is_away_from_home: bool,
 }
 
 impl<'a> PartRequest<'a> {
     /// The part of a request that is of one slot.
     pub fn of_slot(part: &Part, args: &[&'a [u8]]) -> Self {
-        Self { args: part.request(args), keys: part.keys.clone() }
+        Self { args: part.request(args), keys: part.keys.clone(), is_away_from_home: false }
     }
 
-    /// All of a request, for each of several nodes.
-    pub fn whole(args: &[&'a [u8]]) -> Self {
-        Self { args: args.to_vec(), keys: Vec::new() }
+    /// All of a request, for one of several nodes; `is_home` where that has keyfold's own keys.
+    pub fn whole(args: &[&'a [u8]], is_home: bool) -> Self {
+        Self { args: args.to_vec(), keys: Vec::new(), is_away_from_home: !is_home }
     }
 }
 
@@ -139,7 +141,7 @@ mod tests {
         let plan = client.plan(&args, env).unwrap();
         let parts = match &plan.target {
             Target::Parts(parts) => parts.iter().map(|part| PartRequest::of_slot(part, &args)).collect(),
-            Target::Shards => vec![PartRequest::whole(&args); 2],
+            Target::Shards => vec![PartRequest::whole(&args, true), PartRequest::whole(&args, false)],
             other => panic!("{request} is one: {other:?}"),
         };
         client.begin_parts(&plan, &args, parts, env, out)
@@ -183,6 +185,16 @@ mod tests {
             assert!(out.is_empty());
             client.handle_part_reply(slot, 0, b":1\r\n", env, &mut wire, &mut out);
             assert_eq!(text(&out), "-ERR keyfold: the node is away");
+        });
+    }
+
+    #[test]
+    fn a_flush_spares_keyfolds_keys_where_they_are() {
+        with_client(|client, env| {
+            let (_, sent) = begin(client, "FLUSHALL", env, &mut Vec::new());
+            let commands: Vec<_> = sent.iter().map(|sent| text(&sent.commands)).collect();
+            assert!(commands[0].contains("EVAL") && commands[0].contains("{home}:layout"), "{}", commands[0]);
+            assert_eq!(commands[1], "*1 $8 FLUSHALL");
         });
     }
 

@@ -103,10 +103,23 @@ impl Session {
         is_silent
     }
 
-    /// Starts one of its parts, a request of its own.
-    pub(crate) fn begin_part(&mut self, args: &[&[u8]], env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
-        let (_, route) = self.route(args, env, &mut Effort::default());
-        self.begin_route(&route, Request { args, raw: None }, env, io)
+    /// Starts one of its parts, a request of its own; for a node that hasn't keyfold's own keys where
+    /// `is_away_from_home`.
+    pub(crate) fn begin_part(
+        &mut self,
+        args: &[&[u8]],
+        is_away_from_home: bool,
+        env: &mut Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        let request = Request { args, raw: None };
+        match self.route(request.args, env, &mut Effort::default()).1 {
+            Route::Keyspace(Id::Flushall | Id::Flushdb) if is_away_from_home => {
+                request.pass_on(io);
+                sent(UnderWay::Flush, 1, true)
+            }
+            route => self.begin_route(&route, request, env, io),
+        }
     }
 
     /// Keeps the answer from a client that wants none, by CLIENT REPLY.

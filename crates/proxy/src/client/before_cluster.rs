@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use keyfold_core::admin::home;
 use keyfold_core::cluster::{Node, Target};
 use keyfold_core::drive::{PartRequest, Started};
 use keyfold_core::exchange::Env;
@@ -93,7 +94,11 @@ impl Requests {
         let Request { plan, args, .. } = request;
         let (slots, parts): (Vec<Slot>, Vec<PartRequest<'_>>) = match &plan.target {
             Target::Parts(parts) => parts.iter().map(|part| (part.slot, PartRequest::of_slot(part, args))).unzip(),
-            _ => cluster.shards().into_iter().map(|(_, slot)| (slot, PartRequest::whole(args))).unzip(),
+            _ => {
+                let home = cluster.node_of(home());
+                let whole = |(node, slot)| (slot, PartRequest::whole(args, home == Some(node)));
+                cluster.shards().into_iter().map(whole).unzip()
+            }
         };
         if slots.is_empty() {
             cluster.doubt_map();

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::admin::home;
 use keyfold_core::cluster::{Endpoint, Node, Redirect};
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::Protocol;
@@ -47,7 +47,7 @@ impl Errand {
     /// An errand in the database that clients start in.
     pub(crate) fn new(worker: Rc<Worker>) -> Self {
         let database = worker.config.upstream.database;
-        Self { worker, database, slot: Slot::of(LAYOUT_KEY), checked: true, link: None, connections: 0 }
+        Self { worker, database, slot: home(), checked: true, link: None, connections: 0 }
     }
 
     /// The same for what doesn't go by the layout.

@@ -4,12 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::admin::home;
 use keyfold_core::cluster::{Endpoint, Node};
 use keyfold_core::exchange::ServerInfo;
 use keyfold_core::resp::{Protocol, Reply, ReplyError, ReplyScanner, write_command};
 use keyfold_core::sentinel::{NoPrimary, Role};
-use keyfold_core::slot::Slot;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_rustls::TlsStream;
@@ -213,8 +212,8 @@ impl Link {
 
     /// A connection to the node that holds the layout. It is asked after the one that it is asked for was named.
     async fn open_home(worker: &Worker, protocol: Protocol) -> Result<Self, LinkError> {
-        let home = worker.cluster.get().and_then(|cluster| cluster.node_of(Slot::of(LAYOUT_KEY)));
-        let mut link = Self::connect(worker, Some(home.ok_or(LinkError::Homeless)?)).await?;
+        let node = worker.cluster.get().and_then(|cluster| cluster.node_of(home()));
+        let mut link = Self::connect(worker, Some(node.ok_or(LinkError::Homeless)?)).await?;
         link.greet(worker, protocol).await?;
         Ok(link)
     }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `bounded` | do commands on many keys go in short steps, and answer what they would in one? |
 //! | `clients` | do clients see, end, hold and watch one another as those of a server do? |
+//! | `cluster` | is a cluster one server to clients, whatever happens to its slots and nodes? |
 //! | `damage` | what of values that no codec wrote? |
 //! | `frozen` | what of connections, and of a server, that stand still or are busy? |
 //! | `order` | do answers come in the order of the requests, however the bytes come? |
@@ -24,6 +25,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 mod bounded;
 mod clients;
+mod cluster;
 mod damage;
 mod folding;
 mod frozen;

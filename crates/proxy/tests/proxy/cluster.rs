@@ -1,0 +1,194 @@
+//! A cluster behind the proxy is one server to its clients, whatever happens to its slots and nodes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use keyfold_core::admin::home;
+use keyfold_core::layout::{Attempt, Layout};
+use keyfold_proxy::{Config, Handle, start};
+use keyfold_testkit::cluster::{Failover, Options, key_in, slot_of};
+use keyfold_testkit::servers::{Binary, each, newest_and_others};
+use keyfold_testkit::{Cluster, Wire};
+
+use crate::stage::{address, call, eventually};
+
+const USERS: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\n";
+
+fn users() -> Layout {
+    Layout::parse_file(USERS).unwrap().with_attempt(Attempt(1))
+}
+
+/// A cluster with a layout in force, and a proxy before it.
+fn stage(binary: &Binary, primaries: usize, replicas_each: usize) -> (Cluster, Handle) {
+    let cluster = Cluster::start(binary, primaries, replicas_each, &Options::default()).unwrap();
+    let owner = cluster.owner(home().number()).unwrap();
+    cluster.node(owner).server().put_in_force(&users()).unwrap();
+    let mut config = Config::new(cluster.url(0).parse().unwrap(), users());
+    config.listen.push("127.0.0.1:0".parse().unwrap());
+    config.threads = Some(2.try_into().unwrap());
+    let proxy = start(config).unwrap();
+    eventually("it serves", || call(&mut connect(&proxy), "GET user:1") == "$-1\r\n");
+    (cluster, proxy)
+}
+
+fn connect(proxy: &Handle) -> Wire {
+    Wire::connect(address(proxy)).unwrap()
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+#[test]
+fn a_cluster_is_one_server() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 0);
+        let mut wire = connect(&proxy);
+        let mut is = |request: &str, answer: &str| assert_eq!(call(&mut wire, request), answer, "{request}");
+        for id in 0..200 {
+            is(&format!("SET user:{id} {id}"), "+OK\r\n");
+        }
+        is("MGET user:1 user:2 none user:199", "*4\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n$3\r\n199\r\n");
+        is("EXISTS user:1 user:2 user:1 user:300", ":3\r\n");
+        is("DEL user:1 user:2 plain", ":2\r\n");
+        is("DBSIZE", ":198\r\n");
+        is("MSET a 1 b 2", "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+        is("RENAME user:3 user:4", "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+        is("MSET {t}a 1 {t}b 2", "+OK\r\n");
+        for (request, answer) in [("MULTI", "+OK\r\n"), ("INCR user:5", "+QUEUED\r\n"), ("GET user:5", "+QUEUED\r\n")] {
+            is(request, answer);
+        }
+        is("EXEC", "*2\r\n:6\r\n$1\r\n6\r\n");
+        is("MULTI", "+OK\r\n");
+        is("MGET user:5 user:6", "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+        is("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+        for (request, answer) in [("WATCH user:7", "+OK\r\n"), ("MULTI", "+OK\r\n"), ("SET user:7 x", "+QUEUED\r\n")] {
+            is(request, answer);
+        }
+        assert_eq!(call(&mut connect(&proxy), "SET user:7 y"), "+OK\r\n");
+        is("EXEC", "*-1\r\n");
+        is("FLUSHALL", "+OK\r\n");
+        is("DBSIZE", ":0\r\n");
+        is("SET user:8 x", "+OK\r\n");
+        assert!(proxy.layout().epoch() == users().epoch(), "the layout outlives a flush");
+        let folded = cluster.nodes().iter().any(|node| {
+            let keys = String::from_utf8(node.server().connect().unwrap().call(&[b"KEYS", b"~{*"]).unwrap()).unwrap();
+            keys.starts_with("*1")
+        });
+        assert!(folded, "its bucket is in a node");
+    });
+}
+
+/// Counts up keys of its own, each answer one more than the last; how many were answered so.
+fn count_up(mut wire: Wire, client: usize, over: &AtomicBool, answered: &AtomicUsize, slots: &[u16]) {
+    let mut counts = BTreeMap::new();
+    let mut round = 0;
+    while !over.load(Ordering::Relaxed) {
+        round += 1;
+        let key = match round % 3 {
+            0 => format!("user:{}", client * 100 + round % 50),
+            1 => format!("{}:{client}:{}", key_in(slots[round % slots.len()], "plain"), round % 7),
+            _ => format!("plain:{client}:{}", round % 50),
+        };
+        let count = counts.entry(key.clone()).or_insert(0);
+        let answer = call(&mut wire, &format!("INCR {key}"));
+        *count += 1;
+        assert_eq!(answer, format!(":{count}\r\n"), "{key}");
+        assert_eq!(call(&mut wire, &format!("GET {key}")), bulk(&count.to_string()), "{key}");
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs `body` while clients count up.
+fn under_load(proxy: &Handle, slots: &[u16], body: impl FnOnce(&dyn Fn())) {
+    let over = AtomicBool::new(false);
+    let answered: Vec<AtomicUsize> = (0..6).map(|_| AtomicUsize::new(0)).collect();
+    let all_go_on = || {
+        let before: Vec<usize> = answered.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        eventually("every client is answered", || {
+            answered.iter().zip(&before).all(|(count, before)| count.load(Ordering::Relaxed) > before + 20)
+        });
+    };
+    thread::scope(|scope| {
+        let _over = SetOnDrop(&over);
+        for (client, answered) in answered.iter().enumerate() {
+            let (wire, over) = (connect(proxy), &over);
+            scope.spawn(move || count_up(wire, client, over, answered, slots));
+        }
+        all_go_on();
+        body(&all_go_on);
+    });
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn slots_move_and_nobody_notices() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 0);
+        // Folded keys' slots, in which plain ones lie as well.
+        let slots_of_users = (0..600).map(|id| slot_of(format!("user:{id}").as_bytes()));
+        let slots: Vec<u16> = slots_of_users.filter(|slot| cluster.owner(*slot).unwrap() != 1).take(12).collect();
+        under_load(&proxy, &slots, |all_go_on| {
+            for slot in &slots {
+                let resharding = cluster.begin_reshard(*slot, 1).unwrap();
+                cluster.move_keys(resharding, 1).unwrap();
+                thread::sleep(Duration::from_millis(30));
+                while cluster.move_keys(resharding, 100).unwrap() > 0 {}
+                cluster.finish_reshard(resharding).unwrap();
+            }
+            all_go_on();
+            if cluster.atomic_migration().unwrap().is_some() {
+                cluster.reshard_atomically(0..=99, 2).unwrap();
+                all_go_on();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_clean_failover_costs_nobody_an_answer() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 1);
+        under_load(&proxy, &[7], |all_go_on| {
+            for replica in 3..6 {
+                cluster.fail_over(replica, Failover::Clean).unwrap();
+                all_go_on();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_primary_that_is_killed_takes_only_its_own_with_it() {
+    each(&newest_and_others().0, |binary| {
+        let (mut cluster, proxy) = stage(binary, 3, 1);
+        let owner_of = |cluster: &Cluster, key: &str| cluster.owner(slot_of(key.as_bytes())).unwrap();
+        let keys: Vec<String> = (0..60).map(|id| format!("user:{id}")).collect();
+        let mut wire = connect(&proxy);
+        for key in &keys {
+            assert_eq!(call(&mut wire, &format!("SET {key} 1")), "+OK\r\n");
+        }
+        let victim = owner_of(&cluster, &keys[0]);
+        let others: Vec<&String> = keys.iter().filter(|key| owner_of(&cluster, key) != victim).collect();
+        cluster.kill(victim).unwrap();
+        for key in others.iter().cycle().take(300) {
+            assert_eq!(call(&mut wire, &format!("INCRBY {key} 0")), ":1\r\n", "{key}");
+        }
+        let lost = call(&mut wire, &format!("SET {} 2", keys[0]));
+        assert!(lost.starts_with("-CLUSTERDOWN ") || lost.starts_with("-ERR keyfold: ") || lost == "+OK\r\n", "{lost}");
+        cluster.wait_for_successor(victim).unwrap();
+        eventually("its slots are served again", || {
+            call(&mut connect(&proxy), &format!("SET {} 3", keys[0])) == "+OK\r\n"
+        });
+        assert_eq!(call(&mut connect(&proxy), &format!("GET {}", keys[0])), bulk("3"));
+    });
+}
