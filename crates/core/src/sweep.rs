@@ -10,6 +10,7 @@
 //! - A bucket is read in pieces, so that one which somebody made as large as he likes holds the server up for no
 //!   longer than any other.
 
+use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, NAMES_PATTERN, NamespaceIndex, Physical, spill_name};
@@ -64,6 +65,8 @@ pub struct Sweep {
     expired: Vec<CompareAndSet>,
     /// Commands that retire orphans.
     orphans: Vec<Vec<u8>>,
+    /// No call of the script reaches two slots.
+    by_slot: bool,
     sent: Sent,
     /// By the last batch.
     swept: Swept,
@@ -78,7 +81,14 @@ impl Default for Sweep {
 impl Sweep {
     fn over(names: Option<KeyWalk>) -> Self {
         let (suspects, expired, orphans) = (Vec::new(), Vec::new(), Vec::new());
-        Self { names, suspects, expired, orphans, sent: Sent::Removals, swept: Swept::default() }
+        Self { names, suspects, expired, orphans, by_slot: false, sent: Sent::Removals, swept: Swept::default() }
+    }
+
+    /// The same on a node of a cluster. What lies on another is left alone.
+    #[must_use]
+    pub fn on_node(mut self) -> Self {
+        self.by_slot = true;
+        self
     }
 
     /// A sweep that looks through these buckets only.
@@ -114,7 +124,10 @@ impl Sweep {
     }
 
     fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
-        let (expired, orphans) = (std::mem::take(&mut self.expired), std::mem::take(&mut self.orphans));
+        let (mut expired, orphans) = (std::mem::take(&mut self.expired), std::mem::take(&mut self.orphans));
+        if self.by_slot {
+            expired.sort_by_key(CompareAndSet::slot);
+        }
         self.sent = Sent::Removals;
         let mut replies = orphans.len();
         wire.extend(orphans.iter().flatten());
@@ -122,7 +135,8 @@ impl Sweep {
             CompareAndSet::send_load_each(wire);
             replies += 1;
         }
-        for groups in expired.chunks(REMOVALS_AT_ONCE) {
+        let at_once = expired.chunk_by(|one, next| !self.by_slot || one.slot() == next.slot());
+        for groups in at_once.flat_map(|groups| groups.chunks(REMOVALS_AT_ONCE)) {
             CompareAndSet::send_each(groups, wire);
             replies += 1;
         }
@@ -142,6 +156,8 @@ impl Sweep {
                 (Sent::Removals, _) => {}
                 // A bucket's name may hold another type, in this database or since it was noted.
                 (Sent::Suspects(_), Reply::Error(error)) if error.starts_with(b"WRONGTYPE") => {}
+                // Its slot has moved, or is moving: whoever walks there finds it.
+                (Sent::Suspects(_), Reply::Error(_)) if self.by_slot && Redirect::read(raw).is_some() => {}
                 (_, Reply::Error(error)) => return Err(String::from_utf8_lossy(error).into_owned()),
                 (Sent::Names, reply) => self.take_names(reply, env)?,
                 (Sent::Suspects(suspects), reply) => self.take_suspect(&suspects[index], reply, env),

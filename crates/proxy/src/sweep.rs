@@ -4,12 +4,14 @@
 //! Both go faster where they find much, as the server's own expiry does, and never take more than a quarter of the server's
 //! time: after each batch they rest three times as long as it took.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::admin::sweep_lease::{RENEW_EVERY_MS, SweepLease};
-use keyfold_core::layout::Revision;
+use keyfold_core::cluster::Node;
+use keyfold_core::layout::{NamespaceIndex, Revision};
 use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::sweep::{Sweep, Swept};
 use tokio::time::Instant;
@@ -180,18 +182,31 @@ impl Walker {
         Ok(held)
     }
 
-    /// Walks every database that has keys.
+    /// Walks every database that has keys, on each primary of a cluster in turn. One that is away is passed over.
     async fn walk_all(&mut self) -> Result<Swept, Broken> {
         let mut all = Swept::default();
-        for database in databases(&mut self.errand).await? {
-            self.walk_one(database, &mut all).await?;
+        for node in self.errand.nodes() {
+            match self.walk_node(node, &mut all).await {
+                Err(Broken::Link(reason)) if node.is_some() => {
+                    tracing::debug!(%reason, "a node of the cluster is swept later");
+                }
+                walked => walked?,
+            }
         }
         Ok(all)
     }
 
-    async fn walk_one(&mut self, database: u32, all: &mut Swept) -> Result<(), Broken> {
-        let mut errand = self.errand.another().in_database(database);
-        let mut sweep = Sweep::default();
+    async fn walk_node(&mut self, node: Option<Node>, all: &mut Swept) -> Result<(), Broken> {
+        let mut errand = self.errand.another().at_node(node);
+        for database in databases(&mut errand).await? {
+            self.walk_one(node, database, all).await?;
+        }
+        Ok(())
+    }
+
+    async fn walk_one(&mut self, node: Option<Node>, database: u32, all: &mut Swept) -> Result<(), Broken> {
+        let mut errand = self.errand.another().at_node(node).in_database(database);
+        let mut sweep = placed(Sweep::default(), node);
         let layout = revision(&errand);
         loop {
             if !self.hold_lease().await? {
@@ -222,7 +237,7 @@ impl Walker {
 }
 
 async fn remove_due_for_ever(errand: Errand) {
-    let mut remover = Remover { asking: errand.in_database(0), known: None, errands: Vec::new() };
+    let mut remover = Remover { asking: errand.in_database(0), known: BTreeMap::new(), errands: BTreeMap::new() };
     let mut warned: Option<Instant> = None;
     loop {
         tokio::time::sleep(TICK).await;
@@ -248,10 +263,10 @@ async fn remove_due_for_ever(errand: Errand) {
 struct Remover {
     /// In database 0.
     asking: Errand,
-    /// The databases that have keys, and when that was asked.
-    known: Option<(Instant, Vec<u32>)>,
-    /// One in each database so far.
-    errands: Vec<(u32, Errand)>,
+    /// The databases of each node that have keys, and when that was asked.
+    known: BTreeMap<Option<Node>, (Instant, Vec<u32>)>,
+    /// One to each node and in each database so far.
+    errands: BTreeMap<(Option<Node>, u32), Errand>,
 }
 
 impl Remover {
@@ -261,38 +276,57 @@ impl Remover {
             if due.is_empty() {
                 return Ok(());
             }
-            // Which database a bucket lies in isn't noted: mostly there is one.
-            for database in self.databases().await? {
-                let errand = self.errand(database);
-                let mut sweep = Sweep::of_buckets(&due);
-                let layout = revision(errand);
-                let mut begun = Instant::now();
-                while sweep_batch(&mut sweep, errand, layout).await?.is_some() {
-                    tokio::time::sleep(begun.elapsed() * REST).await;
-                    begun = Instant::now();
+            let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
+            for bucket in due {
+                // What nobody has now is found by the walk.
+                if let Some(node) = self.asking.node_of(&bucket.1) {
+                    by_node.entry(node).or_default().push(bucket);
                 }
             }
+            let mut broken = Ok(());
+            for (node, due) in by_node {
+                broken = self.look_through(node, &due).await.and(broken);
+            }
+            broken?;
         }
     }
 
-    async fn databases(&mut self) -> Result<Vec<u32>, Broken> {
-        if let Some((asked, databases)) = &self.known
+    async fn look_through(&mut self, node: Option<Node>, due: &[(NamespaceIndex, Vec<u8>)]) -> Result<(), Broken> {
+        // Which database a bucket lies in isn't noted: mostly there is one.
+        for database in self.databases(node).await? {
+            let errand = self.errand(node, database);
+            let mut sweep = placed(Sweep::of_buckets(due), node);
+            let layout = revision(errand);
+            let mut begun = Instant::now();
+            while sweep_batch(&mut sweep, errand, layout).await?.is_some() {
+                tokio::time::sleep(begun.elapsed() * REST).await;
+                begun = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    async fn databases(&mut self, node: Option<Node>) -> Result<Vec<u32>, Broken> {
+        if let Some((asked, databases)) = self.known.get(&node)
             && asked.elapsed() < DATABASES_EVERY
         {
             return Ok(databases.clone());
         }
-        let databases = databases(&mut self.asking).await?;
-        self.known = Some((Instant::now(), databases.clone()));
+        let databases = databases(self.errand(node, 0)).await?;
+        self.known.insert(node, (Instant::now(), databases.clone()));
         Ok(databases)
     }
 
-    fn errand(&mut self, database: u32) -> &mut Errand {
-        let at = self.errands.iter().position(|(known, _)| *known == database).unwrap_or_else(|| {
-            self.errands.push((database, self.asking.another().in_database(database)));
-            self.errands.len() - 1
-        });
-        &mut self.errands[at].1
+    fn errand(&mut self, node: Option<Node>, database: u32) -> &mut Errand {
+        let asking = &self.asking;
+        let another = || asking.another().at_node(node).in_database(database);
+        self.errands.entry((node, database)).or_insert_with(another)
     }
+}
+
+/// A sweep on this node of a cluster, or on the one server.
+fn placed(sweep: Sweep, node: Option<Node>) -> Sweep {
+    if node.is_some() { sweep.on_node() } else { sweep }
 }
 
 #[cfg(test)]

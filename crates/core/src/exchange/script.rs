@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::resp::write_command;
+use crate::slot::Slot;
 
 const SOURCE: &str = include_str!("compare_and_set.lua");
 
@@ -79,6 +80,11 @@ impl CompareAndSet {
     /// The writes alone, for where WATCH stands in for the checks.
     pub(crate) fn into_writes(self) -> Vec<Vec<Vec<u8>>> {
         self.writes
+    }
+
+    /// The slot of its keys, which in a cluster all have the same.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        self.keys.first().map(|key| Slot::of(key))
     }
 
     /// Whether there is anything to write.

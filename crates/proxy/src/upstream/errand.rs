@@ -18,13 +18,21 @@ use crate::worker::Worker;
 pub struct Errand {
     worker: Rc<Worker>,
     database: u32,
-    /// Before a cluster it goes to the node that has this slot.
-    slot: Slot,
+    place: Place,
     /// Whether its connection looks whether the layout in use is in force.
     checked: bool,
     link: Option<Link>,
     /// How many connections it has had.
     connections: u64,
+}
+
+/// Where an errand goes, before a cluster.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// To whichever node has this slot.
+    Slot(Slot),
+    /// To this one.
+    Node(Node),
 }
 
 /// Work by the layout in use is under way: that is not replaced before this is dropped.
@@ -47,7 +55,7 @@ impl Errand {
     /// An errand in the database that clients start in.
     pub(crate) fn new(worker: Rc<Worker>) -> Self {
         let database = worker.config.upstream.database;
-        Self { worker, database, slot: home(), checked: true, link: None, connections: 0 }
+        Self { worker, database, place: Place::Slot(home()), checked: true, link: None, connections: 0 }
     }
 
     /// The same for what doesn't go by the layout.
@@ -73,7 +81,7 @@ impl Errand {
         Self {
             worker: Rc::clone(&self.worker),
             database: self.database,
-            slot: self.slot,
+            place: self.place,
             checked: self.checked,
             link: None,
             connections: 0,
@@ -86,6 +94,32 @@ impl Errand {
         self.database = database;
         self.link = None;
         self
+    }
+
+    /// The same to one node of a cluster, whatever slots it has: it says itself what is not there.
+    #[must_use]
+    pub(crate) fn at_node(mut self, node: Option<Node>) -> Self {
+        if let Some(node) = node {
+            self.place = Place::Node(node);
+            self.link = None;
+        }
+        self
+    }
+
+    /// The servers that hold the keyspace: the one, or the primaries of a cluster.
+    pub(crate) fn nodes(&self) -> Vec<Option<Node>> {
+        match self.worker.cluster.get() {
+            None => vec![None],
+            Some(cluster) => cluster.shards().into_iter().map(|(node, _)| Some(node)).collect(),
+        }
+    }
+
+    /// Which of them has a physical key; none in a cluster where nobody is known to have its slot.
+    pub(crate) fn node_of(&self, name: &[u8]) -> Option<Option<Node>> {
+        match self.worker.cluster.get() {
+            None => Some(None),
+            Some(cluster) => cluster.node_of(Slot::of(name)).map(Some),
+        }
     }
 
     /// Connects where there is no connection yet.
@@ -104,7 +138,7 @@ impl Errand {
         let mut link = self.take_link().await?;
         let at = link.at.clone();
         let answered = within(&self.worker, at.as_ref(), link.ask(commands, replies)).await?;
-        if let Some(cluster) = self.worker.cluster.get()
+        if let (Place::Slot(_), Some(cluster)) = (self.place, self.worker.cluster.get())
             && let Some(led) = answered.iter().find(|reply| Redirect::read(reply).is_some())
         {
             cluster.doubt_map();
@@ -159,11 +193,15 @@ impl Errand {
         }
     }
 
-    /// The node of a cluster that has its slot.
+    /// The node of a cluster that it goes to.
     async fn node(&self) -> Result<Option<Node>, LinkError> {
         let Some(cluster) = self.worker.cluster.get() else { return Ok(None) };
+        let slot = match self.place {
+            Place::Slot(slot) => slot,
+            Place::Node(node) => return Ok(Some(node)),
+        };
         let known = tokio::time::timeout(self.worker.config.timeouts.connect, cluster.until_known()).await;
-        let node = known.ok().and_then(|()| cluster.node_of(self.slot));
+        let node = known.ok().and_then(|()| cluster.node_of(slot));
         node.map(Some).ok_or(LinkError::Homeless)
     }
 

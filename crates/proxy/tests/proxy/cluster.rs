@@ -131,6 +131,27 @@ impl Drop for SetOnDrop<'_> {
 }
 
 #[test]
+fn what_expires_leaves_every_node() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 0);
+        let mut wire = connect(&proxy);
+        for id in 0..300 {
+            assert_eq!(
+                call(&mut wire, &format!("SET user:{id} x PX {}", if id < 200 { 50 } else { 600_000 })),
+                "+OK\r\n"
+            );
+        }
+        eventually("all of it is gone", || {
+            let held = |node: &keyfold_testkit::cluster::Node| {
+                let reply = node.server().connect().unwrap().call(&[b"KEYS", b"~{*"]).unwrap();
+                String::from_utf8_lossy(&reply).lines().next().unwrap()[1..].parse::<usize>().unwrap()
+            };
+            cluster.nodes().iter().map(held).sum::<usize>() == 100
+        });
+    });
+}
+
+#[test]
 fn slots_move_and_nobody_notices() {
     each(&newest_and_others().0, |binary| {
         let (cluster, proxy) = stage(binary, 3, 0);
