@@ -85,6 +85,11 @@ impl Flight {
         self.slot
     }
 
+    /// Its commands are of this slot, as a node says that knows them better.
+    pub fn place(&mut self, slot: Slot) {
+        self.slot = slot;
+    }
+
     /// The commands.
     pub fn commands(&self) -> &[u8] {
         &self.commands

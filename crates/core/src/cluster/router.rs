@@ -194,7 +194,14 @@ impl<W> Router<W> {
     }
 
     fn note_led(&mut self, node: Node, mut step: Step<W>, cause: Vec<u8>, now_ms: i64) {
+        let slot = step.flight.slot();
         let until = self.lead(node, &mut step, cause, now_ms);
+        if step.flight.slot() != slot {
+            // It goes among the steps of its own slot.
+            self.turns.note_settled(slot, |_| false);
+            self.turns.wait(step.flight.slot(), step, until);
+            return;
+        }
         self.turns.note_led(step.flight.slot(), step, until);
     }
 
@@ -207,10 +214,13 @@ impl<W> Router<W> {
         let until = match Redirect::read(&cause) {
             Some(Redirect::Moved(moved, to)) => {
                 self.map.note_moved(moved, to, node);
+                // The keys of commands that nobody here knows are known there.
+                step.flight.place(moved);
                 self.wants_map = true;
                 soon
             }
-            Some(Redirect::Ask(_, to)) => {
+            Some(Redirect::Ask(slot, to)) => {
+                step.flight.place(slot);
                 step.ask = Some(self.map.led_to(to, node));
                 soon
             }
@@ -343,5 +353,54 @@ impl<W> Router<W> {
     /// When [`Self::poll`] may have something though nothing else happens.
     pub fn next_ms(&self) -> Option<i64> {
         self.turns.next_ms()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{AddressMap, Endpoint, Range};
+
+    fn router() -> Router<()> {
+        let last = |number| Slot::new(number).unwrap();
+        let at = |port| Endpoint { host: "a".to_owned(), port };
+        let range = |first, to, port| Range { first, last: to, primary: at(port), replicas: Vec::new() };
+        let ranges = vec![range(Slot::FIRST, last(99), 1), range(last(100), last(16_383), 2)];
+        let mut router =
+            Router::new(SlotMap::new(AddressMap::default()), Tries { give_up_after_ms: 1000, pause_ms: 10 });
+        let asked = router.map().ask();
+        router.adopt(&Topology { ranges, epoch: 1, is_ok: true }, asked);
+        router
+    }
+
+    #[test]
+    fn a_node_knows_better_which_slot_a_command_is_of() {
+        let mut router = router();
+        let step = Step::new((), 1, Slot::FIRST, b"*2\r\n$4\r\nNOPE\r\n$1\r\nx\r\n".to_vec(), 0);
+        let (node, mut step) = router.begin(step, 0).unwrap();
+        step.write(&mut Vec::new());
+        step.handle_reply(b"-MOVED 16287 a:2\r\n");
+        assert!(router.finish(node, step, 1).is_none());
+        let Some(Order::Send(other, mut step)) = router.poll(1) else { panic!("it goes on") };
+        assert_eq!((router.map().endpoint(other).port, step.slot().number()), (2, 16_287));
+        assert_eq!(step.write(&mut Vec::new()), Some(1));
+        step.handle_reply(b"+OK\r\n");
+        assert_eq!(router.finish(other, step, 2), Some(((), vec![b"+OK\r\n".to_vec()])));
+        assert_eq!((router.held(), router.map().primary(Slot::FIRST)), (0, Some(node)));
+    }
+
+    #[test]
+    fn what_could_not_be_sent_is_tried_again_and_then_given_up() {
+        let mut router = router();
+        let step = Step::new((), 1, Slot::FIRST, b"*1\r\n$4\r\nPING\r\n".to_vec(), 0);
+        let (node, step) = router.begin(step, 0).unwrap();
+        router.give_back(node, step, "it is away", 5);
+        let Some(Order::Send(again, step)) = router.poll(15) else { panic!("it is tried again") };
+        assert_eq!(again, node);
+        router.give_back(node, step, "it is away", 900);
+        let Some(Order::Send(_, step)) = router.poll(950) else { panic!("it is tried again") };
+        router.give_back(node, step, "it is away", 1100);
+        let Some(Order::Answer((), replies)) = router.poll(1200) else { panic!("it is given up") };
+        assert_eq!(replies, [b"-CLUSTERDOWN keyfold: it is away\r\n".to_vec()]);
     }
 }

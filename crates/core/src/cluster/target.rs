@@ -41,7 +41,7 @@ impl Target {
     /// Which nodes a request concerns. Commands that write several keys are carried out in parts only where
     /// `split_writes`: others then see some of them written and some not.
     pub fn of(command: &Command, args: &[&[u8]], split_writes: bool) -> Self {
-        let keys = command.keys_in(args);
+        let keys = command.slotted_in(args);
         let slot_of = |index: usize| args.get(index).map(|key| Slot::of(key));
         let Some(first) = keys.iter().next().and_then(|key| slot_of(key.index)) else {
             // PING has the tips of a command that looks whether all are there; clients mean this connection.
@@ -162,6 +162,9 @@ mod tests {
         {
             assert_eq!(target(request, false), slot, "{request}");
         }
+        assert_eq!(target("SPUBLISH {a}1 x", false), slot);
+        assert_eq!(target("SSUBSCRIBE {a}1 {a}2", false), slot);
+        assert_eq!(target("SSUBSCRIBE a b", false), Target::CrossSlot);
         for request in ["PING", "ECHO a", "PUBLISH a b", "EVAL x 0", "TIME", "SCAN 0"] {
             assert_eq!(target(request, false), Target::Any, "{request}");
         }

@@ -153,9 +153,13 @@ impl Keys {
 
     /// Adds the keys of one spec; none where the request does not fit it.
     pub(super) fn add_spec(&mut self, spec: &KeySpec, args: &[&[u8]]) {
-        if spec.access.contains(Access::NOT_KEY) {
-            return;
+        if !spec.access.contains(Access::NOT_KEY) {
+            self.add_slotted(spec, args);
         }
+    }
+
+    /// The same of channels of sharded pub/sub too, which belong to slots as keys do.
+    pub(super) fn add_slotted(&mut self, spec: &KeySpec, args: &[&[u8]]) {
         if spec.begin == Begin::Unknown || spec.find == Find::Unknown {
             self.open = true;
             return;

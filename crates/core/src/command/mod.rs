@@ -179,6 +179,18 @@ impl Command {
         keys
     }
 
+    /// The same with channels of sharded pub/sub: all that belongs to slots.
+    pub fn slotted_in(&self, args: &[&[u8]]) -> Keys {
+        match self.keys.first() {
+            Some(spec) if spec.access.contains(Access::NOT_KEY) => {
+                let mut channels = Keys::default();
+                channels.add_slotted(spec, args);
+                channels
+            }
+            _ => self.keys_in(args),
+        }
+    }
+
     /// Whether any of its arguments may be a key.
     pub fn has_keys(&self) -> bool {
         self.keys.iter().any(|spec| !spec.access.contains(Access::NOT_KEY))

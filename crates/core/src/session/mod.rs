@@ -405,6 +405,12 @@ impl Session {
         is_push
     }
 
+    /// Whether the server has ended a subscription by itself, as a node of a cluster does whose slot moves away. Its
+    /// client would wait for messages that go elsewhere.
+    pub fn is_cut_off(&self) -> bool {
+        self.subscriptions.are_cut()
+    }
+
     /// Whether confirmations of a SUBSCRIBE or UNSUBSCRIBE are still to come.
     pub fn awaits_pushes(&self) -> bool {
         self.subscriptions.awaited()

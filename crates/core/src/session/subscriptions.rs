@@ -13,6 +13,8 @@ pub(crate) struct Subscriptions {
     patterns: BTreeSet<Vec<u8>>,
     shards: BTreeSet<Vec<u8>>,
     awaited: usize,
+    /// A sharded channel has left the node, with its slot.
+    cut: bool,
 }
 
 impl Subscriptions {
@@ -30,6 +32,11 @@ impl Subscriptions {
     pub(crate) fn are_allowed(&self, user: &User) -> bool {
         let channels = self.channels.iter().chain(&self.shards);
         user.may_listen(channels.map(Vec::as_slice), self.patterns.iter().map(Vec::as_slice))
+    }
+
+    /// Whether the server has ended a subscription by itself.
+    pub(crate) fn are_cut(&self) -> bool {
+        self.cut
     }
 
     /// How many channels, patterns and sharded channels.
@@ -81,7 +88,10 @@ impl Subscriptions {
             b"ssubscribe" => (&mut self.shards, true),
             b"unsubscribe" => (&mut self.channels, false),
             b"punsubscribe" => (&mut self.patterns, false),
-            b"sunsubscribe" => (&mut self.shards, false),
+            b"sunsubscribe" => {
+                self.cut |= self.awaited == 0;
+                (&mut self.shards, false)
+            }
             b"message" | b"pmessage" | b"smessage" => return true,
             _ => return false,
         };

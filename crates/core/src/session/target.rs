@@ -16,6 +16,10 @@ const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot"
 const NO_WAIT: &str = "ERR keyfold: WAIT and WAITAOF are not served before a cluster: writes of one client go to several \
                        primaries";
 
+/// Connections have numbers of each node's own.
+const NO_UNBLOCK: &str = "ERR keyfold: CLIENT UNBLOCK of a client that is blocked is not served before a cluster; CLIENT \
+                          KILL ends it";
+
 impl Session {
     /// Which nodes a request concerns; as an error where it can't be carried out before a cluster.
     pub(super) fn aim(
@@ -36,6 +40,7 @@ impl Session {
                 Err(message) => (Route::AbortExec { message, own }, Target::Any),
             },
             _ if route.is_local() || route.is_refusal() => (route, Target::Any),
+            Route::Unblock { .. } => (Route::error(NO_UNBLOCK), Target::Any),
             Route::OnOwnLane(Id::Wait | Id::Waitaof) => (Route::error(NO_WAIT), Target::Any),
             _ => match Target::of(command, args, rules.split_writes) {
                 Target::CrossSlot => (Route::error(CROSS_SLOT), Target::Any),

@@ -118,6 +118,9 @@ impl Client {
         let State { conversation, outbox, .. } = &mut *state;
         let pushed = conversation.handle_push(reply, outbox.buffer());
         if pushed {
+            if state.conversation.session().is_cut_off() {
+                self.ending.set(Some(Ending::ServerStateLost));
+            }
             self.after_answer(&mut state);
         }
         pushed

@@ -487,6 +487,7 @@ impl Upstream {
             let mut queue = self.queue.borrow_mut();
             if !queue.finishing {
                 worker.doubt_place();
+                worker.cluster.get().into_iter().for_each(|cluster| cluster.doubt_map());
             }
             queue.status =
                 if matches!(self.lane.get(), Lane::Own { .. }) { Status::Closed } else { Status::Connecting };

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use keyfold_core::cluster::Landed;
+use keyfold_core::cluster::{Landed, Redirect};
 use keyfold_core::drive::{Pipe, Progress};
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::{ReplyFlow, write_command};
@@ -155,6 +155,10 @@ impl Queue {
         after: &mut Vec<After>,
     ) -> Result<(), LinkError> {
         match &self.owner {
+            // What was to be subscribed to is at another node: the client begins anew.
+            Some(owner) if owner.awaits_pushes() && is_elsewhere(reply) => {
+                return Err(LinkError::Elsewhere(String::from_utf8_lossy(reply).trim_end().to_owned()));
+            }
             Some(owner) if owner.handle_push(reply) => return Ok(()),
             // Nobody here asked for pushes; a server may still send some.
             None if reply.first() == Some(&b'>') => return Ok(()),
@@ -246,6 +250,11 @@ impl Queue {
             client.stop_waiting();
         }
     }
+}
+
+/// Whether a node says that another one is to be asked.
+fn is_elsewhere(reply: &[u8]) -> bool {
+    matches!(Redirect::read(reply), Some(Redirect::Moved(..) | Redirect::Ask(..) | Redirect::TryAgain))
 }
 
 /// Hands a node's reply to whose it is, where it is for them.

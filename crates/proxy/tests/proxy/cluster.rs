@@ -213,3 +213,50 @@ fn a_primary_that_is_killed_takes_only_its_own_with_it() {
         assert_eq!(call(&mut connect(&proxy), &format!("GET {}", keys[0])), bulk("3"));
     });
 }
+
+#[test]
+fn what_has_a_connection_of_its_own_follows_its_slot() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 0);
+        let list = "queue";
+        let slot = slot_of(list.as_bytes());
+        let from = cluster.owner(slot).unwrap();
+        let (mut waiting, mut listening) = (connect(&proxy), connect(&proxy));
+        waiting.send(&[b"BLPOP", list.as_bytes(), b"0"]).unwrap();
+        assert_eq!(call(&mut listening, "SSUBSCRIBE queue"), "*3\r\n$10\r\nssubscribe\r\n$5\r\nqueue\r\n:1\r\n");
+        assert_eq!(call(&mut connect(&proxy), "SPUBLISH queue x"), ":1\r\n");
+        assert!(String::from_utf8(listening.reply().unwrap()).unwrap().contains("smessage"));
+        let blocked = || {
+            let text =
+                String::from_utf8(cluster.node(from).server().connect().unwrap().call(&[b"CLIENT", b"LIST"]).unwrap());
+            text.unwrap().contains("cmd=blpop")
+        };
+        eventually("it waits", blocked);
+
+        cluster.reshard(slot, (from + 1) % 3).unwrap();
+        // Who listened is closed, and begins anew where the slot is now.
+        let mut ended = listening.reply();
+        while ended.is_ok() {
+            ended = listening.reply();
+        }
+        eventually("one can subscribe", || {
+            let mut again = connect(&proxy);
+            again.send(&[b"SSUBSCRIBE", b"queue"]).is_ok() && again.reply().is_ok()
+        });
+        eventually("it is answered", || call(&mut connect(&proxy), "RPUSH queue v").starts_with(':'));
+        assert_eq!(String::from_utf8(waiting.reply().unwrap()).unwrap(), "*2\r\n$5\r\nqueue\r\n$1\r\nv\r\n");
+
+        // A WATCH whose slot moves is not trusted, and the connection serves on.
+        let mut wire = connect(&proxy);
+        assert_eq!(call(&mut wire, "WATCH queue"), "+OK\r\n");
+        cluster.reshard(slot, from).unwrap();
+        assert_eq!(call(&mut wire, "MULTI"), "+OK\r\n");
+        assert_eq!(call(&mut wire, "RPUSH queue w"), "+QUEUED\r\n");
+        let answer = call(&mut wire, "EXEC");
+        assert!(
+            answer == "*-1\r\n" || answer.starts_with("-TRYAGAIN ") || answer.starts_with("-CROSSSLOT"),
+            "{answer}"
+        );
+        assert_eq!(call(&mut wire, "LLEN queue"), ":0\r\n");
+    });
+}
