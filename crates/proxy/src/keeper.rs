@@ -400,6 +400,7 @@ impl Keeper {
                 let reply = self.errand.ask_one(|wire| change.announce(&announcement, wire)).await?;
                 change.announced(&announcement, &reply).map_err(Broken::Server)?;
             }
+            Course::Warn => change.warned(),
             Course::List => change.listed(self.list().await?),
             Course::Close(connections) => {
                 tracing::warn!(count = connections.len(), "closing connections of keyfold processes that don't answer");

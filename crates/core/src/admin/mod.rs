@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | [`LAYOUT_KEY`], [`COPY_KEY`] | string | the register: the layout in force, twice ([`crate::change`]) |
 //! | [`CHANGE_KEY`] | string | a change that is announced; gone by itself after some seconds |
+//! | [`witness::key`] | string | in a cluster: the layout in force once more, or a change to it |
 //! | [`ANSWERS_KEY`] | hash | during a change only: what each member says to it |
 //! | [`DICTIONARIES_KEY`] | hash | [`dictionaries`]: what values are compressed by, and which codec slots there are |
 //! | [`SWEEP_KEY`] | string | [`sweep_lease`]: which keyfold walks over all to remove what has expired |
@@ -19,6 +20,7 @@
 
 pub mod dictionaries;
 pub mod sweep_lease;
+pub mod witness;
 
 use crate::slot::Slot;
 

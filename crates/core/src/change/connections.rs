@@ -24,6 +24,8 @@ pub enum Owner {
 /// A connection that requests of keyfold's may travel on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Connection {
+    /// The node that it is to, by whatever numbers the asking side tells nodes apart; 0 of a single server.
+    pub node: usize,
     /// The server's number for it.
     pub id: i64,
     /// Whose it is.
@@ -42,19 +44,25 @@ impl Connection {
     }
 
     /// Reads a line of CLIENT LIST; none where the connection is not one of keyfold's that may write.
-    fn read(line: &str) -> Option<Self> {
+    fn read(line: &str, node: usize) -> Option<Self> {
         let word = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
         let owner = match word("name=")? {
             WRITER_NAME => Owner::Writer,
             name => Owner::Member(name.strip_prefix(MEMBER_PREFIX)?.as_bytes().to_vec()),
         };
         let address = word("addr=").unwrap_or_default().to_owned();
-        Some(Self { id: word("id=")?.parse().ok()?, owner, address })
+        Some(Self { node, id: word("id=")?.parse().ok()?, owner, address })
     }
 
-    /// All of keyfold's that may write, in a reply to CLIENT LIST, without the one of this number.
+    /// All of keyfold's that may write, in a single server's reply to CLIENT LIST, without the one of this number.
     pub fn read_all(list: &str, own: Option<i64>) -> Vec<Self> {
-        list.lines().filter_map(Self::read).filter(|connection| Some(connection.id) != own).collect()
+        Self::read_all_of(0, list, own)
+    }
+
+    /// The same of one node of several.
+    pub fn read_all_of(node: usize, list: &str, own: Option<i64>) -> Vec<Self> {
+        let connections = list.lines().filter_map(|line| Self::read(line, node));
+        connections.filter(|connection| Some(connection.id) != own).collect()
     }
 }
 
@@ -73,6 +81,7 @@ mod tests {
         assert_eq!(owners, [(3, Owner::Member(b"00ff".to_vec())), (4, Owner::Writer)]);
         assert_eq!(found[0].address, "127.0.0.1:5");
         assert_eq!(Connection::read_all(list, Some(3)).len(), 1);
+        assert!(Connection::read_all_of(2, list, None).iter().all(|connection| connection.node == 2));
         assert_eq!(member_name("00ff"), "keyfold:00ff");
     }
 }

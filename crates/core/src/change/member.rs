@@ -72,6 +72,8 @@ pub struct Member {
     held: Option<Announcement>,
     /// The epoch that earlier ones, whose end it will never know, were to bring.
     held_before: Epoch,
+    /// The newest epoch that a witness knows of, where that is ahead of the home's.
+    doubt: Epoch,
     /// Since when it has stopped, by the server's clock.
     stopped_ms: i64,
     /// The try that it doesn't hold its clients back for any more.
@@ -96,7 +98,19 @@ impl Member {
     pub fn new(id: &[u8], who: &str, knows: Revision) -> Self {
         let who = who.split_whitespace().collect();
         let (id, seen) = (id.to_vec(), Seen::default());
-        Self { id, who, serving: None, knows, held: None, held_before: Epoch(0), stopped_ms: 0, withdrawn: None, seen }
+        let (none, doubt) = (Epoch(0), Epoch(0));
+        Self {
+            id,
+            who,
+            serving: None,
+            knows,
+            held: None,
+            held_before: none,
+            doubt,
+            stopped_ms: 0,
+            withdrawn: None,
+            seen,
+        }
     }
 
     /// Its id.
@@ -134,7 +148,7 @@ impl Member {
         let Found::InForce(found) = self.seen.found else { return false };
         let stands = self.announced().map(|announced| announced.attempt.change);
         let last = self.held.filter(|held| Some(held.attempt.change) != stands).map_or(Epoch(0), |held| held.to);
-        found.epoch < last.max(self.held_before)
+        found.epoch < last.max(self.held_before).max(self.doubt)
     }
 
     /// In how many milliseconds it should ask again.
@@ -158,6 +172,13 @@ impl Member {
         let found = meaning(&register);
         self.seen = Seen { now_ms, answer, announcement, register, found };
         Ok(())
+    }
+
+    /// In a cluster: a witness knows of a change to this epoch, which may have been in force and which the home, asked
+    /// after it, doesn't know ([`Tending::Doubt`](super::witness::Tending::Doubt)); 0 where none does. It holds until this
+    /// is called again: what the home says is not served anew, and is to be put forward with what the witness knows.
+    pub fn doubts(&mut self, epoch: Epoch) {
+        self.doubt = epoch;
     }
 
     /// What is to be done about what it saw.

@@ -36,13 +36,16 @@
 //!
 //! Both sides are pure: a view of the keys goes in, a decision comes out. Time comes from the server.
 
+mod clearance;
 mod connections;
 mod coordinator;
 mod member;
 mod register;
 mod sight;
+pub mod witness;
 mod words;
 
+pub use clearance::{Clearance, Look};
 pub use connections::{Connection, Owner, WRITER_NAME, member_name};
 pub use coordinator::{Coordinator, Course, Obstacle};
 pub use member::{Act, Found, Member};

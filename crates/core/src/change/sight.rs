@@ -63,7 +63,7 @@ pub(super) fn carried_out(reply: &[u8]) -> Result<bool, String> {
 }
 
 /// A server's error, without what marks it as one.
-fn text(reply: &[u8]) -> String {
+pub(super) fn text(reply: &[u8]) -> String {
     let text = reply.strip_prefix(b"-").unwrap_or(reply);
     String::from_utf8_lossy(text).trim_end().to_owned()
 }

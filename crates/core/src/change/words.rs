@@ -121,7 +121,7 @@ impl FromStr for Announcement {
     }
 }
 
-fn read_attempt<'w>(words: &mut impl Iterator<Item = &'w str>) -> Result<ChangeAttempt, ()> {
+pub(super) fn read_attempt<'w>(words: &mut impl Iterator<Item = &'w str>) -> Result<ChangeAttempt, ()> {
     let change = words.next().and_then(|word| u64::from_str_radix(word, 16).ok()).ok_or(())?;
     Ok(ChangeAttempt { change, number: read(words.next())? })
 }

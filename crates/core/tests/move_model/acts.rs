@@ -328,13 +328,13 @@ impl World {
 
     /// The step that the coordinator sends next, where it is one of the atomic ones.
     pub(crate) fn coordinator_step(&self) -> Option<Vec<u8>> {
-        let Change { coordinator, .. } = self.change.as_ref()?;
+        let mut coordinator = self.change.as_ref()?.coordinator.clone();
         let mut wire = Vec::new();
         match coordinator.decide() {
             Course::Announce(announcement) => coordinator.announce(&announcement, &mut wire),
             Course::Activate => coordinator.activate(&mut wire),
             Course::GiveUp(_) => coordinator.withdraw(&mut wire),
-            Course::List | Course::Close(_) | Course::Wait(_) | Course::Done => {}
+            Course::Warn | Course::List | Course::Close(_) | Course::Wait(_) | Course::Done => {}
         }
         Some(wire).filter(|wire| !wire.is_empty())
     }
@@ -367,7 +367,7 @@ impl World {
                 let reply: &[u8] = if done { b":1\r\n" } else { b":0\r\n" };
                 change.coordinator.activated(reply).expect("a reply that can be read");
             }
-            Course::Wait(_) => {}
+            Course::Wait(_) | Course::Warn => {}
         }
         change.forget();
         self.change = Some(change);

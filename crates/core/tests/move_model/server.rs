@@ -17,6 +17,8 @@ pub(crate) struct Server {
     /// The two halves of the register, each by the number of a layout.
     pub(crate) layout: Option<u8>,
     pub(crate) copy: Option<u8>,
+    /// What witnesses hold, by their keys.
+    pub(crate) witnesses: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Server {
@@ -72,6 +74,7 @@ impl Server {
             [b"GET", key] if *key == CHANGE_KEY => self.change.as_ref().map(|(text, _)| text.clone()),
             [b"GET", key] if *key == LAYOUT_KEY => self.layout.map(text_of),
             [b"GET", key] if *key == COPY_KEY => self.copy.map(text_of),
+            [b"GET", key] => self.witnesses.get(*key).cloned(),
             _ => panic!("the model's server does not know {command:?}"),
         }
     }
@@ -89,6 +92,7 @@ impl Server {
             [b"DEL", key] if *key == ANSWERS_KEY => self.answers.clear(),
             [b"SET", key, text] if *key == LAYOUT_KEY => self.layout = Some(number_of(text)),
             [b"SET", key, text] if *key == COPY_KEY => self.copy = Some(number_of(text)),
+            [b"SET", key, held] => drop(self.witnesses.insert(key.to_vec(), held.to_vec())),
             _ => panic!("the model's server does not know {command:?}"),
         }
     }

@@ -160,8 +160,14 @@ impl World {
     pub(crate) fn new(bounds: &Bounds) -> Self {
         let mut places = [None; 3];
         places[bounds.route[0].new as usize] = bounds.held;
-        let server =
-            Server { now_ms: 1_000, answers: Default::default(), change: None, layout: Some(0), copy: Some(0) };
+        let server = Server {
+            now_ms: 1_000,
+            answers: Default::default(),
+            change: None,
+            layout: Some(0),
+            copy: Some(0),
+            witnesses: Default::default(),
+        };
         let process = |id: usize| Process {
             member: Member::new(id.to_string().as_bytes(), "", Revision::default()),
             holding: false,
@@ -344,6 +350,7 @@ impl World {
             open || self.flights.iter().any(|flight| flight.member == *index)
         };
         let connection = |index: usize| Connection {
+            node: 0,
             id: i64::try_from(index).expect("few members"),
             owner: Owner::Member(index.to_string().into_bytes()),
             address: String::new(),

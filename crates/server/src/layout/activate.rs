@@ -69,6 +69,7 @@ fn change_layout(server: &mut Server, coordinator: &mut Coordinator) -> anyhow::
                 let reply = server.exchange_one(&wire)?;
                 coordinator.announced(&announcement, &reply).map_err(|error| refused(server, &error))?;
             }
+            Course::Warn => coordinator.warned(),
             Course::List => {
                 let list = fence::list(server)?;
                 coordinator.listed(Connection::read_all(&list, Some(own)));

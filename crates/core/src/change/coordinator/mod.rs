@@ -5,6 +5,10 @@
 //!   ─▶ announce hold ─▶ all held ─▶ who is there? ─▶ close what is left of those who are silent ─▶ look again
 //!   ─▶ replace the register, if the announcement and the answers still stand
 //! ```
+//! In a cluster all that is asked and written is at the home, but for two things. Every node is asked who is there. And
+//! between the announcement of *hold* and that question the witnesses are told of the change, each confirmed; they say
+//! the layout in force again when it is over.
+//!
 //! Who is there is asked after the announcement of *hold*: a connection that comes later looks for it before it carries
 //! anything, and finds it, or finds the layout replaced.
 
@@ -12,12 +16,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::connections::Connection;
 use super::sight::{self, Sight, carried_out};
+use super::witness::{self, Changing, NO_LAYOUT};
 use super::words::{Announcement, Answer, ChangeAttempt, Phase, Stance, parse};
 use super::{HELD_MS, HOLD_MS, PREPARED_MS, READY_MS, Register};
+use crate::admin::witness::key as witness_key;
 use crate::admin::{ANSWERS_KEY, CHANGE_KEY};
 use crate::exchange::CompareAndSet;
 use crate::layout::Revision;
 use crate::resp::{Reply, write_command};
+use crate::slot::Slot;
 
 /// So many announcements, of both kinds, are made before it gives up.
 const MAX_ATTEMPTS: u32 = 16;
@@ -35,7 +42,11 @@ pub enum Course {
     Wait(u64),
     /// Send [`Coordinator::announce`].
     Announce(Announcement),
-    /// Send CLIENT LIST, and hand the connections to [`Coordinator::listed`].
+    /// In a cluster only: send [`Coordinator::warn`] to all witnesses, and say [`Coordinator::warned`] once all have
+    /// confirmed it. Where one doesn't, this change must not go on: withdraw it and release them.
+    Warn,
+    /// Send CLIENT LIST, in a cluster to every node that there is now, and hand the connections to
+    /// [`Coordinator::listed`].
     List,
     /// Have the server close these connections, then say [`Coordinator::closed`].
     Close(Vec<Connection>),
@@ -61,6 +72,12 @@ pub enum Obstacle {
     /// The register was set back.
     #[error("these keyfold processes serve a newer layout than the server says: {}; they put it back, try again then", .0.join(", "))]
     SetBack(Vec<String>),
+    /// One primary has the home and all witnesses, and there are others: what it says can't be held against anything.
+    #[error(
+        "one node has all the slots by which others can tell that it was set back (2048, 6144, 10240, 10814 and 14336); \
+         give one of them to another node"
+    )]
+    Together,
     /// Members never stood still together.
     #[error("these keyfold processes could not stop for a moment, as requests under way took too long: {}; try again when they are less busy", .0.join(", "))]
     NotHeld(Vec<String>),
@@ -83,7 +100,22 @@ pub struct Coordinator {
     /// Members that did not answer in time: nobody waits for them any more.
     silent: BTreeSet<Vec<u8>>,
     is_done: bool,
+    /// What is known of the witnesses; none of a single server, which has none.
+    witnesses: Option<Warned>,
     seen: Seen,
+}
+
+/// What the witnesses of a cluster were told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Warned {
+    /// The last try that they were told of, at least some of them.
+    told: Option<u32>,
+    /// The last one that all have confirmed.
+    confirmed: Option<u32>,
+    /// The last one they were told of that was seen to stand after that: no other coordinator was at work meanwhile.
+    standing: Option<u32>,
+    /// The step that puts the new layout in force was sent, and what came of it is not known.
+    is_unsure: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -110,8 +142,16 @@ impl Coordinator {
             connections: Vec::new(),
             silent: BTreeSet::new(),
             is_done: false,
+            witnesses: None,
             seen: Seen::default(),
         }
+    }
+
+    /// The same in a cluster: there are witnesses.
+    #[must_use]
+    pub fn in_cluster(mut self) -> Self {
+        self.witnesses = Some(Warned::default());
+        self
     }
 
     /// Asks the server what there is to see; how many replies that has.
@@ -133,6 +173,10 @@ impl Coordinator {
         }
         self.began_ms.get_or_insert(now_ms);
         self.seen = Seen { now_ms, answers, announcement, register };
+        let stands = self.announced_phase() == Some(Phase::Hold);
+        if let Some(warned) = self.witnesses.as_mut().filter(|_| stands) {
+            warned.standing = warned.told;
+        }
         if self.has_waited_for_ready() {
             let lagging = self.lagging_members();
             self.silent.extend(lagging);
@@ -157,6 +201,9 @@ impl Coordinator {
         let Some(announced) = announced.filter(|announced| announced.attempt.number == self.attempt) else {
             return self.next_phase(Phase::Prepare);
         };
+        if announced.phase == Phase::Hold && self.must_warn() {
+            return Course::Warn;
+        }
         if self.listed_for.is_none() {
             return Course::List;
         }
@@ -177,6 +224,10 @@ impl Coordinator {
             Phase::Hold if self.attempt < MAX_ATTEMPTS => self.next_phase(Phase::Prepare),
             Phase::Hold => Course::GiveUp(Obstacle::NotHeld(self.who(&lagging))),
         }
+    }
+
+    fn must_warn(&self) -> bool {
+        self.witnesses.is_some_and(|warned| warned.confirmed != Some(self.attempt))
     }
 
     fn has_waited_for_ready(&self) -> bool {
@@ -262,6 +313,45 @@ impl Coordinator {
         Ok(carried_out)
     }
 
+    /// Appends the command by which the witness in this slot learns of the change; the reply is OK where it has.
+    pub fn warn(&mut self, slot: Slot, wire: &mut Vec<u8>) {
+        if let Some(warned) = &mut self.witnesses {
+            warned.told = Some(self.attempt);
+        }
+        write_command(wire, &[b"SET", &witness_key(slot), &self.warning(self.attempt)]);
+    }
+
+    /// All witnesses have confirmed [`Self::warn`].
+    pub fn warned(&mut self) {
+        if let Some(warned) = &mut self.witnesses {
+            warned.confirmed = Some(self.attempt);
+        }
+    }
+
+    /// What a witness holds once it was told of this try.
+    fn warning(&self, number: u32) -> Vec<u8> {
+        let attempt = ChangeAttempt { change: self.change, number };
+        let layout = self.to.layout.clone().unwrap_or_default();
+        Changing { attempt, to: self.base.epoch.next(), layout }.to_stored()
+    }
+
+    /// Appends the atomic step by which the witness in this slot says again what is in force, when this change is over,
+    /// whatever came of it; one reply. Where the change has failed, the home is asked and seen once more before. False, and
+    /// nothing is appended, where it isn't known what is in force: whoever comes by then settles that
+    /// ([`witness::tend`]).
+    pub fn release(&self, slot: Slot, wire: &mut Vec<u8>) -> bool {
+        let Some(warned) = self.witnesses else { return false };
+        let Some(number) = warned.told else { return false };
+        let stood = !warned.is_unsure && warned.standing == warned.told;
+        let in_force = if self.is_done { &self.to } else { &self.from };
+        if !(self.is_done || stood) || in_force.layout != in_force.copy {
+            return false;
+        }
+        let layout = in_force.layout.as_deref().unwrap_or(NO_LAYOUT);
+        witness::write(slot, Some(&self.warning(number)), layout, wire);
+        true
+    }
+
     /// Takes the connections that there are, asked for since the last announcement.
     pub fn listed(&mut self, connections: Vec<Connection>) {
         self.connections = connections;
@@ -280,7 +370,10 @@ impl Coordinator {
 
     /// Appends the atomic step that puts the new layout in force: only while the register, the announcement and every
     /// member's *held* are what was seen. It has one reply, see [`Self::activated`].
-    pub fn activate(&self, wire: &mut Vec<u8>) {
+    pub fn activate(&mut self, wire: &mut Vec<u8>) {
+        if let Some(warned) = &mut self.witnesses {
+            warned.is_unsure = true;
+        }
         let mut step = CompareAndSet::default();
         self.from.check(&mut step);
         step.check(&[b"GET", CHANGE_KEY], self.seen.announcement.as_deref());
@@ -301,6 +394,9 @@ impl Coordinator {
     /// What the server said instead.
     pub fn activated(&mut self, reply: &[u8]) -> Result<bool, String> {
         self.is_done = carried_out(reply)?;
+        if let Some(warned) = &mut self.witnesses {
+            warned.is_unsure = false;
+        }
         Ok(self.is_done)
     }
 
@@ -327,132 +423,4 @@ impl Coordinator {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::connections::Owner;
-    use super::*;
-    use crate::layout::Epoch;
-
-    const CHANGE: u64 = 7;
-    const BASE: Revision = Revision { epoch: Epoch(1), attempt: crate::layout::Attempt(5) };
-
-    fn coordinator() -> Coordinator {
-        Coordinator::new(CHANGE, Register::of(b"1"), b"2", BASE)
-    }
-
-    fn connection(id: i64, owner: Owner) -> Connection {
-        Connection { id, owner, address: String::new() }
-    }
-
-    fn member(id: i64, name: &str) -> Connection {
-        connection(id, Owner::Member(name.into()))
-    }
-
-    /// What it does at this time, with these answers to its announcement.
-    fn at(coordinator: &mut Coordinator, now_ms: i64, answers: &[(&str, &str)]) -> Course {
-        let time = format!("*2\r\n$1\r\n{}\r\n$1\r\n0\r\n", now_ms / 1000);
-        let mut wire = format!("*{}\r\n", answers.len() * 2);
-        assert!(now_ms % 1000 == 0 && now_ms < 10_000);
-        for (member, word) in answers {
-            let text = format!("{word} {CHANGE:x} {} {BASE} {member}", coordinator.attempt);
-            wire += &format!("${}\r\n{member}\r\n${}\r\n{text}\r\n", member.len(), text.len());
-        }
-        let announcement = coordinator.seen.announcement.clone().unwrap_or_default();
-        let mut keys = "*3\r\n".to_owned();
-        keys += &match String::from_utf8(announcement).unwrap() {
-            none if none.is_empty() => "$-1\r\n".to_owned(),
-            text => format!("${}\r\n{text}\r\n", text.len()),
-        };
-        keys += "$1\r\n1\r\n$1\r\n1\r\n";
-        coordinator.see(&[time.into_bytes(), wire.into_bytes(), keys.into_bytes()]).unwrap();
-        coordinator.decide()
-    }
-
-    fn announce(coordinator: &mut Coordinator, course: &Course, phase: Phase) {
-        let Course::Announce(announcement) = course else { panic!("{course:?}") };
-        assert_eq!(announcement.phase, phase);
-        coordinator.announced(announcement, b":1\r\n").unwrap();
-        coordinator.seen.announcement = Some(announcement.to_string().into_bytes());
-    }
-
-    #[test]
-    fn who_is_silent_is_closed_and_who_answers_is_waited_for() {
-        let mut coordinator = coordinator();
-        let course = at(&mut coordinator, 0, &[]);
-        announce(&mut coordinator, &course, Phase::Prepare);
-        assert_eq!(at(&mut coordinator, 0, &[]), Course::List);
-        let there = vec![member(1, "a"), member(2, "b"), connection(3, Owner::Writer)];
-        coordinator.listed(there.clone());
-        assert_eq!(at(&mut coordinator, 1000, &[("a", "ready")]), Course::Wait(3), "for b");
-        let course = at(&mut coordinator, 4000, &[("a", "ready")]);
-        announce(&mut coordinator, &course, Phase::Hold);
-        assert_eq!(at(&mut coordinator, 4000, &[("a", "ready")]), Course::Wait(1), "for a");
-        assert_eq!(at(&mut coordinator, 4000, &[("a", "held")]), Course::List);
-        coordinator.listed(there);
-        let course = at(&mut coordinator, 4000, &[("a", "held")]);
-        assert_eq!(course, Course::Close(vec![member(2, "b"), connection(3, Owner::Writer)]));
-        coordinator.closed();
-        assert_eq!(at(&mut coordinator, 4000, &[("a", "held")]), Course::List, "whether they are closed");
-        coordinator.listed(vec![member(1, "a")]);
-        assert_eq!(at(&mut coordinator, 4000, &[("a", "held")]), Course::Activate);
-        let mut wire = Vec::new();
-        coordinator.activate(&mut wire);
-        let wire = wire.escape_ascii().to_string();
-        assert!(wire.contains("+held 7 2 1.0000000000000005 a") && !wire.contains("$1\\r\\nb"), "{wire}");
-    }
-
-    #[test]
-    fn who_cannot_stop_is_asked_again_and_a_newcomer_is_waited_for() {
-        let mut coordinator = coordinator();
-        let course = at(&mut coordinator, 0, &[]);
-        announce(&mut coordinator, &course, Phase::Prepare);
-        coordinator.listed(vec![member(1, "a")]);
-        let course = at(&mut coordinator, 0, &[("a", "ready")]);
-        announce(&mut coordinator, &course, Phase::Hold);
-        assert_eq!(at(&mut coordinator, 0, &[("a", "held")]), Course::List);
-        coordinator.listed(vec![member(1, "a"), member(2, "new")]);
-        assert_eq!(at(&mut coordinator, 0, &[("a", "held")]), Course::Wait(1));
-        let course = at(&mut coordinator, 1000, &[("a", "held")]);
-        announce(&mut coordinator, &course, Phase::Prepare);
-        assert_eq!(at(&mut coordinator, 1000, &[("a", "ready")]), Course::Wait(3));
-        coordinator.attempt = MAX_ATTEMPTS;
-        let announcement = Announcement {
-            attempt: ChangeAttempt { change: CHANGE, number: MAX_ATTEMPTS },
-            phase: Phase::Hold,
-            to: Epoch(2),
-        };
-        coordinator.seen.announcement = Some(announcement.to_string().into_bytes());
-        let gave_up = at(&mut coordinator, 3000, &[("a", "held"), ("new", "serving")]);
-        assert_eq!(gave_up, Course::GiveUp(Obstacle::NotHeld(vec!["new".to_owned()])));
-    }
-
-    #[test]
-    fn what_a_member_knows_is_not_lost() {
-        let mut coordinator = coordinator();
-        let course = at(&mut coordinator, 0, &[]);
-        announce(&mut coordinator, &course, Phase::Prepare);
-        coordinator.listed(vec![member(1, "a")]);
-        coordinator.base.attempt = crate::layout::Attempt(4);
-        let gave_up = at(&mut coordinator, 0, &[("a", "ready")]);
-        assert_eq!(gave_up, Course::GiveUp(Obstacle::SetBack(vec!["a".to_owned()])));
-        let mut wire = Vec::new();
-        coordinator.withdraw(&mut wire);
-        assert!(wire.escape_ascii().to_string().contains("7 2 prepare 2"), "who has stopped goes on");
-    }
-
-    #[test]
-    fn another_change_goes_first() {
-        let mut coordinator = coordinator();
-        coordinator.seen.announcement = Some(b"8 1 hold 2".to_vec());
-        assert_eq!(at(&mut coordinator, 0, &[]), Course::Wait(3));
-        let mut wire = Vec::new();
-        coordinator.withdraw(&mut wire);
-        assert!(!wire.escape_ascii().to_string().contains("8 1 hold"), "it takes back only its own");
-        assert_eq!(coordinator.decide(), Course::Wait(3));
-        coordinator.began_ms = Some(-TURN_MS - 1);
-        assert_eq!(coordinator.decide(), Course::GiveUp(Obstacle::Busy));
-        coordinator.seen.register = Register::of(b"2");
-        assert_eq!(coordinator.decide(), Course::Done);
-        coordinator.seen.register = Register::of(b"3");
-        assert_eq!(coordinator.decide(), Course::GiveUp(Obstacle::Changed));
-    }
-}
+mod tests;
