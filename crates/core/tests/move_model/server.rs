@@ -35,11 +35,6 @@ impl Server {
         Register { layout: self.layout.map(text_of), copy: self.copy.map(text_of) }
     }
 
-    /// Whether *hold* is announced.
-    pub(crate) fn holds(&self) -> bool {
-        self.change.as_ref().is_some_and(|(text, _)| text.windows(6).any(|word| word == b" hold "))
-    }
-
     /// Answers what a member or a coordinator asks.
     pub(crate) fn ask(&self, wire: &[u8]) -> Vec<Vec<u8>> {
         let mut replies = Vec::new();
@@ -97,10 +92,14 @@ impl Server {
         }
     }
 
-    /// Carries out a compare-and-set as the script does; whether all checks held.
+    /// Carries out a compare-and-set as the script does, or a plain command; whether all checks held.
     pub(crate) fn compare_and_set(&mut self, wire: &[u8], blind: bool) -> bool {
         let mut rest = wire;
         let args: Vec<&[u8]> = next_command(&mut rest).expect("a whole command").collect();
+        if args[0] == b"SET" {
+            self.write(&args);
+            return true;
+        }
         let number = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().parse::<usize>().unwrap();
         let mut at = 3 + number(args[2]);
         let checks = number(args[at]);

@@ -3,7 +3,9 @@
 //! Whatever can happen is an action of its own: a step that was sent is carried out at any later moment, or never;
 //! a member acts on what it saw long ago; time passes at any moment.
 
-use keyfold_core::change::{Connection, Coordinator, Found, HELD_MS, Member, Owner, PREPARED_MS, READY_MS, Register};
+use keyfold_core::change::{
+    Announcement, Connection, Coordinator, Found, HELD_MS, Member, Owner, PREPARED_MS, READY_MS, Register,
+};
 use keyfold_core::layout::Revision;
 
 use crate::bounds::{Bounds, Fault, Loss, Route};
@@ -312,7 +314,12 @@ impl World {
         let process = &self.processes[index];
         let serving = process.member.serving().map(number);
         let same = serving.is_some() && in_force(&self.server.register()) == serving;
-        bounds.fault == Some(Fault::UncheckedConnections) || (same && !self.server.holds())
+        bounds.fault == Some(Fault::UncheckedConnections) || (same && !self.holds())
+    }
+
+    /// Whether *hold* is announced.
+    fn holds(&self) -> bool {
+        Announcement::holds(self.server.change.as_ref().map(|(text, _)| text.as_slice()))
     }
 
     /// Whether a member would put back what it served, as it is seen to be lost still.
