@@ -8,10 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use keyfold_core::admin::{CHANGE_KEY, COPY_KEY, LAYOUT_KEY};
 use keyfold_core::change::{Announcement, member_name};
+use keyfold_core::cluster::Endpoint;
 use keyfold_core::resp::{Reply, write_command};
 use tokio::sync::Notify;
 
 use crate::folding::Folding;
+
+/// A connection that was lost: the node of a cluster that it was to, and that server's number for it.
+pub(crate) type Lost = (Option<Endpoint>, i64);
 
 /// What all workers know of the membership.
 #[derive(Debug)]
@@ -22,7 +26,7 @@ pub(crate) struct Membership {
     /// Why not, once that is known.
     trouble: Mutex<Option<Arc<str>>>,
     /// Connections, by the server's numbers, that were lost with commands under way.
-    lost: Mutex<Vec<i64>>,
+    lost: Mutex<Vec<Lost>>,
     /// A connection has seen something else than is served.
     pub(crate) stirred: Notify,
 }
@@ -77,7 +81,7 @@ impl Membership {
     }
 
     /// Notes that a connection was lost while commands on it were under way: the server may yet carry them out.
-    pub(crate) fn note_lost(&self, connection: i64) {
+    pub(crate) fn note_lost(&self, connection: Lost) {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
 
@@ -112,12 +116,12 @@ impl Membership {
     }
 
     /// The connections that were lost with commands under way.
-    pub(crate) fn lost(&self) -> Vec<i64> {
+    pub(crate) fn lost(&self) -> Vec<Lost> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// These are known to be closed.
-    pub(crate) fn forget_lost(&self, closed: &[i64]) {
+    pub(crate) fn forget_lost(&self, closed: &[Lost]) {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).retain(|lost| !closed.contains(lost));
     }
 }

@@ -151,6 +151,11 @@ impl Member {
         found.epoch < last.max(self.held_before).max(self.doubt)
     }
 
+    /// Whether nothing is under way that it has to look at often.
+    pub fn is_calm(&self) -> bool {
+        self.rest_ms() == CALM_MS
+    }
+
     /// In how many milliseconds it should ask again.
     pub fn rest_ms(&self) -> u64 {
         let waits = self.serving.is_none() && self.seen.found != Found::Unreadable;

@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
 use super::Upstream;
+use super::lookout::Lookout;
 use super::step::{NodeStep, Whose};
 use crate::config::Config;
 use crate::worker::Worker;
@@ -37,6 +38,7 @@ pub(crate) struct Cluster {
     /// The nodes that were named at the start.
     pub(super) seeds: Vec<Endpoint>,
     pub(crate) rules: ClusterRules,
+    pub(super) lookout: Lookout,
     /// Each primary with a slot of its own.
     shards: RefCell<Vec<(Node, Slot)>>,
     start: Instant,
@@ -71,6 +73,7 @@ impl Cluster {
             refresh: RefCell::default(),
             seeds,
             rules: ClusterRules { split_writes: config.split_writes },
+            lookout: Lookout::default(),
             shards: RefCell::default(),
             start: Instant::now(),
             stirred: Notify::new(),
@@ -92,6 +95,11 @@ impl Cluster {
     /// Where a node takes clients.
     pub(crate) fn endpoint(&self, node: Node) -> Endpoint {
         self.router.borrow().map().endpoint(node).clone()
+    }
+
+    /// The node at this endpoint.
+    pub(crate) fn node_at(&self, endpoint: &Endpoint) -> Node {
+        self.router.borrow_mut().map_mut().node(endpoint)
     }
 
     /// Each primary, with one of its slots.

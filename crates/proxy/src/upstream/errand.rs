@@ -96,6 +96,13 @@ impl Errand {
         self
     }
 
+    /// The same to the node of a cluster that has this slot, in database 0.
+    #[must_use]
+    pub(crate) fn at_slot(mut self, slot: Slot) -> Self {
+        self.place = Place::Slot(slot);
+        self.in_database(0)
+    }
+
     /// The same to one node of a cluster, whatever slots it has: it says itself what is not there.
     #[must_use]
     pub(crate) fn at_node(mut self, node: Option<Node>) -> Self {
@@ -112,6 +119,18 @@ impl Errand {
             None => vec![None],
             Some(cluster) => cluster.shards().into_iter().map(|(node, _)| Some(node)).collect(),
         }
+    }
+
+    /// Whether it is before a cluster.
+    pub(crate) fn is_before_cluster(&self) -> bool {
+        self.worker.cluster.get().is_some()
+    }
+
+    /// The primary at this endpoint; none where that is none.
+    pub(crate) fn primary_at(&self, endpoint: &Endpoint) -> Option<Node> {
+        let cluster = self.worker.cluster.get()?;
+        let node = cluster.node_at(endpoint);
+        cluster.shards().iter().any(|(primary, _)| *primary == node).then_some(node)
     }
 
     /// Which of them has a physical key; none in a cluster where nobody is known to have its slot.
@@ -160,6 +179,13 @@ impl Errand {
         let mut commands = Vec::new();
         write(&mut commands);
         Ok(self.request(&commands, 1).await?.pop().unwrap_or_default())
+    }
+
+    /// Sends a question to a node of a cluster: which one has answered, and what.
+    pub(super) async fn ask_node(&mut self, question: &[u8]) -> Result<(Node, Vec<u8>), LinkError> {
+        let reply = self.request(question, 1).await?.pop().unwrap_or_default();
+        let node = self.link.as_ref().and_then(|link| link.node);
+        Ok((node.ok_or(LinkError::Homeless)?, reply))
     }
 
     /// What the core takes from outside, as this worker knows it.

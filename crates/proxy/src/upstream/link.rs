@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use keyfold_core::admin::home;
+use keyfold_core::change::Clearance;
 use keyfold_core::cluster::{Endpoint, Node};
 use keyfold_core::exchange::ServerInfo;
 use keyfold_core::resp::{Protocol, Reply, ReplyError, ReplyScanner, write_command};
@@ -14,6 +14,7 @@ use tokio::net::UnixStream;
 use tokio_rustls::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::cluster::Cluster;
 use super::names::connect_to_any;
 use crate::address::{Route, ServerAddress};
 use crate::membership::{Checked, Membership};
@@ -100,6 +101,8 @@ pub(crate) struct Link {
     pub(crate) number: Option<i64>,
     /// Where the server is, where it is Sentinels who say so.
     pub(crate) at: Option<Endpoint>,
+    /// Which node of a cluster it is.
+    pub(super) node: Option<Node>,
     input: Vec<u8>,
 }
 
@@ -143,7 +146,7 @@ impl Link {
             if checked {
                 match worker.cluster.get() {
                     None => link.check(worker, limit).await?,
-                    Some(_) => Self::open_home(worker, protocol).await?.check(worker, limit).await?,
+                    Some(cluster) => check_by_others(worker, cluster, limit).await?,
                 }
             }
             link.prepare(worker, database).await?;
@@ -158,7 +161,8 @@ impl Link {
     async fn connect(worker: &Worker, node: Option<Node>) -> Result<Self, LinkError> {
         if let (Some(node), Some(cluster)) = (node, worker.cluster.get()) {
             let Endpoint { host, port } = cluster.endpoint(node);
-            return Ok(Self::on(reach(worker, &host, port, worker.config.upstream.speaks_tls()).await?));
+            let socket = reach(worker, &host, port, worker.config.upstream.speaks_tls()).await?;
+            return Ok(Self { node: Some(node), ..Self::on(socket) });
         }
         let (at, tls) = match &worker.config.upstream.route {
             Route::Unix(path) => return Ok(Self::on(Socket::Unix(UnixStream::connect(path).await?))),
@@ -173,7 +177,7 @@ impl Link {
 
     /// A connection on which nothing was said yet.
     pub(super) fn on(socket: Socket) -> Self {
-        Self { socket, number: None, at: None, input: Vec::new() }
+        Self { socket, number: None, at: None, node: None, input: Vec::new() }
     }
 
     /// Has a server that Sentinels named say itself that it is the primary.
@@ -208,14 +212,6 @@ impl Link {
         let mut command = Vec::new();
         write_command(&mut command, args);
         self.ask(&command, 1).await?.pop().ok_or(LinkError::Closed)
-    }
-
-    /// A connection to the node that holds the layout. It is asked after the one that it is asked for was named.
-    async fn open_home(worker: &Worker, protocol: Protocol) -> Result<Self, LinkError> {
-        let node = worker.cluster.get().and_then(|cluster| cluster.node_of(home()));
-        let mut link = Self::connect(worker, Some(node.ok_or(LinkError::Homeless)?)).await?;
-        link.greet(worker, protocol).await?;
-        Ok(link)
     }
 
     /// HELLO, or for servers before 6.0 AUTH and INFO.
@@ -319,6 +315,29 @@ impl Link {
         let (Some(_), Some(Reply::Bulk(value))) = (setting.next(), setting.next()) else { return Ok(None) };
         Ok(std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()))
     }
+}
+
+/// Waits until home and witnesses say that a node's connection, which was named before, may be used.
+async fn check_by_others(worker: &Worker, cluster: &Cluster, limit: Duration) -> Result<(), LinkError> {
+    let since = Instant::now();
+    let mut why = Arc::from(UNSETTLED);
+    while since.elapsed() < limit / 2 {
+        match cluster.lookout.clearance().await {
+            Clearance::Fine => return Ok(()),
+            Clearance::Unsettled(trouble) => {
+                why = format!("too few nodes say which layout is in force: {trouble}").into();
+            }
+            Clearance::Later | Clearance::Waiting => {
+                worker.membership.stirred.notify_one();
+                if let Some(trouble) = worker.membership.refuses_for() {
+                    return Err(LinkError::Unsettled(trouble));
+                }
+                why = UNSETTLED.into();
+            }
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Err(LinkError::Unsettled(why))
 }
 
 /// Connects to a host, by TLS where that is to be.

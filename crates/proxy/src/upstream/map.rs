@@ -7,6 +7,7 @@ use keyfold_core::cluster::{Adoption, Endpoint, Topology};
 use keyfold_core::resp::Protocol;
 use tokio::task::spawn_local;
 
+use super::clearance::look_for_all;
 use super::cluster::Cluster;
 use super::link::{Link, LinkError, reach};
 use crate::worker::Worker;
@@ -16,6 +17,7 @@ const SHARES: u32 = 4;
 
 /// Looks after a cluster for as long as the worker lives.
 pub(crate) async fn keep(worker: Rc<Worker>, cluster: Rc<Cluster>) {
+    spawn_local(look_for_all(Rc::clone(&worker)));
     loop {
         cluster.carry_out(&worker);
         let now_ms = cluster.now_ms();

@@ -7,11 +7,13 @@
 //! What holds: an entry joins the queue in the same step in which its commands join the outbox; both die
 //! with the connection. So no reply ever meets another request than its own.
 
+mod clearance;
 mod cluster;
 mod errand;
 mod gate;
 mod lanes;
 mod link;
+mod lookout;
 mod map;
 mod names;
 mod queue;
@@ -499,7 +501,8 @@ impl Upstream {
         };
         let is_clients = |entry: &Asked| entry.client.is_some() || entry.step.is_some();
         if let Some(number) = self.number.take().filter(|_| pending.iter().any(is_clients)) {
-            worker.membership.note_lost(number);
+            let endpoint = self.node.zip(worker.cluster.get()).map(|(node, cluster)| cluster.endpoint(node));
+            worker.membership.note_lost((endpoint, number));
         }
         let server = self.server(worker);
         let reason = format!(

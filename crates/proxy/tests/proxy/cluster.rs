@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use keyfold_core::admin::home;
+use keyfold_core::admin::{COPY_KEY, LAYOUT_KEY, home, witness};
 use keyfold_core::layout::{Attempt, Layout};
 use keyfold_proxy::{Config, Handle, start};
 use keyfold_testkit::cluster::{Failover, Options, key_in, slot_of};
@@ -258,5 +258,55 @@ fn what_has_a_connection_of_its_own_follows_its_slot() {
             "{answer}"
         );
         assert_eq!(call(&mut wire, "LLEN queue"), ":0\r\n");
+    });
+}
+
+/// What a node says under a key that lies in this slot.
+fn held(cluster: &Cluster, slot: u16, key: &[u8]) -> String {
+    let owner = cluster.owner(slot).unwrap();
+    String::from_utf8(cluster.node(owner).server().connect().unwrap().call(&[b"GET", key]).unwrap()).unwrap()
+}
+
+/// Whether every witness says what the home does.
+fn all_say_the_same(cluster: &Cluster) -> bool {
+    let home = held(cluster, home().number(), LAYOUT_KEY);
+    home != "$-1\r\n" && witness::slots().all(|slot| held(cluster, slot.number(), &witness::key(slot)) == home)
+}
+
+#[test]
+fn a_layout_that_the_home_loses_is_put_back_everywhere() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 0);
+        eventually("the witnesses know", || all_say_the_same(&cluster));
+        let mut wire = connect(&proxy);
+        assert_eq!(call(&mut wire, "SET user:1 x"), "+OK\r\n");
+        let owner = cluster.owner(home().number()).unwrap();
+        cluster.node(owner).server().connect().unwrap().call(&[b"DEL", LAYOUT_KEY, COPY_KEY]).unwrap();
+        eventually("it is put back", || proxy.layout().epoch() > users().epoch() && all_say_the_same(&cluster));
+        assert_eq!(call(&mut wire, "GET user:1"), bulk("x"));
+        for slot in witness::slots() {
+            let owner = cluster.owner(slot.number()).unwrap();
+            cluster.node(owner).server().connect().unwrap().call(&[b"DEL", &witness::key(slot)]).unwrap();
+        }
+        eventually("the witnesses know again", || all_say_the_same(&cluster));
+    });
+}
+
+#[test]
+fn connections_come_while_the_home_is_away() {
+    each(&newest_and_others().0, |binary| {
+        let (mut cluster, proxy) = stage(binary, 3, 0);
+        eventually("the witnesses know", || all_say_the_same(&cluster));
+        let owner = cluster.owner(home().number()).unwrap();
+        let elsewhere = (0..).map(|n| format!("list:{n}")).find(|key| {
+            let slot = slot_of(key.as_bytes());
+            cluster.owner(slot).unwrap() != owner
+        });
+        let mut wire = connect(&proxy);
+        // The cluster's nodes take it for whole for a while: longer than this takes.
+        cluster.freeze(owner).unwrap();
+        let answer = call(&mut wire, &format!("BLPOP {} 0.01", elsewhere.unwrap()));
+        cluster.wake(owner).unwrap();
+        assert_eq!(answer, "*-1\r\n");
     });
 }

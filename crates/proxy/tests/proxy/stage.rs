@@ -51,6 +51,7 @@ pub(crate) fn change_layout(server: &Server, from: &Layout, to: &Layout) {
         coordinator.see(&replies).unwrap();
         commands.clear();
         match coordinator.decide() {
+            Course::Warn => panic!("one server has no witnesses"),
             Course::Wait(ms) => std::thread::sleep(Duration::from_millis(ms)),
             Course::Announce(announcement) => {
                 coordinator.announce(&announcement, &mut commands);

@@ -4,23 +4,30 @@
 //! workers stop beginning requests and say when those under way are answered; then all go on together, by the same
 //! layout or the next. Clients wait for some milliseconds; none is answered by one layout and carried out by another.
 
+mod meaning;
+mod nodes;
+mod witnesses;
+
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use keyfold_core::change::{Act, Answer, Connection, Coordinator, Course, Found, Member, Owner, Register, Standing};
+use keyfold_core::change::{Act, Answer, Connection, Coordinator, Course, Found, Member, Owner, Register};
 use keyfold_core::codec::Kinds;
-use keyfold_core::layout::{Attempt, Layout, Revision};
+use keyfold_core::layout::{Attempt, Epoch, Layout};
 use keyfold_core::placement::Secrets;
-use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::stats::LayoutCounts;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::dictionaries;
 use crate::folding::Folding;
-use crate::membership::{Membership, said};
+use crate::membership::Membership;
 use crate::order::{Order, Task};
 use crate::upstream::{Errand, LinkError};
+use meaning::Meaning;
+use nodes::Nodes;
+use witnesses::Witnesses;
 
 /// How long to wait after the server could not be asked.
 const RETRY: Duration = Duration::from_millis(100);
@@ -45,7 +52,10 @@ pub(crate) fn keep(
         let knows = current.borrow().layout.revision();
         let member = Member::new(membership.id(), &who, knows);
         let keeper = Keeper {
+            nodes: Nodes::new(errand.another().unchecked().in_database(0)),
             errand: errand.unchecked().in_database(0),
+            witnesses: Witnesses::default(),
+            doubt: None,
             kinds,
             secrets,
             membership,
@@ -70,10 +80,26 @@ enum Broken {
     Link(#[from] LinkError),
     #[error("the server doesn't tell of its layout: {0}")]
     Server(String),
+    #[error("a witness can't be told of the change: {0}")]
+    Witness(String),
+}
+
+/// How far a step of a change has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stepped {
+    /// There is more to do.
+    On,
+    Over,
+    GivenUp,
 }
 
 struct Keeper {
+    /// To the server, or to the node of a cluster that is the home.
     errand: Errand,
+    nodes: Nodes,
+    witnesses: Witnesses,
+    /// A layout that a witness knows of and the home doesn't.
+    doubt: Option<Layout>,
     kinds: Kinds,
     secrets: Secrets,
     membership: Arc<Membership>,
@@ -92,76 +118,6 @@ struct Keeper {
     change_after: Instant,
     /// What the operator was told last.
     reported: Option<String>,
-}
-
-/// What a register means to this process.
-#[derive(Debug, Default)]
-struct Meaning {
-    register: Register,
-    /// The layout that is served, which it is compared with; none before the first look.
-    served: Option<Revision>,
-    found: Found,
-    /// The layout that is in force, where that is another than is served.
-    layout: Option<Layout>,
-    /// What is to be put in force, where something was lost.
-    put_back: Option<Layout>,
-    /// The newest layout that this takes account of.
-    base: Revision,
-    /// One half of the register is gone.
-    is_half: bool,
-    /// What the operator should know of it.
-    trouble: Option<String>,
-}
-
-impl Meaning {
-    /// `must_follow`: the register can't have been changed rightly since the last look, as nobody asked this process to
-    /// stop, or had its connections closed.
-    fn of(register: &Register, served: &Folding, secrets: &Secrets, must_follow: bool) -> Self {
-        let knows = served.layout.revision();
-        let mut meaning = Self { register: register.clone(), served: Some(knows), base: knows, ..Self::default() };
-        if served.is_in_force(register.layout.as_deref(), register.copy.as_deref()) {
-            meaning.found = Found::InForce(knows);
-            meaning.is_half = register.layout != register.copy;
-            return meaning;
-        }
-        match register.standing(secrets) {
-            Standing::InForce(layout) | Standing::Half(layout) if must_follow || layout.epoch() <= knows.epoch => {
-                meaning.base = knows.max(layout.revision());
-                meaning.lost(served.layout.united(&layout));
-            }
-            Standing::InForce(layout) => meaning.newer(layout, false),
-            Standing::Half(layout) => meaning.newer(layout, true),
-            Standing::Parted(united) if united.epoch() > knows.epoch => meaning.lost(Ok(united)),
-            Standing::Parted(united) => meaning.lost(served.layout.united(&united)),
-            Standing::Lost(_) => meaning.lost(Ok(served.layout.put_back())),
-            Standing::Unclear(why) | Standing::OtherVersion(why) => meaning.unreadable(&why),
-        }
-        meaning
-    }
-
-    fn newer(&mut self, layout: Layout, is_half: bool) {
-        self.found = Found::InForce(layout.revision());
-        self.is_half = is_half;
-        self.layout = Some(layout);
-    }
-
-    fn lost(&mut self, put_back: Result<Layout, String>) {
-        match put_back {
-            Ok(layout) => {
-                self.found = Found::Lost;
-                self.put_back = Some(layout);
-            }
-            Err(why) => self.unreadable(&why),
-        }
-    }
-
-    fn unreadable(&mut self, why: &str) {
-        self.found = Found::Unreadable;
-        self.trouble = Some(format!(
-            "the layout on the server is not one that this keyfold can serve ({why}); `keyfold layout recover` says what \
-             is there"
-        ));
-    }
 }
 
 impl Keeper {
@@ -184,7 +140,12 @@ impl Keeper {
 
     /// Asks, does what is to be done, and says how long to rest.
     async fn round(&mut self) -> Result<Duration, Broken> {
+        // The home is asked after the witnesses.
+        if self.member.is_calm() {
+            self.witnesses.ask(&mut self.nodes).await;
+        }
         self.look().await?;
+        self.tend_witnesses().await?;
         self.mend_half().await?;
         match self.member.decide() {
             Act::Rest => {}
@@ -241,6 +202,17 @@ impl Keeper {
         Ok(())
     }
 
+    /// Has the witnesses of a cluster say what the home does.
+    async fn tend_witnesses(&mut self) -> Result<(), Broken> {
+        let (register, announced) = (self.member.register().clone(), self.member.sees_change());
+        let tended = self.witnesses.tend(&register, announced, &self.secrets, &mut self.nodes).await?;
+        if let Some(doubt) = tended {
+            self.member.doubts(doubt.as_ref().map_or(Epoch(0), Layout::epoch));
+            self.doubt = doubt;
+        }
+        Ok(())
+    }
+
     /// Writes the half of the register that is gone. That changes nothing, so it takes no change of the layout.
     async fn mend_half(&mut self) -> Result<(), Broken> {
         if !self.meaning.is_half || self.member.sees_change() {
@@ -277,34 +249,21 @@ impl Keeper {
         Ok(())
     }
 
-    /// Has the server close connections that were lost with commands under way, so that it can't come upon those
-    /// commands later. Only such as still bear this process's name: their numbers are another's after a restart.
+    /// Has servers close connections that were lost with commands under way, so that they can't come upon those commands
+    /// later. Only such as still bear this process's name: their numbers are another's after a restart.
     async fn forget_lost(&mut self) -> Result<(), Broken> {
         let lost = self.membership.lost();
-        if lost.is_empty() {
-            return Ok(());
-        }
         let own = Owner::Member(self.member.id().to_vec());
-        let connections = self.list().await?;
-        let is_lost = |one: &Connection| lost.contains(&one.id) && one.owner == own;
-        let left: Vec<Connection> = connections.into_iter().filter(is_lost).collect();
-        self.close(&left).await?;
-        self.membership.forget_lost(&lost);
-        Ok(())
-    }
-
-    async fn list(&mut self) -> Result<Vec<Connection>, Broken> {
-        let reply = self.errand.ask_one(|wire| write_command(wire, &[b"CLIENT", b"LIST"])).await?;
-        let Ok(Reply::Bulk(list)) = Reply::parse(&reply) else { return Err(Broken::Server(said(&reply))) };
-        Ok(Connection::read_all(&String::from_utf8_lossy(list), None))
-    }
-
-    async fn close(&mut self, connections: &[Connection]) -> Result<(), Broken> {
-        let mut wire = Vec::new();
-        connections.iter().for_each(|connection| Coordinator::close(connection, &mut wire));
-        if !connections.is_empty() {
-            self.errand.request(&wire, connections.len()).await?;
+        let places: BTreeSet<_> = lost.iter().map(|(place, _)| place.as_ref()).collect();
+        for place in places {
+            let connections = self.nodes.list_at(place).await?;
+            let is_lost = |one: &Connection| {
+                one.owner == own && lost.iter().any(|(at, number)| at.as_ref() == place && *number == one.id)
+            };
+            let left: Vec<Connection> = connections.into_iter().filter(is_lost).collect();
+            self.nodes.close(&left).await?;
         }
+        self.membership.forget_lost(&lost);
         Ok(())
     }
 
@@ -368,7 +327,9 @@ impl Keeper {
     /// Begins to put in force again what this process knows.
     fn begin_change(&mut self) {
         let served = Arc::clone(&self.current.borrow());
+        let of_witness = self.doubt.as_ref().and_then(|doubt| doubt.united(&served.layout).ok());
         let mut layout = match (self.member.found(), &self.meaning.put_back, &self.next) {
+            _ if let Some(layout) = of_witness => layout,
             (Found::Lost, Some(layout), _) => layout.clone(),
             (Found::InForce(found), _, Some(next)) if next.revision() == found => next.affirmed(),
             _ => served.layout.affirmed(),
@@ -380,7 +341,9 @@ impl Keeper {
             Found::InForce(found) => self.meaning.base.max(found),
             Found::Lost | Found::Unreadable => self.meaning.base,
         };
-        self.change = Some(Coordinator::new(change, self.member.register().clone(), text.as_bytes(), base));
+        let base = self.doubt.as_ref().map_or(base, |doubt| base.max(doubt.revision()));
+        let change = Coordinator::new(change, self.member.register().clone(), text.as_bytes(), base);
+        self.change = Some(if self.nodes.are_cluster() { change.in_cluster() } else { change });
     }
 
     /// Lets others have their turn, for a time that no two choose alike.
@@ -392,6 +355,26 @@ impl Keeper {
     /// A step of its own change; whether there is more to do.
     async fn step_change(&mut self) -> Result<bool, Broken> {
         let Some(mut change) = self.change.take() else { return Ok(false) };
+        let stepped = self.take_step(&mut change).await;
+        match &stepped {
+            Ok(Stepped::On) => {
+                self.change = Some(change);
+                return Ok(true);
+            }
+            Ok(Stepped::Over) => {}
+            // Whether the announcement still stands decides on what members and witnesses may be told.
+            Ok(Stepped::GivenUp) | Err(Broken::Witness(_)) => {
+                let replies = self.errand.ask(|wire| change.ask(wire)).await?;
+                change.see(&replies).map_err(Broken::Server)?;
+                self.errand.ask_one(|wire| change.withdraw(wire)).await?;
+            }
+            Err(_) => {}
+        }
+        self.nodes.release(&change).await;
+        stepped.map(|stepped| stepped == Stepped::Over)
+    }
+
+    async fn take_step(&mut self, change: &mut Coordinator) -> Result<Stepped, Broken> {
         let replies = self.errand.ask(|wire| change.ask(wire)).await?;
         change.see(&replies).map_err(Broken::Server)?;
         match change.decide() {
@@ -400,12 +383,12 @@ impl Keeper {
                 let reply = self.errand.ask_one(|wire| change.announce(&announcement, wire)).await?;
                 change.announced(&announcement, &reply).map_err(Broken::Server)?;
             }
-            Course::Warn => change.warned(),
-            Course::List => change.listed(self.list().await?),
+            Course::Warn => self.nodes.warn(change).await?,
+            Course::List => change.listed(self.nodes.list().await?),
             Course::Close(connections) => {
                 tracing::warn!(count = connections.len(), "closing connections of keyfold processes that don't answer");
                 self.count(|counts| counts.connections_closed += connections.len() as u64);
-                self.close(&connections).await?;
+                self.nodes.close(&connections).await?;
                 change.closed();
             }
             Course::Activate => {
@@ -415,18 +398,16 @@ impl Keeper {
                     tracing::warn!(
                         "the layout that was lost has been put back; its keys are looked for in both places"
                     );
-                    return Ok(true);
+                    return Ok(Stepped::Over);
                 }
             }
-            Course::Done => return Ok(true),
+            Course::Done => return Ok(Stepped::Over),
             Course::GiveUp(obstacle) => {
                 tracing::debug!(%obstacle, "the layout is put back later");
-                self.errand.ask_one(|wire| change.withdraw(wire)).await?;
-                return Ok(false);
+                return Ok(Stepped::GivenUp);
             }
         }
-        self.change = Some(change);
-        Ok(true)
+        Ok(Stepped::On)
     }
 
     fn count(&self, note: impl FnOnce(&mut LayoutCounts)) {
@@ -440,7 +421,7 @@ impl Keeper {
         if self.member.serving().is_none() {
             let trouble = match broken {
                 Broken::Link(why) => format!("the server can't be asked for its layout ({why}); trying again"),
-                Broken::Server(error) => error.clone(),
+                Broken::Server(error) | Broken::Witness(error) => error.clone(),
             };
             self.refuse(Some(&trouble));
         }
@@ -461,84 +442,4 @@ async fn pause(workers: &[mpsc::UnboundedSender<Order>]) -> bool {
         all_quiet &= receiver.await.unwrap_or(false);
     }
     all_quiet
-}
-
-#[cfg(test)]
-mod tests {
-    use keyfold_core::layout::{LayoutFile, NamespaceIndex};
-
-    use super::*;
-
-    const FILE: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 8 }\n";
-
-    fn settled() -> Layout {
-        Layout::parse_file(FILE).unwrap().with_attempt(Attempt(1))
-    }
-
-    /// The next one, in which keys move to other buckets, and the one after it.
-    fn moved() -> (Layout, Layout) {
-        let file = LayoutFile::parse(&FILE.replace('8', "9")).unwrap();
-        let moving = settled().plan_fold(&file).unwrap().layout.with_attempt(Attempt(2));
-        let after = moving.settled(&[NamespaceIndex(0)]).with_attempt(Attempt(3));
-        (moving, after)
-    }
-
-    fn meaning(register: &Register, served: &Layout, must_follow: bool) -> Meaning {
-        Meaning::of(register, &Folding::new(served.clone(), false), &Secrets::default(), must_follow)
-    }
-
-    fn register(layout: &Layout) -> Register {
-        Register::of(layout.to_stored().as_bytes())
-    }
-
-    #[test]
-    fn the_own_layout_is_in_force_by_one_half_too() {
-        let own = settled();
-        let whole = register(&own);
-        assert_eq!(meaning(&whole, &own, true).found, Found::InForce(own.revision()));
-        for half in [Register { copy: None, ..whole.clone() }, Register { layout: None, ..whole }] {
-            let meaning = meaning(&half, &own, true);
-            assert!(meaning.found == Found::InForce(own.revision()) && meaning.is_half);
-        }
-        let nothing = Register::default();
-        assert_eq!(meaning(&nothing, &Layout::default(), true).found, Found::InForce(Revision::default()));
-        // One without namespaces that was in force knows better than nothing.
-        let unfolded = Layout::default().with_attempt(Attempt(9));
-        assert_eq!(meaning(&nothing, &unfolded, true).found, Found::Lost);
-    }
-
-    #[test]
-    fn what_is_gone_or_older_is_put_back_by_a_newer_epoch() {
-        let (moving, after) = moved();
-        for lost in [Register::default(), register(&moving), Register::of(b"?")] {
-            let meaning = meaning(&lost, &after, false);
-            assert_eq!((meaning.found, meaning.base), (Found::Lost, after.revision()));
-            let back = meaning.put_back.unwrap();
-            assert!(back.epoch() > after.epoch() && back.is_in_doubt());
-            assert_eq!(back.namespaces()[0].stem, after.namespaces()[0].stem);
-        }
-    }
-
-    #[test]
-    fn a_newer_one_is_served_unless_nobody_can_have_put_it_there_rightly() {
-        let (moving, after) = moved();
-        let found = meaning(&register(&moving), &settled(), false);
-        assert_eq!((found.found, found.layout), (Found::InForce(moving.revision()), Some(moving.clone())));
-        let past_keyfold = meaning(&register(&moving), &settled(), true);
-        assert_eq!((past_keyfold.found, past_keyfold.base), (Found::Lost, moving.revision()));
-        // Two places are united; three are too many to look in.
-        let set_back_twice = meaning(&register(&settled()), &moving.settled(&[NamespaceIndex(0)]), false);
-        assert_eq!(set_back_twice.found, Found::Lost);
-        let third = LayoutFile::parse(&FILE.replace('8', "10")).unwrap();
-        let third = after.plan_fold(&third).unwrap().layout;
-        assert_eq!(meaning(&register(&settled()), &third, false).found, Found::Unreadable);
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_left_alone() {
-        let newer = settled().to_stored().replace("version = 2", "version = 3");
-        let meaning = meaning(&Register::of(newer.as_bytes()), &settled(), true);
-        assert_eq!(meaning.found, Found::Unreadable);
-        assert!(meaning.put_back.is_none() && meaning.trouble.unwrap().contains("keyfold layout recover"));
-    }
 }
