@@ -75,6 +75,12 @@ impl fmt::Debug for Slot {
     }
 }
 
+/// The hash tag of a key; none where all of it decides about its slot.
+pub fn tag_of(key: &[u8]) -> Option<&[u8]> {
+    let tag = hash_tag(key);
+    (tag.len() < key.len()).then_some(tag)
+}
+
 /// What of a key decides about its slot.
 fn hash_tag(key: &[u8]) -> &[u8] {
     let tag = memchr::memchr(b'{', key).and_then(|open| {

@@ -28,9 +28,11 @@ impl Model {
         }
     }
 
-    /// One table for all keys, and one for those that expire.
+    /// On each node one table for all keys, and one for those that expire.
     fn two_tables_bytes(&self, keys: u64, expiring: u64) -> u64 {
-        let table = |entries| table::settled_bytes(self.key_table_kind(), self.allocator, entries);
+        let table = |entries: u64| {
+            self.nodes * table::settled_bytes(self.key_table_kind(), self.allocator, entries.div_ceil(self.nodes))
+        };
         table(keys) + table(expiring)
     }
 }

@@ -37,9 +37,8 @@
 //! given, they are taken to spread over the 16,384 slots by chance; and what a caller knows of how full slots are it can say
 //! ([`SlotFill`]). Random ids spread by chance. Keys that share a hash tag share a slot, and neighbouring numbers spread less
 //! evenly than chance has it (CRC-16 is linear): of 40,000 `user:1000000` and on, 30 % of the slots have none, not 9 %, of
-//! 100,000 1.6 %, not 0.2 %. Meant is always a node that owns all slots: of one that
-//! owns a third of them, give it the keys three times as many, and take a third. The tables of slots that an empty node has
-//! are not the keys'.
+//! 100,000 1.6 %, not 0.2 %. Meant is a node that owns all slots, or several that share them ([`Model::over_nodes`]), which
+//! makes no difference where tables are by slot. The tables of slots that an empty node has are not the keys'.
 //!
 //! Every number was compared with servers (`docs/memory-model.md`, written by `make memory-model`).
 
@@ -99,6 +98,9 @@ pub struct Model {
     limits: Limits,
     shares_integers: bool,
     in_cluster_mode: bool,
+    nodes: u64,
+    /// Other keys that are there, and how many of them expire.
+    beside: (u64, u64),
 }
 
 impl Model {
@@ -110,6 +112,8 @@ impl Model {
             limits: Limits::default(),
             shares_integers: true,
             in_cluster_mode: false,
+            nodes: 1,
+            beside: (0, 0),
         }
     }
 
@@ -136,6 +140,20 @@ impl Model {
     #[must_use]
     pub fn in_cluster_mode(self, in_cluster_mode: bool) -> Self {
         Self { in_cluster_mode, ..self }
+    }
+
+    /// With the keys spread evenly over the primaries of a cluster, so many: what all of them take together. Where a table
+    /// is of all slots, each of them has one.
+    #[must_use]
+    pub fn over_nodes(self, nodes: usize) -> Self {
+        Self { nodes: nodes.max(1) as u64, ..self }
+    }
+
+    /// With so many other keys on the server, `expiring` of which expire: where tables are by slot, those of the keys cost
+    /// what they add to those of the others, whose slots chance has.
+    #[must_use]
+    pub fn beside(self, keys: u64, expiring: u64) -> Self {
+        Self { beside: (keys, expiring), ..self }
     }
 
     /// Whether the server is a node of a cluster.

@@ -3,6 +3,8 @@
 //! What slots' tables take depends on the whole distribution, not on its mean: a slot without keys has no table, and one
 //! with a key more than its table has places gets one of twice the size.
 
+use std::collections::BTreeMap;
+
 use super::Model;
 use super::server::ClusterTables;
 use super::table;
@@ -12,19 +14,25 @@ use crate::slot::Slot;
 const SLOTS: usize = 16_384;
 /// Numbers of keys that fewer slots than this share have are left out.
 const NO_SLOT: f64 = 1e-12;
+/// Beyond so many different numbers of keys, neighbours among them go together.
+const MOST_NUMBERS: usize = 512;
+/// Sums of two numbers are counted in a row of this length, and in a map where they spread further.
+const LONGEST_ROW: u64 = 1 << 20;
 
 /// How full slots are: the share of all slots that have so many keys, for each number of keys.
+///
+/// Takes some kilobytes at most, however many keys a slot has. Where there are more than some hundred different numbers,
+/// neighbours go together, two numbers standing for each group, so that the number of all keys stays what it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotFill {
-    /// The number of keys that the first share is of.
-    first: u64,
-    shares: Vec<f64>,
+    /// Numbers of keys in ascending order, and the share of slots that have each; the shares come to 1.
+    shares: Vec<(u64, f64)>,
 }
 
 impl Default for SlotFill {
     /// No keys in any slot.
     fn default() -> Self {
-        Self { first: 0, shares: vec![1.0] }
+        Self { shares: vec![(0, 1.0)] }
     }
 }
 
@@ -46,63 +54,78 @@ impl SlotFill {
             share *= (number + 1) as f64 / mean;
             shares[index(number - first)] = share;
         }
-        Self { first, shares }.normal()
+        Self { shares: (first..).zip(shares).collect() }.normal()
     }
 
     /// As full as these slots are, which stand for all: one number of keys for each of them, slots without keys included.
     pub fn of_slots(keys: impl IntoIterator<Item = u64>) -> Self {
-        let mut shares = Vec::new();
-        for number in keys.into_iter().map(index) {
-            if shares.len() <= number {
-                shares.resize(number + 1, 0.0);
-            }
-            shares[number] += 1.0;
-        }
-        Self { first: 0, shares }.normal()
+        let mut keys: Vec<u64> = keys.into_iter().collect();
+        keys.sort_unstable();
+        let same = keys.chunk_by(|one, other| one == other);
+        Self { shares: same.map(|slots| (slots[0], slots.len() as f64)).collect() }.normal()
     }
 
     /// With other keys in the same slots, whose numbers have nothing to do with these.
     #[must_use]
     pub fn beside(&self, other: &Self) -> Self {
-        let mut shares = vec![0.0; self.shares.len() + other.shares.len() - 1];
-        for (number, share) in self.shares.iter().enumerate() {
-            for (sum, other) in shares[number..].iter_mut().zip(&other.shares) {
-                *sum += share * other;
-            }
+        let sums =
+            || self.shares.iter().flat_map(|one| other.shares.iter().map(|other| (one.0 + other.0, one.1 * other.1)));
+        let (first, last) = (self.least() + other.least(), self.most() + other.most());
+        if last - first < LONGEST_ROW {
+            let mut row = vec![0.0; index(last - first) + 1];
+            sums().for_each(|(number, share)| row[index(number - first)] += share);
+            return Self { shares: (first..).zip(row).collect() }.normal();
         }
-        Self { first: self.first + other.first, shares }.normal()
+        let mut shares = BTreeMap::new();
+        sums().for_each(|(number, share)| *shares.entry(number).or_insert(0.0) += share);
+        Self { shares: shares.into_iter().collect() }.normal()
     }
 
     /// How many keys all slots have together.
     pub fn keys(&self) -> f64 {
-        self.numbers().map(|(number, share)| number as f64 * share).sum::<f64>() * SLOTS as f64
+        self.shares.iter().map(|(number, share)| *number as f64 * share).sum::<f64>() * SLOTS as f64
     }
 
-    /// The sum over all slots of what depends on a slot's number of keys.
-    fn sum(&self, of: impl Fn(u64) -> u64) -> u64 {
-        let mean: f64 = self.numbers().map(|(number, share)| share * of(number) as f64).sum();
-        whole((mean * SLOTS as f64).round())
+    /// The share of slots without keys.
+    pub fn empty_share(&self) -> f64 {
+        self.shares.first().filter(|(number, _)| *number == 0).map_or(0.0, |(_, share)| *share)
     }
 
-    fn numbers(&self) -> impl Iterator<Item = (u64, f64)> {
-        (self.first..).zip(self.shares.iter().copied())
+    /// The mean over all slots of what depends on a slot's number of keys.
+    pub fn mean_of(&self, of: impl Fn(u64) -> f64) -> f64 {
+        self.shares.iter().map(|(number, share)| share * of(*number)).sum()
     }
 
-    /// The same with shares that come to 1, and without those of hardly any slot at both ends.
+    fn least(&self) -> u64 {
+        self.shares.first().map_or(0, |(number, _)| *number)
+    }
+
+    fn most(&self) -> u64 {
+        self.shares.last().map_or(0, |(number, _)| *number)
+    }
+
+    /// The same with shares that come to 1, without those of hardly any slot, and not too many of them.
     fn normal(mut self) -> Self {
-        let sum: f64 = self.shares.iter().sum();
+        let sum: f64 = self.shares.iter().map(|(_, share)| share).sum();
         if sum == 0.0 {
             return Self::default();
         }
-        self.shares.iter_mut().for_each(|share| *share /= sum);
-        let none = self.shares.iter().take_while(|share| **share < NO_SLOT).count();
-        self.shares.drain(..none);
-        self.first += none as u64;
-        while self.shares.last().is_some_and(|share| *share < NO_SLOT) {
-            self.shares.pop();
+        self.shares.iter_mut().for_each(|(_, share)| *share /= sum);
+        self.shares.retain(|(_, share)| *share >= NO_SLOT);
+        if self.shares.len() <= 2 * MOST_NUMBERS {
+            return self;
         }
-        self
+        let each = self.shares.len().div_ceil(MOST_NUMBERS);
+        Self { shares: self.shares.chunks(each).flat_map(together).collect() }
     }
+}
+
+/// The two numbers beside a group's mean, with shares of that mean.
+fn together(group: &[(u64, f64)]) -> [(u64, f64); 2] {
+    let share: f64 = group.iter().map(|(_, share)| share).sum();
+    let mean = group.iter().map(|(number, part)| *number as f64 * part).sum::<f64>() / share;
+    let (below, above) = (whole(mean), mean.fract());
+    [(below, share * (1.0 - above)), (below + 1, share * above)]
 }
 
 /// How many of the keys that were counted lie in which slot.
@@ -141,24 +164,34 @@ impl SlotCounts {
 }
 
 impl Model {
-    /// Whether tables are by slot, and so the slots of keys matter.
-    pub(super) fn has_tables_by_slot(&self) -> bool {
+    /// Whether the server is a node of a cluster with a table for each slot: then the slots of keys matter, and SCAN goes
+    /// over one slot after the other.
+    pub fn has_tables_by_slot(&self) -> bool {
         self.in_cluster_mode && matches!(self.structures.in_cluster, ClusterTables::BySlot { .. })
     }
 
-    /// What the tables of keys and of expiries take, settled; none where they are not by slot.
+    /// What the tables of keys and of expiries take, settled, beside those of the other keys; none where they are not by slot.
     pub(super) fn slot_table_bytes(&self, keys: &SlotCounts, expiring: &SlotCounts) -> Option<u64> {
         let ClusterTables::BySlot { keys: keys_head, expiries: expiries_head } = self.structures.in_cluster else {
             return None;
         };
         let kind = self.key_table_kind();
-        let bytes = |counts: &SlotCounts, head: u64| {
-            counts.fill().sum(|keys| match keys {
-                0 => 0,
-                keys => self.usable(head) + table::rightsized_bytes(kind, self.allocator, keys),
-            })
+        let bytes = |fill: &SlotFill, head: u64| {
+            let mean = fill.mean_of(|keys| match keys {
+                0 => 0.0,
+                keys => (self.usable(head) + table::rightsized_bytes(kind, self.allocator, keys)) as f64,
+            });
+            whole((mean * SLOTS as f64).round())
         };
-        self.in_cluster_mode.then(|| bytes(keys, keys_head) + bytes(expiring, expiries_head))
+        let added = |counts: &SlotCounts, others: u64, head: u64| {
+            if others == 0 {
+                return bytes(&counts.fill(), head);
+            }
+            let others = SlotFill::by_chance(others as f64);
+            bytes(&counts.fill().beside(&others), head).saturating_sub(bytes(&others, head))
+        };
+        let (others, others_expiring) = self.beside;
+        self.in_cluster_mode.then(|| added(keys, others, keys_head) + added(expiring, others_expiring, expiries_head))
     }
 }
 
@@ -176,7 +209,7 @@ mod tests {
     use super::*;
 
     fn close(fill: &SlotFill, number: u64, share: f64) {
-        let is = fill.numbers().find(|(of, _)| *of == number).map_or(0.0, |(_, share)| share);
+        let is = fill.shares.iter().find(|(of, _)| *of == number).map_or(0.0, |(_, share)| *share);
         assert!((is - share).abs() < 1e-6, "{is} of slots have {number} keys, not {share}");
     }
 
@@ -207,9 +240,39 @@ mod tests {
             .into_iter()
             .for_each(|(n, share)| close(&both, n, share));
         let chance = SlotFill::by_chance(30_000.0).beside(&SlotFill::by_chance(10_000.0));
-        for (number, share) in SlotFill::by_chance(40_000.0).numbers() {
+        for (number, share) in SlotFill::by_chance(40_000.0).shares {
             close(&chance, number, share);
         }
         assert_eq!(both.beside(&SlotFill::default()), both);
+    }
+
+    #[test]
+    fn what_keys_add_to_the_tables_of_others_has_no_heads() {
+        let model = Model::for_server(super::super::Server::redis(8, 0)).in_cluster_mode(true);
+        let alone = model.table_bytes(1000, 0);
+        let beside = model.clone().beside(1_000_000, 0).table_bytes(1000, 0);
+        assert!(beside < alone / 20 && beside > 1000 * 4, "{beside} of {alone}");
+        let (many, all) = (model.table_bytes(1_000_000, 0), model.table_bytes(1_001_000, 0));
+        assert!(beside.abs_diff(all - many) < 200, "{beside}, {}", all - many);
+    }
+
+    #[test]
+    fn a_slot_may_have_many_more_keys_than_others() {
+        let mut slots = vec![3; SLOTS];
+        slots[7] = 5_000_000;
+        let one = SlotFill::of_slots(slots);
+        assert!((one.keys() - (5_000_000.0 + 3.0 * 16_383.0)).abs() < 1.0, "{}", one.keys());
+        let both = one.beside(&one).beside(&SlotFill::by_chance(1e7));
+        assert!((both.keys() / (2.0 * one.keys() + 1e7) - 1.0).abs() < 1e-6, "{}", both.keys());
+        assert!(both.shares.len() <= 2 * MOST_NUMBERS);
+    }
+
+    #[test]
+    fn many_different_numbers_go_together_and_come_to_the_same() {
+        let fill = SlotFill::of_slots((0..16_384).map(|slot| slot * 1_000_003));
+        assert!(fill.shares.len() <= 2 * MOST_NUMBERS, "{}", fill.shares.len());
+        let keys: f64 = (0..16_384_u64).map(|slot| (slot * 1_000_003) as f64).sum();
+        assert!((fill.keys() / keys - 1.0).abs() < 1e-9);
+        assert!(fill.shares.windows(2).all(|two| two[0].0 < two[1].0));
     }
 }
