@@ -4,12 +4,13 @@ use std::iter::Sum;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use keyfold_core::memory::{Allocator, Limits, Model};
+use keyfold_core::memory::{Allocator, Limits, Model, is_cluster_mode};
 use keyfold_survey::eviction::Eviction;
 
 use crate::connection::Server;
 use crate::info::Info;
 use crate::listpack;
+use crate::nodes::Nodes;
 
 /// What a model is of, and from whom that is known.
 pub struct ServerModel {
@@ -100,9 +101,42 @@ pub fn model(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::Result<S
     let memory = server.info("memory")?;
     let policy = memory.field("maxmemory_policy").unwrap_or("noeviction");
     let evicts_by_use = memory.number("maxmemory") > 0 && (policy.contains("lru") || policy.contains("lfu"));
-    let model =
-        Model::for_server(which).with_allocator(allocator).with_limits(limits).with_shared_integers(!evicts_by_use);
+    let model = Model::for_server(which)
+        .with_allocator(allocator)
+        .with_limits(limits)
+        .with_shared_integers(!evicts_by_use)
+        .in_cluster_mode(is_cluster_mode(info.text()));
     Ok(ServerModel { server: which, limits, model, guesses })
+}
+
+/// The same of all servers that hold a keyspace: their memory together, up to where collections are packed on each.
+pub fn model_of_all(nodes: &mut Nodes, assumed: &[(String, u64)]) -> anyhow::Result<ServerModel> {
+    let mut facts = model(nodes.first(), assumed)?;
+    let first = facts.limits;
+    let servers = nodes.servers();
+    for server in &mut servers[1..] {
+        let limits = limits(server, assumed, &mut Vec::new());
+        if limits != first {
+            let address = server.address();
+            facts.guesses.push(format!(
+                "{address} packs hashes and sets up to other limits than the first node; what is planned goes by the \
+                 least of all"
+            ));
+        }
+        facts.limits = least(facts.limits, limits);
+    }
+    facts.model = facts.model.with_limits(facts.limits).over_nodes(servers.len());
+    Ok(facts)
+}
+
+fn least(one: Limits, other: Limits) -> Limits {
+    Limits {
+        hash_entries: one.hash_entries.min(other.hash_entries),
+        hash_value_bytes: one.hash_value_bytes.min(other.hash_value_bytes),
+        set_entries: one.set_entries.min(other.set_entries),
+        set_value_bytes: one.set_value_bytes.min(other.set_value_bytes),
+        intset_entries: one.intset_entries.min(other.intset_entries),
+    }
 }
 
 fn limits(server: &mut Server, assumed: &[(String, u64)], guesses: &mut Vec<String>) -> Limits {

@@ -9,6 +9,7 @@ use crate::codec::Coding;
 use crate::observation::Kind;
 use crate::plan::{self, Part, Plan};
 use crate::population::{Population, SampledKey};
+use crate::slot_tally::HotSlot;
 use crate::survey::{FamilyFindings, Findings};
 
 /// A family is of strings if nearly all of its keys are.
@@ -58,6 +59,8 @@ pub struct Report {
     pub model_bytes: u64,
     /// What they would take if all advice is taken.
     pub after_bytes: u64,
+    /// The slots of a cluster that have far more keys than others, the fullest first.
+    pub hot_slots: Vec<HotSlot>,
 }
 
 /// What codecs make of a family's values, by those of some of the given keys: whoever can read values answers,
@@ -66,13 +69,13 @@ pub type Codings<'c> = &'c mut dyn FnMut(&Population<'_>, &[SampledKey]) -> Vec<
 
 /// Weighs what was found, on a server that has the layout `stored`.
 pub fn advise(findings: Findings, aims: &Aims, stored: Option<Layout>, codings: Codings<'_>) -> Report {
-    let Findings { families, seen, keys, model_bytes } = findings;
+    let Findings { families, seen, keys, model_bytes, hot_slots, .. } = findings;
     let mut advised: Vec<_> = families.into_iter().map(|family| weigh(family, aims, codings)).collect();
     heed_plan(&mut advised, stored);
     let saved: f64 = savings(&advised, aims);
     let after_bytes = (model_bytes as f64 - saved).max(0.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^53")]
-    Report { families: advised, seen, keys, model_bytes, after_bytes: after_bytes.round() as u64 }
+    Report { families: advised, seen, keys, model_bytes, after_bytes: after_bytes.round() as u64, hot_slots }
 }
 
 fn weigh(mut family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
@@ -86,6 +89,10 @@ fn weigh(mut family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advis
     };
     (family.sample, family.even) = (Vec::new(), Vec::new());
     let after_bytes = match (&choice, advice) {
+        // Its share of the slots' tables stays as it is.
+        (Some(choice), Advice::Fold | Advice::Zip) if aims.model.has_tables_by_slot() => {
+            (after_bytes - choice.bytes_now as f64 + choice.bytes_after as f64).max(0.0)
+        }
         (Some(choice), Advice::Fold | Advice::Zip) => {
             after_bytes * choice.bytes_after as f64 / choice.bytes_now.max(1) as f64
         }
@@ -203,7 +210,7 @@ fn savings(advised: &[Advised], aims: &Aims) -> f64 {
             _ => {
                 let (keys, expiring) = (one.family.keys.value, one.family.summary.expiring as f64);
                 let scale = keys / (one.family.summary.keys as f64).max(1.0);
-                let footprint = crate::choose::Footprint { keys, expiring: expiring * scale, content_bytes: 0.0 };
+                let footprint = crate::choose::Footprint { keys, expiring: expiring * scale, ..Default::default() };
                 footprint.add_to(&mut now);
                 footprint.add_to(&mut after);
             }

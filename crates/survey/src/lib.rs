@@ -8,6 +8,7 @@
 //! | `family` | which families of keys there are, found from the keys alone |
 //! | `observation.rs` | what a walk learns of one key |
 //! | `sample.rs` | a sample of keys by blocks of neighbours, within a bound of memory |
+//! | `slot_tally.rs` | how full the slots of a cluster are, and which have far more keys than others |
 //! | `summary` | what is counted of one family while its keys go by |
 //! | `survey.rs` | the whole: keys go in, families with what they take come out |
 //! | `population.rs` | what a placement must know of a family's keys |
@@ -29,5 +30,6 @@ pub mod observation;
 pub mod plan;
 pub mod population;
 pub mod sample;
+pub mod slot_tally;
 pub mod summary;
 pub mod survey;

@@ -45,6 +45,9 @@ pub struct Population<'a> {
     /// The share of keys seen within a kept block. Below 1.0 where the keyspace itself was sampled, or where one
     /// block alone would have been too large: fills are then `1 / within` times as large as the sample shows.
     pub within: f64,
+    /// In a cluster whose SCAN goes by slot: the share of slots that were seen, with all their keys, before any was left out.
+    /// 1.0 where all were, and where keys of all slots were seen one by one.
+    pub slots_seen: f64,
 }
 
 impl Population<'_> {

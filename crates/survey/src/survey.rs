@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
+use keyfold_core::memory::{BucketCost, Keyspace, Model, SlotFill, ValueShape};
 use keyfold_core::template::{Parts, Template};
 
 use crate::family::{Families, Family, Split};
 use crate::observation::{Content, Kind, Observation};
 use crate::population::{Blocks, Population, SampledKey};
+use crate::sample::BlockSample;
+use crate::slot_tally::{HotSlot, SlotTally};
 use crate::summary::{EVEN_PART, SAMPLE_BYTES, Summary};
 
 /// All samples together may take this.
@@ -32,11 +34,13 @@ pub struct Survey {
 }
 
 /// What was seen of one database.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Database {
     keys: u64,
     expiring: u64,
     bytes: u64,
+    /// Of a cluster.
+    slots: SlotTally,
 }
 
 /// What a survey found.
@@ -48,8 +52,12 @@ pub struct Findings {
     pub seen: u64,
     /// How many there are.
     pub keys: u64,
+    /// How many of them expire.
+    pub expiring: u64,
     /// What all of them take by the memory model, the tables of keys included.
     pub model_bytes: u64,
+    /// The slots of a cluster that have far more keys than others, the fullest first.
+    pub hot_slots: Vec<HotSlot>,
 }
 
 /// A number, and how far it may be from the true one, with 95% confidence; exact where that is 0.
@@ -84,6 +92,8 @@ pub struct FamilyFindings {
     pub kept: f64,
     /// The share of keys of a block in the sample.
     pub within: f64,
+    /// As [`Population::slots_seen`] says.
+    pub slots_seen: f64,
 }
 
 impl Survey {
@@ -100,6 +110,9 @@ impl Survey {
         counted.keys += 1;
         counted.expiring += u64::from(observation.has_expiry);
         counted.bytes += bytes;
+        if self.model.is_in_cluster_mode() {
+            counted.slots.add(&observation.key, observation.has_expiry);
+        }
         let split = Split::of(&observation.key);
         self.families.tally(&split).add(observation, &split, bytes);
         self.seen += 1;
@@ -139,12 +152,16 @@ impl Survey {
         let total = total.max(seen);
         let scale = if seen == 0 { 1.0 } else { total as f64 / seen as f64 };
         let tables = Tables::of(&model, &databases, scale);
-        let families = families.finish().into_iter().map(|family| findings(family, scale, (seen, total), &tables));
+        let scan = Scan { seen, total, by_slot: model.has_tables_by_slot() };
+        let families = families.finish().into_iter().map(|family| findings(family, &scan, &tables));
         let mut families: Vec<_> = families.collect();
         families.sort_by(|a, b| b.bytes.value.total_cmp(&a.bytes.value).then_with(|| a.name.cmp(&b.name)));
         let content: u64 = databases.values().map(|database| database.bytes).sum();
         let model_bytes = scaled(content, scale) + tables.bytes;
-        Findings { families, seen, keys: total, model_bytes }
+        let expiring = databases.values().map(|database| scaled(database.expiring, scale)).sum();
+        let mut slots = SlotTally::default();
+        databases.into_values().for_each(|database| slots.merge(database.slots));
+        Findings { families, seen, keys: total, expiring, model_bytes, hot_slots: slots.hot_slots(seen < total) }
     }
 }
 
@@ -165,8 +182,14 @@ impl Tables {
         let (mut key_bytes, mut expiring_bytes, mut totals) = (0, 0, (0, 0));
         for database in databases.values() {
             let (many, few) = (scaled(database.keys, scale), scaled(database.expiring, scale));
-            key_bytes += table_bytes(many);
-            expiring_bytes += table_bytes(few);
+            if model.has_tables_by_slot() && scale <= 1.0 {
+                let (keys, expiring) = database.slots.fills();
+                key_bytes += filled_bytes(model, &keys, &SlotFill::default());
+                expiring_bytes += filled_bytes(model, &SlotFill::default(), &expiring);
+            } else {
+                key_bytes += table_bytes(many);
+                expiring_bytes += table_bytes(few);
+            }
             totals = (totals.0 + many, totals.1 + few);
         }
         let per = |bytes: u64, of: u64| if of == 0 { 0.0 } else { bytes as f64 / of as f64 };
@@ -178,12 +201,34 @@ impl Tables {
     }
 }
 
+/// What the tables of slots take that are so full.
+fn filled_bytes(model: &Model, keys: &SlotFill, expiring: &SlotFill) -> u64 {
+    let mut keyspace = Keyspace::new(model);
+    keyspace.add_filling(keys, expiring, 0);
+    keyspace.table_bytes()
+}
+
+/// How much of the keyspace was seen.
+struct Scan {
+    seen: u64,
+    total: u64,
+    /// Whether SCAN goes over one slot after the other, so that those it came to were seen as a whole.
+    by_slot: bool,
+}
+
+impl Scan {
+    fn scale(&self) -> f64 {
+        if self.seen == 0 { 1.0 } else { self.total as f64 / self.seen as f64 }
+    }
+}
+
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are far below the largest f64")]
 fn scaled(count: u64, scale: f64) -> u64 {
     (count as f64 * scale).round() as u64
 }
 
-fn findings(family: Family<Summary>, scale: f64, (seen, total): (u64, u64), tables: &Tables) -> FamilyFindings {
+fn findings(family: Family<Summary>, scan: &Scan, tables: &Tables) -> FamilyFindings {
+    let (scale, seen, total) = (scan.scale(), scan.seen, scan.total);
     let blocks = family.blocks(family.tally.blocks);
     let Family { template, name, tally: mut summary, .. } = family;
     let keys = summary.keys as f64;
@@ -196,9 +241,9 @@ fn findings(family: Family<Summary>, scale: f64, (seen, total): (u64, u64), tabl
         CONFIDENCE_95 * all * (variance / n * (1.0 - n / all).max(0.0)).sqrt()
     };
     let (keys_within, bytes_within) = (spread(keys, keys), spread(summary.bytes as f64, summary.bytes_squared));
-    let sample = std::mem::replace(&mut summary.sample, crate::sample::BlockSample::new(0));
-    let (kept, within) = (sample.kept_blocks(), sample.kept_within() / scale);
-    let even = std::mem::replace(&mut summary.even, crate::sample::BlockSample::new(0));
+    let sample = std::mem::replace(&mut summary.sample, BlockSample::new(0));
+    let Shares { kept, within, slots_seen } = shares(&sample, 1.0 / scale, scan.by_slot);
+    let even = std::mem::replace(&mut summary.even, BlockSample::new(0));
     let (mut sample, mut even) = (sample.into_keys(), even.into_keys());
     if let Some(template) = &template {
         let matches = |sampled: &SampledKey| template.parse_key(&sampled.key, &mut Parts::new());
@@ -216,6 +261,27 @@ fn findings(family: Family<Summary>, scale: f64, (seen, total): (u64, u64), tabl
         blocks,
         kept,
         within,
+        slots_seen,
+    }
+}
+
+/// What a sample has of a family: [`Population::kept`], [`Population::within`] and [`Population::slots_seen`].
+pub struct Shares {
+    /// The share of blocks.
+    pub kept: f64,
+    /// The share of keys of a kept block.
+    pub within: f64,
+    /// The share of slots.
+    pub slots_seen: f64,
+}
+
+/// What a sample has where `seen` is the share of all keys that were seen: of some slots all, or of all some.
+pub fn shares(sample: &BlockSample, seen: f64, by_slot: bool) -> Shares {
+    let (kept, within) = (sample.kept_blocks(), sample.kept_within());
+    if by_slot {
+        Shares { kept: kept * seen, within, slots_seen: seen }
+    } else {
+        Shares { kept, within: within * seen, slots_seen: 1.0 }
     }
 }
 
@@ -231,6 +297,7 @@ impl FamilyFindings {
             blocks: self.blocks,
             kept: self.kept,
             within: self.within,
+            slots_seen: self.slots_seen,
         })
     }
 

@@ -20,6 +20,8 @@ pub(crate) fn choice_json(choice: &Choice, own: Value) -> Value {
         "notes": choice.notes,
     });
     if let (Value::Object(said), Value::Object(own)) = (&mut said, own) {
+        // Of a cluster only.
+        said.extend(choice.pays_from_keys.map(|keys| ("pays_from_keys".to_owned(), json!(keys))));
         said.extend(own);
     }
     said

@@ -12,6 +12,7 @@ use keyfold_core::template::Template;
 use super::folding::Folding;
 use super::judge::{self, MOST_ENTRIES, Unfit};
 use super::limits::LengthLimits;
+use super::merged::SLOTS;
 use super::weigh::{Rule, Scales, Weighed};
 
 /// Entries to a bucket that a *count* is tried with: under the first, chance leaves some buckets too few; over the
@@ -70,6 +71,8 @@ pub(super) struct Search<'a, 'p> {
     pub(super) growth: f64,
     /// What packs the texts in fields, where keys leave any.
     pub(super) table: Option<&'a TextTable>,
+    /// Whether each slot of a cluster has buckets of its own.
+    pub(super) by_slot: bool,
 }
 
 impl Search<'_, '_> {
@@ -88,7 +91,8 @@ impl Search<'_, '_> {
     }
 
     fn way_on(&self, scales: &Scales<'_, '_>, kind: &Folding, size: u64) -> Option<Way> {
-        let rule = self.limits.rule(packed(kind.placement(self.template(), size)?, self.template(), self.table));
+        let placement = kind.placement(self.template(), size, self.by_slot)?;
+        let rule = self.limits.rule(packed(placement, self.template(), self.table));
         if !scales.shows(&rule.placement) {
             return None;
         }
@@ -135,16 +139,27 @@ impl Search<'_, '_> {
     }
 
     fn counts(&self) -> Vec<Way> {
-        let keys = self.scales.population.keys;
-        let mut counts: Vec<_> = COUNT_MEANS.iter().map(|mean| round(keys / mean)).filter(|count| *count > 1).collect();
+        let least = self.least_count();
+        let mut counts: Vec<_> =
+            COUNT_MEANS.iter().map(|mean| self.count_of(*mean)).filter(|count| *count >= least).collect();
         counts.dedup();
         let mut ways: Vec<_> = counts.iter().filter_map(|count| self.quick_way(&Folding::Count, *count)).collect();
         for count in peaks(&ways) {
-            let beside = (1..=COUNT_STEPS).flat_map(|steps| [count - steps * unit(count), count + steps * unit(count)]);
-            let untried = beside.filter(|count| *count > 1 && !counts.contains(count));
+            let step = |steps: u64| [count.saturating_sub(steps * unit(count)), count + steps * unit(count)];
+            let untried = (1..=COUNT_STEPS).flat_map(step).filter(|count| *count >= least && !counts.contains(count));
             ways.extend(untried.filter_map(|count| self.quick_way(&Folding::Count, count)));
         }
         ways
+    }
+
+    /// One bucket for all keys is none that a layout allows; one in each slot is.
+    fn least_count(&self) -> u64 {
+        if self.by_slot { 1 } else { 2 }
+    }
+
+    /// The count whose buckets hold so many entries, on the mean. In each slot there is one at the least.
+    fn count_of(&self, entries: u64) -> u64 {
+        count_of(self.scales.population.keys, entries, self.by_slot)
     }
 
     /// The way of a kind whose buckets hold about so many entries, on the mean.
@@ -152,10 +167,15 @@ impl Search<'_, '_> {
         match kind {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span, checked by its rule")]
             Folding::Span(_) => self.way(kind, (entries as f64 / density).round() as u64),
-            Folding::Count => self.way(kind, round(self.scales.population.keys / entries)),
+            Folding::Count => self.way(kind, self.count_of(entries)),
             Folding::By(_) => None,
         }
     }
+}
+
+/// The count that spreads so many keys over buckets of so many entries: in all, or in each slot.
+pub(super) fn count_of(keys: u64, entries: u64, by_slot: bool) -> u64 {
+    if by_slot { round(keys / SLOTS / entries).max(1) } else { round(keys / entries) }
 }
 
 /// The placement with the table, where it leaves text in fields.

@@ -3,6 +3,9 @@
 use keyfold_core::placement::{By, Count, Placement, Span};
 use keyfold_core::template::Template;
 
+/// A size that every kind takes.
+const ANY_SIZE: u64 = 128;
+
 /// A kind of folding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Folding {
@@ -14,8 +17,8 @@ pub(super) enum Folding {
 }
 
 impl Folding {
-    /// All kinds that a template allows.
-    pub(super) fn all(template: &Template) -> Vec<Self> {
+    /// All kinds that a template allows; by slot those alone whose buckets' keys share a slot.
+    pub(super) fn all(template: &Template, by_slot: bool) -> Vec<Self> {
         let parts = template.placeholders();
         let ints = parts.iter().enumerate().filter(|(_, part)| part.kind.is_int());
         let mut kinds: Vec<_> = ints.map(|(at, _)| Self::Span(at)).collect();
@@ -23,6 +26,10 @@ impl Folding {
         if parts.len() > 1 {
             kinds.extend((0..parts.len()).map(Self::By));
         }
+        let suits = |kind: &Self| {
+            kind.placement(template, ANY_SIZE, true).is_some_and(|placement| placement.suits_slots(template))
+        };
+        kinds.retain(|kind| !by_slot || suits(kind));
         kinds
     }
 
@@ -34,15 +41,16 @@ impl Folding {
         span.or_else(count).or_else(by)
     }
 
-    /// The placement of this kind with this size; none where the layout allows none.
-    pub(super) fn placement(&self, template: &Template, size: u64) -> Option<Placement> {
+    /// The placement of this kind with this size, in all or in each slot; none where the layout allows none.
+    pub(super) fn placement(&self, template: &Template, size: u64, by_slot: bool) -> Option<Placement> {
         let name = |at: usize| template.placeholders().get(at).map(|part| part.name.as_str());
         let given = i64::try_from(size).ok()?;
-        match self {
+        let placement = match self {
             Self::Span(at) => Span::new(template, given, name(*at)).ok().map(Placement::from),
             Self::Count => Count::new(template, given).ok().map(Placement::from),
             Self::By(at) => By::new(template, name(*at)?).ok().map(Placement::from),
-        }
+        };
+        placement.map(|placement: Placement| placement.by_slot(by_slot))
     }
 }
 
@@ -52,9 +60,17 @@ mod tests {
 
     #[test]
     fn kinds_follow_the_template() {
-        let kinds = |keys: &str| Folding::all(&Template::parse(keys).unwrap());
+        let kinds = |keys: &str| Folding::all(&Template::parse(keys).unwrap(), false);
         assert_eq!(kinds("a:{id:int}"), [Folding::Span(0), Folding::Count]);
         assert_eq!(kinds("a:{id:uuid}"), [Folding::Count]);
         assert_eq!(kinds("a:{x}:{id:int}"), [Folding::Span(1), Folding::Count, Folding::By(0), Folding::By(1)]);
+    }
+
+    #[test]
+    fn by_slot_buckets_hold_what_shares_a_slot() {
+        let kinds = |keys: &str| Folding::all(&Template::parse(keys).unwrap(), true);
+        assert_eq!(kinds("a:{id:int}"), [Folding::Count]);
+        assert_eq!(kinds("a:{x}:{id:int}"), [Folding::Count]);
+        assert_eq!(kinds("a:{{{x}}}:{id:int}"), [Folding::Span(1), Folding::Count, Folding::By(0)]);
     }
 }

@@ -46,7 +46,9 @@ pub(super) fn check(rule: &Rule, fill: &Fill, growth: f64, one_part: bool, estim
     }
     let is_span = rule.placement.span().is_some();
     let share = if estimated { SCANT_SHARE_ESTIMATED } else { SCANT_SHARE };
-    let scant = fill.below(LEAST_ENTRIES) as f64;
+    // Where each slot has one bucket there can't be fewer: bytes alone decide, also on what would be instead of it.
+    let is_several = matches!(Folding::of(&rule.placement), Some((Folding::Count, 2..)));
+    let scant = if rule.placement.is_by_slot() && !is_several { 0.0 } else { fill.below(LEAST_ENTRIES) as f64 };
     // The bucket of the highest ids is still being filled.
     let filling = if is_span { 1.0 } else { 0.0 };
     if scant > (share * fill.buckets() as f64).max(filling) {
@@ -60,6 +62,11 @@ pub(super) fn check(rule: &Rule, fill: &Fill, growth: f64, one_part: bool, estim
     // A span takes new ids into new buckets.
     let entries = if is_span && one_part { fullest } else { grown(rule, fill, growth) };
     if entries > MOST_ENTRIES { Err(Unfit::Overfull { entries, grown: true }) } else { Ok(()) }
+}
+
+/// Whether keys have one bucket in each slot of a cluster.
+pub(super) fn has_fewest_buckets(rule: &Rule) -> bool {
+    rule.placement.is_by_slot() && matches!(Folding::of(&rule.placement), Some((Folding::Count, 1)))
 }
 
 /// The entries of the fullest buckets once there are `growth` times as many keys.
@@ -129,6 +136,19 @@ mod tests {
         let one_overfull = Fill::new(vec![100, 100, 700]);
         let now = Err(Unfit::Overfull { entries: 700, grown: false });
         assert_eq!(check(&rule("count"), &one_overfull, 1.0, true, false), now);
+    }
+
+    #[test]
+    fn one_bucket_in_each_slot_may_have_few_entries() {
+        let template = Template::parse("a:{id:int}").unwrap();
+        let rule = |count| Rule {
+            placement: Placement::from(Count::new(&template, count).unwrap()).by_slot(true),
+            value_limit: 64,
+            field_limit: 64,
+        };
+        let few = Fill::new(vec![6; 100]);
+        assert_eq!(check(&rule(1), &few, 4.0, true, false), Ok(()));
+        assert_eq!(check(&rule(2), &few, 4.0, true, false), Err(Unfit::Scant(1.0)));
     }
 
     #[test]

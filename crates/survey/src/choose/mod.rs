@@ -13,27 +13,33 @@
 //! | --- | --- |
 //! | `members.rs` | the sampled keys, taken apart |
 //! | `weigh.rs` | what one way takes, its fill and its time |
-//! | `merged.rs` | buckets of a *count* as a part of the keys shows them |
+//! | `merged.rs` | buckets of a *count*, or slots, as a part of the keys shows them |
+//! | `slots.rs` | for a cluster: how full its slots are |
+//! | `pays_from.rs` | for a cluster: from how many keys on folding pays |
 //! | `fill.rs` | how full buckets are |
 //! | `read_time.rs` | what a read costs a server, measured |
 //! | `limits.rs` | the lengths from which values are spilled and keys stay plain |
 //! | `folding.rs` | the kinds of folding that are weighed |
 //! | `candidates.rs` | the search |
 //! | `judge.rs` | which ways can't be taken, and which is the best |
+//! | `decision.rs` | what is taken of the best of each kind, and what is said of the others |
 //! | `text_table.rs` | whether a table for the text in fields pays |
 //! | `codec.rs` | whether a codec pays |
 //! | `report.rs` | what is said of it |
 
 mod candidates;
 mod codec;
+mod decision;
 mod fill;
 mod folding;
 mod judge;
 mod limits;
 mod members;
 mod merged;
+mod pays_from;
 mod read_time;
 mod report;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod text_table;
@@ -43,6 +49,7 @@ pub use codec::{CodecChoice, Compressible};
 pub use fill::{Fill, LEAST_ENTRIES};
 pub use read_time::{FieldKind, ReadTimes};
 pub use report::{Alternative, Setting};
+pub use slots::SlotFills;
 pub use weigh::{Footprint, Rule};
 
 use keyfold_core::memory::{Limits, Model, Server};
@@ -51,16 +58,13 @@ use keyfold_core::template::Template;
 
 use crate::codec::Coding;
 use crate::population::Population;
-use candidates::{Search, Way};
+use candidates::Search;
+use decision::Decision;
 use folding::Folding;
 use weigh::Scales;
 
 /// Families of fewer keys are not worth a namespace: they would fill one or two buckets.
 pub const LEAST_KEYS: u64 = 2 * LEAST_ENTRIES;
-/// Entries to a bucket that the curve is drawn at.
-const CURVE_ENTRIES: [u64; 10] = [8, 16, 32, 48, 64, 96, 128, 192, 256, 512];
-/// What a span is without holes: a bucket of ids and integers fills a size class of 1,024 bytes.
-const USUAL_SPAN: u64 = 126;
 /// What the length limits are found with.
 const LIMITS_AT_ENTRIES: u64 = 80;
 
@@ -81,12 +85,39 @@ pub struct Aims {
     pub text_tables: bool,
     /// Whether the server's settings stay as they are: buckets go by them.
     pub keeps_settings: bool,
+    /// Whether places are to be by slot, for a cluster: each of its slots then has buckets of its own.
+    pub by_slot: bool,
+    /// How many keys there are on the server, all families together, and how many of them expire; 0 where that isn't known.
+    /// In a cluster, the tables of slots are all families': what a family takes is then what it adds to those of others.
+    pub all_keys: (u64, u64),
 }
 
 impl Aims {
-    /// Room for four times the keys, a tenth to be saved at the least, and no text tables.
+    /// Room for four times the keys, a tenth to be saved at the least, no text tables, and places by slot where the
+    /// server is a node of a cluster.
     pub fn new(model: Model, server: Server, limits: Limits) -> Self {
-        Self { model, server, limits, growth: 4.0, min_saving: 0.1, text_tables: false, keeps_settings: false }
+        let by_slot = model.is_in_cluster_mode();
+        Self {
+            model,
+            server,
+            limits,
+            growth: 4.0,
+            min_saving: 0.1,
+            text_tables: false,
+            keeps_settings: false,
+            by_slot,
+            all_keys: (0, 0),
+        }
+    }
+
+    /// For one family, beside all others.
+    fn beside_others(&self, population: &Population<'_>) -> Self {
+        let expiring = population.sample.iter().filter(|sampled| sampled.has_expiry).count() as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
+        let expiring = (expiring * population.weight()).round() as u64;
+        let (keys, all_expiring) = self.all_keys;
+        let others = (keys.saturating_sub(population.keys), all_expiring.saturating_sub(expiring));
+        Self { model: self.model.clone().beside(others.0, others.1), ..self.clone() }
     }
 }
 
@@ -131,9 +162,9 @@ pub struct Choice {
     pub now: Footprint,
     /// What it takes as chosen.
     pub after: Footprint,
-    /// [`Self::now`] if there were no other keys.
+    /// [`Self::now`] if there were no other keys; in a cluster, what it adds to these.
     pub bytes_now: u64,
-    /// [`Self::after`] if there were no other keys.
+    /// [`Self::after`] in the same sense.
     pub bytes_after: u64,
     /// The server's microseconds for the read of an average key, now.
     pub read_us_now: f64,
@@ -145,6 +176,8 @@ pub struct Choice {
     pub compressible: Option<Compressible>,
     /// The settings of the server that it takes.
     pub relies_on: Vec<Setting>,
+    /// In a cluster, where its slots have too few keys to be folded: from about how many keys on it pays.
+    pub pays_from_keys: Option<u64>,
     /// What else there is to know.
     pub notes: Vec<String>,
 }
@@ -161,9 +194,10 @@ impl Rule {
     #[must_use]
     pub fn for_share(&self, template: &Template, share: f64) -> Self {
         let Some((kind @ Folding::Count, count)) = Folding::of(&self.placement) else { return self.clone() };
+        let by_slot = self.placement.is_by_slot();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of buckets")]
-        let fewer = (count as f64 * share).round().max(2.0) as u64;
-        let Some(placement) = kind.placement(template, fewer) else { return self.clone() };
+        let fewer = (count as f64 * share).round().max(if by_slot { 1.0 } else { 2.0 }) as u64;
+        let Some(placement) = kind.placement(template, fewer, by_slot) else { return self.clone() };
         let placement = candidates::packed(placement, template, self.placement.text_table());
         Self { placement, ..self.clone() }
     }
@@ -172,11 +206,13 @@ impl Rule {
     /// how wide they are.
     pub(crate) fn with_few_entries(&self, template: &Template, keys: u64, few: u64) -> Option<Placement> {
         let (kind, _) = Folding::of(&self.placement)?;
+        let by_slot = self.placement.is_by_slot();
         let ints = template.placeholders().iter().filter(|part| part.kind.is_int()).count();
         match kind {
-            Folding::Count => kind.placement(template, keys / few),
+            Folding::Count if by_slot => kind.placement(template, candidates::count_of(keys, few, true), true),
+            Folding::Count => kind.placement(template, keys / few, false),
             // Of several ints the layout would have to say which.
-            Folding::Span(_) => kind.placement(template, few).filter(|_| ints == 1),
+            Folding::Span(_) => kind.placement(template, few, by_slot).filter(|_| ints == 1),
             Folding::By(_) => None,
         }
     }
@@ -193,6 +229,7 @@ pub fn choose(population: &Population<'_>, aims: &Aims) -> Choice {
 
 /// Chooses for a family whose values may have one of these codecs.
 pub fn choose_among(population: &Population<'_>, aims: &Aims, codings: &[Coding]) -> Choice {
+    let aims = &aims.beside_others(population);
     let without = choose_in(population, aims, None, None);
     if population.keys < LEAST_KEYS {
         return without;
@@ -210,12 +247,14 @@ fn choose_in(population: &Population<'_>, aims: &Aims, coding: Option<&Coding>, 
     let scales = Scales { population, members: &members, times: &times, coding };
     let base = aims.model.clone().with_limits(aims.limits);
     let (now, read_us_now) = scales.weigh_plain(&base);
-    let mut choice = report::left(&base, now, read_us_now);
+    let mut choice = report::left(&base, now.clone(), read_us_now);
     if population.keys < LEAST_KEYS || members.is_empty() {
         choice.verdict = Verdict::Leave(report::few(population.keys));
         return choice;
     }
-    let reference = Folding::Count.placement(population.template, (population.keys / LIMITS_AT_ENTRIES).max(2));
+    let count = candidates::count_of(population.keys, LIMITS_AT_ENTRIES, aims.by_slot);
+    let count = if aims.by_slot { count } else { (population.keys / LIMITS_AT_ENTRIES).max(2) };
+    let reference = Folding::Count.placement(population.template, count, aims.by_slot);
     let Some(reference) = reference else { return choice };
     let reference = candidates::packed(reference, population.template, table);
     let fewer = members::fewer(population, &members);
@@ -227,12 +266,13 @@ fn choose_in(population: &Population<'_>, aims: &Aims, coding: Option<&Coding>, 
     if growth < aims.growth {
         choice.notes.push(report::less_growth(growth));
     }
-    let search = Search { scales: &scales, quick, model: &model, limits: lengths, growth, table };
+    let search =
+        Search { scales: &scales, quick, model: &model, limits: lengths, growth, table, by_slot: aims.by_slot };
     Decision { aims, base: &base, search: &search }.decide(choice)
 }
 
 /// What a family takes as it is, and by a rule.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// As plain keys.
     pub now: Footprint,
@@ -256,149 +296,10 @@ pub fn predict(population: &Population<'_>, rule: &Rule, aims: &Aims, coding: Op
         let weighed = scales.weigh(&model, rule);
         (weighed.footprint, weighed.read_us)
     } else if rule.placement.has_names() {
-        scales.weigh_zipped(&model)
+        scales.weigh_zipped(&model, rule.placement.is_by_slot())
     } else {
         // Handmade hashes are only ever moved out of.
-        (now, read_us_now)
+        (now.clone(), read_us_now)
     };
     Prediction { now, after, read_us_now, read_us_after }
-}
-
-/// The best of those that can be taken: with room for all growth, if there is one, or else today.
-fn best(bests: &[(Folding, Option<Way>)]) -> Option<(&Folding, &Way)> {
-    let ways = || bests.iter().filter_map(|(kind, way)| Some((kind, way.as_ref()?)));
-    let least = |one: &(&Folding, &Way), other: &(&Folding, &Way)| one.1.rank().total_cmp(&other.1.rank());
-    let with_room = ways().filter(|(_, way)| way.fit.is_ok()).min_by(least);
-    with_room.or_else(|| ways().filter(|(_, way)| way.fits_today()).min_by(least))
-}
-
-/// From the best of each kind to the choice.
-struct Decision<'a, 'p> {
-    aims: &'a Aims,
-    /// The server as it is set.
-    base: &'a Model,
-    search: &'a Search<'a, 'p>,
-}
-
-impl Decision<'_, '_> {
-    fn decide(&self, mut choice: Choice) -> Choice {
-        let template = self.search.scales.population.template;
-        let kinds = Folding::all(template);
-        let bests: Vec<(Folding, Option<Way>)> =
-            kinds.into_iter().map(|kind| (kind.clone(), self.search.best(&kind))).collect();
-        let best = best(&bests);
-        let (zipped, zipped_us) = self.search.scales.weigh_zipped(self.base);
-        let folds = best.filter(|(_, way)| {
-            let after = way.weighed.footprint.total_bytes(self.base);
-            saving(choice.bytes_now, after) >= self.aims.min_saving
-        });
-        let zipping_saves = saving(choice.bytes_now, zipped.total_bytes(self.base)) >= self.aims.min_saving;
-        let folds = folds.filter(|(_, way)| !zipping_saves || !self.is_better_off_alone(way, zipped, zipped_us));
-        let zips = folds.is_none() && zipping_saves;
-        choice.curve = self.curve(best.map_or(&Folding::Count, |(kind, _)| kind), best.map(|(_, way)| way));
-        if let Some((_, way)) = folds {
-            self.fold(&mut choice, way);
-        } else if zips {
-            choice.verdict = Verdict::Zip;
-            choice.rule.placement = self.own();
-            choice.after = zipped;
-            choice.bytes_after = zipped.total_bytes(self.base);
-            choice.read_us_after = zipped_us;
-        } else {
-            choice.verdict = Verdict::Leave(report::why_left(&choice, self.aims, best.map(|(_, way)| way), &bests));
-        }
-        self.weigh_up(&mut choice, &bests, folds, (zipped, zipped_us));
-        if self.search.scales.coding.is_some() {
-            let own_bytes = zipped.total_bytes(self.base);
-            let note = codec::either_or(&choice, own_bytes);
-            choice.notes.extend(note);
-        }
-        choice
-    }
-
-    /// Whether compressed values are as well kept in keys of their own: buckets have to be worth it.
-    fn is_better_off_alone(&self, way: &Way, own: Footprint, own_us: f64) -> bool {
-        self.search.scales.coding.is_some() && judge::score(own.smooth_bytes(), own_us) < way.rank()
-    }
-
-    /// The placement that leaves keys their own.
-    fn own(&self) -> Placement {
-        let placement = Placement::zipped();
-        if self.search.scales.coding.is_some() { placement.with_codec() } else { placement }
-    }
-
-    fn fold(&self, choice: &mut Choice, way: &Way) {
-        let Way { rule, weighed, .. } = way;
-        choice.verdict = Verdict::Fold;
-        choice.rule = rule.clone();
-        choice.fill = Some(weighed.fill.clone());
-        choice.chosen = Some(self.point(way));
-        choice.after = weighed.footprint;
-        choice.bytes_after = weighed.footprint.total_bytes(self.base);
-        choice.read_us_after = weighed.read_us;
-        choice.relies_on = report::settings(self.aims, self.search, way);
-        choice.notes.extend(report::notes(way, self.search.growth));
-        choice.curve.extend(choice.chosen);
-        choice.curve.sort_by(|one, other| one.entries_per_bucket.total_cmp(&other.entries_per_bucket));
-    }
-
-    fn point(&self, way: &Way) -> Point {
-        Point {
-            entries_per_bucket: way.weighed.fill.mean(),
-            bytes: way.weighed.footprint.total_bytes(self.base),
-            read_us: way.weighed.read_us,
-        }
-    }
-
-    fn curve(&self, kind: &Folding, best: Option<&Way>) -> Vec<Point> {
-        // How many entries a span has for each of its ids.
-        let density = best.map_or(1.0, |way| way.weighed.fill.mean() / candidates::size(way).max(1) as f64);
-        let kind = if matches!(kind, Folding::By(_)) { &Folding::Count } else { kind };
-        let ways = CURVE_ENTRIES.iter().filter_map(|entries| self.search.at_mean(kind, *entries, density));
-        ways.map(|way| self.point(&way)).collect()
-    }
-
-    /// The span that one would take if ids had no holes, where they have.
-    fn holes(&self, choice: &Choice, kind: &Folding) -> Option<Alternative> {
-        let span = matches!(kind, Folding::Span(_)).then_some(USUAL_SPAN)?;
-        let way = self.search.way(kind, span).filter(|way| way.fit.is_err())?;
-        Some(report::other(choice, self.aims, self.search.scales.population.template, &way, self.point(&way)))
-    }
-
-    /// The ways that were not chosen, and why.
-    fn weigh_up(
-        &self,
-        choice: &mut Choice,
-        bests: &[(Folding, Option<Way>)],
-        folds: Option<(&Folding, &Way)>,
-        (zipped, zipped_us): (Footprint, f64),
-    ) {
-        let template = self.search.scales.population.template;
-        let mut others = Vec::new();
-        if !matches!(choice.verdict, Verdict::Leave(_)) {
-            others.push(report::plain(choice));
-        }
-        if choice.verdict != Verdict::Zip {
-            others.push(report::own(choice, self.own().line(template), zipped.total_bytes(self.base), zipped_us));
-        }
-        for (kind, way) in bests {
-            match way {
-                None => others.extend(report::unseen(kind, template)),
-                Some(_) if folds.is_some_and(|(chosen, _)| chosen == kind) => {}
-                Some(way) => {
-                    others.push(report::other(choice, self.aims, template, way, self.point(way)));
-                    others.extend(self.holes(choice, kind));
-                }
-            }
-        }
-        if let Some((kind, way)) = folds {
-            let mean = way.weighed.fill.mean();
-            let density = mean / candidates::size(way).max(1) as f64;
-            for entries in [64, 128, 256].iter().filter(|entries| (**entries as f64 / mean - 1.0).abs() > 0.002) {
-                let size = self.search.at_mean(kind, *entries, density);
-                others.extend(size.map(|way| report::other(choice, self.aims, template, &way, self.point(&way))));
-            }
-        }
-        choice.alternatives = others;
-    }
 }

@@ -58,8 +58,8 @@ pub(super) fn left(model: &Model, now: Footprint, read_us: f64) -> Choice {
         curve: Vec::new(),
         chosen: None,
         alternatives: Vec::new(),
+        after: now.clone(),
         now,
-        after: now,
         bytes_now: bytes,
         bytes_after: bytes,
         read_us_now: read_us,
@@ -67,6 +67,7 @@ pub(super) fn left(model: &Model, now: Footprint, read_us: f64) -> Choice {
         codec: None,
         compressible: None,
         relies_on: Vec::new(),
+        pays_from_keys: None,
         notes: Vec::new(),
     }
 }
@@ -90,7 +91,11 @@ pub(super) fn why_left(choice: &Choice, aims: &Aims, best: Option<&Way>, bests: 
         return unfit.map_or_else(|| "the sample shows too little of it".to_owned(), reason);
     };
     let after = way.weighed.footprint.total_bytes(&aims.model);
-    format!("{}, and shorter names no more", too_little(choice, aims, after))
+    let few = few_in_slots(way).map_or_else(String::new, |few| {
+        let pays = choice.pays_from_keys.map(|keys| format!(", and it pays from some {} keys on", count(keys)));
+        format!(" ({few}{})", pays.unwrap_or_default())
+    });
+    format!("{}{few}, and shorter names no more", too_little(choice, aims, after))
 }
 
 fn too_little(choice: &Choice, aims: &Aims, after: u64) -> String {
@@ -101,6 +106,25 @@ fn too_little(choice: &Choice, aims: &Aims, after: u64) -> String {
     }
     let least = aims.min_saving * 100.0;
     format!("folding saves {saved:.1} % of {each:.0} bytes a key, less than the {least:.0} % asked for")
+}
+
+/// That folding pays once there are more keys.
+pub(super) fn pays_later(way: &Way, keys: u64) -> Option<String> {
+    few_in_slots(way).map(|few| format!("Folding pays from some {} keys on: {few}", count(keys)))
+}
+
+/// `52,000`.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
+    groups.collect::<Vec<_>>().join(",")
+}
+
+/// That slots have few keys, where each has buckets of its own and so they can't be fuller.
+fn few_in_slots(way: &Way) -> Option<String> {
+    let entries = way.weighed.fill.mean();
+    let few = judge::has_fewest_buckets(&way.rule) && entries < LEAST_ENTRIES as f64;
+    few.then(|| format!("each slot has a bucket of its own, of {entries:.1} entries on the mean"))
 }
 
 /// Why a way can't be taken.
@@ -157,8 +181,8 @@ pub(super) fn other(choice: &Choice, aims: &Aims, template: &Template, way: &Way
 }
 
 /// A kind of placement that the sample says nothing of.
-pub(super) fn unseen(kind: &Folding, template: &Template) -> Option<Alternative> {
-    let what = kind.placement(template, MOST_ENTRIES)?.line(template);
+pub(super) fn unseen(kind: &Folding, template: &Template, by_slot: bool) -> Option<Alternative> {
+    let what = kind.placement(template, MOST_ENTRIES, by_slot)?.line(template);
     let why_not = "not weighed: the sample has only parts of its buckets".to_owned();
     Some(Alternative { what, bytes: 0, read_us: 0.0, why_not })
 }
@@ -207,6 +231,9 @@ pub(super) fn notes(way: &Way, growth: f64) -> Vec<String> {
     let share =
         |share: f64| if share < 0.0001 { "Less than 0.01 %".to_owned() } else { format!("{:.2} %", share * 100.0) };
     let mut notes = Vec::new();
+    if let Some(few) = few_in_slots(way) {
+        notes.push(format!("With more keys it saves more of each: {few}"));
+    }
     if way.fit.is_err() {
         let room = judge::room(&way.rule, &way.weighed.fill);
         notes.push(format!("Room for {room} times the keys instead of {growth}. {MORE_LATER}"));

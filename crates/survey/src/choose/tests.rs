@@ -97,7 +97,8 @@ impl Family {
         let mut sample = BlockSample::new(max_bytes);
         for key in &self.keys {
             let id = || -> Option<u64> {
-                std::str::from_utf8(&key[key.iter().position(u8::is_ascii_digit)?..]).ok()?.parse().ok()
+                let digits = key.split(|byte| !byte.is_ascii_digit()).find(|run| !run.is_empty())?;
+                std::str::from_utf8(digits).ok()?.parse().ok()
             };
             let block = if ids { Block::of_id(id().unwrap()) } else { Block::of_bytes(key) };
             sample.offer(block, key, ValueShape::of(&Self::value(key)), false);
@@ -113,6 +114,7 @@ impl Family {
                 blocks,
                 kept,
                 within,
+                slots_seen: 1.0,
             },
             aims,
         )
@@ -332,4 +334,93 @@ fn a_table_that_saves_too_little_is_not_taken() {
 /// Twelve characters, each of 80.
 fn text_of_chance(random: &mut Random) -> String {
     (0..12).map(|_| char::from(u8::try_from(b'!' as u64 + random.below(80)).unwrap())).collect()
+}
+
+/// A node of a cluster, and places by slot.
+fn cluster_aims(server: Server) -> Aims {
+    let model = Model::for_server(server).in_cluster_mode(true);
+    let aims = Aims::new(model, server, Limits::default());
+    assert!(aims.by_slot);
+    aims
+}
+
+/// What is promised of a family on a node of a cluster is what its keys take, one by one in their places.
+fn keeps_its_promise_in_a_cluster(name: &str, family: &Family, max_bytes: usize, within: f64) {
+    for server in [Server::redis(7, 0), Server::redis(8, 0), Server::valkey(8, 0), Server::valkey(9, 1)] {
+        let aims = Aims { min_saving: 0.0, ..cluster_aims(server) };
+        let choice = family.choose(max_bytes, &aims);
+        let layout = family.layout(&choice);
+        let plain = Layout::parse_file("").unwrap();
+        for (layout, promised) in [(&plain, choice.bytes_now), (&layout, choice.bytes_after)] {
+            let mut placed = Placed::new(&aims.model, layout);
+            family.keys.iter().for_each(|key| placed.add(key, &Family::value(key), None));
+            let off = promised as f64 / placed.total_bytes() as f64 - 1.0;
+            assert!(off.abs() < within, "{server}, {name}: {off}; {:?}", choice.rule);
+        }
+        assert!(choice.rule.placement.is_plain() || choice.rule.placement.is_by_slot(), "{:?}", choice.rule);
+    }
+}
+
+#[test]
+fn all_keys_of_a_cluster_seen_their_bytes_are_as_promised() {
+    for (name, keys) in [("dense", 30_000), ("uuid v4", 30_000), ("text", 5_000)] {
+        keeps_its_promise_in_a_cluster(name, &Family::of_kind(name, keys), ALL, 0.001);
+    }
+    let tagged = (0..20_000).map(|i| format!("cart:{{{}}}:{}", i / 40 * 7919, i % 40));
+    keeps_its_promise_in_a_cluster("tagged", &Family::new("cart:{{{user:int}}}:{item:int}", tagged), ALL, 0.001);
+}
+
+#[test]
+fn some_keys_of_a_cluster_seen_their_bytes_are_as_promised() {
+    for (name, keys) in [("uuid v4", 120_000), ("dense", 120_000), ("one in 5", 120_000)] {
+        keeps_its_promise_in_a_cluster(name, &Family::of_kind(name, keys), PART, 0.03);
+    }
+}
+
+#[test]
+fn few_keys_a_slot_are_left_as_they_are() {
+    let family = Family::of_kind("dense", 2_000);
+    let choice = family.choose(ALL, &cluster_aims(Server::valkey(9, 1)));
+    assert_ne!(choice.verdict, Verdict::Fold);
+    // Shorter names may still save; if nothing does, it says that slots have too few.
+    if let Verdict::Leave(why) = &choice.verdict {
+        assert!(why.contains("each slot has a bucket of its own, of 1."), "{why}");
+    }
+    let fold = choice.alternatives.iter().find(|other| other.what.contains("count = 1 ")).unwrap();
+    assert!(fold.bytes > choice.bytes_now, "{fold:?}");
+    assert!(fold.why_not.contains("saves nothing") || fold.why_not.contains("more bytes"), "{fold:?}");
+}
+
+#[test]
+fn it_says_from_how_many_keys_on_folding_pays() {
+    for server in [Server::redis(7, 0), Server::valkey(9, 1)] {
+        let aims = cluster_aims(server);
+        let few = Family::of_kind("uuid v4", 3_000).choose(ALL, &aims);
+        assert_ne!(few.verdict, Verdict::Fold);
+        let pays = few.pays_from_keys.unwrap();
+        let said = format!("{:?} {:?}", few.verdict, few.notes);
+        assert!(said.contains("keys on"), "{said}");
+        let verdict = |keys: u64| Family::of_kind("uuid v4", keys).choose(ALL, &aims).verdict;
+        assert_eq!(verdict(pays * 11 / 10), Verdict::Fold, "{server}: {pays}");
+        assert_ne!(verdict(pays * 8 / 10), Verdict::Fold, "{server}: {pays}");
+    }
+}
+
+#[test]
+fn beside_many_other_keys_a_family_pays_for_no_tables_of_slots() {
+    let (family, alone) = (Family::of_kind("uuid v4", 50_000), cluster_aims(Server::redis(8, 0)));
+    let among = Aims { all_keys: (5_000_000, 0), ..alone.clone() };
+    let (alone, among) = (family.choose(ALL, &alone), family.choose(ALL, &among));
+    assert!(alone.bytes_now > 2 * among.bytes_now, "{} {}", alone.bytes_now, among.bytes_now);
+    assert!(among.saving() > 0.3 && among.verdict == Verdict::Fold, "{}", among.saving());
+}
+
+#[test]
+fn six_keys_a_slot_are_folded_into_one_bucket_each() {
+    let family = Family::of_kind("uuid v4", 100_000);
+    let choice = family.choose(ALL, &cluster_aims(Server::redis(7, 0)));
+    assert_eq!(choice.verdict, Verdict::Fold);
+    assert_eq!(choice.rule.placement.as_count().map(keyfold_core::placement::Count::count), Some(1));
+    assert!(choice.notes.iter().any(|note| note.contains("a bucket of its own, of 6.1 entries")), "{:?}", choice.notes);
+    assert!(choice.saving() > 0.5, "{}", choice.saving());
 }

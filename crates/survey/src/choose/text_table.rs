@@ -58,7 +58,7 @@ impl<'a, 'p> Trial<'a, 'p> {
         without: &'a Choice,
     ) -> Option<Self> {
         let members = members::members(population, coding);
-        let placement = standing_for(population, without)?;
+        let placement = standing_for(population, without, aims.by_slot)?;
         let text_bytes: usize = texts(&members, &placement).map(|text| text.len()).sum();
         let enough = (TRAINING_BYTES as f64 / text_bytes.max(1) as f64).min(1.0);
         (text_bytes > 0 && population.keys >= LEAST_KEYS).then_some(Self {
@@ -111,10 +111,10 @@ impl<'a, 'p> Trial<'a, 'p> {
 }
 
 /// The placement whose fields the table is trained on: as many texts are left by all others of its kind.
-fn standing_for(population: &Population<'_>, without: &Choice) -> Option<Placement> {
+fn standing_for(population: &Population<'_>, without: &Choice, by_slot: bool) -> Option<Placement> {
     match without.verdict {
         Verdict::Fold => Some(without.rule.placement.clone()),
-        Verdict::Zip | Verdict::Leave(_) => Folding::Count.placement(population.template, 2),
+        Verdict::Zip | Verdict::Leave(_) => Folding::Count.placement(population.template, 2, by_slot),
     }
 }
 

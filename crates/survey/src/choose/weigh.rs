@@ -7,16 +7,18 @@
 //! family (`merged.rs`): runs of ids stay even in it, and chance stays chance.
 
 use keyfold_core::admin::DICTIONARIES_KEY;
-use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
+use keyfold_core::memory::{BucketCost, Keyspace, Model, SlotFill, ValueShape};
 use keyfold_core::placement::name::{Head, Mark, Name, Stem};
 use keyfold_core::placement::{Field, Placement};
+use keyfold_core::slot::Slot;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::fill::Fill;
 use super::folding::Folding;
 use super::members::Member;
-use super::merged::Merged;
+use super::merged::{Merged, SLOTS};
 use super::read_time::{FieldKind, ReadTimes};
+use super::slots::{SlotFills, Tally};
 use crate::codec::Coding;
 use crate::population::{Blocks, Population};
 use crate::sample::BLOCK_IDS;
@@ -28,9 +30,11 @@ const DICTIONARY_NAME_BYTES: u64 = 32;
 
 /// A key's share of the table that finds it: 8 to 16 bytes in a dict, 9 to 18 in Valkey's hashtable.
 const TABLE_SHARE_BYTES: f64 = 12.0;
+/// Where a sample has so much of what was seen, it has all.
+const NEARLY_ALL: f64 = 0.999;
 
 /// Physical keys and what they take, without their share of the server's table of keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Footprint {
     /// Keys in the server's table.
     pub keys: f64,
@@ -38,6 +42,8 @@ pub struct Footprint {
     pub expiring: f64,
     /// All that they take besides.
     pub content_bytes: f64,
+    /// In a cluster: how they fill its slots, where that is known. Else it is by chance.
+    pub slots: Option<SlotFills>,
 }
 
 impl Footprint {
@@ -51,7 +57,14 @@ impl Footprint {
     /// Counts the keys among others.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts and sizes below 2^53")]
     pub fn add_to(&self, keyspace: &mut Keyspace<'_>) {
-        keyspace.add_all(self.keys.round() as u64, self.expiring.round() as u64, self.content_bytes.round() as u64);
+        let Some(SlotFills { keys, expiring }) = &self.slots else {
+            let [keys, expiring, bytes] = [self.keys, self.expiring, self.content_bytes].map(|sum| sum.round() as u64);
+            return keyspace.add_all(keys, expiring, bytes);
+        };
+        keyspace.add_filling(keys, expiring, self.content_bytes.round() as u64);
+        // Those of which nothing is known.
+        let rest = |all: f64, filling: &SlotFill| (all - filling.keys()).max(0.0).round() as u64;
+        keyspace.add_all(rest(self.keys, keys), rest(self.expiring, expiring), 0);
     }
 
     /// Bytes to compare ways by: with a share of the table of keys that has no steps in it.
@@ -76,8 +89,8 @@ impl Footprint {
     }
 
     pub(super) fn scaled(self, by: f64) -> Self {
-        let Self { keys, expiring, content_bytes } = self;
-        Self { keys: keys * by, expiring: expiring * by, content_bytes: content_bytes * by }
+        let Self { keys, expiring, content_bytes, slots } = self;
+        Self { keys: keys * by, expiring: expiring * by, content_bytes: content_bytes * by, slots }
     }
 }
 
@@ -131,6 +144,7 @@ struct Placed {
     name_bytes: u32,
     is_whole: bool,
     field: ValueShape,
+    slot: Option<Slot>,
 }
 
 impl Scales<'_, '_> {
@@ -149,36 +163,46 @@ impl Scales<'_, '_> {
     /// What the keys take as they are.
     pub(super) fn weigh_plain(&self, model: &Model) -> (Footprint, f64) {
         let mut footprint = Footprint::default();
+        let mut tally = self.tally(model);
         let mut us = 0.0;
         for member in self.members {
             let Member { key, value, has_expiry, .. } = member;
+            if let Some(tally) = tally.as_mut().filter(|tally| tally.takes(key)) {
+                tally.add(Slot::of(key), key, *has_expiry);
+            }
             footprint.add(model.string_bytes(key.len() as u64, *value, *has_expiry), *has_expiry);
             us += self.times.plain_us(value.len() as f64);
         }
         let count = self.members.len().max(1) as f64;
+        footprint.slots = tally.map(Tally::fills);
         (footprint.scaled(self.population.keys as f64 / count), us / count)
     }
 
-    /// What they take under short names of their own, as frames where there is a codec.
-    pub(super) fn weigh_zipped(&self, model: &Model) -> (Footprint, f64) {
+    /// What they take under short names of their own, in all or by slot, as frames where there is a codec.
+    pub(super) fn weigh_zipped(&self, model: &Model, by_slot: bool) -> (Footprint, f64) {
         let mut footprint = Footprint::default();
+        let mut tally = self.tally(model).filter(|_| by_slot);
         let mut us = 0.0;
         for member in self.members {
             let mut name = Name::new();
-            let zipped = Placement::zipped();
+            let zipped = Placement::zipped().by_slot(by_slot);
             zipped.locate(zipped.origin(Stem::ANY, member.key), &member.parts, &mut name, &mut Field::new());
             let bytes = model.string_bytes(name.len() as u64, member.own, member.has_expiry);
             footprint.add(bytes, member.has_expiry);
             us += self.times.plain_us(member.own.len() as f64);
+            if let Some(tally) = tally.as_mut().filter(|tally| tally.takes(member.key)) {
+                tally.add(Slot::of(&name), member.key, member.has_expiry);
+            }
         }
         let count = self.members.len().max(1) as f64;
+        footprint.slots = tally.map(Tally::fills);
         let footprint = footprint.scaled(self.population.keys as f64 / count).with_dictionary(model, self.coding);
         (footprint, us / count)
     }
 
     /// What they take in buckets.
     pub(super) fn weigh(&self, model: &Model, rule: &Rule) -> Weighed {
-        let mut sum = Sum::default();
+        let mut sum = Sum { tally: self.tally_of_buckets(model, &rule.placement), ..Sum::default() };
         let mut places = Vec::with_capacity(self.members.len());
         let merged = self.merged(&rule.placement);
         for (member, index) in self.members.iter().zip(0_u32..) {
@@ -193,10 +217,12 @@ impl Scales<'_, '_> {
                 continue;
             }
             let name_bytes = u32::try_from(name.len()).unwrap_or(u32::MAX);
-            let bucket = merged.as_ref().map_or_else(|| Some(xxh3_64(&name)), |merged| merged.bucket(&name));
+            let bucket =
+                merged.as_ref().map_or_else(|| Some(xxh3_64(&name)), |merged| merged.bucket(&name, member.key));
             let Some(bucket) = bucket else { continue };
             let is_whole = Head::decode(&name).is_some_and(|head| head.mark == Mark::WholeBucket);
-            places.push(Placed { bucket, member: index, name_bytes, is_whole, field: ValueShape::of(&field) });
+            let slot = sum.tally.as_ref().map(|_| Slot::of(&name));
+            places.push(Placed { bucket, member: index, name_bytes, is_whole, field: ValueShape::of(&field), slot });
         }
         places.sort_unstable_by_key(|place| (place.bucket, place.member));
         let repeat = merged.as_ref().map_or(1.0 / self.population.within, Merged::repeat);
@@ -217,8 +243,9 @@ impl Scales<'_, '_> {
             let spills = member.stored.len() > rule.value_limit;
             let stored = if spills { member.pointer } else { member.stored };
             if spills {
-                let name_bytes = SPILL_NAME_BYTES + member.key.len() as u64;
-                sum.footprint.add(model.string_bytes(name_bytes, member.content, false), false);
+                let slot = rule.placement.is_by_slot().then(|| Slot::of(member.key));
+                let name_bytes = SPILL_NAME_BYTES + tag_bytes(slot) + member.key.len() as u64;
+                sum.add(model.string_bytes(name_bytes, member.content, false), slot, member.key);
                 sum.us += self.times.plain_us(member.content.len() as f64);
                 sum.spilled += 1.0;
             }
@@ -228,7 +255,8 @@ impl Scales<'_, '_> {
             bucket.int_fields = matches!(place.field, ValueShape::Integer(_));
         }
         let fields = bucket.cost.fields();
-        sum.footprint.add(model.hash_bytes(bucket.name_bytes, &bucket.cost, false), false);
+        let first = &self.members[places[0].member as usize];
+        sum.add(model.hash_bytes(bucket.name_bytes, &bucket.cost, false), places[0].slot, first.key);
         sum.fills.push(fields);
         sum.keys += fields as f64;
         sum.whole += if places[0].is_whole { fields as f64 } else { 0.0 };
@@ -246,11 +274,52 @@ impl Scales<'_, '_> {
         self.times.bucket_us(kind, fields, value_bytes)
     }
 
-    /// How buckets of a *count* go together in the sample; none where it has all keys, or buckets are whole.
+    /// How buckets of a *count*, or all slots with such, go together in the sample; none where it has all keys, or
+    /// buckets are whole.
     fn merged(&self, placement: &Placement) -> Option<Merged> {
         let (Folding::Count, count) = Folding::of(placement)? else { return None };
-        let share = self.members.len() as f64 / self.population.keys.max(1) as f64;
-        (share < 1.0).then(|| Merged::new(count, share))
+        match placement.is_by_slot() {
+            true if self.has_whole_slots() => None,
+            true => Some(self.merged_slots()),
+            false => (self.share() < 1.0).then(|| Merged::new(count, self.share())),
+        }
+    }
+
+    /// How slots go together in the sample, where it has not all of their keys.
+    fn merged_slots(&self) -> Merged {
+        if self.population.slots_seen < 1.0 { Merged::by_hash(self.share()) } else { Merged::new(SLOTS, self.share()) }
+    }
+
+    /// Whether the sample has all keys of the slots that were seen.
+    fn has_whole_slots(&self) -> bool {
+        self.share() >= self.population.slots_seen * NEARLY_ALL
+    }
+
+    /// The share of the keys that the sample has.
+    fn share(&self) -> f64 {
+        self.members.len() as f64 / self.population.keys.max(1) as f64
+    }
+
+    /// A tally of the slots of keys, or of names by slot; none where they don't matter or the sample doesn't show them.
+    fn tally(&self, model: &Model) -> Option<Tally> {
+        if !model.has_tables_by_slot() {
+            return None;
+        }
+        if self.has_whole_slots() {
+            return Some(Tally::of_slots(self.population.slots_seen));
+        }
+        let (Blocks::Ids(whole) | Blocks::Parts(whole)) = self.population.blocks else { return None };
+        let tag = self.population.template.hash_tag_parts()?;
+        tag.contains(&whole).then(|| Tally::of_merged(self.merged_slots()))
+    }
+
+    /// The same of the slots of buckets.
+    fn tally_of_buckets(&self, model: &Model, placement: &Placement) -> Option<Tally> {
+        if self.has_whole_slots() {
+            return self.tally(model);
+        }
+        let merged = self.merged(placement).filter(|_| model.has_tables_by_slot() && placement.is_by_slot())?;
+        Some(Tally::of_merged(merged))
     }
 
     /// Whether the key's bucket goes over the edge of a block, so that only a part of it may be in the sample.
@@ -263,9 +332,15 @@ impl Scales<'_, '_> {
     }
 }
 
+/// What a name by slot has more than another: the slot's tag in braces.
+fn tag_bytes(slot: Option<Slot>) -> u64 {
+    slot.map_or(0, |slot| slot.tag().len() as u64 + 2)
+}
+
 /// What is counted up.
 #[derive(Default)]
 struct Sum {
+    tally: Option<Tally>,
     footprint: Footprint,
     fills: Vec<u64>,
     keys: f64,
@@ -276,7 +351,18 @@ struct Sum {
 }
 
 impl Sum {
+    /// Counts a physical key without an expiry, in this slot, where that is known, of a logical key.
+    fn add(&mut self, bytes: u64, slot: Option<Slot>, key: &[u8]) {
+        self.footprint.add(bytes, false);
+        if let (Some(tally), Some(slot)) = (&mut self.tally, slot) {
+            tally.add(slot, key, false);
+        }
+    }
+
     fn plain(&mut self, model: &Model, member: &Member<'_>, times: &ReadTimes) {
+        if let Some(tally) = &mut self.tally {
+            tally.add(Slot::of(member.key), member.key, member.has_expiry);
+        }
         let bytes = model.string_bytes(member.key.len() as u64, member.value, member.has_expiry);
         self.footprint.add(bytes, member.has_expiry);
         self.us += times.plain_us(member.value.len() as f64);
@@ -284,8 +370,9 @@ impl Sum {
         self.plain += 1.0;
     }
 
-    fn weighed(self, keys: f64) -> Weighed {
+    fn weighed(mut self, keys: f64) -> Weighed {
         let counted = self.keys.max(1.0);
+        self.footprint.slots = self.tally.take().map(Tally::fills);
         Weighed {
             footprint: self.footprint.scaled(keys / counted),
             fill: Fill::new(self.fills),

@@ -172,13 +172,19 @@ impl Plan {
 
     /// What all families take now, and with this plan.
     pub fn total_bytes(&self, model: &Model) -> (u64, u64) {
+        let (now, after) = self.keyspaces(model);
+        (now.total_bytes(), after.total_bytes())
+    }
+
+    /// All families' keys now, and with this plan.
+    pub fn keyspaces<'m>(&self, model: &'m Model) -> (Keyspace<'m>, Keyspace<'m>) {
         let (mut now, mut after) = (Keyspace::new(model), Keyspace::new(model));
         for (family, part) in &self.families {
             family.choice.now.add_to(&mut now);
             let footprint = if *part == Part::Namespace { &family.choice.after } else { &family.choice.now };
             footprint.add_to(&mut after);
         }
-        (now.total_bytes(), after.total_bytes())
+        (now, after)
     }
 }
 

@@ -13,8 +13,15 @@ fn family(template: &str, keys: u64, key: impl Fn(u64) -> String, value: ValueSh
     let template = Template::parse(template).unwrap();
     let sampled = |i| SampledKey { key: key(i).into_bytes().into(), value, has_expiry: false };
     let sample: Vec<_> = (0..keys).map(sampled).collect();
-    let population =
-        Population { template: &template, keys, sample: &sample, blocks: Blocks::Keys, kept: 1.0, within: 1.0 };
+    let population = Population {
+        template: &template,
+        keys,
+        sample: &sample,
+        blocks: Blocks::Keys,
+        kept: 1.0,
+        within: 1.0,
+        slots_seen: 1.0,
+    };
     let choice = choose(&population, &aims());
     Family { template, keys, choice }
 }

@@ -117,6 +117,8 @@ fn settings(text: &mut String, plan: &Plan) {
             None => most.push((family, setting)),
         }
     }
+    let by_slot = plan.families.iter().any(|(family, _)| family.choice.rule.placement.is_by_slot());
+    let place = if by_slot { "on every node, replicas included" } else { "on the server" };
     for (family, setting) in most {
         let Setting { name, needs, has, .. } = setting;
         if setting.is_met() {
@@ -125,7 +127,7 @@ fn settings(text: &mut String, plan: &Plan) {
             comment(
                 text,
                 &format!(
-                    "Before it is used, on the server: CONFIG SET {name} {needs} (it is {has}; `{}` needs the most), \
+                    "Before it is used, {place}: CONFIG SET {name} {needs} (it is {has}; `{}` needs the most), \
                      and the same in its configuration file, or it is gone after a restart.",
                     family.template
                 ),

@@ -47,7 +47,7 @@ impl Family {
 
     fn population(&self) -> Population<'_> {
         let (template, sample) = (&self.template, self.sample.as_slice());
-        Population { template, keys: KEYS, sample, blocks: Blocks::Ids(0), kept: 1.0, within: 1.0 }
+        Population { template, keys: KEYS, sample, blocks: Blocks::Ids(0), kept: 1.0, within: 1.0, slots_seen: 1.0 }
     }
 
     fn codings(&self, most_bytes: u64) -> Vec<Coding> {

@@ -25,6 +25,8 @@ pub(super) fn value(analysis: &Analysis) -> Value {
             "keys": share.keys,
             "used_bytes": share.measured.used_bytes,
             "measured_bytes": share.measured.keys_bytes,
+            "model_bytes": analysis.of_node(share, report.model_bytes).round(),
+            "after_bytes": analysis.of_node(share, report.after_bytes).round(),
         })).collect::<Vec<_>>(),
         "walk": {
             "keys": report.keys,

@@ -13,7 +13,6 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use keyfold_core::admin::LAYOUT_KEY;
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_report::number::{count, plural};
 use keyfold_server::Nodes;
@@ -23,6 +22,7 @@ use keyfold_server::memory::{self, Measured, ServerModel};
 use keyfold_server::pace::Pace;
 use keyfold_survey::advice::{Report, advise};
 use keyfold_survey::choose::Aims;
+use keyfold_survey::slot_tally;
 use keyfold_survey::survey::Survey;
 
 use crate::config::analyze::Analyze;
@@ -69,9 +69,8 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
         }
     }
     let ServerModel { server: which, limits, model, guesses } =
-        memory::model(nodes.first(), &analyze.flags.settings.assume)?;
-    let keeper = nodes.owner_of(LAYOUT_KEY);
-    let stored = stored::read(&mut nodes.servers()[keeper]).ok().flatten().map(|stored| stored.layout);
+        memory::model_of_all(&mut nodes, &analyze.flags.settings.assume)?;
+    let stored = stored::read(nodes.home()).ok().flatten().map(|stored| stored.layout);
     let measured_before = measure(&mut nodes)?;
     let (name, address) = (nodes.first().version().to_string(), analyze.target.address.to_string());
     let chosen = scan::chosen_of_each(nodes.servers(), &analyze.databases)?;
@@ -92,16 +91,18 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
             measured: *measured,
         })
         .collect();
-    let aims = Aims { growth: analyze.flags.growth, ..Aims::new(model, which, limits) };
     let is_whole = matches!(walked.end, End::Complete) && analyze.walk.sample.is_none();
     let seen = survey.seen();
     let findings = survey.finish(if is_whole { seen } else { total });
+    let all_keys = (findings.keys, findings.expiring);
+    let aims = Aims { growth: analyze.flags.growth, all_keys, ..Aims::new(model, which, limits) };
     let mut weighing =
         Weighing::new(values(analyze, &walked, chosen), CODEC_BOUNDS, findings.families.len(), &interrupt);
     let report = advise(findings, &aims, stored, &mut |population, even| weighing.codings(population, even));
 
     let mut notes = guesses;
     notes.extend(mixed);
+    notes.extend(slot_tally::notes(&report.hot_slots));
     notes.extend(notes_on(&walked, seen, total, is_whole));
     notes.append(&mut weighing.notes);
     walked.commands += weighing.commands();
@@ -206,6 +207,12 @@ impl Analysis {
     /// What bytes cost in a month.
     fn usd(&self, bytes: f64) -> Option<f64> {
         self.usd_per_gb_month.map(|price| price * bytes / 1e9)
+    }
+
+    /// So many bytes of all keys, as far as they are those of one node's.
+    fn of_node(&self, share: &Share, bytes: u64) -> f64 {
+        let keys: u64 = self.shares.iter().map(|share| share.keys).sum();
+        bytes as f64 * share.keys as f64 / keys.max(1) as f64
     }
 
     fn is_sampled(&self) -> bool {

@@ -60,11 +60,21 @@ fn memory(analysis: &Analysis) -> String {
 /// What each node of a cluster has.
 pub(super) fn nodes(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
     use Align::{Left, Right};
-    let heads = vec![("node", Left), ("slots", Right), ("keys", Right), ("bytes, measured", Right), ("a key", Right)];
+    let heads = vec![
+        ("node", Left),
+        ("slots", Right),
+        ("keys", Right),
+        ("bytes, measured", Right),
+        ("a key", Right),
+        ("by the model", Right),
+        ("after", Right),
+    ];
     let row = |share: &Share| {
         let measured = share.measured.keys_bytes as f64;
         let each = if share.keys > 0 { tenths(measured / share.keys as f64) } else { String::new() };
-        vec![share.address.clone(), count(share.slots as u64), count(share.keys), bytes(measured), each]
+        let [model, after] =
+            [analysis.report.model_bytes, analysis.report.after_bytes].map(|all| bytes(analysis.of_node(share, all)));
+        vec![share.address.clone(), count(share.slots as u64), count(share.keys), bytes(measured), each, model, after]
     };
     (heads, analysis.shares.iter().map(row).collect())
 }

@@ -14,6 +14,7 @@ use keyfold_survey::codec::Coding;
 use keyfold_survey::observation::{Content, Kind, Observation};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::sample::{Block, BlockSample};
+use keyfold_survey::slot_tally::{self, SlotTally};
 use keyfold_survey::survey::{self, FamilyFindings};
 
 use crate::config::plan::PlanConfig;
@@ -36,6 +37,7 @@ pub(crate) struct Gathered {
     pub(crate) blocks: Blocks,
     pub(crate) kept: f64,
     pub(crate) within: f64,
+    pub(crate) slots_seen: f64,
     /// What codecs make of its values.
     pub(crate) codings: Vec<Coding>,
 }
@@ -43,8 +45,16 @@ pub(crate) struct Gathered {
 impl Gathered {
     /// As the chooser takes it.
     pub(crate) fn population(&self) -> Population<'_> {
-        let Self { template, keys, sample, blocks, kept, within, .. } = self;
-        Population { template, keys: *keys, sample, blocks: *blocks, kept: *kept, within: *within }
+        let Self { template, keys, sample, blocks, kept, within, slots_seen, .. } = self;
+        Population {
+            template,
+            keys: *keys,
+            sample,
+            blocks: *blocks,
+            kept: *kept,
+            within: *within,
+            slots_seen: *slots_seen,
+        }
     }
 }
 
@@ -54,12 +64,31 @@ pub(crate) struct Survey {
     /// How many keys were seen, and how many there are.
     pub(crate) seen: u64,
     pub(crate) total: u64,
+    /// How many of them expire.
+    pub(crate) expiring: u64,
     /// What is to be known of it.
     pub(crate) notes: Vec<String>,
     /// Where the keys are.
     pub(crate) databases: Vec<Vec<Database>>,
     /// Whether values may be read, too.
     pub(crate) reads_values: bool,
+    /// The primaries of a cluster; none of one server.
+    pub(crate) nodes: Vec<NodeShare>,
+}
+
+/// What one node of a cluster has.
+pub(crate) struct NodeShare {
+    pub(crate) address: String,
+    pub(crate) slots: usize,
+    pub(crate) keys: u64,
+}
+
+impl Survey {
+    /// So many bytes of all keys, as far as they are those of one node's.
+    pub(crate) fn of_node(&self, node: &NodeShare, bytes: u64) -> f64 {
+        let keys: u64 = self.nodes.iter().map(|node| node.keys).sum();
+        bytes as f64 * node.keys as f64 / keys.max(1) as f64
+    }
 }
 
 /// Walks over the server.
@@ -75,6 +104,10 @@ pub(crate) fn gather(
     if total == 0 {
         bail!("the server at {address} holds no keys: there is nothing to plan for");
     }
+    let shares = nodes.addresses().into_iter().zip(nodes.slots()).zip(&databases);
+    let shares =
+        shares.map(|((address, slots), databases)| NodeShare { address, slots, keys: scan::keys_of(databases) });
+    let shares: Vec<_> = shares.collect();
     let mut gathering = Gathering::new(&config.templates, model);
     let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
     let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
@@ -101,19 +134,28 @@ pub(crate) fn gather(
     }
     // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
     let total = if ended && config.walk.sample.is_none() { seen } else { total.max(seen) };
-    let families = gathering.finish(seen, total, &mut notes);
+    let (families, expiring) = gathering.finish(seen, total, &mut notes);
     if families.is_empty() && !config.templates.is_empty() {
         let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
         bail!("the server at {address} holds no keys of {}", templates.join(", "));
     }
     let reads_values = ended && !denied.contains("GET");
-    Ok(Survey { families, seen, total, notes, databases, reads_values })
+    Ok(Survey { families, seen, total, expiring, notes, databases, reads_values, nodes: shares })
 }
 
 /// Families as they are found, or those that were asked for.
 enum Gathering {
     Found(Box<survey::Survey>),
-    Asked(Vec<Growing>),
+    Asked(Vec<Growing>, Box<Asked>),
+}
+
+/// What is known of the keys besides their families, where templates were given.
+struct Asked {
+    /// Whether SCAN goes over one slot of a cluster after the other.
+    by_slot: bool,
+    /// Of a cluster.
+    slots: Option<SlotTally>,
+    expiring: u64,
 }
 
 impl Gathering {
@@ -121,7 +163,9 @@ impl Gathering {
         if templates.is_empty() {
             Self::Found(Box::new(survey::Survey::new(model.clone())))
         } else {
-            Self::Asked(templates.iter().cloned().map(Growing::new).collect())
+            let slots = model.is_in_cluster_mode().then(SlotTally::default);
+            let asked = Asked { by_slot: model.has_tables_by_slot(), slots, expiring: 0 };
+            Self::Asked(templates.iter().cloned().map(Growing::new).collect(), Box::new(asked))
         }
     }
 
@@ -132,23 +176,35 @@ impl Gathering {
         }
         match self {
             Self::Found(survey) => survey.observe(database, observation),
-            Self::Asked(families) => offer(families, observation),
+            Self::Asked(families, asked) => {
+                asked.expiring += u64::from(observation.has_expiry);
+                if let Some(slots) = &mut asked.slots {
+                    slots.add(&observation.key, observation.has_expiry);
+                }
+                offer(families, observation);
+            }
         }
     }
 
-    fn finish(self, seen: u64, total: u64, notes: &mut Vec<String>) -> Vec<Gathered> {
+    fn finish(self, seen: u64, total: u64, notes: &mut Vec<String>) -> (Vec<Gathered>, u64) {
         match self {
             Self::Found(survey) => {
-                let families = survey.finish(total).families;
+                let survey::Findings { families, hot_slots, expiring, .. } = survey.finish(total);
+                notes.extend(slot_tally::notes(&hot_slots));
                 let others: f64 = families.iter().map(|family| family.keys.value - strings(family)).sum();
                 if others >= 0.5 {
                     notes.push(format!("{others:.0} keys of other types than string stay as they are"));
                 }
-                families.into_iter().filter_map(found).collect()
+                (families.into_iter().filter_map(found).collect(), expiring)
             }
-            Self::Asked(families) => {
+            Self::Asked(families, asked) => {
                 let share = seen as f64 / total as f64;
-                families.into_iter().filter_map(|family| family.finish(share)).collect()
+                let hot_slots = asked.slots.map(|slots| slots.hot_slots(seen < total)).unwrap_or_default();
+                notes.extend(slot_tally::notes(&hot_slots));
+                let families = families.into_iter().filter_map(|family| family.finish(share, asked.by_slot));
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
+                let expiring = (asked.expiring as f64 / share).round() as u64;
+                (families.collect(), expiring)
             }
         }
     }
@@ -165,11 +221,11 @@ fn strings(family: &FamilyFindings) -> f64 {
 fn found(family: FamilyFindings) -> Option<Gathered> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
     let keys = strings(&family).round() as u64;
-    let FamilyFindings { template, sample, even, blocks, kept, within, .. } = family;
+    let FamilyFindings { template, sample, even, blocks, kept, within, slots_seen, .. } = family;
     let template = template.filter(|_| keys > 0 && !sample.is_empty())?;
     let prefix = template.literal_prefix();
     let own = prefix.first() == Some(&DATA_PREFIX) || prefix.starts_with(ADMINISTRATION_PREFIX);
-    (!own).then_some(Gathered { template, keys, sample, even, blocks, kept, within, codings: Vec::new() })
+    (!own).then_some(Gathered { template, keys, sample, even, blocks, kept, within, slots_seen, codings: Vec::new() })
 }
 
 fn offer(families: &mut [Growing], observation: &Observation) {
@@ -211,13 +267,23 @@ impl Growing {
         Self { template, blocks, keys: 0, sample, even }
     }
 
-    /// The family, where `share` of the server's keys was seen; none where no key was.
-    fn finish(self, share: f64) -> Option<Gathered> {
+    /// The family, where `share` of the server's keys was seen, `by_slot` or one by one; none where no key was.
+    fn finish(self, share: f64, by_slot: bool) -> Option<Gathered> {
         let Self { template, blocks, keys, sample, even } = self;
-        let (kept, within) = (sample.kept_blocks(), sample.kept_within() * share);
+        let survey::Shares { kept, within, slots_seen } = survey::shares(&sample, share, by_slot);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
         let keys = (keys as f64 / share).round() as u64;
         let (sample, even) = (sample.into_keys(), even.into_keys());
-        (keys > 0).then_some(Gathered { template, keys, sample, even, blocks, kept, within, codings: Vec::new() })
+        (keys > 0).then_some(Gathered {
+            template,
+            keys,
+            sample,
+            even,
+            blocks,
+            kept,
+            within,
+            slots_seen,
+            codings: Vec::new(),
+        })
     }
 }

@@ -8,8 +8,7 @@ use std::fs;
 use std::io::Write;
 
 use anyhow::{Context, anyhow, bail};
-use keyfold_core::admin::LAYOUT_KEY;
-use keyfold_report::number::{count, plural};
+use keyfold_report::number::{bytes, count, plural};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
@@ -28,12 +27,8 @@ const CODEC_BOUNDS: Bounds = Bounds { family_bytes: 4 << 20, all_bytes: 64 << 20
 
 pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut nodes = Nodes::connect(&config.target)?;
-    if nodes.are_cluster() {
-        bail!("the server at {} is a cluster's; keyfold plans for one server so far", config.target.address);
-    }
-    let keeper = nodes.owner_of(LAYOUT_KEY);
-    let stored = stored::read(&mut nodes.servers()[keeper])?.map(|stored| stored.layout);
-    let facts = memory::model(nodes.first(), &config.flags.settings.assume)?;
+    let stored = stored::read(nodes.home())?.map(|stored| stored.layout);
+    let facts = memory::model_of_all(&mut nodes, &config.flags.settings.assume)?;
     // Ctrl-C ends the walk, and what was seen is planned for.
     let interrupt = Interrupt::listen()?;
     let mut survey = gather::gather(&mut nodes, config, &facts.model, &interrupt)?;
@@ -42,6 +37,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
         min_saving: config.flags.min_saving,
         text_tables: !config.flags.no_text_tables,
         keeps_settings: config.flags.keep_settings,
+        all_keys: (survey.total, survey.expiring),
         ..Aims::new(facts.model.clone(), facts.server, facts.limits)
     };
     weigh_codecs(&mut survey, config, &interrupt)?;
@@ -51,7 +47,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
     if let Some((eviction, evicted_keys)) = memory::eviction(server)? {
         survey.notes.extend(plan.eviction_notes(eviction, evicted_keys));
     }
-    let heading = heading(server, &survey, config);
+    let heading = heading(server, &survey, config, plan.total_bytes(&aims.model));
     if let Some(path) = &config.flags.out {
         plan.layout().map_err(|problem| anyhow!("the layout that was planned is refused: {problem}"))?;
         fs::write(path, plan.to_toml(&heading)).with_context(|| format!("can't write {}", path.display()))?;
@@ -93,7 +89,7 @@ fn decide(gathered: &Gathered, aims: &Aims) -> Family {
 }
 
 /// What the file says of where it came from.
-fn heading(server: &Server, survey: &Survey, config: &PlanConfig) -> Heading {
+fn heading(server: &Server, survey: &Survey, config: &PlanConfig, (now, after): (u64, u64)) -> Heading {
     let mut lines = vec![format!(
         "Planned by keyfold {} for {} from {} of {}; room to grow was asked for {} times as many.",
         env!("CARGO_PKG_VERSION"),
@@ -105,6 +101,23 @@ fn heading(server: &Server, survey: &Survey, config: &PlanConfig) -> Heading {
     lines.push(
         "Bytes are predictions for that server; µs are its own time for a read, as docs/plan.md says.".to_owned(),
     );
+    if !survey.nodes.is_empty() {
+        let (nodes, now_mb, after_mb) = (survey.nodes.len(), bytes(now as f64), bytes(after as f64));
+        lines.push(format!(
+            "It is a cluster of {}: {now_mb} now, {after_mb} as planned, all together.",
+            plural(nodes as u64, "primary node")
+        ));
+        lines.extend(survey.nodes.iter().map(|node| {
+            let share = |all: u64| bytes(survey.of_node(node, all));
+            format!(
+                "{}, {}: {} now, {} as planned.",
+                node.address,
+                plural(node.slots as u64, "slot"),
+                share(now),
+                share(after)
+            )
+        }));
+    }
     lines.extend(survey.notes.iter().cloned());
     Heading { lines }
 }

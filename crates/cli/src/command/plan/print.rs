@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use keyfold_report::number::{count, plural, tenths};
+use keyfold_report::number::{bytes, count, plural, tenths};
 use keyfold_report::table::{Align, render};
 use keyfold_server::version::Version;
 use keyfold_survey::choose::{Aims, Choice, CodecChoice, Setting, Verdict};
 use keyfold_survey::plan::{Family, Part, Plan};
 use serde_json::{Value, json};
 
-use super::gather::Survey;
+use super::gather::{NodeShare, Survey};
 use super::prove::Proof;
 use crate::config::plan::PlanConfig;
 use crate::print::choice::choice_json;
@@ -48,6 +48,7 @@ impl Report<'_> {
         let (now, after) = plan.total_bytes(&self.aims.model);
         let ratio = now as f64 / after.max(1) as f64;
         writeln!(out, "all of it: {} bytes now, {} as planned, {ratio:.2}×", count(now), count(after))?;
+        self.nodes(out, (now, after))?;
         for (family, part) in plan.notable().0 {
             if let Some(why) = why_not(family, part) {
                 writeln!(out, "{}: {why}", family.template)?;
@@ -82,6 +83,30 @@ impl Report<'_> {
         Ok(())
     }
 
+    /// What each node of a cluster has of it, by its keys.
+    fn nodes(&self, out: &mut dyn Write, (now, after): (u64, u64)) -> anyhow::Result<()> {
+        if self.survey.nodes.is_empty() {
+            return Ok(());
+        }
+        if self.aims.model.has_tables_by_slot() {
+            let (now, after) = self.plan.keyspaces(&self.aims.model);
+            let [now, after] = [now, after].map(|keyspace| bytes(keyspace.table_bytes() as f64));
+            writeln!(out, "of it, the tables that find the keys of each slot: {now} now, {after} as planned")?;
+        }
+        let heads = [
+            ("node", Align::Left),
+            ("slots", Align::Right),
+            ("keys", Align::Right),
+            ("bytes now", Align::Right),
+            ("after", Align::Right),
+        ];
+        let row = |node: &NodeShare| {
+            let share = |all: u64| bytes(self.survey.of_node(node, all));
+            vec![node.address.clone(), count(node.slots as u64), count(node.keys), share(now), share(after)]
+        };
+        Ok(writeln!(out, "\n{}\n", render(&heads, self.survey.nodes.iter().map(row)))?)
+    }
+
     /// The families whose values a codec is to store.
     fn codecs(&self) -> impl Iterator<Item = (&Family, &CodecChoice)> {
         let planned = self.plan.families.iter().filter(|(_, part)| *part == Part::Namespace);
@@ -96,8 +121,9 @@ impl Report<'_> {
         unmet.sort_by_key(|setting| (setting.name, std::cmp::Reverse(setting.needs)));
         unmet.dedup_by_key(|setting| setting.name);
         let is_unmet = !unmet.is_empty();
+        let place = if self.survey.nodes.is_empty() { "on the server" } else { "on every node, replicas included" };
         for Setting { name, needs, has, .. } in unmet {
-            writeln!(out, "on the server, before the layout is used: CONFIG SET {name} {needs} (it is {has})")?;
+            writeln!(out, "{place}, before the layout is used: CONFIG SET {name} {needs} (it is {has})")?;
         }
         if is_unmet {
             writeln!(out, "or plan for its settings as they are: --keep-settings")?;
@@ -107,7 +133,7 @@ impl Report<'_> {
 
     fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let (now, after) = self.plan.total_bytes(&self.aims.model);
-        let report = json!({
+        let mut report = json!({
             "server": self.server.to_string(),
             "keys": { "seen": self.survey.seen, "total": self.survey.total },
             "memory": { "model_bytes": now, "after_bytes": after },
@@ -116,6 +142,16 @@ impl Report<'_> {
             "proof": self.proof.as_ref().map(Proof::json),
             "layout": self.config.flags.out,
         });
+        if !self.survey.nodes.is_empty() {
+            let node = |node: &NodeShare| {
+                let share = |all: u64| self.survey.of_node(node, all).round();
+                json!({
+                    "address": node.address, "slots": node.slots, "keys": node.keys,
+                    "model_bytes": share(now), "after_bytes": share(after),
+                })
+            };
+            report["nodes"] = self.survey.nodes.iter().map(node).collect();
+        }
         Ok(writeln!(out, "{report:#}")?)
     }
 }

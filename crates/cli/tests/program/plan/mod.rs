@@ -1,5 +1,6 @@
 //! `keyfold plan` as a process, before real servers.
 
+mod cluster;
 mod codecs;
 
 use std::path::{Path, PathBuf};

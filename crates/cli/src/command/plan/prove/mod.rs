@@ -117,6 +117,7 @@ pub(super) fn prove(
     trial.predict(&aims);
     let (folded_bytes, folded_us, ..) = measure(program.as_deref(), &trial, true, &mut values)?;
     let pair = |predicted: f64, measured: f64| Pair { predicted, measured };
+    let server = if aims.by_slot { format!("{server} (out of a cluster)") } else { server };
     Ok(Proof {
         server,
         keys: trial.keys.len(),
@@ -178,8 +179,14 @@ impl<'s> Trial<'s> {
         let (mut now, mut after) = (Keyspace::new(&aims.model), Keyspace::new(&aims.model));
         for Part { gathered, taken, rule, coding } in &self.families {
             let sample = &gathered.sample[..*taken];
-            let population =
-                Population { keys: *taken as u64, sample, kept: 1.0, within: 1.0, ..gathered.population() };
+            let population = Population {
+                keys: *taken as u64,
+                sample,
+                kept: 1.0,
+                within: 1.0,
+                slots_seen: 1.0,
+                ..gathered.population()
+            };
             let predicted: Prediction = predict(&population, rule, aims, *coding);
             predicted.now.add_to(&mut now);
             predicted.after.add_to(&mut after);
