@@ -30,6 +30,8 @@ pub struct Slot(u16);
 impl Slot {
     /// The first one.
     pub const FIRST: Self = Self(0);
+    /// The last one.
+    pub const LAST: Self = Self(SLOTS - 1);
 
     /// The slot with this number; none from 16,384 on.
     pub fn new(number: u16) -> Option<Self> {
@@ -44,6 +46,11 @@ impl Slot {
     /// Its number, below 16,384.
     pub fn number(self) -> u16 {
         self.0
+    }
+
+    /// The slot so many further on, around.
+    pub(crate) fn after(self, by: u16) -> Self {
+        Self((self.0 + by % SLOTS) % SLOTS)
     }
 
     /// All of them, in order.

@@ -110,6 +110,11 @@ impl BucketWalk {
         &self.name
     }
 
+    /// HSCAN's cursor.
+    pub fn cursor(&self) -> &[u8] {
+        &self.cursor
+    }
+
     /// Whether no step has been taken yet.
     pub fn is_at_start(&self) -> bool {
         !self.is_over && self.cursor == b"0"

@@ -8,8 +8,13 @@
 //! - [`Router`]: where each step goes, and what becomes of those that nodes won't carry out.
 //! - [`Turns`]: in which order steps of one slot go out while its node changes.
 //! - [`Topology`]: what one node says of the cluster.
+//! - [`Announced`]: keyfolds as the nodes of a cluster, for clients that know clusters.
+//! - [`Position`]: how far a walk over all slots is, as a client's cursor says it.
+//! - [`Witness`]: what a node says of itself at the moment of a step.
 //! - [`SlotMap`]: which node has which slot, as far as is known; [`Refresh`]: when nodes are asked for it.
 
+mod announce;
+mod cursor;
 mod endpoint;
 mod flight;
 mod map;
@@ -19,7 +24,10 @@ mod router;
 mod target;
 mod topology;
 mod turns;
+mod witness;
 
+pub use announce::{AnnounceError, Announced, Front};
+pub use cursor::{Phase, Position, Tag};
 pub use endpoint::{AddressMap, Endpoint, NoEndpoint, NoMapping};
 pub use flight::{Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
@@ -29,3 +37,4 @@ pub use router::{Alone, Order, Router, Step, Tries};
 pub use target::{Part, Target, merge};
 pub use topology::{Range, Topology, TopologyError};
 pub use turns::{Round, Turns};
+pub use witness::{Move, Role, Witness};

@@ -55,7 +55,9 @@ ids! {
     // The server.
     Acl = "acl", AclCat = "acl|cat", AclGenpass = "acl|genpass", AclHelp = "acl|help", Info = "info",
     Debug = "debug", Save = "save", Shutdown = "shutdown", Wait = "wait", Waitaof = "waitaof", Sync = "sync",
-    Psync = "psync", Replconf = "replconf", ClusterSyncslots = "cluster|syncslots",
+    Psync = "psync", Replconf = "replconf", Cluster = "cluster",
+    ClusterHelp = "cluster|help", ClusterSyncslots = "cluster|syncslots", Readonly = "readonly", Readwrite = "readwrite",
+    Asking = "asking", Clusterscan = "clusterscan",
 }
 
 impl Id {

@@ -232,6 +232,13 @@ impl Conversation {
         }
     }
 
+    /// The slot of a cluster whose node is to get what the request in this slot wrote last; none where that goes as the
+    /// request goes ([`Plan::target`]). To be asked once the request has begun, and after each [`Progress::More`]: see
+    /// [`Exchange::goes_to`].
+    pub fn goes_to(&self, slot: u64) -> Option<crate::slot::Slot> {
+        self.slots[self.index(slot)?].exchange.as_ref()?.goes_to()
+    }
+
     /// Answers a part of the request in this slot with an error: its connection is lost.
     pub fn lose_part(&mut self, slot: u64, part: usize, reason: &str, out: &mut Vec<u8>) {
         let Some(index) = self.index(slot) else { return };

@@ -1,5 +1,5 @@
--- keyfold: several commands at one moment, for a server that is out of memory and refuses a MULTI for it. ARGV: the
--- commands, each as its number of arguments, then those.
+-- keyfold: several commands at one moment, for a server that is out of memory and refuses a MULTI for it, or for keys of
+-- several slots of one node. ARGV: the commands, each as its number of arguments, then those.
 local replies, at = {}, 1
 while at <= #ARGV do
   local last = at + tonumber(ARGV[at])

@@ -57,6 +57,11 @@ impl Commands {
         self.may_grow = true;
     }
 
+    /// Sends the commands, which only read, as one; it has one reply: an array of theirs.
+    pub(crate) fn send_at_once(&self, wire: &mut Vec<u8>) {
+        write_at_once(b"EVAL_RO", &self.bytes, wire);
+    }
+
     /// How many commands there are.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.kinds.len()).unwrap_or(u32::MAX)
@@ -102,7 +107,7 @@ impl Batch {
     pub(crate) fn again(&mut self, wire: &mut Vec<u8>) -> Option<u32> {
         let is_full = self.failure.as_deref().is_some_and(|error| error.starts_with(b"-OOM "));
         let commands = self.instead.take().filter(|_| is_full && !self.unexpected)?;
-        write_at_once(&commands, wire);
+        write_at_once(b"EVAL", &commands, wire);
         (self.failure, self.left) = (None, 1);
         Some(1)
     }
@@ -187,9 +192,9 @@ impl Batch {
     }
 }
 
-/// Appends encoded commands as one call of a script that carries them out.
-fn write_at_once(commands: &[u8], wire: &mut Vec<u8>) {
-    let mut words: Vec<Cow<'_, [u8]>> = [b"EVAL".as_slice(), AT_ONCE.as_bytes(), b"0"].map(Cow::Borrowed).to_vec();
+/// Appends encoded commands as one call of a script, by `EVAL` or `EVAL_RO`, that carries them out.
+fn write_at_once(eval: &[u8], commands: &[u8], wire: &mut Vec<u8>) {
+    let mut words: Vec<Cow<'_, [u8]>> = [eval, AT_ONCE.as_bytes(), b"0"].map(Cow::Borrowed).to_vec();
     let mut rest = commands;
     while let Ok(Some(end)) = ReplyScanner::default().scan(rest) {
         let (command, others) = rest.split_at(end);

@@ -2,11 +2,14 @@
 //!
 //! None of these commands is atomic over several round trips, as SCAN never is. KEYS and SCAN are in `listing`.
 
+use crate::cluster::Position;
 use crate::exchange::batch::{Batch, Commands, split_array};
 use crate::exchange::listing::List;
+use crate::exchange::slot_listing::SlotList;
 use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, Step, done, fail};
 use crate::layout::{NamespaceIndex, Physical};
 use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::slot::Slot;
 use crate::walk::KeyWalk;
 
 /// DBSIZE: the server's count, with each bucket counted by its fields.
@@ -17,6 +20,8 @@ pub(crate) struct Size {
     phase: SizePhase,
 }
 
+/// Before a cluster: so many slots further RANDOMKEY goes from a node that has no key for it; at most eight times.
+const SLOTS_BETWEEN: u16 = 2053;
 /// Names that one SCAN looks at.
 const NAMES_AT_ONCE: u64 = 2000;
 
@@ -104,17 +109,31 @@ pub(crate) struct Random {
     misses: u32,
     bucket: Option<(NamespaceIndex, Vec<u8>)>,
     walk: Option<Box<List>>,
+    /// Before a cluster: the slot whose node was asked last.
+    slot: Option<Slot>,
+    slot_walk: Option<Box<SlotList>>,
 }
 
 impl Random {
     /// Sends RANDOMKEY; it has one reply.
     pub(crate) fn start(protocol: Protocol, wire: &mut Vec<u8>) -> Self {
         write_command(wire, &[b"RANDOMKEY"]);
-        Self { protocol, misses: 0, bucket: None, walk: None }
+        Self { protocol, misses: 0, bucket: None, walk: None, slot: None, slot_walk: None }
+    }
+
+    /// The same before a cluster: asks the node that has this slot.
+    pub(crate) fn start_at(slot: Slot, protocol: Protocol, wire: &mut Vec<u8>) -> Self {
+        Self { slot: Some(slot), ..Self::start(protocol, wire) }
+    }
+
+    /// Before a cluster, the slot that the commands sent last are of.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        let in_bucket = self.bucket.as_ref().map(|(_, name)| Slot::of(name));
+        self.slot_walk.as_ref().map(|walk| walk.slot()).or(self.slot.map(|slot| in_bucket.unwrap_or(slot)))
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        if self.walk.is_some() {
+        if self.walk.is_some() || self.slot_walk.is_some() {
             return self.walk_on(reply, env, io);
         }
         if let Some((namespace, name)) = self.bucket.take() {
@@ -135,6 +154,8 @@ impl Random {
                 _ => self.miss(env, io),
             },
             _ if !ReplyKind::Bulk.fits(reply) => Step::Unexpected,
+            // Another node may have keys.
+            Ok(Reply::Nil) if self.slot.is_some() => self.miss(env, io),
             _ => done(io, reply),
         }
     }
@@ -142,6 +163,7 @@ impl Random {
     fn miss(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         self.misses += 1;
         if self.misses < 8 {
+            self.slot = self.slot.map(|slot| slot.after(SLOTS_BETWEEN));
             write_command(io.wire, &[b"RANDOMKEY"]);
             return Step::More(1);
         }
@@ -149,19 +171,31 @@ impl Random {
     }
 
     fn walk_from(&mut self, cursor: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        match List::scan(env, &[b"SCAN", cursor, b"COUNT", b"100"], self.protocol, io.wire) {
-            Ok((list, replies)) => {
+        let args: [&[u8]; 4] = [b"SCAN", cursor, b"COUNT", b"100"];
+        let sent = match Position::parse(cursor).filter(|_| self.slot.is_some()) {
+            None => List::scan(env, &args, self.protocol, io.wire).map(|(list, replies)| {
                 self.walk = Some(Box::new(list));
-                Step::More(replies)
-            }
+                replies
+            }),
+            Some(from) => SlotList::scan(env, from, &args, self.protocol, io.wire).map(|list| {
+                self.slot_walk = Some(Box::new(list));
+                1
+            }),
+        };
+        match sent {
+            Ok(replies) => Step::More(replies),
             Err(message) => fail(io, self.protocol, message),
         }
     }
 
     fn walk_on(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        let Some(walk) = &mut self.walk else { return Step::Wait };
         let mut listed = Vec::new();
-        let step = walk.handle_reply(reply, env, &mut Io { wire: io.wire, answer: &mut listed });
+        let walk_io = &mut Io { wire: io.wire, answer: &mut listed };
+        let step = match (&mut self.walk, &mut self.slot_walk) {
+            (Some(walk), _) => walk.handle_reply(reply, env, walk_io),
+            (None, Some(walk)) => walk.handle_reply(reply, env, walk_io),
+            (None, None) => return Step::Wait,
+        };
         if !matches!(step, Step::Done(_)) {
             return step;
         }

@@ -11,25 +11,22 @@
 //!
 //! Where only some names are of interest, several SCANs of one cursor go in one MULTI: they walk the same slots.
 
-use std::collections::BTreeMap;
-
-use xxhash_rust::xxh3::xxh3_64;
-
 use crate::exchange::batch::{Batch, Commands};
+use crate::exchange::shown::Shown;
 use crate::exchange::{Effect, Env, Io, Refusal, Step};
-use crate::glob;
 use crate::layout::{Layout, Physical};
 use crate::number::parse_integer;
 use crate::resp::word::is_word;
-use crate::resp::{Answer, Protocol, Reply};
+use crate::resp::{Protocol, Reply};
+use crate::slot::Slot;
 use crate::walk::{BucketWalk, read_page};
 
 /// Slots of the server's table that one step looks at: some tenths of a millisecond.
-const SLOTS_AT_ONCE: u64 = 1000;
+pub(super) const SLOTS_AT_ONCE: u64 = 1000;
 /// Fields that the buckets of one step have, about.
-const FIELDS_AT_ONCE: u64 = 1000;
+pub(super) const FIELDS_AT_ONCE: u64 = 1000;
 /// Fields of a bucket that hasn't been seen yet.
-const USUAL_FIELDS: u64 = 128;
+pub(super) const USUAL_FIELDS: u64 = 128;
 /// Keys that a slot may hold as long as nothing is known of it: a first step is short, and the next ones grow.
 const CAUTIOUS_FILL: u64 = 256;
 /// A step's length follows from what the slots before it held: it looks at no more than so many times all of these.
@@ -44,19 +41,29 @@ enum Awaited {
 
 /// What one of the SCANs of a step is for.
 #[derive(Debug)]
-struct Part {
+pub(super) struct Part {
     /// MATCH or TYPE with its value.
-    filter: Option<[Vec<u8>; 2]>,
-    /// Whether keys of their own are shown from it, and whether buckets are opened.
-    own: bool,
-    buckets: bool,
+    pub(super) filter: Option<[Vec<u8>; 2]>,
+    /// Whether keys of their own are shown from it.
+    pub(super) own: bool,
+    /// Whether buckets are opened.
+    pub(super) buckets: bool,
+}
+
+impl Part {
+    /// All names.
+    pub(super) fn all() -> Self {
+        Self { filter: None, own: true, buckets: true }
+    }
 }
 
 /// How far a list goes.
 #[derive(Debug)]
 enum Extent {
-    /// KEYS: one round, showing each key once. For each key's digest: where its bytes begin among those shown.
-    Around(BTreeMap<u64, usize>),
+    /// KEYS: one round, showing each key once.
+    Around,
+    /// The same, and only how many they are is answered.
+    Number,
     /// SCAN: until so many keys or slots were come by.
     Count { wanted: u64, done: u64 },
 }
@@ -64,23 +71,62 @@ enum Extent {
 /// KEYS and SCAN.
 #[derive(Debug)]
 pub(crate) struct List {
-    protocol: Protocol,
-    pattern: Option<Vec<u8>>,
     parts: Vec<Part>,
     extent: Extent,
     /// Where the server's SCAN goes on.
     cursor: Vec<u8>,
     awaited: Option<Awaited>,
     buckets: Vec<BucketWalk>,
-    /// Slots asked for, and the keys that they held.
+    /// Slots asked for; the keys that they held are counted in `shown`.
     slots: u64,
-    seen: u64,
     /// Buckets opened, and their fields.
     opened: u64,
     fields: u64,
-    /// The keys to show, as bulk strings.
-    shown: Vec<u8>,
-    count: usize,
+    shown: Shown,
+}
+
+/// What stands behind SCAN's cursor.
+#[derive(Debug)]
+pub(super) struct ScanOptions<'a> {
+    pub(super) pattern: Option<&'a [u8]>,
+    count: &'a [u8],
+    kind: Option<&'a [u8]>,
+}
+
+impl<'a> ScanOptions<'a> {
+    /// Reads SCAN cursor [MATCH pattern] [COUNT count] [TYPE type].
+    ///
+    /// # Errors
+    /// The error the server gives for arguments like these.
+    pub(super) fn read(args: &[&'a [u8]]) -> Result<Self, &'static str> {
+        let mut read = Self { pattern: None, count: b"10", kind: None };
+        let mut options = args[2..].iter();
+        while let Some(option) = options.next() {
+            let value = options.next().ok_or("ERR syntax error")?;
+            match option {
+                option if is_word(option, "match") => read.pattern = Some(*value),
+                option if is_word(option, "count") => read.count = value,
+                option if is_word(option, "type") => read.kind = Some(*value),
+                _ => return Err("ERR syntax error"),
+            }
+        }
+        Ok(read)
+    }
+
+    /// COUNT; none where it is none that the server takes.
+    pub(super) fn wanted(&self) -> Option<u64> {
+        parse_integer(self.count).and_then(|count| u64::try_from(count).ok()).filter(|count| *count > 0)
+    }
+
+    /// The SCANs of a step.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        let typed = |kind: &[u8], own, buckets| Part { filter: Some([b"TYPE".to_vec(), kind.to_vec()]), own, buckets };
+        match self.kind {
+            None => vec![Part::all()],
+            Some(kind) if is_word(kind, "string") => vec![typed(kind, true, false), typed(b"hash", false, true)],
+            Some(kind) => vec![typed(kind, true, false)],
+        }
+    }
 }
 
 impl List {
@@ -89,13 +135,30 @@ impl List {
         let part = |glob: Vec<u8>, buckets| Part { filter: Some([b"MATCH".to_vec(), glob]), own: true, buckets };
         // A lone star asks for all names. For another pattern the server looks for matching names and for buckets.
         let parts = if pattern == b"*" {
-            vec![Part { filter: None, own: true, buckets: true }]
+            vec![Part::all()]
         } else {
             let globs = env.layout.bucket_globs().into_iter().map(|glob| part(glob, true));
             std::iter::once(part(pattern.to_vec(), false)).chain(globs).collect()
         };
-        let mut list = Self::new(Some(pattern), parts, Extent::Around(BTreeMap::new()), b"0", protocol);
+        let mut list = Self::new(Some(pattern), parts, Extent::Around, b"0", protocol);
         let replies = list.send_names(SLOTS_AT_ONCE.to_string().as_bytes(), SLOTS_AT_ONCE, wire);
+        (list, replies)
+    }
+
+    /// The keys that would be in a slot if the server were a cluster, or so many of them; their number where there is none
+    /// said. Walks over all keys. With the number of replies to come.
+    pub(crate) fn of_slot(
+        env: &Env<'_>,
+        slot: Slot,
+        at_most: Option<usize>,
+        protocol: Protocol,
+        wire: &mut Vec<u8>,
+    ) -> (Self, u32) {
+        let (mut list, replies) = Self::keys(env, b"*", protocol, wire);
+        list.shown = list.shown.only(slot, at_most.unwrap_or(usize::MAX));
+        if at_most.is_none() {
+            list.extent = Extent::Number;
+        }
         (list, replies)
     }
 
@@ -109,27 +172,10 @@ impl List {
         protocol: Protocol,
         wire: &mut Vec<u8>,
     ) -> Result<(Self, u32), &'static str> {
-        let (mut pattern, mut count, mut kind) = (None, &b"10"[..], None);
-        let mut options = args[2..].iter();
-        while let Some(option) = options.next() {
-            let value = options.next().ok_or("ERR syntax error")?;
-            match option {
-                option if is_word(option, "match") => pattern = Some(*value),
-                option if is_word(option, "count") => count = value,
-                option if is_word(option, "type") => kind = Some(*value),
-                _ => return Err("ERR syntax error"),
-            }
-        }
-        let typed = |kind: &[u8], own, buckets| Part { filter: Some([b"TYPE".to_vec(), kind.to_vec()]), own, buckets };
-        let parts = match kind {
-            None => vec![Part { filter: None, own: true, buckets: true }],
-            Some(kind) if is_word(kind, "string") => {
-                vec![typed(kind, true, false), typed(b"hash", false, true)]
-            }
-            Some(kind) => vec![typed(kind, true, false)],
-        };
-        let wanted = parse_integer(count).and_then(|count| u64::try_from(count).ok()).filter(|count| *count > 0);
+        let options = ScanOptions::read(args)?;
+        let (count, wanted) = (options.count, options.wanted());
         let extent = Extent::Count { wanted: wanted.unwrap_or(1), done: 0 };
+        let (pattern, parts) = (options.pattern, options.parts());
         let mut list = Self::new(pattern, parts, extent, args[1], protocol);
         let slots = list.next_slots(env);
         let asked = slots.to_string();
@@ -141,19 +187,15 @@ impl List {
 
     fn new(pattern: Option<&[u8]>, parts: Vec<Part>, extent: Extent, cursor: &[u8], protocol: Protocol) -> Self {
         Self {
-            protocol,
-            pattern: pattern.map(<[u8]>::to_vec),
+            shown: Shown::new(pattern, matches!(extent, Extent::Around | Extent::Number), protocol),
             parts,
             extent,
             cursor: cursor.to_vec(),
             awaited: None,
             buckets: Vec::new(),
             slots: 0,
-            seen: 0,
             opened: 0,
             fields: 0,
-            shown: Vec::new(),
-            count: 0,
         }
     }
 
@@ -192,7 +234,7 @@ impl List {
         }
         if self.is_complete() {
             if matches!(self.extent, Extent::Count { .. }) && self.parts[0].filter.is_none() {
-                env.stats.note_slots(self.slots, self.seen);
+                env.stats.note_slots(self.slots, self.shown.seen);
             }
             return self.finish(io);
         }
@@ -203,7 +245,7 @@ impl List {
     fn is_complete(&self) -> bool {
         let is_around = self.cursor == b"0" && self.slots > 0;
         match self.extent {
-            Extent::Around(_) => is_around,
+            Extent::Around | Extent::Number => is_around,
             Extent::Count { wanted, done } => is_around || done >= wanted,
         }
     }
@@ -216,13 +258,7 @@ impl List {
         if !opens {
             return left.clamp(1, SLOTS_AT_ONCE);
         }
-        // The keys to a slot, as this list and the lists before it have found.
-        let (slots, keys) = env.stats.slots_and_keys();
-        let (slots, keys) = (slots + self.slots, keys + self.seen);
-        if slots == 0 {
-            return (left / CAUTIOUS_FILL).clamp(1, SLOTS_AT_ONCE);
-        }
-        (left.saturating_mul(slots) / keys.max(slots)).clamp(1, (slots * GROWTH).min(SLOTS_AT_ONCE))
+        slots_for(left, self.slots, self.shown.seen, env)
     }
 
     fn send_names(&mut self, count: &[u8], slots: u64, wire: &mut Vec<u8>) -> u32 {
@@ -253,7 +289,7 @@ impl List {
         }
         self.cursor = cursors.first().copied().unwrap_or(b"0").to_vec();
         self.slots += slots;
-        let before = self.seen;
+        let before = self.shown.seen;
         for (index, names) in names.into_iter().enumerate() {
             let Part { own, buckets, .. } = self.parts[index];
             for name in names.filter_map(Reply::bytes) {
@@ -261,15 +297,15 @@ impl List {
             }
         }
         if let Extent::Count { done, .. } = &mut self.extent {
-            *done += slots.max(self.seen - before);
+            *done += slots.max(self.shown.seen - before);
         }
         Ok(())
     }
 
     fn take_name(&mut self, name: &[u8], own: bool, buckets: bool, layout: &Layout) {
         match layout.read_physical(name) {
-            Physical::Plain if own => self.show(name),
-            Physical::Zipped { key, .. } if own => self.show(&key),
+            Physical::Plain if own => self.shown.take(name),
+            Physical::Zipped { key, .. } if own => self.shown.take(&key),
             Physical::Bucket(namespace) if buckets => {
                 self.buckets.push(BucketWalk::new(namespace, name));
             }
@@ -293,7 +329,7 @@ impl List {
     }
 
     fn take_fields(&mut self, replies: &[Vec<u8>], opened: Vec<BucketWalk>, env: &Env<'_>) -> Result<(), Refusal> {
-        let before = self.seen;
+        let before = self.shown.seen;
         for (mut bucket, raw) in opened.into_iter().zip(replies) {
             let fields = Reply::parse(raw).ok().and_then(|reply| bucket.take(reply).ok());
             let fields = fields.ok_or_else(|| Refusal::of(raw))?;
@@ -302,9 +338,9 @@ impl List {
                 self.fields += 1;
                 // What can't be decoded is there all the same.
                 if env.layout.has_expired_in(bucket.name(), stored, env.now_ms) {
-                    self.seen += 1;
+                    self.shown.seen += 1;
                 } else if let Some(key) = env.layout.key_of(bucket.namespace(), bucket.name(), field) {
-                    self.show(&key);
+                    self.shown.take(&key);
                 }
             }
             if !bucket.is_over() {
@@ -312,49 +348,28 @@ impl List {
             }
         }
         if let Extent::Count { done, .. } = &mut self.extent {
-            *done += self.seen - before;
+            *done += self.shown.seen - before;
         }
         Ok(())
     }
 
-    /// Counts a key, and shows it where it matches.
-    fn show(&mut self, key: &[u8]) {
-        self.seen += 1;
-        // A lone star is no pattern to the server; it shows the empty key too.
-        if self.pattern.as_ref().is_some_and(|pattern| pattern != b"*" && !glob::matches(pattern, key)) {
-            return;
-        }
-        let at = self.shown.len();
-        if let Extent::Around(known) = &mut self.extent
-            && !is_new(known, &self.shown, key, at)
-        {
-            return;
-        }
-        Answer::new(&mut self.shown, self.protocol).bulk(key);
-        self.count += 1;
-    }
-
     fn finish(&mut self, io: &mut Io<'_>) -> Step {
-        let mut answer = Answer::new(io.answer, self.protocol);
-        if matches!(self.extent, Extent::Count { .. }) {
-            answer.array(2);
-            answer.bulk(&self.cursor);
+        match self.extent {
+            Extent::Around => self.shown.write_keys(io.answer),
+            Extent::Number => self.shown.write_count(io.answer),
+            Extent::Count { .. } => self.shown.write_page(&self.cursor, io.answer),
         }
-        answer.array(self.count);
-        io.answer.extend_from_slice(&self.shown);
         Step::Done(Effect::None)
     }
 }
 
-/// Whether a key wasn't shown before; it is noted as shown at `at`.
-fn is_new(known: &mut BTreeMap<u64, usize>, shown: &[u8], key: &[u8], at: usize) -> bool {
-    let mut digest = xxh3_64(key);
-    while let Some(earlier) = known.get(&digest) {
-        if matches!(Reply::parse(&shown[*earlier..]), Ok(Reply::Bulk(other)) if other == key) {
-            return false;
-        }
-        digest = digest.wrapping_add(1);
+/// How many slots of a server's table hold so many keys, as a list and the lists before it have found: it has looked at
+/// `slots`, which held `keys`.
+pub(super) fn slots_for(left: u64, slots: u64, keys: u64, env: &Env<'_>) -> u64 {
+    let (slots_before, keys_before) = env.stats.slots_and_keys();
+    let (slots, keys) = (slots_before + slots, keys_before + keys);
+    if slots == 0 {
+        return (left / CAUTIOUS_FILL).clamp(1, SLOTS_AT_ONCE);
     }
-    known.insert(digest, at);
-    true
+    (left.saturating_mul(slots) / keys.max(slots)).clamp(1, (slots * GROWTH).min(SLOTS_AT_ONCE))
 }

@@ -9,6 +9,7 @@
 use crate::access::Users;
 use crate::layout::{Layout, Place};
 use crate::resp::{Answer, Protocol};
+use crate::slot::Slot;
 use crate::stats::Stats;
 
 mod batch;
@@ -29,6 +30,10 @@ pub(crate) mod probe;
 mod reply_kind;
 mod retire;
 mod script;
+mod shown;
+pub(crate) mod slot_listing;
+
+mod slot_walk;
 pub(crate) mod store;
 mod sum;
 mod time_span;
@@ -148,6 +153,7 @@ pub(crate) enum UnderWay {
     Copy(Box<Copy>),
     Pieces(Box<pieces::Pieces>),
     List(Box<listing::List>),
+    SlotList(Box<slot_listing::SlotList>),
     Size(Box<keyspace::Size>),
     Random(Box<keyspace::Random>),
     /// SELECT to a database and back: the first reply is the answer.
@@ -156,9 +162,10 @@ pub(crate) enum UnderWay {
         answer: Option<Vec<u8>>,
     },
     Overview(Box<overview::Overview>),
-    /// HELLO: the server's answer, with the client's own id.
+    /// HELLO: the server's answer, with the client's own id, and with another mode where clients are told so.
     Hello {
         id: u64,
+        mode: Option<&'static str>,
     },
     /// SCAN or COPY with options that aren't known here: the reply counts where it is an error.
     ErrorOnly {
@@ -200,6 +207,19 @@ impl Exchange {
         matches!(self.0, UnderWay::PassOn)
     }
 
+    /// The slot whose node is to get what the exchange wrote last; none where that goes as the request goes
+    /// ([`Target`](crate::cluster::Target)). It may be another one after each [`Step::More`]. All of it only reads, and
+    /// goes by the router like any step of that slot, redirects included.
+    pub fn goes_to(&self) -> Option<Slot> {
+        match &self.0 {
+            UnderWay::SlotList(list) => Some(list.slot()),
+            UnderWay::Random(random) => random.slot(),
+            UnderWay::Overview(overview) => overview.slot(),
+            UnderWay::Silent(exchange) => exchange.goes_to(),
+            _ => None,
+        }
+    }
+
     /// Whether its client wants no answer.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self.0, UnderWay::Silent(_))
@@ -228,6 +248,7 @@ impl Exchange {
             UnderWay::Copy(copy) => return copy.handle_reply(reply, env, io),
             UnderWay::Pieces(pieces) => return pieces.handle_reply(reply, env, io),
             UnderWay::List(list) => return list.handle_reply(reply, env, io),
+            UnderWay::SlotList(list) => return list.handle_reply(reply, env, io),
             UnderWay::Size(size) => return size.handle_reply(reply, env, io),
             UnderWay::Random(random) => return random.handle_reply(reply, env, io),
             UnderWay::Transaction(transaction) => return transaction.handle_reply(reply, env, io),
@@ -273,7 +294,7 @@ impl Exchange {
             UnderWay::Probe(probe) => return probe.handle_reply(reply, io),
             UnderWay::Wait { announced } => return announced.handle_reply(reply, io),
             UnderWay::Hello { .. } if !matches!(reply.first(), Some(b'*' | b'%' | b'-')) => return Step::Unexpected,
-            UnderWay::Hello { id } => answer_hello(reply, *id, io.answer),
+            UnderWay::Hello { id, mode } => answer_hello(reply, *id, *mode, io.answer),
             UnderWay::ErrorOnly { .. } if reply.starts_with(b"-") => io.answer.extend_from_slice(reply),
             UnderWay::ErrorOnly { protocol } => {
                 Answer::new(io.answer, *protocol).error(

@@ -5,6 +5,7 @@
 //! | `connected_clients`, `blocked_clients`, `total_connections_received` | of this keyfold's clients |
 //! | `total_commands_processed`, `instantaneous_ops_per_sec` | of their requests |
 //! | `keyspace_hits`, `keyspace_misses` | of their reads, as the answers tell |
+//! | `redis_mode`, `server_mode`, `cluster_enabled` | what clients are told: whether there is a cluster, of keyfolds |
 //! | `dbN:keys=` | logical keys, as DBSIZE counts them; see [`Keyspace`](crate::clients::Keyspace) for how fresh |
 //!
 //! All else is the server's.
@@ -12,10 +13,13 @@
 use std::sync::Arc;
 
 use crate::clients::Clients;
+use crate::cluster::Front;
 use crate::exchange::info::{section, wants_section};
 use crate::exchange::keyspace::Size;
+use crate::exchange::slot_listing::SlotList;
 use crate::exchange::{Effect, Env, Io, Step, done};
 use crate::resp::{Answer, Protocol, Reply};
+use crate::slot::Slot;
 
 /// INFO under way.
 #[derive(Debug)]
@@ -27,20 +31,40 @@ pub(crate) struct Overview {
     /// The server's text.
     text: Vec<u8>,
     /// The keys of the client's database are being counted, since then.
-    counting: Option<(Size, i64)>,
+    counting: Option<(Count, i64)>,
+    front: Front,
+}
+
+/// DBSIZE of one server, or of a cluster.
+#[derive(Debug)]
+enum Count {
+    Server(Size),
+    Slots(Box<SlotList>),
 }
 
 impl Overview {
     /// What takes the server's reply to INFO with these arguments.
-    pub(crate) fn new(clients: Arc<Clients>, database: u32, args: &[&[u8]], protocol: Protocol) -> Self {
+    pub(crate) fn new(clients: Arc<Clients>, database: u32, front: Front, args: &[&[u8]], protocol: Protocol) -> Self {
         let has_section = wants_section(args);
-        Self { clients, database, protocol, has_section, text: Vec::new(), counting: None }
+        Self { clients, database, protocol, has_section, text: Vec::new(), counting: None, front }
+    }
+
+    /// The slot that the commands sent last are of, where keys of a cluster are counted.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        match &self.counting {
+            Some((Count::Slots(list), _)) => Some(list.slot()),
+            _ => None,
+        }
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
-        if let Some((size, since_ms)) = &mut self.counting {
+        if let Some((count, since_ms)) = &mut self.counting {
             let mut counted = Vec::new();
-            let step = size.handle_reply(reply, env, &mut Io { wire: io.wire, answer: &mut counted });
+            let count_io = &mut Io { wire: io.wire, answer: &mut counted };
+            let step = match count {
+                Count::Server(size) => size.handle_reply(reply, env, count_io),
+                Count::Slots(list) => list.handle_reply(reply, env, count_io),
+            };
             if !matches!(step, Step::Done(_)) {
                 return step;
             }
@@ -54,10 +78,14 @@ impl Overview {
         };
         self.text = text.to_vec();
         if self.shows_own_database()
-            && !env.layout.is_empty()
+            && (!env.layout.is_empty() || self.front.before_cluster)
             && self.clients.keyspace().is_due(self.database, env.now_ms)
         {
-            self.counting = Some((Size::start(io.wire), env.now_ms));
+            let count = match self.front.before_cluster {
+                true => Count::Slots(Box::new(SlotList::number(env, self.protocol, io.wire))),
+                false => Count::Server(Size::start(io.wire)),
+            };
+            self.counting = Some((count, env.now_ms));
             return Step::More(1);
         }
         self.finish(env, io)
@@ -96,7 +124,9 @@ impl Overview {
             "instantaneous_ops_per_sec" => clients.requests_per_second().to_string(),
             "keyspace_hits" => clients.lookups().hits.to_string(),
             "keyspace_misses" => clients.lookups().misses.to_string(),
-            _ if env.layout.is_empty() => return None,
+            "redis_mode" | "server_mode" => self.front.mode()?.to_owned(),
+            "cluster_enabled" => self.front.mode().map(|_| i32::from(self.front.announced.is_some()).to_string())?,
+            _ if env.layout.is_empty() && !self.front.before_cluster => return None,
             _ => {
                 let database = name.strip_prefix("db")?.parse().ok()?;
                 let (_, rest) = value.strip_prefix("keys=")?.split_once(',')?;

@@ -189,7 +189,10 @@ impl Session {
                 Answer::new(io.answer, protocol).error(WRONG_PASSWORD);
                 Begun::Answered
             }
-            Route::Keyspace(command) => self.begin_keyspace(*command, request, env, io),
+            Route::Keyspace(command) => match self.begin_over_slots(*command, args, env, io) {
+                Some(begun) => begun,
+                None => self.begin_keyspace(*command, request, env, io),
+            },
             Route::OnOwnLane(command) => self.begin_on_own_lane(*command, request, env, io),
             Route::Select { database: Some(database) } => self.begin_select(*database, args, io),
             Route::Exec { .. } => self.begin_exec(env, io),
@@ -381,6 +384,11 @@ impl Session {
                     Begun::Answered
                 });
             }
+            Id::Cluster | Id::Readonly | Id::Readwrite | Id::Asking => {
+                if let Err(error) = self.cluster(args, command, env, &mut answer) {
+                    answer.error(&error);
+                }
+            }
             Id::Quit => {
                 answer.ok();
                 return Begun::Close;
@@ -468,7 +476,13 @@ impl Session {
         match command {
             Id::Info => {
                 request.pass_on(io);
-                let overview = Overview::new(Arc::clone(self.joined.clients()), self.database, request.args, protocol);
+                let overview = Overview::new(
+                    Arc::clone(self.joined.clients()),
+                    self.database,
+                    self.front.clone(),
+                    request.args,
+                    protocol,
+                );
                 sent(UnderWay::Overview(Box::new(overview)), 1, false)
             }
             Id::Flushall | Id::Flushdb => self.begin_flush(command, request, io),

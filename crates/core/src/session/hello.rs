@@ -72,7 +72,11 @@ impl Session {
         }
         let number: &[u8] = if self.protocol == Protocol::Resp3 { b"3" } else { b"2" };
         write_command(io.wire, &[b"HELLO", number]);
-        Begun::Sent { exchange: Exchange(UnderWay::Hello { id: self.peer.id }), replies: 1, hold: true }
+        Begun::Sent {
+            exchange: Exchange(UnderWay::Hello { id: self.peer.id, mode: self.front.mode() }),
+            replies: 1,
+            hold: true,
+        }
     }
 
     /// What HELLO [protocol [AUTH user password] [SETNAME name]] asks for.

@@ -11,6 +11,7 @@
 mod acl_command;
 mod begin;
 mod client_command;
+mod cluster_command;
 mod hello;
 mod monitor;
 mod patience;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use crate::access::User;
 pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State};
-use crate::cluster::Target;
+use crate::cluster::{Front, Target};
 use crate::command::{Command, Flags, Id, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
@@ -142,6 +143,7 @@ fn is_large(args: &[&[u8]]) -> bool {
 #[derive(Debug)]
 pub struct Session {
     peer: Peer,
+    front: Front,
     protocol: Protocol,
     database: u32,
     user: Option<Arc<User>>,
@@ -175,6 +177,7 @@ impl Session {
         let mut session = Self {
             database: peer.database,
             peer,
+            front: Front::default(),
             protocol: Protocol::Resp2,
             user: None,
             initial_user: env.users.initial(),

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::cluster::Front;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType};
@@ -282,6 +283,9 @@ impl Session {
                 Route::Keyspace(command.id)
             }
             Id::Scan | Id::Keys | Id::Dbsize | Id::Randomkey | Id::Info => Route::Keyspace(command.id),
+            Id::Cluster | Id::ClusterHelp | Id::Clusterscan | Id::Readonly | Id::Readwrite | Id::Asking => {
+                return self.route_cluster(command, args);
+            }
             _ => return refused_always(command, args).map(Route::error),
         })
     }
@@ -420,6 +424,20 @@ impl Session {
             Id::Scan | Id::Keys | Id::Dbsize | Id::Randomkey | Id::Flushall | Id::Flushdb if !env.layout.is_empty() => {
                 return Route::error(
                     "ERR keyfold: commands on the whole keyspace are not supported inside MULTI while keys are folded",
+                );
+            }
+            Id::Scan | Id::Keys | Id::Dbsize | Id::Randomkey | Id::Flushall | Id::Flushdb
+                if self.front.before_cluster =>
+            {
+                return Route::error(
+                    "ERR keyfold: commands on the whole keyspace are not supported inside MULTI before a cluster",
+                );
+            }
+            Id::Cluster | Id::ClusterHelp | Id::Clusterscan | Id::Readonly | Id::Readwrite | Id::Asking
+                if self.front != Front::default() =>
+            {
+                return Route::error(
+                    "ERR keyfold: commands on the cluster are not supported inside MULTI; send them before it",
                 );
             }
             _ => {
