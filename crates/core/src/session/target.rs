@@ -42,7 +42,9 @@ impl Session {
             _ if route.is_local() || route.is_refusal() => (route, Target::Any),
             Route::Unblock { .. } => (Route::error(NO_UNBLOCK), Target::Any),
             // These say by themselves where each of their steps goes.
-            Route::Keyspace(Id::Keys | Id::Dbsize | Id::Randomkey) if self.front.before_cluster => (route, Target::Any),
+            Route::Keyspace(Id::Keys | Id::Dbsize | Id::Randomkey | Id::Info) if self.front.before_cluster => {
+                (route, Target::Any)
+            }
             Route::OnOwnLane(Id::Wait | Id::Waitaof) => (Route::error(NO_WAIT), Target::Any),
             _ => match Target::of(command, args, rules.split_writes) {
                 Target::CrossSlot => (Route::error(CROSS_SLOT), Target::Any),
