@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::access::Users;
-use keyfold_core::cluster::AddressMap;
+use keyfold_core::cluster::{AddressMap, Announced};
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
 use keyfold_core::placement::Secrets;
@@ -46,6 +46,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How what has expired is removed.
     pub sweep: Sweeping,
+    /// The keyfolds that clients are told of as nodes of a cluster (`--announce`).
+    pub announced: Option<Arc<Announced>>,
     /// Before a cluster: carry out MSET of several slots slot by slot (`--split-writes`). Others may then see some of its
     /// keys written and some not.
     pub split_writes: bool,
@@ -71,6 +73,7 @@ impl Config {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             sweep: Sweeping::default(),
+            announced: None,
             split_writes: false,
             read_only_in_doubt: false,
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::clients::Clients;
-use keyfold_core::cluster::Endpoint;
+use keyfold_core::cluster::{Endpoint, Front};
 use keyfold_core::exchange::{Env, ServerInfo};
 use slab::Slab;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -184,6 +184,11 @@ impl Worker {
         }
     }
 
+    /// What clients are to take keyfold for.
+    pub(crate) fn front(&self) -> Front {
+        Front { before_cluster: self.cluster.get().is_some(), announced: self.config.announced.clone() }
+    }
+
     /// Stands before a cluster from now on, of which this much is known.
     fn stand_before_cluster(self: &Rc<Self>) {
         let seeds = match &self.config.upstream.route {
@@ -194,6 +199,9 @@ impl Worker {
         let cluster = Rc::new(Cluster::new(seeds, &self.config));
         if self.cluster.set(Rc::clone(&cluster)).is_ok() {
             spawn_local(keep(Rc::clone(self), cluster));
+            for (_, client) in self.clients.borrow().iter() {
+                client.set_front(self.front());
+            }
         }
     }
 

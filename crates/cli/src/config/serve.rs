@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use keyfold_core::access::Users;
+use keyfold_core::cluster::{Announced, Endpoint};
 use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_core::resp::RequestLimits;
 use keyfold_proxy::Config;
@@ -53,6 +54,15 @@ impl Proxy {
     }
 }
 
+/// The keyfolds that are announced, the first of which is this one. In which order the others are named is all the same.
+fn announced(endpoints: &[Endpoint]) -> anyhow::Result<Option<Arc<Announced>>> {
+    let Some(own) = endpoints.first() else { return Ok(None) };
+    let mut all = endpoints.to_vec();
+    all.sort_unstable();
+    let at = all.iter().position(|endpoint| endpoint == own).unwrap_or_default();
+    Ok(Some(Arc::new(Announced::new(&all, at).context("--announce")?)))
+}
+
 pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
     let layout = flags.layout.as_deref().map(file::read).transpose()?;
     let allow_open = flags.access.allow_open;
@@ -74,6 +84,7 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
         allow_open,
         limits: limits(&flags.limits),
         timeouts: timeouts(&flags.timeouts),
+        announced: announced(&flags.announce)?,
         split_writes: flags.split_writes,
         read_only_in_doubt: flags.read_only_in_doubt,
         sweep: Sweeping { fields_per_second: flags.sweep_rate, ..Sweeping::default() },

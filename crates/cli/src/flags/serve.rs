@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use keyfold_core::cluster::Endpoint;
 use keyfold_proxy::address::ListenAddress;
 use keyfold_proxy::config::{Limits, Sweeping, Timeouts};
 
@@ -67,6 +68,11 @@ pub(crate) struct ServeFlags {
     /// keys lie
     #[arg(long)]
     pub(crate) read_only_in_doubt: bool,
+
+    /// Where clients that know clusters reach this keyfold: to them it is a cluster's node. Given again for each other
+    /// keyfold, they share the slots among themselves
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) announce: Vec<Endpoint>,
 
     /// Before a cluster, carry out MSET of several slots slot by slot. Others may then see some of its keys written
     /// and some not; without this it is answered with CROSSSLOT

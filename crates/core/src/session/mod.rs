@@ -85,6 +85,11 @@ impl Plan {
         }
     }
 
+    /// Whether it goes over slots of a cluster, each at its own node.
+    pub fn goes_by_slots(&self) -> bool {
+        self.target == Target::Any && matches!(self.route, Route::Keyspace(_))
+    }
+
     /// Whether it may travel with other clients' requests, though it may take long.
     pub fn may_share(&self) -> bool {
         !self.route.needs_own_lane() && !self.patience.blocks()

@@ -31,6 +31,9 @@ impl Requests {
         if !self.worker.membership.is_serving() {
             return self.wait_for_layout(state, &request.plan);
         }
+        if request.plan.goes_by_slots() {
+            request.plan.take_shared_lane();
+        }
         if matches!(request.plan.lane, Lane::Own { .. }) {
             let node = self.own_node(state, &request.plan.target, cluster);
             if !self.holds_state_elsewhere(state, node) {
@@ -76,6 +79,7 @@ impl Requests {
             Started::Answered | Started::Pushes => Start::Begun,
             Started::Close => Start::Close,
             Started::Sent { slot, replies } => {
+                let at = state.conversation.goes_to(slot).unwrap_or(at);
                 let step = self.whose(request, slot, at, replies).step(commands, cluster.now_ms());
                 cluster.begin(step, &self.worker);
                 Start::Begun

@@ -14,10 +14,11 @@ use std::task::Waker;
 
 use keyfold_core::access::Users;
 use keyfold_core::clients::Outcome;
-use keyfold_core::cluster::Node;
+use keyfold_core::cluster::{Front, Node};
 use keyfold_core::drive::{Conversation, Progress};
 use keyfold_core::exchange::Env;
 use keyfold_core::session::{Lane, Peer, Session};
+use keyfold_core::slot::Slot;
 
 use crate::outbox::Outbox;
 use crate::upstream::{NodeStep, Upstream};
@@ -69,12 +70,10 @@ struct State {
 
 impl Client {
     fn new(peer: Peer, worker: &Worker) -> Self {
-        let state = State {
-            conversation: Conversation::new(worker.with_env(|env| Session::new(peer, &worker.everybody, env))),
-            outbox: Outbox::default(),
-            gone: false,
-            own: None,
-        };
+        let mut session = worker.with_env(|env| Session::new(peer, &worker.everybody, env));
+        session.set_front(worker.front());
+        let state =
+            State { conversation: Conversation::new(session), outbox: Outbox::default(), gone: false, own: None };
         Self {
             state: RefCell::new(state),
             task: OnceCell::new(),
@@ -94,6 +93,16 @@ impl Client {
         let progress = conversation.handle_reply(slot, reply, env, wire, outbox.buffer());
         self.after_answer(&mut state);
         progress
+    }
+
+    /// Says what the client is to take keyfold for.
+    pub(crate) fn set_front(&self, front: Front) {
+        self.state.borrow_mut().conversation.session_mut().set_front(front);
+    }
+
+    /// The slot whose node is to get what a request has written last; none where that is its own.
+    pub(crate) fn goes_to(&self, slot: u64) -> Option<Slot> {
+        self.state.borrow().conversation.goes_to(slot)
     }
 
     /// Takes a reply to a part of the request in this slot.

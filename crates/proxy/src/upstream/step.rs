@@ -64,7 +64,8 @@ impl Whose {
 
     /// The next step of the same request.
     pub(crate) fn next(&self, replies: u32, commands: Vec<u8>, now_ms: i64) -> NodeStep {
-        let next = Self { replies, stays: self.is_alone(), ..self.clone() };
+        let at = self.client.goes_to(self.slot).filter(|_| self.part.is_none()).unwrap_or(self.at);
+        let next = Self { at, replies, stays: self.is_alone(), ..self.clone() };
         next.step(commands, now_ms)
     }
 }

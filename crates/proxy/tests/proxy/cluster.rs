@@ -1,6 +1,6 @@
 //! A cluster behind the proxy is one server to its clients, whatever happens to its slots and nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -41,6 +41,21 @@ fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
+/// The keys that a whole SCAN shows.
+fn scan_all(wire: &mut Wire, pattern: &str) -> BTreeSet<String> {
+    let (mut cursor, mut keys) = ("0".to_owned(), BTreeSet::new());
+    loop {
+        let answer = call(wire, &format!("SCAN {cursor} MATCH {pattern} COUNT 50"));
+        let mut lines = answer.lines().filter(|line| !line.starts_with(['*', '$']));
+        cursor = lines.next().unwrap().to_owned();
+        assert!(cursor.parse::<u64>().unwrap() < 1 << 53, "{cursor}");
+        keys.extend(lines.map(str::to_owned));
+        if cursor == "0" {
+            return keys;
+        }
+    }
+}
+
 #[test]
 fn a_cluster_is_one_server() {
     each(&newest_and_others().0, |binary| {
@@ -54,6 +69,11 @@ fn a_cluster_is_one_server() {
         is("EXISTS user:1 user:2 user:1 user:300", ":3\r\n");
         is("DEL user:1 user:2 plain", ":2\r\n");
         is("DBSIZE", ":198\r\n");
+        assert_eq!(scan_all(&mut connect(&proxy), "user:*").len(), 198);
+        let keys = call(&mut connect(&proxy), "KEYS user:1?");
+        assert!(keys.starts_with("*10\r\n"), "{keys}");
+        let any = call(&mut connect(&proxy), "RANDOMKEY");
+        assert!(any.contains("user:"), "{any}");
         is("MSET a 1 b 2", "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
         is("RENAME user:3 user:4", "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
         is("MSET {t}a 1 {t}b 2", "+OK\r\n");
@@ -159,10 +179,16 @@ fn slots_move_and_nobody_notices() {
         let slots_of_users = (0..600).map(|id| slot_of(format!("user:{id}").as_bytes()));
         let slots: Vec<u16> = slots_of_users.filter(|slot| cluster.owner(*slot).unwrap() != 1).take(12).collect();
         under_load(&proxy, &slots, |all_go_on| {
+            let mut wire = connect(&proxy);
+            for id in 100_000..100_300 {
+                assert_eq!(call(&mut wire, &format!("SET user:{id} x")), "+OK\r\n");
+            }
             for slot in &slots {
                 let resharding = cluster.begin_reshard(*slot, 1).unwrap();
                 cluster.move_keys(resharding, 1).unwrap();
                 thread::sleep(Duration::from_millis(30));
+                let seen = scan_all(&mut wire, "user:100*").len();
+                assert_eq!(seen, 300, "while slot {slot} moves");
                 while cluster.move_keys(resharding, 100).unwrap() > 0 {}
                 cluster.finish_reshard(resharding).unwrap();
             }
