@@ -122,7 +122,20 @@ impl Server {
 
     /// Another connection to the same server.
     pub fn another(&self) -> anyhow::Result<Self> {
-        Self::connect(&self.target)
+        Self::connect_to(&self.target, self.version.is_cluster())
+    }
+
+    /// A connection to another node of the same cluster.
+    pub(crate) fn to_node(&self, endpoint: &Endpoint) -> anyhow::Result<Self> {
+        let tls = self.target.address.speaks_tls();
+        let route = Route::Tcp { host: endpoint.host.clone(), port: endpoint.port, tls };
+        let address = ServerAddress { route, ..self.target.address.clone() };
+        Self::connect_to_node(&Target { address, ..self.target.clone() })
+    }
+
+    /// Where the server is, and how it is checked.
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Names the connection, for CLIENT LIST. A user who may not goes without.

@@ -102,7 +102,11 @@ impl Nodes {
     }
 }
 
-fn ask(server: &mut Server, target: &Target) -> anyhow::Result<Topology> {
+/// What a node says of its cluster.
+///
+/// # Errors
+/// It is none of a cluster, or takes its cluster to be down.
+pub(crate) fn ask(server: &mut Server, target: &Target) -> anyhow::Result<Topology> {
     let mut wire = Vec::new();
     let replies = Topology::ask(&mut wire);
     let replies = server.exchange(&wire, replies)?;

@@ -58,7 +58,7 @@ impl Model for Shards {
                 world.processes.iter().all(serves) && world.served().all(|(_, layout)| layout > 0)
             }),
         ];
-        if !self.0.losses.is_empty() {
+        if self.0.losses.contains(&0) {
             all.push(Property::sometimes("what was set back is put forward", |model: &Self, world: &World| {
                 let lost = world.left.losses != (1 << model.0.losses.len()) - 1;
                 lost && world.served().any(|(_, layout)| world.layouts[usize::from(layout)].is_put_back)

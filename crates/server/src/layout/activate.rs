@@ -4,42 +4,82 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
-use keyfold_core::change::{Connection, Coordinator, Course, Register, Standing};
+use keyfold_core::change::{Coordinator, Course, Register, Standing};
 use keyfold_core::layout::{Attempt, Layout, Revision};
 use keyfold_proxy::Nonces;
 
+use super::dictionaries;
+use super::plane::Plane;
 use super::stored::{self, Stored};
-use super::{dictionaries, fence};
+use super::witnesses::tend;
 use crate::connection::Server;
 use crate::secrets;
 
 /// Replaces the layout that was read, `before`, by `layout`, at a moment when no proxy serves either. What is in force
-/// then: the same layout, marked as written by this change.
+/// then: the same layout, marked as written by this change. Of a cluster `server` is the node that has the home; all
+/// its nodes must be there.
 ///
 /// # Errors
-/// Another change is under way, the layout was changed meanwhile, or proxies can't stop: nothing is changed.
+/// Another change is under way, the layout was changed meanwhile, a node is away, or proxies can't stop: nothing is
+/// changed.
 pub fn activate(server: &mut Server, before: Option<&Stored>, layout: &Layout) -> anyhow::Result<Layout> {
+    let mut plane = Plane::of(server)?;
+    let from = expected(plane.home()?, before.map(|stored| stored.text.as_str()))?;
+    if let Some(fleet) = plane.fleet()
+        && let Some(doubt) = tend(fleet)?.doubt
+    {
+        bail!(
+            "the layout was set back, or a change of it was cut off: epoch {} may have been in force; \
+             `keyfold layout recover` settles that",
+            doubt.epoch()
+        );
+    }
+    carry_out(&mut plane, from, before.map(|stored| &stored.layout), layout)
+}
+
+/// Puts a layout in force that takes account of what the home says and of what only witnesses know.
+pub(super) fn put_forward(plane: &mut Plane<'_>, home: Option<&Layout>, doubt: &Layout) -> anyhow::Result<()> {
+    let from = expected(plane.home()?, home.map(Layout::to_stored).as_deref())?;
+    let united = match home {
+        Some(home) => doubt.united(home).map_err(|why| anyhow!("what the home and the witnesses say: {why}"))?,
+        None => doubt.put_back(),
+    };
+    carry_out(plane, from, Some(doubt), &united).map(drop)
+}
+
+/// Changes what `from` says; `base` is the newest layout that `layout` takes account of.
+fn carry_out(plane: &mut Plane<'_>, from: Register, base: Option<&Layout>, layout: &Layout) -> anyhow::Result<Layout> {
     let nonces = Nonces::new().context("the system has no randomness to give")?;
     let layout = layout.clone().with_attempt(Attempt(nonces.draw()));
-    let from = expected(server, before)?;
-    fence::prove(server)?;
-    dictionaries::record_slots(server, &layout)?;
-    server.select(0)?;
-    let base = before.map_or(Revision::default(), |stored| stored.layout.revision());
-    let mut coordinator = Coordinator::new(nonces.draw(), from, layout.to_stored().as_bytes(), base);
-    let result = change_layout(server, &mut coordinator);
-    if result.is_err() {
-        let mut wire = Vec::new();
-        coordinator.withdraw(&mut wire);
-        let _ = server.exchange_one(&wire);
-        let nothing = Layout::default();
-        let _ = dictionaries::forget_slots(server, before.map_or(&nothing, |stored| &stored.layout));
+    plane.prove()?;
+    dictionaries::record_slots(plane.home()?, &layout)?;
+    plane.home()?.select(0)?;
+    let revision = base.map_or(Revision::default(), Layout::revision);
+    let mut coordinator = Coordinator::new(nonces.draw(), from, layout.to_stored().as_bytes(), revision);
+    if plane.fleet().is_some() {
+        coordinator = coordinator.in_cluster();
     }
+    let result = change_layout(plane, &mut coordinator);
+    if result.is_err() {
+        give_up(plane, &mut coordinator, base);
+    }
+    plane.release(&coordinator);
     result.map(|()| layout)
 }
 
+/// Lets everybody go on by what was in force.
+fn give_up(plane: &mut Plane<'_>, coordinator: &mut Coordinator, base: Option<&Layout>) {
+    // Whether the announcement still stands decides on what witnesses may be told.
+    let _ = look(plane, coordinator);
+    let mut wire = Vec::new();
+    coordinator.withdraw(&mut wire);
+    let Ok(home) = plane.home() else { return };
+    let _ = home.exchange_one(&wire);
+    let _ = dictionaries::forget_slots(home, base.unwrap_or(&Layout::default()));
+}
+
 /// The register, as long as it says what was read.
-fn expected(server: &mut Server, before: Option<&Stored>) -> anyhow::Result<Register> {
+fn expected(server: &mut Server, before: Option<&str>) -> anyhow::Result<Register> {
     let register = stored::register(server)?;
     let says = match register.standing(secrets::given()) {
         Standing::InForce(layout) | Standing::Half(layout) => Some(layout.to_stored()),
@@ -47,51 +87,46 @@ fn expected(server: &mut Server, before: Option<&Stored>) -> anyhow::Result<Regi
         _ => bail!("the server's layout was damaged meanwhile; `keyfold layout recover` says what is there"),
     };
     ensure!(
-        says.as_deref() == before.map(|stored| stored.text.as_str()),
+        says.as_deref() == before,
         "the server's layout was changed by somebody else meanwhile; look at it with `keyfold layout show`, then try \
          again"
     );
     Ok(register)
 }
 
-fn change_layout(server: &mut Server, coordinator: &mut Coordinator) -> anyhow::Result<()> {
-    let own: i64 = server.ask(&[b"CLIENT", b"ID"]).context(fence::WHY)?;
+fn look(plane: &mut Plane<'_>, coordinator: &mut Coordinator) -> anyhow::Result<()> {
+    let mut wire = Vec::new();
+    let count = coordinator.ask(&mut wire);
+    let replies = plane.home()?.exchange(&wire, count)?;
+    coordinator.see(&replies).map_err(|error| plane.refused(&error))
+}
+
+fn change_layout(plane: &mut Plane<'_>, coordinator: &mut Coordinator) -> anyhow::Result<()> {
     loop {
+        look(plane, coordinator)?;
         let mut wire = Vec::new();
-        let count = coordinator.ask(&mut wire);
-        let replies = server.exchange(&wire, count)?;
-        coordinator.see(&replies).map_err(|error| refused(server, &error))?;
-        wire.clear();
         match coordinator.decide() {
             Course::Wait(ms) => thread::sleep(Duration::from_millis(ms)),
             Course::Announce(announcement) => {
                 coordinator.announce(&announcement, &mut wire);
-                let reply = server.exchange_one(&wire)?;
-                coordinator.announced(&announcement, &reply).map_err(|error| refused(server, &error))?;
+                let reply = plane.home()?.exchange_one(&wire)?;
+                coordinator.announced(&announcement, &reply).map_err(|error| plane.refused(&error))?;
             }
-            Course::Warn => coordinator.warned(),
-            Course::List => {
-                let list = fence::list(server)?;
-                coordinator.listed(Connection::read_all(&list, Some(own)));
-            }
+            Course::Warn => plane.warn(coordinator)?,
+            Course::List => coordinator.listed(plane.list()?),
             Course::Close(connections) => {
                 let addresses: Vec<_> = connections.iter().map(|connection| connection.address.as_str()).collect();
                 tracing::warn!(?addresses, "closing connections of keyfold processes that don't answer, and of tools");
-                connections.iter().for_each(|connection| Coordinator::close(connection, &mut wire));
-                server.exchange(&wire, connections.len())?;
+                plane.close(&connections)?;
                 coordinator.closed();
             }
             Course::Activate => {
                 coordinator.activate(&mut wire);
-                let reply = server.exchange_one(&wire)?;
-                coordinator.activated(&reply).map_err(|error| refused(server, &error))?;
+                let reply = plane.home()?.exchange_one(&wire)?;
+                coordinator.activated(&reply).map_err(|error| plane.refused(&error))?;
             }
             Course::Done => return Ok(()),
             Course::GiveUp(obstacle) => bail!("the layout is as it was: {obstacle}"),
         }
     }
-}
-
-fn refused(server: &Server, error: &str) -> anyhow::Error {
-    anyhow!("the server at {} refuses a change of the layout: {}", server.address(), error.trim())
 }

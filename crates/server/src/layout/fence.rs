@@ -5,7 +5,8 @@
 //! come to nothing. A server, or something before it, that can't do that gets no changes.
 
 use anyhow::{Context, bail, ensure};
-use keyfold_core::admin::{fence_key, home};
+use keyfold_core::admin::fence_key;
+use keyfold_core::slot::Slot;
 use keyfold_proxy::Nonces;
 
 use crate::connection::Server;
@@ -19,8 +20,8 @@ pub fn list(server: &mut Server) -> anyhow::Result<String> {
     server.ask(&[b"CLIENT", b"LIST"]).context(WHY)
 }
 
-/// Tries it out.
-pub fn prove(server: &mut Server) -> anyhow::Result<()> {
+/// Tries it out, on a node that has this slot.
+pub fn prove(server: &mut Server, slot: Slot) -> anyhow::Result<()> {
     let nonce = Nonces::new().context("the system has no randomness to give")?.draw();
     let name = format!("keyfold-fence:{nonce:016x}");
     let mut closed = server.another()?;
@@ -33,7 +34,7 @@ pub fn prove(server: &mut Server) -> anyhow::Result<()> {
         bail!("a connection is not in the list that CLIENT LIST gives: {WHY}, so the layout can't be changed here");
     };
     let _: i64 = server.ask(&[b"CLIENT", b"KILL", b"ID", id.as_bytes()]).context(WHY)?;
-    let (key, nonce) = (fence_key(home()), nonce.to_string());
+    let (key, nonce) = (fence_key(slot), nonce.to_string());
     let written: Result<(), _> = closed.query(&[b"SET", &key, nonce.as_bytes(), b"PX", b"1000"]);
     server.select(0)?;
     let found: Option<String> = server.ask(&[b"GET", &key])?;

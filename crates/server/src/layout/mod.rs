@@ -3,4 +3,7 @@
 pub mod activate;
 pub mod dictionaries;
 pub mod fence;
+mod fleet;
+mod plane;
 pub mod stored;
+pub mod witnesses;
