@@ -78,6 +78,7 @@ analyze-stream: ## survey 100 million generated keys, and hold the resident size
 
 model: ## check the protocol of a move within wider bounds than the tests do
 	cargo test --release -p keyfold-core --test move_model -- --ignored --nocapture
+	cargo test --release -p keyfold-core --test shards_model -- --ignored --nocapture
 
 fuzz: ## run every fuzz target for a minute (TARGET=name for one of them, FUZZ_SECONDS=60)
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked

@@ -179,6 +179,15 @@ impl Member {
         Ok(())
     }
 
+    /// It asks on another connection than before: the server may have been set back meanwhile, to what it said before
+    /// this member held. What is seen of that change is no proof then that nothing was replaced. Said before
+    /// [`Self::see`]; and an answer must go out on the connection of the look that it answers.
+    pub fn looks_anew(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.held_before = self.held_before.max(held.to);
+        }
+    }
+
     /// In a cluster: a witness knows of a change to this epoch, which may have been in force and which the home, asked
     /// after it, doesn't know ([`Tending::Doubt`](super::witness::Tending::Doubt)); 0 where none does. It holds until this
     /// is called again: what the home says is not served anew, and is to be put forward with what the witness knows.
@@ -369,6 +378,22 @@ mod tests {
         assert!(member.must_put_back());
         assert_eq!(look(&mut member, 1, None, Found::InForce(NEXT)), Act::Serve(NEXT));
         assert!(!member.must_put_back());
+    }
+
+    #[test]
+    fn what_another_server_says_of_the_change_is_no_proof() {
+        let mut member = serving();
+        look(&mut member, 0, announce(Phase::Hold), Found::InForce(EPOCH));
+        member.stopped();
+        member.answer(&Answer { stance: Stance::Held(TRY), knows: EPOCH, who: String::new() }, &mut Vec::new());
+        member.looks_anew();
+        let act = look(&mut member, 1, announce(Phase::Prepare), Found::InForce(EPOCH));
+        assert_eq!(stance(&act), Some(Stance::Ready(TRY)), "it doesn't serve");
+        let act = look(&mut member, 2 * PATIENCE_MS, announce(Phase::Hold), Found::InForce(EPOCH));
+        assert_eq!(stance(&act), Some(Stance::Ready(TRY)), "nor when its patience is over");
+        assert_eq!(look(&mut member, 2, None, Found::InForce(EPOCH)), Act::Rest);
+        assert!(member.must_put_back());
+        assert_eq!(look(&mut member, 3, None, Found::InForce(NEXT)), Act::Serve(NEXT));
     }
 
     #[test]

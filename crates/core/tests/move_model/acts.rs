@@ -230,6 +230,7 @@ impl World {
             self.moved = None;
         }
         for index in 0..self.processes.len() {
+            self.processes[index].member.looks_anew();
             self.processes[index].connections = Connections::Closed;
             self.stop_if_idle(index, fault);
         }

@@ -120,7 +120,7 @@ impl World {
             }
             Action::Lose(loss) => {
                 self.left.losses &= !(1 << loss);
-                self.fail_over(bounds.losses[loss]);
+                self.fail_over(bounds.losses[loss], fault);
             }
         }
     }
@@ -149,7 +149,7 @@ impl World {
         let server = &self.shards[0];
         let home = in_force(&server.register()).map(|number| (text_of(number), self.revision(number).epoch));
         let home = home.as_ref().map(|(text, epoch)| (text.as_slice(), *epoch));
-        let announced = server.change.is_some() && fault != Some(Fault::Impatient);
+        let announced = server.change.is_some();
         let witnessed = std::mem::take(&mut self.processes[index].witnessed);
         let mut doubt: Option<(Epoch, u8)> = None;
         let was_asked = witnessed.iter().any(Option::is_some);
@@ -375,7 +375,7 @@ impl World {
     }
 
     /// A replica takes the primary's place, with all that it held at some moment before.
-    fn fail_over(&mut self, shard: usize) {
+    fn fail_over(&mut self, shard: usize, fault: Option<Fault>) {
         let (server, data) = *self.replicas[shard].take().expect("the action is there only then");
         let now_ms = self.shards[shard].now_ms;
         self.shards[shard] = server;
@@ -390,6 +390,9 @@ impl World {
             self.change = None;
         }
         for index in 0..self.processes.len() {
+            if shard == 0 && fault != Some(Fault::KeptSight) {
+                self.processes[index].member.looks_anew();
+            }
             self.processes[index].close(shard);
             self.stop_if_idle(index);
         }

@@ -12,6 +12,7 @@ use crate::{NONE_LATE, ONE_EPOCH, READS, Shards};
 /// One change by one coordinator. Nothing goes wrong.
 const CALM: Bounds = Bounds {
     cut_off: None,
+    hangs: false,
     requests: [1, 1],
     changes: 1,
     failures: 0,
@@ -25,6 +26,9 @@ const CALM: Bounds = Bounds {
 
 /// The same, and one member has to connect first.
 const CUT_OFF: Bounds = Bounds { cut_off: Some(1), requests: [0, 0], ..CALM };
+
+/// The same, and that one wakes up only with its connection.
+const HANGS: Bounds = Bounds { hangs: true, ..CUT_OFF };
 
 /// Tries everything within these bounds.
 fn check(bounds: Bounds) {
@@ -63,35 +67,54 @@ fn a_member_connects_meanwhile() {
 
 #[test]
 fn a_member_is_silent() {
-    check(Bounds { ticks_ms: &[READY_MS + 1], requests: [0, 1], ..CALM });
+    check(Bounds { ticks_ms: &[READY_MS + 1], requests: [0, 0], ..HANGS });
 }
 
 #[test]
 fn a_coordinator_dies_and_its_words_come_late() {
-    check(Bounds { changes: 2, failures: 1, late: 1, ticks_ms: &[HELD_MS + 1], ..CUT_OFF });
+    check(Bounds { changes: 2, failures: 1, late: 1, ..HANGS });
 }
 
 #[test]
 fn members_bring_witnesses_up_to_the_home() {
-    check(Bounds { tends: 2, changes: 2, failures: 1, ticks_ms: &[HELD_MS + 1], ..CUT_OFF });
+    check(Bounds { tends: 1, failures: 1, ticks_ms: &[HELD_MS + 1], ..HANGS });
 }
 
 #[test]
 fn the_home_is_set_back() {
-    check(Bounds { losses: &[0], changes: 2, ..CUT_OFF });
+    check(Bounds { losses: &[0], changes: 2, ..HANGS });
 }
 
 #[test]
 fn the_other_shard_is_set_back() {
-    check(Bounds { losses: &[1], changes: 2, ..CUT_OFF });
+    check(Bounds { losses: &[1], ..HANGS });
+}
+
+#[test]
+#[ignore = "takes long: `make model`"]
+fn larger() {
+    let ends = &[HELD_MS + 1];
+    check_long("the home is set back", Bounds { losses: &[0], changes: 2, ..CUT_OFF });
+    check_long("the other shard is set back", Bounds { losses: &[1], changes: 2, ..CUT_OFF });
+    check_long(
+        "the home is set back while one connects to it",
+        Bounds { cut_off: Some(0), losses: &[0], changes: 2, ..HANGS },
+    );
+    check_long("a coordinator dies", Bounds { changes: 2, failures: 1, late: 1, ticks_ms: ends, ..CUT_OFF });
+    check_long("witnesses are brought up", Bounds { tends: 2, changes: 2, failures: 1, ticks_ms: ends, ..CUT_OFF });
+    check_long(
+        "the same, and the home is set back",
+        Bounds { tends: 1, losses: &[0], changes: 2, failures: 1, ..HANGS },
+    );
+    check_long("a member is silent", Bounds { ticks_ms: &[READY_MS + 1], ..CALM });
 }
 
 #[test]
 fn broken_rules_are_noticed() {
-    check_fault(Fault::NoWarning, &CUT_OFF);
-    check_fault(Fault::NamedLate, &CUT_OFF);
+    check_fault(Fault::NoWarning, &HANGS);
+    check_fault(Fault::NamedLate, &HANGS);
     check_fault(Fault::OneList, &Bounds { ticks_ms: &[READY_MS + 1], ..CALM });
-    check_fault(Fault::OneWord, &Bounds { losses: &[0], ..CUT_OFF });
-    check_fault(Fault::Impatient, &Bounds { tends: 2, changes: 2, failures: 1, ticks_ms: &[HELD_MS + 1], ..CUT_OFF });
-    check_fault(Fault::Backward, &Bounds { tends: 2, losses: &[0], ..CUT_OFF });
+    check_fault(Fault::OneWord, &Bounds { losses: &[0], ..HANGS });
+    check_fault(Fault::KeptSight, &Bounds { losses: &[0], changes: 2, ..HANGS });
+    check_fault(Fault::Backward, &Bounds { tends: 1, losses: &[0], ..HANGS });
 }

@@ -18,8 +18,8 @@ pub(crate) enum Fault {
     NamedLate,
     /// Only the home's primary is asked who is there.
     OneList,
-    /// A witness is brought up to the home while a change is announced there.
-    Impatient,
+    /// A member that has held takes what a home says that was set back for a proof that nothing was replaced.
+    KeptSight,
     /// A witness that knows of a change which the home doesn't is brought back to the home's layout.
     Backward,
 }
@@ -29,6 +29,8 @@ pub(crate) enum Fault {
 pub(crate) struct Bounds {
     /// The second of two members has no connections at first, serves all the same, and connects to this shard.
     pub(crate) cut_off: Option<usize>,
+    /// It hangs: it doesn't look at the home until it is connected.
+    pub(crate) hangs: bool,
     /// How many requests each sends.
     pub(crate) requests: [u8; 2],
     /// How many coordinators are started.
@@ -269,12 +271,15 @@ impl World {
 
     fn member_actions(&self, index: usize, bounds: &Bounds, actions: &mut Vec<Action>) {
         let process = &self.processes[index];
-        if process.serving_next.is_some() {
+        let hangs = bounds.hangs && index == 1 && !process.lines.contains(&Line::Used);
+        if hangs {
+            // Nothing, but for what its tasks of connections do.
+        } else if process.serving_next.is_some() {
             actions.push(Action::Serve(index));
         } else {
             actions.push(Action::Look(index));
         }
-        if self.left.tends > 0 {
+        if self.left.tends > 0 && !hangs {
             actions.extend(
                 (0..2).filter(|which| process.witnessed[*which].is_none()).map(|at| Action::Witness(index, at)),
             );
@@ -298,7 +303,7 @@ impl World {
         if process.look.is_some() && process.member.serving().is_some() && !self.is_clear(process) {
             actions.extend((0..3).filter(|which| !process.heard[*which]).map(|which| Action::Hear(index, which)));
         }
-        if self.change.is_none() && self.left.changes > 0 && self.is_lost(index) {
+        if !hangs && self.change.is_none() && self.left.changes > 0 && self.is_lost(index) {
             actions.push(Action::StartPutBack(index));
         }
     }

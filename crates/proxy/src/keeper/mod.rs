@@ -179,6 +179,9 @@ impl Keeper {
         let replies = self.errand.ask(|wire| self.member.ask(wire)).await?;
         let served = Arc::clone(&self.current.borrow());
         let unbroken = std::mem::replace(&mut self.looked_on, self.errand.connections()) == self.errand.connections();
+        if !unbroken {
+            self.member.looks_anew();
+        }
         let must_follow = unbroken && self.member.serving().is_some();
         let (secrets, known) = (&self.secrets, &mut self.meaning);
         let meaning = |register: &Register| {
@@ -271,7 +274,8 @@ impl Keeper {
         let was_serving = self.member.serving().is_some();
         let reply = self.errand.ask_one(|wire| self.member.answer(answer, wire)).await?;
         // A server that takes no writes can't be told; nobody can replace the layout then either.
-        let carried_out = self.member.answered(answer, &reply).unwrap_or(false);
+        let is_same = self.errand.connections() == self.looked_on;
+        let carried_out = is_same && self.member.answered(answer, &reply).unwrap_or(false);
         if carried_out && !was_serving && self.member.serving().is_some() {
             self.serve();
         }

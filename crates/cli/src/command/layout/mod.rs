@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_report::number::plural;
-use keyfold_server::Server;
+use keyfold_server::Nodes;
 use keyfold_server::layout::stored;
 use serde_json::json;
 
@@ -48,8 +48,9 @@ fn check(path: &Path, layout: &Layout, json: bool, out: &mut dyn Write) -> anyho
 }
 
 fn show(flags: &ShowFlags, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut server = Server::connect(&target::resolve(&flags.upstream))?;
-    let Some(stored) = stored::read(&mut server)? else {
+    let mut nodes = Nodes::connect(&target::resolve(&flags.upstream))?;
+    let server = nodes.home();
+    let Some(stored) = stored::read(server)? else {
         bail!("the server at {} has no layout; bring one with keyfold layout push or keyfold serve", server.address());
     };
     let (layout, version) = (&stored.layout, server.version());
