@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use keyfold_core::admin::{COPY_KEY, LAYOUT_KEY, home, witness};
+use keyfold_core::admin::{CHANGE_KEY, COPY_KEY, LAYOUT_KEY, home, witness};
 use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::{stored, witnesses};
@@ -96,6 +96,37 @@ fn a_primary_that_is_away_stops_a_change_and_is_named() {
     cluster.wait_until_settled().unwrap();
     let second = add(&cluster, at_home, "cart").unwrap();
     assert_all_say(&cluster, &second);
+}
+
+#[test]
+fn a_primary_that_dies_during_a_change_leaves_what_was_in_force() {
+    let options = Options { node_timeout: Duration::from_secs(60), ..Options::default() };
+    let mut cluster = Cluster::start(&found().remove(0), 3, 0, &options).unwrap();
+    let first = add(&cluster, 0, "user").unwrap();
+    let at_home = owner_of_home(&cluster);
+    let other = (at_home + 1) % 3;
+    let others: Vec<_> = witness::slots().filter(|slot| cluster.owner(slot.number()).unwrap() != other).collect();
+    // Whoever changes the layout waits for this one.
+    let mut member = silent_member(&cluster, at_home);
+    let (way, after) = (target(&cluster, at_home), with(Some(&first), "cart"));
+    let change = std::thread::spawn(move || {
+        let mut nodes = Nodes::connect(&way).unwrap();
+        let before = stored::read(nodes.home()).unwrap();
+        activate(nodes.home(), before.as_ref(), &after).map(drop).map_err(|error| format!("{error:#}"))
+    });
+    while member.call(&[b"EXISTS", CHANGE_KEY]).unwrap() == b":0\r\n" {}
+    cluster.kill(other).unwrap();
+    let error = change.join().unwrap().unwrap_err();
+    assert!(error.contains(&cluster.node(other).address().to_string()), "{error}");
+    let text = Some(first.to_stored().into_bytes());
+    let get = |key: &[u8], slot| {
+        let node = (0..3).find(|node| *node != other && cluster.node(*node).myself().unwrap().owns(slot)).unwrap();
+        cluster.node(node).call_bytes(&[b"GET", key]).unwrap().bytes().map(<[u8]>::to_vec)
+    };
+    assert_eq!(get(LAYOUT_KEY, home().number()), text);
+    for slot in others {
+        assert_eq!(get(&witness::key(slot), slot.number()), text, "the witness in slot {slot} is released");
+    }
 }
 
 #[test]
