@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use keyfold_core::admin::{CHANGE_KEY, COPY_KEY, LAYOUT_KEY, home, witness};
 use keyfold_core::layout::{Layout, LayoutFile};
-use keyfold_server::layout::activate::activate;
-use keyfold_server::layout::{stored, witnesses};
+use keyfold_server::layout::activate::{activate, settle};
+use keyfold_server::layout::stored;
 use keyfold_server::{Nodes, Server, Target};
 use keyfold_testkit::cluster::{Cluster, Options};
 use keyfold_testkit::servers::newest_and_others;
@@ -176,7 +176,7 @@ fn what_only_witnesses_know_is_put_forward() {
     let before = stored::read(&mut server).unwrap();
     let refused = activate(&mut server, before.as_ref(), &with(Some(&first), "shop")).unwrap_err().to_string();
     assert!(refused.contains("was set back"), "{refused}");
-    witnesses::settle(&mut server).unwrap();
+    settle(&mut server).unwrap();
     let united = stored::read(&mut server).unwrap().unwrap().layout;
     assert!(united.epoch() > second.epoch() && united.namespaces().len() == 2, "{}", united.to_file());
     assert_all_say(&cluster, &united);
@@ -184,6 +184,6 @@ fn what_only_witnesses_know_is_put_forward() {
     let slot = witness::slots().next().unwrap();
     let owner = cluster.owner(slot.number()).unwrap();
     cluster.node(owner).call_bytes(&[b"DEL", &witness::key(slot)]).unwrap();
-    witnesses::settle(&mut server).unwrap();
+    settle(&mut server).unwrap();
     assert_all_say(&cluster, &united);
 }

@@ -66,6 +66,7 @@ pub(crate) fn keep(
             meaning: Meaning::default(),
             looked_on: 0,
             change: None,
+            change_on: 0,
             change_after: Instant::now(),
             reported: None,
         };
@@ -114,6 +115,8 @@ struct Keeper {
     looked_on: u64,
     /// A change of its own, to put back what was lost.
     change: Option<Coordinator>,
+    /// The connection on which it was begun: it ends with that.
+    change_on: u64,
     /// Not before this the next one is begun, so that others get their turn.
     change_after: Instant,
     /// What the operator was told last.
@@ -272,10 +275,9 @@ impl Keeper {
 
     async fn answer(&mut self, answer: &Answer) -> Result<(), Broken> {
         let was_serving = self.member.serving().is_some();
-        let reply = self.errand.ask_one(|wire| self.member.answer(answer, wire)).await?;
+        let reply = self.errand.ask_one_here(|wire| self.member.answer(answer, wire)).await?;
         // A server that takes no writes can't be told; nobody can replace the layout then either.
-        let is_same = self.errand.connections() == self.looked_on;
-        let carried_out = is_same && self.member.answered(answer, &reply).unwrap_or(false);
+        let carried_out = self.member.answered(answer, &reply).unwrap_or(false);
         if carried_out && !was_serving && self.member.serving().is_some() {
             self.serve();
         }
@@ -347,6 +349,7 @@ impl Keeper {
         };
         let base = self.doubt.as_ref().map_or(base, |doubt| base.max(doubt.revision()));
         let change = Coordinator::new(change, self.member.register().clone(), text.as_bytes(), base);
+        self.change_on = self.looked_on;
         self.change = Some(if self.nodes.are_cluster() { change.in_cluster() } else { change });
     }
 
@@ -370,7 +373,7 @@ impl Keeper {
             Ok(Stepped::GivenUp) | Err(Broken::Witness(_)) => {
                 let replies = self.errand.ask(|wire| change.ask(wire)).await?;
                 change.see(&replies).map_err(Broken::Server)?;
-                self.errand.ask_one(|wire| change.withdraw(wire)).await?;
+                self.errand.ask_one_here(|wire| change.withdraw(wire)).await?;
             }
             Err(_) => {}
         }
@@ -380,11 +383,15 @@ impl Keeper {
 
     async fn take_step(&mut self, change: &mut Coordinator) -> Result<Stepped, Broken> {
         let replies = self.errand.ask(|wire| change.ask(wire)).await?;
+        if self.errand.connections() != self.change_on {
+            // Another server has the home by now: what it holds may be what was there before.
+            return Err(LinkError::Closed.into());
+        }
         change.see(&replies).map_err(Broken::Server)?;
         match change.decide() {
             Course::Wait(_) => {}
             Course::Announce(announcement) => {
-                let reply = self.errand.ask_one(|wire| change.announce(&announcement, wire)).await?;
+                let reply = self.errand.ask_one_here(|wire| change.announce(&announcement, wire)).await?;
                 change.announced(&announcement, &reply).map_err(Broken::Server)?;
             }
             Course::Warn => self.nodes.warn(change).await?,
@@ -396,7 +403,7 @@ impl Keeper {
                 change.closed();
             }
             Course::Activate => {
-                let reply = self.errand.ask_one(|wire| change.activate(wire)).await?;
+                let reply = self.errand.ask_one_here(|wire| change.activate(wire)).await?;
                 if change.activated(&reply).map_err(Broken::Server)? {
                     self.count(|counts| counts.put_back += 1);
                     tracing::warn!(

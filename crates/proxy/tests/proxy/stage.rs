@@ -58,7 +58,6 @@ pub(crate) fn change_layout(server: &Server, from: &Layout, to: &Layout) {
                 wire.send_bytes(&commands).unwrap();
                 coordinator.announced(&announcement, &wire.reply().unwrap()).unwrap();
             }
-            Course::Warn => coordinator.warned(),
             Course::List => {
                 let list = wire.ask(&[b"CLIENT", b"LIST"]).unwrap();
                 let list = String::from_utf8(list.bytes().unwrap().to_vec()).unwrap();

@@ -11,7 +11,7 @@ use keyfold_proxy::Nonces;
 use super::dictionaries;
 use super::plane::Plane;
 use super::stored::{self, Stored};
-use super::witnesses::tend;
+use super::witnesses::{Tended, tend};
 use crate::connection::Server;
 use crate::secrets;
 
@@ -37,8 +37,28 @@ pub fn activate(server: &mut Server, before: Option<&Stored>, layout: &Layout) -
     carry_out(&mut plane, from, before.map(|stored| &stored.layout), layout)
 }
 
+/// Has all witnesses of the cluster of `server` say what is in force, and puts forward what only they know. Of a single
+/// server nothing is to be done.
+///
+/// # Errors
+/// A node is away; or what witnesses know can't be united with what the home says.
+pub fn settle(server: &mut Server) -> anyhow::Result<()> {
+    if !server.version().is_cluster() {
+        return Ok(());
+    }
+    let mut plane = Plane::of(server)?;
+    let Some(fleet) = plane.fleet() else { return Ok(()) };
+    match tend(fleet)? {
+        Tended { doubt: None, .. } => Ok(()),
+        Tended { doubt: Some(doubt), home } => {
+            tracing::warn!(epoch = %doubt.epoch(), "the layout was set back, or a change of it was cut off; putting it forward");
+            put_forward(&mut plane, home.as_ref(), &doubt)
+        }
+    }
+}
+
 /// Puts a layout in force that takes account of what the home says and of what only witnesses know.
-pub(super) fn put_forward(plane: &mut Plane<'_>, home: Option<&Layout>, doubt: &Layout) -> anyhow::Result<()> {
+fn put_forward(plane: &mut Plane<'_>, home: Option<&Layout>, doubt: &Layout) -> anyhow::Result<()> {
     let from = expected(plane.home()?, home.map(Layout::to_stored).as_deref())?;
     let united = match home {
         Some(home) => doubt.united(home).map_err(|why| anyhow!("what the home and the witnesses say: {why}"))?,

@@ -6,4 +6,4 @@ pub mod fence;
 mod fleet;
 mod plane;
 pub mod stored;
-pub mod witnesses;
+mod witnesses;

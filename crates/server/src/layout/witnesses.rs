@@ -7,10 +7,7 @@ use keyfold_core::change::witness::{self, NO_LAYOUT, Tending};
 use keyfold_core::change::{Register, Standing};
 use keyfold_core::layout::{Epoch, Layout};
 
-use super::activate::put_forward;
 use super::fleet::Fleet;
-use super::plane::Plane;
-use crate::connection::Server;
 use crate::secrets;
 
 /// What the home says, and what is in doubt about it.
@@ -19,26 +16,6 @@ pub(super) struct Tended {
     pub(super) home: Option<Layout>,
     /// A layout that a witness knows of and the home doesn't.
     pub(super) doubt: Option<Layout>,
-}
-
-/// Has all witnesses of the cluster of `server` say what is in force, and puts forward what only they know. Of a single
-/// server nothing is to be done.
-///
-/// # Errors
-/// A node is away; or what witnesses know can't be united with what the home says.
-pub fn settle(server: &mut Server) -> anyhow::Result<()> {
-    if !server.version().is_cluster() {
-        return Ok(());
-    }
-    let mut plane = Plane::of(server)?;
-    let Some(fleet) = plane.fleet() else { return Ok(()) };
-    match tend(fleet)? {
-        Tended { doubt: None, .. } => Ok(()),
-        Tended { doubt: Some(doubt), home } => {
-            tracing::warn!(epoch = %doubt.epoch(), "the layout was set back, or a change of it was cut off; putting it forward");
-            put_forward(&mut plane, home.as_ref(), &doubt)
-        }
-    }
 }
 
 /// Brings witnesses up to the home where they may be.
