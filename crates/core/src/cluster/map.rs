@@ -13,6 +13,13 @@ use crate::slot::Slot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(u32);
 
+impl Node {
+    /// Its number in the map: small, and the same for the map's life.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Who has a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Shard {

@@ -43,9 +43,9 @@ pub struct Step<W> {
 
 impl<W> Step<W> {
     /// A step of `client`: these commands, all of this slot.
-    pub fn new(whose: W, client: u64, slot: Slot, commands: Vec<u8>, now_ms: i64) -> Self {
+    pub fn new(whose: W, client: u64, slot: Slot, commands: Vec<u8>, now_ms: i64) -> Box<Self> {
         let flight = Flight::new(slot, commands);
-        Self { whose, client, flight, ask: None, since_ms: now_ms, led: 0, cause: Vec::new() }
+        Box::new(Self { whose, client, flight, ask: None, since_ms: now_ms, led: 0, cause: Vec::new() })
     }
 
     /// The slot of its commands.
@@ -99,7 +99,7 @@ impl<W> Step<W> {
 #[derive(Debug)]
 pub enum Order<W> {
     /// Write the step to the connection to this node.
-    Send(Node, Step<W>),
+    Send(Node, Box<Step<W>>),
     /// Hand these replies to its asker: they are the last ones.
     Answer(W, Vec<Vec<u8>>),
 }
@@ -108,9 +108,9 @@ pub enum Order<W> {
 #[derive(Debug)]
 pub enum Alone<W> {
     /// Write it to a connection to this node.
-    Send(Node, Step<W>),
+    Send(Node, Box<Step<W>>),
     /// Say at this time, in milliseconds, by [`Router::go_on_alone`] that it may go on.
-    Wait(Step<W>, i64),
+    Wait(Box<Step<W>>, i64),
     /// Hand these replies to its asker: they are the last ones.
     Answer(W, Vec<Vec<u8>>),
 }
@@ -123,7 +123,7 @@ const OVERTAKEN: &[u8] =
 #[derive(Debug)]
 pub struct Router<W> {
     map: SlotMap,
-    turns: Turns<Step<W>>,
+    turns: Turns<Box<Step<W>>>,
     orders: VecDeque<Order<W>>,
     tries: Tries,
     wants_map: bool,
@@ -163,7 +163,7 @@ impl<W> Router<W> {
     }
 
     /// Begins a step: the node to write it to, or none where it waits and [`Self::poll`] will bring it.
-    pub fn begin(&mut self, step: Step<W>, now_ms: i64) -> Option<(Node, Step<W>)> {
+    pub fn begin(&mut self, step: Box<Step<W>>, now_ms: i64) -> Option<(Node, Box<Step<W>>)> {
         let slot = step.flight.slot();
         if !self.turns.may_go(slot) {
             self.turns.wait(slot, step, now_ms);
@@ -180,7 +180,7 @@ impl<W> Router<W> {
 
     /// The last reply to what was written of a step has come from `node`: whose the step is and the replies that were
     /// kept, or none where it goes on.
-    pub fn finish(&mut self, node: Node, mut step: Step<W>, now_ms: i64) -> Option<(W, Vec<Vec<u8>>)> {
+    pub fn finish(&mut self, node: Node, mut step: Box<Step<W>>, now_ms: i64) -> Option<(W, Vec<Vec<u8>>)> {
         match step.flight.outcome() {
             Outcome::Answered(replies) => {
                 self.turns.note_settled(step.flight.slot(), |led| step.overtakes(led));
@@ -193,7 +193,7 @@ impl<W> Router<W> {
         }
     }
 
-    fn note_led(&mut self, node: Node, mut step: Step<W>, cause: Vec<u8>, now_ms: i64) {
+    fn note_led(&mut self, node: Node, mut step: Box<Step<W>>, cause: Vec<u8>, now_ms: i64) {
         let slot = step.flight.slot();
         let until = self.lead(node, &mut step, cause, now_ms);
         if step.flight.slot() != slot {
@@ -237,7 +237,7 @@ impl<W> Router<W> {
 
     /// The last reply has come, from `node`, to what was written of a step on a connection that its client has to itself:
     /// nothing else of the client's is under way, so it waits for nobody's turn.
-    pub fn finish_alone(&mut self, node: Node, mut step: Step<W>, now_ms: i64) -> Alone<W> {
+    pub fn finish_alone(&mut self, node: Node, mut step: Box<Step<W>>, now_ms: i64) -> Alone<W> {
         match step.flight.outcome() {
             Outcome::Answered(replies) => Alone::Answer(step.whose, replies),
             Outcome::Led(cause) => {
@@ -248,7 +248,7 @@ impl<W> Router<W> {
     }
 
     /// Such a step could not be sent to its node, for this reason, which is its error where it stays so.
-    pub fn give_back_alone(&mut self, node: Node, mut step: Step<W>, reason: &str, now_ms: i64) -> Alone<W> {
+    pub fn give_back_alone(&mut self, node: Node, mut step: Box<Step<W>>, reason: &str, now_ms: i64) -> Alone<W> {
         step.flight.lose();
         let error = format!("-CLUSTERDOWN keyfold: {reason}\r\n").into_bytes();
         let until_ms = self.lead(node, &mut step, error, now_ms);
@@ -256,7 +256,7 @@ impl<W> Router<W> {
     }
 
     /// Where such a step goes at this time.
-    pub fn go_on_alone(&mut self, mut step: Step<W>, now_ms: i64) -> Alone<W> {
+    pub fn go_on_alone(&mut self, mut step: Box<Step<W>>, now_ms: i64) -> Alone<W> {
         let is_over = now_ms - step.since_ms > self.tries.give_up_after_ms;
         match step.ask.or_else(|| self.map.primary(step.flight.slot())) {
             Some(node) if !is_over => Alone::Send(node, step),
@@ -274,7 +274,7 @@ impl<W> Router<W> {
 
     /// The connection to `node` took a step with it, for this reason: whose it is and the error that answers it, or
     /// none where it will be sent again. Those of one connection come in the order in which they were sent.
-    pub fn lose(&mut self, node: Node, mut step: Step<W>, reason: &str, now_ms: i64) -> Option<(W, Vec<Vec<u8>>)> {
+    pub fn lose(&mut self, node: Node, mut step: Box<Step<W>>, reason: &str, now_ms: i64) -> Option<(W, Vec<Vec<u8>>)> {
         self.wants_map = true;
         let error = format!("-ERR keyfold: {reason}\r\n").into_bytes();
         step.flight.lose();
@@ -287,7 +287,7 @@ impl<W> Router<W> {
     }
 
     /// A step could not be sent to its node, for this reason, which is its error where it stays so: it is tried again.
-    pub fn give_back(&mut self, node: Node, mut step: Step<W>, reason: &str, now_ms: i64) {
+    pub fn give_back(&mut self, node: Node, mut step: Box<Step<W>>, reason: &str, now_ms: i64) {
         self.wants_map = true;
         step.flight.lose();
         self.note_led(node, step, format!("-CLUSTERDOWN keyfold: {reason}\r\n").into_bytes(), now_ms);
@@ -308,7 +308,7 @@ impl<W> Router<W> {
 
     /// Sends steps of a slot of which nothing is under way, up to the first that goes to another node than those before
     /// it: what is under way of a slot is at one node, so that it keeps its order.
-    fn go_on(&mut self, slot: Slot, steps: impl Iterator<Item = Step<W>>, now_ms: i64) {
+    fn go_on(&mut self, slot: Slot, steps: impl Iterator<Item = Box<Step<W>>>, now_ms: i64) {
         let mut goes_to = None;
         let mut steps = steps.peekable();
         while let Some(step) = steps.next() {
@@ -340,7 +340,8 @@ impl<W> Router<W> {
         }
     }
 
-    fn answer(&mut self, mut step: Step<W>, error: &[u8]) {
+    #[expect(clippy::boxed_local, reason = "it is boxed for its whole life")]
+    fn answer(&mut self, mut step: Box<Step<W>>, error: &[u8]) {
         step.flight.lose();
         self.orders.push_back(Order::Answer(step.whose, step.flight.give_up(error)));
     }

@@ -48,7 +48,7 @@ impl Target {
             let to_all = matches!(command.cluster.request, RequestPolicy::AllShards | RequestPolicy::AllNodes);
             return if to_all && command.id != Id::Ping { Self::Shards } else { Self::Any };
         };
-        if keys.iter().all(|key| slot_of(key.index) == Some(first)) {
+        if keys.iter().skip(1).all(|key| slot_of(key.index) == Some(first)) {
             return Self::Slot(first);
         }
         // What removes or looks for several keys promises nothing about them together, not even before one server.

@@ -42,7 +42,7 @@ struct Asked {
 struct World {
     cluster: Cluster,
     router: Router<usize>,
-    pipes: BTreeMap<Node, VecDeque<(Step<usize>, u32)>>,
+    pipes: BTreeMap<Node, VecDeque<(Box<Step<usize>>, u32)>>,
     asked: Vec<Asked>,
     under_way: [usize; CLIENTS],
     /// What each client's keys may hold, after all that was answered and lost.
@@ -107,7 +107,7 @@ impl World {
         self.drain();
     }
 
-    fn send(&mut self, node: Node, mut step: Step<usize>) {
+    fn send(&mut self, node: Node, mut step: Box<Step<usize>>) {
         let mut wire = Vec::new();
         let replies = step.write(&mut wire);
         let port = self.router.map().endpoint(node).port;

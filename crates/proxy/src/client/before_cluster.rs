@@ -80,8 +80,7 @@ impl Requests {
             Started::Close => Start::Close,
             Started::Sent { slot, replies } => {
                 let at = state.conversation.goes_to(slot).unwrap_or(at);
-                let step = self.whose(request, slot, at, replies).step(commands, cluster.now_ms());
-                cluster.begin(step, &self.worker);
+                cluster.begin(self.whose(request, slot, at, replies), commands, &self.worker);
                 Start::Begun
             }
         }
@@ -112,7 +111,7 @@ impl Requests {
         for part in sent {
             let at = slots.get(part.part).copied().unwrap_or(Slot::FIRST);
             let whose = Whose { part: Some(part.part), ..self.whose(request, slot, at, part.replies) };
-            cluster.begin(whose.step(part.commands, cluster.now_ms()), &self.worker);
+            cluster.begin(whose, part.commands, &self.worker);
         }
         Start::Begun
     }

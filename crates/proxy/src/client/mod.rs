@@ -178,7 +178,7 @@ impl Client {
         let own = self.state.borrow().own.clone();
         let unsent = match own {
             Some(own) => own.take(step).err(),
-            None => Some((Box::new(step), "the connection to its node was closed".into())),
+            None => Some((step, "the connection to its node was closed".into())),
         };
         if let Some((step, reason)) = unsent {
             step.whose.lose(&reason);

@@ -172,9 +172,14 @@ impl Cluster {
         self.stirred.notify_one();
     }
 
-    /// Begins a step: sends it, or has it wait.
-    pub(crate) fn begin(&self, step: NodeStep, worker: &Rc<Worker>) {
-        let sent = self.router.borrow_mut().begin(step, self.now_ms());
+    /// Begins the step of these commands: sends it, or has it wait.
+    pub(crate) fn begin(&self, whose: Whose, commands: Vec<u8>, worker: &Rc<Worker>) {
+        let now_ms = self.now_ms();
+        self.begin_step(whose.step(commands, now_ms), now_ms, worker);
+    }
+
+    fn begin_step(&self, step: NodeStep, now_ms: i64, worker: &Rc<Worker>) {
+        let sent = self.router.borrow_mut().begin(step, now_ms);
         match sent {
             Some((node, step)) => self.send(node, step, worker),
             None => self.stirred.notify_one(),
@@ -184,7 +189,7 @@ impl Cluster {
     fn send(&self, node: Node, step: NodeStep, worker: &Rc<Worker>) {
         let upstream = worker.lanes.shared(Some(node), step.whose.lane, worker);
         if let Err((step, reason)) = upstream.take(step) {
-            self.give_back(node, *step, &reason);
+            self.give_back(node, step, &reason);
         }
     }
 
@@ -196,15 +201,16 @@ impl Cluster {
 
     /// Goes on after replies from `node`.
     pub(super) fn settle(&self, node: Node, after: Vec<After>, worker: &Rc<Worker>) {
+        let now_ms = self.now_ms();
         for after in after {
             match after {
                 After::Begin { before, replies, commands } => self.begin_next(&before, replies, commands, worker),
                 After::Finish(step) if step.whose.is_alone() => {
-                    let alone = self.router.borrow_mut().finish_alone(node, step, self.now_ms());
+                    let alone = self.router.borrow_mut().finish_alone(node, step, now_ms);
                     self.go_on_alone(alone, worker);
                 }
                 After::Finish(step) => {
-                    let finished = self.router.borrow_mut().finish(node, step, self.now_ms());
+                    let finished = self.router.borrow_mut().finish(node, step, now_ms);
                     if let Some((whose, replies)) = finished {
                         self.hand_out(&whose, &replies, worker);
                     }
@@ -268,8 +274,9 @@ impl Cluster {
     }
 
     fn begin_next(&self, before: &Whose, replies: u32, commands: Vec<u8>, worker: &Rc<Worker>) {
-        let next = before.next(replies, commands, self.now_ms());
-        if next.whose.is_alone() { before.client.send_alone(next) } else { self.begin(next, worker) }
+        let now_ms = self.now_ms();
+        let next = before.next(replies, commands, now_ms);
+        if next.whose.is_alone() { before.client.send_alone(next) } else { self.begin_step(next, now_ms, worker) }
     }
 
     /// Goes on with a step on a connection that its client has to itself.
@@ -297,7 +304,7 @@ impl Cluster {
                 let client = Rc::clone(&step.whose.client);
                 let upstream: Rc<Upstream> = client.own_lane_at(node, step.whose.lane, worker);
                 if let Err((step, reason)) = upstream.take(step) {
-                    self.give_back_alone(node, *step, &reason, worker);
+                    self.give_back_alone(node, step, &reason, worker);
                 }
             }
         }

@@ -203,13 +203,13 @@ impl Errand {
         Ok(())
     }
 
-    /// The link is taken while it is used: one that an error or a dropped future left halfway is gone.
     /// The same as [`Self::ask_one`], only on the connection that it has: what was seen there may not be so on another.
     pub(crate) async fn ask_one_here(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, LinkError> {
         let is_here = self.link.as_ref().is_some_and(|link| self.worker.check_place(link.at.as_ref()).is_ok());
         if is_here { self.ask_one(write).await } else { Err(LinkError::Closed) }
     }
 
+    /// The link is taken while it is used: one that an error or a dropped future left halfway is gone.
     async fn take_link(&mut self) -> Result<Link, LinkError> {
         if let Some(link) = self.link.take()
             && self.worker.check_place(link.at.as_ref()).is_ok()

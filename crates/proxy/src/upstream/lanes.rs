@@ -15,13 +15,14 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::worker::Worker;
 
-/// Which node of a cluster a connection goes to, and what it is for.
-type At = (Option<Node>, Lane);
+/// The shared connections to one server, of which there are a few.
+type OfOne = Vec<(Lane, Rc<Upstream>)>;
 
 /// The shared connections, and own ones between two clients.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    shared: RefCell<HashMap<At, Rc<Upstream>>>,
+    /// That to the one server, then those to each node of a cluster by its number.
+    shared: RefCell<Vec<OfOne>>,
     /// Every own connection, with a client or between two.
     own: RefCell<Slab<Rc<Upstream>>>,
     /// Those between two clients; whose was used last comes last.
@@ -37,14 +38,25 @@ impl Lanes {
             return upstream;
         }
         let upstream = Rc::new(Upstream::new(node, lane, None));
-        self.shared.borrow_mut().insert((node, lane), Rc::clone(&upstream));
+        let (mut shared, at) = (self.shared.borrow_mut(), place(node));
+        if shared.len() <= at {
+            shared.resize_with(at + 1, OfOne::new);
+        }
+        shared[at].push((lane, Rc::clone(&upstream)));
+        drop(shared);
         tokio::task::spawn_local(Rc::clone(&upstream).run_shared(Rc::clone(worker)));
         upstream
     }
 
     /// The same where there is one.
     pub(crate) fn known(&self, node: Option<Node>, lane: Lane) -> Option<Rc<Upstream>> {
-        self.shared.borrow().get(&(node, lane)).cloned()
+        let shared = self.shared.borrow();
+        let known = shared.get(place(node))?.iter().find(|(known, _)| *known == lane);
+        known.map(|(_, upstream)| Rc::clone(upstream))
+    }
+
+    fn each_shared(&self, body: impl Fn(&Upstream)) {
+        self.shared.borrow().iter().flatten().for_each(|(_, upstream)| body(upstream));
     }
 
     /// Where own connections to this node of a cluster are opened.
@@ -89,23 +101,21 @@ impl Lanes {
 
     /// Lets go of a shared connection that nobody wanted; the next who does opens another.
     pub(crate) fn forget(&self, upstream: &Rc<Upstream>) {
-        let (mut shared, at) = (self.shared.borrow_mut(), (upstream.node, upstream.lane.get()));
-        if shared.get(&at).is_some_and(|known| Rc::ptr_eq(known, upstream)) {
-            shared.remove(&at);
-        }
+        let mut shared = self.shared.borrow_mut();
+        shared.iter_mut().for_each(|of_one| of_one.retain(|(_, known)| !Rc::ptr_eq(known, upstream)));
     }
 
     /// Gives up connections to servers that are not the primary any more; whoever needs one tries at once.
     pub(crate) fn leave(&self, worker: &Worker) {
         self.gates.borrow().values().for_each(|gate| gate.reopen());
-        self.shared.borrow().values().for_each(|upstream| upstream.leave(worker));
+        self.each_shared(|upstream| upstream.leave(worker));
         self.own.borrow().iter().for_each(|(_, upstream)| upstream.leave(worker));
     }
 
     /// Looks after all connections, some times a second.
     pub(crate) fn check(&self, config: &Config) {
         let (now, timeouts) = (Instant::now(), &config.timeouts);
-        self.shared.borrow().values().for_each(|upstream| upstream.check(now, timeouts));
+        self.each_shared(|upstream| upstream.check(now, timeouts));
         self.own.borrow().iter().for_each(|(_, upstream)| upstream.check(now, timeouts));
         let mut idle = self.idle.borrow_mut();
         idle.retain(|upstream| upstream.is_ready());
@@ -113,6 +123,11 @@ impl Lanes {
         let unused = idle[..surplus].iter().take_while(|upstream| upstream.is_unused(now)).count();
         idle.drain(..unused).for_each(|upstream| upstream.finish());
     }
+}
+
+/// Where the connections to a node stand.
+fn place(node: Option<Node>) -> usize {
+    node.map_or(0, |node| node.index() + 1)
 }
 
 /// An own connection stands in the list for as long as its task runs, however that ends.

@@ -172,7 +172,7 @@ impl Upstream {
     ///
     /// # Errors
     /// The step, where its node is away: why.
-    pub(crate) fn take(&self, step: NodeStep) -> Result<(), (Box<NodeStep>, Rc<str>)> {
+    pub(crate) fn take(&self, step: NodeStep) -> Result<(), (NodeStep, Rc<str>)> {
         let mut queue = self.queue.borrow_mut();
         match &queue.status {
             Status::Ready => queue.send(step),
@@ -183,9 +183,9 @@ impl Upstream {
             Status::Away(reason) => {
                 let reason = reason.clone();
                 queue.wanted = true;
-                return Err((Box::new(step), reason));
+                return Err((step, reason));
             }
-            Status::Closed => return Err((Box::new(step), "the connection to its node was closed".into())),
+            Status::Closed => return Err((step, "the connection to its node was closed".into())),
         }
         drop(queue);
         self.wake();
@@ -513,7 +513,7 @@ impl Upstream {
             if let Some(client) = entry.client {
                 client.handle_server_lost(entry.slot, &reason);
             } else if let (Some(step), Some(node), Some(cluster)) = (entry.step, self.node, worker.cluster.get()) {
-                cluster.lose(node, *step, &reason);
+                cluster.lose(node, step, &reason);
             }
         }
         if let Some(owner) = owner {

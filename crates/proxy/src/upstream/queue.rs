@@ -66,7 +66,7 @@ pub(super) struct Asked {
     pub(super) client: Option<Rc<Client>>,
     pub(super) slot: u64,
     /// What it is before a cluster; `client` is none then.
-    pub(super) step: Option<Box<NodeStep>>,
+    pub(super) step: Option<NodeStep>,
     /// How long the server may be silent before the first of them; none: for ever.
     pub(super) patience: Option<Duration>,
     /// Where the commands end, in all that was ever written to the outbox.
@@ -133,7 +133,7 @@ impl Queue {
 
     fn expect_step(&mut self, step: NodeStep, replies: u32) {
         let (patience, end) = (step.whose.patience, self.outbox.appended());
-        self.pipe.expect(Asked { client: None, slot: 0, step: Some(Box::new(step)), patience, end }, replies);
+        self.pipe.expect(Asked { client: None, slot: 0, step: Some(step), patience, end }, replies);
     }
 
     /// Nothing is awaited: gives back what need not be held, and asks from time to time whether the other end is
@@ -168,7 +168,7 @@ impl Queue {
         if let Some(step) = step {
             handle_step_reply(step, reply, env, after)?;
             if let Some(Asked { step: Some(step), .. }) = self.pipe.advance() {
-                after.push(After::Finish(*step));
+                after.push(After::Finish(step));
             }
             return Ok(());
         }
@@ -223,7 +223,7 @@ impl Queue {
             // What it begins with is enough to tell that it is an answer.
             front.step.iter_mut().for_each(|step| _ = step.handle_reply(&input[..len.min(1)]));
             if let Some(Asked { step: Some(step), .. }) = self.pipe.advance() {
-                after.push(After::Finish(*step));
+                after.push(After::Finish(step));
             }
         }
         Ok(len)

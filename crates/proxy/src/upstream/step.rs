@@ -12,7 +12,7 @@ use keyfold_core::slot::Slot;
 use crate::client::Client;
 
 /// Commands of one slot, and whose they are.
-pub(crate) type NodeStep = Step<Whose>;
+pub(crate) type NodeStep = Box<Step<Whose>>;
 
 /// Whose a step's replies are.
 #[derive(Clone, Debug)]
