@@ -13,7 +13,7 @@ use keyfold_server::{OwnServer, Server, Target, listpack};
 use crate::command::reload::{self, Files};
 use crate::command::settle;
 use crate::config::serve::{Behind, Serve};
-use crate::moving::{recovery, rollout};
+use crate::moving::{cluster_rollout, rollout};
 
 pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let (mut own, target) = match &config.server {
@@ -37,7 +37,7 @@ pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Brings the layout to the server, and says what is not as it should be.
 fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout> {
-    if Server::connect_to_node(target).is_ok_and(|server| server.version().is_cluster()) {
+    if is_cluster(target) {
         return prepare_cluster(config, target);
     }
     let (mut server, rollout) = rollout::bring(target, config.layout.as_ref(), config.key_check)?;
@@ -59,17 +59,23 @@ fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout>
     Ok(rollout.layout)
 }
 
-/// Reads the layout that a cluster holds, and says what is not as it should be.
+/// Whether a cluster is there. One that can't be asked is taken for a server, which then says why.
+fn is_cluster(target: &Target) -> bool {
+    Server::connect_to_node(target).is_ok_and(|server| server.version().is_cluster())
+}
+
+/// Brings the layout to a cluster, and says what is not as it should be.
 fn prepare_cluster(config: &Serve, target: &Target) -> anyhow::Result<Layout> {
-    if config.layout.is_some() {
-        bail!("before a cluster keyfold serves the layout that is in force there; start it without --layout");
-    }
     let mut nodes = Nodes::connect(target)?;
     tracing::info!(nodes = nodes.addresses().join(", "), server = %nodes.first().version(), "connected to a cluster");
-    let layout =
-        recovery::resolve(nodes.home(), None, config.key_check)?.map(|stored| stored.layout).unwrap_or_default();
+    let layout = cluster_rollout::bring(&mut nodes, config.layout.as_ref(), config.key_check)?;
     if layout.is_empty() {
-        tracing::warn!("no layout: every key passes through as it is");
+        tracing::warn!("no layout: every key passes through as it is; name a layout with --layout FILE");
+    }
+    if layout.moving().next().is_some() {
+        tracing::warn!(
+            "keys of some namespaces lie in two places, and are looked for in both: keyfold moves none on a cluster yet"
+        );
     }
     for server in nodes.servers() {
         let address = server.address().to_string();
@@ -95,7 +101,9 @@ fn serve(
     let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(|error| explain(&error))?;
     handle.follow_signals().context("can't follow signals")?;
     reload::follow(files, target.clone(), handle.reloader())?;
-    settle::follow(target.clone(), handle.layouts())?;
+    if !is_cluster(target) {
+        settle::follow(target.clone(), handle.layouts())?;
+    }
     let (stopped, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     if let Some(own) = own {
         let (stopper, stopped, lost) = (handle.stopper(), Arc::clone(&stopped), Arc::clone(&lost));

@@ -1,5 +1,6 @@
 //! `keyfold serve` as a process, before real servers.
 
+mod cluster;
 mod keyed;
 mod keyfold;
 mod layout;
