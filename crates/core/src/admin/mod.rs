@@ -9,13 +9,14 @@
 //! | [`DICTIONARIES_KEY`] | hash | [`dictionaries`]: what values are compressed by, and which codec slots there are |
 //! | [`SWEEP_KEY`] | string | [`sweep_lease`]: which keyfold walks over all to remove what has expired |
 //! | [`fence_key`] | string | for a second, before a change: a write that must come to nothing |
-//! | [`SCRATCH_KEY`], [`SCRATCH_COPY_KEY`] | any | within one MULTI: what only a server can compute |
-//! | [`GUARD_PREFIX`] and a nonce | string | while a transaction is carried out: expires where its values do |
+//! | [`scratch_key`] | any | within one MULTI: what only a server can compute |
+//! | [`guard_key`] | string | while a transaction is carried out: expires where its values do |
 //! | [`LAB_KEY`] | hash | marks a server that a study uses, and its settings as they were |
 //!
 //! All but the scratch keys and guards lie in database 0. Those that take part in changes of the layout, the dictionaries
 //! and the lease share one slot, the *home*: in a cluster one node has them all, and one script reaches them together.
-//! A fence key lies on the node that is tried out ([`fence_key`]). All names begin with
+//! A fence key lies on the node that is tried out ([`fence_key`]), and scratch keys and guards in the slot of the keys that
+//! a command is about. All names begin with
 //! [`ADMINISTRATION_PREFIX`](crate::placement::name::ADMINISTRATION_PREFIX), and none of them is ever a client's.
 
 pub mod dictionaries;
@@ -46,12 +47,16 @@ pub fn fence_key(slot: Slot) -> Vec<u8> {
     [b"keyfold:{", slot.tag(), b"}:fence"].concat()
 }
 
-/// What only a server can compute is worked out there, and gone in the same MULTI.
-pub const SCRATCH_KEY: &[u8] = b"keyfold:scratch";
-/// The same for COPY of other types.
-pub const SCRATCH_COPY_KEY: &[u8] = b"keyfold:scratch:copy";
-/// Guards' names begin so.
-pub const GUARD_PREFIX: &str = "keyfold:until:";
+/// What only a server can compute about a key is worked out there, and gone in the same MULTI. It is in the key's slot.
+pub fn scratch_key(key: &[u8]) -> Vec<u8> {
+    [b"keyfold:{", Slot::of(key).tag(), b"}:scratch"].concat()
+}
+
+/// A transaction on keys of this slot is given up where this key expires. The nonce tells it from others.
+pub fn guard_key(slot: Slot, nonce: u64) -> Vec<u8> {
+    [b"keyfold:{", slot.tag(), b"}:until:", format!("{nonce:x}").as_bytes()].concat()
+}
+
 /// The mark that a study leaves.
 pub const LAB_KEY: &[u8] = b"keyfold:lab";
 /// No key, but a sharded channel that nobody listens to: replicas get what is published there.

@@ -13,6 +13,10 @@ use crate::layout::Located;
 use crate::resp::{Protocol, Reply};
 use crate::string::{Entry, Held, Space};
 
+/// What a cluster's node with one database says to SELECT, and to COPY.
+const NO_SELECT: &[u8] = b"-ERR SELECT is not allowed in cluster mode\r\n";
+const NO_COPY: &[u8] = b"-ERR Copying to another database is not allowed in cluster mode\r\n";
+
 /// Such a COPY under way.
 #[derive(Debug)]
 pub(crate) struct Copy {
@@ -120,7 +124,7 @@ impl Copy {
         }
         // SELECT says of a database that isn't there what COPY would.
         if let Some(error) = replies.first().filter(|selected| selected.starts_with(b"-")) {
-            return done(io, error);
+            return if *error == *NO_SELECT { done(io, NO_COPY) } else { done(io, error) };
         }
         let found = match replies.get(1).map(|raw| Reply::parse(raw)) {
             Some(Ok(Reply::Nil)) => None,

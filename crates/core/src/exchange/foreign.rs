@@ -5,7 +5,7 @@
 //! either, so a command that only reads, or that can only take away, goes to it as it came; one that would
 //! create a key of its type is refused.
 
-use crate::admin::SCRATCH_KEY;
+use crate::admin::scratch_key;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{Env, Io, Step, done, fail};
@@ -151,7 +151,9 @@ impl Foreign {
         if let Phase::Loading(load) = &self.phase {
             load.fill(&mut space);
         }
-        let (commands, answer_at) = match self.foreign.judge(&self.args, &space, SCRATCH_KEY) {
+        let first = self.foreign.folded.first().and_then(|index| self.args.get(*index));
+        let scratch = scratch_key(first.map_or(&[], Vec::as_slice));
+        let (commands, answer_at) = match self.foreign.judge(&self.args, &space, &scratch) {
             Verdict::Refused(error) => return fail(io, self.protocol, error),
             Verdict::Undecodable(error) => return fail(io, self.protocol, &error),
             Verdict::NeedsBytes => {

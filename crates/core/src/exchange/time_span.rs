@@ -5,7 +5,6 @@
 //! (`isWatchedKeyExpired`, multi.c, since Redis 6.0.9). So the end of the span is a *guard*: a key of keyfold's own that
 //! expires then, and is watched. The beginning needs none: what is past stays past.
 
-use crate::admin::GUARD_PREFIX;
 use crate::exchange::batch::Commands;
 use crate::resp::Reply;
 
@@ -37,13 +36,12 @@ impl TimeSpan {
     }
 
     /// The commands that set the guard, watch it, and ask whether the span holds by then.
-    pub(crate) fn commands(&self, nonce: u64) -> Commands {
+    pub(crate) fn commands(&self, guard: &[u8]) -> Commands {
         let mut commands = Commands::default();
         if let Some(until_ms) = self.until_ms {
-            let (guard, until) = (guard_name(nonce), until_ms.to_string());
-            commands.push(&[b"SET", &guard, b""]);
-            commands.push(&[b"PEXPIREAT", &guard, until.as_bytes()]);
-            commands.push(&[b"WATCH", &guard]);
+            commands.push(&[b"SET", guard, b""]);
+            commands.push(&[b"PEXPIREAT", guard, until_ms.to_string().as_bytes()]);
+            commands.push(&[b"WATCH", guard]);
         }
         commands.push(&[b"TIME"]);
         commands
@@ -57,11 +55,6 @@ impl TimeSpan {
         let is_late_enough = self.since_ms.is_none_or(|since| now_ms > since);
         Some(is_late_enough && self.until_ms.is_none_or(|until| now_ms <= until))
     }
-}
-
-/// The key that expires where the span ends.
-pub(crate) fn guard_name(nonce: u64) -> Vec<u8> {
-    format!("{GUARD_PREFIX}{nonce:x}").into_bytes()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::mem;
 
-use crate::admin::SCRATCH_KEY;
+use crate::admin::scratch_key;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
@@ -138,7 +138,7 @@ impl Work {
             return self.work_elsewhere(env, io);
         }
         if let Err(ask) = finish(flow, &mut answer) {
-            let (batch, replies) = Batch::send_atomic(&ask_commands(&ask, SCRATCH_KEY), io.wire);
+            let (batch, replies) = Batch::send_atomic(&ask_commands(&ask, &scratch_key(args[1])), io.wire);
             self.phase = Phase::Asking(batch);
             return Step::More(replies);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::admin::{COPY_KEY, DICTIONARIES_KEY, LAYOUT_KEY, SCRATCH_COPY_KEY, SCRATCH_KEY};
+use crate::admin::{COPY_KEY, DICTIONARIES_KEY, LAYOUT_KEY, scratch_key};
 use crate::command::{Command, Id};
 use crate::exchange::overview::Overview;
 use crate::exchange::pieces::Pieces;
@@ -352,8 +352,9 @@ impl Session {
         let database = copy.as_ref().and_then(|copy| copy.database_from(self.database));
         let (Some(CopyCommand { replace, .. }), Some(database)) = (copy, database) else {
             // The server says what is wrong, before it looks at any key: those of the request stay out of it.
-            let mut harmless = args.to_vec();
-            (harmless[1], harmless[2]) = (SCRATCH_KEY, SCRATCH_COPY_KEY);
+            let scratch = scratch_key(args[1]);
+            let (other, mut harmless) = ([&scratch, &b":copy"[..]].concat(), args.to_vec());
+            (harmless[1], harmless[2]) = (&scratch, &other);
             write_command(io.wire, &harmless);
             return sent(UnderWay::ErrorOnly { protocol: self.protocol }, 1, false);
         };

@@ -3,8 +3,8 @@
 //! The integer commands are worked out here. INCRBYFLOAT adds and prints C long doubles, whose 64-bit
 //! mantissa and rounding belong to the server, so it is the server that adds them, on the scratch key.
 
+use super::space::SCRATCH;
 use super::{Call, Entry, Flow, Halt, HelpRequest, Reply, Space};
-use crate::admin::SCRATCH_KEY;
 use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
 
@@ -58,10 +58,10 @@ pub(super) fn incrbyfloat(call: &Call<'_>, space: &mut Space, answer: &mut Answe
 fn sum_ask(old: Option<Vec<u8>>, by: &[u8]) -> HelpRequest {
     let mut commands = Vec::with_capacity(3);
     if let Some(old) = old {
-        commands.push(vec![b"SET".to_vec(), SCRATCH_KEY.to_vec(), old]);
+        commands.push(vec![b"SET".to_vec(), SCRATCH.to_vec(), old]);
     }
-    commands.push(vec![b"INCRBYFLOAT".to_vec(), SCRATCH_KEY.to_vec(), by.to_vec()]);
-    commands.push(vec![b"DEL".to_vec(), SCRATCH_KEY.to_vec()]);
+    commands.push(vec![b"INCRBYFLOAT".to_vec(), SCRATCH.to_vec(), by.to_vec()]);
+    commands.push(vec![b"DEL".to_vec(), SCRATCH.to_vec()]);
     HelpRequest { commands }
 }
 
@@ -108,7 +108,7 @@ mod tests {
         keys.string("k", "3.0e3");
         let ask = keys.ask(&["INCRBYFLOAT", "k", "200"]);
         let shown: Vec<String> = ask.commands.iter().map(|args| args.concat().escape_ascii().to_string()).collect();
-        assert_eq!(shown, ["SETkeyfold:scratch3.0e3", "INCRBYFLOATkeyfold:scratch200", "DELkeyfold:scratch"]);
+        assert_eq!(shown, ["SET(scratch)3.0e3", "INCRBYFLOAT(scratch)200", "DEL(scratch)"]);
         keys.answers(vec![Reply::Bytes(b"OK".to_vec()), Reply::Bytes(b"3200".to_vec()), Reply::Integer(1)]);
         assert_eq!(keys.run(&["INCRBYFLOAT", "k", "200"]), "$4\r\n3200\r\n");
         keys.answers(vec![Reply::Error("ERR value is not a valid float".to_owned()), Reply::Integer(0)]);

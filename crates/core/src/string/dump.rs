@@ -3,8 +3,8 @@
 //! The payload (LZF, a version, a CRC-64) is the server's own. It is made, and read back, by the server, on
 //! the scratch key.
 
+use super::space::SCRATCH;
 use super::{Call, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, not_on_type};
-use crate::admin::SCRATCH_KEY;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
 
@@ -18,7 +18,7 @@ pub(super) fn dump(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
         return Ok(());
     };
     let Some(replies) = space.help() else {
-        return ask(&[&[b"SET", SCRATCH_KEY, &value], &[b"DUMP", SCRATCH_KEY], &[b"DEL", SCRATCH_KEY]]);
+        return ask(&[&[b"SET", SCRATCH, &value], &[b"DUMP", SCRATCH], &[b"DEL", SCRATCH]]);
     };
     match replies.into_iter().nth(1) {
         Some(Reply::Bytes(payload)) => answer.bulk(&payload),
@@ -45,8 +45,8 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
         return Err("ERR Invalid TTL value, must be >= 0".into());
     }
     let Some(replies) = space.help() else {
-        let restore: &[&[u8]] = &[b"RESTORE", SCRATCH_KEY, b"0", call.args[3]];
-        return ask(&[restore, &[b"TYPE", SCRATCH_KEY], &[b"GET", SCRATCH_KEY], &[b"DEL", SCRATCH_KEY]]);
+        let restore: &[&[u8]] = &[b"RESTORE", SCRATCH, b"0", call.args[3]];
+        return ask(&[restore, &[b"TYPE", SCRATCH], &[b"GET", SCRATCH], &[b"DEL", SCRATCH]]);
     };
     let value = restored(replies)?;
     let expires_at_ms = match ttl {

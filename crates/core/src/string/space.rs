@@ -59,8 +59,11 @@ pub enum Reply {
     Error(String),
 }
 
+/// Stands in an ask for the scratch key, which is chosen where it is sent.
+pub(super) const SCRATCH: &[u8] = b"(scratch)";
+
 /// Commands that the server must run, atomically, before the function can go on. They name only the
-/// scratch key, which each ask begins and ends without.
+/// scratch key, as their first argument, which each ask begins and ends without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelpRequest {
     /// The commands, each a list of arguments.

@@ -78,8 +78,8 @@ pub(crate) struct Transaction {
     attempts: u32,
     /// When EXEC may come, where that matters.
     span: Option<TimeSpan>,
-    /// The number in the guard's name, which tells it from other transactions' guards.
-    nonce: Option<u64>,
+    /// The key that expires where the span ends.
+    guard_key: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl Transaction {
             hosted: BTreeMap::new(),
             attempts: 0,
             span: None,
-            nonce: None,
+            guard_key: None,
         };
         let replies = if exec.load.is_some() { exec.begin(wire) } else { exec.commit(&[], wire) };
         Ok((exec, replies))

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::queued::{Outcome, Queued, Worked, initial_outcomes, run_queued};
 use super::{Guard, MOST_WATCHED, Phase, Transaction, places_of, too_many};
-use crate::admin::SCRATCH_KEY;
+use crate::admin::scratch_key;
 use crate::exchange::batch::Batch;
 use crate::exchange::key::Key;
 use crate::exchange::load::Load;
@@ -77,7 +77,8 @@ impl Transaction {
                 continue;
             }
             // EXEC would end the watch, so what the server is asked goes without MULTI, on a scratch key of its own.
-            let scratch = format!("{}:{:x}:", String::from_utf8_lossy(SCRATCH_KEY), (env.nonces)()).into_bytes();
+            let beside = scratch_key(queued.keys().next().unwrap_or_default());
+            let scratch = [&beside, format!(":{:x}:", (env.nonces)()).as_bytes()].concat();
             if queued.keys().any(|key| self.hosted.contains_key(key)) {
                 self.outcomes[index] = Outcome::Passed;
                 continue;

@@ -2,13 +2,15 @@
 
 use super::queued::Outcome;
 use super::{Guard, Phase, Transaction};
+use crate::admin::guard_key;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::Key;
 use crate::exchange::load::Load;
 use crate::exchange::script::{self, CompareAndSet};
-use crate::exchange::time_span::{TimeSpan, guard_name};
+use crate::exchange::time_span::TimeSpan;
 use crate::exchange::{Env, Io, Step, store};
 use crate::resp::Reply;
+use crate::slot::Slot;
 
 impl Transaction {
     /// All commands were run: what they changed is written.
@@ -66,8 +68,9 @@ impl Transaction {
         let has_effects = !writes.is_empty() || self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Passed));
         self.span = span.filter(|_| has_effects);
         let Some(span) = &self.span else { return Step::More(self.commit(&writes, io.wire)) };
-        let nonce = *self.nonce.get_or_insert_with(|| (env.nonces)());
-        let (batch, replies) = Batch::send(&span.commands(nonce), io.wire);
+        let first = self.load.iter().flat_map(Load::keys).next().map_or(&[][..], |key| &key.logical);
+        let guard = self.guard_key.get_or_insert_with(|| guard_key(Slot::of(first), (env.nonces)()));
+        let (batch, replies) = Batch::send(&span.commands(guard), io.wire);
         self.phase = Phase::Bounding { batch, writes };
         Step::More(replies)
     }
@@ -109,10 +112,10 @@ impl Transaction {
         for after in self.hosted.values().flat_map(|hosting| &hosting.after) {
             commands.push_bytes(after);
         }
-        if let (Some(span), Some(nonce)) = (&self.span, self.nonce)
+        if let (Some(span), Some(guard)) = (&self.span, &self.guard_key)
             && span.until_ms.is_some()
         {
-            commands.push(&[b"UNLINK", &guard_name(nonce)]);
+            commands.push(&[b"UNLINK", guard]);
         }
         let (batch, replies) = Batch::send_transaction(&commands, wire);
         self.phase = Phase::Committing(batch);
