@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: crash moves scale help test test-long clients lint check servers demo demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
+.PHONY: crash differential moves scale help test test-long clients lint check servers demo demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -68,6 +68,11 @@ crash: ## kill movers, proxies and the server while keys move, 200 rounds (ARGS=
 	@scripts/ensure-server
 	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin crash
 	target/release/crash --rounds 200 $(ARGS)
+
+differential: ## compare keyfold with a server by random commands (ARGS='--server valkey --behind cluster --seed 2')
+	@scripts/ensure-server
+	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin differential
+	target/release/differential --commands 1000000 $(ARGS)
 
 memory-model: ## compare the memory model with the servers at hand, and write docs/memory-model.md
 	@scripts/ensure-server

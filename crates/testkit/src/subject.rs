@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::cluster::Cluster;
 use crate::server::Server;
 
 /// How long it may take until it listens; generous, for loaded machines.
@@ -49,7 +50,7 @@ impl Subject {
     /// # Errors
     /// Where it does not come to listen.
     pub fn start(server: &Server, layout: &str) -> Result<Self, SubjectError> {
-        Self::launch(server, Some(layout), "127.0.0.1:0", &[])
+        Self::launch(&server.url(), Some(layout), "127.0.0.1:0", &[])
     }
 
     /// The same with the layout that the server holds, or none.
@@ -57,7 +58,7 @@ impl Subject {
     /// # Errors
     /// Where it does not come to listen.
     pub fn beside(server: &Server) -> Result<Self, SubjectError> {
-        Self::launch(server, None, "127.0.0.1:0", &[])
+        Self::launch(&server.url(), None, "127.0.0.1:0", &[])
     }
 
     /// The same with more options of `keyfold serve`.
@@ -65,7 +66,7 @@ impl Subject {
     /// # Errors
     /// Where it does not come to listen.
     pub fn beside_with(server: &Server, options: &[&str]) -> Result<Self, SubjectError> {
-        Self::launch(server, None, "127.0.0.1:0", options)
+        Self::launch(&server.url(), None, "127.0.0.1:0", options)
     }
 
     /// The same at an address that another one had, so that its clients find it.
@@ -73,17 +74,25 @@ impl Subject {
     /// # Errors
     /// Where it does not come to listen.
     pub fn beside_at(server: &Server, address: SocketAddr) -> Result<Self, SubjectError> {
-        Self::launch(server, None, &address.to_string(), &[])
+        Self::launch(&server.url(), None, &address.to_string(), &[])
     }
 
-    fn launch(server: &Server, layout: Option<&str>, listen: &str, options: &[&str]) -> Result<Self, SubjectError> {
+    /// The same before a cluster, with the layout that this holds, or none.
+    ///
+    /// # Errors
+    /// Where it does not come to listen.
+    pub fn before_cluster(cluster: &Cluster) -> Result<Self, SubjectError> {
+        Self::launch(&cluster.url(0), None, "127.0.0.1:0", &[])
+    }
+
+    fn launch(upstream: &str, layout: Option<&str>, listen: &str, options: &[&str]) -> Result<Self, SubjectError> {
         let program = program();
         if !program.is_file() {
             return Err(SubjectError::Missing(program));
         }
         let dir = tempfile::Builder::new().prefix("keyfold-").tempdir()?;
         let mut command = Command::new(&program);
-        command.args(["serve", "--listen", listen, "--upstream", &server.url()]);
+        command.args(["serve", "--listen", listen, "--upstream", upstream]);
         // A busy machine is no frozen server.
         command.args(["--server-timeout", "1m", "--connect-timeout", "20s"]);
         command.args(options);

@@ -1,4 +1,5 @@
-//! Sends random commands to a plain server and a subject until a reply differs.
+//! Sends random commands to a plain server and a subject until a reply differs; starts both where it isn't told where they
+//! are.
 
 use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
@@ -6,22 +7,36 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use keyfold_testkit::Sides;
-use keyfold_testkit::differential::{self, Options, Protocols};
+use keyfold_testkit::differential::{self, Behind, Options, Protocols, Stage, is_later};
+use keyfold_testkit::{Binary, Sides, newest};
 
-/// Sends the same random commands to both and compares the replies. Both are emptied (FLUSHALL). The subject should serve
-/// the layout that `conformance --layout` prints.
+/// Sends the same random commands to both and compares the replies. Both are emptied (FLUSHALL). A subject that is told by
+/// its address should serve the layout that `conformance --layout` prints, and before a cluster one that folds the same
+/// keys.
 #[derive(Parser)]
 #[command(
+    args_override_self = true,
     after_help = "exit codes: 0 no difference, 1 a difference, which is printed, 2 wrong arguments or no connection"
 )]
 struct Line {
     /// The oracle
-    #[arg(long, value_name = "ADDR")]
-    plain: SocketAddr,
+    #[arg(long, value_name = "ADDR", requires = "subject")]
+    plain: Option<SocketAddr>,
     /// What must answer as the oracle does
-    #[arg(long, value_name = "ADDR")]
-    subject: SocketAddr,
+    #[arg(long, value_name = "ADDR", requires = "plain")]
+    subject: Option<SocketAddr>,
+    /// The server to start, as in `redis 7.0.15` or `valkey` [default: the newest at hand]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = newest)]
+    server: Binary,
+    /// What keyfold stands before: a server, a cluster, or a cluster that has to answer as one server does
+    #[arg(long, value_name = "WHAT", default_value = "server", value_parser = behind)]
+    behind: Behind,
+    /// Starts keyfold with a layout that has codecs
+    #[arg(long)]
+    coded: bool,
+    /// Compares errors without their words, as is needed with servers after Redis 7.0 [default where they are started]
+    #[arg(long)]
+    later: bool,
     /// How many commands
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     commands: u64,
@@ -42,9 +57,31 @@ fn protocols(text: &str) -> Result<Protocols, &'static str> {
     }
 }
 
+fn behind(text: &str) -> Result<Behind, String> {
+    let all = Behind::ALL.map(Behind::name).join(", ");
+    Behind::ALL.into_iter().find(|behind| behind.name() == text).ok_or_else(|| format!("it is one of {all}"))
+}
+
 fn main() -> ExitCode {
-    let Line { plain, subject, commands, seed, protocol } = Line::parse();
-    let (sides, options) = (Sides { plain, subject }, Options { commands, seed, protocols: protocol });
+    let line = Line::parse();
+    match (line.plain, line.subject) {
+        (Some(plain), Some(subject)) => compare(Sides { plain, subject }, &line, line.later),
+        _ => match Stage::start(&line.server, line.behind, line.coded) {
+            Ok(stage) => {
+                println!("{}, {}{}", line.server.name(), line.behind, if line.coded { ", with codecs" } else { "" });
+                compare(stage.sides(), &line, line.later || is_later(&line.server))
+            }
+            Err(error) => {
+                eprintln!("differential: {error}");
+                ExitCode::from(2)
+            }
+        },
+    }
+}
+
+fn compare(sides: Sides, line: &Line, later: bool) -> ExitCode {
+    let Line { commands, seed, protocol: protocols, behind, .. } = *line;
+    let options = Options { commands, seed, protocols, behind, later };
     let started = Instant::now();
     let terminal = stderr().is_terminal();
     let result = differential::run(sides, &options, |commands| {

@@ -35,6 +35,9 @@ mod view;
 
 use std::time::Duration;
 
+use keyfold_core::admin::home;
+use keyfold_core::layout::Layout;
+
 use crate::servers::Binary;
 
 pub use atomic::AtomicMigration;
@@ -147,6 +150,20 @@ impl Cluster {
     /// Which server the first node is.
     pub fn binary(&self) -> &Binary {
         &self.binary
+    }
+
+    /// Writes a layout to where keyfold keeps the one in force, as if a tool of keyfold's had put it there.
+    ///
+    /// # Errors
+    /// Where nobody owns the slot of keyfold's own keys, or its owner is away.
+    pub fn put_in_force(&self, layout: &Layout) -> Result<(), ClusterError> {
+        let node = &self.nodes[self.owner(home().number())?];
+        let written = node.server().put_in_force(layout);
+        written.map_err(|source| ClusterError::Wire {
+            node: node.name().to_owned(),
+            command: "MSET".to_owned(),
+            source,
+        })
     }
 
     /// A plain client of the cluster, which has the nodes that run now as its seeds.

@@ -1,6 +1,6 @@
 //! Keys and arguments that random commands are made of.
 
-use crate::conformance::pool;
+use super::keys::Group;
 use crate::random::Random;
 
 /// Values where something changes: the frame's tag, the server's encodings, listpack's limit, the
@@ -98,55 +98,75 @@ impl Slot {
     }
 
     pub(super) fn is_key(self) -> bool {
-        matches!(self, Self::Key | Self::StringKey | Self::PlainKey | Self::OtherKey)
+        matches!(self, Self::Key | Self::StringKey) || self.wants_plain()
+    }
+
+    fn wants_plain(self) -> bool {
+        matches!(self, Self::PlainKey | Self::OtherKey)
     }
 }
+
+/// How often in 100 a key of a command is one of any group.
+const STRAY_PERCENT: u64 = 4;
+/// How often in 100 a command's group is one of the small ones, where there are.
+const SMALL_PERCENT: u64 = 10;
 
 /// What slots are filled from.
 #[derive(Clone, Debug)]
 pub(super) struct Arguments {
-    folded: Vec<Vec<u8>>,
-    plain: Vec<Vec<u8>>,
-    other: Vec<Vec<u8>>,
+    groups: Vec<Group>,
     /// What DUMP answers for some strings.
     payloads: Vec<Vec<u8>>,
 }
 
 impl Arguments {
-    pub(super) fn new(payloads: Vec<Vec<u8>>) -> Self {
-        let folded = [
-            pool::logins(0),
-            pool::logins(1),
-            pool::logins(6),
-            pool::session(1),
-            pool::session(2),
-            pool::hex(2),
-            pool::post(0),
-            pool::post(2),
-            pool::counter(0),
-            pool::counter(5),
-            pool::page(0),
-        ];
-        let plain = [pool::plain(0), pool::almost(0), pool::almost(1)];
-        let other = ["list:a", "hash:a", "set:a", "zset:a"].map(|key| key.as_bytes().to_vec());
-        Self { folded: folded.to_vec(), plain: plain.to_vec(), other: other.to_vec(), payloads }
+    pub(super) fn new(groups: Vec<Group>, payloads: Vec<Vec<u8>>) -> Self {
+        Self { groups, payloads }
     }
 
     /// Every key.
     pub(super) fn keys(&self) -> Vec<Vec<u8>> {
-        [&self.folded, &self.plain, &self.other].into_iter().flatten().cloned().collect()
+        self.groups.iter().flat_map(Group::keys).cloned().collect()
     }
 
-    pub(super) fn fill(&self, slot: Slot, random: &mut Random) -> Vec<u8> {
+    pub(super) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// The group that a command takes its keys from.
+    pub(super) fn group(&self, random: &mut Random) -> usize {
+        if self.groups.len() == 1 {
+            return 0;
+        }
+        let large = self.groups.iter().filter(|group| !group.other.is_empty()).count();
+        if random.chance(SMALL_PERCENT) { large + random.index(self.groups.len() - large) } else { random.index(large) }
+    }
+
+    /// An argument, with keys of this group or, where there are several, now and then of another.
+    pub(super) fn fill(&self, slot: Slot, group: usize, random: &mut Random) -> Vec<u8> {
         match slot {
-            Slot::Key if random.chance(5) => random.pick(&self.other).clone(),
-            Slot::Key | Slot::StringKey if random.chance(80) => random.pick(&self.folded).clone(),
-            Slot::Key | Slot::StringKey | Slot::PlainKey => random.pick(&self.plain).clone(),
-            Slot::OtherKey => random.pick(&self.other).clone(),
+            Slot::Key | Slot::StringKey | Slot::PlainKey | Slot::OtherKey => {
+                let is_stray = self.groups.len() > 1 && random.chance(STRAY_PERCENT);
+                self.key(slot, if is_stray { self.group(random) } else { group }, random)
+            }
             Slot::Value => value(random),
             Slot::Payload => self.payload(random),
             Slot::Pattern => self.pattern(random),
             _ => text(slot, random).into_bytes(),
+        }
+    }
+
+    fn key(&self, slot: Slot, group: usize, random: &mut Random) -> Vec<u8> {
+        let group = &self.groups[group];
+        // A small group has folded keys alone.
+        let group = if group.plain.is_empty() && slot.wants_plain() { &self.groups[0] } else { group };
+        match slot {
+            Slot::Key if random.chance(5) && !group.other.is_empty() => random.pick(&group.other).clone(),
+            Slot::Key | Slot::StringKey if random.chance(80) || group.plain.is_empty() => {
+                random.pick(&group.folded).clone()
+            }
+            Slot::OtherKey => random.pick(&group.other).clone(),
+            _ => random.pick(&group.plain).clone(),
         }
     }
 
@@ -159,8 +179,12 @@ impl Arguments {
 
     fn pattern(&self, random: &mut Random) -> Vec<u8> {
         const PATTERNS: [&str; 10] =
-            ["*", "user:*", "*:logins", "sess:*", "h:??????", "post:0:*", "*[0-4]", "plain:?", "nothing", "*\\?*"];
-        if random.chance(10) { random.pick(&self.folded).clone() } else { random.pick(&PATTERNS).as_bytes().to_vec() }
+            ["*", "user:*", "*:logins", "sess:*", "h:??????", "post:*0*:*", "*[0-4]", "plain:*", "nothing", "*\\?*"];
+        if random.chance(10) {
+            random.pick(&self.groups[0].folded).clone()
+        } else {
+            random.pick(&PATTERNS).as_bytes().to_vec()
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! would and in a bucket it can't: `{other-key}` is for what creates lists and hashes, and what moves keys
 //! takes `{string-key}`.
 
+use super::behind::Behind;
+
 /// A weight and a form, as `grammar.rs` reads it.
 pub(super) const COMMANDS: &[(u64, &str)] = &[
     // Strings.
@@ -61,7 +63,8 @@ pub(super) const COMMANDS: &[(u64, &str)] = &[
     (15, "RENAME {string-key} {key}"),
     (8, "RENAMENX {string-key} {key}"),
     (2, "(RENAME|RENAMENX|COPY) {other-key} {other-key}"),
-    (15, "COPY {string-key} {key} [DB {bit}] [REPLACE]"),
+    (9, "COPY {string-key} {key} [REPLACE]"),
+    (6, "COPY {string-key} {key} DB {bit} [REPLACE]"),
     (15, "DUMP {string-key}"),
     (15, "RESTORE {key} (0|{restore-milliseconds}) {payload} [REPLACE]"),
     (5, "RESTORE {key} {restore-milliseconds} {payload} [REPLACE] ABSTTL"),
@@ -89,6 +92,13 @@ pub(super) const COMMANDS: &[(u64, &str)] = &[
     (2, "EVAL \"return redis.call('SET', KEYS[1], ARGV[1])\" 1 {plain-key} {value}"),
     (1, "PUBLISH channel {value}"),
 ];
+
+/// Whether commands of a form are sent to a side.
+pub(super) fn is_tried(form: &str, behind: Behind) -> bool {
+    // A cluster has one database, and says so; one server has several.
+    let of_databases = form.starts_with("SELECT") || form.contains(" DB ");
+    behind != Behind::ClusterAsServer || !of_databases
+}
 
 /// What the other connection does to keys that are watched.
 pub(super) const INTERFERENCE: &[&str] = &[

@@ -1,9 +1,14 @@
 //! Random operations from a seed, in epochs that each begin with empty servers.
 
+use std::collections::BTreeSet;
+
 use super::Protocols;
 use super::arguments::{Arguments, Slot};
-use super::commands::{COMMANDS, INTERFERENCE};
+use super::behind::Behind;
+use super::commands::{COMMANDS, INTERFERENCE, is_tried};
 use super::grammar::Form;
+use super::keys::{Group, groups};
+use super::slots::{goes_in_parts, is, slots_of};
 use crate::random::Random;
 
 /// Of 100,000 steps so many let a key expire; each takes a wait.
@@ -39,6 +44,7 @@ impl Op {
 pub(super) struct Generator {
     random: Random,
     protocols: Protocols,
+    behind: Behind,
     arguments: Arguments,
     forms: Vec<(u64, Form)>,
     total_weight: u64,
@@ -46,13 +52,15 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    pub(super) fn new(seed: u64, protocols: Protocols, payloads: Vec<Vec<u8>>) -> Self {
+    pub(super) fn new(seed: u64, behind: Behind, protocols: Protocols, payloads: Vec<Vec<u8>>) -> Self {
+        let commands = || COMMANDS.iter().filter(|(_, form)| is_tried(form, behind));
         Self {
             random: Random::new(seed),
             protocols,
-            arguments: Arguments::new(payloads),
-            forms: COMMANDS.iter().map(|(weight, form)| (*weight, Form::parse(form))).collect(),
-            total_weight: COMMANDS.iter().map(|(weight, _)| weight).sum(),
+            behind,
+            arguments: Arguments::new(groups(behind), payloads),
+            forms: commands().map(|(weight, form)| (*weight, Form::parse(form))).collect(),
+            total_weight: commands().map(|(weight, _)| weight).sum(),
             interference: INTERFERENCE.iter().map(|form| Form::parse(form)).collect(),
         }
     }
@@ -70,12 +78,17 @@ impl Generator {
             Protocols::Both => 2 + self.random.below(2),
         };
         let mut ops = vec![Op::said(&format!("HELLO {protocol}"))];
-        ops.extend(["RPUSH list:a a b", "HSET hash:a f v", "SADD set:a a b", "ZADD zset:a 1 a"].map(Op::said));
+        for group in self.arguments.groups().iter().filter(|group| !group.other.is_empty()) {
+            ops.extend(
+                ["RPUSH @ a b", "HSET @ f v", "SADD @ a b", "ZADD @ 1 a"].iter().zip(&group.other).map(with_key),
+            );
+        }
         while ops.len() < count {
             self.step(&mut ops);
         }
         ops.push(Op::said("DISCARD"));
-        for database in [1, 0] {
+        let databases: &[u8] = if self.behind.is_cluster() { &[0] } else { &[1, 0] };
+        for database in databases {
             ops.push(Op::said(&format!("SELECT {database}")));
             ops.push(Op::said("KEYS *"));
             for key in self.keys() {
@@ -118,20 +131,43 @@ impl Generator {
     }
 
     fn command(&mut self) -> Op {
-        let mut at = self.random.below(self.total_weight);
-        let mut form = &self.forms[0].1;
-        for (weight, candidate) in &self.forms {
-            form = candidate;
-            if at < *weight {
-                break;
+        let group = self.arguments.group(&mut self.random);
+        self.command_of(group)
+    }
+
+    /// A command, most of whose keys are of one group.
+    fn command_of(&mut self, group: usize) -> Op {
+        loop {
+            let mut at = self.random.below(self.total_weight);
+            let mut form = &self.forms[0].1;
+            for (weight, candidate) in &self.forms {
+                form = candidate;
+                if at < *weight {
+                    break;
+                }
+                at -= weight;
             }
-            at -= weight;
+            let args = form.fill(&self.arguments, group, &mut self.random);
+            // A cluster's node refuses patterns of SORT.
+            let sorts_by_others = is(&args, "SORT") && args.len() > 3;
+            let is_one_servers = goes_in_parts(&args) || slots_of(&args).len() <= 1 && !sorts_by_others;
+            if self.behind != Behind::ClusterAsServer || is_one_servers {
+                return Op::new(args);
+            }
         }
-        Op::new(form.fill(&self.arguments, &mut self.random))
     }
 
     fn key(&mut self) -> Vec<u8> {
-        self.arguments.fill(Slot::StringKey, &mut self.random)
+        let group = self.arguments.group(&mut self.random);
+        self.key_of(group)
+    }
+
+    fn key_of(&mut self, group: usize) -> Vec<u8> {
+        self.arguments.fill(Slot::StringKey, group, &mut self.random)
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        self.arguments.fill(Slot::Value, 0, &mut self.random)
     }
 
     fn switch_protocol(&mut self, ops: &mut Vec<Op>) {
@@ -141,7 +177,7 @@ impl Generator {
 
     fn set_and_encoding(&mut self, ops: &mut Vec<Op>) {
         let key = self.key();
-        let value = self.arguments.fill(Slot::Value, &mut self.random);
+        let value = self.value();
         ops.push(Op::new(vec![b"SET".to_vec(), key.clone(), value]));
         ops.push(Op::new(vec![b"OBJECT".to_vec(), b"ENCODING".to_vec(), key]));
     }
@@ -149,7 +185,7 @@ impl Generator {
     /// Nothing else is sent between a short expiry and the wait for it, so that no side is early.
     fn expiring(&mut self, ops: &mut Vec<Op>) {
         let key = self.key();
-        let value = self.arguments.fill(Slot::Value, &mut self.random);
+        let value = self.value();
         let short = (1 + self.random.below(5)).to_string().into_bytes();
         let args = match self.random.below(4) {
             0 => vec![b"SET".to_vec(), key, value, b"PX".to_vec(), short],
@@ -164,60 +200,85 @@ impl Generator {
     }
 
     fn transaction(&mut self, ops: &mut Vec<Op>) {
-        let watched = self.random.chance(50).then(|| self.key());
+        let group = self.arguments.group(&mut self.random);
+        let watched = self.random.chance(50).then(|| self.key_of(group));
+        let mut slots = BTreeSet::new();
         if let Some(key) = &watched {
-            ops.push(Op::new(vec![b"WATCH".to_vec(), key.clone()]));
-            let between = self.command();
-            if self.random.chance(20) && !between.args.contains(key) {
+            let watch = Op::new(vec![b"WATCH".to_vec(), key.clone()]);
+            slots.append(&mut slots_of(&watch.args));
+            ops.push(watch);
+            let between = self.command_of(group);
+            if self.random.chance(20) && !between.args.contains(key) && self.may_join(&between.args, &slots) {
                 ops.push(between);
             }
             if self.random.chance(40) {
-                self.interfere(ops, key);
+                self.interfere(ops, group, key);
             }
         }
         ops.push(Op::said("MULTI"));
         for _ in 0..self.random.below(8) {
-            let op = self.command();
-            if !is_refused_in_transactions(&op.args) {
+            let op = self.command_of(group);
+            if self.is_for_transactions(&op.args, &slots) {
+                slots.append(&mut slots_of(&op.args));
                 ops.push(op);
             }
         }
         if let Some(key) = watched.filter(|_| self.random.chance(15)) {
-            self.interfere(ops, &key);
+            self.interfere(ops, group, &key);
         }
         ops.push(Op::said(if self.random.chance(85) { "EXEC" } else { "DISCARD" }));
     }
 
+    /// Whether a command may stand where keys of these slots are watched: what needs a connection of the client's own at
+    /// another node is refused.
+    fn may_join(&self, args: &[Vec<u8>], slots: &BTreeSet<u16>) -> bool {
+        !self.behind.is_cluster() || !slots_of(args).is_empty() && slots_of(args).is_subset(slots)
+    }
+
+    /// Whether a command may be one of a transaction that has keys of these slots.
+    fn is_for_transactions(&self, args: &[Vec<u8>], slots: &BTreeSet<u16>) -> bool {
+        let is_one = self.behind != Behind::ClusterAsServer || slots.union(&slots_of(args)).count() <= 1;
+        is_one && !is_refused_in_transactions(args, &self.arguments)
+    }
+
     /// The second connection acts at a known moment: after what was sent, before what will be.
-    fn interfere(&mut self, ops: &mut Vec<Op>, key: &[u8]) {
+    fn interfere(&mut self, ops: &mut Vec<Op>, group: usize, key: &[u8]) {
         if let Some(before) = ops.last_mut() {
             before.read = true;
         }
         let form = self.random.pick(&self.interference).clone();
-        let mut args = form.fill(&self.arguments, &mut self.random);
+        let mut args = form.fill(&self.arguments, group, &mut self.random);
         // A change that is taken back goes unnoticed by a WATCH on a folded key: docs/differences.md.
-        if self.random.chance(60) || args[1..].iter().any(|arg| arg == key) {
+        let is_across = self.behind == Behind::ClusterAsServer && slots_of(&args).len() > 1;
+        if self.random.chance(60) || is_across || args[1..].iter().any(|arg| arg == key) {
             args = vec![b"APPEND".to_vec(), key.to_vec(), b"x".to_vec()];
         }
         ops.push(Op { second: true, read: true, ..Op::new(args) });
     }
 }
 
+/// A command with a key in the place of `@`.
+fn with_key((line, key): (&&str, &Vec<u8>)) -> Op {
+    let mut op = Op::said(line);
+    op.args[1].clone_from(key);
+    op
+}
+
 /// What docs/differences.md says is refused inside MULTI.
-fn is_refused_in_transactions(args: &[Vec<u8>]) -> bool {
+fn is_refused_in_transactions(args: &[Vec<u8>], arguments: &Arguments) -> bool {
     const REFUSED: &[&[u8]] =
         &[b"SELECT", b"HELLO", b"AUTH", b"CLIENT", b"SCAN", b"KEYS", b"DBSIZE", b"RANDOMKEY", b"FLUSHDB", b"FLUSHALL"];
     let is = |word: &[u8]| args[0].eq_ignore_ascii_case(word);
     // A command on folded keys and another type's command on a key they share, or that others join to them, can't be
     // worked out in one.
-    let names = |of: &[&str]| args[1..].iter().any(|arg| of.iter().any(|start| arg.starts_with(start.as_bytes())));
+    let names = |of: fn(&Group) -> &Vec<Vec<u8>>| {
+        args[1..].iter().any(|arg| arguments.groups().iter().any(|group| of(group).contains(arg)))
+    };
     let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     let other_type = keyfold_core::command::table().resolve(&words).is_none_or(|command| command.run.is_none());
-    let plain = names(&["plain:", "user:007", "sess:00000000-0000-4000-8000-00000000000A", "h:0", "h:A", "\0"])
-        || args[1..].iter().any(Vec::is_empty);
-    let shares = (other_type && plain)
-        || names(&["list:", "hash:", "set:", "zset:"])
-            && (plain || names(&["user:", "sess:", "h:", "cnt:", "post:", "page:"]));
+    let plain =
+        names(|group| &group.plain) || args[1..].iter().any(|arg| arg.first().is_none_or(|first| *first == b'\0'));
+    let shares = (other_type && plain) || names(|group| &group.other) && (plain || names(|group| &group.folded));
     REFUSED.iter().any(|word| is(word))
         || shares
         || (is(b"COPY") && args.iter().any(|arg| as_server_reads(arg).eq_ignore_ascii_case(b"DB")))

@@ -56,10 +56,10 @@ impl Form {
         Self { parts: alternatives.remove(0) }
     }
 
-    /// A command of this form.
-    pub(super) fn fill(&self, arguments: &Arguments, random: &mut Random) -> Vec<Vec<u8>> {
+    /// A command of this form, with keys of this group.
+    pub(super) fn fill(&self, arguments: &Arguments, group: usize, random: &mut Random) -> Vec<Vec<u8>> {
         let mut words = Vec::new();
-        fill_parts(&self.parts, arguments, random, &mut words);
+        fill_parts(&self.parts, arguments, group, random, &mut words);
         mangle(&mut words, random);
         if random.chance(SPOILT_PERCENT) {
             spoil(&mut words, random);
@@ -128,9 +128,9 @@ fn mangle(words: &mut [Filled], random: &mut Random) {
     }
 }
 
-fn fill_parts(parts: &[Part], arguments: &Arguments, random: &mut Random, words: &mut Vec<Filled>) {
+fn fill_parts(parts: &[Part], arguments: &Arguments, group: usize, random: &mut Random, words: &mut Vec<Filled>) {
     let slot = |slot: Slot, random: &mut Random| Filled {
-        bytes: arguments.fill(slot, random),
+        bytes: arguments.fill(slot, group, random),
         is_key: slot.is_key(),
         is_word: false,
     };
@@ -145,10 +145,12 @@ fn fill_parts(parts: &[Part], arguments: &Arguments, random: &mut Random, words:
             }
             Part::Optional(alternatives) => {
                 if random.chance(40) {
-                    fill_parts(random.pick::<Vec<Part>>(alternatives), arguments, random, words);
+                    fill_parts(random.pick::<Vec<Part>>(alternatives), arguments, group, random, words);
                 }
             }
-            Part::OneOf(alternatives) => fill_parts(random.pick::<Vec<Part>>(alternatives), arguments, random, words),
+            Part::OneOf(alternatives) => {
+                fill_parts(random.pick::<Vec<Part>>(alternatives), arguments, group, random, words);
+            }
         }
     }
 }
@@ -173,15 +175,17 @@ fn spoil(words: &mut Vec<Filled>, random: &mut Random) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::behind::Behind;
+    use super::super::keys::groups;
     use super::*;
 
     #[test]
     fn forms_fill_in_what_they_say() {
         let form = Form::parse("SET {key} \"two words\" [NX|XX] (EX 5|PX 7 y)");
-        let arguments = Arguments::new(Vec::new());
+        let arguments = Arguments::new(groups(Behind::Server), Vec::new());
         let mut random = Random::new(3);
         for _ in 0..100 {
-            let words = form.fill(&arguments, &mut random);
+            let words = form.fill(&arguments, 0, &mut random);
             assert!(words[0].eq_ignore_ascii_case(b"SET") && words.len() <= 8, "{words:?}");
         }
     }

@@ -3,31 +3,46 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `behind` | what keyfold stands before, and what it is compared with |
 //! | `commands` | which commands, how often |
 //! | `grammar` | how the table is written, and commands made of it |
+//! | `keys` | keys, and the layouts that fold them before a cluster |
 //! | `arguments` | keys, values, numbers, times |
+//! | `slots` | the slots that a command names |
 //! | `generate` | epochs: commands in pipelines and transactions, a second connection that interferes |
+//! | `oracle` | what the plain side is asked where keyfold does more than a node |
 //! | `replay` | plays an epoch on both sides |
+//! | `stage` | starts both sides |
 //! | `shrink` | finds the operations that a difference takes |
 //!
 //! A seed makes the same operations every time, whatever the servers answer. What need not be the same byte
 //! for byte is known to [`crate::compare::KNOWN`] alone.
 
 mod arguments;
+mod behind;
 mod commands;
 mod generate;
 mod grammar;
+mod keys;
+mod oracle;
 mod replay;
 mod shrink;
+mod slots;
+mod stage;
 
 use std::fmt;
 use std::time::Duration;
 
 use generate::{Generator, Op};
-use replay::{Mismatch, replay};
+use replay::{Mismatch, Replay};
 
+use crate::servers::Binary;
 use crate::sides::{Sides, shown};
 use crate::wire::{Wire, WireError};
+
+pub use behind::Behind;
+pub use keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
+pub use stage::{Stage, StageError};
 
 /// Operations between one emptying of the servers and the next.
 const EPOCH: usize = 2000;
@@ -60,6 +75,25 @@ pub struct Options {
     pub seed: u64,
     /// Which protocols.
     pub protocols: Protocols,
+    /// What the two sides are.
+    pub behind: Behind,
+    /// The servers are later than Redis 7.0, by which folded keys are answered: what docs/differences.md says of versions
+    /// is not compared, which are the words of errors and the bounds of encodings.
+    pub later: bool,
+}
+
+/// The version that folded keys are answered like.
+const LIKE: &str = "redis 7.0";
+
+/// Whether a server is later than the version that folded keys are answered like ([`Options::later`]).
+pub fn is_later(binary: &Binary) -> bool {
+    !binary.name().starts_with(LIKE)
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { commands: 100_000, seed: 1, protocols: Protocols::Both, behind: Behind::Server, later: false }
+    }
 }
 
 /// How a run ended that found no difference.
@@ -127,14 +161,15 @@ impl fmt::Display for Difference {
 /// # Errors
 /// The first difference, or a side that can't be reached.
 pub fn run(sides: Sides, options: &Options, mut progress: impl FnMut(u64)) -> Result<Agreed, Failure> {
-    let mut generator = Generator::new(options.seed, options.protocols, payloads(sides)?);
+    let mut generator = Generator::new(options.seed, options.behind, options.protocols, payloads(sides)?);
     let keys = generator.keys();
+    let replay = Replay { sides, keys: &keys, behind: options.behind, later: options.later };
     let mut commands = 0;
     while commands < options.commands {
         let ops = generator.epoch(EPOCH.min(usize::try_from(options.commands).unwrap_or(EPOCH)));
-        if let Some(mismatch) = replay(sides, &ops, &keys, TIMEOUT)? {
+        if let Some(mismatch) = replay.play(&ops, TIMEOUT)? {
             let agreed = commands + mismatch.index as u64;
-            return Err(Failure::Difference(Box::new(report(sides, options.seed, agreed, &ops, &mismatch, &keys))));
+            return Err(Failure::Difference(Box::new(report(&replay, options.seed, agreed, &ops, &mismatch))));
         }
         commands += ops.len() as u64;
         progress(commands);
@@ -142,10 +177,10 @@ pub fn run(sides: Sides, options: &Options, mut progress: impl FnMut(u64)) -> Re
     Ok(Agreed { commands })
 }
 
-fn report(sides: Sides, seed: u64, agreed: u64, ops: &[Op], mismatch: &Mismatch, keys: &[Vec<u8>]) -> Difference {
-    let state = key_states(sides, &ops[mismatch.index], keys);
+fn report(replay: &Replay<'_>, seed: u64, agreed: u64, ops: &[Op], mismatch: &Mismatch) -> Difference {
+    let state = key_states(replay.sides, &ops[mismatch.index], replay.keys);
     let (least, least_mismatch) =
-        shrink::shrink(ops, mismatch, SHRINK_WITHIN, |ops| replay(sides, ops, keys, SHRINK_TIMEOUT).ok().flatten());
+        shrink::shrink(ops, mismatch, SHRINK_WITHIN, |ops| replay.play(ops, SHRINK_TIMEOUT).ok().flatten());
     let last = &ops[(mismatch.index + 1).saturating_sub(TOLD)..=mismatch.index];
     Difference {
         seed,
@@ -218,9 +253,11 @@ mod tests {
 
     #[test]
     fn a_seed_makes_the_same_operations() {
-        let epoch = |seed| Generator::new(seed, Protocols::Both, Vec::new()).epoch(500);
-        assert_eq!(epoch(5), epoch(5));
-        assert_ne!(epoch(5), epoch(6));
+        for behind in Behind::ALL {
+            let epoch = |seed| Generator::new(seed, behind, Protocols::Both, Vec::new()).epoch(500);
+            assert_eq!(epoch(5), epoch(5));
+            assert_ne!(epoch(5), epoch(6));
+        }
     }
 
     #[test]

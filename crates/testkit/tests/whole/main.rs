@@ -2,6 +2,7 @@
 //! language, and the tools of these tests themselves.
 
 mod access;
+mod before_cluster;
 mod command_keys;
 #[cfg(feature = "bench")]
 mod families;
