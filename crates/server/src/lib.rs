@@ -12,6 +12,8 @@
 //! | `version.rs` | which server it is, and whether keyfold can stand before it |
 //! | `connection.rs` | a connection to such a server, and errors that say what to do |
 //! | `nodes.rs` | the servers that hold a keyspace: one, or the primaries of a cluster |
+//! | `cluster_nodes.rs` | what a node says of all, and of slots on their way |
+//! | `steps.rs` | steps to a cluster's nodes, followed where nodes lead them |
 //! | `time.rs` | the server's time |
 //! | `listpack.rs` | the settings that keep buckets small, and whether they suffice |
 //! | `memory.rs` | how a server takes memory, and how much it has taken |
@@ -26,6 +28,7 @@
 //! Errors are anyhow's, as in the program: whoever uses this shows them to a person, with what was being done.
 #![forbid(unsafe_code)]
 
+pub mod cluster_nodes;
 pub mod commands;
 pub mod connection;
 pub mod error;
@@ -42,6 +45,7 @@ pub mod pace;
 mod primary;
 pub mod reply;
 pub mod secrets;
+pub mod steps;
 pub mod supervisor;
 pub mod time;
 pub mod version;
@@ -52,4 +56,5 @@ pub use error::LinkError;
 pub use info::Info;
 pub use nodes::Nodes;
 pub use own::OwnServer;
+pub use steps::Steps;
 pub use time::ServerTime;

@@ -1,15 +1,20 @@
 //! The servers that hold a keyspace: one, or the primaries of a cluster.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::admin::LAYOUT_KEY;
 use keyfold_core::cluster::{AddressMap, Endpoint, Node, SlotMap, Topology};
 use keyfold_core::slot::Slot;
 use keyfold_proxy::address::{Route, ServerAddress};
 
+use crate::cluster_nodes::ClusterNode;
 use crate::connection::{Server, Target};
+use crate::steps::{Prepare, Steps};
 
 /// The servers that hold a keyspace.
 pub struct Nodes {
+    target: Target,
     servers: Vec<Server>,
     /// Who has which slot; none of one server that has all.
     cluster: Option<Owners>,
@@ -21,6 +26,45 @@ struct Owners {
     nodes: Vec<Node>,
 }
 
+/// Who has a slot at a moment, and where its keys are on their way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotState {
+    /// The ID of the node that has it; none where nobody says so.
+    pub owner: Option<String>,
+    /// The owner's, which grows when slots come to it.
+    pub epoch: u64,
+    /// The ID of the node that its keys go to.
+    pub to: Option<String>,
+    /// The IDs of the nodes that keys of it come to.
+    pub importers: Vec<String>,
+}
+
+impl SlotState {
+    /// Whether some of its keys may lie on another node than its owner.
+    pub fn is_on_its_way(&self) -> bool {
+        self.to.is_some() || !self.importers.is_empty()
+    }
+}
+
+/// What all primaries say of slots, and of each other.
+#[derive(Clone, Debug)]
+pub struct SlotStates {
+    slots: Vec<SlotState>,
+    addresses: BTreeMap<String, String>,
+}
+
+impl SlotStates {
+    /// Of one slot.
+    pub fn of(&self, slot: Slot) -> &SlotState {
+        &self.slots[usize::from(slot.number())]
+    }
+
+    /// Where the node with this ID is.
+    pub fn address(&self, id: &str) -> String {
+        self.addresses.get(id).cloned().unwrap_or_else(|| format!("an unknown node ({id})"))
+    }
+}
+
 impl Nodes {
     /// Connects to the server at `target`, and where that is a node of a cluster to all primaries.
     ///
@@ -29,7 +73,14 @@ impl Nodes {
     pub fn connect(target: &Target) -> anyhow::Result<Self> {
         let mut server = Server::connect_to_node(target)?;
         if !server.version().is_cluster() {
-            return Ok(Self { servers: vec![server], cluster: None });
+            if matches!(target.address.route, Route::Cluster { .. }) {
+                bail!(
+                    "the server at {} is no node of a cluster, which cluster:// says; name one server {}",
+                    server.address(),
+                    server.address()
+                );
+            }
+            return Ok(Self { target: target.clone(), servers: vec![server], cluster: None });
         }
         let topology = ask(&mut server, target)?;
         let mut map = SlotMap::new(AddressMap::clone(&target.addresses));
@@ -47,11 +98,71 @@ impl Nodes {
         let connect = |node: &Node| {
             let endpoint = map.endpoint(*node);
             let target = Target { address: at(&target.address, endpoint), ..target.clone() };
-            let named = || format!("of the cluster of {}, the node {endpoint}", server.address());
-            Server::connect_to_node(&target).with_context(named)
+            Server::connect_to_node(&target).with_context(|| {
+                format!(
+                    "of the cluster of {}, the node {endpoint} can't be used; all nodes are to take the same user and \
+                     password, and to be reached from here (--map-address, where they announce other addresses)",
+                    server.address()
+                )
+            })
         };
         let servers = nodes.iter().map(connect).collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(Self { servers, cluster: Some(Owners { map, nodes }) })
+        Ok(Self { target: target.clone(), servers, cluster: Some(Owners { map, nodes }) })
+    }
+
+    /// Other connections to them, as they are now.
+    ///
+    /// # Errors
+    /// See [`Self::connect`].
+    pub fn again(&self) -> anyhow::Result<Self> {
+        Self::connect(&self.target)
+    }
+
+    /// Steps to the nodes, each over a connection of its own that `prepare` has seen first; none of one server.
+    pub fn steps<W>(&self, prepare: Prepare) -> Option<Steps<W>> {
+        let Owners { map, .. } = self.cluster.as_ref()?;
+        Some(Steps::new(map.clone(), self.target.clone(), prepare))
+    }
+
+    /// What the nodes say of slots and of their ways.
+    ///
+    /// # Errors
+    /// A node doesn't say.
+    pub fn slot_states(&mut self) -> anyhow::Result<SlotStates> {
+        let mut states = SlotStates { slots: vec![SlotState::default(); Slot::all().count()], addresses: BTreeMap::new() };
+        for server in &mut self.servers {
+            for node in cluster_nodes(server, &self.target)? {
+                states.addresses.insert(node.id.clone(), node.endpoint.to_string());
+                if node.is_myself {
+                    note(&mut states.slots, &node);
+                }
+            }
+        }
+        // Nodes without slots import them, too.
+        for server in &mut self.idle()? {
+            let all = cluster_nodes(server, &self.target)?;
+            all.iter().filter(|node| node.is_myself).for_each(|node| note(&mut states.slots, node));
+        }
+        Ok(states)
+    }
+
+    /// The primaries of the cluster that have no slot: new ones, and such as slots are on their way to. Those that nobody
+    /// reaches are left out.
+    ///
+    /// # Errors
+    /// A node doesn't say who there is, or one can't be connected to.
+    pub fn idle(&mut self) -> anyhow::Result<Vec<Server>> {
+        if self.cluster.is_none() {
+            return Ok(Vec::new());
+        }
+        let target = self.target.clone();
+        let nodes = cluster_nodes(self.first(), &target)?;
+        let idle = nodes.into_iter().filter(|node| node.is_primary && !node.is_failing && node.slots.is_empty());
+        let connect = |node: ClusterNode| {
+            let target = Target { address: at(&target.address, &node.endpoint), ..target.clone() };
+            Server::connect_to_node(&target).with_context(|| format!("the node {}, which has no slots", node.endpoint))
+        };
+        idle.map(connect).collect()
     }
 
     /// Whether they are a cluster.
@@ -102,6 +213,40 @@ impl Nodes {
     }
 }
 
+fn note(slots: &mut [SlotState], node: &ClusterNode) {
+    for range in &node.slots {
+        for number in range.clone() {
+            if let Some(state) = slots.get_mut(usize::from(number)) {
+                (state.owner, state.epoch) = (Some(node.id.clone()), node.epoch);
+            }
+        }
+    }
+    for (slot, to) in &node.migrating {
+        slots[usize::from(slot.number())].to = Some(to.clone());
+    }
+    for (slot, _) in &node.importing {
+        slots[usize::from(slot.number())].importers.push(node.id.clone());
+    }
+}
+
+/// What a node says of all.
+fn cluster_nodes(server: &mut Server, target: &Target) -> anyhow::Result<Vec<ClusterNode>> {
+    let answer: String = server.ask(&[b"CLUSTER", b"NODES"])?;
+    let nodes = ClusterNode::read_all(&answer, &own_endpoint(server), &target.addresses);
+    nodes.with_context(|| format!("what {} answers to CLUSTER NODES can't be read", server.address()))
+}
+
+/// Where a node that was connected to takes clients.
+fn own_endpoint(server: &Server) -> Endpoint {
+    match &server.address().route {
+        Route::Tcp { host, port, .. } => Endpoint { host: host.clone(), port: *port },
+        // A server's own address is none of Sentinels, and none of several nodes.
+        Route::Unix(_) | Route::Sentinel { .. } | Route::Cluster { .. } => {
+            Endpoint { host: "127.0.0.1".to_owned(), port: 0 }
+        }
+    }
+}
+
 /// What a node says of its cluster.
 ///
 /// # Errors
@@ -110,13 +255,7 @@ pub(crate) fn ask(server: &mut Server, target: &Target) -> anyhow::Result<Topolo
     let mut wire = Vec::new();
     let replies = Topology::ask(&mut wire);
     let replies = server.exchange(&wire, replies)?;
-    let asked = match &server.address().route {
-        Route::Tcp { host, port, .. } => Endpoint { host: host.clone(), port: *port },
-        // A server's own address is none of Sentinels, and none of several nodes.
-        Route::Unix(_) | Route::Sentinel { .. } | Route::Cluster { .. } => {
-            Endpoint { host: "127.0.0.1".to_owned(), port: 0 }
-        }
-    };
+    let asked = own_endpoint(server);
     let topology = Topology::read(&replies, &asked, &target.addresses);
     let topology = topology.map_err(|error| anyhow!("the cluster node at {}: {error}", server.address()))?;
     if !topology.is_ok {
@@ -129,7 +268,7 @@ pub(crate) fn ask(server: &mut Server, target: &Target) -> anyhow::Result<Topolo
 }
 
 /// The same way in to another node.
-fn at(address: &ServerAddress, endpoint: &Endpoint) -> ServerAddress {
+pub(crate) fn at(address: &ServerAddress, endpoint: &Endpoint) -> ServerAddress {
     let route = Route::Tcp { host: endpoint.host.clone(), port: endpoint.port, tls: address.speaks_tls() };
     ServerAddress { route, ..address.clone() }
 }
