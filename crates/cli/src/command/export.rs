@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use keyfold_core::layout::Layout;
 use keyfold_report::number::plural;
-use keyfold_server::Server;
+use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
@@ -15,8 +15,8 @@ use crate::config::export::Export;
 use crate::records::dump::Writer;
 use crate::records::finding::Tally;
 use crate::records::inquiry::Wants;
-use crate::records::walk::{Manner, Sight, walk};
-use crate::scan::{self, Round};
+use crate::records::walk::{Manner, Sight, walk_all};
+use crate::scan;
 
 /// Values are missing that no client could read either.
 const LEFT_OUT: u8 = 3;
@@ -25,12 +25,13 @@ const LISTED: usize = 20;
 
 pub(crate) fn run(config: &Export) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&config.target)?;
-    let before = stored::read(&mut server)?.map(|stored| stored.layout);
+    let mut nodes = Nodes::connect(&config.target)?;
+    scan::warn(&nodes);
+    let before = stored::read(nodes.home())?.map(|stored| stored.layout);
     let layout = before.clone().unwrap_or_default();
     let mut writer = Writer::create(config.out.as_deref())?;
     let mut written = Written { records: 0, findings: Tally::new(LISTED) };
-    let around = write_all(config, &mut server, &layout, before.is_some(), &interrupt, &mut writer, &mut written)?;
+    let around = write_all(config, &mut nodes, &layout, before.is_some(), &interrupt, &mut writer, &mut written)?;
     let place = config.out.as_ref().map_or_else(|| "standard output".to_owned(), |out| out.display().to_string());
     if !around {
         bail!(
@@ -42,7 +43,7 @@ pub(crate) fn run(config: &Export) -> anyhow::Result<ExitCode> {
             }
         );
     }
-    if stored::read(&mut server)?.map(|stored| stored.layout) != before {
+    if stored::read(nodes.again()?.home())?.map(|stored| stored.layout) != before {
         bail!("the server's layout changed meanwhile, and keys may have been missed; run the export again");
     }
     writer.finish()?;
@@ -56,7 +57,7 @@ struct Written {
 
 fn write_all(
     config: &Export,
-    server: &mut Server,
+    nodes: &mut Nodes,
     layout: &Layout,
     folded: bool,
     interrupt: &Interrupt,
@@ -72,8 +73,7 @@ fn write_all(
         stopped: &|| interrupt.wanted(),
     };
     let mut pace = Pace::new(config.flags.pace.max_ops);
-    let round = Round::new(scan::chosen(server, &config.databases)?);
-    walk(server, round, "exported", &manner, &mut pace, &mut |sight| {
+    walk_all(nodes, &config.databases, "exported", &manner, &mut pace, &mut |sight| {
         match sight {
             Sight::Record(record, _) => {
                 written.records += 1;

@@ -22,6 +22,7 @@ named! {
         Twin = "twin",
         UnknownName = "unknown-name",
         Hashtable = "hashtable",
+        WrongNode = "wrong-node",
     }
 }
 
@@ -39,6 +40,7 @@ impl FindingKind {
             Self::HiddenKey => "a plain key that belongs into a bucket: clients of keyfold don't see it",
             Self::Twin => "a key lies both plain and folded: clients of keyfold see the folded one only",
             Self::UnknownName => "a reserved name that this layout doesn't write",
+            Self::WrongNode => "a key on a node that doesn't have its slot: no client finds it; delete it there, or reshard anew",
             Self::Hashtable => "the bucket is a hashtable and saves nothing; it stays one until it is written anew",
         }
     }
@@ -60,6 +62,8 @@ pub(crate) struct Finding {
     pub(crate) key: Option<Vec<u8>>,
     /// What more is known; may be empty.
     pub(crate) detail: String,
+    /// Where the node of a cluster is that it lies on.
+    pub(crate) node: Option<String>,
 }
 
 impl Finding {
@@ -72,19 +76,23 @@ impl Finding {
             "field": self.field.as_ref().map(escaped),
             "key": self.key.as_ref().map(escaped),
             "detail": self.detail,
+            "node": self.node,
         })
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, database, physical, field, key, detail } = self;
+        let Self { kind, database, physical, field, key, detail, node } = self;
         write!(f, "{}: db {database} \"{}\"", kind.name(), physical.escape_ascii())?;
         if let Some(field) = field {
             write!(f, " field \"{}\"", field.escape_ascii())?;
         }
         if let Some(key) = key.as_ref().filter(|key| *key != physical) {
             write!(f, " (key \"{}\")", key.escape_ascii())?;
+        }
+        if let Some(node) = node {
+            write!(f, " at {node}")?;
         }
         if detail.is_empty() { Ok(()) } else { write!(f, ": {detail}") }
     }

@@ -108,6 +108,19 @@ impl Inquiry {
         commands.len() - before
     }
 
+    /// One of the physical keys that it is about; in a cluster all are of one slot.
+    pub(crate) fn physical(&self) -> &[u8] {
+        match self {
+            Self::Names(_) => b"",
+            Self::Strings(keys) => keys.first().map_or(b"", |own| &own.physical),
+            Self::Kind(own) | Self::Other { own, .. } => &own.physical,
+            Self::Bucket { walk, .. } => walk.name(),
+            Self::Spill { name, .. } | Self::Owner { name, .. } => name,
+            Self::Again { field, .. } => &field.bucket,
+            Self::Twin { physical, .. } => physical,
+        }
+    }
+
     /// Whether the replies are those of MULTI, of commands queued, and of EXEC.
     pub(crate) fn is_atomic(&self) -> bool {
         matches!(self, Self::Strings(_) | Self::Other { .. })

@@ -17,6 +17,7 @@ mod denied;
 mod facts;
 mod values;
 
+use std::io::Write;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
@@ -30,7 +31,7 @@ pub(crate) use values::Values;
 
 use facts::Facts;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Commands, Server};
+use keyfold_server::{Commands, Nodes, Server};
 
 /// Keys of one page where nothing limits the rate: enough that round trips don't count, and a SCAN that holds up
 /// other clients for a fraction of a millisecond.
@@ -50,6 +51,18 @@ pub(crate) struct KeyScan {
     pub(crate) sample: Option<NonZero<u64>>,
     /// Of one in so many keys also the beginning of the value is looked at, or some fields or members; 0 for none.
     pub(crate) sample_every: u64,
+}
+
+/// Says on stderr what of a cluster makes its nodes unlike each other.
+pub(crate) fn warn(nodes: &Nodes) {
+    if let Some(others) = nodes.other_releases() {
+        tell(&format!("{others}; upgrade them to one release"));
+    }
+}
+
+/// A warning on stderr, as standard output may be read by a program.
+pub(crate) fn tell(warning: &str) {
+    let _ = writeln!(anstream::stderr(), "warning: {warning}");
 }
 
 /// Some keys, all of one database.

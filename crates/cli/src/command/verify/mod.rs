@@ -12,7 +12,7 @@ use keyfold_report::number::{count, plural};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Server, ServerTime, listpack};
+use keyfold_server::{Nodes, ServerTime, listpack};
 use serde_json::json;
 
 use self::counted::Counted;
@@ -24,8 +24,8 @@ use crate::records::dump::Reader;
 use crate::records::finding::Tally;
 use crate::records::fingerprints::Fingerprints;
 use crate::records::inquiry::Wants;
-use crate::records::walk::{Manner, Sight, Visit, walk};
-use crate::scan::{self, Round};
+use crate::records::walk::{Manner, Sight, Visit, walk_all};
+use crate::scan;
 
 const FINDINGS: u8 = 3;
 const DIFFERENT: u8 = 4;
@@ -57,27 +57,28 @@ struct Compared {
 
 pub(crate) fn run(config: &Verify, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&config.target)?;
-    let before = stored::read(&mut server)?.map(|stored| stored.layout);
+    let mut nodes = Nodes::connect(&config.target)?;
+    scan::warn(&nodes);
+    let before = stored::read(nodes.home())?.map(|stored| stored.layout);
     let folded = before.is_some();
     let layout = before.clone().unwrap_or_default();
-    let listpack_limits = if config.flags.skip_encodings { (None, None) } else { listpack::limits(&mut server) };
-    let time = ServerTime::ask(&mut server)?;
+    let listpack_limits = if config.flags.skip_encodings { (None, None) } else { listpack::limits(nodes.first()) };
+    let time = ServerTime::ask(nodes.first())?;
     let subject = Subject { config, layout, folded, listpack_limits, interrupt, time };
-    let verdict = subject.verify(&mut server)?;
-    if stored::read(&mut server)?.map(|stored| stored.layout) != before {
+    let verdict = subject.verify(&mut nodes)?;
+    if stored::read(nodes.again()?.home())?.map(|stored| stored.layout) != before {
         bail!("the server's layout changed meanwhile; verify again");
     }
-    verdict.print(&subject, &server, out)?;
+    verdict.print(&subject, &mut nodes, out)?;
     Ok(verdict.code())
 }
 
 impl Subject<'_> {
-    fn verify(&self, server: &mut Server) -> anyhow::Result<Verdict> {
+    fn verify(&self, nodes: &mut Nodes) -> anyhow::Result<Verdict> {
         let mut counted = Counted::new(&self.layout);
         let mut findings = Tally::new(self.config.flags.list);
         let Some(path) = &self.config.flags.against else {
-            self.walk(server, true, &mut |sight| {
+            self.walk(nodes, true, &mut |sight| {
                 counted.add(&sight);
                 if let Sight::Finding(finding) = sight {
                     findings.add(finding);
@@ -88,7 +89,7 @@ impl Subject<'_> {
         };
         let dump = self.sum_up(path)?;
         let mut sums = Sums::new();
-        self.walk(server, true, &mut |sight| {
+        self.walk(nodes, true, &mut |sight| {
             counted.add(&sight);
             match sight {
                 Sight::Finding(finding) => findings.add(finding),
@@ -104,7 +105,7 @@ impl Subject<'_> {
         })?;
         let differences = match dump.sums.differing(&sums) {
             None => Differences { complete: true, ..Differences::default() },
-            Some(parts) => self.look_closely(server, path, parts)?,
+            Some(parts) => self.look_closely(nodes, path, parts)?,
         };
         let compared = Compared { dump_records: dump.sums.records(), expired: dump.expired, differences };
         Ok(Verdict { counted, findings, compared: Some(compared) })
@@ -129,13 +130,13 @@ impl Subject<'_> {
     }
 
     /// The second time round, for the parts that differ.
-    fn look_closely(&self, server: &mut Server, path: &Path, parts: (Vec<bool>, bool)) -> anyhow::Result<Differences> {
+    fn look_closely(&self, nodes: &mut Nodes, path: &Path, parts: (Vec<bool>, bool)) -> anyhow::Result<Differences> {
         let mut close = Close::new(parts, self.config.flags.ttl_tolerance_ms, self.config.flags.list);
         self.read(path, &mut |record| {
             close.expect(record);
             Ok(())
         })?;
-        self.walk(server, false, &mut |sight| {
+        self.walk(nodes, false, &mut |sight| {
             if let Sight::Record(record, _) = sight {
                 close.meet(record);
             }
@@ -157,7 +158,7 @@ impl Subject<'_> {
         Ok(())
     }
 
-    fn walk(&self, server: &mut Server, findings: bool, visit: Visit<'_>) -> anyhow::Result<()> {
+    fn walk(&self, nodes: &mut Nodes, findings: bool, visit: Visit<'_>) -> anyhow::Result<()> {
         let manner = Manner {
             layout: &self.layout,
             folded: self.folded,
@@ -167,8 +168,8 @@ impl Subject<'_> {
             stopped: &|| self.interrupt.wanted(),
         };
         let mut pace = Pace::new(self.config.flags.pace.max_ops);
-        let round = Round::new(scan::chosen(server, &self.config.databases)?);
-        anyhow::ensure!(walk(server, round, "verified", &manner, &mut pace, visit)?, "interrupted");
+        let around = walk_all(nodes, &self.config.databases, "verified", &manner, &mut pace, visit)?;
+        anyhow::ensure!(around, "interrupted");
         Ok(())
     }
 }
@@ -188,7 +189,7 @@ impl Verdict {
         }
     }
 
-    fn print(&self, subject: &Subject<'_>, server: &Server, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print(&self, subject: &Subject<'_>, nodes: &mut Nodes, out: &mut dyn Write) -> anyhow::Result<()> {
         let layout = &subject.layout;
         if subject.config.flags.json {
             let compared = self.compared.as_ref().map(|compared| {
@@ -199,7 +200,8 @@ impl Verdict {
                 })
             });
             let report = json!({
-                "server": server.version().to_string(),
+                "server": nodes.first().version().to_string(),
+                "nodes": if nodes.are_cluster() { nodes.addresses() } else { Vec::new() },
                 "epoch": layout.epoch().0,
                 "counts": self.counted.json(layout),
                 "findings": self.findings.json(),
@@ -207,8 +209,10 @@ impl Verdict {
             });
             return Ok(writeln!(out, "{report:#}")?);
         }
-        writeln!(out, "{} ({})\n\n{}\n", server.address(), server.version(), self.counted.table(layout))?;
+        let addresses = nodes.addresses().join(", ");
+        writeln!(out, "{addresses} ({})\n\n{}\n", nodes.first().version(), self.counted.table(layout))?;
         match self.findings.count() {
+            0 if nodes.are_cluster() => writeln!(out, "every key lies in its place, once, on the node that has its slot")?,
             0 => writeln!(out, "every key lies in its place, once")?,
             found => writeln!(out, "{}:\n{}", plural(found, "finding"), self.findings)?,
         }

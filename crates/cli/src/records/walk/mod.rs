@@ -14,10 +14,16 @@
 //! | `names.rs` | what a name of the server is asked |
 //! | `own.rs` | keys of their own: what came of asking for them |
 //! | `buckets.rs` | buckets and their fields, with the spilled values that fields point to |
+//! | `way.rs` | how questions reach one server, or a cluster's nodes |
+//! | `nodes.rs` | the passes over the nodes of a cluster |
 
 mod buckets;
 mod names;
+mod nodes;
 mod own;
+mod way;
+
+pub(crate) use nodes::walk_all;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -29,7 +35,10 @@ use keyfold_core::walk::KeyWalk;
 use keyfold_report::progress::Progress;
 use keyfold_server::pace::Pace;
 use keyfold_server::reply::code;
-use keyfold_server::{Commands, Server, ServerTime};
+use keyfold_server::{Server, ServerTime};
+
+use self::nodes::Sights;
+use self::way::Way;
 
 use super::finding::{Finding, FindingKind};
 use super::fingerprints::Fingerprints;
@@ -87,7 +96,7 @@ pub(crate) type Visit<'v> = &'v mut dyn FnMut(Sight<'_>) -> anyhow::Result<()>;
 
 /// The walk over one database.
 struct RecordWalk<'a> {
-    server: &'a mut Server,
+    way: Way<'a>,
     manner: &'a Manner<'a>,
     pace: &'a mut Pace,
     visit: Visit<'a>,
@@ -98,12 +107,13 @@ struct RecordWalk<'a> {
     /// None while names are asked for, and once it is over.
     names: Option<KeyWalk>,
     waiting: VecDeque<Inquiry>,
-    sent: VecDeque<(Inquiry, usize)>,
     /// Spilled values that nothing pointed to, each with its key's field and its nonce.
     suspects: Vec<(Field, u64, Vec<u8>)>,
     seen: Fingerprints,
     /// Of an answer, over the last ones.
     mean_bytes: usize,
+    /// None of one server.
+    sights: Option<Sights>,
 }
 
 /// Walks over one database after the other, and shows what it finds. True where it came around, false where it was
@@ -122,7 +132,7 @@ pub(crate) fn walk(
         let walk = RecordWalk {
             time: ServerTime::ask(server)?,
             has_pexpiretime: server.version().has_pexpiretime(),
-            server: &mut *server,
+            way: Way::to(&mut *server),
             manner,
             pace: &mut *pace,
             visit: &mut *visit,
@@ -130,10 +140,10 @@ pub(crate) fn walk(
             database,
             names: Some(KeyWalk::new(NAMES_AT_ONCE)),
             waiting: VecDeque::new(),
-            sent: VecDeque::new(),
             suspects: Vec::new(),
             seen: Fingerprints::new(),
             mean_bytes: 0,
+            sights: None,
         };
         if !walk.run()? {
             return Ok(false);
@@ -144,22 +154,50 @@ pub(crate) fn walk(
 
 impl RecordWalk<'_> {
     fn run(mut self) -> anyhow::Result<bool> {
+        if !self.answer_all(false)? {
+            return Ok(false);
+        }
+        self.end()
+    }
+
+    /// Asks what is to be asked, and takes the answers; with `leave` until there is room for more names. False where it was
+    /// stopped.
+    fn answer_all(&mut self, leave: bool) -> anyhow::Result<bool> {
         loop {
             self.send()?;
-            let Some((ask, replies)) = self.sent.pop_front() else {
-                if self.suspects.is_empty() {
-                    return Ok(true);
-                }
-                self.suspect_again();
-                continue;
-            };
-            let raw: Vec<_> = (0..replies).map(|_| self.server.receive()).collect::<Result<_, _>>()?;
-            let answer = self.check(&ask, &raw)?;
-            self.take(ask, answer)?;
+            if leave && self.waiting.len() < ASKS_AT_ONCE {
+                return Ok(!(self.manner.stopped)());
+            }
+            let Some((ask, raw)) = self.way.next()? else { return Ok(true) };
+            match self.check(&ask, &raw) {
+                Ok(answer) => self.take(ask, answer)?,
+                Err(error) => self.split(ask, &raw, error)?,
+            }
             if (self.manner.stopped)() {
                 return Ok(false);
             }
         }
+    }
+
+    /// Some keys of a question are at one node and some at another, and stay so: each is asked about by itself.
+    fn split(&mut self, ask: Inquiry, raw: &[Vec<u8>], error: anyhow::Error) -> anyhow::Result<()> {
+        let is_split = self.sights.is_some() && raw.iter().any(|raw| raw.starts_with(b"-TRYAGAIN"));
+        match ask {
+            Inquiry::Strings(keys) if is_split && keys.len() > 1 => {
+                self.waiting.extend(keys.into_iter().map(|own| Inquiry::Strings(vec![own])));
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// The last questions, where it came around.
+    fn end(mut self) -> anyhow::Result<bool> {
+        if !self.suspects.is_empty() {
+            self.suspect_again();
+            return self.answer_all(false);
+        }
+        Ok(true)
     }
 
     /// Asks for those that seemed orphans once more, some time later.
@@ -172,22 +210,18 @@ impl RecordWalk<'_> {
     /// Sends more questions, once half of those under way are answered.
     fn send(&mut self) -> anyhow::Result<()> {
         let room = (ANSWER_BYTES / self.mean_bytes.max(1)).clamp(1, ASKS_AT_ONCE);
-        if self.sent.len() > room / 2 {
+        if self.way.under_way() > room / 2 {
             return Ok(());
         }
-        let mut commands = Commands::default();
-        while self.sent.len() < room
-            && commands.len() < self.pace.burst() as usize
+        let mut commands = 0;
+        while self.way.under_way() < room
+            && commands < self.pace.burst() as usize
             && let Some(ask) = self.next_ask()
         {
-            let replies = ask.write(self.manner.wants, self.has_pexpiretime, &mut commands);
-            self.sent.push_back((ask, replies));
+            commands += self.way.begin(ask, self.manner.wants, self.has_pexpiretime);
         }
-        if !commands.is_empty() {
-            self.pace.spend(commands.len() as u64);
-            self.server.send(commands.wire(), commands.len() as u64)?;
-        }
-        Ok(())
+        self.pace.spend(commands as u64);
+        self.way.flush()
     }
 
     /// The next question; more names before those that are known run out.
@@ -207,7 +241,7 @@ impl RecordWalk<'_> {
         match replies.last() {
             _ if !ask.is_atomic() => Ok(replies),
             Some(Reply::Array(results)) => self.unless_refused(ask, results.collect()),
-            _ => bail!("the server at {} answered EXEC with nothing", self.server.address()),
+            _ => bail!("EXEC was answered with nothing"),
         }
     }
 
@@ -217,7 +251,7 @@ impl RecordWalk<'_> {
             _ => None,
         });
         match refused {
-            Some(error) => Err(self.server.refused(error).context(format!("{} was refused", ask.name()))),
+            Some(error) => Err(self.way.refused(ask, error).context(format!("{} was refused", ask.name()))),
             None => Ok(replies),
         }
     }
@@ -274,7 +308,8 @@ impl RecordWalk<'_> {
         detail: String,
     ) -> anyhow::Result<()> {
         let database = self.database;
-        (self.visit)(Sight::Finding(Finding { kind, database, physical, field, key, detail }))
+        let node = self.sights.as_ref().and_then(|sights| sights.node_of(&physical));
+        (self.visit)(Sight::Finding(Finding { kind, database, physical, field, key, detail, node }))
     }
 
     /// Notes what an answer came to, for the number of questions that may be under way.
@@ -289,7 +324,7 @@ mod tests {
     use keyfold_proxy::address::ServerAddress;
 
     use super::*;
-    use keyfold_server::Target;
+    use keyfold_server::{Commands, Target};
 
     #[test]
     fn after_a_walk_that_was_stopped_early_the_connection_answers_what_it_is_asked() {

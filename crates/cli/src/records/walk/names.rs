@@ -5,9 +5,11 @@ use std::mem;
 use anyhow::Context;
 use keyfold_core::layout::Physical;
 use keyfold_core::resp::Reply;
+use keyfold_core::slot::Slot;
 use keyfold_core::walk::{BucketWalk, KeyWalk};
 
 use super::RecordWalk;
+use super::nodes::Sights;
 use crate::records::digest;
 use crate::records::finding::FindingKind;
 use crate::records::inquiry::{Field, Fields, Inquiry, Own};
@@ -18,20 +20,52 @@ const STRINGS_AT_ONCE: usize = 32;
 
 impl RecordWalk<'_> {
     pub(super) fn take_names(&mut self, mut walk: KeyWalk, reply: Reply<'_>) -> anyhow::Result<()> {
-        let names = walk.take(reply)?;
+        let names: Vec<Vec<u8>> = walk.take(reply)?.map(<[u8]>::to_vec).collect();
         self.names = Some(walk).filter(|walk| !walk.is_over());
+        self.take_page(names.iter().map(Vec::as_slice))
+    }
+
+    /// Names that a server has.
+    pub(super) fn take_page<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>) -> anyhow::Result<()> {
         let mut strings = Vec::new();
         for name in names {
+            if self.sights.as_mut().is_some_and(|sights| !sights.wants(name)) {
+                continue;
+            }
             if self.manner.forgetful || self.is_new(name)? {
                 self.progress.advance(1);
                 strings.extend(self.take_name(name.to_vec())?);
             }
+        }
+        if self.sights.is_some() {
+            self.push_by_slot(strings);
+            return Ok(());
         }
         while !strings.is_empty() {
             let rest = strings.split_off(strings.len().min(STRINGS_AT_ONCE));
             self.waiting.push_back(Inquiry::Strings(mem::replace(&mut strings, rest)));
         }
         Ok(())
+    }
+
+    /// A question is of one slot. Of a slot on its way each key is asked about by itself: nodes refuse those that lie in
+    /// two.
+    fn push_by_slot(&mut self, mut strings: Vec<Own>) {
+        strings.sort_by_cached_key(|own| Slot::of(&own.physical));
+        let is_apart = |sights: &Sights, own: &Own| sights.is_on_its_way(Slot::of(&own.physical));
+        let Some(sights) = &self.sights else { return };
+        let mut group: Vec<Own> = Vec::new();
+        for own in strings {
+            let slot = Slot::of(&own.physical);
+            let joins = group.last().is_some_and(|last| Slot::of(&last.physical) == slot);
+            if !group.is_empty() && (!joins || group.len() == STRINGS_AT_ONCE || is_apart(sights, &own)) {
+                self.waiting.push_back(Inquiry::Strings(mem::take(&mut group)));
+            }
+            group.push(own);
+        }
+        if !group.is_empty() {
+            self.waiting.push_back(Inquiry::Strings(group));
+        }
     }
 
     fn is_new(&mut self, name: &[u8]) -> anyhow::Result<bool> {
