@@ -31,7 +31,9 @@ pub struct Steps<W> {
     links: BTreeMap<Node, NodeLink<W>>,
     target: Target,
     database: u32,
-    on_connect: Prepare,
+    prepare: Prepare,
+    loss_ends_all: bool,
+    end: Option<anyhow::Error>,
     answered: VecDeque<(W, Vec<Vec<u8>>)>,
     under_way: usize,
     begun: u64,
@@ -40,7 +42,7 @@ pub struct Steps<W> {
 }
 
 /// What is done with a connection before it is used.
-pub type Prepare = fn(&mut Server) -> anyhow::Result<()>;
+pub type Prepare = Box<dyn FnMut(&mut Server) -> anyhow::Result<()>>;
 
 struct Asked<W> {
     whose: W,
@@ -59,19 +61,27 @@ struct NodeLink<W> {
 
 impl<W> Steps<W> {
     /// Steps to the nodes of this map, which `target` leads to.
-    pub(crate) fn new(map: SlotMap, target: Target, on_connect: Prepare) -> Self {
+    pub(crate) fn new(map: SlotMap, target: Target, prepare: Prepare) -> Self {
         Self {
             router: Router::new(map, TRIES),
             links: BTreeMap::new(),
             target,
             database: 0,
-            on_connect,
+            prepare,
+            loss_ends_all: false,
+            end: None,
             answered: VecDeque::new(),
             under_way: 0,
             begun: 0,
             since: Instant::now(),
             map_asked: None,
         }
+    }
+
+    /// Nothing is carried out any more once a connection was lost, or could not be prepared: whoever closed it may not want
+    /// what is asked here.
+    pub fn let_loss_end_all(&mut self) {
+        self.loss_ends_all = true;
     }
 
     /// How many are under way, or answered and not taken.
@@ -104,7 +114,7 @@ impl<W> Steps<W> {
     /// Waits for the next step to be answered: an error where no node carried it out; none where nothing is under way.
     ///
     /// # Errors
-    /// None of the nodes says who has which slot any more.
+    /// None of the nodes says who has which slot any more, or see [`Self::let_loss_end_all`].
     pub fn next(&mut self) -> anyhow::Result<Option<(W, Vec<Vec<u8>>)>> {
         loop {
             if let Some(answered) = self.answered.pop_front() {
@@ -116,6 +126,9 @@ impl<W> Steps<W> {
             }
             self.go_on();
             self.flush();
+            if let Some(error) = self.end.take() {
+                return Err(error);
+            }
             let next = self.links.iter().find(|(_, link)| !link.sent.is_empty()).map(|(node, _)| *node);
             match next {
                 Some(node) => self.receive(node),
@@ -178,12 +191,18 @@ impl<W> Steps<W> {
         }
     }
 
-    fn connect(&self, node: Node) -> anyhow::Result<Server> {
+    fn connect(&mut self, node: Node) -> anyhow::Result<Server> {
         let address = nodes::at(&self.target.address, self.router.map().endpoint(node));
         let mut server = Server::connect_to_node(&Target { address, ..self.target.clone() })?;
-        (self.on_connect)(&mut server)?;
-        server.select(self.database)?;
-        Ok(server)
+        let prepared = (self.prepare)(&mut server).and_then(|()| server.select(self.database));
+        match prepared {
+            Err(error) if self.loss_ends_all => {
+                let told = anyhow::anyhow!("{error:#}");
+                self.end = Some(error);
+                Err(told)
+            }
+            prepared => prepared.map(|()| server),
+        }
     }
 
     fn flush(&mut self) {
@@ -221,6 +240,9 @@ impl<W> Steps<W> {
     fn lose(&mut self, node: Node, error: &anyhow::Error) {
         let now_ms = self.now_ms();
         let Some(link) = self.links.remove(&node) else { return };
+        if self.loss_ends_all {
+            self.end = Some(anyhow::anyhow!("{error:#}"));
+        }
         for (step, _) in link.sent {
             if let Some((asked, rest)) = self.router.lose(node, step, &format!("{error:#}"), now_ms) {
                 self.answer(asked, rest);

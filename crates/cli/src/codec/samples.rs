@@ -4,18 +4,21 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::layout::{Layout, NamespaceIndex};
-use keyfold_server::Server;
+use keyfold_server::{Nodes, Server};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
 use keyfold_survey::codec::Samples;
 
 use crate::records::inquiry::Wants;
-use crate::records::walk::{Manner, Sight, walk};
+use crate::records::walk::{Manner, Sight, Visit, walk, walk_all};
 use crate::records::{Content, Record};
-use crate::scan::Round;
+use crate::scan::{Databases, Round};
 
 /// A walk ends once it has seen so many values of each namespace.
 const ENOUGH: u64 = 400_000;
+
+/// Samples of each namespace's values.
+pub(crate) type SamplesOfEach = BTreeMap<NamespaceIndex, Samples>;
 
 /// Samples the values of these namespaces of `wanted`, wherever they lie under the server's own layout.
 pub(crate) fn gather(
@@ -25,7 +28,37 @@ pub(crate) fn gather(
     namespaces: &BTreeSet<NamespaceIndex>,
     pace: &mut Pace,
     interrupt: &Interrupt,
-) -> anyhow::Result<BTreeMap<NamespaceIndex, Samples>> {
+) -> anyhow::Result<SamplesOfEach> {
+    let round = Round::all(server)?;
+    gather_by(now, wanted, namespaces, interrupt, Box::new(|manner, visit| {
+        walk(server, round, "sampled", manner, pace, visit).map(|_| ())
+    }))
+}
+
+/// The same over all nodes of a cluster, or on the one server.
+pub(crate) fn gather_of_all(
+    nodes: &mut Nodes,
+    now: Option<&Layout>,
+    wanted: &Layout,
+    namespaces: &BTreeSet<NamespaceIndex>,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<SamplesOfEach> {
+    gather_by(now, wanted, namespaces, interrupt, Box::new(|manner, visit| {
+        walk_all(nodes, &Databases { only: Vec::new() }, "sampled", manner, pace, visit).map(|_| ())
+    }))
+}
+
+/// How a walk is made.
+type Walk<'w> = dyn FnOnce(&Manner<'_>, Visit<'_>) -> anyhow::Result<()> + 'w;
+
+fn gather_by(
+    now: Option<&Layout>,
+    wanted: &Layout,
+    namespaces: &BTreeSet<NamespaceIndex>,
+    interrupt: &Interrupt,
+    walk: Box<Walk<'_>>,
+) -> anyhow::Result<SamplesOfEach> {
     let empty = Layout::default();
     let enough = Cell::new(false);
     let manner = Manner {
@@ -36,10 +69,9 @@ pub(crate) fn gather(
         listpack_limits: (None, None),
         stopped: &|| interrupt.wanted() || enough.get(),
     };
-    let mut all: BTreeMap<NamespaceIndex, Samples> =
+    let mut all: SamplesOfEach =
         namespaces.iter().map(|index| (*index, Samples::default())).collect();
-    let round = Round::all(server)?;
-    walk(server, round, "sampled", &manner, pace, &mut |sight| {
+    walk(&manner, &mut |sight| {
         if let Sight::Record(Record { key, content: Content::String(value), .. }, _) = sight
             && let Some(samples) = wanted.locate(key).namespace().and_then(|index| all.get_mut(&index))
         {

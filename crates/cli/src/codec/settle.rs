@@ -9,7 +9,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
 
 use super::choice::{self, Choice};
-use super::samples;
+use super::samples::{self, SamplesOfEach};
 
 /// A layout with its codecs trained.
 pub(crate) struct Settled {
@@ -42,11 +42,21 @@ pub(crate) fn settle(
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Settled> {
-    let mut settled = Settled { layout: wanted.clone(), choices: Vec::new() };
     if namespaces.is_empty() {
-        return Ok(settled);
+        return Ok(Settled { layout: wanted.clone(), choices: Vec::new() });
     }
     let samples = samples::gather(server, now, wanted, namespaces, pace, interrupt)?;
+    by_samples(now, wanted, samples, force)
+}
+
+/// The same by samples that were gathered.
+pub(crate) fn by_samples(
+    now: Option<&Layout>,
+    wanted: &Layout,
+    samples: SamplesOfEach,
+    force: bool,
+) -> anyhow::Result<Settled> {
+    let mut settled = Settled { layout: wanted.clone(), choices: Vec::new() };
     let mut changed = BTreeMap::new();
     for (index, samples) in samples {
         let namespace = wanted.namespace(index);

@@ -6,29 +6,34 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use keyfold_core::codec::CodecRule;
 use keyfold_core::layout::{Layout, NamespaceIndex};
-use keyfold_server::Server;
+use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::{dictionaries, stored};
 use keyfold_server::pace::Pace;
 use serde_json::json;
 
+use crate::codec::samples::gather_of_all;
 use crate::codec::settle::{self, Settled};
 use crate::config::fold::check_names;
 use crate::config::train::Train;
 use crate::layout::writer;
+use crate::scan;
 
 pub(crate) fn run(config: &Train, out: &mut dyn Write) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&config.target)?;
-    writer::enter(&mut server)?;
-    let before = stored::read(&mut server)?.context(
+    let mut nodes = Nodes::connect(&config.target)?;
+    scan::warn(&nodes);
+    writer::enter(nodes.home())?;
+    let before = stored::read(nodes.home())?.context(
         "the server has no layout yet; bring one with `keyfold fold` or `keyfold layout push`, and train its codecs then",
     )?;
     let (wanted, namespaces) = meant(&before.layout, &config.flags.namespace, config.codec.as_ref())?;
     let mut pace = Pace::new(config.flags.pace.max_ops);
     let now = Some(&before.layout);
-    let settled = settle::settle(&mut server, now, &wanted, &namespaces, config.flags.force, &mut pace, &interrupt)?;
+    let samples = gather_of_all(&mut nodes, now, &wanted, &namespaces, &mut pace, &interrupt)?;
+    let settled = settle::by_samples(now, &wanted, samples, config.flags.force)?;
+    let server = nodes.home();
     if !config.flags.json {
         for choice in &settled.choices {
             writeln!(out, "{}\n", choice.show())?;
@@ -37,10 +42,10 @@ pub(crate) fn run(config: &Train, out: &mut dyn Write) -> anyhow::Result<()> {
     let changes = settled.layout != before.layout;
     let is_changed = changes && !config.flags.dry_run;
     if is_changed {
-        dictionaries::write(&mut server, &settled.layout)?;
-        activate(&mut server, Some(&before), &settled.layout)?;
+        dictionaries::write(server, &settled.layout)?;
+        activate(server, Some(&before), &settled.layout)?;
         // Whoever removes dictionaries that no layout named may have met these in between.
-        dictionaries::write(&mut server, &settled.layout)?;
+        dictionaries::write(server, &settled.layout)?;
     }
     if config.flags.json {
         let choices: Vec<_> = settled.choices.iter().map(crate::codec::choice::Choice::json).collect();

@@ -24,11 +24,21 @@ pub(crate) fn enter(server: &mut Server) -> anyhow::Result<()> {
     server.select(0)?;
     // A change that is under way would have it closed as soon as it is named.
     wait_while_held(server)?;
-    let _: String = server.ask(&[b"CLIENT", b"SETNAME", WRITER_NAME.as_bytes()]).context(fence::WHY)?;
+    name(server)?;
     wait_while_held(server)
 }
 
-fn wait_while_held(server: &mut Server) -> anyhow::Result<()> {
+/// Names a connection to a node that may not have keyfold's own keys: whether a change holds all writers is to be asked
+/// afterwards, where these keys are.
+pub(crate) fn name(server: &mut Server) -> anyhow::Result<()> {
+    server.ask::<String>(&[b"CLIENT", b"SETNAME", WRITER_NAME.as_bytes()]).map(drop).context(fence::WHY)
+}
+
+/// Waits until no change holds writers.
+///
+/// # Errors
+/// A change goes on and on.
+pub(crate) fn wait_while_held(server: &mut Server) -> anyhow::Result<()> {
     let since = Instant::now();
     while holds(server)? {
         if since.elapsed().as_millis() > 10 * u128::from(HELD_MS.unsigned_abs()) {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
 use keyfold_report::progress::Progress;
-use keyfold_server::Server;
+use keyfold_server::{Nodes, Server};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
@@ -28,6 +28,8 @@ use crate::layout::writer;
 use crate::records::digest;
 use crate::records::dump::Reader;
 use crate::records::logical::Logical;
+use crate::records::walk::check_layout;
+use crate::scan;
 
 /// Keys under way at most, and bytes of their values.
 const KEYS_AT_ONCE: usize = 512;
@@ -37,16 +39,25 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&config.target)?;
-    writer::enter(&mut server)?;
-    let mut watcher = Watcher::start(Server::connect(&config.target)?)?;
+    let mut nodes = Nodes::connect(&config.target)?;
+    scan::warn(&nodes);
+    if !nodes.are_cluster() {
+        writer::enter(nodes.first())?;
+    }
+    let mut watcher = Watcher::start(Nodes::connect(&config.target)?)?;
     let layout = watcher.layout.clone().unwrap_or_default();
+    if nodes.are_cluster() {
+        check_layout(&layout)?;
+    }
     let mut reader = Reader::open(&config.flags.file)?;
+    let mut beside = Watcher { nodes: nodes.again()?, layout: watcher.layout.clone(), looked: Instant::now() };
+    let prepare = Box::new(move |server: &mut Server| beside.enter(server));
+    let has_pexpiretime = nodes.servers().iter().all(|server| server.version().has_pexpiretime());
     let mut work = Work {
         config,
         layout: &layout,
-        has_pexpiretime: server.version().has_pexpiretime(),
-        logical: Logical::new(&mut server, &layout)?,
+        has_pexpiretime,
+        logical: Logical::new(&mut nodes, &layout, prepare)?,
         database: 0,
         under_way: Keys::default(),
         report: Report::new(config.flags.list, &layout),
@@ -160,15 +171,23 @@ impl Work<'_> {
 
 /// Looks whether the server's layout is still the one that keys are placed by.
 struct Watcher {
-    server: Server,
+    nodes: Nodes,
     layout: Option<Layout>,
     looked: Instant,
 }
 
 impl Watcher {
-    fn start(mut server: Server) -> anyhow::Result<Self> {
-        let layout = stored::read(&mut server)?.map(|stored| stored.layout);
-        Ok(Self { server, layout, looked: Instant::now() })
+    fn start(mut nodes: Nodes) -> anyhow::Result<Self> {
+        let layout = stored::read(nodes.home())?.map(|stored| stored.layout);
+        Ok(Self { nodes, layout, looked: Instant::now() })
+    }
+
+    /// Makes a connection to a node of a cluster a writer's, as long as the layout is still this one.
+    fn enter(&mut self, server: &mut Server) -> anyhow::Result<()> {
+        writer::name(server)?;
+        self.nodes = self.nodes.again()?;
+        writer::wait_while_held(self.nodes.home())?;
+        self.look()
     }
 
     fn look_now_and_then(&mut self) -> anyhow::Result<()> {
@@ -177,7 +196,15 @@ impl Watcher {
 
     fn look(&mut self) -> anyhow::Result<()> {
         self.looked = Instant::now();
-        if stored::read(&mut self.server)?.map(|stored| stored.layout) != self.layout {
+        let read = match stored::read(self.nodes.home()) {
+            // The node that had the layout's slot may have lost it, or be gone.
+            Err(_) if self.nodes.are_cluster() => {
+                self.nodes = self.nodes.again()?;
+                stored::read(self.nodes.home())?
+            }
+            read => read?,
+        };
+        if read.map(|stored| stored.layout) != self.layout {
             bail!("the server's layout changed meanwhile; what was just written may lie where clients don't look");
         }
         Ok(())

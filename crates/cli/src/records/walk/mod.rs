@@ -23,7 +23,7 @@ mod nodes;
 mod own;
 mod way;
 
-pub(crate) use nodes::walk_all;
+pub(crate) use nodes::{check_layout, walk_all};
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -67,7 +67,7 @@ pub(crate) fn walk_all(
     let databases: BTreeSet<u32> = of_each.iter().flatten().map(|database| database.number).collect();
     for database in databases {
         let mut own = nodes.again()?;
-        let mut steps = own.steps(no_touch).context("a cluster has nodes")?;
+        let mut steps = own.steps(Box::new(no_touch)).context("a cluster has nodes")?;
         steps.select(database)?;
         let has_pexpiretime = own.servers().iter().all(|server| server.version().has_pexpiretime());
         let walk = RecordWalk {
@@ -99,8 +99,8 @@ fn no_touch(server: &mut keyfold_server::Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Physical keys of one logical key have to share its slot.
-fn check_layout(layout: &Layout) -> anyhow::Result<()> {
+/// Before a cluster, all physical keys of a logical key have to share its slot.
+pub(crate) fn check_layout(layout: &Layout) -> anyhow::Result<()> {
     let stands_alone = |namespace: &&keyfold_core::layout::Namespace| {
         namespace.placement.has_buckets() && !namespace.placement.is_by_slot()
     };

@@ -1,6 +1,7 @@
 //! `keyfold export`, `import` and `verify` as processes, on real servers.
 
 mod broken;
+mod cluster;
 mod findings;
 mod program;
 mod round_trip;

@@ -1,5 +1,7 @@
 //! `keyfold where`: a key's place, and what is stored there.
 
+mod asker;
+
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,10 +12,11 @@ use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, spill_name};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_report::number::{count, plural};
-use keyfold_server::Server;
+use keyfold_server::Nodes;
 use keyfold_server::layout::stored;
 use serde_json::{Map, Value, json};
 
+use self::asker::Asker;
 use crate::config::where_key::{By, Where};
 
 /// What is known of a key: names and values, in the order in which they are shown.
@@ -61,28 +64,29 @@ pub(crate) fn run(config: &Where, out: &mut dyn Write) -> anyhow::Result<()> {
             return report.print(config.json, out);
         }
     };
-    let mut server = Server::connect(target)?;
-    let layout = stored::read(&mut server)?.map_or_else(Layout::default, |stored| stored.layout);
-    server.select(target.address.database)?;
+    let mut nodes = Nodes::connect(target)?;
+    let layout = stored::read(nodes.home())?.map_or_else(Layout::default, |stored| stored.layout);
+    let mut server = Asker::new(nodes, key, target.address.database, &mut report)?;
     let place = match layout.locate(key) {
         Located::Moving(moving) => look_for(&mut server, &layout, key, *moving, &mut report)?,
         settled => explain_place(&layout, key, settled, &mut report)?,
     };
-    match place {
-        Some(place) if place.kind.is_bucket() => look_in_bucket(&mut server, &layout, key, &place, &mut report)?,
+    match &place {
+        Some(place) if place.kind.is_bucket() => look_in_bucket(&mut server, &layout, key, place, &mut report)?,
         Some(place) if let Some(packing) = place.kind.packing() => {
-            look_in_hash(&mut server, &place, packing, &mut report)?;
+            look_in_hash(&mut server, place, packing, &mut report)?;
         }
         Some(place) => {
             look_at_key(&mut server, &place.physical, &mut report)?;
             let stored: Option<Vec<u8>> =
                 if place.kind.is_framed() { server.ask(&[b"GET", &place.physical])? } else { None };
             if let Some(stored) = stored {
-                explain_frame(&mut server, &layout, key, &place, &stored, &mut report)?;
+                explain_frame(&mut server, &layout, key, place, &stored, &mut report)?;
             }
         }
         None => look_at_key(&mut server, key, &mut report)?,
     }
+    server.name_node(place.as_ref().map_or(key, |place| &place.physical), &mut report)?;
     report.print(config.json, out)
 }
 
@@ -115,7 +119,7 @@ fn explain_place(layout: &Layout, key: &[u8], located: Located, report: &mut Rep
 
 /// Which of the two places of a key that is being moved it lies in; the new one where it is in neither.
 fn look_for(
-    server: &mut Server,
+    server: &mut Asker,
     layout: &Layout,
     key: &[u8],
     moving: Moving,
@@ -127,7 +131,7 @@ fn look_for(
         report.text("moving from", former.placement.line(template));
     }
     report.text("moving to", placement.line(template));
-    let is_there = |server: &mut Server, place: Option<&Place>| match place {
+    let is_there = |server: &mut Asker, place: Option<&Place>| match place {
         Some(place) if place.kind.is_field() => server.ask::<bool>(&[b"HEXISTS", &place.physical, &place.field]),
         Some(place) => server.ask(&[b"EXISTS", &place.physical]),
         None => server.ask(&[b"EXISTS", key]),
@@ -145,7 +149,7 @@ fn look_for(
 }
 
 /// A hash that the application made itself.
-fn look_in_hash(server: &mut Server, place: &Place, packing: Packing, report: &mut Report) -> anyhow::Result<()> {
+fn look_in_hash(server: &mut Asker, place: &Place, packing: Packing, report: &mut Report) -> anyhow::Result<()> {
     let (physical, field) = (place.physical.as_slice(), place.field.as_slice());
     let stored: Option<Vec<u8>> = server.ask(&[b"HGET", physical, field])?;
     if let Some(stored) = &stored {
@@ -160,7 +164,7 @@ fn look_in_hash(server: &mut Server, place: &Place, packing: Packing, report: &m
 }
 
 fn look_in_bucket(
-    server: &mut Server,
+    server: &mut Asker,
     layout: &Layout,
     key: &[u8],
     place: &Place,
@@ -185,7 +189,7 @@ fn look_in_bucket(
 }
 
 fn explain_frame(
-    server: &mut Server,
+    server: &mut Asker,
     layout: &Layout,
     key: &[u8],
     place: &Place,
@@ -239,7 +243,7 @@ fn explain_codec(namespace: &Namespace, key: &[u8], frame: &Frame<'_>, slot: u8,
 }
 
 /// A key of its own, plain or zipped.
-fn look_at_key(server: &mut Server, key: &[u8], report: &mut Report) -> anyhow::Result<()> {
+fn look_at_key(server: &mut Asker, key: &[u8], report: &mut Report) -> anyhow::Result<()> {
     let kind: String = server.ask(&[b"TYPE", key])?;
     if kind == "none" {
         report.add("stored", "nothing: the key doesn't exist", Value::Null);
@@ -256,7 +260,7 @@ fn look_at_key(server: &mut Server, key: &[u8], report: &mut Report) -> anyhow::
 fn report_encoding(
     encoding_name: &'static str,
     bytes_name: &'static str,
-    server: &mut Server,
+    server: &mut Asker,
     key: &[u8],
     report: &mut Report,
 ) -> anyhow::Result<()> {
