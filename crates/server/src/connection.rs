@@ -143,6 +143,20 @@ impl Server {
         let _: Result<(), _> = self.query(&[b"CLIENT", b"SETNAME", name.as_bytes()]);
     }
 
+    /// Has reads leave keys as they are for LRU and LFU, where the server can do that (Redis 7.2 and later, Valkey). Not
+    /// on Redis in cluster mode: there 8.0.6 ends with a segmentation fault in `lookupKey`, called by `getNodeByQuery`, at
+    /// the next command on a slot that is on its way.
+    pub fn leave_untouched(&mut self) -> anyhow::Result<()> {
+        if self.version.is_cluster() && self.version.flavor == "Redis" {
+            return Ok(());
+        }
+        match self.query::<()>(&[b"CLIENT", b"NO-TOUCH", b"ON"]) {
+            Err(error @ LinkError::Broken(_)) => Err(self.broken(&error)),
+            // Who doesn't know the command, or may not use it, goes without.
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the server answers questions.
     pub fn is_ready(&mut self) -> anyhow::Result<bool> {
         match self.look() {

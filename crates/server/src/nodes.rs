@@ -129,7 +129,8 @@ impl Nodes {
     /// # Errors
     /// A node doesn't say.
     pub fn slot_states(&mut self) -> anyhow::Result<SlotStates> {
-        let mut states = SlotStates { slots: vec![SlotState::default(); Slot::all().count()], addresses: BTreeMap::new() };
+        let mut states =
+            SlotStates { slots: vec![SlotState::default(); Slot::all().count()], addresses: BTreeMap::new() };
         for server in &mut self.servers {
             for node in cluster_nodes(server, &self.target)? {
                 states.addresses.insert(node.id.clone(), node.endpoint.to_string());
@@ -188,8 +189,18 @@ impl Nodes {
 
     /// Which of them has this key.
     pub fn owner_of(&self, key: &[u8]) -> usize {
+        self.owner_of_slot(Slot::of(key))
+    }
+
+    /// Which of them has this slot.
+    pub fn owner_of_slot(&self, slot: Slot) -> usize {
         let Some(Owners { map, nodes }) = &self.cluster else { return 0 };
-        nodes.iter().position(|node| map.primary(Slot::of(key)) == Some(*node)).unwrap_or_default()
+        nodes.iter().position(|node| map.primary(slot) == Some(*node)).unwrap_or_default()
+    }
+
+    /// The connections themselves.
+    pub fn into_servers(self) -> Vec<Server> {
+        self.servers
     }
 
     /// How many slots each of them has; nothing of one server.

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::layout::{Layout, NamespaceIndex};
-use keyfold_server::{Nodes, Server};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
+use keyfold_server::{Nodes, Server};
 use keyfold_survey::codec::Samples;
 
 use crate::records::inquiry::Wants;
@@ -30,9 +30,13 @@ pub(crate) fn gather(
     interrupt: &Interrupt,
 ) -> anyhow::Result<SamplesOfEach> {
     let round = Round::all(server)?;
-    gather_by(now, wanted, namespaces, interrupt, Box::new(|manner, visit| {
-        walk(server, round, "sampled", manner, pace, visit).map(|_| ())
-    }))
+    gather_by(
+        now,
+        wanted,
+        namespaces,
+        interrupt,
+        Box::new(|manner, visit| walk(server, round, "sampled", manner, pace, visit).map(|_| ())),
+    )
 }
 
 /// The same over all nodes of a cluster, or on the one server.
@@ -44,9 +48,15 @@ pub(crate) fn gather_of_all(
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<SamplesOfEach> {
-    gather_by(now, wanted, namespaces, interrupt, Box::new(|manner, visit| {
-        walk_all(nodes, &Databases { only: Vec::new() }, "sampled", manner, pace, visit).map(|_| ())
-    }))
+    gather_by(
+        now,
+        wanted,
+        namespaces,
+        interrupt,
+        Box::new(|manner, visit| {
+            walk_all(nodes, &Databases { only: Vec::new() }, "sampled", manner, pace, visit).map(|_| ())
+        }),
+    )
 }
 
 /// How a walk is made.
@@ -69,8 +79,7 @@ fn gather_by(
         listpack_limits: (None, None),
         stopped: &|| interrupt.wanted() || enough.get(),
     };
-    let mut all: SamplesOfEach =
-        namespaces.iter().map(|index| (*index, Samples::default())).collect();
+    let mut all: SamplesOfEach = namespaces.iter().map(|index| (*index, Samples::default())).collect();
     walk(&manner, &mut |sight| {
         if let Sight::Record(Record { key, content: Content::String(value), .. }, _) = sight
             && let Some(samples) = wanted.locate(key).namespace().and_then(|index| all.get_mut(&index))

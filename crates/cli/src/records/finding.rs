@@ -40,7 +40,9 @@ impl FindingKind {
             Self::HiddenKey => "a plain key that belongs into a bucket: clients of keyfold don't see it",
             Self::Twin => "a key lies both plain and folded: clients of keyfold see the folded one only",
             Self::UnknownName => "a reserved name that this layout doesn't write",
-            Self::WrongNode => "a key on a node that doesn't have its slot: no client finds it; delete it there, or reshard anew",
+            Self::WrongNode => {
+                "a key on a node that doesn't have its slot: no client finds it; delete it there, or reshard anew"
+            }
             Self::Hashtable => "the bucket is a hashtable and saves nothing; it stays one until it is written anew",
         }
     }

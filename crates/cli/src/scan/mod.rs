@@ -138,7 +138,7 @@ impl<'w> Walker<'w> {
     ) -> anyhow::Result<ControlFlow<()>> {
         let total = keys_of(databases.iter().flatten());
         for (server, databases) in servers.iter_mut().zip(databases) {
-            let _ = server.ask::<()>(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
+            server.leave_untouched()?;
             let answers = self.send(server, &Facts::probes())?;
             self.facts.take_probes(&answers);
             for database in databases {

@@ -21,7 +21,7 @@ impl Values {
     /// Over connections of its own. Reading leaves LRU and LFU as they are where servers can do that.
     pub(crate) fn new(mut nodes: Nodes, databases: Vec<Vec<Database>>, pace: Pace) -> Self {
         for server in nodes.servers() {
-            let _ = server.ask::<()>(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
+            let _ = server.leave_untouched();
         }
         Self { nodes, databases, pace }
     }

@@ -1,7 +1,5 @@
 //! Says what was found, for programs. `docs/doctor.md` has the schema.
 
-use std::io::Write;
-
 use keyfold_survey::diagnosis::{
     Cause, Example, Family, FamilyName, Finding, Limit, Mend, Observation, Origin, Rewrite, Severity,
 };
@@ -11,10 +9,10 @@ use super::Report;
 use super::print::family_name;
 use super::rewrite::Rewriter;
 
-pub(super) fn print(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn value(report: &Report) -> Value {
     let seen = &report.seen;
     let problems = report.findings.iter().filter(|finding| finding.severity == Severity::Problem).count();
-    let report = json!({
+    json!({
         "server": { "name": report.server, "url": seen.names.url, "config_file": seen.config_file.loaded },
         "complete": report.broken_off.is_none(),
         "broken_off": report.broken_off,
@@ -25,8 +23,7 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> 
         "problems": problems,
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
         "rewritten": report.rewritten.as_ref().map(rewritten),
-    });
-    Ok(writeln!(out, "{report:#}")?)
+    })
 }
 
 fn settings(seen: &Observation) -> Value {

@@ -8,9 +8,11 @@
 //! | `bucket.rs` | reads one hash field by field, as a bucket of keyfold's where it is one |
 //! | `names.rs` | walks keyfold's own names: spilled values, and what no layout knows |
 //! | `rewrite.rs` | writes hashtables anew |
+//! | `cluster.rs` | does all of it on each node of a cluster |
 //! | `print.rs`, `json.rs` | says what was found |
 
 mod bucket;
+mod cluster;
 mod json;
 mod names;
 mod patient;
@@ -25,8 +27,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use keyfold_report::number::count;
-use keyfold_server::Server;
-use keyfold_survey::diagnosis::{Finding, Observation, Severity, diagnose};
+use keyfold_server::{Nodes, Server};
+use keyfold_survey::diagnosis::{Finding, LayoutState, Observation, Severity, diagnose};
 
 use crate::config::doctor::Doctor;
 use patient::Patient;
@@ -65,10 +67,34 @@ struct Report {
 
 pub(crate) fn run(config: Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let server = Server::connect(&config.target)?;
+    let nodes = Nodes::connect(&config.target)?;
+    if nodes.are_cluster() {
+        return cluster::run(&config, nodes, out);
+    }
+    let mut servers = nodes.into_servers();
+    let (report, error) = examine(&config, servers.remove(0), None, started)?;
+    if config.flags.json {
+        writeln!(out, "{:#}", json::value(&report))?;
+    } else {
+        print::print(&report, out)?;
+    }
+    if let Some(error) = error {
+        out.flush()?;
+        return Err(error).context("not everything was looked at");
+    }
+    Ok(ExitCode::from(report.code()))
+}
+
+/// Looks at one server; with what ended that early, where that was an error. `layout` is given where another node has it.
+fn examine(
+    config: &Doctor,
+    server: Server,
+    layout: Option<LayoutState>,
+    started: Instant,
+) -> anyhow::Result<(Report, Option<anyhow::Error>)> {
     let name = server.version().to_string();
     let mut patient = Patient::new(server, config.flags.pace.max_ops)?;
-    let mut seen = settings::observe(&mut patient, &config.flags.settings.assume, config.expected)?;
+    let mut seen = settings::observe(&mut patient, &config.flags.settings.assume, config.expected.clone(), layout)?;
     let mut rewriter = config.flags.rewrite.then(Rewriter::default);
     let walked = walk::walk(&mut patient, &config.databases, &mut seen, rewriter.as_mut());
     let (broken_off, error) = match walked {
@@ -81,26 +107,17 @@ pub(crate) fn run(config: Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCod
         Err(error) => (Some(format!("{error:#}")), Some(error)),
     };
     let findings = diagnose(&seen);
-    let report = Report { server: name, seen, findings, rewritten: rewriter, broken_off, took: started.elapsed() };
-    if config.flags.json {
-        json::print(&report, out)?;
-    } else {
-        print::print(&report, out)?;
-    }
-    if let Some(error) = error {
-        out.flush()?;
-        return Err(error).context("not everything was looked at");
-    }
-    Ok(report.exit_code())
+    let took = started.elapsed();
+    Ok((Report { server: name, seen, findings, rewritten: rewriter, broken_off, took }, error))
 }
 
 impl Report {
-    fn exit_code(&self) -> ExitCode {
+    fn code(&self) -> u8 {
         let has_problem = self.findings.iter().any(|finding| finding.severity == Severity::Problem);
         match (&self.broken_off, has_problem) {
-            (Some(_), _) => ExitCode::FAILURE,
-            (None, true) => ExitCode::from(FOUND),
-            (None, false) => ExitCode::SUCCESS,
+            (Some(_), _) => 1,
+            (None, true) => FOUND,
+            (None, false) => 0,
         }
     }
 }

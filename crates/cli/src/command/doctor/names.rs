@@ -86,7 +86,9 @@ fn ask(patient: &mut Patient, database: u32, suspects: &[Suspect], leftovers: &m
         match suspect {
             Suspect::Spill { name, nonce, .. } => {
                 let goes_by_itself = ttl_ms != Some(-1);
-                if !goes_by_itself && !points_to(&replies[0], *nonce) {
+                // The place may have gone to another node, with its slot on its way.
+                let is_elsewhere = replies[0].starts_with(b"-");
+                if !goes_by_itself && !is_elsewhere && !points_to(&replies[0], *nonce) {
                     leftovers.orphans.add(Example::new(database, name, taken));
                 }
             }

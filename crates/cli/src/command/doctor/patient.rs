@@ -17,10 +17,7 @@ impl Patient {
     pub(super) fn new(server: Server, max_ops: Option<NonZero<u32>>) -> anyhow::Result<Self> {
         let interrupt = Interrupt::listen()?;
         let mut patient = Self { server, interrupt, pace: Pace::new(max_ops) };
-        // Looking at a key isn't using it (Redis 7.2 and later); who doesn't know the command goes without.
-        let mut commands = Commands::default();
-        commands.push(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
-        patient.server.ask_all(&commands)?;
+        patient.server.leave_untouched()?;
         Ok(patient)
     }
 

@@ -18,6 +18,7 @@ pub(super) fn observe(
     patient: &mut Patient,
     assumed: &[(String, u64)],
     expected: Option<Expected>,
+    known: Option<LayoutState>,
 ) -> anyhow::Result<Observation> {
     let server = &mut patient.server;
     let memory = server.info("memory")?;
@@ -27,7 +28,7 @@ pub(super) fn observe(
         settings: settings(server, assumed, &memory)?,
         memory: MemoryFacts::from_info(memory.text()),
         config_file: ConfigFile { loaded, expected },
-        layout: layout(server)?,
+        layout: known.map_or_else(|| layout(server), Ok)?,
         ..Observation::default()
     };
     seen.leftovers.now_ms = ServerTime::ask(server)?.now_ms();
@@ -77,7 +78,7 @@ fn ask_limit(server: &mut Server, name: &str) -> anyhow::Result<Option<Setting>>
 }
 
 /// The server's layout; one that doesn't read is no reason to stop.
-fn layout(server: &mut Server) -> anyhow::Result<LayoutState> {
+pub(super) fn layout(server: &mut Server) -> anyhow::Result<LayoutState> {
     // Who may not read it can't use keyfold either; the hashes can be looked at all the same.
     let Ok(register) = stored::register(server) else { return Ok(LayoutState::Absent) };
     Ok(match register.standing(secrets::given()) {

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
 use keyfold_report::progress::Progress;
-use keyfold_server::{Nodes, Server};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
+use keyfold_server::{Nodes, Server};
 
 use self::report::Report;
 use self::task::{Fate, Item, Task};

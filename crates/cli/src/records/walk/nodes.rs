@@ -22,7 +22,7 @@ use keyfold_report::progress::Progress;
 use keyfold_server::keyspace::keys_of;
 use keyfold_server::nodes::SlotStates;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Nodes, ServerTime};
+use keyfold_server::{Nodes, Server, ServerTime};
 
 use super::way::Way;
 use super::{Manner, NAMES_AT_ONCE, RecordWalk, Visit};
@@ -67,7 +67,7 @@ pub(crate) fn walk_all(
     let databases: BTreeSet<u32> = of_each.iter().flatten().map(|database| database.number).collect();
     for database in databases {
         let mut own = nodes.again()?;
-        let mut steps = own.steps(Box::new(no_touch)).context("a cluster has nodes")?;
+        let mut steps = own.steps(Box::new(Server::leave_untouched)).context("a cluster has nodes")?;
         steps.select(database)?;
         let has_pexpiretime = own.servers().iter().all(|server| server.version().has_pexpiretime());
         let walk = RecordWalk {
@@ -91,12 +91,6 @@ pub(crate) fn walk_all(
         }
     }
     Ok(true)
-}
-
-/// Reading is not using; who doesn't know the command goes without.
-fn no_touch(server: &mut keyfold_server::Server) -> anyhow::Result<()> {
-    let _: Result<(), _> = server.query(&[b"CLIENT", b"NO-TOUCH", b"ON"]);
-    Ok(())
 }
 
 /// Before a cluster, all physical keys of a logical key have to share its slot.

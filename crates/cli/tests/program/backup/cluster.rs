@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use super::program::{Ran, keyfold};
 
 /// For one server as for a cluster.
-const LAYOUT: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\nvalue_limit = 40\n";
+const LAYOUT: &str =
+    "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\nvalue_limit = 40\n";
 const KEYS: usize = 3000;
 const OTHERS: usize = 300;
 

@@ -1,5 +1,6 @@
 //! `keyfold doctor` as a process, before real servers: every finding, and that what it prints mends it.
 
+mod cluster;
 mod leftovers;
 mod rewrite;
 mod settings;
