@@ -62,7 +62,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Export(flags) => code = command::export::run(&config::export::resolve(*flags))?,
         Command::Import(flags) => code = command::import::run(&config::import::resolve(*flags), &mut out)?,
         Command::Verify(flags) => code = command::verify::run(&config::verify::resolve(*flags)?, &mut out)?,
-        Command::Doctor(flags) => code = command::doctor::run(config::doctor::resolve(flags)?, &mut out)?,
+        Command::Doctor(flags) => code = command::doctor::run(&config::doctor::resolve(flags)?, &mut out)?,
         Command::Analyze(flags) => command::analyze::run(&config::analyze::resolve(*flags)?, &mut out)?,
         Command::Plan(flags) => command::plan::run(&config::plan::resolve(flags)?, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,

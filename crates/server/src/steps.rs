@@ -99,7 +99,7 @@ impl<W> Steps<W> {
         self.links.values_mut().try_for_each(|link| link.server.select(database))
     }
 
-    /// Begins a step: commands of one slot, which have so many replies. [`Self::next`] gives `whose` back with these.
+    /// Begins a step: commands of one slot, which have so many replies. [`Self::answer`] gives `whose` back with these.
     pub fn begin(&mut self, whose: W, slot: Slot, commands: Vec<u8>, replies: u32) {
         self.under_way += 1;
         self.begun += 1;
@@ -115,7 +115,7 @@ impl<W> Steps<W> {
     ///
     /// # Errors
     /// None of the nodes says who has which slot any more, or see [`Self::let_loss_end_all`].
-    pub fn next(&mut self) -> anyhow::Result<Option<(W, Vec<Vec<u8>>)>> {
+    pub fn answer(&mut self) -> anyhow::Result<Option<(W, Vec<Vec<u8>>)>> {
         loop {
             if let Some(answered) = self.answered.pop_front() {
                 self.under_way -= 1;
@@ -144,10 +144,10 @@ impl<W> Steps<W> {
     /// One step, while nothing else is under way.
     ///
     /// # Errors
-    /// See [`Self::next`].
+    /// See [`Self::answer`].
     pub fn carry_out(&mut self, whose: W, slot: Slot, commands: Vec<u8>, replies: u32) -> anyhow::Result<Vec<Vec<u8>>> {
         self.begin(whose, slot, commands, replies);
-        Ok(self.next()?.map(|(_, replies)| replies).unwrap_or_default())
+        Ok(self.answer()?.map(|(_, replies)| replies).unwrap_or_default())
     }
 
     /// Where the node is that has a slot, as far as is known.
@@ -166,7 +166,7 @@ impl<W> Steps<W> {
         while let Some(order) = self.router.poll(now_ms) {
             match order {
                 Order::Send(node, step) => self.put(node, step),
-                Order::Answer(asked, rest) => self.answer(asked, rest),
+                Order::Answer(asked, rest) => self.settle(asked, rest),
             }
         }
     }
@@ -232,7 +232,7 @@ impl<W> Steps<W> {
             && let Some((step, _)) = link.sent.pop_front()
             && let Some((asked, rest)) = self.router.finish(node, step, now_ms)
         {
-            self.answer(asked, rest);
+            self.settle(asked, rest);
         }
     }
 
@@ -245,12 +245,12 @@ impl<W> Steps<W> {
         }
         for (step, _) in link.sent {
             if let Some((asked, rest)) = self.router.lose(node, step, &format!("{error:#}"), now_ms) {
-                self.answer(asked, rest);
+                self.settle(asked, rest);
             }
         }
     }
 
-    fn answer(&mut self, asked: Asked<W>, rest: Vec<Vec<u8>>) {
+    fn settle(&mut self, asked: Asked<W>, rest: Vec<Vec<u8>>) {
         let Asked { whose, mut had, .. } = asked;
         had.extend(rest);
         self.answered.push_back((whose, had));

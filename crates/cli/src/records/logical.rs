@@ -29,7 +29,7 @@ pub(crate) struct Logical<'a, T> {
 }
 
 enum Way<'a, T> {
-    One { server: &'a mut Server, conversations: Conversations<'a, T>, sent: u64 },
+    One { server: &'a mut Server, conversations: Box<Conversations<'a, T>>, sent: u64 },
     Nodes(Box<OverNodes<'a, T>>),
 }
 
@@ -67,7 +67,7 @@ impl<'a, T> Logical<'a, T> {
             None => {
                 let server = nodes.first();
                 server.select(0)?;
-                Way::One { server, conversations: Conversations::new(context), sent: 0 }
+                Way::One { server, conversations: Box::new(Conversations::new(context)), sent: 0 }
             }
         };
         Ok(Self { nonces, time, way, told: 0 })
@@ -172,7 +172,7 @@ impl<T> OverNodes<'_, T> {
             if let Some(answered) = self.answered.pop_front() {
                 return Ok(Some(answered));
             }
-            let Some((mut asked, replies)) = self.steps.next()? else { return Ok(None) };
+            let Some((mut asked, replies)) = self.steps.answer()? else { return Ok(None) };
             let nonces = &mut || nonces.draw();
             let mut env = self.context.env(time.now_ms(), nonces);
             let (mut wire, mut more) = (Vec::new(), 0);

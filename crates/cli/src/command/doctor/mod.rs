@@ -65,14 +65,14 @@ struct Report {
     took: Duration,
 }
 
-pub(crate) fn run(config: Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: &Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let nodes = Nodes::connect(&config.target)?;
     if nodes.are_cluster() {
-        return cluster::run(&config, nodes, out);
+        return cluster::run(config, nodes, out);
     }
     let mut servers = nodes.into_servers();
-    let (report, error) = examine(&config, servers.remove(0), None, started)?;
+    let (report, error) = examine(config, servers.remove(0), None, started)?;
     if config.flags.json {
         writeln!(out, "{:#}", json::value(&report))?;
     } else {

@@ -213,7 +213,7 @@ impl Verdict {
         writeln!(out, "{addresses} ({})\n\n{}\n", nodes.first().version(), self.counted.table(layout))?;
         match self.findings.count() {
             0 if nodes.are_cluster() => {
-                writeln!(out, "every key lies in its place, once, on the node that has its slot")?
+                writeln!(out, "every key lies in its place, once, on the node that has its slot")?;
             }
             0 => writeln!(out, "every key lies in its place, once")?,
             found => writeln!(out, "{}:\n{}", plural(found, "finding"), self.findings)?,

@@ -73,7 +73,7 @@ pub(crate) fn walk_all(
         let walk = RecordWalk {
             time: ServerTime::ask(own.first())?,
             has_pexpiretime,
-            way: Way::Nodes(steps),
+            way: Way::Nodes(Box::new(steps)),
             manner,
             pace: &mut *pace,
             visit: &mut *visit,

@@ -12,7 +12,7 @@ pub(super) enum Way<'a> {
     /// To the one server, answered in order.
     One { server: &'a mut Server, sent: VecDeque<(Inquiry, usize)>, commands: Commands },
     /// To the nodes of a cluster.
-    Nodes(Steps<Inquiry>),
+    Nodes(Box<Steps<Inquiry>>),
 }
 
 impl<'a> Way<'a> {
@@ -64,7 +64,7 @@ impl<'a> Way<'a> {
                 let raw = (0..replies).map(|_| server.receive()).collect::<Result<_, _>>()?;
                 Ok(Some((ask, raw)))
             }
-            Self::Nodes(steps) => steps.next(),
+            Self::Nodes(steps) => steps.answer(),
         }
     }
 
