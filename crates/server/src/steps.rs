@@ -56,7 +56,7 @@ struct NodeLink<W> {
     /// Replies to what is in `wire`.
     expected: u64,
     /// What was sent, each with how many replies are to come.
-    sent: VecDeque<(Step<Asked<W>>, u32)>,
+    sent: VecDeque<(Box<Step<Asked<W>>>, u32)>,
 }
 
 impl<W> Steps<W> {
@@ -171,7 +171,7 @@ impl<W> Steps<W> {
         }
     }
 
-    fn put(&mut self, node: Node, mut step: Step<Asked<W>>) {
+    fn put(&mut self, node: Node, mut step: Box<Step<Asked<W>>>) {
         if !self.links.contains_key(&node) {
             match self.connect(node) {
                 Ok(server) => {
