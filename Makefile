@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: crash differential moves scale help test test-long clients lint check servers demo demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
+.PHONY: chaos crash differential moves scale help test test-long clients lint check servers demo demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -73,6 +73,11 @@ differential: ## compare keyfold with a server by random commands (ARGS='--serve
 	@scripts/ensure-server
 	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin differential
 	target/release/differential --commands 1000000 $(ARGS)
+
+chaos: ## kill, freeze, cut off and reshard a cluster's nodes before three keyfolds, 200 rounds (ARGS='--rounds 20 --seed 1')
+	@scripts/ensure-server
+	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin chaos
+	target/release/chaos --rounds 200 $(ARGS)
 
 memory-model: ## compare the memory model with the servers at hand, and write docs/memory-model.md
 	@scripts/ensure-server

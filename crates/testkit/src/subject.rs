@@ -85,18 +85,36 @@ impl Subject {
         Self::launch(&cluster.url(0), None, "127.0.0.1:0", &[])
     }
 
+    /// Starts `keyfold serve` before a cluster, by the layout that is in force there, and with its own time limits.
+    /// `upstream` names nodes as keyfold takes them, `cluster://host:port,host:port`; without `listen` the port is a
+    /// free one.
+    ///
+    /// # Errors
+    /// Where it does not come to listen.
+    pub fn before_cluster_at(upstream: &str, listen: Option<SocketAddr>) -> Result<Self, SubjectError> {
+        let listen = listen.map_or_else(|| "127.0.0.1:0".to_owned(), |address| address.to_string());
+        Self::launch_with(&["--listen", &listen, "--upstream", upstream], None)
+    }
+
     fn launch(upstream: &str, layout: Option<&str>, listen: &str, options: &[&str]) -> Result<Self, SubjectError> {
+        // A busy machine is no frozen server.
+        let own = ["--listen", listen, "--upstream", upstream, "--server-timeout", "1m", "--connect-timeout", "20s"];
+        Self::launch_with(&[&own, options].concat(), layout)
+    }
+
+    fn launch_with(options: &[&str], layout: Option<&str>) -> Result<Self, SubjectError> {
         let program = program();
         if !program.is_file() {
             return Err(SubjectError::Missing(program));
         }
         let dir = tempfile::Builder::new().prefix("keyfold-").tempdir()?;
         let mut command = Command::new(&program);
-        command.args(["serve", "--listen", listen, "--upstream", upstream]);
+@@A        command.args(["serve", "--listen", listen, "--upstream", upstream]);
         // A busy machine is no frozen server.
         command.args(["--server-timeout", "1m", "--connect-timeout", "20s"]);
         command.args(options);
-        if let Some(layout) = layout {
+@@B        command.arg("serve").args(options);
+@@C        if let Some(layout) = layout {
             let layout_file = dir.path().join("layout.toml");
             fs::write(&layout_file, layout)?;
             command.arg("--layout").arg(&layout_file);
