@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, anyhow, bail};
-use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::admin::{LAYOUT_KEY, home};
 use keyfold_core::cluster::{AddressMap, Endpoint, Node, SlotMap, Topology};
 use keyfold_core::slot::Slot;
 use keyfold_proxy::address::{Route, ServerAddress};
@@ -18,6 +18,8 @@ pub struct Nodes {
     servers: Vec<Server>,
     /// Who has which slot; none of one server that has all.
     cluster: Option<Owners>,
+    /// Why those that were left out can't be reached.
+    away: Vec<anyhow::Error>,
 }
 
 struct Owners {
@@ -71,6 +73,17 @@ impl Nodes {
     /// # Errors
     /// One of them can't be reached; slots that nobody has, so that not all keys would be seen.
     pub fn connect(target: &Target) -> anyhow::Result<Self> {
+        let mut nodes = Self::connect_to_those_there(target)?;
+        nodes.require_all()?;
+        Ok(nodes)
+    }
+
+    /// The same for who can do without some primaries for a while: those that can't be reached are left out, but not the
+    /// one that holds keyfold's own keys.
+    ///
+    /// # Errors
+    /// The first one or the home can't be reached; slots that nobody has.
+    pub fn connect_to_those_there(target: &Target) -> anyhow::Result<Self> {
         let mut server = Server::connect_to_node(target)?;
         if !server.version().is_cluster() {
             if matches!(target.address.route, Route::Cluster { .. }) {
@@ -80,7 +93,7 @@ impl Nodes {
                     server.address()
                 );
             }
-            return Ok(Self { target: target.clone(), servers: vec![server], cluster: None });
+            return Ok(Self { target: target.clone(), servers: vec![server], cluster: None, away: Vec::new() });
         }
         let topology = ask(&mut server, target)?;
         let mut map = SlotMap::new(AddressMap::clone(&target.addresses));
@@ -106,8 +119,31 @@ impl Nodes {
                 )
             })
         };
-        let servers = nodes.iter().map(connect).collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(Self { target: target.clone(), servers, cluster: Some(Owners { map, nodes }) })
+        let (mut servers, mut reached, mut away) = (Vec::new(), Vec::new(), Vec::new());
+        for node in nodes {
+            match connect(&node) {
+                Ok(server) => {
+                    servers.push(server);
+                    reached.push(node);
+                }
+                Err(error) if map.primary(home()) == Some(node) => return Err(error),
+                Err(error) => away.push(error),
+            }
+        }
+        Ok(Self { target: target.clone(), servers, cluster: Some(Owners { map, nodes: reached }), away })
+    }
+
+    /// Why those that were left out can't be reached.
+    pub fn away(&self) -> &[anyhow::Error] {
+        &self.away
+    }
+
+    /// Makes sure that none was left out: for who has to see all keys, or know whose a key is.
+    ///
+    /// # Errors
+    /// One was, and why.
+    pub fn require_all(&mut self) -> anyhow::Result<()> {
+        self.away.pop().map_or(Ok(()), Err)
     }
 
     /// Other connections to them, as they are now.

@@ -66,7 +66,11 @@ fn is_cluster(target: &Target) -> bool {
 
 /// Brings the layout to a cluster, and says what is not as it should be.
 fn prepare_cluster(config: &Serve, target: &Target) -> anyhow::Result<Layout> {
-    let mut nodes = Nodes::connect(target)?;
+    // One primary that is away is no reason not to serve the others' keys.
+    let mut nodes = Nodes::connect_to_those_there(target)?;
+    for error in nodes.away() {
+        tracing::warn!("{error:#}; serving without it until it is back");
+    }
     tracing::info!(nodes = nodes.addresses().join(", "), server = %nodes.first().version(), "connected to a cluster");
     let layout = cluster_rollout::bring(&mut nodes, config.layout.as_ref(), config.key_check)?;
     if layout.is_empty() {

@@ -37,6 +37,7 @@ pub(crate) fn bring(nodes: &mut Nodes, file: Option<&LayoutFile>, check: KeyChec
     if stored.as_ref() == Some(&merged.layout) {
         return Ok(merged.layout);
     }
+    nodes.require_all()?;
     let is_folded = |index: &&NamespaceIndex| !merged.layout.namespace(**index).placement.is_plain();
     let folded: Vec<_> = merged.added.iter().filter(is_folded).copied().collect();
     let looks = check == KeyCheck::Look && !folded.is_empty();
@@ -54,6 +55,9 @@ pub(crate) fn bring(nodes: &mut Nodes, file: Option<&LayoutFile>, check: KeyChec
 /// The layout in force. Where the home holds none, no node may hold data of one.
 fn find(nodes: &mut Nodes, check: KeyCheck) -> anyhow::Result<Option<Stored>> {
     let is_nothing = stored::register(nodes.home())? == Register::default();
+    if is_nothing {
+        nodes.require_all()?;
+    }
     if is_nothing && check == KeyCheck::Look {
         for server in nodes.servers() {
             let mut walk = KeyWalk::new(SCAN_COUNT).matching(NAMES_PATTERN);

@@ -2,12 +2,9 @@
 //! language, and the tools of these tests themselves.
 
 mod access;
-<<<<<<< HEAD
 mod before_cluster;
-=======
 #[cfg(feature = "bench")]
 mod chaos;
->>>>>>> fb5a906 (Let a cluster's nodes and three keyfolds before it fail under load, beside plain clients: make chaos)
 mod command_keys;
 #[cfg(feature = "bench")]
 mod families;
