@@ -109,12 +109,8 @@ impl Subject {
         }
         let dir = tempfile::Builder::new().prefix("keyfold-").tempdir()?;
         let mut command = Command::new(&program);
-@@A        command.args(["serve", "--listen", listen, "--upstream", upstream]);
-        // A busy machine is no frozen server.
-        command.args(["--server-timeout", "1m", "--connect-timeout", "20s"]);
-        command.args(options);
-@@B        command.arg("serve").args(options);
-@@C        if let Some(layout) = layout {
+        command.arg("serve").args(options);
+        if let Some(layout) = layout {
             let layout_file = dir.path().join("layout.toml");
             fs::write(&layout_file, layout)?;
             command.arg("--layout").arg(&layout_file);

@@ -31,7 +31,7 @@ fn a_keyfold_starts_while_a_primary_is_away() {
     let slots = [victim, (owner + 2) % 3].map(|node| *cluster.node(node).myself().unwrap().slots[0].start());
     let upstream = format!("cluster://{}", cluster.node(owner).address());
     cluster.cut(victim, Cut::Clients).unwrap();
-    let keyfold = Subject::before_cluster(&upstream, None).unwrap();
+    let keyfold = Subject::before_cluster_at(&upstream, None).unwrap();
     let mut wire = Wire::connect(keyfold.address()).unwrap();
     assert_eq!(wire.call(&[b"SET", key_in(slots[1], "k").as_bytes(), b"x"]).unwrap(), b"+OK\r\n", "{}", keyfold.log());
     cluster.heal(victim);

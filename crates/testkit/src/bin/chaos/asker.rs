@@ -13,6 +13,9 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
 const PLAIN_LIMITS: (Duration, Duration) = (Duration::from_millis(1500), Duration::from_secs(2));
 /// Codes of errors with which a server, or keyfold for it, says that nothing was done.
 const NOT_DONE: [&str; 5] = ["CLUSTERDOWN ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "READONLY "];
+/// Words of keyfold's own errors that say so: it works nothing out that it can't write, and sends nothing before it knows
+/// the layout.
+const NOT_BEGUN: [&str; 2] = ["nothing was written", "can't be asked for its layout"];
 /// A plain client whose patience has ended says where it was sent last. Through a keyfold such an answer is wrong.
 const PLAIN_NOT_DONE: [&str; 2] = ["MOVED ", "ASK "];
 
