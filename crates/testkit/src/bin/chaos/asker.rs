@@ -97,7 +97,8 @@ fn judge(value: Value, not_done: &[&str]) -> Outcome {
     let text = String::from_utf8_lossy(&error).into_owned();
     if text.contains("may or may not have been carried out") {
         Outcome::Maybe(text)
-    } else if NOT_DONE.iter().chain(not_done).any(|code| text.starts_with(code)) || text.contains("nothing was written")
+    } else if NOT_DONE.iter().chain(not_done).any(|code| text.starts_with(code))
+        || NOT_BEGUN.iter().any(|words| text.contains(words))
     {
         Outcome::NotDone(text)
     } else {
