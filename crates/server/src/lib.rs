@@ -11,6 +11,7 @@
 //! | `info.rs` | what a server says of itself in INFO |
 //! | `version.rs` | which server it is, and whether keyfold can stand before it |
 //! | `connection.rs` | a connection to such a server, and errors that say what to do |
+//! | `node.rs` | one node of a cluster: the way to it, and what it says of the cluster |
 //! | `nodes.rs` | the servers that hold a keyspace: one, or the primaries of a cluster |
 //! | `cluster_nodes.rs` | what a node says of all, and of slots on their way |
 //! | `steps.rs` | steps to a cluster's nodes, followed where nodes lead them |
@@ -39,6 +40,7 @@ pub mod layout;
 mod link;
 pub mod listpack;
 pub mod memory;
+mod node;
 pub mod nodes;
 pub mod own;
 pub mod pace;

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use keyfold_core::admin::{LAYOUT_KEY, home};
-use keyfold_core::cluster::{AddressMap, Endpoint, Node, SlotMap, Topology};
+use keyfold_core::cluster::{AddressMap, Node, SlotMap};
 use keyfold_core::slot::Slot;
-use keyfold_proxy::address::{Route, ServerAddress};
+use keyfold_proxy::address::Route;
 
 use crate::cluster_nodes::ClusterNode;
 use crate::connection::{Server, Target};
+use crate::node::{ask, at, own_endpoint};
 use crate::steps::{Prepare, Steps};
 
 /// The servers that hold a keyspace.
@@ -281,41 +282,4 @@ fn cluster_nodes(server: &mut Server, target: &Target) -> anyhow::Result<Vec<Clu
     let answer: String = server.ask(&[b"CLUSTER", b"NODES"])?;
     let nodes = ClusterNode::read_all(&answer, &own_endpoint(server), &target.addresses);
     nodes.with_context(|| format!("what {} answers to CLUSTER NODES can't be read", server.address()))
-}
-
-/// Where a node that was connected to takes clients.
-fn own_endpoint(server: &Server) -> Endpoint {
-    match &server.address().route {
-        Route::Tcp { host, port, .. } => Endpoint { host: host.clone(), port: *port },
-        // A server's own address is none of Sentinels, and none of several nodes.
-        Route::Unix(_) | Route::Sentinel { .. } | Route::Cluster { .. } => {
-            Endpoint { host: "127.0.0.1".to_owned(), port: 0 }
-        }
-    }
-}
-
-/// What a node says of its cluster.
-///
-/// # Errors
-/// It is none of a cluster, or takes its cluster to be down.
-pub(crate) fn ask(server: &mut Server, target: &Target) -> anyhow::Result<Topology> {
-    let mut wire = Vec::new();
-    let replies = Topology::ask(&mut wire);
-    let replies = server.exchange(&wire, replies)?;
-    let asked = own_endpoint(server);
-    let topology = Topology::read(&replies, &asked, &target.addresses);
-    let topology = topology.map_err(|error| anyhow!("the cluster node at {}: {error}", server.address()))?;
-    if !topology.is_ok {
-        bail!(
-            "the node at {} says that its cluster is down; `redis-cli --cluster check` says what is wrong with it",
-            server.address()
-        );
-    }
-    Ok(topology)
-}
-
-/// The same way in to another node.
-pub(crate) fn at(address: &ServerAddress, endpoint: &Endpoint) -> ServerAddress {
-    let route = Route::Tcp { host: endpoint.host.clone(), port: endpoint.port, tls: address.speaks_tls() };
-    ServerAddress { route, ..address.clone() }
 }

@@ -16,7 +16,7 @@ use keyfold_core::cluster::{Landed, Node, Order, Router, SlotMap, Step, Tries};
 use keyfold_core::slot::Slot;
 
 use crate::connection::{Server, Target};
-use crate::nodes;
+use crate::node;
 
 /// How long nodes are tried, and how often.
 const TRIES: Tries = Tries { give_up_after_ms: 30_000, pause_ms: 50 };
@@ -192,7 +192,7 @@ impl<W> Steps<W> {
     }
 
     fn connect(&mut self, node: Node) -> anyhow::Result<Server> {
-        let address = nodes::at(&self.target.address, self.router.map().endpoint(node));
+        let address = node::at(&self.target.address, self.router.map().endpoint(node));
         let mut server = Server::connect_to_node(&Target { address, ..self.target.clone() })?;
         let prepared = (self.prepare)(&mut server).and_then(|()| server.select(self.database));
         match prepared {
@@ -263,13 +263,13 @@ impl<W> Steps<W> {
         }
         self.map_asked = Some(Instant::now());
         let map = self.router.map();
-        let known = map.primaries().into_keys().map(|node| nodes::at(&self.target.address, map.endpoint(node)));
+        let known = map.primaries().into_keys().map(|node| node::at(&self.target.address, map.endpoint(node)));
         let known: Vec<_> = known.chain([self.target.address.clone()]).collect();
         let mut trouble = None;
         for address in known {
             let target = Target { address, ..self.target.clone() };
             let asked = self.router.map().ask();
-            match Server::connect_to_node(&target).and_then(|mut server| nodes::ask(&mut server, &target)) {
+            match Server::connect_to_node(&target).and_then(|mut server| node::ask(&mut server, &target)) {
                 Ok(topology) => {
                     self.router.adopt(&topology, asked);
                     return Ok(());

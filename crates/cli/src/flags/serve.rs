@@ -22,7 +22,8 @@ Each address is printed as a line `listening on ADDRESS` once clients can connec
 every accepted request be answered; a second one ends at once.";
 
 const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, unix:///path[?db=n], \
-    or sentinel://[user:password@]host:port,host:port/NAME[/db] for the primary that Sentinels name [default: one of \
+    cluster://[user:password@]host:port,host:port for a cluster (redis:// finds out by itself), or \
+    sentinel://[user:password@]host:port,host:port/NAME[/db] for the primary that Sentinels name [default: one of \
     keyfold's own]";
 
 const LISTEN_HELP: &str = "Where clients come in; may be repeated: 127.0.0.1:6379, tls://[::1]:6380, unix:/path. \

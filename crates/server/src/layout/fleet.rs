@@ -14,7 +14,7 @@ use keyfold_core::resp::write_command;
 use keyfold_core::slot::Slot;
 
 use crate::connection::Server;
-use crate::nodes;
+use crate::node;
 
 /// So long a node that is away is waited for before a change begins.
 const AWAY_FOR: Duration = Duration::from_secs(10);
@@ -85,7 +85,7 @@ impl Fleet {
         let others = self.nodes.iter_mut().map(|node| &mut node.server);
         let mut refused = None;
         for server in std::iter::once(&mut self.seed).chain(others) {
-            let told = nodes::ask(server, &target)
+            let told = node::ask(server, &target)
                 .and_then(|topology| Ok((topology, server.ask::<String>(&[b"CLUSTER", b"NODES"])?)));
             match told {
                 Ok((topology, list)) => {
