@@ -90,6 +90,11 @@ impl Plan {
         self.target == Target::Any && matches!(self.route, Route::Keyspace(_))
     }
 
+    /// Whether it ends a transaction.
+    pub fn is_exec(&self) -> bool {
+        matches!(self.route, Route::Exec { .. })
+    }
+
     /// Whether it may travel with other clients' requests, though it may take long.
     pub fn may_share(&self) -> bool {
         !self.route.needs_own_lane() && !self.patience.blocks()

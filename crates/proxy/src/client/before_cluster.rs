@@ -11,7 +11,7 @@ use keyfold_core::slot::Slot;
 
 use super::State;
 use super::requests::{Request, Requests, Start, own_lane, refuse};
-use crate::upstream::{Cluster, Status, Whose};
+use crate::upstream::{Cluster, LEFT_BEHIND, Status, Whose};
 
 /// What is answered where no node has a slot.
 const NO_NODE: &str = "CLUSTERDOWN keyfold: no node of the cluster has the slot; looking for one";
@@ -38,6 +38,11 @@ impl Requests {
             let node = self.own_node(state, &request.plan.target, cluster);
             if !self.holds_state_elsewhere(state, node) {
                 return self.begin_alone(state, request, env, cluster, node);
+            }
+            if request.plan.is_exec() && !state.conversation.session().is_subscribed() {
+                // Its WATCH is at a node that has the slot no more: as broken as can be.
+                state.own.take().into_iter().for_each(|own| own.finish());
+                return refuse(state, &request.plan, LEFT_BEHIND);
             }
             request.plan.take_shared_lane();
             if !request.plan.may_share() {

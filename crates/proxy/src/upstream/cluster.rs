@@ -28,7 +28,7 @@ use crate::worker::Worker;
 const PAUSE_MS: i64 = 20;
 
 /// What a client is told whose WATCH, or the reads behind its EXEC, are at a node that has the slot no more.
-const LEFT_BEHIND: &str = "TRYAGAIN keyfold: not carried out: its slot has moved to another node; begin again, with WATCH where there was one";
+pub(crate) const LEFT_BEHIND: &str = "TRYAGAIN keyfold: not carried out: its slot has moved to another node; begin again, with WATCH where there was one";
 
 /// A cluster, as one worker knows it.
 #[derive(Debug)]

@@ -38,7 +38,7 @@ use crate::inbox::{self, Inbox};
 use crate::socket::Socket;
 use crate::worker::Worker;
 
-pub(crate) use cluster::Cluster;
+pub(crate) use cluster::{Cluster, LEFT_BEHIND};
 pub use errand::Errand;
 pub(crate) use lanes::Lanes;
 pub(crate) use link::Link;
