@@ -38,11 +38,14 @@ struct Asked {
     replies: Vec<Vec<u8>>,
 }
 
+/// What a node was sent, each step with how many replies are still to come.
+type Pipe = VecDeque<(Box<Step<usize>>, u32)>;
+
 /// One world: the cluster, the router before it, and what each client knows.
 struct World {
     cluster: Cluster,
     router: Router<usize>,
-    pipes: BTreeMap<Node, VecDeque<(Box<Step<usize>>, u32)>>,
+    pipes: BTreeMap<Node, Pipe>,
     asked: Vec<Asked>,
     under_way: [usize; CLIENTS],
     /// What each client's keys may hold, after all that was answered and lost.
