@@ -46,7 +46,7 @@ pub enum Tending {
     Fine,
     /// Nothing, while a change is announced, or while nothing is in force by the home's word.
     Later,
-    /// Have the home's layout written to it ([`write`]).
+    /// Have the home's layout written to it ([`write()`]).
     Write,
     /// It knows of this layout, which may have been in force, and the home doesn't: the home was set back, or a
     /// coordinator died. A change that takes account of both has to settle that.
