@@ -95,6 +95,13 @@ impl Flight {
         &self.commands
     }
 
+    /// The room that its commands took, to be used again.
+    pub fn into_room(self) -> Vec<u8> {
+        let mut room = self.commands;
+        room.clear();
+        room
+    }
+
     /// Takes the next reply to what was sent last.
     #[inline]
     pub fn handle_reply(&mut self, reply: &[u8]) -> Landed {

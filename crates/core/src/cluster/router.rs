@@ -119,9 +119,16 @@ pub enum Alone<W> {
 const OVERTAKEN: &[u8] =
     b"-TRYAGAIN keyfold: not carried out: while its slot moved, a later command of this client went first\r\n";
 
+/// So many rooms for commands are kept for steps to come.
+const ROOMS: usize = 1024;
+/// The room that a small request's commands take, in bytes. Larger ones are not kept.
+const ROOM_BYTES: usize = 256;
+
 /// Where each step goes.
 #[derive(Debug)]
 pub struct Router<W> {
+    /// Rooms for commands, which are empty.
+    rooms: Vec<Vec<u8>>,
     map: SlotMap,
     turns: Turns<Box<Step<W>>>,
     orders: VecDeque<Order<W>>,
@@ -132,7 +139,12 @@ pub struct Router<W> {
 impl<W> Router<W> {
     /// A router that goes by this map.
     pub fn new(map: SlotMap, tries: Tries) -> Self {
-        Self { map, turns: Turns::default(), orders: VecDeque::new(), tries, wants_map: false }
+        Self { rooms: Vec::new(), map, turns: Turns::default(), orders: VecDeque::new(), tries, wants_map: false }
+    }
+
+    /// Room for a step's commands.
+    pub fn room(&mut self) -> Vec<u8> {
+        self.rooms.pop().unwrap_or_else(|| Vec::with_capacity(ROOM_BYTES))
     }
 
     /// Which node has which slot.
@@ -184,7 +196,12 @@ impl<W> Router<W> {
         match step.flight.outcome() {
             Outcome::Answered(replies) => {
                 self.turns.note_settled(step.flight.slot(), |led| step.overtakes(led));
-                Some((step.whose, replies))
+                let Step { whose, flight, .. } = *step;
+                let room = flight.into_room();
+                if self.rooms.len() < ROOMS && room.capacity() == ROOM_BYTES {
+                    self.rooms.push(room);
+                }
+                Some((whose, replies))
             }
             Outcome::Led(cause) => {
                 self.note_led(node, step, cause, now_ms);

@@ -78,7 +78,7 @@ impl Requests {
         if upstream.is_some_and(|upstream| !upstream.poll_room(&self.client, high_water_bytes)) {
             return Start::Wait;
         }
-        let mut commands = Vec::new();
+        let mut commands = cluster.room();
         let Request { plan, args, raw } = request;
         match state.conversation.begin(plan, args, *raw, env, &mut commands, state.outbox.buffer()) {
             Started::Answered | Started::Pushes => Start::Begun,

@@ -172,6 +172,11 @@ impl Cluster {
         self.stirred.notify_one();
     }
 
+    /// Room for a step's commands.
+    pub(crate) fn room(&self) -> Vec<u8> {
+        self.router.borrow_mut().room()
+    }
+
     /// Begins the step of these commands: sends it, or has it wait.
     pub(crate) fn begin(&self, whose: Whose, commands: Vec<u8>, worker: &Rc<Worker>) {
         let now_ms = self.now_ms();
