@@ -394,8 +394,7 @@ impl Session {
     fn write_loss(&self, wanted: bool, reason: &str, answer: &mut Vec<u8>) {
         if wanted {
             // What the server itself says has its own code, which clients go by.
-            let is_servers = reason.split_once(' ').is_some_and(|(code, _)| is_error_code(code));
-            let error = if is_servers { reason.to_owned() } else { format!("ERR keyfold: {reason}") };
+            let error = if has_error_code(reason) { reason.to_owned() } else { format!("ERR keyfold: {reason}") };
             Answer::new(answer, self.protocol).error(&error);
         }
     }
@@ -452,9 +451,10 @@ impl Session {
     }
 }
 
-/// Whether a word is a code as servers' errors begin with: `BUSY`, `LOADING`, `MASTERDOWN`.
-fn is_error_code(word: &str) -> bool {
-    word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+/// Whether a reason begins with a code, as servers' errors do: `BUSY`, `LOADING`, `MASTERDOWN`.
+pub fn has_error_code(reason: &str) -> bool {
+    let is_code = |word: &str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    reason.split_once(' ').is_some_and(|(word, _)| is_code(word))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use keyfold_core::admin::home;
 use keyfold_core::cluster::{Node, Target};
 use keyfold_core::drive::{PartRequest, Started};
 use keyfold_core::exchange::Env;
-use keyfold_core::session::{Lane, Patience};
+use keyfold_core::session::{Lane, Patience, has_error_code};
 use keyfold_core::slot::Slot;
 
 use super::State;
@@ -20,6 +20,14 @@ const NO_NODE: &str = "CLUSTERDOWN keyfold: no node of the cluster has the slot;
 const ELSEWHERE: &str = "ERR keyfold: what this connection watches or is subscribed to is at another node of the cluster; \
                          send this command on a connection of its own";
 
+/// What is answered to a command that was not begun, with a code that clients which know clusters try again on.
+fn try_later(reason: &str) -> String {
+    match has_error_code(reason) {
+        true => reason.to_owned(),
+        false => format!("CLUSTERDOWN keyfold: not carried out: {reason}"),
+    }
+}
+
 impl Requests {
     pub(super) fn begin_in_cluster(
         &self,
@@ -29,7 +37,10 @@ impl Requests {
         cluster: &Rc<Cluster>,
     ) -> Start {
         if !self.worker.membership.is_serving() {
-            return self.wait_for_layout(state, &request.plan);
+            return match self.worker.membership.trouble() {
+                Some(trouble) => refuse(state, &request.plan, &try_later(&trouble)),
+                None => Start::Wait,
+            };
         }
         if request.plan.goes_by_slots() {
             request.plan.take_shared_lane();
@@ -163,7 +174,7 @@ impl Requests {
             Status::Ready => {}
             Status::Away(reason) => {
                 cluster.doubt_map();
-                return refuse(state, plan, &reason);
+                return refuse(state, plan, &try_later(&reason));
             }
             Status::Connecting => return Start::Wait,
             Status::Closed => {

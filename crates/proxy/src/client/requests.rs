@@ -158,7 +158,7 @@ impl Requests {
 
 impl Requests {
     /// Nothing may begin until the layout may be served. All clients are woken then.
-    pub(super) fn wait_for_layout(&self, state: &mut State, plan: &Plan) -> Start {
+    fn wait_for_layout(&self, state: &mut State, plan: &Plan) -> Start {
         match self.worker.membership.trouble() {
             Some(trouble) => refuse(state, plan, &trouble),
             None => Start::Wait,

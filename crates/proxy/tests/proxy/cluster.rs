@@ -336,3 +336,24 @@ fn connections_come_while_the_home_is_away() {
         assert_eq!(answer, "*-1\r\n");
     });
 }
+
+#[test]
+fn what_waits_for_the_layout_in_vain_is_told_to_try_later() {
+    each(&newest_and_others().0, |binary| {
+        let mut cluster = Cluster::start(binary, 3, 0, &Options::default()).unwrap();
+        cluster.put_in_force(&users()).unwrap();
+        let owner = cluster.owner(home().number()).unwrap();
+        let mut config = Config::new(cluster.url((owner + 1) % 3).parse().unwrap(), users());
+        config.listen.push("127.0.0.1:0".parse().unwrap());
+        cluster.freeze(owner).unwrap();
+        let proxy = start(config).unwrap();
+        // Cluster clients try again on this code, and on no other that keyfold could say it with.
+        for command in ["SET user:1 x", "BLPOP list 0.1"] {
+            eventually("it is said", || {
+                call(&mut connect(&proxy), command).starts_with("-CLUSTERDOWN keyfold: not carried out: ")
+            });
+        }
+        cluster.wake(owner).unwrap();
+        eventually("it serves", || call(&mut connect(&proxy), "SET user:1 x") == "+OK\r\n");
+    });
+}

@@ -13,9 +13,8 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
 const PLAIN_LIMITS: (Duration, Duration) = (Duration::from_millis(1500), Duration::from_secs(2));
 /// Codes of errors with which a server, or keyfold for it, says that nothing was done.
 const NOT_DONE: [&str; 5] = ["CLUSTERDOWN ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "READONLY "];
-/// Words of keyfold's own errors that say so: it works nothing out that it can't write, and sends nothing before it knows
-/// the layout.
-const NOT_BEGUN: [&str; 2] = ["nothing was written", "can't be asked for its layout"];
+/// Words of keyfold's own errors that say so: it works nothing out that it can't write.
+const NOT_WRITTEN: &str = "nothing was written";
 /// A plain client whose patience has ended says where it was sent last. Through a keyfold such an answer is wrong.
 const PLAIN_NOT_DONE: [&str; 2] = ["MOVED ", "ASK "];
 
@@ -97,9 +96,7 @@ fn judge(value: Value, not_done: &[&str]) -> Outcome {
     let text = String::from_utf8_lossy(&error).into_owned();
     if text.contains("may or may not have been carried out") {
         Outcome::Maybe(text)
-    } else if NOT_DONE.iter().chain(not_done).any(|code| text.starts_with(code))
-        || NOT_BEGUN.iter().any(|words| text.contains(words))
-    {
+    } else if NOT_DONE.iter().chain(not_done).any(|code| text.starts_with(code)) || text.contains(NOT_WRITTEN) {
         Outcome::NotDone(text)
     } else {
         Outcome::Unclear(text)
