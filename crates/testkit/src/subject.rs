@@ -85,6 +85,14 @@ impl Subject {
         Self::launch(&cluster.url(0), None, "127.0.0.1:0", &[])
     }
 
+    /// The same at an address, with more options of `keyfold serve`.
+    ///
+    /// # Errors
+    /// Where it does not come to listen.
+    pub fn before_cluster_with(cluster: &Cluster, listen: &str, options: &[&str]) -> Result<Self, SubjectError> {
+        Self::launch(&cluster.url(0), None, listen, options)
+    }
+
     /// Starts `keyfold serve` before a cluster, by the layout that is in force there, and with its own time limits.
     /// `upstream` names nodes as keyfold takes them, `cluster://host:port,host:port`; without `listen` the port is a
     /// free one.

@@ -119,6 +119,26 @@ impl Wire {
         Ok(Value::parse(&self.call(args)?)?)
     }
 
+    /// Sends these between MULTI and EXEC, all at once, and returns what EXEC is answered by; where that is only that
+    /// something was refused before, what that was refused by.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn transact(&mut self, commands: &[&[&[u8]]]) -> Result<Value, WireError> {
+        let mut request = Vec::new();
+        write_command(&mut request, &[b"MULTI"]);
+        commands.iter().for_each(|args| write_command(&mut request, args));
+        write_command(&mut request, &[b"EXEC"]);
+        self.send_bytes(&request)?;
+        let mut refused = None;
+        for _ in 0..=commands.len() {
+            refused = refused.or(Some(Value::parse(&self.reply()?)?).filter(Value::is_error));
+        }
+        let executed = Value::parse(&self.reply()?)?;
+        let is_aborted = matches!(&executed, Value::Error(text) if text.starts_with(b"EXECABORT"));
+        Ok(refused.filter(|_| is_aborted).unwrap_or(executed))
+    }
+
     /// Sends one command; its reply is for a later [`Wire::reply`]. So commands are pipelined.
     ///
     /// # Errors

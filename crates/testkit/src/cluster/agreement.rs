@@ -64,6 +64,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// Waits until no slot is on its way any more.
+    ///
+    /// # Errors
+    /// Where one is still in the end, or a node does not answer.
+    pub fn wait_until_still(&self) -> Result<(), ClusterError> {
+        wait_for("slots to be where they belong", PATIENCE, || {
+            for (index, seen) in self.claims().map_err(|error| error.to_string())? {
+                if let Some((slot, _)) = seen.migrating.iter().chain(&seen.importing).next() {
+                    return Err(format!("slot {slot} is on its way, says {}", self.nodes[index].name()));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
     /// Waits until the maps of all nodes that can be reached (CLUSTER SLOTS) name every replica that can be reached. They
     /// name a replica only once its offset has come round, which may be a second or more after all else is settled.
     ///

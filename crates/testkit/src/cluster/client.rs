@@ -1,4 +1,4 @@
-//! A plain client of clusters: small, blocking, one command at a time, and right. It is what others are compared with.
+//! A plain client of clusters: small, blocking, one command or transaction at a time, and right. It is what others are compared with.
 //!
 //! It keeps a map of slots, patched by every MOVED and read anew after one; follows ASK for one command, with ASKING
 //! before it; and waits, for as long as its patience lasts, where the cluster says that it is down or to try again.
@@ -85,11 +85,24 @@ impl PlainClient {
     /// # Errors
     /// Where no answer comes; the error says whether the command may have been carried out.
     pub fn call(&mut self, key: &[u8], args: &[&[u8]]) -> Result<Value, CallError> {
-        let slot = slot_of(key);
+        self.settle(slot_of(key), &|wire| wire.ask(args))
+    }
+
+    /// Sends commands on keys of one slot between MULTI and EXEC, and returns what EXEC is answered by, as
+    /// [`Wire::transact`] does.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn transact(&mut self, key: &[u8], commands: &[&[&[u8]]]) -> Result<Value, CallError> {
+        self.settle(slot_of(key), &|wire| wire.transact(commands))
+    }
+
+    /// Asks the owner of a slot, wherever it is led.
+    fn settle(&mut self, slot: u16, ask: &Question<'_>) -> Result<Value, CallError> {
         let deadline = Instant::now() + self.patience;
         let mut redirected: Option<(Redirect, SocketAddr)> = None;
         loop {
-            let result = self.send_once(slot, redirected.take(), args);
+            let result = self.send_once(slot, redirected.take(), ask);
             let may_again = Instant::now() < deadline;
             match result {
                 Sent::Answer(Value::Error(error), node) => {
@@ -122,7 +135,7 @@ impl PlainClient {
     }
 
     /// One try. Who was redirected goes there before the map is read anew.
-    fn send_once(&mut self, slot: u16, redirected: Option<(Redirect, SocketAddr)>, args: &[&[u8]]) -> Sent {
+    fn send_once(&mut self, slot: u16, redirected: Option<(Redirect, SocketAddr)>, ask: &Question<'_>) -> Sent {
         if self.is_stale && redirected.is_none() {
             self.read_map();
         }
@@ -137,8 +150,8 @@ impl PlainClient {
             }
         };
         let result = match redirected {
-            Some((Redirect::Ask, _)) => wire.ask(&[b"ASKING"]).and_then(|_| wire.ask(args)),
-            _ => wire.ask(args),
+            Some((Redirect::Ask, _)) => wire.ask(&[b"ASKING"]).and_then(|_| ask(wire)),
+            _ => ask(wire),
         };
         match result {
             Ok(answer) => Sent::Answer(answer, node),
@@ -180,6 +193,9 @@ impl PlainClient {
         self.wires.get_mut(&node).ok_or_else(|| WireError::Closed(Vec::new()))
     }
 }
+
+/// What is asked of a node. ASKING before it holds for all of a transaction.
+type Question<'q> = dyn Fn(&mut Wire) -> Result<Value, WireError> + 'q;
 
 /// What became of one try.
 enum Sent {

@@ -12,8 +12,10 @@ use keyfold_testkit::{Cluster, Subject, Wire};
 fn no_answer_is_wrong_while_nodes_fail() {
     let (newest, _) = newest_and_others();
     for binary in newest {
+        let results = tempfile::tempdir().unwrap();
         let mut chaos = Command::new(env!("CARGO_BIN_EXE_chaos"));
-        let output = chaos.args(["--rounds", "2", "--seed", "3", "--server", &binary.name()]).output().unwrap();
+        chaos.args(["--rounds", "2", "--seed", "3", "--server", &binary.name()]);
+        let output = chaos.arg("--results").arg(results.path().join("rounds.jsonl")).output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
     }

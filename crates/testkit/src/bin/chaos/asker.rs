@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use keyfold_core::resp::write_command;
 use keyfold_testkit::Wire;
 use keyfold_testkit::cluster::{CallError, PlainClient};
 use keyfold_testkit::reply::Value;
+use keyfold_testkit::wire::WireError;
 
 /// keyfold bounds all that it waits for; what takes longer is no answer any more.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
@@ -57,36 +59,69 @@ impl Asker {
     /// Sends a command and waits for what comes of it. The key is the first that the command names.
     pub(crate) fn call(&mut self, key: &[u8], args: &[&[u8]]) -> Outcome {
         match self {
-            Self::Plain(client) => match client.call(key, args) {
-                Ok(value) => judge(value, &PLAIN_NOT_DONE),
-                Err(error @ CallError::Lost { .. }) => Outcome::Maybe(error_kind(&error)),
-                Err(error @ CallError::Nobody { .. }) => Outcome::NotDone(error_kind(&error)),
-            },
-            Self::Keyfold { address, wire } => {
-                let Some(connection) = wire else {
-                    return match Wire::connect(*address) {
-                        Ok(connection) => {
-                            let _ = connection.set_timeout(ANSWERED_WITHIN);
-                            *wire = Some(connection);
-                            self.call(key, args)
-                        }
-                        Err(_) => Outcome::NotDone("no connection to keyfold".to_owned()),
-                    };
-                };
-                match connection.ask(args) {
-                    Ok(value) => judge(value, &[]),
-                    Err(error) => {
-                        *wire = None;
-                        match error {
-                            keyfold_testkit::wire::WireError::Timeout(_) => {
-                                Outcome::Unclear("keyfold is silent".to_owned())
-                            }
-                            _ => Outcome::Maybe("keyfold's connection was lost".to_owned()),
-                        }
-                    }
+            Self::Plain(client) => judge_plain(client.call(key, args)),
+            Self::Keyfold { .. } => self.talk(|wire| wire.ask(args)),
+        }
+    }
+
+    /// The same of commands on keys of this one's slot, between MULTI and EXEC; what comes of EXEC.
+    pub(crate) fn transact(&mut self, key: &[u8], commands: &[&[&[u8]]]) -> Outcome {
+        match self {
+            Self::Plain(client) => judge_plain(client.transact(key, commands)),
+            Self::Keyfold { .. } => self.talk(|wire| wire.transact(commands)),
+        }
+    }
+
+    /// Sends commands one behind the other, all at once through a keyfold, and waits for what comes of each. Each has its
+    /// first key behind its name.
+    pub(crate) fn pipeline(&mut self, commands: &[Vec<&[u8]>]) -> Vec<Outcome> {
+        if matches!(self, Self::Plain(_)) {
+            return commands.iter().map(|args| self.call(args[1], args)).collect();
+        }
+        let mut requests = Vec::new();
+        commands.iter().for_each(|args| write_command(&mut requests, args));
+        let mut is_lost = false;
+        let receive = |number: usize| {
+            if is_lost {
+                return Outcome::Maybe("keyfold's connection was lost".to_owned());
+            }
+            let outcome = self.talk(|wire| {
+                if number == 0 {
+                    wire.send_bytes(&requests)?;
+                }
+                Ok(Value::parse(&wire.reply()?)?)
+            });
+            is_lost = matches!(self, Self::Keyfold { wire: None, .. });
+            outcome
+        };
+        (0..commands.len()).map(receive).collect()
+    }
+
+    /// Asks a keyfold, by a new connection where there is none.
+    fn talk(&mut self, ask: impl FnOnce(&mut Wire) -> Result<Value, WireError>) -> Outcome {
+        let Self::Keyfold { address, wire } = self else { return Outcome::Unclear("this is no keyfold".to_owned()) };
+        if wire.is_none() {
+            *wire = Wire::connect(*address).ok().filter(|wire| wire.set_timeout(ANSWERED_WITHIN).is_ok());
+        }
+        let Some(connection) = wire else { return Outcome::NotDone("no connection to keyfold".to_owned()) };
+        match ask(connection) {
+            Ok(value) => judge(value, &[]),
+            Err(error) => {
+                *wire = None;
+                match error {
+                    WireError::Timeout(_) => Outcome::Unclear("keyfold is silent".to_owned()),
+                    _ => Outcome::Maybe("keyfold's connection was lost".to_owned()),
                 }
             }
         }
+    }
+}
+
+fn judge_plain(called: Result<Value, CallError>) -> Outcome {
+    match called {
+        Ok(value) => judge(value, &PLAIN_NOT_DONE),
+        Err(error @ CallError::Lost { .. }) => Outcome::Maybe(error_kind(&error)),
+        Err(error @ CallError::Nobody { .. }) => Outcome::NotDone(error_kind(&error)),
     }
 }
 

@@ -50,7 +50,7 @@ impl Version {
 }
 
 /// An answer that is right only where the cluster may have lost what was acknowledged at these times.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) slot: u16,
     /// What was lost; none for a read of what others had lost before.
@@ -94,6 +94,17 @@ impl History {
             self.past.pop_front();
         }
         self.past.push_back(text);
+    }
+
+    /// What was said of it last.
+    pub(crate) fn past(&self) -> String {
+        let past: Vec<&str> = self.past.iter().map(String::as_str).collect();
+        past.join("\n      ")
+    }
+
+    /// Whether a keyfold folds it: scripts can't name it then.
+    pub(crate) fn is_folded(&self) -> bool {
+        [&b"user:"[..], b"cart:"].iter().any(|head| self.key.starts_with(head))
     }
 
     /// It was read.
@@ -154,8 +165,7 @@ impl History {
 
     fn told(&self, found: Option<&[u8]>, (sent_ms, came_ms): Span) -> String {
         let found = found.map_or_else(|| "nothing".to_owned(), |found| found.escape_ascii().to_string());
-        let past: Vec<&str> = self.past.iter().map(String::as_str).collect();
-        let (key, slot, past) = (self.key.escape_ascii(), self.slot, past.join("\n      "));
+        let (key, slot, past) = (self.key.escape_ascii(), self.slot, self.past());
         let versions: Vec<String> = self.versions.iter().rev().take(4).map(|version| format!("{version:?}")).collect();
         format!(
             "{key} (slot {slot}): found {found}, {sent_ms} to {came_ms}; {}\n      {past}",

@@ -8,19 +8,24 @@
 //! ```
 //! The clients of the keyfolds and those of the cluster itself do the same on keys of their own, and are judged alike:
 //! what was acknowledged is there, but for what the cluster's own asynchronous replication lost; what was refused
-//! wasn't done; nothing was done twice. At the end of each round every key is read, and looked for in its place. A
-//! seed repeats the choices, though not what the machine makes of them.
+//! wasn't done; nothing was done twice. At the end of each round no slot is on its way, every key is read and
+//! looked for in its place, and `keyfold verify` is content. A seed repeats the choices, though not what the machine makes
+//! of them.
 
 mod asker;
 mod history;
 mod mishap;
+mod pair;
 mod prober;
+mod report;
+mod results;
 mod round;
 mod stage;
 mod worker;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Parser;
@@ -28,6 +33,7 @@ use keyfold_testkit::random::Random;
 use keyfold_testkit::{Binary, newest};
 
 use crate::asker::Asker;
+use crate::results::{Results, Round};
 use crate::round::{Outcome, Tally};
 use crate::stage::Stage;
 use crate::worker::Worker;
@@ -53,38 +59,57 @@ struct Options {
     /// The server, as in `redis 7.0.15` or `valkey` [default: the newest at hand]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = newest)]
     server: Binary,
+    /// Where each round is noted once it is over; a run that ended early goes on from there [default:
+    /// target/chaos/SERVER-SEED.jsonl]
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let Options { rounds, seed, server } = Options::parse();
+    let Options { rounds, seed, server, results } = Options::parse();
     let since = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
     let seed = seed.unwrap_or(since.as_secs());
-    println!("{}, {rounds} rounds; --seed {seed} repeats the choices", server.name());
-    let mut random = Random::new(seed);
-    let mut stage = Stage::new(&server)?;
-    let (mut through, mut beside) = workers(&stage, seed);
-    let (mut keyfold, mut plain) = (Tally::default(), Tally::default());
-    let started = Instant::now();
-    for number in 1..=rounds {
-        let outcome = round::run(&mut stage, &mut through, &mut beside, &mut random);
-        let outcome = outcome.with_context(|| format!("round {number} of seed {seed}"))?;
-        print_round(number, &outcome);
-        let Outcome { keyfold: by_keyfold, plain: by_plain, .. } = outcome;
-        keyfold.extend(by_keyfold);
-        plain.extend(by_plain);
-        if !keyfold.report.wrong.is_empty() {
-            print_wrong(&stage, &keyfold, &plain);
-            println!("FAILED in round {number} of seed {seed}");
-            return Ok(ExitCode::FAILURE);
+    let name = server.name();
+    let file = || Path::new("target/chaos").join(format!("{}-{seed}.jsonl", name.replace(' ', "-")));
+    let mut results = Results::open(&results.unwrap_or_else(file), &name, seed)?;
+    println!("{name}, {rounds} rounds; --seed {seed} repeats the choices; results in {}", results.path().display());
+    if !results.rounds.is_empty() {
+        println!("{} rounds are in that file already; the run goes on behind them", results.rounds.len());
+    }
+    let mut scene = None;
+    for number in results.next()..=rounds {
+        let mut random = Random::new(Random::spread(seed) ^ Random::spread(number));
+        let ended = play(&mut scene, &server, seed, &mut random);
+        let round = results.add(number, ended)?;
+        print_round(round);
+        if !round.is_well() {
+            print_wrong(scene.as_ref(), round);
+            if round.broken.is_none() {
+                break;
+            }
+            // Whatever is amiss with these nodes isn't to be the next rounds' trouble.
+            scene = None;
         }
     }
-    println!("{rounds} rounds in {:.0} s", started.elapsed().as_secs_f64());
-    print_table(&keyfold, &plain);
-    let is_late = keyfold.gaps.len() >= ENOUGH && keyfold.gap(95) > plain.gap(95) + LATER;
-    if is_late {
-        println!("FAILED: slots come back too late through keyfold");
+    Ok(print_all(&results))
+}
+
+/// A cluster, and all who take part.
+struct Scene {
+    stage: Stage,
+    through: Vec<Worker>,
+    beside: Vec<Worker>,
+}
+
+/// Runs a round, on a new scene where there is none.
+fn play(scene: &mut Option<Scene>, server: &Binary, seed: u64, random: &mut Random) -> anyhow::Result<Outcome> {
+    if scene.is_none() {
+        let stage = Stage::new(server)?;
+        let (through, beside) = workers(&stage, seed);
+        *scene = Some(Scene { stage, through, beside });
     }
-    Ok(if is_late { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let Scene { stage, through, beside } = scene.as_mut().context("a scene was just set")?;
+    round::run(stage, through, beside, random)
 }
 
 /// Clients of the keyfolds, and plain ones.
@@ -96,9 +121,12 @@ fn workers(stage: &Stage, seed: u64) -> (Vec<Worker>, Vec<Worker>) {
     (through, (101..).take(BESIDE).map(plain).collect())
 }
 
-fn print_round(number: u64, outcome: &Outcome) {
-    let Outcome { mishaps, keyfold, plain, took } = outcome;
-    let mishaps: Vec<String> = mishaps.iter().map(ToString::to_string).collect();
+fn print_round(round: &Round) {
+    let Round { number, mishaps, keyfold, plain, took_ms, broken, .. } = round;
+    if let Some(broken) = broken {
+        println!("{number:4} couldn't be ended: {broken}");
+        return;
+    }
     println!(
         "{number:4} {}; {} answers and {} beside; lost {} and {} beside; {:.0} s; {} wrong",
         mishaps.join(", "),
@@ -106,22 +134,41 @@ fn print_round(number: u64, outcome: &Outcome) {
         plain.report.answers,
         keyfold.lost,
         plain.lost,
-        took.as_secs_f64(),
+        Duration::from_millis(*took_ms).as_secs_f64(),
         keyfold.report.wrong.len() + plain.report.wrong.len(),
     );
 }
 
-fn print_wrong(stage: &Stage, keyfold: &Tally, plain: &Tally) {
-    for (side, tally) in [("through keyfold", keyfold), ("plain", plain)] {
+fn print_wrong(scene: Option<&Scene>, round: &Round) {
+    for (side, tally) in [("through keyfold", &round.keyfold), ("plain", &round.plain)] {
         let shown = tally.report.wrong.iter().take(10);
         shown.for_each(|wrong| println!("  {side}: {wrong}"));
     }
-    for (number, subject) in stage.keyfolds.iter().enumerate() {
+    for (number, subject) in scene.iter().flat_map(|scene| &scene.stage.keyfolds).enumerate() {
         let log = subject.log();
         let last: Vec<&str> = log.lines().rev().take(40).collect();
         println!("  the end of keyfold {number}'s log:");
         last.iter().rev().for_each(|line| println!("    {line}"));
     }
+}
+
+/// Sums up all rounds; whether all is as it has to be.
+fn print_all(results: &Results) -> ExitCode {
+    let (keyfold, plain) = results.totals();
+    let broken = results.rounds.iter().filter(|round| round.broken.is_some()).count();
+    let took_ms = results.rounds.iter().map(|round| round.took_ms).sum();
+    println!("{} rounds in {:.0} s", results.rounds.len(), Duration::from_millis(took_ms).as_secs_f64());
+    print_table(&keyfold, &plain);
+    let is_late = keyfold.gaps_ms.len() >= ENOUGH && keyfold.gap(95) > plain.gap(95) + LATER;
+    let failures = [
+        (!keyfold.report.wrong.is_empty(), "FAILED: answers through keyfold were wrong".to_owned()),
+        (broken > 0, format!("FAILED: {broken} rounds couldn't be ended")),
+        (is_late, "FAILED: slots come back too late through keyfold".to_owned()),
+    ];
+    let mut failed = failures.iter().filter(|(is_so, _)| *is_so).peekable();
+    let code = if failed.peek().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    failed.for_each(|(_, told)| println!("{told}"));
+    code
 }
 
 fn print_table(keyfold: &Tally, plain: &Tally) {
@@ -133,11 +180,13 @@ fn print_table(keyfold: &Tally, plain: &Tally) {
     row("answers of nodes that were behind", &|tally| tally.stale.to_string());
     row("errors", &|tally| tally.report.errors.values().sum::<u64>().to_string());
     row("wrong answers", &|tally| tally.report.wrong.len().to_string());
-    row("slots that were away", &|tally| tally.gaps.len().to_string());
+    row("slots that were away", &|tally| tally.gaps_ms.len().to_string());
     for percent in [50, 95, 100] {
         let name = format!("  back within, {percent} of 100 (s)");
         row(&name, &|tally| format!("{:.2}", tally.gap(percent).as_secs_f64()));
     }
+    let (through, beside) = (keyfold.gap(95).as_secs_f64(), plain.gap(95).as_secs_f64());
+    println!("{:<34}{:>+14.2}", "  keyfold later, 95 of 100 (s)", through - beside);
     for (side, tally) in [("keyfold", keyfold), ("plain client", plain)] {
         println!("errors, {side}:");
         tally.report.errors.iter().for_each(|(error, count)| println!("{count:8}  {error}"));

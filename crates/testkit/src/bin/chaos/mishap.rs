@@ -9,8 +9,8 @@ use keyfold_testkit::Flavor;
 use keyfold_testkit::cluster::{Cut, Failover, SLOTS};
 use keyfold_testkit::random::Random;
 
+use crate::report::now_ms;
 use crate::stage::Stage;
-use crate::worker::now_ms;
 
 /// Writes acknowledged so long before a node fails may not have reached its replica; generous, for loaded machines.
 const LAG_MS: i64 = 3000;

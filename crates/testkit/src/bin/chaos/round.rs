@@ -6,13 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use keyfold_testkit::random::Random;
+use serde::{Deserialize, Serialize};
 
 use crate::asker::Asker;
 use crate::history::Claim;
 use crate::mishap::{Mishap, happen};
 use crate::prober::{Probers, Side, Sightings};
+use crate::report::Report;
 use crate::stage::Stage;
-use crate::worker::{Report, Worker};
+use crate::worker::Worker;
 
 /// Slots that are looked at from both sides.
 const PROBED: u16 = 9;
@@ -20,7 +22,7 @@ const PROBED: u16 = 9;
 const QUIET: Duration = Duration::from_millis(1500);
 
 /// What one side met.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tally {
     pub(crate) report: Report,
     /// Writes that were acknowledged and that the cluster lost.
@@ -28,22 +30,24 @@ pub(crate) struct Tally {
     /// Answers by nodes that were behind.
     pub(crate) stale: u64,
     /// How long slots were away that a mishap concerned.
-    pub(crate) gaps: Vec<Duration>,
+    pub(crate) gaps_ms: Vec<u64>,
 }
 
 impl Tally {
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.report.extend(other.report);
+    /// Adds another round's.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.report.extend(other.report.clone());
         self.lost += other.lost;
         self.stale += other.stale;
-        self.gaps.extend(other.gaps);
+        self.gaps_ms.extend(&other.gaps_ms);
     }
 
     /// The time within which so many of a hundred slots were back; zero where none was away.
     pub(crate) fn gap(&self, percent: usize) -> Duration {
-        let mut gaps = self.gaps.clone();
-        gaps.sort_unstable();
-        gaps.get((gaps.len() * percent / 100).min(gaps.len().saturating_sub(1))).copied().unwrap_or_default()
+        let mut gaps_ms = self.gaps_ms.clone();
+        gaps_ms.sort_unstable();
+        let at = (gaps_ms.len() * percent / 100).min(gaps_ms.len().saturating_sub(1));
+        Duration::from_millis(gaps_ms.get(at).copied().unwrap_or_default())
     }
 
     /// Takes claims for true where a mishap bears them out, and for wrong otherwise.
@@ -98,19 +102,21 @@ pub(crate) fn run(
     }
     let mishaps = happened?;
     stage.cluster.wait_until_settled()?;
+    stage.cluster.wait_until_still()?;
     let tally = |workers: &mut Vec<Worker>, is_plain: bool| {
         let mut tally = Tally::default();
         for worker in workers {
             worker.check();
             tally.report.extend(std::mem::take(&mut worker.report));
         }
-        tally.gaps = gaps(&sightings, &mishaps, is_plain);
+        tally.gaps_ms = gaps_ms(&sightings, &mishaps, is_plain);
         tally.judge(&mishaps);
         tally
     };
     let (mut keyfold, plain) = (tally(through, false), tally(beside, true));
     let lasting = through.iter().flat_map(Worker::lasting).map(|history| history.key.as_slice());
     keyfold.report.wrong.extend(stage.misplaced(lasting)?);
+    keyfold.report.wrong.extend(stage.verify()?);
     Ok(Outcome { mishaps, keyfold, plain, took: started.elapsed() })
 }
 
@@ -127,15 +133,16 @@ fn start(workers: Vec<Worker>, stop: &Arc<AtomicBool>) -> Vec<thread::JoinHandle
 
 /// How long slots were away, of those that a mishap concerned, as one side saw it. A keyfold that something befell itself
 /// is left out.
-fn gaps(sightings: &[Sightings], mishaps: &[Mishap], is_plain: bool) -> Vec<Duration> {
-    let mut gaps = Vec::new();
+fn gaps_ms(sightings: &[Sightings], mishaps: &[Mishap], is_plain: bool) -> Vec<u64> {
+    let mut gaps_ms = Vec::new();
     for mishap in mishaps {
         for sightings in sightings.iter().filter(|sightings| (sightings.side == Side::Plain) == is_plain) {
             let befell = mishaps.iter().filter_map(|mishap| mishap.keyfold.map(Side::Keyfold));
             if befell.into_iter().all(|side| side != sightings.side) && mishap.slots.contains(&sightings.slot) {
-                gaps.extend(sightings.longest_gap(mishap.began, mishap.ended));
+                let longest = sightings.longest_gap(mishap.began, mishap.ended);
+                gaps_ms.extend(longest.and_then(|longest| u64::try_from(longest.as_millis()).ok()));
             }
         }
     }
-    gaps
+    gaps_ms
 }

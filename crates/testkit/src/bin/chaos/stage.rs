@@ -1,6 +1,7 @@
 //! The cluster, and the keyfolds before it.
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use keyfold_core::layout::{Attempt, Layout, Located};
 use keyfold_testkit::cluster::{Options, SLOTS, slot_of};
 use keyfold_testkit::patience::wait_for;
 use keyfold_testkit::random::Random;
-use keyfold_testkit::{Binary, Cluster, Subject, Wire};
+use keyfold_testkit::{Binary, Cluster, Subject, Wire, subject};
 
 /// Both ways to fold in a cluster: buckets of a slot, and of a tag.
 const LAYOUT: &str = "cluster = true\n\
@@ -66,6 +67,13 @@ impl Stage {
             }
         }
         Ok(owners)
+    }
+
+    /// `keyfold verify` over all nodes: what it says, where it isn't content.
+    pub(crate) fn verify(&self) -> anyhow::Result<Option<String>> {
+        let output = Command::new(subject::program()).args(["verify", &self.upstream, "--skip-encodings"]).output()?;
+        let said = || format!("verify: {}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
+        Ok((!output.status.success()).then(said))
     }
 
     /// What is amiss with the places of keys that have to be there.

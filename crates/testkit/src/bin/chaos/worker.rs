@@ -1,62 +1,30 @@
 //! One client of the load, which knows what each answer to it must be.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use keyfold_testkit::random::Random;
 use keyfold_testkit::reply::Value;
 
 use crate::asker::{Asker, Outcome};
-use crate::history::{Claim, History, Span, Verdict};
+use crate::history::History;
+use crate::pair::Pair;
+use crate::report::{Report, brief, note_failure, note_read, note_set, read, timed};
 
 /// Between two commands: two cores have a cluster, three keyfolds and a dozen clients to serve.
 const PAUSE: Duration = Duration::from_millis(4);
 const TEXTS: usize = 45;
 const COUNTERS: usize = 15;
+const PAIRS: usize = 6;
+/// Increments by a script.
+const SCRIPT: &[u8] = b"return redis.call('INCR', KEYS[1])";
+/// Commands in one pipeline, but for a read behind its write.
+const PIPELINED: usize = 6;
 /// Keys in one MGET, at most.
 const MOST_AT_ONCE: usize = 5;
 /// Tries to read a key at the end, when all is well again.
 const TRIES: usize = 50;
-
-/// What a client met.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
-    pub(crate) answers: u64,
-    /// Writes that were acknowledged.
-    pub(crate) acked: u64,
-    pub(crate) errors: BTreeMap<String, u64>,
-    pub(crate) claims: Vec<Claim>,
-    pub(crate) wrong: Vec<String>,
-}
-
-impl Report {
-    /// Adds another client's.
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.answers += other.answers;
-        self.acked += other.acked;
-        self.claims.extend(other.claims);
-        self.wrong.extend(other.wrong);
-        for (error, count) in other.errors {
-            *self.errors.entry(error).or_default() += count;
-        }
-    }
-
-    fn note(&mut self, verdict: Verdict) {
-        match verdict {
-            Verdict::Right => self.answers += 1,
-            Verdict::Claimed(claim) => self.claims.push(claim),
-            Verdict::Wrong(wrong) => self.wrong.push(wrong),
-        }
-    }
-
-    fn note_error(&mut self, error: &str) {
-        // Addresses and keys would make each error one of its own.
-        let kind: String = error.chars().map(|letter| if letter.is_ascii_digit() { '0' } else { letter }).collect();
-        *self.errors.entry(kind.replace("00", "0").replace("00", "0").replace("00", "0")).or_default() += 1;
-    }
-}
 
 /// A client with keys of its own.
 pub(crate) struct Worker {
@@ -68,19 +36,23 @@ pub(crate) struct Worker {
     named: u64,
     texts: Vec<History>,
     counters: Vec<History>,
+    pairs: Vec<Pair>,
     /// Keys that are left alone until all is quiet.
     uncertain: Vec<History>,
+    uncertain_pairs: Vec<Pair>,
     pub(crate) report: Report,
 }
 
 impl Worker {
     pub(crate) fn new(asker: Asker, number: u64, head: &'static str, seed: u64) -> Self {
         let random = Random::new(Random::spread(seed) ^ number);
-        let (texts, counters, uncertain) = (Vec::new(), Vec::new(), Vec::new());
-        let report = Report::default();
-        let mut worker = Self { asker, random, head, number, named: 0, texts, counters, uncertain, report };
+        let (texts, counters, pairs) = (Vec::new(), Vec::new(), Vec::new());
+        let (uncertain, uncertain_pairs, report) = (Vec::new(), Vec::new(), Report::default());
+        let mut worker =
+            Self { asker, random, head, number, named: 0, texts, counters, pairs, uncertain, uncertain_pairs, report };
         worker.texts = (0..TEXTS).map(|_| worker.fresh()).collect();
         worker.counters = (0..COUNTERS).map(|_| worker.fresh()).collect();
+        worker.pairs = (0..PAIRS).map(|_| worker.fresh_pair()).collect();
         worker
     }
 
@@ -95,13 +67,20 @@ impl Worker {
         })
     }
 
+    fn fresh_pair(&mut self) -> Pair {
+        self.named += 1;
+        Pair::of(self.head, self.number * 1_000_000 + self.named)
+    }
+
     /// Sends commands until told to stop.
     pub(crate) fn work(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
             match self.random.below(100) {
                 0..25 => self.count(),
                 25..32 => self.read_many(),
-                32..62 => self.read_one(),
+                32..37 => self.pipeline(),
+                37..52 => self.read_one(),
+                52..62 => self.transact(),
                 _ => self.write(),
             }
             thread::sleep(PAUSE);
@@ -111,8 +90,11 @@ impl Worker {
     fn count(&mut self) {
         let at = self.random.index(self.counters.len());
         let history = &mut self.counters[at];
-        let (outcome, span) = timed(|| self.asker.call(&history.key, &[b"INCR", &history.key]));
-        history.remember(format!("{span:?} INCR: {}", brief(&outcome)));
+        // Scripts take no folded keys.
+        let by_script = !history.is_folded() && self.random.chance(50);
+        let args: &[&[u8]] = if by_script { &[b"EVAL", SCRIPT, b"1", &history.key] } else { &[b"INCR", &history.key] };
+        let (outcome, span) = timed(|| self.asker.call(&history.key, args));
+        history.remember(format!("{span:?} {}: {}", args[0].escape_ascii(), brief(&outcome)));
         let next = history.next_count();
         match outcome {
             Outcome::Answer(Value::Integer(count)) => {
@@ -166,6 +148,56 @@ impl Worker {
         }
     }
 
+    /// Reads of keys in one pipeline, and a write with a read behind it, which has to see it.
+    fn pipeline(&mut self) {
+        let mut chosen: Vec<usize> = (0..PIPELINED).map(|_| self.random.index(self.texts.len())).collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        let written = self.random.index(chosen.len());
+        let value = format!("{}-{}", self.number, self.random.bits()).into_bytes();
+        let mut commands: Vec<Vec<&[u8]>> = Vec::new();
+        for (place, at) in chosen.iter().enumerate() {
+            let key = self.texts[*at].key.as_slice();
+            if place == written {
+                commands.push(vec![b"SET", key, &value]);
+            }
+            commands.push(vec![b"GET", key]);
+        }
+        let (outcomes, span) = timed(|| self.asker.pipeline(&commands));
+        let mut outcomes = outcomes.into_iter();
+        for (place, at) in chosen.into_iter().enumerate() {
+            let history = &mut self.texts[at];
+            let mut is_uncertain = false;
+            if let Some(outcome) = (place == written).then(|| outcomes.next()).flatten() {
+                history.remember(format!("{span:?} pipelined {}: {}", value.escape_ascii(), brief(&outcome)));
+                is_uncertain = note_set(history, &mut self.report, outcome, span, &value);
+            }
+            if let Some(outcome) = outcomes.next() {
+                history.remember(format!("{span:?} pipelined GET: {}", brief(&outcome)));
+                note_read(history, &mut self.report, outcome, span);
+            }
+            if is_uncertain {
+                let fresh = self.fresh();
+                self.uncertain.push(std::mem::replace(&mut self.texts[at], fresh));
+            }
+        }
+    }
+
+    /// Reads or writes a pair of keys, whole.
+    fn transact(&mut self) {
+        let at = self.random.index(self.pairs.len());
+        let pair = &mut self.pairs[at];
+        if self.random.chance(40) {
+            pair.read(&mut self.asker, &mut self.report);
+            return;
+        }
+        let value = self.random.chance(90).then(|| format!("{}-{}", self.number, self.random.bits()).into_bytes());
+        if pair.write(&mut self.asker, value.as_deref(), &mut self.report) {
+            let fresh = self.fresh_pair();
+            self.uncertain_pairs.push(std::mem::replace(&mut self.pairs[at], fresh));
+        }
+    }
+
     fn write(&mut self) {
         let at = self.random.index(self.texts.len());
         let chosen = self.random.below(10);
@@ -184,11 +216,11 @@ impl Worker {
         match outcome {
             Outcome::Answer(Value::Simple(ok)) if ok == b"OK" && value.is_some() => {
                 history.wrote(value, lasts_ms, span);
-                (self.report.acked, self.report.answers) = (self.report.acked + 1, self.report.answers + 1);
+                self.report.note_write();
             }
             Outcome::Answer(Value::Integer(0 | 1)) if value.is_none() => {
                 history.wrote(None, None, span);
-                (self.report.acked, self.report.answers) = (self.report.acked + 1, self.report.answers + 1);
+                self.report.note_write();
             }
             outcome => {
                 if note_failure(history, &mut self.report, outcome, span, value, lasts_ms) {
@@ -208,76 +240,19 @@ impl Worker {
             }
             history.forget();
         }
+        for pair in self.pairs.iter_mut().chain(&mut self.uncertain_pairs) {
+            if !(0..TRIES).any(|_| pair.read(&mut self.asker, &mut self.report)) {
+                self.report.wrong.push(format!("{} can't be read at the end", pair.name()));
+            }
+            pair.forget();
+        }
         self.uncertain.clear();
+        self.uncertain_pairs.clear();
     }
 
     /// Keys that have to be there.
     pub(crate) fn lasting(&self) -> impl Iterator<Item = &History> {
-        self.texts.iter().chain(&self.counters).filter(|history| history.lasts())
+        let pairs = self.pairs.iter().flat_map(Pair::histories);
+        self.texts.iter().chain(&self.counters).chain(pairs).filter(|history| history.lasts())
     }
-}
-
-/// Reads a key; whether an answer came.
-fn read(asker: &mut Asker, history: &mut History, report: &mut Report) -> bool {
-    let (outcome, span) = timed(|| asker.call(&history.key, &[b"GET", &history.key]));
-    history.remember(format!("{span:?} GET: {}", brief(&outcome)));
-    match outcome {
-        Outcome::Answer(value) => {
-            report.note(history.read(value.bytes(), span));
-            true
-        }
-        Outcome::Unclear(error) => {
-            report.wrong.push(format!("GET {} {span:?}: {error}", history.key.escape_ascii()));
-            false
-        }
-        Outcome::NotDone(error) | Outcome::Maybe(error) => {
-            report.note_error(&error);
-            false
-        }
-    }
-}
-
-/// Notes that a write has no answer; whether nobody knows what became of it.
-fn note_failure(
-    history: &mut History,
-    report: &mut Report,
-    outcome: Outcome,
-    span: Span,
-    value: Option<Vec<u8>>,
-    lasts_ms: Option<i64>,
-) -> bool {
-    let error = match outcome {
-        Outcome::NotDone(error) => {
-            report.note_error(&error);
-            return false;
-        }
-        Outcome::Maybe(error) => error,
-        Outcome::Unclear(error) => {
-            report.wrong.push(format!("a write of {} {span:?}: {error}", history.key.escape_ascii()));
-            error
-        }
-        Outcome::Answer(answer) => {
-            report.wrong.push(format!("a write of {} {span:?} answered {answer:?}", history.key.escape_ascii()));
-            "an answer of another kind".to_owned()
-        }
-    };
-    report.note_error(&error);
-    history.may_have_written(value, lasts_ms, span.0);
-    true
-}
-
-fn brief(outcome: &Outcome) -> String {
-    format!("{outcome:?}").chars().take(160).collect()
-}
-
-fn timed(call: impl FnOnce() -> Outcome) -> (Outcome, Span) {
-    let sent_ms = now_ms();
-    let outcome = call();
-    (outcome, (sent_ms, now_ms()))
-}
-
-/// The time in milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
