@@ -134,6 +134,11 @@ impl Nodes {
         Ok(Self { target: target.clone(), servers, cluster: Some(Owners { map, nodes: reached }), away })
     }
 
+    /// One server that was connected to already.
+    pub fn of_one(server: Server) -> Self {
+        Self { target: server.target().clone(), servers: vec![server], cluster: None, away: Vec::new() }
+    }
+
     /// Why those that were left out can't be reached.
     pub fn away(&self) -> &[anyhow::Error] {
         &self.away

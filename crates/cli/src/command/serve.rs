@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::StartError;
-use keyfold_server::nodes::Nodes;
 use keyfold_server::{OwnServer, Server, Target, listpack};
 
 use crate::command::reload::{self, Files};
 use crate::command::settle;
 use crate::config::serve::{Behind, Serve};
-use crate::moving::{cluster_rollout, rollout};
+use crate::moving::rollout;
 
 pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let (mut own, target) = match &config.server {
@@ -35,25 +34,34 @@ pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     served
 }
 
-/// Brings the layout to the server, and says what is not as it should be.
+/// Brings the layout to the server or the cluster, and says what is not as it should be.
 fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout> {
-    if is_cluster(target) {
-        return prepare_cluster(config, target);
+    let (mut nodes, rollout) = rollout::bring(target, config.layout.as_ref(), config.key_check)?;
+    // One primary that is away is no reason not to serve the others' keys.
+    for error in nodes.away() {
+        tracing::warn!("{error:#}; serving without it until it is back");
     }
-    let (mut server, rollout) = rollout::bring(target, config.layout.as_ref(), config.key_check)?;
-    tracing::info!(server = %server.version(), "connected");
+    let server = nodes.first().version().clone();
+    if nodes.are_cluster() {
+        tracing::info!(nodes = nodes.addresses().join(", "), %server, "connected to a cluster");
+    } else {
+        tracing::info!(%server, "connected");
+    }
     if rollout.layout.is_empty() {
         tracing::warn!("no layout: every key passes through as it is; name a layout with --layout FILE");
     } else {
         tracing::info!("{}", rollout.summary());
     }
     if own {
-        for setting in listpack::raise(&mut server, &rollout.layout)? {
+        for setting in listpack::raise(nodes.first(), &rollout.layout)? {
             tracing::info!("set {setting} on keyfold's own server, as the layout needs it");
         }
     }
-    let shortfalls = rollout::shortfalls(&mut server, &rollout.layout, &config.assumed);
+    let shortfalls = rollout::shortfalls(&mut nodes, &rollout.layout, &config.assumed);
     for warning in rollout.warnings().iter().chain(&shortfalls) {
+        tracing::warn!("{warning}");
+    }
+    if let Some(warning) = nodes.other_releases() {
         tracing::warn!("{warning}");
     }
     Ok(rollout.layout)
@@ -62,35 +70,6 @@ fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout>
 /// Whether a cluster is there. One that can't be asked is taken for a server, which then says why.
 fn is_cluster(target: &Target) -> bool {
     Server::connect_to_node(target).is_ok_and(|server| server.version().is_cluster())
-}
-
-/// Brings the layout to a cluster, and says what is not as it should be.
-fn prepare_cluster(config: &Serve, target: &Target) -> anyhow::Result<Layout> {
-    // One primary that is away is no reason not to serve the others' keys.
-    let mut nodes = Nodes::connect_to_those_there(target)?;
-    for error in nodes.away() {
-        tracing::warn!("{error:#}; serving without it until it is back");
-    }
-    tracing::info!(nodes = nodes.addresses().join(", "), server = %nodes.first().version(), "connected to a cluster");
-    let layout = cluster_rollout::bring(&mut nodes, config.layout.as_ref(), config.key_check)?;
-    if layout.is_empty() {
-        tracing::warn!("no layout: every key passes through as it is; name a layout with --layout FILE");
-    }
-    if layout.moving().next().is_some() {
-        tracing::warn!(
-            "keys of some namespaces lie in two places, and are looked for in both: keyfold moves none on a cluster yet"
-        );
-    }
-    for server in nodes.servers() {
-        let address = server.address().to_string();
-        for warning in rollout::shortfalls(server, &layout, &config.assumed) {
-            tracing::warn!("{address}: {warning}");
-        }
-    }
-    if let Some(warning) = nodes.other_releases() {
-        tracing::warn!("{warning}");
-    }
-    Ok(layout)
 }
 
 /// Serves until asked to stop, or until keyfold's own server ends.

@@ -1,4 +1,4 @@
-//! A walk over the names in a server that begin as keyfold's do: whose data is there, whatever the layout says.
+//! A walk over the names in servers that begin as keyfold's do: whose data is there, whatever the layout says.
 
 use keyfold_core::layout::{Heads, NAMES_PATTERN};
 use keyfold_core::walk::KeyWalk;
@@ -7,10 +7,14 @@ use keyfold_server::keyspace;
 use keyfold_server::reply::read_if;
 use keyfold_server::{Commands, Server};
 
-/// Walks over all databases. Leaves the connection in database 0.
-pub(crate) fn walk(server: &mut Server) -> anyhow::Result<Heads> {
+/// Walks over all databases of these servers. Leaves the connections in database 0.
+pub(crate) fn walk<'s>(servers: impl IntoIterator<Item = &'s mut Server>) -> anyhow::Result<Heads> {
     let mut heads = Heads::default();
-    keyspace::each_page(server, &names(), &mut |server, database, names| note(server, &names, database, &mut heads))?;
+    for server in servers {
+        keyspace::each_page(server, &names(), &mut |server, database, names| {
+            note(server, &names, database, &mut heads)
+        })?;
+    }
     Ok(heads)
 }
 

@@ -36,12 +36,21 @@ pub(crate) fn recorded(server: &mut Server) -> anyhow::Result<BTreeMap<Stem, Cod
 
 /// Adds what can be said of the slots of `heads` that aren't recorded: the numbers that their values name are kept from
 /// ever meaning something else. That reads every value of theirs.
-pub(crate) fn complete(server: &mut Server, heads: &Heads, slots: &mut BTreeMap<Stem, Codecs>) -> anyhow::Result<()> {
+pub(crate) fn complete(
+    servers: &mut [Server],
+    heads: &Heads,
+    slots: &mut BTreeMap<Stem, Codecs>,
+) -> anyhow::Result<()> {
     let unknown: BTreeSet<Stem> = heads.iter().map(|(stem, _)| stem).filter(|stem| !slots.contains_key(stem)).collect();
     if unknown.is_empty() {
         return Ok(());
     }
-    keyspace::each_page(server, &heads::names(), &mut |server, _, names| note_slots(server, &names, &unknown, slots))
+    for server in servers {
+        keyspace::each_page(server, &heads::names(), &mut |server, _, names| {
+            note_slots(server, &names, &unknown, slots)
+        })?;
+    }
+    Ok(())
 }
 
 fn note_slots(

@@ -1,44 +1,79 @@
 //! Brings a layout's file to a cluster, or finds the layout that is there.
 
+use std::thread;
+
 use anyhow::{Context, bail};
 use keyfold_core::change::Register;
-use keyfold_core::layout::{Former, Layout, LayoutFile, NAMES_PATTERN, NamespaceIndex};
+use keyfold_core::layout::{Former, Layout, LayoutFile, NamespaceIndex};
 use keyfold_core::placement::Placement;
-use keyfold_core::walk::KeyWalk;
-use keyfold_server::Nodes;
 use keyfold_server::layout::activate::{activate, settle};
-use keyfold_server::layout::stored::{self, Stored};
+use keyfold_server::layout::stored;
+use keyfold_server::{Nodes, Target, is_not_ready};
 
+use super::rollout::{AGAIN_AFTER, Rollout, TRIES};
 use super::{KeyCheck, recovery};
+use crate::layout::evidence::Given;
 use crate::layout::keys;
 
-/// Keys that a node looks at for one SCAN.
-const SCAN_COUNT: u64 = 1000;
-
-/// The layout of a cluster, with `file` brought to it if there is one.
+/// The layout of a cluster, with `file` brought to it if there is one, and connections to its primaries.
 ///
 /// A namespace that is new there must have no keys on any node, before its layout is in force and after: there is nobody
-/// to move them.
+/// to move them. Primaries that are away are left out where nothing is to be changed, but not the one that has the home. A
+/// node that loads its data or runs a script is waited for.
 ///
 /// # Errors
 /// Nodes that are away, keys that are there, a layout that doesn't keep to slots. Nothing is written unless all is well, but
 /// for keys that come in the very moment.
-pub(crate) fn bring(nodes: &mut Nodes, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<Layout> {
+pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Nodes, Rollout)> {
+    let mut tries = 0;
+    loop {
+        let mut register = None;
+        let brought = Nodes::connect_to_those_there(target)
+            .and_then(|mut nodes| bring_once(&mut nodes, &mut register, file, check).map(|rollout| (nodes, rollout)));
+        match brought {
+            Err(error) if is_not_ready(&error) => {
+                tracing::info!("waiting for the cluster: {error:#}");
+                thread::sleep(AGAIN_AFTER);
+            }
+            Err(error) if tries < TRIES && was_disturbed(target, register.as_ref()) => {
+                tries += 1;
+                tracing::info!("beginning anew, as the layout was changed meanwhile: {error:#}");
+            }
+            brought => return brought,
+        }
+    }
+}
+
+/// Whether somebody else changed the layout.
+fn was_disturbed(target: &Target, register: Option<&Register>) -> bool {
+    let now = || stored::register(Nodes::connect_to_those_there(target)?.home());
+    register.is_some_and(|before| now().is_ok_and(|now| now != *before))
+}
+
+/// Tries once; `register` is what it set out from.
+fn bring_once(
+    nodes: &mut Nodes,
+    register: &mut Option<Register>,
+    file: Option<&LayoutFile>,
+    check: KeyCheck,
+) -> anyhow::Result<Rollout> {
     // Whoever serves does so with what is in force; the keyfolds that serve put forward what only witnesses know.
     if let Err(reason) = settle(nodes.home()) {
         tracing::warn!("whether the layout was set back is looked at later: {reason:#}");
     }
-    let before = find(nodes, check)?;
+    *register = Some(stored::register(nodes.home())?);
+    let given = file.cloned().map(Given::File);
+    let before = recovery::resolve_all(nodes, given.as_ref(), check)?;
     let stored = before.as_ref().map(|stored| stored.layout.clone());
     let Some(file) = file else {
         let layout = stored.unwrap_or_default();
         check_slots(&layout)?;
-        return Ok(layout);
+        return Ok(Rollout::found(layout));
     };
     let merged = Layout::merge(stored.as_ref(), file).context("the layout is refused by the cluster")?;
     check_slots(&merged.layout)?;
     if stored.as_ref() == Some(&merged.layout) {
-        return Ok(merged.layout);
+        return Ok(Rollout::found(merged.layout));
     }
     nodes.require_all()?;
     let is_folded = |index: &&NamespaceIndex| !merged.layout.namespace(**index).placement.is_plain();
@@ -52,31 +87,7 @@ pub(crate) fn bring(nodes: &mut Nodes, file: Option<&LayoutFile>, check: KeyChec
         check_absent(nodes, &layout, &folded)
             .context("the layout is in force, and these keys were written in the moment before")?;
     }
-    Ok(layout)
-}
-
-/// The layout in force. Where the home holds none, no node may hold data of one.
-fn find(nodes: &mut Nodes, check: KeyCheck) -> anyhow::Result<Option<Stored>> {
-    let is_nothing = stored::register(nodes.home())? == Register::default();
-    if is_nothing {
-        nodes.require_all()?;
-    }
-    if is_nothing && check == KeyCheck::Look {
-        for server in nodes.servers() {
-            let mut walk = KeyWalk::new(SCAN_COUNT).matching(NAMES_PATTERN);
-            while let Some(names) = server.next_names(&mut walk)? {
-                if let Some(name) = names.first() {
-                    bail!(
-                        "the node at {} holds \"{}\", which looks like data of a layout, and the cluster has none: a \
-                         keyfold that served it puts it back; if that is not keyfold's data, say --skip-key-check",
-                        server.address(),
-                        name.escape_ascii()
-                    );
-                }
-            }
-        }
-    }
-    recovery::resolve(nodes.home(), None, check)
+    Ok(Rollout { added: merged.added, changed: merged.changed, written: true, ..Rollout::found(layout) })
 }
 
 /// Refuses a layout by which one bucket would hold keys of several slots.

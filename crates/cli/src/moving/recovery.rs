@@ -1,13 +1,16 @@
 //! A layout that was lost, or half lost, put in force again, and settled once it is known where its keys lie.
 
+use std::slice;
+
 use anyhow::{bail, ensure};
 use keyfold_core::change::{Register, Standing};
 use keyfold_core::layout::{Layout, Move};
-use keyfold_server::Server;
 use keyfold_server::interrupt::Interrupt;
+use keyfold_server::layout::activate::restore;
 use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::pace::Pace;
 use keyfold_server::secrets;
+use keyfold_server::{Nodes, Server};
 
 use super::KeyCheck;
 use super::carry_out::{Done, carry_out};
@@ -24,16 +27,32 @@ pub(crate) fn resolve(server: &mut Server, given: Option<&Given>, check: KeyChec
         _ => {}
     }
     let mut evidence = Evidence::gather(server)?;
-    let verdict = evidence.judge(server, given)?;
+    let verdict = evidence.judge(slice::from_mut(server), given)?;
     put_in_force(server, &evidence.register, &verdict)?;
     stored::read(server)
+}
+
+/// The same of a cluster, all of whose nodes must be there where the layout was lost.
+///
+/// # Errors
+/// As [`Evidence::judge`], and where a node is away.
+pub(crate) fn resolve_all(nodes: &mut Nodes, given: Option<&Given>, check: KeyCheck) -> anyhow::Result<Option<Stored>> {
+    match stored::register(nodes.home())?.standing(secrets::given()) {
+        Standing::InForce(_) => return stored::read(nodes.home()),
+        Standing::Lost(None) if check == KeyCheck::Skip => return Ok(None),
+        _ => nodes.require_all()?,
+    }
+    let mut evidence = Evidence::gather_all(nodes)?;
+    let verdict = evidence.judge(nodes.servers(), given)?;
+    put_in_force_on_all(nodes, &evidence, &verdict, given)?;
+    stored::read(nodes.home())
 }
 
 /// Writes what is to be in force to both halves of the register, where it isn't there yet.
 pub(crate) fn put_in_force(server: &mut Server, register: &Register, verdict: &Verdict) -> anyhow::Result<()> {
     let layout = match verdict {
         Verdict::InForce(_) | Verdict::Fresh => return Ok(()),
-        Verdict::Half(layout) | Verdict::Parted(layout) | Verdict::Given(layout) => layout,
+        Verdict::Half(layout) | Verdict::Parted(layout) | Verdict::Witnessed(layout) | Verdict::Given(layout) => layout,
     };
     server.select(0)?;
     let mut wire = Vec::new();
@@ -44,6 +63,28 @@ pub(crate) fn put_in_force(server: &mut Server, register: &Register, verdict: &V
     }
     ensure!(reply == b":1\r\n", "the server's layout was changed by somebody else meanwhile; look at it again");
     tracing::warn!(epoch = %layout.epoch(), "the server's layout was lost or damaged, and has been restored");
+    Ok(())
+}
+
+/// Puts in force what is to be on a cluster, by the barrier: connections to one node may have outlived the loss on another.
+///
+/// # Errors
+/// As [`restore`].
+pub(crate) fn put_in_force_on_all(
+    nodes: &mut Nodes,
+    evidence: &Evidence,
+    verdict: &Verdict,
+    given: Option<&Given>,
+) -> anyhow::Result<()> {
+    let layout = match verdict {
+        Verdict::InForce(_) | Verdict::Fresh => return Ok(()),
+        // That changes nothing that anybody goes by.
+        Verdict::Half(_) => return put_in_force(nodes.home(), &evidence.register, verdict),
+        Verdict::Parted(layout) | Verdict::Witnessed(layout) | Verdict::Given(layout) => layout,
+    };
+    let given = given.filter(|_| matches!(verdict, Verdict::Given(_)));
+    let layout = restore(nodes.home(), evidence.register.clone(), layout, evidence.newest(given))?;
+    tracing::warn!(epoch = %layout.epoch(), "the cluster's layout was lost or damaged, and has been restored");
     Ok(())
 }
 

@@ -7,6 +7,8 @@
 //! no keys of it? ─▶ in force, moving from plain ─▶ walk: what was written meanwhile is moved ─▶ settled
 //! ```
 
+use std::time::Duration;
+
 use anyhow::Context;
 use keyfold_core::change::Register;
 use keyfold_core::layout::{Former, Layout, LayoutFile, Move, NamespaceIndex};
@@ -16,18 +18,21 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::pace::Pace;
-use keyfold_server::{Server, Target, is_not_ready, listpack};
+use keyfold_server::{Nodes, Server, Target, is_not_ready, listpack};
 
 use super::carry_out::{Done, carry_out};
 use super::drive::explain;
-use super::{KeyCheck, recovery};
+use super::{KeyCheck, cluster_rollout, recovery};
 use crate::layout::evidence::Given;
 use crate::layout::keys;
 use crate::layout::writer;
 
 /// So many times it is begun anew where somebody else changes the layout meanwhile, as several keyfolds do that
 /// start together with one file.
-const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 8;
+
+/// So soon a cluster is asked again of which a node is not ready.
+pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// What came of it.
 #[derive(Debug)]
@@ -44,9 +49,17 @@ pub(crate) struct Rollout {
     pub(crate) stragglers: u64,
 }
 
-/// The server's layout, with `file` brought to it if there is one, and a connection to the server. Nothing is
-/// written unless all is well. A server that loads its data or runs a script is waited for.
-pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Server, Rollout)> {
+/// The layout of a server or a cluster, with `file` brought to it if there is one, and connections to all that are there.
+/// Nothing is written unless all is well. A server that loads its data or runs a script is waited for.
+pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Nodes, Rollout)> {
+    // One that can't be asked is taken for a server, which then says why.
+    if Server::connect_to_node(target).is_ok_and(|server| server.version().is_cluster()) {
+        return cluster_rollout::bring(target, file, check);
+    }
+    bring_to_one(target, file, check).map(|(server, rollout)| (Nodes::of_one(server), rollout))
+}
+
+fn bring_to_one(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Server, Rollout)> {
     let mut tries = 0;
     loop {
         let mut server = Server::connect_when_ready(target)?;
@@ -90,7 +103,7 @@ fn bring_to(
 ) -> anyhow::Result<Rollout> {
     let Some(file) = file else {
         let layout = before.map_or_else(Layout::default, |stored| stored.layout);
-        return Ok(Rollout { layout, added: vec![], changed: vec![], written: false, left: vec![], stragglers: 0 });
+        return Ok(Rollout::found(layout));
     };
     let merged = Layout::merge(before.as_ref().map(|stored| &stored.layout), file)
         .with_context(|| format!("the layout is refused by the server at {}", server.address()))?;
@@ -130,6 +143,11 @@ fn fold_empty(
 }
 
 impl Rollout {
+    /// What was there already.
+    pub(super) fn found(layout: Layout) -> Self {
+        Self { layout, added: vec![], changed: vec![], written: false, left: vec![], stragglers: 0 }
+    }
+
     /// What came of it, in a line.
     pub(crate) fn summary(&self) -> String {
         let namespaces = plural(self.layout.namespaces().len() as u64, "namespace");
@@ -172,7 +190,13 @@ impl Rollout {
     }
 }
 
-/// Warns of each setting of the server that falls short.
-pub(crate) fn shortfalls(server: &mut Server, layout: &Layout, assumed: &[(String, u64)]) -> Vec<String> {
-    listpack::shortfalls(server, layout, assumed).iter().map(ToString::to_string).collect()
+/// Each setting that falls short, of a cluster with its node.
+pub(crate) fn shortfalls(nodes: &mut Nodes, layout: &Layout, assumed: &[(String, u64)]) -> Vec<String> {
+    let is_cluster = nodes.are_cluster();
+    let of_each = nodes.servers().iter_mut().flat_map(|server| {
+        let found = listpack::shortfalls(server, layout, assumed);
+        let at = if is_cluster { format!("{}: ", server.address()) } else { String::new() };
+        found.into_iter().map(move |shortfall| format!("{at}{shortfall}"))
+    });
+    of_each.collect()
 }

@@ -11,7 +11,7 @@ use keyfold_proxy::Nonces;
 use super::dictionaries;
 use super::plane::Plane;
 use super::stored::{self, Stored};
-use super::witnesses::{Tended, tend};
+use super::witnesses::{self, Tended, Witness, tend};
 use crate::connection::Server;
 use crate::secrets;
 
@@ -34,7 +34,29 @@ pub fn activate(server: &mut Server, before: Option<&Stored>, layout: &Layout) -
             doubt.epoch()
         );
     }
-    carry_out(&mut plane, from, before.map(|stored| &stored.layout), layout)
+    let base = before.map(|stored| &stored.layout);
+    let changed = carry_out(&mut plane, from, base.map(Layout::revision).unwrap_or_default(), layout);
+    if changed.is_err() {
+        forget_slots(&mut plane, base.unwrap_or(&Layout::default()));
+    }
+    changed
+}
+
+/// Puts a layout in force over what the register was seen to hold, whatever that is: for one that was lost. `knows` is the
+/// newest layout that it takes account of. What is in force then, as [`activate`] says. In a cluster no witness may know of
+/// anything newer.
+///
+/// # Errors
+/// As [`activate`]; nothing is changed then.
+pub fn restore(server: &mut Server, seen: Register, layout: &Layout, knows: Revision) -> anyhow::Result<Layout> {
+    let mut plane = Plane::of(server)?;
+    if let Some(fleet) = plane.fleet() {
+        let newer = witnesses::look(fleet)?.into_iter().find(|witness| witness.newest() >= Some(layout.epoch()));
+        if let Some(Witness { slot, .. }) = newer {
+            bail!("the witness in slot {slot} has been told of another layout meanwhile; look again");
+        }
+    }
+    carry_out(&mut plane, seen, knows, layout)
 }
 
 /// Has all witnesses of the cluster of `server` say what is in force, and puts forward what only they know. Of a single
@@ -64,38 +86,43 @@ fn put_forward(plane: &mut Plane<'_>, home: Option<&Layout>, doubt: &Layout) -> 
         Some(home) => doubt.united(home).map_err(|why| anyhow!("what the home and the witnesses say: {why}"))?,
         None => doubt.put_back(),
     };
-    carry_out(plane, from, Some(doubt), &united).map(drop)
+    carry_out(plane, from, doubt.revision(), &united).map(drop)
 }
 
 /// Changes what `from` says; `base` is the newest layout that `layout` takes account of.
-fn carry_out(plane: &mut Plane<'_>, from: Register, base: Option<&Layout>, layout: &Layout) -> anyhow::Result<Layout> {
+fn carry_out(plane: &mut Plane<'_>, from: Register, base: Revision, layout: &Layout) -> anyhow::Result<Layout> {
     let nonces = Nonces::new().context("the system has no randomness to give")?;
     let layout = layout.clone().with_attempt(Attempt(nonces.draw()));
     plane.prove()?;
     dictionaries::record_slots(plane.home()?, &layout)?;
     plane.home()?.select(0)?;
-    let revision = base.map_or(Revision::default(), Layout::revision);
-    let mut coordinator = Coordinator::new(nonces.draw(), from, layout.to_stored().as_bytes(), revision);
+    let mut coordinator = Coordinator::new(nonces.draw(), from, layout.to_stored().as_bytes(), base);
     if plane.fleet().is_some() {
         coordinator = coordinator.in_cluster();
     }
     let result = change_layout(plane, &mut coordinator);
     if result.is_err() {
-        give_up(plane, &mut coordinator, base);
+        give_up(plane, &mut coordinator);
     }
     plane.release(&coordinator);
     result.map(|()| layout)
 }
 
 /// Lets everybody go on by what was in force.
-fn give_up(plane: &mut Plane<'_>, coordinator: &mut Coordinator, base: Option<&Layout>) {
+fn give_up(plane: &mut Plane<'_>, coordinator: &mut Coordinator) {
     // Whether the announcement still stands decides on what witnesses may be told.
     let _ = look(plane, coordinator);
     let mut wire = Vec::new();
     coordinator.withdraw(&mut wire);
     let Ok(home) = plane.home() else { return };
     let _ = home.exchange_one(&wire);
-    let _ = dictionaries::forget_slots(home, base.unwrap_or(&Layout::default()));
+}
+
+/// Removes what was recorded of slots for a layout that didn't come into force; this one is.
+fn forget_slots(plane: &mut Plane<'_>, in_force: &Layout) {
+    if let Ok(home) = plane.home() {
+        let _ = dictionaries::forget_slots(home, in_force);
+    }
 }
 
 /// The register, as long as it says what was read.

@@ -6,4 +6,4 @@ pub mod fence;
 mod fleet;
 mod plane;
 pub mod stored;
-mod witnesses;
+pub mod witnesses;

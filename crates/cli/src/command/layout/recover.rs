@@ -9,11 +9,12 @@ use keyfold_core::layout::{Found, Layout};
 use keyfold_core::placement::name::Stem;
 use keyfold_report::number::{count, plural};
 use keyfold_report::table::{self, Align};
-use keyfold_server::Server;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
+use keyfold_server::layout::witnesses::{Witness, Word};
 use keyfold_server::pace::Pace;
 use keyfold_server::secrets;
+use keyfold_server::{Nodes, Server};
 use serde_json::{Value, json};
 
 use crate::config::layout::Recover;
@@ -21,24 +22,29 @@ use crate::layout::evidence::{Evidence, Verdict};
 use crate::layout::writer;
 use crate::moving::carry_out::Done;
 use crate::moving::drive::explain;
-use crate::moving::recovery::{describe, put_in_force, settle};
+use crate::moving::recovery::{describe, put_in_force, put_in_force_on_all, settle};
 
 /// Some keys hold two values, or another type.
 const LEFT: u8 = 3;
 
 pub(super) fn run(config: &Recover, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&config.target)?;
-    writer::enter(&mut server)?;
-    let mut evidence = Evidence::gather(&mut server)?;
+    let mut nodes = Nodes::connect(&config.target)?;
+    if !nodes.are_cluster() {
+        writer::enter(nodes.first())?;
+    }
+    let mut evidence = Evidence::gather_all(&mut nodes)?;
     if !config.flags.json {
         show(&evidence, out)?;
     }
-    let verdict = evidence.judge(&mut server, config.given.as_ref())?;
-    let done = if config.flags.dry_run {
-        None
-    } else {
-        restore(&mut server, &evidence, &verdict, config.flags.pace.max_ops, &interrupt)?
+    let verdict = evidence.judge(nodes.servers(), config.given.as_ref())?;
+    let done = match config.flags.dry_run {
+        true => None,
+        false if nodes.are_cluster() => {
+            put_in_force_on_all(&mut nodes, &evidence, &verdict, config.given.as_ref())?;
+            None
+        }
+        false => restore(nodes.first(), &evidence, &verdict, config.flags.pace.max_ops, &interrupt)?,
     };
     if config.flags.json {
         let report = report(&evidence, &verdict, done.as_ref());
@@ -72,6 +78,10 @@ fn show(evidence: &Evidence, out: &mut dyn Write) -> anyhow::Result<()> {
     let slots = plural(evidence.slots.len() as u64, "namespace");
     writeln!(out, "keyfold:{{home}}:layout       {layout}")?;
     writeln!(out, "keyfold:{{home}}:layout:copy  {copy}")?;
+    for witness in &evidence.witnesses {
+        let name = format!("witness in slot {}", witness.slot);
+        writeln!(out, "{name:<27} {}", testimony(witness))?;
+    }
     writeln!(out, "keyfolds                    {keyfolds}")?;
     writeln!(out, "codec slots                 of {slots}\n")?;
     let heads = [("names", Align::Left), ("count", Align::Right), ("keys", Align::Left), ("such as", Align::Left)];
@@ -104,6 +114,17 @@ fn in_force(evidence: &Evidence) -> Option<Layout> {
     }
 }
 
+/// What a witness says.
+fn testimony(witness: &Witness) -> String {
+    match witness.word() {
+        Word::Gone => "it is gone".to_owned(),
+        Word::NoLayout => "no layout".to_owned(),
+        Word::Layout(layout) => describe(&layout),
+        Word::Changing(to) => format!("a change to epoch {to} was under way"),
+        Word::Unreadable(why) => format!("it can't be read: {why}"),
+    }
+}
+
 /// What each half of the register says.
 fn halves(evidence: &Evidence) -> [String; 2] {
     [&evidence.register.layout, &evidence.register.copy].map(|half| {
@@ -122,9 +143,15 @@ fn conclude(verdict: &Verdict, done: Option<&Done>, dry_run: bool, out: &mut dyn
         Verdict::InForce(_) => "the layout is in force and complete",
         Verdict::Half(_) => "one of the two keys was left, and is written to both",
         Verdict::Parted(_) => "the two keys differ; keys are looked for where either says",
+        Verdict::Witnessed(_) => {
+            "the register was set back or lost, and witnesses know of a newer layout; keys are looked for where either says"
+        }
         Verdict::Given(_) => "the layout given accounts for all that is there",
     };
     writeln!(out, "{what}{}", if dry_run { "; nothing was changed, as --dry-run says" } else { "" })?;
+    if let Some(layout) = verdict.layout().filter(|layout| done.is_none() && layout.is_in_doubt() && !dry_run) {
+        writeln!(out, "{}: keys are looked for in two places, which is slower and loses nothing", describe(layout))?;
+    }
     let Some(done) = done else { return Ok(()) };
     let moved = plural(done.driven.moved, "key");
     writeln!(out, "looked where its keys lie: moved {moved}; {}", describe(&done.layout))?;
@@ -149,12 +176,16 @@ fn report(evidence: &Evidence, verdict: &Verdict, done: Option<&Done>) -> Value 
         Verdict::InForce(_) => "in force",
         Verdict::Half(_) => "one half",
         Verdict::Parted(_) => "both halves",
+        Verdict::Witnessed(_) => "witnesses",
         Verdict::Given(_) => "file",
         Verdict::Fresh => "none",
     };
     json!({
         "register": layout,
         "copy": copy,
+        "witnesses": evidence.witnesses.iter().map(|witness| {
+            json!({ "slot": witness.slot.number(), "says": testimony(witness) })
+        }).collect::<Vec<_>>(),
         "keyfold_connections": evidence.keyfolds,
         "slots_recorded": evidence.slots.keys().map(|stem| format!("~{stem}")).collect::<Vec<_>>(),
         "data": heads.collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 
 use keyfold_testkit::cluster::Options;
 use keyfold_testkit::{Cluster, found};
+use rustix::process::Signal;
 
 use super::keyfold::{Keyfold, run, write_layout};
 
@@ -40,4 +41,26 @@ fn a_cluster_gets_its_layout_from_a_file() {
     assert!(code == Some(0) && out.contains("in each slot"), "{out}{err}");
     let plain = cluster.client().call(b"user:42", &[b"EXISTS", b"user:42"]).unwrap();
     assert_eq!(plain, keyfold_testkit::Value::Integer(0), "it is folded");
+}
+
+#[test]
+fn keyfolds_that_start_together_with_one_file_wait_for_each_other() {
+    let cluster = Cluster::start(&found().pop().unwrap(), 3, 0, &Options::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = write_layout(dir.path(), BY_SLOT);
+    let url = cluster.url(0);
+    let args = ["--upstream", &url, "--layout", file.to_str().unwrap()];
+    let mut keyfolds: Vec<Keyfold> = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..3).map(|_| scope.spawn(|| Keyfold::serve(&args))).collect();
+        started.into_iter().map(|keyfold| keyfold.join().unwrap()).collect()
+    });
+    // The file is brought again, by the same barrier, to all of them.
+    write_layout(dir.path(), &format!("{BY_SLOT}[[namespace]]\nkeys = 'cart:{{id:int}}'\nbucket = {{ count = 1 }}\n"));
+    keyfolds[0].signal(Signal::HUP);
+    keyfolds[0].log_until("1 new, 0 changed");
+    let set = keyfolds[1].connect().call(&[b"SET", b"cart:7", b"x"]).unwrap();
+    assert_eq!(set, b"+OK\r\n");
+    let plain = cluster.client().call(b"cart:7", &[b"EXISTS", b"cart:7"]).unwrap();
+    assert_eq!(plain, keyfold_testkit::Value::Integer(0), "it is folded");
+    assert_eq!(keyfolds[2].connect().call(&[b"GET", b"cart:7"]).unwrap(), b"$1\r\nx\r\n");
 }

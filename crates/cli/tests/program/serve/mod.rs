@@ -2,7 +2,7 @@
 
 mod cluster;
 mod keyed;
-mod keyfold;
+pub(crate) mod keyfold;
 mod layout;
 mod own_server;
 mod sentinels;
