@@ -212,7 +212,7 @@ mod tests {
             primary: at(*primary),
             replicas: replicas.iter().map(|port| at(*port)).collect(),
         });
-        Topology { ranges: ranges.collect(), epoch, is_ok: true }
+        Topology { ranges: ranges.collect(), epoch, is_ok: true, named: [].into() }
     }
 
     fn whereto(port: u16) -> Whereto<'static> {

@@ -7,7 +7,7 @@
 //! - [`Flight`]: the commands of one step, which may be led elsewhere on their way.
 //! - [`Router`]: where each step goes, and what becomes of those that nodes won't carry out.
 //! - [`Turns`]: in which order steps of one slot go out while its node changes.
-//! - [`Topology`]: what one node says of the cluster.
+//! - [`Topology`]: what one node says of the cluster; [`roster()`]: all its nodes, those without slots included.
 //! - [`Announced`]: keyfolds as the nodes of a cluster, for clients that know clusters.
 //! - [`Position`]: how far a walk over all slots is, as a client's cursor says it.
 //! - [`Witness`]: what a node says of itself at the moment of a step.
@@ -20,6 +20,7 @@ mod flight;
 mod map;
 mod redirect;
 mod refresh;
+mod roster;
 mod router;
 mod target;
 mod topology;
@@ -33,6 +34,7 @@ pub use flight::{Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use redirect::{Redirect, Whereto};
 pub use refresh::Refresh;
+pub use roster::roster;
 pub use router::{Alone, Order, Router, Step, Tries};
 pub use target::{Part, Target, merge};
 pub use topology::{Range, Topology, TopologyError};

@@ -387,7 +387,7 @@ mod tests {
         let mut router =
             Router::new(SlotMap::new(AddressMap::default()), Tries { give_up_after_ms: 1000, pause_ms: 10 });
         let asked = router.map().ask();
-        router.adopt(&Topology { ranges, epoch: 1, is_ok: true }, asked);
+        router.adopt(&Topology { ranges, epoch: 1, is_ok: true, named: [].into() }, asked);
         router
     }
 

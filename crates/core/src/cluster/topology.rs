@@ -1,5 +1,7 @@
 //! What one node says of the cluster: who has which slots, and whether it may be believed.
 
+use std::collections::BTreeMap;
+
 use super::{AddressMap, Endpoint};
 use crate::resp::{Reply, write_command};
 use crate::slot::Slot;
@@ -27,6 +29,8 @@ pub struct Topology {
     /// Whether it takes the cluster for whole. A node that is cut off from most others doesn't, and what it says is not
     /// to be gone by.
     pub is_ok: bool,
+    /// The IDs of the nodes that have slots or copies of them, with where they are.
+    pub named: BTreeMap<String, Endpoint>,
 }
 
 /// Why a node's answers say nothing of a cluster.
@@ -70,8 +74,14 @@ impl Topology {
         let epoch = epoch.parse().map_err(|_| TopologyError::Unread("CLUSTER INFO"))?;
         let unread = || TopologyError::Unread("CLUSTER SLOTS");
         let Reply::Array(slots) = reply(1, "CLUSTER SLOTS")? else { return Err(unread()) };
-        let ranges: Option<Vec<_>> = slots.map(|range| read_range(range, asked, addresses)).collect();
-        Ok(Self { ranges: ranges.ok_or_else(unread)?, epoch, is_ok: state == "ok" })
+        let mut named = BTreeMap::new();
+        let ranges: Option<Vec<_>> = slots.map(|range| read_range(range, asked, addresses, &mut named)).collect();
+        Ok(Self { ranges: ranges.ok_or_else(unread)?, epoch, is_ok: state == "ok", named })
+    }
+
+    /// Whether the node takes the cluster for whole, and somebody has each slot.
+    pub fn is_whole(&self) -> bool {
+        self.is_ok && self.served() == Slot::all().count()
     }
 
     /// How many slots somebody has.
@@ -80,21 +90,30 @@ impl Topology {
     }
 }
 
-fn read_range(range: Reply<'_>, asked: &Endpoint, addresses: &AddressMap) -> Option<Range> {
+fn read_range(
+    range: Reply<'_>,
+    asked: &Endpoint,
+    addresses: &AddressMap,
+    named: &mut BTreeMap<String, Endpoint>,
+) -> Option<Range> {
     let Reply::Array(mut parts) = range else { return None };
     let mut slot = || match parts.next()? {
         Reply::Integer(number) => Slot::new(u16::try_from(number).ok()?),
         _ => None,
     };
     let (first, last) = (slot()?, slot()?);
-    let mut nodes = parts.map(|node| read_node(node, asked, addresses));
+    let mut nodes = parts.map(|node| {
+        let (id, endpoint) = read_node(node, asked, addresses)?;
+        named.extend(id.map(|id| (id, endpoint.clone())));
+        Some(endpoint)
+    });
     let primary = nodes.next()??;
     (first <= last).then_some(Range { first, last, primary, replicas: nodes.flatten().collect() })
 }
 
-/// The endpoint is nil or empty where the node knows no address of its own yet, `?` where it has no name and is to have
+/// Its ID, and where it is. The endpoint is nil or empty where the node knows no address of its own yet, `?` where it has no name and is to have
 /// one.
-fn read_node(node: Reply<'_>, asked: &Endpoint, addresses: &AddressMap) -> Option<Endpoint> {
+fn read_node(node: Reply<'_>, asked: &Endpoint, addresses: &AddressMap) -> Option<(Option<String>, Endpoint)> {
     let Reply::Array(mut parts) = node else { return None };
     let host = match parts.next()? {
         Reply::Nil => asked.host.clone(),
@@ -105,7 +124,8 @@ fn read_node(node: Reply<'_>, asked: &Endpoint, addresses: &AddressMap) -> Optio
     };
     let Reply::Integer(port) = parts.next()? else { return None };
     let port = u16::try_from(port).ok().filter(|port| *port > 0)?;
-    Some(addresses.find(Endpoint { host, port }))
+    let id = parts.next().and_then(Reply::bytes).map(|id| String::from_utf8_lossy(id).into_owned());
+    Some((id, addresses.find(Endpoint { host, port })))
 }
 
 #[cfg(test)]
@@ -132,17 +152,21 @@ pub(super) mod tests {
         let slots = "*2 *4 :0 :8191 *4 $9 127.0.0.1 :7001 $1 a *0 *4 $1 ? :7004 $1 d *0 \
                      *4 :8192 :16383 *3 $-1 :7002 $1 b *3 $0  :7005 $1 e";
         let read = read(INFO, slots).unwrap();
-        assert_eq!((read.epoch, read.is_ok, read.served()), (6, true, 16_384));
+        assert_eq!((read.epoch, read.is_whole(), read.served()), (6, true, 16_384));
         assert_eq!(read.ranges[0].primary, endpoint("127.0.0.1:7001"));
         assert_eq!(read.ranges[0].replicas, [endpoint("asked:7004")]);
         assert_eq!(read.ranges[1].primary, endpoint("asked:7002"));
         assert_eq!(read.ranges[1].replicas, [endpoint("asked:7005")]);
+        let named: Vec<_> = read.named.iter().map(|(id, at)| format!("{id} {at}")).collect();
+        assert_eq!(named, ["a 127.0.0.1:7001", "b asked:7002", "d asked:7004", "e asked:7005"]);
         assert_eq!((read.ranges[1].first.number(), read.ranges[1].last.number()), (8192, 16_383));
     }
 
     #[test]
     fn a_node_that_is_cut_off_says_so() {
         assert!(!read(&INFO.replace(":ok", ":fail"), "*0").unwrap().is_ok);
+        let holed = read(INFO, "*1 *3 :0 :16382 *3 $1 a :7001 $1 a").unwrap();
+        assert!(holed.is_ok && !holed.is_whole());
     }
 
     #[test]

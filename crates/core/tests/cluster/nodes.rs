@@ -55,7 +55,12 @@ impl Cluster {
             primary: Self::endpoint(*owner),
             replicas: Vec::new(),
         };
-        Topology { ranges: self.slots.iter().map(range).collect(), epoch: self.epoch, is_ok: true }
+        Topology {
+            ranges: self.slots.iter().map(range).collect(),
+            epoch: self.epoch,
+            is_ok: true,
+            named: BTreeMap::new(),
+        }
     }
 
     /// What the node at this port says: the third one is always behind.

@@ -1,4 +1,4 @@
-//! The keeper's ways to the servers that hold the keyspace: the one, or the primaries of a cluster.
+//! The keeper's ways to servers: the one, or all nodes of a cluster.
 
 use std::collections::BTreeMap;
 
@@ -44,9 +44,10 @@ impl Nodes {
         Ok(errand.request(wire, 1).await?.pop().unwrap_or_default())
     }
 
-    /// Who is there, on every primary that there is now.
+    /// Who is there, on every node that there is now, replicas and primaries without slots included: whoever is given slots
+    /// later keeps the connections that it has.
     pub(super) async fn list(&mut self) -> Result<Vec<Connection>, Broken> {
-        self.listed = self.any.nodes();
+        self.listed = self.any.all_nodes().await?;
         let mut connections = Vec::new();
         for (place, node) in self.listed.clone().into_iter().enumerate() {
             connections.extend(self.list_one(place, node).await?);

@@ -4,9 +4,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use keyfold_core::admin::home;
-use keyfold_core::cluster::{Endpoint, Node, Redirect};
+use keyfold_core::cluster::{Endpoint, Node, Redirect, Topology, roster};
 use keyfold_core::exchange::Env;
-use keyfold_core::resp::Protocol;
+use keyfold_core::resp::{Protocol, Reply, write_command};
 use keyfold_core::slot::Slot;
 
 use super::{Link, LinkError};
@@ -111,6 +111,30 @@ impl Errand {
             self.link = None;
         }
         self
+    }
+
+    /// All servers that requests may travel to, now or later: the one, or all nodes that a cluster doesn't take for gone, by
+    /// what the node says that this errand goes to.
+    ///
+    /// # Errors
+    /// That node is away, or doesn't take its cluster for whole.
+    pub(crate) async fn all_nodes(&mut self) -> Result<Vec<Option<Node>>, LinkError> {
+        let Some(cluster) = self.worker.cluster.get().map(Rc::clone) else { return Ok(vec![None]) };
+        let mut questions = Vec::new();
+        let count = Topology::ask(&mut questions);
+        write_command(&mut questions, &[b"CLUSTER", b"NODES"]);
+        let mut replies = self.request(&questions, count + 1).await?;
+        let asked = self.link.as_ref().and_then(|link| link.node).map(|node| cluster.endpoint(node));
+        let (asked, list) = (asked.ok_or(LinkError::Homeless)?, replies.pop().unwrap_or_default());
+        let addresses = &self.worker.config.addresses;
+        let topology = Topology::read(&replies, &asked, addresses);
+        let topology = topology.map_err(|error| LinkError::Refused(error.to_string()))?;
+        if !topology.is_whole() {
+            return Err(LinkError::Refused(format!("the node at {asked} doesn't take its cluster for whole")));
+        }
+        let list = Reply::parse(&list)?.bytes().map(String::from_utf8_lossy);
+        let all = list.and_then(|list| roster(&topology, &list, &asked, addresses)).ok_or(LinkError::Unexpected)?;
+        Ok(all.iter().map(|endpoint| Some(cluster.node_at(endpoint))).collect())
     }
 
     /// The servers that hold the keyspace: the one, or the primaries of a cluster.

@@ -318,6 +318,29 @@ fn a_layout_that_the_home_loses_is_put_back_everywhere() {
     });
 }
 
+/// A connection of a member that hangs is closed before another layout is in force, also one to a replica: that may be a
+/// primary later.
+#[test]
+fn what_is_put_back_waits_for_members_on_every_node() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 1);
+        eventually("the witnesses know", || all_say_the_same(&cluster));
+        let owner = cluster.owner(home().number()).unwrap();
+        let mut members: Vec<Wire> = (0..6)
+            .map(|node| {
+                let mut wire = cluster.node(node).server().connect().unwrap();
+                assert_eq!(call(&mut wire, "CLIENT SETNAME keyfold:00ff"), "+OK\r\n");
+                wire
+            })
+            .collect();
+        cluster.node(owner).server().connect().unwrap().call(&[b"DEL", LAYOUT_KEY, COPY_KEY]).unwrap();
+        eventually("it is put back", || proxy.layout().epoch() > users().epoch() && all_say_the_same(&cluster));
+        for (node, member) in members.iter_mut().enumerate() {
+            assert!(member.call(&[b"PING"]).is_err(), "{binary:?}: node {node} closes it");
+        }
+    });
+}
+
 #[test]
 fn connections_come_while_the_home_is_away() {
     each(&newest_and_others().0, |binary| {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use keyfold_core::admin::home;
 use keyfold_core::change::Look;
-use keyfold_core::cluster::{Endpoint, Redirect, SlotMap};
+use keyfold_core::cluster::{Endpoint, Redirect, SlotMap, Topology, roster};
 use keyfold_core::resp::write_command;
 use keyfold_core::slot::Slot;
 
@@ -66,21 +66,20 @@ impl Fleet {
     /// # Errors
     /// Which node is away, or that nobody has some slots.
     pub(super) fn refresh(&mut self) -> anyhow::Result<()> {
-        let (topology, idle) = self.ask()?;
+        let (topology, all) = self.ask()?;
         self.map.adopt(&topology, self.map.ask());
         if let Some(slot) = self.map.unserved() {
             return Err(anyhow!("of the cluster of {}, nobody has slot {slot}", self.seed.address()));
         }
-        let named = topology.ranges.into_iter().flat_map(|range| std::iter::once(range.primary).chain(range.replicas));
         self.nodes.iter_mut().for_each(|node| node.is_there = false);
-        for endpoint in named.chain(idle) {
+        for endpoint in all {
             self.connect(endpoint)?;
         }
         Ok(())
     }
 
-    /// What a node that answers says of the cluster, and which primaries have no slots.
-    fn ask(&mut self) -> anyhow::Result<(keyfold_core::cluster::Topology, Vec<Endpoint>)> {
+    /// What a node that answers says of the cluster, and where all nodes are.
+    fn ask(&mut self) -> anyhow::Result<(Topology, Vec<Endpoint>)> {
         let target = self.seed.target().clone();
         let others = self.nodes.iter_mut().map(|node| &mut node.server);
         let mut refused = None;
@@ -89,8 +88,9 @@ impl Fleet {
                 .and_then(|topology| Ok((topology, server.ask::<String>(&[b"CLUSTER", b"NODES"])?)));
             match told {
                 Ok((topology, list)) => {
-                    let endpoints = idle_primaries(&list).map(|endpoint| target.addresses.find(endpoint)).collect();
-                    return Ok((topology, endpoints));
+                    let all = roster(&topology, &list, &node::own_endpoint(server), &target.addresses);
+                    let unread = || format!("what {} answers to CLUSTER NODES can't be read", server.address());
+                    return Ok((topology, all.with_context(unread)?));
                 }
                 Err(error) => refused = refused.or(Some(error)),
             }
@@ -195,32 +195,5 @@ impl Fleet {
         write_command(&mut wire, &[b"ASKING"]);
         wire.extend_from_slice(command);
         Ok(node.server.exchange(&wire, 2)?.pop().unwrap_or_default())
-    }
-}
-
-/// The primaries without slots, in a reply to CLUSTER NODES: `id host:port@bus[,name] flags primary ping pong epoch link`.
-fn idle_primaries(list: &str) -> impl Iterator<Item = Endpoint> {
-    list.lines().filter_map(|line| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [_, address, flags, _, _, _, _, _] = words.as_slice() else { return None };
-        let is_gone = |flag: &str| matches!(flag, "fail" | "fail?" | "handshake" | "noaddr");
-        let is_one = flags.split(',').any(|flag| flag == "master") && !flags.split(',').any(is_gone);
-        address.split(['@', ',']).next().filter(|_| is_one)?.parse().ok()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn primaries_without_slots_are_told_from_others() {
-        let list = "a 127.0.0.1:7001@17001,,shard-id=x myself,master - 0 0 1 connected 0-5460\n\
-                    b 127.0.0.1:7002@17002 slave a 0 0 1 connected\n\
-                    c 127.0.0.1:7003@17003,name master - 0 0 2 connected\n\
-                    d 127.0.0.1:7004@17004 master,fail - 0 0 3 disconnected\n\
-                    e :0@0 master,noaddr - 0 0 3 disconnected\n";
-        let found: Vec<String> = idle_primaries(list).map(|endpoint| endpoint.to_string()).collect();
-        assert_eq!(found, ["127.0.0.1:7003"]);
     }
 }
