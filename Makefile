@@ -23,9 +23,10 @@ test-long: ## the tests that take minutes: the lab's studies on every server, la
 	cargo test -p keyfold-proxy --test proxy -- --ignored
 	cargo test -p keyfold-testkit --test whole -- --ignored
 
-clients: ## sessions of redis-py, ioredis, go-redis and redis-rs through keyfold
+clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs; their cluster clients and more
 	@scripts/ensure-server
 	scripts/with-keyfold scripts/clients
+	scripts/clients cluster
 
 lint: ## format, lints and docs, warnings as errors
 	cargo fmt --all --check

@@ -47,6 +47,7 @@ mod membership;
 mod nonce;
 mod order;
 mod outbox;
+mod peers;
 mod proxy;
 mod reload;
 mod shutdown;

@@ -25,7 +25,7 @@ use crate::stats::{Stats, Totals};
 use crate::tls::{self, Current, TlsError};
 use crate::whereabouts::Whereabouts;
 use crate::worker::{self, Worker};
-use crate::{dictionaries, sweep};
+use crate::{dictionaries, peers, sweep};
 
 /// Descriptors that are not clients: listeners, connections to the server, the runtimes' own.
 const OTHER_DESCRIPTORS: u64 = 128;
@@ -119,6 +119,9 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     let (kinds, secrets) = (config.codecs.clone(), config.secrets.clone());
     handle.spawn(keeper::keep(membership, who, handle.workers.clone(), folding_sender, kinds, secrets));
     handle.spawn(dictionaries::keep());
+    if let Some(announced) = &config.announced {
+        handle.spawn(peers::watch(Arc::clone(announced)));
+    }
     if config.sweep.fields_per_second > 0 {
         handle.spawn(sweep::walk(Arc::clone(&config)));
         handle.spawn(sweep::remove_due());

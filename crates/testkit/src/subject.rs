@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::cluster::Cluster;
+use crate::ports;
 use crate::server::Server;
 
 /// How long it may take until it listens; generous, for loaded machines.
@@ -85,12 +86,21 @@ impl Subject {
         Self::launch(&cluster.url(0), None, "127.0.0.1:0", &[])
     }
 
-    /// The same at an address, with more options of `keyfold serve`.
+    /// Starts so many before a cluster, by the layout that is in force there. Each announces all, so that to clients
+    /// they are a cluster's nodes.
     ///
     /// # Errors
-    /// Where it does not come to listen.
-    pub fn before_cluster_with(cluster: &Cluster, listen: &str, options: &[&str]) -> Result<Self, SubjectError> {
-        Self::launch(&cluster.url(0), None, listen, options)
+    /// Where one does not come to listen.
+    pub fn announced(cluster: &Cluster, count: usize) -> Result<Vec<Self>, SubjectError> {
+        let addresses = (0..count).map(|_| ports::free().map(|port| format!("127.0.0.1:{port}")));
+        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+        let start = |own: &String| {
+            // Its own comes first.
+            let others = addresses.iter().filter(|address| *address != own);
+            let all = [own].into_iter().chain(others).flat_map(|address| ["--announce", address]);
+            Self::launch(&cluster.url(0), None, own, &all.collect::<Vec<_>>())
+        };
+        addresses.iter().map(start).collect()
     }
 
     /// Starts `keyfold serve` before a cluster, by the layout that is in force there, and with its own time limits.

@@ -1,9 +1,11 @@
 //! keyfolds as the nodes of a cluster, for clients that know clusters.
 //!
-//! Each serves every slot, so nothing depends on who has which: they share them evenly, in the order in which they are
-//! named, to have clients spread their requests. A node's ID follows from its address alone, so all say the same.
+//! Each serves every slot, so nothing depends on who has which: those that are there share them evenly, in the order in
+//! which they are named, to have clients spread their requests. Clients ask for the map when a node is lost to them, so one
+//! that is away has no slots: they go to the others. A node's ID follows from its address alone, so all say the same.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
 
@@ -17,19 +19,22 @@ const BUS_PORT_OFFSET: u32 = 10_000;
 const SHARD: u64 = 1;
 
 /// The keyfolds that clients are told of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Announced {
     keyfolds: Vec<Keyfold>,
     own: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Keyfold {
     endpoint: Endpoint,
     id: String,
-    first: Slot,
-    last: Slot,
+    /// Nobody reaches it.
+    is_away: AtomicBool,
 }
+
+/// A keyfold and the slots that it has: from the first to the last.
+type Share<'a> = (&'a Keyfold, Slot, Slot);
 
 /// Why keyfolds can't be announced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +51,7 @@ pub enum AnnounceError {
 }
 
 /// What keyfold stands before, and what it tells clients of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Front {
     /// The keyspace is a cluster's.
     pub before_cluster: bool,
@@ -84,15 +89,36 @@ impl Announced {
         {
             return Err(AnnounceError::Twice(twice.clone()));
         }
-        let bound = |at: usize| u16::try_from(at * slots / count).ok().and_then(Slot::new);
-        let before_bound = |at: usize| u16::try_from(at * slots / count - 1).ok().and_then(Slot::new);
-        let keyfolds = endpoints.iter().enumerate().map(|(at, endpoint)| Keyfold {
+        let keyfolds = endpoints.iter().map(|endpoint| Keyfold {
             endpoint: endpoint.clone(),
             id: id_of(endpoint, 0),
-            first: bound(at).unwrap_or(Slot::FIRST),
-            last: before_bound(at + 1).unwrap_or(Slot::LAST),
+            is_away: AtomicBool::new(false),
         });
         Ok(Self { keyfolds: keyfolds.collect(), own })
+    }
+
+    /// The others, each with its number.
+    pub fn others(&self) -> impl Iterator<Item = (usize, &Endpoint)> {
+        let others = self.keyfolds.iter().enumerate().filter(|(at, _)| *at != self.own);
+        others.map(|(at, keyfold)| (at, &keyfold.endpoint))
+    }
+
+    /// Notes whether the keyfold of this number is away; whether that is news. Oneself never is.
+    pub fn note_away(&self, at: usize, is_away: bool) -> bool {
+        let other = self.keyfolds.get(at).filter(|_| at != self.own);
+        other.is_some_and(|other| other.is_away.swap(is_away, Ordering::Relaxed) != is_away)
+    }
+
+    /// Those that are there, each with its share of the slots.
+    fn shares(&self) -> Vec<Share<'_>> {
+        let there: Vec<&Keyfold> =
+            self.keyfolds.iter().filter(|keyfold| !keyfold.is_away.load(Ordering::Relaxed)).collect();
+        let (slots, count) = (usize::from(Slot::LAST.number()) + 1, there.len());
+        let bound = |at: usize| u16::try_from(at * slots / count).ok().and_then(Slot::new);
+        let before_bound = |at: usize| u16::try_from(at * slots / count - 1).ok().and_then(Slot::new);
+        let share =
+            |(at, keyfold)| (keyfold, bound(at).unwrap_or(Slot::FIRST), before_bound(at + 1).unwrap_or(Slot::LAST));
+        there.into_iter().enumerate().map(share).collect()
     }
 
     /// One's own node ID: 40 hexadecimal digits.
@@ -112,8 +138,9 @@ impl Announced {
 
     /// Answers CLUSTER SLOTS.
     pub fn write_slots(&self, answer: &mut Answer<'_>) {
-        answer.array(self.keyfolds.len());
-        for Keyfold { endpoint, id, first, last } in &self.keyfolds {
+        let shares = self.shares();
+        answer.array(shares.len());
+        for (Keyfold { endpoint, id, .. }, first, last) in shares {
             answer.array(3);
             answer.integer(first.number().into());
             answer.integer(last.number().into());
@@ -127,8 +154,9 @@ impl Announced {
 
     /// Answers CLUSTER SHARDS; with the ID of each shard, which the newest servers say, where `with_ids`.
     pub fn write_shards(&self, with_ids: bool, answer: &mut Answer<'_>) {
-        answer.array(self.keyfolds.len());
-        for Keyfold { endpoint, id, first, last } in &self.keyfolds {
+        let shares = self.shares();
+        answer.array(shares.len());
+        for (Keyfold { endpoint, id, .. }, first, last) in shares {
             let host = endpoint.host.as_bytes();
             answer.map(2 + usize::from(with_ids));
             answer.bulk(b"slots");
@@ -161,14 +189,20 @@ impl Announced {
 
     /// What CLUSTER NODES answers.
     pub fn nodes(&self) -> String {
-        let line = |(at, Keyfold { endpoint, id, first, last }): (usize, &Keyfold)| {
-            let (host, port) = (&endpoint.host, endpoint.port);
+        let shares = self.shares();
+        let line = |(at, keyfold): (usize, &Keyfold)| {
+            let Endpoint { host, port } = &keyfold.endpoint;
             // Servers write addresses of IPv6 without brackets here.
-            let bus = u32::from(port) + BUS_PORT_OFFSET;
+            let bus = u32::from(*port) + BUS_PORT_OFFSET;
             let bus = if bus > u16::MAX.into() { 0 } else { bus };
-            let (myself, epoch) = (if at == self.own { "myself," } else { "" }, at + 1);
-            let slots = if first == last { first.to_string() } else { format!("{first}-{last}") };
-            format!("{id} {host}:{port}@{bus} {myself}master - 0 0 {epoch} connected {slots}\n")
+            let (id, epoch) = (&keyfold.id, at + 1);
+            let myself = if at == self.own { "myself," } else { "" };
+            let rest = match shares.iter().find(|(there, _, _)| there.id == *id) {
+                Some((_, first, last)) if first == last => format!("master - 0 0 {epoch} connected {first}"),
+                Some((_, first, last)) => format!("master - 0 0 {epoch} connected {first}-{last}"),
+                None => format!("master,fail - 0 0 {epoch} disconnected"),
+            };
+            format!("{id} {host}:{port}@{bus} {myself}{rest}\n")
         };
         self.keyfolds.iter().enumerate().map(line).collect()
     }
@@ -183,7 +217,7 @@ impl Announced {
             ("slots_pfail", "0".to_owned()),
             ("slots_fail", "0".to_owned()),
             ("known_nodes", nodes.to_string()),
-            ("size", nodes.to_string()),
+            ("size", self.shares().len().to_string()),
             ("current_epoch", nodes.to_string()),
             ("my_epoch", epoch.to_string()),
             ("stats_messages_sent", "0".to_owned()),
@@ -231,9 +265,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_announced_is_refused() {
-        assert_eq!(announced(&[], 0), Err(AnnounceError::Number(0)));
-        assert_eq!(announced(&["a:1"], 1), Err(AnnounceError::NotOneself));
-        assert_eq!(announced(&["a:1", "b:1", "a:1"], 0), Err(AnnounceError::Twice("a:1".parse().unwrap())));
+        assert_eq!(announced(&[], 0).unwrap_err(), AnnounceError::Number(0));
+        assert_eq!(announced(&["a:1"], 1).unwrap_err(), AnnounceError::NotOneself);
+        assert_eq!(announced(&["a:1", "b:1", "a:1"], 0).unwrap_err(), AnnounceError::Twice("a:1".parse().unwrap()));
     }
 
     #[test]
@@ -241,15 +275,33 @@ mod tests {
         for count in [1, 2, 3, 7, 16_383, 16_384] {
             let endpoints: Vec<_> = (0..count).map(|at| Endpoint { host: format!("h{at}"), port: 1 }).collect();
             let announced = Announced::new(&endpoints, 0).unwrap();
-            let slots: usize = announced
-                .keyfolds
-                .iter()
-                .map(|keyfold| usize::from(keyfold.last.number() - keyfold.first.number()) + 1)
-                .sum();
+            let shares = announced.shares();
+            let slots: usize =
+                shares.iter().map(|(_, first, last)| usize::from(last.number() - first.number()) + 1).sum();
             assert_eq!(slots, 16_384, "{count}");
-            let is_next = |pair: &[Keyfold]| pair[0].last.number() + 1 == pair[1].first.number();
-            assert!(announced.keyfolds.windows(2).all(is_next));
+            assert!(shares.windows(2).all(|pair| pair[0].2.number() + 1 == pair[1].1.number()));
         }
+    }
+
+    #[test]
+    fn whoever_is_away_has_no_slots() {
+        let one = announced(&["a:1", "b:2", "c:3"], 1).unwrap();
+        assert_eq!(one.others().map(|(at, endpoint)| (at, endpoint.port)).collect::<Vec<_>>(), [(0, 1), (2, 3)]);
+        let before = one.nodes();
+        assert!(
+            one.note_away(0, true) && !one.note_away(0, true) && !one.note_away(1, true) && !one.note_away(9, true)
+        );
+        let after = one.nodes();
+        let lines: Vec<&str> = after.lines().collect();
+        assert!(lines[0].ends_with("a:1@10001 master,fail - 0 0 1 disconnected"), "{after}");
+        assert!(lines[1].ends_with("b:2@10002 myself,master - 0 0 2 connected 0-8191"), "{after}");
+        assert!(lines[2].ends_with("c:3@10003 master - 0 0 3 connected 8192-16383"), "{after}");
+        assert!(one.info().contains("cluster_known_nodes:3\r\ncluster_size:2\r\n"), "{}", one.info());
+        let mut out = Vec::new();
+        one.write_slots(&mut Answer::new(&mut out, Protocol::Resp2));
+        assert!(out.starts_with(b"*2\r\n*3\r\n:0\r\n:8191\r\n"), "{}", out.escape_ascii());
+        assert!(one.note_away(0, false));
+        assert_eq!(one.nodes(), before);
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Session {
 
     /// Which way CLUSTER, READONLY, READWRITE and ASKING go; none where it is the server's to answer.
     pub(crate) fn route_cluster(&self, command: &'static Command, args: &[&[u8]]) -> Option<Route> {
-        if self.front == Front::default() || command.id == Id::ClusterHelp && self.front.announced.is_some() {
+        if self.front.mode().is_none() || command.id == Id::ClusterHelp && self.front.announced.is_some() {
             return None;
         }
         if self.front.announced.is_none() {

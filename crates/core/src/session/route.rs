@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use crate::cluster::Front;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType};
@@ -434,7 +433,7 @@ impl Session {
                 );
             }
             Id::Cluster | Id::ClusterHelp | Id::Clusterscan | Id::Readonly | Id::Readwrite | Id::Asking
-                if self.front != Front::default() =>
+                if self.front.mode().is_some() =>
             {
                 return Route::error(
                     "ERR keyfold: commands on the cluster are not supported inside MULTI; send them before it",

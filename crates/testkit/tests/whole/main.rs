@@ -14,5 +14,6 @@ mod memory_model;
 mod plan_promise;
 mod proxy;
 mod redis_rs;
+mod redis_rs_cluster;
 mod self_check;
 mod servers;
