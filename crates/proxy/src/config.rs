@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::access::Users;
-use keyfold_core::cluster::{AddressMap, Announced};
+use keyfold_core::cluster::{AddressMap, Announced, ReadFrom};
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
 use keyfold_core::placement::Secrets;
@@ -14,6 +14,9 @@ use keyfold_core::resp::RequestLimits;
 use keyfold_core::session::Patience;
 
 use crate::address::{ListenAddress, ServerAddress};
+
+/// How far replicas may lag that are read from.
+pub const DEFAULT_MAX_REPLICA_LAG: Duration = Duration::from_secs(20);
 
 /// Everything the proxy needs to know.
 #[derive(Clone, Debug)]
@@ -51,6 +54,11 @@ pub struct Config {
     /// Before a cluster: carry out MSET of several slots slot by slot (`--split-writes`). Others may then see some of its
     /// keys written and some not.
     pub split_writes: bool,
+    /// Before a cluster: which nodes reads go to (`--read-from`).
+    pub read_from: ReadFrom,
+    /// A replica that lags by more is not read from (`--max-replica-lag`). By default somewhat longer than clusters take to
+    /// replace a primary (`cluster-node-timeout` is 15 seconds), so that reads go on meanwhile.
+    pub max_replica_lag: Duration,
     /// Refuse writes while the layout was put back and it isn't known where its keys lie (`--read-only-in-doubt`).
     pub read_only_in_doubt: bool,
 }
@@ -75,6 +83,8 @@ impl Config {
             sweep: Sweeping::default(),
             announced: None,
             split_writes: false,
+            read_from: ReadFrom::Primary,
+            max_replica_lag: DEFAULT_MAX_REPLICA_LAG,
             read_only_in_doubt: false,
         }
     }

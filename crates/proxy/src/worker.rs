@@ -276,6 +276,7 @@ impl Worker {
     pub(crate) fn resume(&self, next: Option<Arc<Folding>>) {
         if let Some(next) = next {
             *self.folding.borrow_mut() = next;
+            self.cluster.get().into_iter().for_each(|cluster| cluster.follow_layout());
         }
         self.paused.set(false);
         for (_, client) in self.clients.borrow().iter() {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use keyfold_core::cluster::Endpoint;
+use keyfold_core::cluster::{Endpoint, ReadFrom};
 use keyfold_proxy::address::ListenAddress;
-use keyfold_proxy::config::{Limits, Sweeping, Timeouts};
+use keyfold_proxy::config::{DEFAULT_MAX_REPLICA_LAG, Limits, Sweeping, Timeouts};
 
 use super::units::{Bytes, Wait};
 use super::upstream::{SettingsFlags, UpstreamFlags};
@@ -79,6 +79,15 @@ pub(crate) struct ServeFlags {
     /// and some not; without this it is answered with CROSSSLOT
     #[arg(long)]
     pub(crate) split_writes: bool,
+
+    /// Before a cluster, which nodes reads go to: primary; replica, where one is fit; or nearest, whichever of both
+    /// answers soonest. What a replica answers may be old
+    #[arg(long, value_name = "NODES", default_value_t = ReadFrom::Primary, value_parser = parse_read_from)]
+    pub(crate) read_from: ReadFrom,
+
+    /// A replica that lags behind its primary by more is not read from
+    #[arg(long, value_name = "TIME", default_value_t = Wait(DEFAULT_MAX_REPLICA_LAG), value_parser = above_zero)]
+    pub(crate) max_replica_lag: Wait,
 
     /// Don't look whether keys of new namespaces are on the server already. Such keys become invisible
     #[arg(long)]
@@ -215,6 +224,11 @@ pub(crate) struct TimeoutFlags {
     /// For the requests under way to be answered at a shutdown
     #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().shutdown))]
     pub(crate) shutdown_timeout: Wait,
+}
+
+fn parse_read_from(text: &str) -> Result<ReadFrom, String> {
+    let known = ReadFrom::ALL.into_iter().find(|from| from.name() == text);
+    known.ok_or_else(|| format!("write {}", ReadFrom::ALL.map(ReadFrom::name).join(", ")))
 }
 
 fn above_zero(text: &str) -> Result<Wait, String> {

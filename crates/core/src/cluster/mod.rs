@@ -11,6 +11,7 @@
 //! - [`Announced`]: keyfolds as the nodes of a cluster, for clients that know clusters.
 //! - [`Position`]: how far a walk over all slots is, as a client's cursor says it.
 //! - [`Witness`]: what a node says of itself at the moment of a step.
+//! - [`Replicas`]: which replicas may be read from, by what nodes say of their [`Replication`].
 //! - [`SlotMap`]: which node has which slot, as far as is known; [`Refresh`]: when nodes are asked for it.
 
 mod announce;
@@ -20,6 +21,8 @@ mod flight;
 mod map;
 mod redirect;
 mod refresh;
+mod replicas;
+mod replication;
 mod roster;
 mod router;
 mod target;
@@ -34,6 +37,8 @@ pub use flight::{Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use redirect::{Redirect, Whereto};
 pub use refresh::Refresh;
+pub use replicas::{ReadFrom, ReplicaState, Replicas, ReplicationAsked};
+pub use replication::Replication;
 pub use roster::roster;
 pub use router::{Alone, Order, Router, Step, Tries};
 pub use target::{Part, Target, merge};

@@ -75,6 +75,16 @@ impl<W> Step<W> {
         self.flight.handle_reply(reply)
     }
 
+    /// Whether nothing changes by it.
+    pub fn only_reads(&self) -> bool {
+        self.flight.only_reads()
+    }
+
+    /// How it goes on, once the last reply has come from a node that is none of the router's: a replica.
+    pub fn outcome(&mut self) -> Outcome {
+        self.flight.outcome()
+    }
+
     /// The error for a step that no node has carried out.
     fn last_word(&self) -> Vec<u8> {
         let slot = self.flight.slot();
@@ -188,6 +198,13 @@ impl<W> Router<W> {
         };
         self.turns.note_sent(slot);
         Some((node, step))
+    }
+
+    /// Begins a step that a replica was sent: what it has not answered, or not carried out, is sent to the slot's node.
+    pub fn bring_back(&mut self, mut step: Box<Step<W>>, now_ms: i64) -> Option<(Node, Box<Step<W>>)> {
+        step.flight.lose();
+        (step.led, step.since_ms) = (step.led.max(1), now_ms);
+        self.begin(step, now_ms)
     }
 
     /// The last reply to what was written of a step has come from `node`: whose the step is and the replies that were

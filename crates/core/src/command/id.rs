@@ -37,7 +37,7 @@ ids! {
     Ttl = "ttl", Pttl = "pttl", Expiretime = "expiretime", Pexpiretime = "pexpiretime",
     // Other types.
     Linsert = "linsert", Lpushx = "lpushx", Lset = "lset", Rpushx = "rpushx", Blmpop = "blmpop", Bzmpop = "bzmpop",
-    XgroupSetid = "xgroup|setid", Xsetid = "xsetid", Xread = "xread", Xreadgroup = "xreadgroup",
+    Hscan = "hscan", Sscan = "sscan", Zscan = "zscan", XgroupSetid = "xgroup|setid", Xsetid = "xsetid", Xread = "xread", Xreadgroup = "xreadgroup",
     // The keyspace.
     Scan = "scan", Keys = "keys", Dbsize = "dbsize", Randomkey = "randomkey", Flushall = "flushall",
     Flushdb = "flushdb", Swapdb = "swapdb",

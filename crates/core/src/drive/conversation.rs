@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use super::parts::{PartRequest, Parts, SentPart};
+use super::replica_read::ReplicaRead;
 use crate::clients::LookupKind;
 use crate::exchange::{Effect, Env, Exchange, Io, Step};
 use crate::session::{Begun, LARGE_BYTES, Lane, Plan, Session};
@@ -43,6 +44,8 @@ struct Slot {
     lookups: LookupKind,
     /// None once it is answered.
     exchange: Option<Exchange>,
+    /// A replica was asked, whose answer may not be the client's.
+    replica_read: Option<Box<ReplicaRead>>,
     /// What several nodes carry out of it, until all have answered.
     parts: Option<Box<Parts>>,
     answer: Vec<u8>,
@@ -139,7 +142,8 @@ impl Conversation {
 
     /// Says what a request needs; none where all earlier ones must have been answered first.
     pub fn plan(&mut self, args: &[&[u8]], env: &Env<'_>) -> Option<Plan> {
-        let plan = self.session.plan(args, env);
+        let mut plan = self.session.plan(args, env);
+        plan.take_replica_lane(self.slots.is_empty() || self.session.is_at_replicas());
         (!plan.alone || self.slots.is_empty()).then_some(plan)
     }
 
@@ -164,7 +168,8 @@ impl Conversation {
                 let slot = self.first + self.slots.len() as u64;
                 let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
                 let (exchange, answer) = (Some(exchange), Vec::new());
-                self.slots.push_back(Slot { lane, blocks, lookups, exchange, parts: None, answer });
+                let replica_read = replica_read(lane, args, lookups);
+                self.slots.push_back(Slot { lane, blocks, lookups, exchange, replica_read, parts: None, answer });
                 self.held = hold;
                 self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
                 Started::Sent { slot, replies }
@@ -197,11 +202,13 @@ impl Conversation {
                 }
                 Begun::Answered | Begun::Pushes | Begun::Close => None,
             };
-            under_way.push(exchange, request.keys, answer);
+            let replica_read = replica_read(plan.lane, &request.args, plan.lookup_kind(request.args.len()));
+            under_way.push(exchange, replica_read, request.keys, answer);
         }
         let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
         let parts = Some(under_way);
-        self.slots.push_back(Slot { lane, blocks, lookups, exchange: None, parts, answer: Vec::new() });
+        let answer = Vec::new();
+        self.slots.push_back(Slot { lane, blocks, lookups, exchange: None, replica_read: None, parts, answer });
         self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
         self.held = holds;
         self.settle_parts(slot, out);
@@ -226,6 +233,9 @@ impl Conversation {
             Some(Step::Unexpected) => Progress::Unexpected,
             Some(Step::Done(effect)) => {
                 self.session.apply(effect);
+                if let Some(replies) = self.ask_primary_for_part(slot, part, env, wire) {
+                    return Progress::More(replies);
+                }
                 self.settle_parts(slot, out);
                 Progress::Kept
             }
@@ -284,7 +294,8 @@ impl Conversation {
         if !answer.is_empty() {
             self.parked_bytes += answer.len();
             let (lane, lookups) = (Lane::Local, LookupKind::None);
-            self.slots.push_back(Slot { lane, blocks: false, lookups, exchange: None, parts: None, answer });
+            let (exchange, replica_read, parts) = (None, None, None);
+            self.slots.push_back(Slot { lane, blocks: false, lookups, exchange, replica_read, parts, answer });
         }
         result
     }
@@ -308,6 +319,10 @@ impl Conversation {
             Step::Wait => Progress::Kept,
             Step::More(replies) => Progress::More(replies),
             Step::Unexpected => Progress::Unexpected,
+            Step::Done(_) if slot.replica_read.as_ref().is_some_and(|read| read.doubts(&answer[start..])) => {
+                answer.truncate(start);
+                self.ask_primary(index, env, wire, out)
+            }
             Step::Done(effect) => {
                 self.session.entry().note_answer(slot.lookups, answer.get(start..).unwrap_or_default());
                 self.own_was_reset |= matches!(effect, Effect::Reset);
@@ -315,6 +330,58 @@ impl Conversation {
                 self.complete(index, out);
                 Progress::Kept
             }
+        }
+    }
+
+    /// Begins the request in this place anew, at the primary: a replica could not be believed.
+    fn ask_primary(&mut self, index: usize, env: &mut Env<'_>, wire: &mut Vec<u8>, out: &mut Vec<u8>) -> Progress {
+        let slot = &mut self.slots[index];
+        let answer = if index == 0 { &mut *out } else { &mut slot.answer };
+        let Some(read) = slot.replica_read.take() else { return Progress::Kept };
+        match self.session.begin_part(&read.args(), false, env, &mut Io { wire, answer }) {
+            Begun::Sent { exchange, replies, .. } => {
+                slot.exchange = Some(exchange);
+                Progress::More(replies)
+            }
+            // Its user may not send it any more.
+            Begun::Answered | Begun::Pushes | Begun::Close => {
+                self.complete(index, out);
+                Progress::Kept
+            }
+        }
+    }
+
+    /// The same for a part; none where its answer may be believed.
+    fn ask_primary_for_part(&mut self, slot: u64, part: usize, env: &mut Env<'_>, wire: &mut Vec<u8>) -> Option<u32> {
+        let index = self.index(slot)?;
+        let parts = self.slots[index].parts.as_mut()?;
+        let read = parts.take_doubtful(part)?;
+        let mut answer = Vec::new();
+        let io = &mut Io { wire, answer: &mut answer };
+        let (exchange, replies) = match self.session.begin_part(&read.args(), false, env, io) {
+            Begun::Sent { exchange, replies, .. } => (Some(exchange), Some(replies)),
+            Begun::Answered | Begun::Pushes | Begun::Close => (None, None),
+        };
+        parts.begin_again(part, exchange, answer);
+        replies
+    }
+
+    /// Whether what the request in this slot, or this part of it, writes next goes to the replica that it was sent to.
+    pub fn is_at_replica(&self, slot: u64, part: Option<usize>) -> bool {
+        let Some(slot) = self.index(slot).map(|index| &self.slots[index]) else { return false };
+        match part {
+            None => slot.replica_read.is_some(),
+            Some(part) => slot.parts.as_ref().is_some_and(|parts| parts.is_at_replica(part)),
+        }
+    }
+
+    /// The request in this slot, or this part of it, is at the primary from now on, whose answers are believed.
+    pub fn leave_replica(&mut self, slot: u64, part: Option<usize>) {
+        let Some(index) = self.index(slot) else { return };
+        let slot = &mut self.slots[index];
+        match part {
+            None => slot.replica_read = None,
+            Some(part) => slot.parts.iter_mut().for_each(|parts| parts.leave_replica(part)),
         }
     }
 
@@ -410,4 +477,8 @@ impl Conversation {
     pub fn shrink_to(&mut self, slots: usize) {
         self.slots.shrink_to(slots);
     }
+}
+
+fn replica_read(lane: Lane, args: &[&[u8]], lookups: LookupKind) -> Option<Box<ReplicaRead>> {
+    matches!(lane, Lane::Replica { .. }).then(|| Box::new(ReplicaRead::new(args, lookups)))
 }

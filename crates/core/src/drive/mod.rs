@@ -18,6 +18,7 @@ mod conversations;
 mod opening;
 mod parts;
 mod pipe;
+mod replica_read;
 
 pub use context::Context;
 pub use conversation::{Conversation, Progress, Started};

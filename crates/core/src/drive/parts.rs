@@ -1,5 +1,6 @@
 //! A request that several nodes of a cluster carry out, each a part of it.
 
+use super::replica_read::ReplicaRead;
 use crate::cluster::{Part, merge};
 use crate::command::ResponsePolicy;
 use crate::exchange::{Env, Exchange, Io, Step};
@@ -53,6 +54,8 @@ pub(super) struct Parts {
 struct UnderWay {
     /// None once it is answered.
     exchange: Option<Exchange>,
+    /// A replica was asked, whose answer may not be the client's.
+    replica_read: Option<Box<ReplicaRead>>,
     keys: Vec<usize>,
     answer: Vec<u8>,
 }
@@ -63,8 +66,36 @@ impl Parts {
     }
 
     /// One more, with what it was answered already, where it is not under way.
-    pub(super) fn push(&mut self, exchange: Option<Exchange>, keys: Vec<usize>, answer: Vec<u8>) {
-        self.parts.push(UnderWay { exchange, keys, answer });
+    pub(super) fn push(
+        &mut self,
+        exchange: Option<Exchange>,
+        replica_read: Option<Box<ReplicaRead>>,
+        keys: Vec<usize>,
+        answer: Vec<u8>,
+    ) {
+        self.parts.push(UnderWay { exchange, replica_read, keys, answer });
+    }
+
+    /// The request of a part that was answered by a replica which can't be believed.
+    pub(super) fn take_doubtful(&mut self, part: usize) -> Option<Box<ReplicaRead>> {
+        let UnderWay { exchange, replica_read, answer, .. } = self.parts.get_mut(part)?;
+        let is_doubtful = |read: &mut Box<ReplicaRead>| exchange.is_none() && read.doubts(answer);
+        replica_read.take_if(is_doubtful)
+    }
+
+    /// A part is under way once more, or has this answer.
+    pub(super) fn begin_again(&mut self, part: usize, exchange: Option<Exchange>, answer: Vec<u8>) {
+        if let Some(under_way) = self.parts.get_mut(part) {
+            (under_way.exchange, under_way.answer) = (exchange, answer);
+        }
+    }
+
+    pub(super) fn is_at_replica(&self, part: usize) -> bool {
+        self.parts.get(part).is_some_and(|part| part.replica_read.is_some())
+    }
+
+    pub(super) fn leave_replica(&mut self, part: usize) {
+        self.parts.get_mut(part).into_iter().for_each(|part| part.replica_read = None);
     }
 
     pub(super) fn are_answered(&self) -> bool {

@@ -33,6 +33,13 @@ use crate::stats::{LayoutCounts, Swept};
 /// keyfold_sentinels:10.0.0.1:26379,10.0.0.2:26379/main
 /// keyfold_primary:address=10.0.0.1:6379,named_by=10.0.0.2:26379,epoch=0,changes=0
 /// ```
+/// Where replicas of a cluster are read from, one line each says how many reads they were sent and how many of these
+/// went to the primary as well, how long ago the primary had, at most, what the replica has, and why it isn't read from.
+///
+/// ```text
+/// keyfold_read_from:replica
+/// keyfold_replica_0:address=10.0.0.4:6379,of=10.0.0.1:6379,reads=12,returned=3,lag_ms=210,round_trip_us=80
+/// ```
 /// ```text
 /// keyfold_sweep:fields=90210,expired=311,orphans=0,noted=12,lag_ms=0,walk_ms=2100
 /// keyfold_large_bucket_0:name=~hY3p:7,fields=200000,keys=user:{id:int}:logins
@@ -50,6 +57,7 @@ pub(crate) fn section(env: &Env<'_>) -> String {
         namespaces.len()
     );
     text.extend(env.stats.primary().lines());
+    text.extend(env.stats.replicas().lines());
     for (index, namespace) in env.layout.iter() {
         let counts = env.stats.namespace(index).counts();
         // Writing to a string can't fail.

@@ -81,6 +81,8 @@ pub struct Env<'a> {
 pub struct ClusterRules {
     /// MSET of several slots is carried out by slot: others may see some of its keys written and some not.
     pub split_writes: bool,
+    /// Reads may be answered by replicas.
+    pub read_replicas: bool,
 }
 
 impl Env<'_> {

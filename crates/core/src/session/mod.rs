@@ -18,6 +18,7 @@ mod patience;
 mod places;
 mod queue;
 mod refusal;
+mod replica_read;
 mod route;
 mod subscriptions;
 mod target;
@@ -49,6 +50,14 @@ pub enum Lane {
         /// The protocol it speaks.
         protocol: Protocol,
     },
+    /// One that many clients share, in this database and protocol, to a replica that is only read from. Where none is fit,
+    /// the request goes to the primary as if it had said [`Lane::Shared`].
+    Replica {
+        /// The database selected on it.
+        database: u32,
+        /// The protocol it speaks.
+        protocol: Protocol,
+    },
     /// The client's own, in this database and protocol: it has state that others must not see.
     Own {
         /// The database selected on it when it is opened.
@@ -56,6 +65,17 @@ pub enum Lane {
         /// The protocol it speaks when it is opened.
         protocol: Protocol,
     },
+}
+
+impl Lane {
+    /// The lane that takes what could not go to a replica.
+    #[must_use]
+    pub fn at_primary(self) -> Self {
+        match self {
+            Self::Replica { database, protocol } => Self::Shared { database, protocol },
+            lane => lane,
+        }
+    }
 }
 
 /// What a request needs before it can begin.
@@ -69,6 +89,8 @@ pub struct Plan {
     pub patience: Patience,
     /// Which nodes it concerns, before a cluster.
     pub target: Target,
+    /// A replica may answer it.
+    may_ask_replica: bool,
     route: Route,
     /// The command, where the table knows it.
     command: Option<&'static Command>,
@@ -102,8 +124,17 @@ impl Plan {
 
     /// Has it travel with other clients' requests, where it may; else nothing of it is to be sent.
     pub fn take_shared_lane(&mut self) {
-        if let Lane::Own { database, protocol } = self.lane {
+        if let Lane::Own { database, protocol } | Lane::Replica { database, protocol } = self.lane {
             self.lane = Lane::Shared { database, protocol };
+        }
+    }
+
+    /// Has it go to a replica, where one may answer it and `is_free`: nothing of the client's is under way, or only what
+    /// goes to replicas too.
+    pub(crate) fn take_replica_lane(&mut self, is_free: bool) {
+        if let (true, Lane::Shared { database, protocol }) = (self.may_ask_replica && is_free, self.lane) {
+            self.lane = Lane::Replica { database, protocol };
+            self.alone = false;
         }
     }
 
@@ -231,7 +262,13 @@ impl Session {
         let alone = route.is_alone()
             || patience.blocks()
             || (lane != Lane::Local && self.lane != Lane::Local && lane != self.lane);
-        Plan { lane, alone, patience, target, route, command, touched }
+        let may_ask_replica = self.may_ask_replica(command, &route, &target, lane, args, env);
+        Plan { lane, alone, patience, target, may_ask_replica, route, command, touched }
+    }
+
+    /// Whether the last request went to a replica.
+    pub(crate) fn is_at_replicas(&self) -> bool {
+        matches!(self.lane, Lane::Replica { .. })
     }
 
     /// Whether CLIENT PAUSE holds a planned request back now.

@@ -8,11 +8,13 @@ use crate::layout::NamespaceIndex;
 mod expiring;
 mod large_buckets;
 mod primary;
+mod replicas;
 mod sweep;
 
 pub use expiring::Expiring;
 pub use large_buckets::{LargeBucket, LargeBuckets};
 pub use primary::PrimaryState;
+pub use replicas::ReplicaStates;
 pub use sweep::{SweepState, Swept};
 
 /// Slots that are enough to know how many keys one holds.
@@ -27,6 +29,7 @@ pub struct Stats {
     sweep: SweepState,
     layouts: LayoutStats,
     primary: Arc<PrimaryState>,
+    replicas: Arc<ReplicaStates>,
 }
 
 /// What happened to the layout on the server past keyfold, and what this process did about it.
@@ -116,19 +119,26 @@ impl Stats {
             sweep: SweepState::default(),
             layouts: LayoutStats::default(),
             primary: Arc::default(),
+            replicas: Arc::default(),
         }
     }
 
-    /// Says of the primary what `earlier` says, now and later.
+    /// Says of the primary and of replicas what `earlier` says, now and later.
     #[must_use]
     pub fn following(mut self, earlier: &Self) -> Self {
         self.primary = Arc::clone(&earlier.primary);
+        self.replicas = Arc::clone(&earlier.replicas);
         self
     }
 
     /// The primary that Sentinels name.
     pub fn primary(&self) -> &PrimaryState {
         &self.primary
+    }
+
+    /// The replicas that are read from.
+    pub fn replicas(&self) -> &ReplicaStates {
+        &self.replicas
     }
 
     /// The counters of one namespace.

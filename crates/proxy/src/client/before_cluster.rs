@@ -6,7 +6,7 @@ use keyfold_core::admin::home;
 use keyfold_core::cluster::{Node, Target};
 use keyfold_core::drive::{PartRequest, Started};
 use keyfold_core::exchange::Env;
-use keyfold_core::session::{Lane, Patience, has_error_code};
+use keyfold_core::session::{Lane, Patience, Plan, has_error_code};
 use keyfold_core::slot::Slot;
 
 use super::State;
@@ -70,22 +70,45 @@ impl Requests {
         }
     }
 
+    /// The replica that a request on keys of this slot goes to; none where it goes to the primary.
+    fn replica(&self, plan: &Plan, at: Slot, cluster: &Cluster) -> Option<Node> {
+        let lane = plan.lane;
+        if !matches!(lane, Lane::Replica { .. }) {
+            return None;
+        }
+        // A connection that is yet to come up is opened and not waited for.
+        let is_ready = |node| self.worker.lanes.shared(Some(node), lane, &self.worker).is_ready();
+        cluster.replica_of(at, self.number(), is_ready)
+    }
+
+    /// A number for the client, evenly spread.
+    fn number(&self) -> usize {
+        Rc::as_ptr(&self.client) as usize / size_of::<super::Client>().max(1)
+    }
+
     /// A slot for what any node may answer.
     fn any_slot(&self, lane: Lane, cluster: &Cluster) -> Slot {
-        let client = Rc::as_ptr(&self.client) as usize / size_of::<super::Client>().max(1);
-        cluster.any_slot(client, |node| self.worker.lanes.known(Some(node), lane).is_some_and(|lane| lane.is_ready()))
+        cluster.any_slot(self.number(), |node| {
+            self.worker.lanes.known(Some(node), lane).is_some_and(|lane| lane.is_ready())
+        })
     }
 
     fn begin_step(
         &self,
         state: &mut State,
-        request: &Request<'_, '_>,
+        request: &mut Request<'_, '_>,
         env: &mut Env<'_>,
         cluster: &Rc<Cluster>,
         at: Slot,
     ) -> Start {
+        let replica = self.replica(&request.plan, at, cluster);
+        if replica.is_none() && state.conversation.in_flight() == 0 {
+            request.plan.take_shared_lane();
+        }
         let high_water_bytes = self.worker.config.limits.server_high_water_bytes;
-        let upstream = cluster.node_of(at).and_then(|node| self.worker.lanes.known(Some(node), request.plan.lane));
+        let lane = if replica.is_some() { request.plan.lane } else { request.plan.lane.at_primary() };
+        let node = replica.or_else(|| cluster.node_of(at));
+        let upstream = node.and_then(|node| self.worker.lanes.known(Some(node), lane));
         if upstream.is_some_and(|upstream| !upstream.poll_room(&self.client, high_water_bytes)) {
             return Start::Wait;
         }
@@ -96,7 +119,8 @@ impl Requests {
             Started::Close => Start::Close,
             Started::Sent { slot, replies } => {
                 let at = state.conversation.goes_to(slot).unwrap_or(at);
-                cluster.begin(self.whose(request, slot, at, replies), commands, &self.worker);
+                let whose = Whose { replica, ..self.whose(request, slot, at, replies) };
+                cluster.begin(whose, commands, &self.worker);
                 Start::Begun
             }
         }
@@ -106,11 +130,18 @@ impl Requests {
     fn begin_parts(
         &self,
         state: &mut State,
-        request: &Request<'_, '_>,
+        request: &mut Request<'_, '_>,
         env: &mut Env<'_>,
         cluster: &Rc<Cluster>,
     ) -> Start {
-        let Request { plan, args, .. } = request;
+        let replicas: Vec<Option<Node>> = match &request.plan.target {
+            Target::Parts(parts) => parts.iter().map(|part| self.replica(&request.plan, part.slot, cluster)).collect(),
+            _ => Vec::new(),
+        };
+        if replicas.iter().all(Option::is_none) && state.conversation.in_flight() == 0 {
+            request.plan.take_shared_lane();
+        }
+        let Request { plan, args, .. } = &*request;
         let (slots, parts): (Vec<Slot>, Vec<PartRequest<'_>>) = match &plan.target {
             Target::Parts(parts) => parts.iter().map(|part| (part.slot, PartRequest::of_slot(part, args))).unzip(),
             _ => {
@@ -126,7 +157,8 @@ impl Requests {
         let (slot, sent) = state.conversation.begin_parts(plan, args, parts, env, state.outbox.buffer());
         for part in sent {
             let at = slots.get(part.part).copied().unwrap_or(Slot::FIRST);
-            let whose = Whose { part: Some(part.part), ..self.whose(request, slot, at, part.replies) };
+            let replica = replicas.get(part.part).copied().flatten();
+            let whose = Whose { part: Some(part.part), replica, ..self.whose(request, slot, at, part.replies) };
             cluster.begin(whose, part.commands, &self.worker);
         }
         Start::Begun
@@ -135,7 +167,7 @@ impl Requests {
     fn whose(&self, request: &Request<'_, '_>, slot: u64, at: Slot, replies: u32) -> Whose {
         let patience = self.worker.config.timeouts.silence(request.plan.patience);
         let (client, lane) = (Rc::clone(&self.client), request.plan.lane);
-        Whose { client, slot, at, part: None, lane, patience, replies, stays: false }
+        Whose { client, slot, at, part: None, lane, patience, replies, replica: None, stays: false }
     }
 
     /// The node that the client's own connection has to go to: where that is all the same, the one that it goes to.

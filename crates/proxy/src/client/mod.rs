@@ -105,6 +105,16 @@ impl Client {
         self.state.borrow().conversation.goes_to(slot)
     }
 
+    /// Whether what a request, or a part of it, writes next goes to the replica that it was sent to.
+    pub(crate) fn is_at_replica(&self, slot: u64, part: Option<usize>) -> bool {
+        self.state.borrow().conversation.is_at_replica(slot, part)
+    }
+
+    /// A request, or a part of it, is at the primary from now on.
+    pub(crate) fn leave_replica(&self, slot: u64, part: Option<usize>) {
+        self.state.borrow_mut().conversation.leave_replica(slot, part);
+    }
+
     /// Takes a reply to a part of the request in this slot.
     pub(crate) fn handle_part_reply(
         &self,

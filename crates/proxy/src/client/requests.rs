@@ -132,7 +132,10 @@ impl Requests {
         }
         let upstream = match plan.lane {
             Lane::Local => return begin_here(&mut state, &plan, &args, raw, env),
-            Lane::Shared { .. } => shared_lane(&mut self.shared, plan.lane, &self.worker),
+            // There are replicas to read from before a cluster alone.
+            Lane::Shared { .. } | Lane::Replica { .. } => {
+                shared_lane(&mut self.shared, plan.lane.at_primary(), &self.worker)
+            }
             Lane::Own { .. } => own_lane(&mut state, None, plan.lane, &self.client, &self.worker),
         };
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {

@@ -10,7 +10,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use keyfold_core::cluster::{
-    Adoption, Alone, AskedAt, Endpoint, Node, Order, Refresh, Router, SlotMap, Topology, Tries,
+    Adoption, Alone, AskedAt, Endpoint, Node, Order, Outcome, ReadFrom, Redirect, Refresh, Replicas, Router, SlotMap,
+    Topology, Tries,
 };
 use keyfold_core::drive::Progress;
 use keyfold_core::exchange::ClusterRules;
@@ -39,6 +40,7 @@ pub(crate) struct Cluster {
     pub(super) seeds: Vec<Endpoint>,
     pub(crate) rules: ClusterRules,
     pub(super) lookout: Lookout,
+    pub(super) replicas: RefCell<Replicas>,
     /// Each primary with a slot of its own.
     shards: RefCell<Vec<(Node, Slot)>>,
     start: Instant,
@@ -67,13 +69,18 @@ impl Cluster {
     /// A cluster of which only some nodes are known.
     pub(crate) fn new(seeds: Vec<Endpoint>, config: &Config) -> Self {
         let give_up_after_ms = i64::try_from(config.timeouts.connect.as_millis()).unwrap_or(i64::MAX);
+        let max_lag_ms = i64::try_from(config.max_replica_lag.as_millis()).unwrap_or(i64::MAX);
         let tries = Tries { give_up_after_ms, pause_ms: PAUSE_MS };
         Self {
             router: RefCell::new(Router::new(SlotMap::new((*config.addresses).clone()), tries)),
             refresh: RefCell::default(),
             seeds,
-            rules: ClusterRules { split_writes: config.split_writes },
+            rules: ClusterRules {
+                split_writes: config.split_writes,
+                read_replicas: config.read_from != ReadFrom::Primary,
+            },
             lookout: Lookout::default(),
+            replicas: RefCell::new(Replicas::new(config.read_from, max_lag_ms)),
             shards: RefCell::default(),
             start: Instant::now(),
             stirred: Notify::new(),
@@ -115,6 +122,24 @@ impl Cluster {
         let from_there = || shards.iter().skip(at).chain(&shards[..at]);
         let ready = from_there().find(|(node, _)| is_ready(*node)).or_else(|| from_there().next());
         ready.map_or(Slot::FIRST, |(_, slot)| *slot)
+    }
+
+    /// Another layout is in force: replicas are read from once they have all that was written before.
+    pub(crate) fn follow_layout(&self) {
+        self.replicas.borrow_mut().begin_anew();
+    }
+
+    /// Each primary with its replicas.
+    pub(super) fn shards_with_replicas(&self) -> Vec<(Node, Vec<Node>)> {
+        let (router, shards) = (self.router.borrow(), self.shards.borrow());
+        shards.iter().map(|(node, slot)| (*node, router.map().replicas(*slot).to_vec())).collect()
+    }
+
+    /// The replica that a reader is to ask for keys of this slot; none where that is the primary.
+    pub(crate) fn replica_of(&self, slot: Slot, reader: usize, is_ready: impl Fn(Node) -> bool) -> Option<Node> {
+        let router = self.router.borrow();
+        let (primary, replicas) = (router.map().primary(slot)?, router.map().replicas(slot));
+        self.replicas.borrow_mut().choose(primary, replicas, reader, self.now_ms(), is_ready)
     }
 
     /// Waits until a map is known.
@@ -180,7 +205,45 @@ impl Cluster {
     /// Begins the step of these commands: sends it, or has it wait.
     pub(crate) fn begin(&self, whose: Whose, commands: Vec<u8>, worker: &Rc<Worker>) {
         let now_ms = self.now_ms();
-        self.begin_step(whose.step(commands, now_ms), now_ms, worker);
+        self.begin_at(whose.step(commands, now_ms), now_ms, worker);
+    }
+
+    fn begin_at(&self, step: NodeStep, now_ms: i64, worker: &Rc<Worker>) {
+        let Some(replica) = step.whose.replica else { return self.begin_step(step, now_ms, worker) };
+        let upstream = worker.lanes.known(Some(replica), step.whose.lane).filter(|upstream| upstream.is_ready());
+        let Some(upstream) = upstream.filter(|_| step.only_reads()) else { return self.bring_back(step, None, worker) };
+        if let Err((step, reason)) = upstream.take(step) {
+            self.bring_back(step, Some(&reason), worker);
+        }
+    }
+
+    /// A step that a replica was sent, or was to be, goes to the primary; with why where the replica isn't to be sent
+    /// others for now.
+    pub(super) fn bring_back(&self, mut step: NodeStep, trouble: Option<&str>, worker: &Rc<Worker>) {
+        if let Some(replica) = step.whose.replica.take() {
+            self.replicas.borrow_mut().note_returned(replica, trouble);
+        }
+        let sent = self.router.borrow_mut().bring_back(step, self.now_ms());
+        match sent {
+            Some((node, step)) => self.send(node, step, worker),
+            None => self.stirred.notify_one(),
+        }
+    }
+
+    /// All replies have come from a replica.
+    fn finish_at_replica(&self, mut step: NodeStep, worker: &Rc<Worker>) {
+        match step.outcome() {
+            Outcome::Answered(replies) => self.hand_out(&step.whose, &replies, worker),
+            Outcome::Led(cause) => {
+                let said = String::from_utf8_lossy(&cause);
+                let is_of_slot = matches!(Redirect::read(&cause), Some(Redirect::Ask(..) | Redirect::TryAgain));
+                if !is_of_slot {
+                    self.doubt_map();
+                }
+                let trouble = (!is_of_slot).then(|| format!("it says: {}", said.trim_start_matches('-').trim_end()));
+                self.bring_back(step, trouble.as_deref(), worker);
+            }
+        }
     }
 
     fn begin_step(&self, step: NodeStep, now_ms: i64, worker: &Rc<Worker>) {
@@ -192,7 +255,7 @@ impl Cluster {
     }
 
     fn send(&self, node: Node, step: NodeStep, worker: &Rc<Worker>) {
-        let upstream = worker.lanes.shared(Some(node), step.whose.lane, worker);
+        let upstream = worker.lanes.shared(Some(node), step.whose.lane.at_primary(), worker);
         if let Err((step, reason)) = upstream.take(step) {
             self.give_back(node, step, &reason);
         }
@@ -214,6 +277,7 @@ impl Cluster {
                     let alone = self.router.borrow_mut().finish_alone(node, step, now_ms);
                     self.go_on_alone(alone, worker);
                 }
+                After::Finish(step) if step.whose.replica.is_some() => self.finish_at_replica(step, worker),
                 After::Finish(step) => {
                     let finished = self.router.borrow_mut().finish(node, step, now_ms);
                     if let Some((whose, replies)) = finished {
@@ -229,7 +293,11 @@ impl Cluster {
     }
 
     /// The connection to `node` took a step with it.
-    pub(super) fn lose(&self, node: Node, step: NodeStep, reason: &str) {
+    pub(super) fn lose(&self, node: Node, step: NodeStep, reason: &str, worker: &Rc<Worker>) {
+        if step.whose.replica.is_some() {
+            self.bring_back(step, Some("the connection to it was lost"), worker);
+            return;
+        }
         if step.whose.is_alone() {
             self.doubt_map();
             step.whose.lose(reason);
@@ -281,7 +349,10 @@ impl Cluster {
     fn begin_next(&self, before: &Whose, replies: u32, commands: Vec<u8>, worker: &Rc<Worker>) {
         let now_ms = self.now_ms();
         let next = before.next(replies, commands, now_ms);
-        if next.whose.is_alone() { before.client.send_alone(next) } else { self.begin_step(next, now_ms, worker) }
+        if let (Some(replica), None) = (before.replica, next.whose.replica) {
+            self.replicas.borrow_mut().note_returned(replica, None);
+        }
+        if next.whose.is_alone() { before.client.send_alone(next) } else { self.begin_at(next, now_ms, worker) }
     }
 
     /// Goes on with a step on a connection that its client has to itself.

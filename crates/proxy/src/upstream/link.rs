@@ -275,6 +275,11 @@ impl Link {
         }
     }
 
+    /// Has a replica answer reads on this connection from what it has.
+    pub(super) async fn read_only(&mut self) -> Result<(), LinkError> {
+        accepted(&self.ask_one(&[b"READONLY"]).await?)
+    }
+
     async fn prepare(&mut self, worker: &Worker, database: u32) -> Result<(), LinkError> {
         if database != 0 {
             accepted(&self.ask_one(&[b"SELECT", database.to_string().as_bytes()]).await?)?;

@@ -10,6 +10,7 @@ use tokio::task::spawn_local;
 use super::clearance::look_for_all;
 use super::cluster::Cluster;
 use super::link::{Link, LinkError, reach};
+use super::replicas::watch_replicas;
 use crate::worker::Worker;
 
 /// One node may take so much of the time to connect to say what it knows.
@@ -18,6 +19,7 @@ const SHARES: u32 = 4;
 /// Looks after a cluster for as long as the worker lives.
 pub(crate) async fn keep(worker: Rc<Worker>, cluster: Rc<Cluster>) {
     spawn_local(look_for_all(Rc::clone(&worker)));
+    spawn_local(watch_replicas(Rc::clone(&worker), Rc::clone(&cluster)));
     loop {
         cluster.carry_out(&worker);
         let now_ms = cluster.now_ms();

@@ -17,6 +17,7 @@ mod lookout;
 mod map;
 mod names;
 mod queue;
+mod replicas;
 mod scout;
 mod silence;
 mod step;
@@ -250,13 +251,22 @@ impl Upstream {
 
     /// Runs a connection that many share: connects, drives, and connects again as long as someone wants it.
     async fn run_shared(self: Rc<Self>, worker: Rc<Worker>) {
-        let Lane::Shared { database, protocol } = self.lane.get() else { return };
+        let lane = self.lane.get();
+        let (Lane::Shared { database, protocol } | Lane::Replica { database, protocol }) = lane else { return };
+        let is_replica = matches!(lane, Lane::Replica { .. });
         let mut backoff = Backoff::default();
         let mut away = false;
         let server = self.server(&worker);
         loop {
             let before = worker.moves();
-            let why = match Link::open(&worker, self.node, database, protocol).await {
+            let open = async {
+                let mut link = Link::open(&worker, self.node, database, protocol).await?;
+                if is_replica {
+                    link.read_only().await?;
+                }
+                Ok(link)
+            };
+            let why = match open.await {
                 Ok(link) => {
                     self.log_connected(&worker, away);
                     away = false;
@@ -467,6 +477,7 @@ impl Upstream {
             cluster.doubt_map();
             for step in parked {
                 match step.whose.is_alone() {
+                    _ if step.whose.replica.is_some() => cluster.bring_back(step, Some(&reason), worker),
                     true => cluster.give_back_alone(node, step, &reason, worker),
                     false => cluster.give_back(node, step, &reason),
                 }
@@ -500,7 +511,9 @@ impl Upstream {
             (queue.pipe.lose().collect::<Vec<_>>(), queue.owner.take())
         };
         let is_clients = |entry: &Asked| entry.client.is_some() || entry.step.is_some();
-        if let Some(number) = self.number.take().filter(|_| pending.iter().any(is_clients)) {
+        // A replica may carry out what it will: nothing changes by it.
+        let may_matter = !matches!(self.lane.get(), Lane::Replica { .. }) && pending.iter().any(is_clients);
+        if let Some(number) = self.number.take().filter(|_| may_matter) {
             let endpoint = self.node.zip(worker.cluster.get()).map(|(node, cluster)| cluster.endpoint(node));
             worker.membership.note_lost((endpoint, number));
         }
@@ -513,7 +526,7 @@ impl Upstream {
             if let Some(client) = entry.client {
                 client.handle_server_lost(entry.slot, &reason);
             } else if let (Some(step), Some(node), Some(cluster)) = (entry.step, self.node, worker.cluster.get()) {
-                cluster.lose(node, step, &reason);
+                cluster.lose(node, step, &reason, worker);
             }
         }
         if let Some(owner) = owner {

@@ -19,6 +19,9 @@ use crate::outbox::Outbox;
 /// A connection that was idle for so long gives its buffer back.
 const TRIM_AFTER: Duration = Duration::from_secs(1);
 
+/// A replica may be silent for so long over a read; then the primary is asked. Reads that may take longer don't go there.
+const REPLICA_PATIENCE: Duration = Duration::from_millis(400);
+
 /// A connection that was idle for so long is asked whether it is still there.
 const ASK_AFTER: Duration = Duration::from_secs(15);
 
@@ -132,7 +135,9 @@ impl Queue {
     }
 
     fn expect_step(&mut self, step: NodeStep, replies: u32) {
-        let (patience, end) = (step.whose.patience, self.outbox.appended());
+        let shorter = step.whose.replica.map(|_| REPLICA_PATIENCE);
+        let patience = step.whose.patience.into_iter().chain(shorter).min();
+        let end = self.outbox.appended();
         self.pipe.expect(Asked { client: None, slot: 0, step: Some(step), patience, end }, replies);
     }
 
@@ -197,7 +202,9 @@ impl Queue {
         let may_flow = match self.pipe.front() {
             Some(Asked { step: Some(step), .. }) => {
                 let Whose { client, slot, part, .. } = &step.whose;
-                step.may_flow(input) && part.is_none() && client.may_flow(*slot)
+                // Of a replica only a value is believed that has begun; an array may say of a key that it isn't there.
+                let is_certain = step.whose.replica.is_none() || input.starts_with(b"$");
+                is_certain && step.may_flow(input) && part.is_none() && client.may_flow(*slot)
             }
             Some(Asked { client: Some(client), slot, .. }) => client.may_flow(*slot),
             _ => false,

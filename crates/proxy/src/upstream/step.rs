@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use keyfold_core::cluster::Step;
+use keyfold_core::cluster::{Node, Step};
 use keyfold_core::drive::Progress;
 use keyfold_core::exchange::Env;
 use keyfold_core::session::Lane;
@@ -24,12 +24,14 @@ pub(crate) struct Whose {
     pub(crate) at: Slot,
     /// Which part of it, where several nodes carry it out.
     pub(crate) part: Option<usize>,
-    /// The kind of connection that it travels on.
+    /// The kind of connection that it travels on, where it goes to a replica if [`Self::replica`] says so.
     pub(crate) lane: Lane,
     /// How long a node may be silent over it.
     pub(crate) patience: Option<Duration>,
     /// How many replies there will be.
     pub(crate) replies: u32,
+    /// The replica that it is sent to.
+    pub(crate) replica: Option<Node>,
     /// It depends on what its client has on its own connection, and can't go to another.
     pub(crate) stays: bool,
 }
@@ -37,6 +39,9 @@ pub(crate) struct Whose {
 impl Whose {
     /// Hands over a reply. What it leads to is written to `wire`.
     pub(crate) fn handle_reply(&self, reply: &[u8], env: &mut Env<'_>, wire: &mut Vec<u8>) -> Progress {
+        if matches!(self.lane, Lane::Replica { .. }) && self.replica.is_none() {
+            self.client.leave_replica(self.slot, self.part);
+        }
         match self.part {
             None => self.client.handle_reply(self.slot, reply, env, wire),
             Some(part) => self.client.handle_part_reply(self.slot, part, reply, env, wire),
@@ -65,7 +70,8 @@ impl Whose {
     /// The next step of the same request.
     pub(crate) fn next(&self, replies: u32, commands: Vec<u8>, now_ms: i64) -> NodeStep {
         let at = self.client.goes_to(self.slot).filter(|_| self.part.is_none()).unwrap_or(self.at);
-        let next = Self { at, replies, stays: self.is_alone(), ..self.clone() };
+        let replica = self.replica.filter(|_| self.client.is_at_replica(self.slot, self.part));
+        let next = Self { at, replies, replica, stays: self.is_alone(), ..self.clone() };
         next.step(commands, now_ms)
     }
 }

@@ -15,6 +15,7 @@
 //! | `loss` | what when the server goes? |
 //! | `own_lane` | do blocking commands, transactions and subscriptions keep to their client? |
 //! | `sentinel` | does it follow the primary that Sentinels name, whoever is away or wrong? |
+//! | `replicas` | do reads go to replicas that are fit for it, nothing else, and is no key missed there? |
 //! | `silence` | does CLIENT REPLY keep its word whatever goes wrong? |
 //! | `spills` | is a large value worked on where it lies, as the plain server would? |
 //! | `stopping` | is every accepted request answered? |
@@ -37,6 +38,7 @@ mod loss;
 mod order;
 mod own_lane;
 mod relay;
+mod replicas;
 mod sentinel;
 mod silence;
 mod spills;

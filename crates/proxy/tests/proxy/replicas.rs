@@ -1,0 +1,243 @@
+//! Reads from a cluster's replicas: where they go, and that nothing is missed by it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use keyfold_core::admin::{COPY_KEY, LAYOUT_KEY, home};
+use keyfold_core::cluster::ReadFrom;
+use keyfold_core::layout::{Attempt, Layout};
+use keyfold_proxy::{Config, Handle, start};
+use keyfold_testkit::cluster::{Failover, Options, slot_of};
+use keyfold_testkit::servers::{Binary, each, newest_and_others};
+use keyfold_testkit::{Cluster, Wire};
+
+use crate::stage::{address, call, eventually};
+
+const USERS: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\nvalue_limit = 64\n";
+
+const KEYS: usize = 120;
+
+/// Three primaries, a replica of each, and a proxy that reads from these; all keys are written and the replicas have them.
+fn stage(binary: &Binary, from: ReadFrom) -> (Cluster, Handle) {
+    let cluster = Cluster::start(binary, 3, 1, &Options::default()).unwrap();
+    let layout = Layout::parse_file(USERS).unwrap().with_attempt(Attempt(1));
+    cluster.put_in_force(&layout).unwrap();
+    let mut config = Config::new(cluster.url(0).parse().unwrap(), layout);
+    config.listen.push("127.0.0.1:0".parse().unwrap());
+    config.read_from = from;
+    config.max_replica_lag = Duration::from_secs(1);
+    let proxy = start(config).unwrap();
+    eventually("it serves", || call(&mut connect(&proxy), "GET user:1") == "$-1\r\n");
+    let mut wire = connect(&proxy);
+    for id in 0..KEYS {
+        assert_eq!(call(&mut wire, &format!("SET user:{id} {}", value(id))), "+OK\r\n");
+        assert_eq!(call(&mut wire, &format!("SET plain:{id} {}", value(id))), "+OK\r\n");
+    }
+    until_read_from(&proxy, 3);
+    (cluster, proxy)
+}
+
+fn connect(proxy: &Handle) -> Wire {
+    Wire::connect(address(proxy)).unwrap()
+}
+
+/// A key's value: every tenth is spilled.
+fn value(id: usize) -> String {
+    if id.is_multiple_of(10) { format!("{id:0>100}") } else { format!("v{id}") }
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+/// The lines of INFO on replicas.
+fn shown(proxy: &Handle) -> Vec<String> {
+    let info = call(&mut connect(proxy), "INFO keyfold");
+    info.lines().filter(|line| line.starts_with("keyfold_replica_")).map(str::to_owned).collect()
+}
+
+/// Waits until so many replicas are read from, and there are connections to them.
+fn until_read_from(proxy: &Handle, replicas: usize) {
+    eventually("replicas are read from", || {
+        let mut wire = connect(proxy);
+        (0..KEYS).for_each(|id| assert_eq!(call(&mut wire, &format!("GET user:{id}")), bulk(&value(id))));
+        shown(proxy).iter().filter(|line| !line.contains("unfit=") && !line.contains(",reads=0,")).count() == replicas
+    });
+}
+
+/// How often a node carried out these commands.
+fn calls(cluster: &Cluster, node: usize, commands: &[&str]) -> usize {
+    let info = cluster.node(node).text(&["INFO", "commandstats"]).unwrap();
+    let of = |command: &&str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")))?;
+        line.split(',').next()?.parse::<usize>().ok()
+    };
+    commands.iter().filter_map(of).sum()
+}
+
+fn reset_counts(cluster: &Cluster) {
+    (0..6).for_each(|node| drop(cluster.node(node).call(&["CONFIG", "RESETSTAT"]).unwrap()));
+}
+
+#[test]
+fn reads_go_to_replicas_and_nothing_else_does() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, ReadFrom::Replica);
+        reset_counts(&cluster);
+        let mut wire = connect(&proxy);
+        for id in 0..KEYS {
+            wire.send(&[b"GET", format!("user:{id}").as_bytes()]).unwrap();
+            wire.send(&[b"STRLEN", format!("plain:{id}").as_bytes()]).unwrap();
+        }
+        for id in 0..KEYS {
+            assert_eq!(String::from_utf8(wire.reply().unwrap()).unwrap(), bulk(&value(id)));
+            assert_eq!(String::from_utf8(wire.reply().unwrap()).unwrap(), format!(":{}\r\n", value(id).len()));
+        }
+        let keys: Vec<String> = (0..20).map(|id| format!("user:{id}")).collect();
+        let answer = format!("*20\r\n{}", (0..20).map(|id| bulk(&value(id))).collect::<String>());
+        assert_eq!(call(&mut wire, &format!("MGET {}", keys.join(" "))), answer);
+        assert_eq!(call(&mut wire, &format!("EXISTS {}", keys.join(" "))), ":20\r\n");
+        let reads = ["hget", "hmget", "get", "mget", "strlen", "exists"];
+        let at = |nodes: std::ops::Range<usize>| nodes.map(|node| calls(&cluster, node, &reads)).sum::<usize>();
+        assert!(at(3..6) >= 2 * KEYS + 40, "{} of them at replicas", at(3..6));
+        assert_eq!(at(0..3), 0, "at primaries");
+
+        // A replica's no is not believed.
+        assert_eq!(call(&mut wire, "GET user:5000"), "$-1\r\n");
+        assert_eq!(call(&mut wire, "EXISTS user:1 user:5000"), ":1\r\n");
+        assert_eq!(call(&mut wire, "MGET plain:1 none"), format!("*2\r\n{}$-1\r\n", bulk("v1")));
+        assert!(at(0..3) >= 3, "{} at primaries", at(0..3));
+
+        // Nothing that writes, or reads what another command will compare, goes there.
+        for (request, answer) in [
+            ("SET user:1 x", "+OK\r\n"),
+            ("APPEND user:1 y", ":2\r\n"),
+            ("GETEX user:1 EX 100", "$2\r\nxy\r\n"),
+            ("GETDEL user:2", "$2\r\nv2\r\n"),
+            ("INCR user:2", ":1\r\n"),
+            ("SADD set a", ":1\r\n"),
+            ("WATCH user:1", "+OK\r\n"),
+            ("GET user:1", "$2\r\nxy\r\n"),
+            ("MULTI", "+OK\r\n"),
+            ("GET user:1", "+QUEUED\r\n"),
+            ("EXEC", "*1\r\n$2\r\nxy\r\n"),
+            ("DUMP user:5000", "$-1\r\n"),
+        ] {
+            assert_eq!(call(&mut wire, request), answer, "{request}");
+        }
+        // A client reads behind its own write what it wrote, where both are under way at once.
+        for round in 0..200 {
+            wire.send(&[b"SET", b"user:3", round.to_string().as_bytes()]).unwrap();
+            wire.send(&[b"GET", b"user:3"]).unwrap();
+            assert_eq!(wire.reply().unwrap(), b"+OK\r\n");
+            assert_eq!(String::from_utf8(wire.reply().unwrap()).unwrap(), bulk(&round.to_string()));
+        }
+        for node in 3..6 {
+            let errors = cluster.node(node).text(&["INFO", "errorstats"]).unwrap();
+            assert!(!errors.contains("READONLY"), "a write came to a replica: {errors}");
+        }
+        drop(proxy);
+    });
+}
+
+/// Reads all keys, over and over, each of which is there all the time.
+fn read_all(mut wire: Wire, over: &AtomicBool, answered: &AtomicUsize) {
+    while !over.load(Ordering::Relaxed) {
+        for id in 0..KEYS {
+            assert_eq!(call(&mut wire, &format!("GET user:{id}")), bulk(&value(id)), "user:{id}");
+            assert_eq!(call(&mut wire, &format!("GET plain:{id}")), bulk(&value(id)), "plain:{id}");
+        }
+        let keys = call(&mut wire, "EXISTS user:1 user:2 plain:3 plain:4");
+        assert_eq!(keys, ":4\r\n");
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs `body` while clients read; it is given what waits until each has read all twice.
+fn under_readers(proxy: &Handle, body: impl FnOnce(&dyn Fn())) {
+    struct SetOnDrop<'a>(&'a AtomicBool);
+    impl Drop for SetOnDrop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let (over, answered) = (AtomicBool::new(false), [const { AtomicUsize::new(0) }; 3]);
+    let all_go_on = || {
+        let before = answered.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let has_gone_on = || answered.iter().zip(&before).all(|(now, before)| now.load(Ordering::Relaxed) > before + 2);
+        eventually("every reader goes on", has_gone_on);
+    };
+    thread::scope(|scope| {
+        let _over = SetOnDrop(&over);
+        for answered in &answered {
+            let (wire, over) = (connect(proxy), &over);
+            scope.spawn(move || read_all(wire, over, answered));
+        }
+        all_go_on();
+        body(&all_go_on);
+    });
+}
+
+#[test]
+fn no_key_is_missed_at_a_replica() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, ReadFrom::Replica);
+        let (before, read_from) = (proxy.layout().epoch(), || until_read_from(&proxy, 3));
+        under_readers(&proxy, |all_go_on| {
+            // A slot that is left key by key: the source's replica has lost keys that the target has.
+            for id in [1, 2, 3] {
+                let slot = slot_of(format!("user:{id}").as_bytes());
+                let target = (cluster.owner(slot).unwrap() + 1) % 3;
+                let resharding = cluster.begin_reshard(slot, target).unwrap();
+                cluster.move_keys(resharding, 1).unwrap();
+                all_go_on();
+                while cluster.move_keys(resharding, 100).unwrap() > 0 {}
+                all_go_on();
+                cluster.finish_reshard(resharding).unwrap();
+            }
+            all_go_on();
+            // Another layout in force.
+            let owner = cluster.owner(home().number()).unwrap();
+            cluster.node(owner).server().connect().unwrap().call(&[b"DEL", LAYOUT_KEY, COPY_KEY]).unwrap();
+            eventually("it is put back", || proxy.layout().epoch() > before);
+            all_go_on();
+            read_from();
+            // Primaries and replicas change places.
+            cluster.fail_over(3, Failover::Clean).unwrap();
+            all_go_on();
+            read_from();
+        });
+    });
+}
+
+#[test]
+fn a_replica_that_is_unfit_is_left() {
+    each(&newest_and_others().0, |binary| {
+        let (mut cluster, proxy) = stage(binary, ReadFrom::Replica);
+        let why = |text: &str| shown(&proxy).iter().any(|line| line.contains(text));
+        under_readers(&proxy, |all_go_on| {
+            // It can't come back to its primary, and what it has grows old.
+            cluster.node(3).call(&["CONFIG", "SET", "masterauth", "wrong"]).unwrap();
+            let lost = |cluster: &Cluster| {
+                cluster.node(3).text(&["INFO", "replication"]).unwrap().contains("link_status:down")
+            };
+            (0..3).for_each(|node| drop(cluster.node(node).call(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap()));
+            eventually("its link is down", || lost(&cluster));
+            eventually("it is said", || why("unfit=it is not connected to its primary"));
+            all_go_on();
+            cluster.node(3).call(&["CONFIG", "SET", "masterauth", ""]).unwrap();
+            until_read_from(&proxy, 3);
+
+            cluster.freeze(4).unwrap();
+            let since = Instant::now();
+            all_go_on();
+            assert!(since.elapsed() < Duration::from_secs(20), "{:?} while a replica was frozen", since.elapsed());
+            eventually("it is said", || shown(&proxy).iter().filter(|line| line.contains("unfit=")).count() == 1);
+            cluster.wake(4).unwrap();
+            until_read_from(&proxy, 3);
+            cluster.kill(5).unwrap();
+            all_go_on();
+        });
+    });
+}
