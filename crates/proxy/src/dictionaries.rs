@@ -34,7 +34,7 @@ pub(crate) async fn open(errand: &mut Errand, kinds: &Kinds, layout: &mut Layout
     for (_, namespace) in layout.iter() {
         for (slot, reason) in namespace.codecs.unusable() {
             tracing::error!(
-                namespace = %namespace.template,
+                namespace = %namespace.keys,
                 slot = slot.number,
                 reason,
                 "values stored by this codec can't be read, and are refused"

@@ -42,7 +42,7 @@ impl Folding {
             let stats = self.namespaces.namespace(index);
             if stats.counts().spills_much() && stats.warn_once() {
                 tracing::warn!(
-                    namespace = %namespace.template,
+                    namespace = %namespace.keys,
                     value_limit = namespace.value_limit,
                     "more than a tenth of the values written are over value_limit, and each takes a key of its own: \
                      raise value_limit in the layout, and hash-max-listpack-value on the server with it"
@@ -56,7 +56,7 @@ impl Folding {
         let mut next = Self::new(layout, self.read_only_in_doubt);
         next.namespaces = next.namespaces.following(&self.namespaces);
         for (index, namespace) in self.layout.iter() {
-            if let Some(kept) = next.layout.find(&namespace.template) {
+            if let Some(kept) = next.layout.find(&namespace.keys) {
                 next.namespaces.namespace(kept).add(self.namespaces.namespace(index).counts());
                 if self.namespaces.namespace(index).has_spilled() {
                     next.namespaces.namespace(kept).note_spilled();

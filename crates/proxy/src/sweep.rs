@@ -227,7 +227,7 @@ impl Walker {
                 tracing::warn!(
                     bucket = %bucket.name.escape_ascii(),
                     fields = bucket.fields,
-                    namespace = %env.layout.namespace(bucket.namespace).template,
+                    namespace = %env.layout.namespace(bucket.namespace).keys,
                     "a bucket has far more fields than the others, and each command on it is slower for that: \
                      spread its keys by `keyfold fold` with another bucket rule, such as `count`"
                 );

@@ -43,7 +43,7 @@ pub fn needs(layout: &Layout) -> Vec<Need> {
         let need = |field: &str, limit: usize| Need {
             setting: VALUE,
             least: limit as u64,
-            keys: namespace.template.to_string(),
+            keys: namespace.keys.to_string(),
             because: format!("{field} = {limit}"),
         };
         [need("value_limit", namespace.value_limit), need("field_limit", namespace.field_limit)]
@@ -52,8 +52,8 @@ pub fn needs(layout: &Layout) -> Vec<Need> {
         Some(Need {
             setting: ENTRIES,
             least: namespace.placement.span()?,
-            keys: namespace.template.to_string(),
-            because: namespace.placement.line(&namespace.template),
+            keys: namespace.keys.to_string(),
+            because: namespace.line(),
         })
     });
     let most = |needs: &mut dyn Iterator<Item = Need>| needs.max_by_key(|need| need.least);

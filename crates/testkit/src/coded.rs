@@ -25,8 +25,8 @@ pub fn train(layout: &Layout, learn: &[Pair<'_>], judge: &[Pair<'_>], population
 
 /// The records that are of this namespace, as codecs take them.
 pub fn samples<'r>(namespace: &'r Namespace, pairs: &[Pair<'r>]) -> Vec<Sample<'r>> {
-    let is_own = |(key, _): &&Pair<'r>| namespace.template.texts(key).is_some();
-    let sample = |(key, value): &Pair<'r>| Sample { owner: Owner::new(&namespace.template, key), value };
+    let is_own = |(key, _): &&Pair<'r>| namespace.keys.iter().any(|template| template.texts(key).is_some());
+    let sample = |(key, value): &Pair<'r>| Sample { owner: Owner::new(&namespace.keys, key), value };
     pairs.iter().filter(is_own).map(sample).collect()
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Choice {
 pub(crate) fn choose(namespace: &Namespace, in_force: Option<&Namespace>, samples: Samples, force: bool) -> Choice {
     let (seen, records) = (samples.seen(), samples.into_records());
     let selection = select(namespace, in_force, &records, seen, force, &mut stopwatch);
-    Choice { keys: namespace.template.to_string(), sampled: records.len(), seen, selection }
+    Choice { keys: namespace.keys.to_string(), sampled: records.len(), seen, selection }
 }
 
 impl Choice {

@@ -61,7 +61,7 @@ pub(crate) fn by_samples(
     for (index, samples) in samples {
         let namespace = wanted.namespace(index);
         // No value is stored yet by what only `wanted` names. A namespace that moves has another id there.
-        let same = |known: &&Namespace| known.template.same_shape(&namespace.template);
+        let same = |known: &&Namespace| known.keys.same_shape(&namespace.keys);
         let known = now.and_then(|now| now.namespaces().iter().find(same));
         let in_force = known.filter(|known| known.placement.holds_frames());
         let written = in_force.and_then(|known| known.codecs.written()).map(|slot| slot.rule.name.as_str());
@@ -72,7 +72,7 @@ pub(crate) fn by_samples(
             anyhow::ensure!(
                 codecs.write_trained(&candidate.rule, candidate.dictionary.as_deref()).is_some(),
                 "all 255 codec slots of {} are taken; free old ones with `keyfold recode`",
-                namespace.template
+                namespace.keys
             );
             changed.insert(index, codecs);
         }

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY};
 use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex};
 use keyfold_core::placement::Placement;
+use keyfold_core::template::Templates;
 use keyfold_report::number::{count, mebibytes, plural, tenths};
 use keyfold_report::table::{self, Align};
 use keyfold_server::interrupt::Interrupt;
@@ -146,13 +147,10 @@ fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
         Direction::Fold { file, from: Some(from), .. } => Ok(layout.plan_fold_from(file, from)?),
         Direction::Fold { file, from: None, .. } => Ok(layout.plan_fold(file)?),
         Direction::Unfold { .. } => {
-            let all: Vec<String> =
-                layout.namespaces().iter().map(|namespace| namespace.template.source().to_owned()).collect();
-            check_names(&config.flags.namespace, &all, "the server's layout")?;
-            let meant = |source: &str| {
-                config.flags.namespace.is_empty() || config.flags.namespace.iter().any(|name| name == source)
-            };
-            let namespaces = layout.iter().filter(|(_, namespace)| meant(namespace.template.source()));
+            let named = &config.flags.namespace;
+            check_names(named, layout.namespaces().iter().map(|namespace| &namespace.keys), "the server's layout")?;
+            let meant = |keys: &Templates| named.is_empty() || named.iter().any(|name| keys.are_called(name));
+            let namespaces = layout.iter().filter(|(_, namespace)| meant(&namespace.keys));
             let which: Vec<NamespaceIndex> = namespaces.map(|(index, _)| index).collect();
             Ok(layout.plan_unfold(&which)?)
         }
@@ -162,8 +160,7 @@ fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
 /// Keys of a new namespace that moves out of handmade hashes must not lie there as plain keys too: nobody would look
 /// for them.
 fn check_no_plain_keys(server: &mut Server, before: Option<&Stored>, layout: &Layout) -> anyhow::Result<()> {
-    let is_known =
-        |namespace: &Namespace| before.is_some_and(|stored| stored.layout.find(&namespace.template).is_some());
+    let is_known = |namespace: &Namespace| before.is_some_and(|stored| stored.layout.find(&namespace.keys).is_some());
     let added: Vec<NamespaceIndex> = layout
         .iter()
         .filter(|(_, namespace)| namespace.handmade().is_some() && !namespace.placement.is_plain())
@@ -219,12 +216,7 @@ fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut dyn Wri
     use Align::{Left, Right};
     let rows = moving(planned).map(|(index, namespace, from)| {
         let keys = survey.families.get(&index).map_or(0, |family| family.keys);
-        vec![
-            namespace.template.to_string(),
-            count(keys),
-            from.line(&namespace.template),
-            namespace.placement.line(&namespace.template),
-        ]
+        vec![namespace.keys.to_string(), count(keys), from.line(namespace.keys.first()), namespace.line()]
     });
     let heads = [("keys", Left), ("count", Right), ("from", Left), ("to", Left)];
     writeln!(out, "{}\n", table::render(&heads, rows))?;
@@ -263,11 +255,11 @@ fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Value {
         .map(|(index, namespace, from)| {
             let family = survey.families.get(&index);
             json!({
-                "keys": namespace.template.source(),
+                "keys": namespace.keys.source(),
                 "count": family.map_or(0, |family| family.keys),
                 "other_types": family.map_or(0, |family| family.other_keys),
-                "from": from.line(&namespace.template),
-                "to": namespace.placement.line(&namespace.template),
+                "from": from.line(namespace.keys.first()),
+                "to": namespace.line(),
             })
         })
         .collect();

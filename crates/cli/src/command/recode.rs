@@ -52,16 +52,15 @@ pub(crate) fn run(flags: &RecodeFlags, out: &mut dyn Write) -> anyhow::Result<Ex
 }
 
 fn meant(layout: &Layout, named: &[String]) -> anyhow::Result<Vec<NamespaceIndex>> {
-    let all: Vec<String> = layout.namespaces().iter().map(|namespace| namespace.template.source().to_owned()).collect();
-    check_names(named, &all, "the server's layout")?;
+    check_names(named, layout.namespaces().iter().map(|namespace| &namespace.keys), "the server's layout")?;
     let mut namespaces = Vec::new();
     for (index, namespace) in layout.iter() {
-        let is_meant = named.is_empty() || named.iter().any(|name| name == namespace.template.source());
+        let is_meant = named.is_empty() || named.iter().any(|name| namespace.keys.are_called(name));
         if !is_meant || !namespace.placement.holds_frames() {
             continue;
         }
         if namespace.is_moving() {
-            bail!("keys of {} are being moved; finish that with `keyfold fold` first", namespace.template);
+            bail!("keys of {} are being moved; finish that with `keyfold fold` first", namespace.keys);
         }
         namespaces.push(index);
     }

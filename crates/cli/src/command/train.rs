@@ -61,12 +61,11 @@ fn meant(
     named: &[String],
     codec: Option<&CodecRule>,
 ) -> anyhow::Result<(Layout, BTreeSet<NamespaceIndex>)> {
-    let all: Vec<String> = layout.namespaces().iter().map(|namespace| namespace.template.source().to_owned()).collect();
-    check_names(named, &all, "the server's layout")?;
+    check_names(named, layout.namespaces().iter().map(|namespace| &namespace.keys), "the server's layout")?;
     let mut wanted = layout.clone();
     let mut namespaces = BTreeSet::new();
     for (index, namespace) in layout.iter() {
-        let is_named = named.iter().any(|name| name == namespace.template.source());
+        let is_named = named.iter().any(|name| namespace.keys.are_called(name));
         if !named.is_empty() && !is_named {
             continue;
         }
@@ -75,7 +74,7 @@ fn meant(
             bail!(
                 "keys of {} are kept as they are, without frames; give the namespace a bucket or a codec in a layout \
                  file, and bring it with `keyfold fold`",
-                namespace.template
+                namespace.keys
             );
         }
         if let Some(codec) = codec {
@@ -84,7 +83,7 @@ fn meant(
         if holds_frames && !wanted.namespace(index).codec.is_none() {
             namespaces.insert(index);
         } else if is_named {
-            bail!("{} has no codec in the layout; say which with --codec", namespace.template);
+            bail!("{} has no codec in the layout; say which with --codec", namespace.keys);
         }
     }
     anyhow::ensure!(

@@ -2,6 +2,7 @@
 
 use keyfold_core::layout::LayoutFile;
 use keyfold_core::placement::Handmade;
+use keyfold_core::template::Templates;
 use keyfold_server::Target;
 
 use super::{source, target};
@@ -26,10 +27,10 @@ pub(crate) struct Fold {
 pub(crate) fn resolve_fold(flags: FoldFlags) -> anyhow::Result<Fold> {
     let FoldFlags { moving, layout, source, raise_limits } = flags;
     let mut file = file::read(&layout)?;
-    let all: Vec<String> = file.namespaces.iter().map(|namespace| namespace.template.source().to_owned()).collect();
-    check_names(&moving.namespace, &all, &format!("the layout {}", layout.display()))?;
+    let all = file.namespaces.iter().map(|namespace| &namespace.keys);
+    check_names(&moving.namespace, all, &format!("the layout {}", layout.display()))?;
     if !moving.namespace.is_empty() {
-        file.namespaces.retain(|namespace| moving.namespace.iter().any(|name| name == namespace.template.source()));
+        file.namespaces.retain(|namespace| moving.namespace.iter().any(|name| namespace.keys.are_called(name)));
     }
     let from = source::resolve(&source, &file)?;
     Ok(resolve(moving, Direction::Fold { file, from, raise_limits }))
@@ -45,9 +46,17 @@ fn resolve(flags: MoveFlags, direction: Direction) -> Fold {
 }
 
 /// Refuses a name that no namespace has.
-pub(crate) fn check_names(named: &[String], all: &[String], place: &str) -> anyhow::Result<()> {
-    match named.iter().find(|name| !all.contains(name)) {
+pub(crate) fn check_names<'k>(
+    named: &[String],
+    all: impl Iterator<Item = &'k Templates>,
+    place: &str,
+) -> anyhow::Result<()> {
+    let all: Vec<&Templates> = all.collect();
+    match named.iter().find(|name| !all.iter().any(|keys| keys.are_called(name))) {
         None => Ok(()),
-        Some(name) => anyhow::bail!("{place} has no namespace `{name}`; it has: {}", all.join(", ")),
+        Some(name) => {
+            let all: Vec<&str> = all.iter().map(|keys| keys.source()).collect();
+            anyhow::bail!("{place} has no namespace `{name}`; it has: {}", all.join(", "))
+        }
     }
 }

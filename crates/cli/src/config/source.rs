@@ -1,8 +1,9 @@
 //! Where keys are moved from, where that is hashes of an application's own.
 
 use anyhow::{Context, bail};
-use keyfold_core::layout::{FileNamespace, LayoutFile};
+use keyfold_core::layout::LayoutFile;
 use keyfold_core::placement::handmade::{Handmade, HandmadeError, MeRedis, Packing};
+use keyfold_core::template::Template;
 
 use crate::flags::source::{Convention, SourceFlags};
 
@@ -16,7 +17,7 @@ pub(crate) fn resolve(flags: &SourceFlags, file: &LayoutFile) -> anyhow::Result<
                 bail!("--keys and --field are for --from buckets; me-redis has its own names and fields");
             }
             let gem = MeRedis::new(&flags.crumbs, flags.entries.unwrap_or(MeRedis::DEFAULT_ENTRIES), packing)?;
-            rules(file, |namespace| gem.rule(&namespace.template)).map(Some)
+            rules(file, |template| gem.rule(template)).map(Some)
         }
         Some(Convention::Buckets) => {
             if !flags.crumbs.is_empty() || flags.entries.is_some() {
@@ -28,21 +29,21 @@ pub(crate) fn resolve(flags: &SourceFlags, file: &LayoutFile) -> anyhow::Result<
                 bail!("the layout has several namespaces; say which one's keys lie in these hashes, with --namespace");
             }
             let field = flags.field.clone().unwrap_or_else(|| whole_of_divided(keys));
-            rules(file, |namespace| Handmade::new(&namespace.template, keys, &field, packing)).map(Some)
+            rules(file, |template| Handmade::new(template, keys, &field, packing)).map(Some)
         }
     }
 }
 
 fn rules(
     file: &LayoutFile,
-    rule: impl Fn(&FileNamespace) -> Result<Handmade, HandmadeError>,
+    rule: impl Fn(&Template) -> Result<Handmade, HandmadeError>,
 ) -> anyhow::Result<Vec<Handmade>> {
     let rules = file.namespaces.iter().map(|namespace| {
-        rule(namespace).with_context(|| {
-            format!(
-                "the namespace `{}`; if its keys lie elsewhere, name the others with --namespace",
-                namespace.template
-            )
+        if namespace.keys.are_several() {
+            bail!("keys are moved out of hashes to one template's namespace, and `{}` are several", namespace.keys);
+        }
+        rule(namespace.keys.first()).with_context(|| {
+            format!("the namespace `{}`; if its keys lie elsewhere, name the others with --namespace", namespace.keys)
         })
     });
     rules.collect()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use keyfold_core::glob;
-use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, NamespaceIndex, Physical};
+use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, Former, Layout, Namespace, NamespaceIndex, Physical};
 use keyfold_core::template::{Template, Type};
 use keyfold_core::walk::KeyWalk;
 use keyfold_report::number::{count, plural};
@@ -64,7 +64,7 @@ fn scan(
                 continue;
             }
             if let Some(index) = layout.locate(key).namespace().filter(|index| added.contains(index)) {
-                note(found, layout.namespace(index).template.source(), key, database);
+                note(found, layout.namespace(index).keys.source(), key, database);
             }
         }
         scanned += SCAN_COUNT;
@@ -91,24 +91,27 @@ fn note(found: &mut Vec<Found>, namespace: &str, key: &[u8], database: u32) {
 pub(crate) fn pattern_of_moves(layout: &Layout) -> Vec<u8> {
     let moving = layout.moving().filter_map(|namespace| Some((namespace, namespace.former.as_ref()?)));
     let prefixes = moving.flat_map(|(namespace, from)| {
-        let own = namespace.template.literal_prefix();
-        let there = from.placement.literal_prefix(&namespace.template);
-        std::iter::once(there).chain(may_have_left_plain(&namespace.template, from).then_some(own))
+        let own = namespace.keys.literal_prefix();
+        let there = from.placement.literal_prefix(&namespace.keys);
+        std::iter::once(there).chain(may_have_left_plain(namespace, from).then_some(own))
     });
     common_pattern(prefixes)
 }
 
 /// Whether keys may have stayed under their own names because their fields are too long there; they may have a place
 /// where the namespace moves to. Up to three numbers or uuids never take more bytes than the usual limit.
-fn may_have_left_plain(template: &Template, from: &Former) -> bool {
-    let parts = template.placeholders();
-    let is_any_length = parts.len() > 3 || parts.iter().any(|part| matches!(part.kind, Type::Text | Type::Hex));
+fn may_have_left_plain(namespace: &Namespace, from: &Former) -> bool {
+    let is_any_length = namespace
+        .keys
+        .iter()
+        .map(Template::placeholders)
+        .any(|parts| parts.len() > 3 || parts.iter().any(|part| matches!(part.kind, Type::Text | Type::Hex)));
     from.placement.has_buckets() && (is_any_length || from.field_limit < DEFAULT_FIELD_LIMIT)
 }
 
 /// A glob that all keys of these namespaces match.
 fn pattern_of_keys(layout: &Layout, added: &[NamespaceIndex]) -> Vec<u8> {
-    common_pattern(added.iter().map(|index| layout.namespace(*index).template.literal_prefix()))
+    common_pattern(added.iter().map(|index| layout.namespace(*index).keys.literal_prefix()))
 }
 
 /// A glob that all names match which begin with one of these, so that the server sends few others.

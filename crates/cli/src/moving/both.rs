@@ -43,7 +43,7 @@ pub(crate) fn check(server: &mut Server, before: Option<&Layout>, planned: &Layo
 /// Whether a namespace that is moving from plain is to move back there.
 fn turns(namespace: &Namespace, planned: &Layout) -> bool {
     let is_from_plain = namespace.former.as_ref().is_some_and(|former| former.placement.is_plain());
-    let after = planned.namespaces().iter().find(|after| after.template.same_shape(&namespace.template));
+    let after = planned.namespaces().iter().find(|after| after.keys.same_shape(&namespace.keys));
     is_from_plain && !namespace.placement.is_plain() && after.is_some_and(|after| after.placement.is_plain())
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn check(
         checks.obstacles.extend(family.hashes.obstacles());
         checks.warnings.extend(family.hashes.warning());
         if family.other_keys > 0 {
-            let template = &layout.namespaces()[*index].template;
+            let template = &layout.namespaces()[*index].keys;
             let examples: Vec<String> = family
                 .others
                 .iter()

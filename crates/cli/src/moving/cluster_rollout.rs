@@ -99,7 +99,7 @@ fn check_slots(layout: &Layout) -> anyhow::Result<()> {
             bail!(
                 "{} is folded without regard to slots, which a cluster doesn't allow: write `cluster = true` in the layout, \
                  with `count` where the hash tag doesn't fix the slot (docs/layout.md, \"In a cluster\")",
-                namespace.template
+                namespace.keys
             );
         }
     }

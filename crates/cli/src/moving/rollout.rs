@@ -162,13 +162,13 @@ impl Rollout {
     /// What should be known of namespaces whose keys lie in two places, and be done about it.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let moving = self.layout.moving().map(|namespace| {
-            let template = &namespace.template;
-            let from = namespace.former.as_ref().map(|Former { placement, .. }| placement.line(template));
+            let keys = &namespace.keys;
+            let from = namespace.former.as_ref().map(|Former { placement, .. }| placement.line(keys.first()));
             format!(
-                "keys of {template} are being moved from {} to {}; unless a `keyfold fold` is at it, finish that with \
+                "keys of {keys} are being moved from {} to {}; unless a `keyfold fold` is at it, finish that with \
                  one: until then each of them is looked for in two places",
                 from.unwrap_or_default(),
-                namespace.placement.line(template)
+                namespace.line()
             )
         });
         let left = self

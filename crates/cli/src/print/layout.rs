@@ -11,8 +11,8 @@ pub(crate) fn namespaces(layout: &Layout) -> String {
     let rows = layout.namespaces().iter().map(|namespace| {
         vec![
             namespace.names().unwrap_or_else(|| "–".to_owned()),
-            namespace.template.to_string(),
-            namespace.placement.line(&namespace.template),
+            namespace.keys.to_string(),
+            namespace.line(),
             namespace.value_limit.to_string(),
             namespace.field_limit.to_string(),
         ]
@@ -25,8 +25,8 @@ pub(crate) fn namespaces_json(layout: &Layout) -> Value {
     let namespace = |namespace: &Namespace| {
         json!({
             "names": namespace.names(),
-            "keys": namespace.template.source(),
-            "placement": namespace.placement.line(&namespace.template),
+            "keys": namespace.keys.source(),
+            "placement": namespace.line(),
             "value_limit": namespace.value_limit,
             "field_limit": namespace.field_limit,
         })

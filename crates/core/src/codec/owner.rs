@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 
 use crate::template::Template;
 
-/// A key and the template that it matches.
+/// A key, and the templates of which it matches one.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'k> {
-    template: &'k Template,
+    templates: &'k [Template],
     key: &'k [u8],
 }
 
@@ -21,9 +21,9 @@ pub struct Sample<'s> {
 }
 
 impl<'k> Owner<'k> {
-    /// The owner of a value. `key` matches `template`.
-    pub fn new(template: &'k Template, key: &'k [u8]) -> Self {
-        Self { template, key }
+    /// The owner of a value. `key` matches one of `templates`.
+    pub fn new(templates: &'k [Template], key: &'k [u8]) -> Self {
+        Self { templates, key }
     }
 
     /// The key.
@@ -31,8 +31,8 @@ impl<'k> Owner<'k> {
         self.key
     }
 
-    /// What stands in the key for each placeholder of its template; nothing where it doesn't match.
+    /// What stands in the key for each placeholder of the first template that it matches; nothing where it matches none.
     pub fn texts(&self) -> SmallVec<[&'k [u8]; 4]> {
-        self.template.texts(self.key).unwrap_or_default()
+        self.templates.iter().find_map(|template| template.texts(self.key)).unwrap_or_default()
     }
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::slice;
 
 use proptest::prelude::*;
 
@@ -22,9 +23,9 @@ fn records(count: usize) -> Vec<(String, String)> {
         .collect()
 }
 
-fn samples<'s>(template: &'s Template, records: &'s [(String, String)]) -> Vec<Sample<'s>> {
+fn samples<'s>(templates: &'s [Template], records: &'s [(String, String)]) -> Vec<Sample<'s>> {
     let sample = |(key, value): &'s (String, String)| Sample {
-        owner: Owner::new(template, key.as_bytes()),
+        owner: Owner::new(templates, key.as_bytes()),
         value: value.as_bytes(),
     };
     records.iter().map(sample).collect()
@@ -36,7 +37,7 @@ fn trained(codec: &str, bucket: &str) -> Namespace {
     let mut layout = Layout::parse_file(&file).unwrap();
     let namespace = layout.namespaces()[0].clone();
     let records = records(2000);
-    let samples = samples(&namespace.template, &records);
+    let samples = samples(&namespace.keys, &records);
     let (learn, judge) = samples.split_at(1500);
     let best = candidates(&Kinds::default(), &namespace.codec, learn, judge, 1_000_000).remove(0);
     layout = layout.written_by(NamespaceIndex(0), &best.rule, best.dictionary.as_deref()).unwrap();
@@ -141,7 +142,7 @@ fn what_cannot_be_decoded_says_why() {
     let mut closed = namespace.codecs.clone();
     closed = Codecs::new(closed.iter().cloned().collect(), Some(written));
     closed.open(&Kinds::default(), &BTreeMap::new());
-    let error = closed.decode(written, b"x", &Owner::new(&namespace.template, b"user:1"), &mut Vec::new());
+    let error = closed.decode(written, b"x", &Owner::new(&namespace.keys, b"user:1"), &mut Vec::new());
     assert!(error.unwrap_err().to_string().contains("is missing from the server's keyfold:{home}:dictionaries"));
 }
 
@@ -175,7 +176,7 @@ fn a_dictionary_is_known_by_its_bytes() {
 fn references_to_a_long_key_are_no_bomb() {
     let template = Template::parse("k:{text}").unwrap();
     let key = [b"k:".as_slice(), &[b'x'; 100_000]].concat();
-    let owner = Owner::new(&template, &key);
+    let owner = Owner::new(slice::from_ref(&template), &key);
     let mut out = Vec::new();
     assert!(references::restore(&[1; 100_000], &owner, zstd::MAX_LEN, &mut out).is_err());
     assert!(out.len() < 1 << 20, "{}", out.len());
@@ -185,7 +186,7 @@ fn references_to_a_long_key_are_no_bomb() {
 #[test]
 fn a_value_that_ends_within_a_symbol_comes_back() {
     let template = Template::parse("user:{id:int}").unwrap();
-    let owner = Owner::new(&template, b"user:1");
+    let owner = Owner::new(slice::from_ref(&template), b"user:1");
     let values: Vec<Vec<u8>> =
         (0..200_u32).map(|n| [&b"ab\0\0cd\0\0\0"[..], &n.to_le_bytes(), b"ab\0\0"].concat()).collect();
     let samples: Vec<Sample<'_>> = values.iter().map(|value| Sample { owner, value }).collect();
@@ -232,7 +233,7 @@ proptest! {
             let codec = kind.open(&Options::default(), None).unwrap();
             let template = Template::parse("user:{id:int}").unwrap();
             let mut out = Vec::new();
-            let _ = codec.decode(&payload, &Owner::new(&template, b"user:1"), &mut out);
+            let _ = codec.decode(&payload, &Owner::new(slice::from_ref(&template), b"user:1"), &mut out);
             prop_assert!(out.len() <= 2 << 20);
             let _ = kind.open(&Options::default(), Some(&payload));
         }

@@ -65,7 +65,7 @@ pub(crate) fn section(env: &Env<'_>) -> String {
             text,
             "keyfold_namespace_{}:keys={},names={},reads={},writes={},spills={},conflicts={}\r\n",
             index.0,
-            namespace.template,
+            namespace.keys,
             namespace.names().as_deref().unwrap_or("none"),
             counts.reads,
             counts.writes,
@@ -102,7 +102,7 @@ fn write_sweep(env: &Env<'_>, text: &mut String) {
             "keyfold_large_bucket_{index}:name={},fields={},keys={}\r\n",
             bucket.name.escape_ascii(),
             bucket.fields,
-            env.layout.namespace(bucket.namespace).template
+            env.layout.namespace(bucket.namespace).keys
         );
     }
 }

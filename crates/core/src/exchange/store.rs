@@ -150,6 +150,6 @@ fn other_type(env: &Env<'_>, place: &Place, key: &[u8], kind: &[u8]) -> String {
     let (key, kind) = (key.escape_ascii(), kind.escape_ascii());
     format!(
         "ERR keyfold: '{key}' belongs to the namespace {}, whose keys are strings; it can't hold a {kind}",
-        namespace.template
+        namespace.keys
     )
 }

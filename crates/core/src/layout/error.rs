@@ -62,6 +62,18 @@ pub enum Problem {
         /// The template.
         keys: String,
     },
+    /// Several templates, and no rule that lets their keys share buckets.
+    #[error(
+        "the keys of several templates share buckets only by `bucket = {{ count = N }}`; write that, or give each \
+         template a namespace of its own"
+    )]
+    SeveralWithoutCount,
+    /// Several templates, and hashes of an application's own.
+    #[error("`handmade`: keys of one template alone are moved out of hashes, and `{keys}` are several")]
+    SeveralHandmade {
+        /// The templates.
+        keys: String,
+    },
     /// Both `bucket` and `placement`.
     #[error("`placement` says that there are no buckets, and `bucket` how they are; leave one of them out")]
     BucketAndPlacement,

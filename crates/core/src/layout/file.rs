@@ -1,10 +1,12 @@
 //! The layout as text: TOML to namespaces, each mistake with its line.
 
+use std::fmt;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::codec::SlotEntry;
@@ -17,7 +19,7 @@ use crate::codec::{CodecRule, Codecs, Kinds};
 use crate::placement::handmade::{Handmade, Packing};
 use crate::placement::name::{DATA_PREFIX, Generation, NameHash, Stem};
 use crate::placement::{By, Count, Placement, PlacementError, Secrets, Span, TextTable};
-use crate::template::Template;
+use crate::template::{Template, Templates};
 
 /// A string can't be longer in the server (`proto-max-bulk-len`'s default).
 const MAX_LIMIT: i64 = 512 * 1024 * 1024;
@@ -32,8 +34,8 @@ pub struct LayoutFile {
 /// A namespace as a file says it. See [`Namespace`] for what the fields mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileNamespace {
-    /// The shape of its keys.
-    pub template: Template,
+    /// The shape of its keys, or the shapes where they share buckets.
+    pub keys: Templates,
     /// The rule that gives them their places.
     pub placement: Placement,
     /// Stored bytes over which a value is spilled.
@@ -50,7 +52,7 @@ impl FileNamespace {
     /// The namespace, once it has its names. `known` is what it was so far: what its values are stored by stays
     /// readable, and what they will be stored by changes where the file says something else than before.
     pub(super) fn with_stem(&self, stem: Stem, known: Option<&Namespace>) -> Namespace {
-        let Self { template, placement, value_limit, field_limit, codec, codec_waits } = self.clone();
+        let Self { keys, placement, value_limit, field_limit, codec, codec_waits } = self.clone();
         let mut codecs = known.map(|known| known.codecs.clone()).unwrap_or_default();
         if known.is_none_or(|known| known.codec != codec) {
             let same_kind = codecs.written().filter(|slot| slot.rule.name == codec.name);
@@ -61,7 +63,12 @@ impl FileNamespace {
                 codecs.write_by(&codec, dictionary);
             }
         }
-        Namespace { stem, template, placement, value_limit, field_limit, codec, codecs, former: None }
+        Namespace { stem, keys, placement, value_limit, field_limit, codec, codecs, former: None }
+    }
+
+    /// The line of a layout file that says where its keys lie, for people.
+    pub fn line(&self) -> String {
+        self.placement.line(self.keys.first())
     }
 }
 
@@ -102,7 +109,7 @@ impl LayoutFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {
     names: Option<Spanned<String>>,
-    keys: Spanned<String>,
+    keys: Keys,
     bucket: Option<Spanned<Bucket>>,
     placement: Option<Spanned<String>>,
     keyed: Option<Spanned<Keyed>>,
@@ -157,6 +164,54 @@ struct HandmadeRule {
     value: String,
 }
 
+/// `keys`: one template, or a list of them, each with where it stands.
+struct Keys(Vec<Spanned<String>>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let keys = Spanned::<OneOrMore>::deserialize(deserializer)?;
+        let span = keys.span();
+        Ok(Self(match keys.into_inner() {
+            OneOrMore::One(template) => vec![Spanned::new(span, template)],
+            OneOrMore::More(templates) => templates,
+        }))
+    }
+}
+
+enum OneOrMore {
+    One(String),
+    More(Vec<Spanned<String>>),
+}
+
+impl<'de> Deserialize<'de> for OneOrMore {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TemplatesVisitor;
+        impl<'de> Visitor<'de> for TemplatesVisitor {
+            type Value = OneOrMore;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a template such as \"user:{id:int}\", or a list of templates that share buckets")
+            }
+
+            fn visit_str<E: de::Error>(self, template: &str) -> Result<OneOrMore, E> {
+                Ok(OneOrMore::One(template.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMore, A::Error> {
+                let mut templates = Vec::new();
+                while let Some(template) = list.next_element()? {
+                    templates.push(template);
+                }
+                if templates.is_empty() {
+                    return Err(de::Error::invalid_length(0, &self));
+                }
+                Ok(OneOrMore::More(templates))
+            }
+        }
+        deserializer.deserialize_any(TemplatesVisitor)
+    }
+}
+
 /// `keyed`: whether places follow from a secret, or the fingerprint of the secret from which they do.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "true, or the fingerprint of a secret")]
@@ -176,38 +231,36 @@ struct Bucket {
 
 /// Reads every entry, and then refuses entries that don't go together.
 pub(super) fn read_namespaces(reader: &Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Read>, LayoutError> {
-    let spans: Vec<_> = entries.iter().map(|entry| entry.keys.span()).collect();
+    let spans: Vec<Vec<_>> = entries.iter().map(|entry| entry.keys.0.iter().map(Spanned::span).collect()).collect();
     let mut all: Vec<Read> = Vec::with_capacity(entries.len());
-    for mut entry in entries {
-        let (names, from, keys) = (entry.names.take(), entry.from.take(), entry.keys.span());
+    for (mut entry, spans) in entries.into_iter().zip(&spans) {
+        let (names, from, keys) = (entry.names.take(), entry.from.take(), spans[0].clone());
         let codecs = reader.codecs(mem::take(&mut entry.slot), entry.writes)?;
         let namespace = reader.namespace(entry)?;
-        let stem = reader.stem(names, &keys, &namespace.template, &namespace.placement, namespace.field_limit)?;
-        let former = from.map(|from| reader.former(&namespace.template, from)).transpose()?;
+        let stem = reader.stem(names, &keys, &namespace.keys, &namespace.placement, namespace.field_limit)?;
+        let former = from.map(|from| reader.former(&namespace.keys, from)).transpose()?;
         all.push(Read { namespace, stem, former, codecs });
     }
-    let templates: Vec<_> = all.iter().map(|read| &read.namespace.template).collect();
+    let templates: Vec<_> = all.iter().flat_map(|read| read.namespace.keys.iter()).collect();
     if let Some(clash) = overlap::first_clash(&templates) {
-        return Err(reader.clash(&templates, &spans, clash));
+        return Err(reader.clash(&templates, &spans.concat(), clash));
     }
     let hashes: Vec<_> = all.iter().map(Read::hashes).collect();
     match same_names(&hashes) {
-        Some((later, earlier)) => Err(reader.same_names(&templates, &spans, (later, earlier))),
+        Some((later, earlier)) => {
+            let [later, earlier] = [later, earlier].map(|index| (&all[index].namespace.keys, &spans[index][0]));
+            Err(reader.same_names(later, earlier))
+        }
         None => Ok(all),
     }
 }
 
 impl Reader<'_> {
     fn namespace(&self, entry: Entry) -> Result<FileNamespace, LayoutError> {
-        let keys = &entry.keys;
-        let template =
-            Template::parse(keys.get_ref()).map_err(|error| self.error(&keys.span(), Problem::Keys(error)))?;
-        if overlap::is_reserved(&template) {
-            return Err(self.error(&keys.span(), Problem::Reserved { keys: template.to_string() }));
-        }
+        let keys = self.templates(&entry.keys)?;
         let span = entry.codec.as_ref().map(Spanned::span);
         let codec = entry.codec.map(|codec| self.codec(&codec)).transpose()?.unwrap_or_else(CodecRule::none);
-        let placement = self.placement(&template, entry.bucket, entry.placement, entry.cluster)?;
+        let placement = self.placement(&keys, &entry.keys.0[0].span(), entry.bucket, entry.placement, entry.cluster)?;
         let mut placement = self.keyed(placement, entry.keyed)?;
         if !codec.is_none() {
             // In the stored form values are still decoded on their way to being plain.
@@ -218,28 +271,44 @@ impl Reader<'_> {
         }
         let kind = self.kinds.and_then(|kinds| kinds.find(&codec.name));
         Ok(FileNamespace {
-            placement: self.with_text_table(&template, placement, entry.text_table)?,
+            placement: self.with_text_table(&keys, placement, entry.text_table)?,
             value_limit: self.limit("value_limit", entry.value_limit, DEFAULT_VALUE_LIMIT)?,
             field_limit: self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT)?,
             codec_waits: kind.is_none_or(|kind| kind.needs_training()),
             codec,
-            template,
+            keys,
         })
     }
 
-    fn former(&self, template: &Template, from: Spanned<From>) -> Result<Former, LayoutError> {
+    fn templates(&self, keys: &Keys) -> Result<Templates, LayoutError> {
+        let parsed = keys.0.iter().map(|keys| {
+            let template =
+                Template::parse(keys.get_ref()).map_err(|error| self.error(&keys.span(), Problem::Keys(error)))?;
+            if overlap::is_reserved(&template) {
+                return Err(self.error(&keys.span(), Problem::Reserved { keys: template.to_string() }));
+            }
+            Ok(template)
+        });
+        let templates = Templates::new(parsed.collect::<Result<_, _>>()?);
+        Ok(templates.unwrap_or_else(|| unreachable!("an empty list is refused when it is read")))
+    }
+
+    fn former(&self, keys: &Templates, from: Spanned<From>) -> Result<Former, LayoutError> {
         let span = from.span();
         let from = from.into_inner();
         let put_back = from.put_back;
         let placement = match from.handmade {
-            Some(rule) if from.bucket.is_none() && from.placement.is_none() => self.handmade(template, rule)?,
+            Some(rule) if keys.are_several() => {
+                return Err(self.error(&rule.span(), Problem::SeveralHandmade { keys: keys.to_string() }));
+            }
+            Some(rule) if from.bucket.is_none() && from.placement.is_none() => self.handmade(keys.first(), rule)?,
             Some(rule) => return Err(self.error(&rule.span(), Problem::BucketAndHandmade)),
-            None => self.placement(template, from.bucket, from.placement, from.cluster)?,
+            None => self.placement(keys, &span, from.bucket, from.placement, from.cluster)?,
         };
         let placement = self.keyed(placement, from.keyed)?;
-        let placement = self.with_text_table(template, placement, from.text_table)?;
+        let placement = self.with_text_table(keys, placement, from.text_table)?;
         let field_limit = self.limit("field_limit", from.field_limit, DEFAULT_FIELD_LIMIT)?;
-        let stem = self.stem(from.names, &span, template, &placement, field_limit)?;
+        let stem = self.stem(from.names, &span, keys, &placement, field_limit)?;
         Ok(Former { stem, placement, field_limit, put_back })
     }
 
@@ -254,9 +323,11 @@ impl Reader<'_> {
         Ok(handmade.into())
     }
 
+    /// The placement of the keys, whose first template stands at `span`.
     fn placement(
         &self,
-        template: &Template,
+        keys: &Templates,
+        span: &Range<usize>,
         bucket: Option<Spanned<Bucket>>,
         placement: Option<Spanned<String>>,
         cluster: Option<bool>,
@@ -266,7 +337,7 @@ impl Reader<'_> {
             (None, None) => Placement::zipped(),
             (Some(bucket), None) => {
                 let span = bucket.span();
-                let rule = bucket_rule(template, bucket.into_inner(), cluster);
+                let rule = bucket_rule(keys, bucket.into_inner(), cluster);
                 return rule.map_err(|problem| self.error(&span, problem));
             }
             (Some(_), Some(placement)) => return Err(self.error(&placement.span(), Problem::BucketAndPlacement)),
@@ -275,6 +346,9 @@ impl Reader<'_> {
                 self.error(&placement.span(), Problem::UnknownPlacement { given })
             })?,
         };
+        if keys.are_several() && !placement.suits_several() {
+            return Err(self.error(span, Problem::SeveralWithoutCount));
+        }
         Ok(placement.by_slot(cluster))
     }
 
@@ -297,12 +371,12 @@ impl Reader<'_> {
 
     fn with_text_table(
         &self,
-        template: &Template,
+        keys: &Templates,
         placement: Placement,
         table: Option<Spanned<String>>,
     ) -> Result<Placement, LayoutError> {
         let Some(text) = table else { return Ok(placement) };
-        let packed = TextTable::from_text(text.get_ref()).and_then(|table| placement.with_text_table(template, table));
+        let packed = TextTable::from_text(text.get_ref()).and_then(|table| placement.with_text_table(keys, table));
         packed.map_err(|error| self.error(&text.span(), Problem::TextTable(error)))
     }
 
@@ -311,11 +385,11 @@ impl Reader<'_> {
         &self,
         names: Option<Spanned<String>>,
         span: &Range<usize>,
-        template: &Template,
+        keys: &Templates,
         placement: &Placement,
         field_limit: usize,
     ) -> Result<Stem, LayoutError> {
-        let hash = name_hash(template, placement, field_limit);
+        let hash = name_hash(keys, placement, field_limit);
         let Some(names) = names else {
             let is_left_out = self.kinds.is_none() && placement.has_names();
             let stem = Stem { hash, generation: Generation(0) };
@@ -335,11 +409,10 @@ impl Reader<'_> {
         bytes.ok_or_else(|| self.error(&limit.span(), Problem::Limit { field, given }))
     }
 
-    fn same_names(&self, templates: &[&Template], spans: &[Range<usize>], clash: (usize, usize)) -> LayoutError {
-        let (later, earlier) = clash;
-        let line = self.error(&spans[earlier], Problem::OneRule).line;
-        let [keys, other] = [later, earlier].map(|index| templates[index].to_string());
-        self.error(&spans[later], Problem::SameNames { keys, other, line })
+    fn same_names(&self, later: (&Templates, &Range<usize>), earlier: (&Templates, &Range<usize>)) -> LayoutError {
+        let line = self.error(earlier.1, Problem::OneRule).line;
+        let [keys, other] = [later.0, earlier.0].map(ToString::to_string);
+        self.error(later.1, Problem::SameNames { keys, other, line })
     }
 
     fn clash(&self, templates: &[&Template], spans: &[Range<usize>], clash: Clash) -> LayoutError {
@@ -355,14 +428,18 @@ impl Reader<'_> {
     }
 }
 
-fn bucket_rule(template: &Template, bucket: Bucket, cluster: bool) -> Result<Placement, Problem> {
+fn bucket_rule(keys: &Templates, bucket: Bucket, cluster: bool) -> Result<Placement, Problem> {
+    if keys.are_several() && bucket.count.is_none() {
+        return Err(Problem::SeveralWithoutCount);
+    }
+    let template = keys.first();
     let rule: Result<Placement, PlacementError> = match bucket {
         Bucket { span: Some(span), of, count: None, by: None } => {
             Span::new(template, span, of.as_deref()).map(Placement::from)
         }
         Bucket { span: None, of: None, count: Some(1), by: None } if !cluster => Err(PlacementError::OneBucket),
         Bucket { span: None, of: None, count: Some(count), by: None } => {
-            Count::new(template, count).map(Placement::from)
+            Count::of_all(keys, count).map(Placement::from)
         }
         Bucket { span: None, of: None, count: None, by: Some(by) } => By::new(template, &by).map(Placement::from),
         _ => return Err(Problem::OneRule),

@@ -3,7 +3,7 @@
 use super::naming::name_hash;
 use crate::placement::Placement;
 use crate::placement::name::{Generation, Stem};
-use crate::template::Template;
+use crate::template::Templates;
 
 /// Where the keys of a namespace lay before, while they are moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,13 +20,13 @@ pub struct Former {
 
 impl Former {
     /// Keys under their own names.
-    pub(super) fn plain(template: &Template, field_limit: usize) -> Self {
-        Self::nameless(template, Placement::plain(), field_limit)
+    pub(super) fn plain(templates: &Templates, field_limit: usize) -> Self {
+        Self::nameless(templates, Placement::plain(), field_limit)
     }
 
     /// A rule without names of keyfold's.
-    pub(super) fn nameless(template: &Template, placement: Placement, field_limit: usize) -> Self {
-        let hash = name_hash(template, &placement, field_limit);
+    pub(super) fn nameless(templates: &Templates, placement: Placement, field_limit: usize) -> Self {
+        let hash = name_hash(templates, &placement, field_limit);
         Self { stem: Stem { hash, generation: Generation(0) }, placement, field_limit, put_back: false }
     }
 }

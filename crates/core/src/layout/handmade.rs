@@ -61,7 +61,7 @@ mod tests {
     }
 
     fn rule(file: &LayoutFile, keys: &str, field: &str, packing: Packing) -> Handmade {
-        Handmade::new(&file.namespaces[0].template, keys, field, packing).unwrap()
+        Handmade::new(file.namespaces[0].keys.first(), keys, field, packing).unwrap()
     }
 
     fn planned(before: &Layout, text: &str, keys: &str) -> Result<Move, String> {
@@ -69,7 +69,7 @@ mod tests {
         let rules: Vec<_> = file
             .namespaces
             .iter()
-            .map(|namespace| Handmade::new(&namespace.template, keys, "{id}", Packing::Raw).unwrap())
+            .map(|namespace| Handmade::new(namespace.keys.first(), keys, "{id}", Packing::Raw).unwrap())
             .collect();
         before.plan_fold_from(&file, &rules).map_err(|conflict| conflict.to_string())
     }
@@ -213,7 +213,7 @@ mod tests {
         let layout = media();
         let Some(Former { placement, .. }) = &layout.namespaces()[0].former else { panic!("it is moving") };
         assert_eq!(
-            placement.line(&layout.namespaces()[0].template),
+            placement.line(layout.namespaces()[0].keys.first()),
             "handmade = { keys = \"mediabucket:{id/1000}\", field = \"{id}\", value = \"raw\" }"
         );
     }

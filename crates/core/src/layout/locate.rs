@@ -99,11 +99,11 @@ impl Layout {
         if is_reserved(key) {
             return Located::Reserved;
         }
-        for &index in &self.order {
-            let template = &self.namespaces[index.0].template;
-            if template.begins(key) {
+        for &(index, number) in &self.order {
+            let templates = &self.namespaces[index.0].keys;
+            if templates[number].begins(key) {
                 let mut parts = Parts::new();
-                if template.parse_key(key, &mut parts) {
+                if templates.parse_key(number, key, &mut parts) {
                     return self.place(index, key, &parts);
                 }
             }
@@ -139,7 +139,7 @@ impl Layout {
         let namespace = &self.namespaces[index.0];
         match mark {
             Mark::Bucket | Mark::WholeBucket => {
-                placement.names_bucket(&namespace.template, mark, rest).then_some(Physical::Bucket(index))
+                placement.names_bucket(&namespace.keys, mark, rest).then_some(Physical::Bucket(index))
             }
             Mark::Zipped => self.key_of(index, physical, b"").map(|key| Physical::Zipped { namespace: index, key }),
             Mark::Spill => {
@@ -151,15 +151,15 @@ impl Layout {
     /// The logical key at `field` of the bucket `physical`, or of the zipped name where `field` is empty;
     /// none where no key of this namespace lies there.
     pub fn key_of(&self, namespace: NamespaceIndex, physical: &[u8], field: &[u8]) -> Option<Vec<u8>> {
-        let template = &self.namespaces.get(namespace.0)?.template;
+        let templates = &self.namespaces.get(namespace.0)?.keys;
         let parts = if is_reserved(physical) {
             let Head { origin, mark, rest } = Head::decode(physical)?;
             let (_, placement) = self.find_rules(origin).filter(|(index, _)| *index == namespace)?;
-            placement.decode(template, mark, rest, field)?
+            placement.decode(templates, mark, rest, field)?
         } else {
-            self.namespaces[namespace.0].handmade()?.decode(template, physical, field)?
+            self.namespaces[namespace.0].handmade()?.decode(templates.first(), physical, field)?
         };
-        let key = template.render(&parts);
+        let key = templates.render(&parts)?;
         let lies_there = |place: &Place| {
             place.namespace == namespace && place.physical.as_slice() == physical && place.field.as_slice() == field
         };

@@ -28,6 +28,7 @@ const PLACES: &str =
     "folded keys would be looked for in other places; write it as in use, or move them with `keyfold fold`";
 const MISSING: &str = "its folded keys would be lost from sight; keep the namespace, or `keyfold unfold` it first";
 pub(super) const TAKEN: &str = "folded keys would be looked for in other places; unfold the wider namespace first";
+const REGROUPED: &str = "templates come to share buckets, or cease to, only by way of plain keys; `keyfold unfold` the namespaces in use first, and then fold as the file says";
 
 impl LayoutFile {
     /// The file alone: epoch 1.
@@ -58,23 +59,22 @@ impl Layout {
 }
 
 pub(super) fn in_file<'f>(file: &'f LayoutFile, namespace: &Namespace) -> Option<&'f FileNamespace> {
-    file.namespaces.iter().find(|wanted| wanted.template.same_shape(&namespace.template))
+    file.namespaces.iter().find(|wanted| wanted.keys.same_shape(&namespace.keys))
 }
 
 fn conflicts(stored: &Layout, file: &LayoutFile) -> Vec<Conflict> {
     let mut conflicts = Vec::new();
     for namespace in &stored.namespaces {
-        let template = &namespace.template;
         let mut conflict = |in_use: String, in_file: String, advice| {
-            conflicts.push(Conflict { keys: template.to_string(), in_use, in_file, advice });
+            conflicts.push(Conflict { keys: namespace.keys.to_string(), in_use, in_file, advice });
         };
-        let placement = namespace.placement.line(template);
+        let placement = namespace.line();
         let Some(wanted) = in_file(file, namespace) else {
             conflict(placement, "(nothing)".to_owned(), MISSING);
             continue;
         };
         if wanted.placement != namespace.placement {
-            conflict(placement, wanted.placement.line(&wanted.template), PLACES);
+            conflict(placement, wanted.line(), PLACES);
         }
         let limits = [namespace.field_limit, wanted.field_limit];
         if !same_places((&namespace.placement, limits[0]), (&namespace.placement, limits[1])) {
@@ -88,26 +88,32 @@ fn conflicts(stored: &Layout, file: &LayoutFile) -> Vec<Conflict> {
     conflicts
 }
 
-/// The conflict of a new namespace that would take keys from a wider one, which has them folded in its own places.
+/// The conflict of a new namespace that would take keys from another: from a wider one, which has them folded in its own
+/// places, or from one that has them alone or together with others.
 pub(super) fn taken_keys(stored: &Layout, wanted: &FileNamespace) -> Option<Conflict> {
-    let automaton = Automaton::of(&wanted.template);
-    stored.namespaces.iter().filter(|old| !old.placement.is_plain()).find_map(|old| {
-        let theirs = Automaton::of(&old.template);
-        if automaton.relation(&theirs) != Relation::Within {
-            return None;
-        }
-        let example = automaton.shared(&theirs)?;
-        Some(Conflict {
-            keys: wanted.template.to_string(),
-            in_use: format!("`{}` is folded as `{}`", example.escape_ascii(), old.template),
-            in_file: format!("a new namespace has it: {}", wanted.placement.line(&wanted.template)),
-            advice: TAKEN,
+    wanted.keys.iter().find_map(|template| {
+        let automaton = Automaton::of(template);
+        let others = stored.namespaces.iter().flat_map(|old| old.keys.iter().map(move |theirs| (old, theirs)));
+        others.into_iter().find_map(|(old, theirs)| {
+            let theirs = Automaton::of(theirs);
+            let advice = match automaton.relation(&theirs) {
+                Relation::Within if !old.placement.is_plain() => TAKEN,
+                Relation::Same => REGROUPED,
+                _ => return None,
+            };
+            let example = automaton.shared(&theirs)?.escape_ascii().to_string();
+            Some(Conflict {
+                keys: wanted.keys.to_string(),
+                in_use: format!("`{example}` is a key of `{}`: {}", old.keys, old.line()),
+                in_file: format!("a new namespace has it: {}", wanted.line()),
+                advice,
+            })
         })
     })
 }
 
 fn new_namespaces<'f>(stored: &'f Layout, file: &'f LayoutFile) -> impl Iterator<Item = &'f FileNamespace> {
-    let known = |wanted: &FileNamespace| stored.namespaces.iter().any(|old| old.template.same_shape(&wanted.template));
+    let known = |wanted: &FileNamespace| stored.namespaces.iter().any(|old| old.keys.same_shape(&wanted.keys));
     file.namespaces.iter().filter(move |wanted| !known(wanted))
 }
 
@@ -125,7 +131,7 @@ fn join(stored: &Layout, file: &LayoutFile) -> Merged {
     }
     let mut generations = stored.generations.clone();
     for wanted in new_namespaces(stored, file) {
-        let stem = generations.take(&wanted.template, &wanted.placement, wanted.field_limit);
+        let stem = generations.take(&wanted.keys, &wanted.placement, wanted.field_limit);
         added.push(NamespaceIndex(namespaces.len()));
         namespaces.push(wanted.with_stem(stem, None));
     }

@@ -14,7 +14,7 @@
 //!
 //! [[namespace]]
 //! names       = "~hY3p"              # only in the stored form: what the names of its keys begin with
-//! keys        = "user:{id:int}"      # the template
+//! keys        = "user:{id:int}"      # the template; several that share buckets are a list: ["user:{id:int}", "cart:{id}"]
 //! bucket      = { span = 128 }       # or { span = 128, of = "id" }, { count = 16384 }, { by = "id" }
 //! value_limit = 64                   # stored bytes over which a value is spilled
 //! field_limit = 64                   # field bytes over which a key stays plain
@@ -70,6 +70,8 @@ mod overlap;
 mod reader;
 mod recovery;
 mod revision;
+#[cfg(test)]
+mod shared;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -87,6 +89,7 @@ pub use locate::{Located, Moving, Physical, Place, spill_name};
 pub use merge::Merged;
 pub use moving::Move;
 pub use revision::{Attempt, Epoch, Revision};
+pub use stored::keys_line;
 pub use warning::{Concern, Warning};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,7 +97,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::codec::{CodecRule, Codecs, DictionaryId, Kinds};
 use crate::placement::name::Stem;
 use crate::placement::{Placement, Secrets};
-use crate::template::Template;
+use crate::template::{Template, Templates};
 use naming::Generations;
 
 /// Stored bytes over which a value is spilled, where the file says nothing: what a listpack takes by
@@ -107,13 +110,13 @@ pub const DEFAULT_FIELD_LIMIT: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceIndex(pub usize);
 
-/// One template with the way its keys are folded.
+/// One template, or several together, with the way its keys are folded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     /// What the names of its keys begin with. It follows from the rules below, all but the generation.
     pub stem: Stem,
-    /// The shape of its keys.
-    pub template: Template,
+    /// The shape of its keys, or the shapes where they share buckets.
+    pub keys: Templates,
     /// The rule that gives them their places.
     pub placement: Placement,
     /// Stored bytes over which a value is spilled.
@@ -134,8 +137,8 @@ pub struct Layout {
     revision: Revision,
     generations: Generations,
     namespaces: Vec<Namespace>,
-    /// The namespaces in the order in which a key tries them: the more specific first.
-    order: Vec<NamespaceIndex>,
+    /// The templates in the order in which a key tries them, the more specific first: whose each is, and its number there.
+    order: Vec<(NamespaceIndex, usize)>,
     /// The namespaces that are moved out of handmade hashes.
     handmade: Vec<NamespaceIndex>,
     /// Whether clients are refused writes under it.
@@ -153,8 +156,7 @@ impl Layout {
     fn new(revision: Revision, generations: Generations, mut namespaces: Vec<Namespace>) -> Self {
         let kinds = Kinds::default();
         namespaces.iter_mut().for_each(|namespace| namespace.codecs.open(&kinds, &BTreeMap::new()));
-        let templates: Vec<_> = namespaces.iter().map(|namespace| &namespace.template).collect();
-        let order = overlap::specific_first(&templates);
+        let order = overlap::specific_first(namespaces.iter().map(|namespace| &namespace.keys));
         let handmade = namespaces.iter().enumerate().filter(|(_, namespace)| namespace.handmade().is_some());
         let handmade = handmade.map(|(index, _)| NamespaceIndex(index)).collect();
         Self { revision, generations, namespaces, order, handmade, refuses_writes: false }
@@ -264,8 +266,8 @@ impl Layout {
 
     /// Whether keys that begin with `prefix` may belong to a namespace.
     pub fn may_hold_prefix(&self, prefix: &[u8]) -> bool {
-        self.namespaces.iter().any(|namespace| {
-            let literal = namespace.template.literal_prefix();
+        self.namespaces.iter().flat_map(|namespace| namespace.keys.iter()).any(|template| {
+            let literal = template.literal_prefix();
             literal.starts_with(prefix) || prefix.starts_with(literal)
         })
     }
@@ -280,8 +282,14 @@ impl Layout {
         &self.namespaces[index.0]
     }
 
-    /// The namespace of the keys of this template, whatever its placeholders are called.
-    pub fn find(&self, template: &Template) -> Option<NamespaceIndex> {
-        self.namespaces.iter().position(|namespace| namespace.template.same_shape(template)).map(NamespaceIndex)
+    /// The namespace of the keys of this template, alone or with others'.
+    pub fn with_template(&self, template: &Template) -> Option<NamespaceIndex> {
+        let has = |namespace: &Namespace| namespace.keys.iter().any(|one| one.same_shape(template));
+        self.namespaces.iter().position(has).map(NamespaceIndex)
+    }
+
+    /// The namespace of the keys of these templates, and no others, whatever their placeholders are called.
+    pub fn find(&self, templates: &[Template]) -> Option<NamespaceIndex> {
+        self.namespaces.iter().position(|namespace| namespace.keys.same_shape(templates)).map(NamespaceIndex)
     }
 }

@@ -15,11 +15,11 @@ use super::conflict::{Conflict, LayoutConflict};
 use super::former::Former;
 use super::merge::{in_file, taken_keys};
 use super::naming::{Generations, same_places};
-use super::overlap::{hashes_in_the_way, same_names};
+use super::overlap::{hashes_in_the_way, same_names, shared_keys};
 use super::{FileNamespace, Layout, LayoutFile, Namespace, NamespaceIndex};
 use crate::placement::name::{DATA_PREFIX, Stem};
 use crate::placement::{Handmade, Placement};
-use crate::template::{Automaton, Relation, Template};
+use crate::template::{Automaton, Relation, Template, Templates};
 
 /// A move that can begin, or go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,11 @@ impl Namespace {
 
     fn as_former(&self) -> Former {
         Former { stem: self.stem, placement: self.placement.clone(), field_limit: self.field_limit, put_back: false }
+    }
+
+    /// The line of a layout file that says where its keys lie, for people.
+    pub fn line(&self) -> String {
+        self.placement.line(self.keys.first())
     }
 
     /// What the physical names of its keys begin with, where they have any.
@@ -113,7 +118,7 @@ impl Layout {
         let mut plan = Planner::new(self);
         for (_, namespace) in self.iter().filter(|(index, _)| which.contains(index)) {
             let wanted = FileNamespace {
-                template: namespace.template.clone(),
+                keys: namespace.keys.clone(),
                 placement: Placement::plain(),
                 value_limit: namespace.value_limit,
                 field_limit: namespace.field_limit,
@@ -140,7 +145,7 @@ impl Layout {
     pub fn settled(&self, which: &[NamespaceIndex]) -> Self {
         let is_left_out = |index: NamespaceIndex, namespace: &Namespace| {
             let is_unfolded = which.contains(&index) && namespace.placement.is_plain();
-            is_unfolded && !self.namespaces.iter().any(|wider| is_within(&namespace.template, &wider.template))
+            is_unfolded && !self.namespaces.iter().any(|wider| is_within(&namespace.keys, &wider.keys))
         };
         let kept = self.iter().filter(|(index, namespace)| !is_left_out(*index, namespace));
         let namespaces = kept.map(|(index, namespace)| {
@@ -157,16 +162,16 @@ impl Layout {
     /// What would be lost from sight.
     pub fn follows(&self, before: &Self) -> Result<(), String> {
         for old in before.namespaces.iter().filter(|old| !old.placement.is_plain()) {
-            let template = &old.template;
-            let Some(new) = self.namespaces.iter().find(|new| new.template.same_shape(template)) else {
-                return Err(format!("keys of {template} are folded, and the namespace is gone"));
+            let keys = &old.keys;
+            let Some(new) = self.namespaces.iter().find(|new| new.keys.same_shape(keys)) else {
+                return Err(format!("keys of {keys} are folded, and the namespace is gone"));
             };
             let is_kept = |stem: Stem, placement: &Placement, field_limit: usize| {
                 stem == old.stem && same_places((placement, field_limit), (&old.placement, old.field_limit))
             };
             let is_former = |former: &Former| is_kept(former.stem, &former.placement, former.field_limit);
             if !is_kept(new.stem, &new.placement, new.field_limit) && !new.former.as_ref().is_some_and(is_former) {
-                return Err(format!("keys of {template} that are folded now would lie elsewhere"));
+                return Err(format!("keys of {keys} that are folded now would lie elsewhere"));
             }
         }
         Ok(())
@@ -187,15 +192,18 @@ impl Move {
         let mut namespaces = layout.namespaces;
         for index in which {
             let Some(namespace) = namespaces.get_mut(index.0) else { continue };
-            namespace.former = Some(Former::plain(&namespace.template, namespace.field_limit));
+            namespace.former = Some(Former::plain(&namespace.keys, namespace.field_limit));
             moving.push(*index);
         }
         Self { layout: before.followed_by(layout.generations, namespaces), moving }
     }
 }
 
-fn is_within(template: &Template, wider: &Template) -> bool {
-    !template.same_shape(wider) && Automaton::of(template).relation(&Automaton::of(wider)) == Relation::Within
+/// Whether any of these templates lies within any of the others, which are another namespace's.
+fn is_within(templates: &Templates, wider: &Templates) -> bool {
+    let within =
+        |one: &Template, other: &Template| Automaton::of(one).relation(&Automaton::of(other)) == Relation::Within;
+    !templates.same_shape(wider) && templates.iter().any(|one| wider.iter().any(|other| within(one, other)))
 }
 
 /// A move while it is planned: the namespaces as they will be, and the conflicts found so far.
@@ -215,12 +223,12 @@ impl<'l> Planner<'l> {
 
     /// The namespace as the file wants it, under names that nobody has used.
     fn named(&mut self, wanted: &FileNamespace, known: Option<&Namespace>) -> Namespace {
-        let stem = self.generations.take(&wanted.template, &wanted.placement, wanted.field_limit);
+        let stem = self.generations.take(&wanted.keys, &wanted.placement, wanted.field_limit);
         wanted.with_stem(stem, known)
     }
 
     fn bring(&mut self, wanted: &FileNamespace, from: Option<&Handmade>) {
-        let known = self.namespaces.iter().position(|namespace| namespace.template.same_shape(&wanted.template));
+        let known = self.namespaces.iter().position(|namespace| namespace.keys.same_shape(&wanted.keys));
         let from = from.cloned().map(Placement::from);
         match known {
             Some(index) => self.change(index, wanted, from),
@@ -236,7 +244,7 @@ impl<'l> Planner<'l> {
         let mut namespace = self.named(wanted, None);
         let former = from.unwrap_or_else(Placement::plain);
         if wanted.placement != former {
-            namespace.former = Some(Former::nameless(&wanted.template, former, wanted.field_limit));
+            namespace.former = Some(Former::nameless(&wanted.keys, former, wanted.field_limit));
             self.moving.push(NamespaceIndex(self.namespaces.len()));
         }
         self.namespaces.push(namespace);
@@ -249,26 +257,25 @@ impl<'l> Planner<'l> {
         let changed = match &known.former {
             None if from.is_some() && !known.leads_to(wanted) => {
                 return self.conflicts.push(Conflict {
-                    keys: known.template.to_string(),
-                    in_use: known.placement.line(&known.template),
-                    in_file: wanted.placement.line(&wanted.template),
+                    keys: known.keys.to_string(),
+                    in_use: known.line(),
+                    in_file: wanted.line(),
                     advice: ELSEWHERE,
                 });
             }
             None if from.is_some() => {
-                kept(from.map(|handmade| Former::nameless(&known.template, handmade, known.field_limit)))
+                kept(from.map(|handmade| Former::nameless(&known.keys, handmade, known.field_limit)))
             }
             former if known.leads_to(wanted) && !former.as_ref().is_some_and(is_other) => kept(former.clone()),
             Some(former) if former.leads_to(wanted) && from.is_none() => known.turned(former),
             Some(former) => {
-                let route =
-                    format!("{} to {}", former.placement.line(&known.template), known.placement.line(&known.template));
+                let route = format!("{} to {}", former.placement.line(known.keys.first()), known.line());
                 return self.conflicts.push(Conflict {
-                    keys: known.template.to_string(),
+                    keys: known.keys.to_string(),
                     in_use: format!("moving from {route}"),
                     in_file: match &from {
-                        Some(from) => format!("moving from {}", from.line(&wanted.template)),
-                        None => wanted.placement.line(&wanted.template),
+                        Some(from) => format!("moving from {}", from.line(wanted.keys.first())),
+                        None => wanted.line(),
                     },
                     advice: if known.handmade().is_some() { ONE_WAY } else { BUSY },
                 });
@@ -282,6 +289,9 @@ impl<'l> Planner<'l> {
     }
 
     fn finish(mut self, before: &Layout) -> Result<Move, LayoutConflict> {
+        if self.conflicts.is_empty() {
+            self.conflicts.extend(shared_keys(&self.namespaces));
+        }
         self.conflicts.extend(hashes_in_the_way(&self.namespaces));
         self.conflicts.extend(same_names(&self.namespaces));
         if !self.conflicts.is_empty() {

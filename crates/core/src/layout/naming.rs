@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! keyfold names 1
-//! user:{int}:logins
+//! user:{int}:logins            of several templates each, in their order
 //! span 128 of 0
 //! field limit 64               only where there are buckets
 //! cluster no                   or yes, where every place is in the slot of its key
@@ -18,20 +18,20 @@ use std::collections::BTreeMap;
 
 use crate::placement::Placement;
 use crate::placement::name::{Generation, NameHash, Stem};
-use crate::template::Template;
+use crate::template::Templates;
 
 /// How many hashes a layout remembers the generation of.
 pub(super) const MOST_REMEMBERED: usize = 256;
 
 /// The hash in the names of keys that lie by these rules.
-pub(super) fn name_hash(template: &Template, placement: &Placement, field_limit: usize) -> NameHash {
+pub(super) fn name_hash(templates: &Templates, placement: &Placement, field_limit: usize) -> NameHash {
     let limit = if placement.has_buckets() { format!("field limit {field_limit}\n") } else { String::new() };
-    let (keys, rule) = (template.canonical(), placement.canonical());
+    let (keys, rule) = (templates.canonical(), placement.canonical());
     let cluster = if placement.is_by_slot() { "yes" } else { "no" };
     NameHash::of(&format!("keyfold names 1\n{keys}\n{rule}\n{limit}cluster {cluster}\n"))
 }
 
-/// Whether the keys of one template lie in the same places by both rules.
+/// Whether the keys of one namespace lie in the same places by both rules.
 pub(super) fn same_places(one: (&Placement, usize), other: (&Placement, usize)) -> bool {
     one.0 == other.0 && (one.1 == other.1 || !one.0.has_buckets())
 }
@@ -49,8 +49,8 @@ pub(super) struct Generations {
 
 impl Generations {
     /// A stem that nobody has used, for keys that come to lie by these rules.
-    pub(super) fn take(&mut self, template: &Template, placement: &Placement, field_limit: usize) -> Stem {
-        let hash = name_hash(template, placement, field_limit);
+    pub(super) fn take(&mut self, templates: &Templates, placement: &Placement, field_limit: usize) -> Stem {
+        let hash = name_hash(templates, placement, field_limit);
         if !placement.has_names() {
             return Stem { hash, generation: Generation(0) };
         }
@@ -105,6 +105,7 @@ mod tests {
     use super::*;
     use crate::layout::{Layout, LayoutFile, NamespaceIndex};
     use crate::placement::{By, Count, TextTable};
+    use crate::template::Template;
 
     fn file(text: &str) -> LayoutFile {
         LayoutFile::parse(text).unwrap_or_else(|error| panic!("{error}"))
@@ -232,7 +233,7 @@ mod tests {
         for round in 0..3 {
             for field_limit in 1..=MOST_REMEMBERED + 50 {
                 let placement = Placement::from(By::new(&template, "a").unwrap());
-                let stem = generations.take(&template, &placement, field_limit);
+                let stem = generations.take(&template.clone().into(), &placement, field_limit);
                 assert!(used.insert(stem), "{stem} was in use before, in round {round}");
             }
             assert!(generations.highest.len() <= MOST_REMEMBERED);
@@ -243,7 +244,7 @@ mod tests {
     fn alike() -> (String, String) {
         let count = |template: &Template, count: i64| {
             let placement = Placement::from(Count::new(template, count).unwrap());
-            name_hash(template, &placement, 64)
+            name_hash(&template.clone().into(), &placement, 64)
         };
         let [one, other] = ["a:{x}", "b:{x}"].map(|keys| Template::parse(keys).unwrap());
         let known: BTreeMap<_, _> = (2..10_000).map(|buckets| (count(&one, buckets), buckets)).collect();

@@ -4,7 +4,7 @@ use super::conflict::Conflict;
 use super::locate::RESERVED_PREFIXES;
 use super::{Namespace, NamespaceIndex, naming};
 use crate::placement::handmade::NUMBER_BYTES;
-use crate::template::{Automaton, Relation, Template};
+use crate::template::{Automaton, Relation, Template, Templates};
 
 /// Two templates that can't be told apart for some key.
 pub(super) struct Clash {
@@ -29,20 +29,27 @@ pub(super) fn first_clash(templates: &[&Template]) -> Option<Clash> {
     })
 }
 
-/// An order in which a template comes before those that it lies within.
-pub(super) fn specific_first(templates: &[&Template]) -> Vec<NamespaceIndex> {
+/// All namespaces' templates, each with its number there, in an order in which a template comes before those that it lies
+/// within.
+pub(super) fn specific_first<'t>(keys: impl Iterator<Item = &'t Templates>) -> Vec<(NamespaceIndex, usize)> {
+    let (templates, order): (Vec<_>, Vec<_>) = keys
+        .enumerate()
+        .flat_map(|(index, keys)| {
+            keys.iter().enumerate().map(move |(number, template)| (template, (NamespaceIndex(index), number)))
+        })
+        .unzip();
     // A template's rank is the number of templates that contain it. Those that contain it have fewer, and come later.
     let mut depths = vec![0_usize; templates.len()];
-    for (earlier, later, relation) in relations(templates) {
+    for (earlier, later, relation) in relations(&templates) {
         match relation {
             Relation::Within => depths[earlier] += 1,
             Relation::Around => depths[later] += 1,
             Relation::Disjoint | Relation::Same | Relation::Crossing(_) => {}
         }
     }
-    let mut order: Vec<_> = (0..templates.len()).map(NamespaceIndex).collect();
-    order.sort_by_key(|index| std::cmp::Reverse(depths[index.0]));
-    order
+    let mut ranked: Vec<_> = depths.into_iter().zip(order).collect();
+    ranked.sort_by_key(|(depth, _)| std::cmp::Reverse(*depth));
+    ranked.into_iter().map(|(_, template)| template).collect()
 }
 
 fn relations(templates: &[&Template]) -> Vec<(usize, usize, Relation)> {
@@ -54,6 +61,27 @@ fn relations(templates: &[&Template]) -> Vec<(usize, usize, Relation)> {
         }
     }
     relations
+}
+
+const BOTH_MATCH: &str = "neither is the more specific; narrow one of them";
+
+/// Why a layout can't be, where a key would belong to two of its namespaces.
+pub(super) fn shared_keys(namespaces: &[Namespace]) -> Option<Conflict> {
+    let all: Vec<_> = namespaces
+        .iter()
+        .flat_map(|namespace| namespace.keys.iter().map(move |template| (namespace, template)))
+        .collect();
+    let templates: Vec<_> = all.iter().map(|(_, template)| *template).collect();
+    let Clash { earlier, later, .. } = first_clash(&templates)?;
+    let example =
+        Automaton::of(templates[later]).shared(&Automaton::of(templates[earlier]))?.escape_ascii().to_string();
+    let [(namespace, _), (other, _)] = [later, earlier].map(|index| all[index]);
+    Some(Conflict {
+        keys: namespace.keys.to_string(),
+        in_use: format!("`{example}` is a key of `{}`: {}", other.keys, other.line()),
+        in_file: format!("it is a key of this namespace too: {}", namespace.line()),
+        advice: BOTH_MATCH,
+    })
 }
 
 const KEYS_THERE: &str = "a name can't be both a hash to move keys out of and a key; choose another template, or settle the other namespace first";
@@ -71,23 +99,24 @@ pub(super) fn hashes_in_the_way(namespaces: &[Namespace]) -> Vec<Conflict> {
         let shape = Automaton::of(handmade.shape());
         let mut conflict = |in_use: String, advice| {
             conflicts.push(Conflict {
-                keys: namespace.template.to_string(),
+                keys: namespace.keys.to_string(),
                 in_use,
                 in_file: namespace
                     .former
                     .as_ref()
-                    .map_or_else(String::new, |from| from.placement.line(&namespace.template)),
+                    .map_or_else(String::new, |from| from.placement.line(namespace.keys.first())),
                 advice,
             });
         };
         for other in namespaces {
-            let is_own = other.template.same_shape(&namespace.template);
-            if let Some(example) = shape.shared(&Automaton::of(&other.template))
+            let is_own = other.keys.same_shape(&namespace.keys);
+            let shared = other.keys.iter().find_map(|template| shape.shared(&Automaton::of(template)));
+            if let Some(example) = shared
                 && !(is_own && always_folded(other))
             {
                 let example = example.escape_ascii();
                 conflict(
-                    format!("`{example}` is a key of `{}`", other.template),
+                    format!("`{example}` is a key of `{}`", other.keys),
                     if is_own { OWN_KEYS } else { KEYS_THERE },
                 );
             }
@@ -96,7 +125,7 @@ pub(super) fn hashes_in_the_way(namespaces: &[Namespace]) -> Vec<Conflict> {
                 && let Some(example) = shape.shared(&Automaton::of(theirs.shape()))
             {
                 let example = example.escape_ascii();
-                conflict(format!("`{example}` may be a hash of `{}`", other.template), BOTH_HASHES);
+                conflict(format!("`{example}` may be a hash of `{}`", other.keys), BOTH_HASHES);
             }
         }
     }
@@ -112,15 +141,15 @@ pub(super) fn same_names(namespaces: &[Namespace]) -> Option<Conflict> {
     let (later, earlier) = naming::same_names(&hashes)?;
     let [namespace, other] = [later, earlier].map(|index| &namespaces[index]);
     Some(Conflict {
-        keys: namespace.template.to_string(),
-        in_use: format!("the names of `{}` begin with `~{}`", other.template, other.stem.hash),
-        in_file: format!("the same names: {}", namespace.placement.line(&namespace.template)),
+        keys: namespace.keys.to_string(),
+        in_use: format!("the names of `{}` begin with `~{}`", other.keys, other.stem.hash),
+        in_file: format!("the same names: {}", namespace.line()),
         advice: SAME_NAMES,
     })
 }
 
 /// Whether every key of a namespace, all of whose parts are ints, is folded: none has a field that is too long.
 fn always_folded(namespace: &Namespace) -> bool {
-    let most = NUMBER_BYTES * namespace.template.placeholders().len();
+    let most = NUMBER_BYTES * namespace.keys.first().placeholders().len();
     namespace.placement.has_names() && (!namespace.placement.has_buckets() || most <= namespace.field_limit)
 }

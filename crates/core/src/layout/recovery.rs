@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use super::former::Former;
 use super::naming::{Generations, name_hash, same_places};
+use super::overlap::shared_keys;
 use super::{FileNamespace, Heads, Layout, LayoutFile, Namespace, NamespaceIndex};
 use crate::codec::{CodecRule, Codecs};
 use crate::placement::Placement;
@@ -36,7 +37,7 @@ impl Layout {
     /// back with it, and perhaps it didn't. So keys are looked for where either says.
     ///
     /// # Errors
-    /// A namespace whose keys would have to be looked for in more than two places.
+    /// A namespace whose keys would have to be looked for in more than two places, or by two sets of templates.
     pub fn united(&self, older: &Self) -> Result<Self, String> {
         let mut generations = self.generations.clone();
         older.namespaces.iter().flat_map(Namespace::rules).for_each(|(placement, stem)| {
@@ -44,17 +45,20 @@ impl Layout {
                 generations.note(stem);
             }
         });
-        let in_older = |namespace: &Namespace| older.find(&namespace.template).map(|index| older.namespace(index));
+        let in_older = |namespace: &Namespace| older.find(&namespace.keys).map(|index| older.namespace(index));
         let mut namespaces = Vec::with_capacity(self.namespaces.len());
         for namespace in &self.namespaces {
             namespaces.push(namespace.united(in_older(namespace))?);
         }
-        for gone in older.namespaces.iter().filter(|gone| self.find(&gone.template).is_none()) {
-            let former = Former::plain(&gone.template, gone.field_limit);
+        for gone in older.namespaces.iter().filter(|gone| self.find(&gone.keys).is_none()) {
+            let former = Former::plain(&gone.keys, gone.field_limit);
             namespaces.push(
                 Namespace { placement: Placement::plain(), former: None, stem: former.stem, ..gone.clone() }
                     .united(Some(gone))?,
             );
+        }
+        if let Some(clash) = shared_keys(&namespaces) {
+            return Err(format!("{}, and by the other layout of `{}`", clash.in_use, clash.keys));
         }
         let mut revision = self.revision.next();
         revision.epoch = revision.epoch.max(older.revision.epoch.next());
@@ -97,7 +101,7 @@ impl Layout {
 impl Namespace {
     fn put_back(mut self) -> Self {
         if !self.placement.is_plain() && self.former.is_none() {
-            let former = Former::plain(&self.template, self.field_limit);
+            let former = Former::plain(&self.keys, self.field_limit);
             self.former = Some(Former { put_back: true, ..former });
         }
         self
@@ -115,7 +119,7 @@ impl Namespace {
 
     /// This namespace, whose keys are looked for where `older` says as well; without an `older`, under their own names.
     fn united(&self, older: Option<&Self>) -> Result<Self, String> {
-        let plain = Former::plain(&self.template, self.field_limit);
+        let plain = Former::plain(&self.keys, self.field_limit);
         let plain = (plain.stem, plain.placement, plain.field_limit);
         let own = (self.stem, self.placement.clone(), self.field_limit);
         let is_same = |one: &Rule, other: &Rule| {
@@ -128,7 +132,7 @@ impl Namespace {
                 others.push(rule);
             }
         }
-        let unclear = || format!("keys of {} may lie in more than two places", self.template);
+        let unclear = || format!("keys of {} may lie in more than two places", self.keys);
         let codecs = match older {
             Some(older) => self.codecs.united(&older.codecs).ok_or_else(unclear)?,
             None => self.codecs.clone(),
@@ -149,7 +153,7 @@ impl LayoutFile {
         let mut generations = Generations::default();
         heads.iter().for_each(|(stem, _)| generations.note(stem));
         let namespaces = self.namespaces.iter().map(|wanted| {
-            let hash = name_hash(&wanted.template, &wanted.placement, wanted.field_limit);
+            let hash = name_hash(&wanted.keys, &wanted.placement, wanted.field_limit);
             let generation = heads.highest(hash).filter(|_| wanted.placement.has_names());
             let stem = Stem { hash, generation: generation.unwrap_or(Generation(0)) };
             if wanted.placement.has_names() {

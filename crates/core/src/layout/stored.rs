@@ -13,6 +13,7 @@ use super::reader::{Reader, parse_toml};
 use super::{Epoch, Layout, Namespace, Revision};
 use crate::placement::name::{DATA_PREFIX, Generation, Stem};
 use crate::placement::{Placement, Secrets};
+use crate::template::Template;
 
 /// The version of the stored form.
 const VERSION: i64 = 2;
@@ -41,7 +42,7 @@ impl Layout {
                 let _ = writeln!(
                     text,
                     "{}\nfield_limit = {}",
-                    former.placement.lines(&namespace.template),
+                    former.placement.lines(namespace.keys.first()),
                     former.field_limit,
                 );
                 if former.put_back {
@@ -122,6 +123,16 @@ fn parse_said<T: FromStr>(text: &str, field: &'static str, said: &Spanned<String
     given.parse().map_err(|_| LayoutError::at(text, said.span().start, Problem::Stored { field, given: given.clone() }))
 }
 
+/// The line of a layout file that says which keys a namespace has, without a line break at the end.
+pub fn keys_line(templates: &[Template]) -> String {
+    let source = |template: &Template| toml::Value::from(template.source());
+    let keys = match templates {
+        [only] => source(only),
+        several => several.iter().map(source).collect::<Vec<_>>().into(),
+    };
+    format!("keys = {keys}")
+}
+
 fn write_names(placement: &Placement, stem: Stem, text: &mut String) {
     if placement.has_names() {
         let _ = writeln!(text, "names = \"{}{stem}\"", char::from(DATA_PREFIX));
@@ -130,11 +141,11 @@ fn write_names(placement: &Placement, stem: Stem, text: &mut String) {
 
 impl Namespace {
     fn write(&self, text: &mut String) {
-        let keys = toml::Value::from(self.template.source());
         let _ = write!(
             text,
-            "keys = {keys}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = {}\n",
-            self.placement.lines(&self.template),
+            "{}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = {}\n",
+            keys_line(&self.keys),
+            self.placement.lines(self.keys.first()),
             self.value_limit,
             self.field_limit,
             self.codec,

@@ -45,7 +45,7 @@ impl Namespace {
         {
             frame::write_coded_head(slot, expires_at_ms, out);
             let head = out.len();
-            let owner = Owner::new(&self.template, key);
+            let owner = Owner::new(&self.keys, key);
             if self.codecs.encode(slot, value, &owner, out) && out.len() < frame::raw_len(value, expires_at_ms) {
                 return Some((slot, head));
             }
@@ -85,7 +85,7 @@ impl Namespace {
             },
         };
         let mut value = Vec::new();
-        self.codecs.decode(slot, payload, &Owner::new(&self.template, key), &mut value)?;
+        self.codecs.decode(slot, payload, &Owner::new(&self.keys, key), &mut value)?;
         Ok(Some(Cow::Owned(value)))
     }
 }

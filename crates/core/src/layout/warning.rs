@@ -44,7 +44,7 @@ impl Layout {
     /// What is likely not meant, against the servers' default settings.
     pub fn warnings(&self) -> Vec<Warning> {
         let warn = |(index, namespace): (usize, &Namespace)| {
-            let keys = namespace.template.to_string();
+            let keys = namespace.keys.to_string();
             concerns(namespace).map(move |concern| Warning {
                 namespace: NamespaceIndex(index),
                 keys: keys.clone(),

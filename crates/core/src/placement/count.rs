@@ -19,6 +19,8 @@
 //! *Whole* form, where the spreading part can't be divided (a hex of less than 8 bytes) or there is none: r = 0, the
 //! field holds all parts, and the bucket's name has `;` for `:`, so that the two forms never meet.
 //!
+//! Of several templates: see `shared.rs`.
+//!
 //! Where strangers choose keys, *keyed* by a secret: h is then the secret's hash of the field (see `secret.rs`), so that
 //! nobody else knows which keys share a bucket.
 
@@ -31,6 +33,7 @@ use super::error::PlacementError;
 use super::field::{self, Form};
 use super::name::{self, Mark, Name, Origin};
 use super::secret::Secret;
+use super::shared::Shared;
 use super::span::checked;
 use super::spread::{self, Divided};
 use super::text_table::TextTable;
@@ -44,6 +47,8 @@ pub struct Count {
     count: u64,
     /// The part that spreads the keys.
     spreading: Option<usize>,
+    /// How fields tell several templates apart, where there are several.
+    shared: Option<Shared>,
     pub(super) table: Option<Arc<TextTable>>,
     secret: Option<Arc<Secret>>,
 }
@@ -55,7 +60,24 @@ impl Count {
         let first =
             |wanted: fn(Type) -> bool| template.placeholders().iter().position(|placeholder| wanted(placeholder.kind));
         let spreading = first(|kind| kind == Type::Uuid).or(first(|kind| kind == Type::Hex)).or(first(Type::is_int));
-        Ok(Self { count, spreading, table: None, secret: None })
+        Ok(Self { count, spreading, shared: None, table: None, secret: None })
+    }
+
+    /// The same for the keys of all of `templates` together, where they are several.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; more templates than fields can tell apart.
+    pub fn of_all(templates: &[Template], count: i64) -> Result<Self, PlacementError> {
+        match templates {
+            [template] => Self::new(template, count),
+            _ => Ok(Self {
+                count: checked("count", 1, count)?,
+                spreading: None,
+                shared: Some(Shared::new(templates)?),
+                table: None,
+                secret: None,
+            }),
+        }
     }
 
     /// The same, keyed by a secret.
@@ -84,7 +106,10 @@ impl Count {
         let (mark, remainder) = if let Some(remainder) = divided {
             (Mark::Bucket, remainder)
         } else {
-            field::encode(self.form(parts.len(), false), parts.iter(), field);
+            match &self.shared {
+                Some(shared) => shared.encode(|len| self.form(len, false), parts, field),
+                None => field::encode(self.form(parts.len(), false), parts.iter(), field),
+            }
             (Mark::WholeBucket, 0)
         };
         name::encode_head(origin, mark, name);
@@ -96,12 +121,15 @@ impl Count {
 
     pub(super) fn decode<'a>(
         &self,
-        template: &Template,
+        templates: &[Template],
         mark: Mark,
         bucket: &[u8],
         field: &'a [u8],
     ) -> Option<Parts<'a>> {
-        let placeholders = template.placeholders();
+        if let Some(shared) = self.shared.as_ref().filter(|_| mark == Mark::WholeBucket) {
+            return shared.decode(|len| self.form(len, false), templates, field);
+        }
+        let placeholders = templates.first()?.placeholders();
         match (mark, self.spreading) {
             (Mark::WholeBucket, _) => field::decode(
                 self.form(placeholders.len(), false),
@@ -112,7 +140,7 @@ impl Count {
                 let kind = placeholders.get(part)?.kind;
                 let bucket = base62::decode(bucket).filter(|bucket| *bucket < self.count)?;
                 let remainder = (bucket + self.count - self.turn(field)) % self.count;
-                let kinds = std::iter::once(spread::quotient_kind(kind)).chain(other_kinds(template, part));
+                let kinds = std::iter::once(spread::quotient_kind(kind)).chain(other_kinds(templates.first()?, part));
                 let mut parts = field::decode(self.form(placeholders.len(), true), kinds, field)?;
                 let quotient = parts.remove(0);
                 parts.insert(part, spread::restore(kind, &quotient, remainder, self.count)?);
@@ -127,6 +155,7 @@ impl Count {
     }
 
     pub(super) fn names_bucket(&self, template: &Template, mark: Mark, bucket: &[u8]) -> bool {
+        // Of several templates nothing is divided.
         let kind = self.spreading.and_then(|part| template.placeholders().get(part)).map(|part| part.kind);
         let form_occurs = match mark {
             Mark::Bucket => kind.is_some(),

@@ -51,4 +51,13 @@ pub enum PlacementError {
         /// The name given.
         name: String,
     },
+    /// More templates than there are letters for fields.
+    #[error(
+        "{given} templates can't share buckets, {} at the most; make two namespaces of them",
+        super::shared::MOST_TEMPLATES
+    )]
+    TooManyTemplates {
+        /// How many there are.
+        given: usize,
+    },
 }

@@ -11,6 +11,7 @@
 //! | *framed* | the same; its value is a frame | |
 //! | *span* ([`span`]) | id / span | id % span, other parts |
 //! | *count* ([`count`]) | one of `count`, evenly | what the bucket doesn't say |
+//! | *count*, of several templates ([`shared`]) | one of `count`, by a hash | which template, all parts |
 //! | *by* ([`by`]) | one part | the other parts |
 //! | *handmade* ([`handmade`]) | as an application's own code named its hashes | as it named their fields |
 //!
@@ -32,6 +33,7 @@ pub mod handmade;
 mod kind;
 pub mod name;
 mod secret;
+pub mod shared;
 pub mod span;
 mod spread;
 #[cfg(test)]
@@ -53,14 +55,15 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::slot::Slot;
-use crate::template::{Part, Parts, Template, Type};
+use crate::template::{Part, Parts, Template, Templates, Type};
 use name::{Mark, Name, Origin, Stem};
 use text_table::TextTableError;
 
 /// A field of a bucket. Up to 64 bytes take no allocation.
 pub type Field = SmallVec<[u8; 64]>;
 
-/// The rule that gives the keys of one template their places. Others ask its methods what they have to know of it.
+/// The rule that gives the keys of one template, or of several together, their places. Others ask its methods what they
+/// have to know of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     rule: Rule,
@@ -158,6 +161,11 @@ impl Placement {
         self.kind().is_some_and(PlaceKind::is_bucket)
     }
 
+    /// Whether the keys of several templates may share its buckets, or have none.
+    pub fn suits_several(&self) -> bool {
+        self.is_plain() || self.as_count().is_some()
+    }
+
     /// Whether keys get physical names of keyfold's.
     pub fn has_names(&self) -> bool {
         self.kind().is_some_and(|kind| kind.packing().is_none())
@@ -205,12 +213,12 @@ impl Placement {
         }
     }
 
-    /// What the physical names of all keys of `template` begin with.
-    pub fn literal_prefix<'p>(&'p self, template: &'p Template) -> &'p [u8] {
+    /// What the physical names of all keys of these templates begin with.
+    pub fn literal_prefix<'p>(&'p self, keys: &'p Templates) -> &'p [u8] {
         if self.has_names() {
             return &[name::DATA_PREFIX];
         }
-        self.handmade().map_or(template, Handmade::shape).literal_prefix()
+        self.handmade().map_or_else(|| keys.literal_prefix(), |handmade| handmade.shape().literal_prefix())
     }
 
     /// What the names of what is written for `key` begin with.
@@ -240,18 +248,26 @@ impl Placement {
     ///
     /// Every place gives its own parts. Bytes that are no place may give parts too: the caller locates
     /// these again, and compares.
-    pub fn decode<'a>(&self, template: &Template, mark: Mark, bucket: &'a [u8], field: &'a [u8]) -> Option<Parts<'a>> {
+    pub fn decode<'a>(
+        &self,
+        templates: &[Template],
+        mark: Mark,
+        bucket: &'a [u8],
+        field: &'a [u8],
+    ) -> Option<Parts<'a>> {
+        let template = templates.first()?;
         match (&self.rule, mark) {
             (Rule::Zipped | Rule::Framed, Mark::Zipped) => zipped::decode(template, bucket),
             (Rule::Span(span), Mark::Bucket) => span.decode(template, bucket, field),
-            (Rule::Count(count), _) => count.decode(template, mark, bucket, field),
+            (Rule::Count(count), _) => count.decode(templates, mark, bucket, field),
             (Rule::By(by), Mark::Bucket) => by.decode(template, bucket, field),
             _ => None,
         }
     }
 
     /// Whether `mark` and `bucket` name a bucket that this placement could use.
-    pub fn names_bucket(&self, template: &Template, mark: Mark, bucket: &[u8]) -> bool {
+    pub fn names_bucket(&self, templates: &[Template], mark: Mark, bucket: &[u8]) -> bool {
+        let Some(template) = templates.first() else { return false };
         match (&self.rule, mark) {
             (Rule::Span(span), Mark::Bucket) => span.names_bucket(bucket),
             (Rule::Count(count), Mark::Bucket | Mark::WholeBucket) => count.names_bucket(template, mark, bucket),
@@ -280,9 +296,12 @@ impl Placement {
     ///
     /// # Errors
     /// A placement without fields of keyfold's own, or one that leaves no text there.
-    pub fn with_text_table(mut self, template: &Template, table: TextTable) -> Result<Self, TextTableError> {
-        let is_left = |at: usize| template.placeholders()[at].kind == Type::Text && self.leaves(at);
-        if !(0..template.placeholders().len()).any(is_left) {
+    pub fn with_text_table(mut self, templates: &[Template], table: TextTable) -> Result<Self, TextTableError> {
+        let leaves_text = |template: &Template| {
+            let mut placeholders = template.placeholders().iter().enumerate();
+            placeholders.any(|(at, placeholder)| placeholder.kind == Type::Text && self.leaves(at))
+        };
+        if !templates.iter().any(leaves_text) {
             return Err(TextTableError::NoText);
         }
         let (Rule::Span(Span { table: of, .. })

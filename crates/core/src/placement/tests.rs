@@ -10,39 +10,46 @@ use super::text_table::TextTableError;
 use super::{By, Count, Field, Placement, Secret, Span, TextTable};
 use crate::base62;
 use crate::slot::Slot;
-use crate::template::Template;
-use crate::template::tests::{keys, parse_key, template};
+use crate::template::tests::{keys, template};
+use crate::template::{Parts, Templates};
 
-fn span(source: &str, of: Option<&str>, span: i64) -> (Template, Placement) {
+fn span(source: &str, of: Option<&str>, span: i64) -> (Templates, Placement) {
     let template = template(source);
     let placement = Placement::from(Span::new(&template, span, of).unwrap());
-    (template, placement)
+    (template.into(), placement)
 }
 
-fn count(source: &str, count: i64) -> (Template, Placement) {
+fn count(source: &str, count: i64) -> (Templates, Placement) {
     let template = template(source);
     let placement = Placement::from(Count::new(&template, count).unwrap());
-    (template, placement)
+    (template.into(), placement)
+}
+
+/// Spread with the keys of other templates.
+fn shared(sources: &[&str], count: i64) -> (Templates, Placement) {
+    let templates = Templates::new(sources.iter().map(|source| template(source)).collect()).unwrap();
+    let placement = Placement::from(Count::of_all(&templates, count).unwrap());
+    (templates, placement)
 }
 
 /// Spread by a secret.
-fn keyed((template, placement): (Template, Placement), secret: &[u8]) -> (Template, Placement) {
+fn keyed((template, placement): (Templates, Placement), secret: &[u8]) -> (Templates, Placement) {
     let placement = placement.keyed_by(Arc::new(Secret::new(secret).unwrap())).unwrap();
     (template, placement)
 }
 
-fn by(source: &str, name: &str) -> (Template, Placement) {
+fn by(source: &str, name: &str) -> (Templates, Placement) {
     let template = template(source);
     let placement = Placement::from(By::new(&template, name).unwrap());
-    (template, placement)
+    (template.into(), placement)
 }
 
-fn zipped(source: &str) -> (Template, Placement) {
-    (template(source), Placement::zipped())
+fn zipped(source: &str) -> (Templates, Placement) {
+    (template(source).into(), Placement::zipped())
 }
 
 /// The same with a text table.
-fn packed((template, placement): (Template, Placement)) -> (Template, Placement) {
+fn packed((template, placement): (Templates, Placement)) -> (Templates, Placement) {
     let symbols: [&[u8]; 16] = [
         b"a", b"b", b"c", b"0", b"1", b"2", b"-", b":", b"ab", b"b\0", b"\0a", b"c\x01", b"\0", b"12", b"name", b"\xff",
     ];
@@ -52,7 +59,7 @@ fn packed((template, placement): (Template, Placement)) -> (Template, Placement)
 }
 
 /// The same in a cluster.
-fn by_slot((template, placement): (Template, Placement)) -> (Template, Placement) {
+fn by_slot((template, placement): (Templates, Placement)) -> (Templates, Placement) {
     (template, placement.by_slot(true))
 }
 
@@ -62,18 +69,31 @@ fn stem() -> Stem {
     "0007".parse().unwrap()
 }
 
-fn locate((template, placement): &(Template, Placement), key: &[u8]) -> Option<Place> {
+/// The parts of `key` by the first template that it matches.
+fn parse_key<'k>(templates: &Templates, key: &'k [u8]) -> Option<Parts<'k>> {
+    (0..templates.len()).find_map(|number| {
+        let mut parts = Parts::new();
+        templates.parse_key(number, key, &mut parts).then_some(parts)
+    })
+}
+
+/// Keys that match one of the templates, or nearly do.
+fn keys_of(templates: &Templates) -> impl Strategy<Value = Vec<u8>> + use<> {
+    proptest::strategy::Union::new(templates.iter().map(|template| keys(template).boxed()))
+}
+
+fn locate((templates, placement): &(Templates, Placement), key: &[u8]) -> Option<Place> {
     let (mut name, mut field) = (Name::new(), Field::new());
-    let parts = parse_key(template, key)?;
+    let parts = parse_key(templates, key)?;
     let origin = placement.origin(stem(), key);
     placement.locate(origin, &parts, &mut name, &mut field).then(|| (name.into_vec(), field.into_vec()))
 }
 
-fn decode((template, placement): &(Template, Placement), (name, field): &Place) -> Option<Vec<u8>> {
+fn decode((templates, placement): &(Templates, Placement), (name, field): &Place) -> Option<Vec<u8>> {
     let Head { origin, mark, rest } = Head::decode(name)?;
     assert_eq!((origin.stem, origin.slot.is_some()), (stem(), placement.is_by_slot()));
-    assert_eq!(placement.names_bucket(template, mark, rest), mark != Mark::Zipped);
-    placement.decode(template, mark, rest, field).map(|parts| template.render(&parts))
+    assert_eq!(placement.names_bucket(templates, mark, rest), mark != Mark::Zipped);
+    placement.decode(templates, mark, rest, field).and_then(|parts| templates.render(&parts))
 }
 
 /// For each placement: a place gives back its key, and no two keys share one.
@@ -83,7 +103,7 @@ macro_rules! one_to_one {
             use super::*;
             proptest! {$(
                 #[test]
-                fn $name(keys in proptest::collection::vec(keys(&$folded.0), 2..12)) {
+                fn $name(keys in proptest::collection::vec(keys_of(&$folded.0), 2..12)) {
                     let folded = $folded;
                     let mut places = HashMap::new();
                     for key in keys {
@@ -130,6 +150,10 @@ one_to_one! {
     slot_texts: by_slot(packed(keyed(count("{a}:{b}", 2), b"a secret of keyfold's")));
     slot_span: by_slot(span("{{users}}:{id:int}", None, 128));
     slot_by: by_slot(by("user:{{{id:int}}}:{field}", "id"));
+    shared_ints: by_slot(shared(&["u:{a:int}", "v:{a:int(6)}", "w:{a:int}"], 1));
+    shared_all: by_slot(shared(&["u:{a:int}", "v:{a}", "{a:int}:{b}", "w{a:uuid}{b:hex}", "x:{a:hex}", "y:{a:int}"], 1));
+    shared_wide: shared(&["u:{a:int}", "u:{a}", "v:{a:hex}"], 3);
+    shared_packed: packed(keyed(shared(&["u:{a:int}", "v:{a}:{b:int}:{c}", "w:{a}"], 7), b"a secret of keyfold's"));
     packed_span_rest: packed(span("{a}:{b:int}:{c:hex}:{d:int}", Some("d"), 1 << 32));
     packed_span_text: packed(span("u:{id:int}:{x}", None, 128));
     packed_count_text: packed(count("page:{path}", 2));
@@ -147,7 +171,7 @@ one_to_one! {
     by_hex: by("{a:hex}:{b:hex}:{c:uuid}", "a");
 }
 
-fn fields_of(folded: &(Template, Placement), key: &str) -> (String, String) {
+fn fields_of(folded: &(Templates, Placement), key: &str) -> (String, String) {
     let (name, field) = locate(folded, key.as_bytes()).unwrap();
     (name.escape_ascii().to_string(), field.escape_ascii().to_string())
 }
@@ -213,6 +237,59 @@ fn packed_places_never_change() {
 }
 
 #[test]
+fn shared_places_never_change() {
+    let place = |name: &str, field: &str| (name.to_owned(), field.to_owned());
+    let all = ["user:{id:int}:seen", "cart:{id:uuid}", "flag:{name}", "seen:{id:int}", "{a:int}:{b}"];
+    let all = by_slot(shared(&all, 1));
+    assert_eq!(fields_of(&all, "user:7:seen"), place("~{4oO}0007;0", "14"));
+    assert_eq!(fields_of(&all, "seen:7"), place("~{647}0007;0", "15"));
+    assert_eq!(fields_of(&all, "seen:9223372036854775807").1, "18446744073709551615");
+    assert_eq!(
+        fields_of(&all, "cart:9f1c2d3e-4b5a-4678-9abc-def012345678").1,
+        r"B\x9f\x1c->KZFx\x9a\xbc\xde\xf0\x124Vx"
+    );
+    assert_eq!(fields_of(&all, "flag:12").1, "C12");
+    assert_eq!(fields_of(&all, "12:x").1, r"E\x0cx");
+    let wide = shared(&["user:{id:int}", "flag:{name}"], 1024);
+    assert_eq!(
+        [fields_of(&wide, "user:7"), fields_of(&wide, "flag:a")],
+        [place("~0007;8A", "7"), place("~0007;T", "Ba")]
+    );
+}
+
+/// Bytes that keyfold never wrote, in such a bucket.
+#[test]
+fn shared_fields_of_nobody() {
+    let (templates, placement) = by_slot(shared(&["u:{a:int}", "v:{a}", "w:{a:int}"], 1));
+    let decode = |field: &[u8]| {
+        placement.decode(&templates, Mark::WholeBucket, b"0", field).map(|parts| templates.render(&parts))
+    };
+    assert_eq!(decode(b"7"), Some(Some(b"w:3".to_vec())));
+    for field in
+        [b"".as_slice(), b"-1", b"1x", b"A1", b"Z1", b"D", b"\xff", b"99999999999999999999999999999999999999999"]
+    {
+        assert_eq!(decode(field), None, "{}", field.escape_ascii());
+    }
+    let (texts, placement) = shared(&["v:{a}", "w:{a}"], 2);
+    assert_eq!(placement.decode(&texts, Mark::WholeBucket, b"0", b"7"), None, "there is none of one int alone");
+}
+
+#[test]
+fn so_many_templates_share_buckets() {
+    let sources: Vec<String> = (0..53).map(|number| format!("t{number}:{{x}}")).collect();
+    let templates: Vec<_> = sources.iter().map(|source| template(source)).collect();
+    assert!(Count::of_all(&templates, 1).unwrap_err().to_string().starts_with("53 templates can't share buckets, 52"));
+    let templates = Templates::new(templates[..52].to_vec()).unwrap();
+    let placement = Placement::from(Count::of_all(&templates, 2).unwrap());
+    let folded = (templates, placement);
+    for number in 0..52 {
+        let key = format!("t{number}:x").into_bytes();
+        let place = locate(&folded, &key).unwrap();
+        assert_eq!(decode(&folded, &place), Some(key));
+    }
+}
+
+#[test]
 fn a_table_needs_text() {
     let table = packed(count("p:{x}", 64)).1.text_table().unwrap().clone();
     let by_text = by("{tenant}:{id:int}", "tenant");
@@ -223,7 +300,7 @@ fn a_table_needs_text() {
 
 #[test]
 fn fields_are_small() {
-    let len = |folded: &(Template, Placement), key: &str| locate(folded, key.as_bytes()).unwrap().1.len();
+    let len = |folded: &(Templates, Placement), key: &str| locate(folded, key.as_bytes()).unwrap().1.len();
     let v4 = "s:ffffffff-ffff-4fff-bfff-ffffffffffff";
     assert_eq!(len(&count("s:{id:uuid}", 4096), v4), 14);
     assert_eq!(len(&count("s:{id:uuid}", 1 << 18), v4), 13);
@@ -231,7 +308,7 @@ fn fields_are_small() {
 }
 
 /// The fill of each bucket that is used.
-fn fills(folded: &(Template, Placement), keys: impl Iterator<Item = String>) -> Vec<usize> {
+fn fills(folded: &(Templates, Placement), keys: impl Iterator<Item = String>) -> Vec<usize> {
     let mut fills = HashMap::new();
     for key in keys {
         *fills.entry(locate(folded, key.as_bytes()).unwrap().0).or_insert(0) += 1;
@@ -318,7 +395,7 @@ fn hex_and_text_spread_evenly() {
 
 /// Ids that fall into the bucket of the first id, as whoever knows the rule can work them out: any quotient, and the
 /// remainder that its hash leaves for this bucket.
-fn aimed(folded: &(Template, Placement), buckets: u64, ids: u64) -> Vec<String> {
+fn aimed(folded: &(Templates, Placement), buckets: u64, ids: u64) -> Vec<String> {
     let bucket = |id: u64| bucket_of(folded, &format!("u:{id}"));
     let target = bucket(0);
     let aim = |quotient: u64| {
@@ -328,7 +405,7 @@ fn aimed(folded: &(Template, Placement), buckets: u64, ids: u64) -> Vec<String> 
     (1..=ids).map(aim).collect()
 }
 
-fn bucket_of(folded: &(Template, Placement), key: &str) -> u64 {
+fn bucket_of(folded: &(Templates, Placement), key: &str) -> u64 {
     let (name, _) = locate(folded, key.as_bytes()).unwrap();
     base62::decode(Head::decode(&name).unwrap().rest).unwrap()
 }

@@ -74,7 +74,7 @@ pub(super) fn refused_unknown(args: &[&[u8]], layout: &Layout) -> Option<String>
             Reach::Nothing => None,
             Reach::Folded(namespace) => Some(format!(
                 "{what} '{shown}' may be a folded key of {}; send it to the server directly, or with keys that are not folded",
-                layout.namespace(namespace).template
+                layout.namespace(namespace).keys
             )),
             Reach::Reserved => {
                 Some(format!("{what} '{shown}' may be a key that keyfold keeps for itself; use another name"))

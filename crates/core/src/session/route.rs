@@ -356,7 +356,7 @@ impl Session {
         let Some((index, namespace)) = places.folded().min() else {
             return Route::PassOn;
         };
-        let namespace = &env.layout.namespace(namespace).template;
+        let namespace = &env.layout.namespace(namespace).keys;
         let named = format!("'{}' belongs to the namespace {namespace}", printable(args[index]));
         let name = command.name.replace('|', " ").to_uppercase();
         if !works_on_one_type(command) {

@@ -19,6 +19,7 @@ mod error;
 mod hash_tag;
 mod key;
 mod parse;
+mod templates;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -26,6 +27,7 @@ pub use automaton::{Automaton, Relation};
 pub use error::TemplateError;
 pub use key::{Part, Parts};
 pub(crate) use key::{hex_bytes, hex_digits, is_hex, parse_uuid, render_uuid};
+pub use templates::Templates;
 
 use std::fmt;
 

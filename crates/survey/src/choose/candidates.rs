@@ -4,6 +4,7 @@
 //! allocator's size classes, so that 126 to a bucket can take a sixth less than 128 do.
 
 use std::cmp::Ordering;
+use std::slice;
 
 use keyfold_core::memory::Model;
 use keyfold_core::placement::{Placement, TextTable};
@@ -180,7 +181,7 @@ pub(super) fn count_of(keys: u64, entries: u64, by_slot: bool) -> u64 {
 
 /// The placement with the table, where it leaves text in fields.
 pub(super) fn packed(placement: Placement, template: &Template, table: Option<&TextTable>) -> Placement {
-    let with = table.and_then(|table| placement.clone().with_text_table(template, table.clone()).ok());
+    let with = table.and_then(|table| placement.clone().with_text_table(slice::from_ref(template), table.clone()).ok());
     with.unwrap_or(placement)
 }
 

@@ -1,5 +1,7 @@
 //! The codecs that are weighed with placements, and how long each makes the values of a family.
 
+use std::slice;
+
 use keyfold_core::codec::{self, Candidate, CodecRule};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::Namespace;
@@ -38,7 +40,7 @@ pub struct Coding {
 /// The codecs that make a family's values shorter, the best first and one of each kind; `keys` is how many the family
 /// has.
 pub fn weigh(template: &Template, records: &[Record], keys: u64, stopwatch: Stopwatch<'_>) -> Vec<Coding> {
-    let judge = Judge::new(template, records);
+    let judge = Judge::new(slice::from_ref(template), records);
     let mut best: Vec<Candidate> = Vec::new();
     for candidate in judge.candidates(&CodecRule::named("auto"), keys) {
         let is_another = best.iter().all(|other| other.rule.name != candidate.rule.name);

@@ -5,7 +5,7 @@
 
 use keyfold_core::codec::{self, Candidate, CodecRule, Kinds, Owner, Sample};
 use keyfold_core::frame::Frame;
-use keyfold_core::layout::{Layout, Namespace, NamespaceIndex};
+use keyfold_core::layout::{Layout, Namespace, NamespaceIndex, keys_line};
 use keyfold_core::template::Template;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -47,9 +47,9 @@ pub struct Judged {
     pub decode_us: f64,
 }
 
-/// Values of one template, told apart into those that train and those that judge.
+/// Values of one namespace, told apart into those that train and those that judge.
 pub(super) struct Judge<'r> {
-    template: &'r Template,
+    templates: &'r [Template],
     pub(super) train: Vec<&'r Record>,
     pub(super) held_out: Vec<&'r Record>,
     /// The mean of the values that judge, as they are, in bytes.
@@ -57,10 +57,10 @@ pub(super) struct Judge<'r> {
 }
 
 impl<'r> Judge<'r> {
-    pub(super) fn new(template: &'r Template, records: &'r [Record]) -> Self {
+    pub(super) fn new(templates: &'r [Template], records: &'r [Record]) -> Self {
         let judges = |record: &&Record| xxh3_64_with_seed(&record.key, 6).is_multiple_of(JUDGES);
         let (held_out, train): (Vec<&Record>, Vec<&Record>) = records.iter().partition(judges);
-        let mut judge = Self { template, train, held_out, raw_bytes: 0.0 };
+        let mut judge = Self { templates, train, held_out, raw_bytes: 0.0 };
         let bytes = codec::stored_bytes(None, &judge.samples(&judge.held_out));
         judge.raw_bytes = bytes as f64 / judge.held_out.len().max(1) as f64;
         judge
@@ -68,7 +68,7 @@ impl<'r> Judge<'r> {
 
     fn samples(&self, records: &[&'r Record]) -> Vec<Sample<'r>> {
         let sample =
-            |record: &&'r Record| Sample { owner: Owner::new(self.template, &record.key), value: &record.value };
+            |record: &&'r Record| Sample { owner: Owner::new(self.templates, &record.key), value: &record.value };
         records.iter().map(sample).collect()
     }
 
@@ -86,10 +86,10 @@ impl<'r> Judge<'r> {
         candidate.bytes_a_value <= self.raw_bytes * (1.0 - LEAST_SAVING)
     }
 
-    /// A namespace with keys of their own whose values a candidate writes; none where no layout takes the template.
+    /// A namespace whose values a candidate writes; none where no layout takes the templates.
     pub(super) fn namespace(&self, candidate: &Candidate) -> Option<Namespace> {
-        let keys = toml::Value::from(self.template.source());
-        let file = format!("[[namespace]]\nkeys = {keys}\nplacement = \"framed\"\ncodec = {}\n", candidate.rule);
+        let keys = keys_line(self.templates);
+        let file = format!("[[namespace]]\n{keys}\nbucket = {{ count = 2 }}\ncodec = {}\n", candidate.rule);
         let layout = Layout::parse_file(&file).ok()?;
         let layout = layout.written_by(NamespaceIndex(0), &candidate.rule, candidate.dictionary.as_deref())?;
         layout.namespaces().first().cloned()

@@ -76,10 +76,11 @@ impl Plan {
             return Part::Left;
         }
         let around = self.stored.iter().flat_map(Layout::namespaces).find(|namespace| {
-            matches!(relation(&namespace.template, &family.template), Relation::Same | Relation::Around)
+            let has = |template| matches!(relation(template, &family.template), Relation::Same | Relation::Around);
+            namespace.keys.iter().any(has)
         });
         if let Some(namespace) = around {
-            let keys = &namespace.template;
+            let keys = &namespace.keys;
             return Part::Dropped(format!("the server's layout has these keys already, as `{keys}`"));
         }
         match self.check(Some(family)) {

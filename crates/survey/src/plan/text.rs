@@ -1,8 +1,10 @@
 //! The layout file of a plan, with a reason for everything.
 
 use std::fmt::Write as _;
+use std::slice;
 
-use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Namespace};
+use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Namespace, keys_line};
+use keyfold_core::template::Template;
 
 use super::{Family, Part, Plan};
 use crate::choose::{Alternative, Choice, CodecChoice, Setting, Verdict};
@@ -69,7 +71,7 @@ pub(super) fn file(plan: &Plan, heading: &Heading) -> String {
 /// One namespace that folds or zips a family.
 pub(super) fn namespace(text: &mut String, family: &Family) {
     let rule = &family.choice.rule;
-    begin(text, family.template.source());
+    begin(text, slice::from_ref(&family.template));
     let _ = writeln!(text, "{}", rule.placement.lines(&family.template));
     if let Some(codec) = &family.choice.codec {
         let _ = writeln!(text, "codec = {}", codec.rule);
@@ -87,17 +89,17 @@ fn limit(text: &mut String, name: &str, limit: u64, default: usize) {
 }
 
 fn plain_namespace(text: &mut String, family: &Family) {
-    begin(text, family.template.source());
+    begin(text, slice::from_ref(&family.template));
     let _ = writeln!(text, "placement = \"plain\"");
 }
 
-fn begin(text: &mut String, keys: &str) {
-    let _ = writeln!(text, "[[namespace]]\nkeys = {}", toml::Value::from(keys));
+fn begin(text: &mut String, templates: &[Template]) {
+    let _ = writeln!(text, "[[namespace]]\n{}", keys_line(templates));
 }
 
 fn stored_namespace(text: &mut String, namespace: &Namespace) {
-    begin(text, namespace.template.source());
-    let _ = writeln!(text, "{}", namespace.placement.lines(&namespace.template));
+    begin(text, &namespace.keys);
+    let _ = writeln!(text, "{}", namespace.placement.lines(namespace.keys.first()));
     limit(text, "value_limit", namespace.value_limit as u64, DEFAULT_VALUE_LIMIT);
     limit(text, "field_limit", namespace.field_limit as u64, DEFAULT_FIELD_LIMIT);
     if !namespace.codec.is_none() {

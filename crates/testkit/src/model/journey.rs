@@ -95,7 +95,7 @@ impl Route {
         let said = |error: &dyn std::fmt::Display| error.to_string();
         let mut file = LayoutFile::parse(LAYOUT).map_err(|error| said(&error))?;
         let first = LayoutFile { namespaces: file.namespaces.drain(..1).collect() };
-        let template = &first.namespaces[0].template;
+        let template = first.namespaces[0].keys.first();
         let rule = Handmade::new(template, "sbucket:{id/4}", "{id}", Packing::Zlib).map_err(|error| said(&error))?;
         let before = Layout::merge(None, &file).map_err(|error| said(&error))?.layout;
         let planned = before.plan_fold_from(&first, &[rule]).map_err(|error| said(&error))?;

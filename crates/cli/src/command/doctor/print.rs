@@ -94,7 +94,7 @@ fn families(seen: &Observation, out: &mut dyn Write) -> anyhow::Result<()> {
 /// A namespace's template, or a pattern.
 pub(super) fn family_name(name: &FamilyName, seen: &Observation) -> String {
     match (name, seen.layout.known()) {
-        (FamilyName::Namespace(index), Some(layout)) => layout.namespace(*index).template.source().to_owned(),
+        (FamilyName::Namespace(index), Some(layout)) => layout.namespace(*index).keys.source().to_owned(),
         (FamilyName::Namespace(_), None) => String::new(),
         (FamilyName::Pattern(pattern), _) => pattern.escape_ascii().to_string(),
     }

@@ -31,7 +31,7 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(list: usize, layout: &Layout) -> Self {
         let mut namespaces: Vec<_> =
-            layout.namespaces().iter().map(|namespace| (namespace.template.to_string(), 0)).collect();
+            layout.namespaces().iter().map(|namespace| (namespace.keys.to_string(), 0)).collect();
         namespaces.push(("no namespace".to_owned(), 0));
         let (listed, conflicts) = (Vec::new(), 0);
         Self { records: 0, expired: 0, written: 0, same: 0, conflicts, refused: 0, namespaces, listed, list }

@@ -78,7 +78,7 @@ fn push(config: &Push, out: &mut dyn Write) -> anyhow::Result<()> {
     warnings.extend(nodes.other_releases());
     if config.flags.json {
         let keys = |which: &[NamespaceIndex]| {
-            which.iter().map(|index| rollout.layout.namespace(*index).template.source()).collect::<Vec<_>>()
+            which.iter().map(|index| rollout.layout.namespace(*index).keys.source()).collect::<Vec<_>>()
         };
         let report = json!({
             "epoch": rollout.layout.epoch().0,

@@ -103,7 +103,7 @@ fn template_of(layout: &Layout, stem: Stem) -> Option<String> {
     let namespace = layout.namespaces().iter().find(|namespace| {
         namespace.stem == stem || namespace.former.as_ref().is_some_and(|former| former.stem == stem)
     });
-    namespace.map(|namespace| namespace.template.to_string())
+    namespace.map(|namespace| namespace.keys.to_string())
 }
 
 /// The layout that the register says, as far as it says one.

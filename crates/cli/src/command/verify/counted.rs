@@ -55,7 +55,7 @@ impl Counted {
             .map(|(index, rules)| {
                 let Namespace { keys, spilled, buckets, fields, largest, expired } = &self.namespaces[index.0];
                 json!({
-                    "names": rules.names(), "template": rules.template.source(), "keys": keys, "spilled": spilled,
+                    "names": rules.names(), "template": rules.keys.source(), "keys": keys, "spilled": spilled,
                     "buckets": buckets, "fields": fields, "largest_bucket": largest, "expired": expired,
                 })
             })
@@ -80,7 +80,7 @@ impl Counted {
                 let Namespace { keys, spilled, buckets, fields, largest, expired } = &self.namespaces[index.0];
                 let mean = if *buckets == 0 { "–".to_owned() } else { tenths(*fields as f64 / *buckets as f64) };
                 let counts = [*largest, *spilled, *expired].map(count);
-                let head = [rules.template.to_string(), count(*keys), count(*buckets), mean];
+                let head = [rules.keys.to_string(), count(*keys), count(*buckets), mean];
                 head.into_iter().chain(counts).collect()
             })
             .collect();

@@ -105,9 +105,9 @@ fn explain_place(layout: &Layout, key: &[u8], located: Located, report: &mut Rep
             Ok(None)
         }
         Located::Placed(place) => {
-            let Namespace { template, placement, .. } = layout.namespace(place.namespace);
-            report.text("namespace", template.source());
-            report.text("placement", placement.line(template));
+            let namespace = layout.namespace(place.namespace);
+            report.text("namespace", namespace.keys.source());
+            report.text("placement", namespace.line());
             report.bytes("physical", &place.physical);
             if place.kind.is_bucket() {
                 report.bytes("field", &place.field);
@@ -125,12 +125,12 @@ fn look_for(
     moving: Moving,
     report: &mut Report,
 ) -> anyhow::Result<Option<Place>> {
-    let Namespace { template, placement, former, .. } = layout.namespace(moving.namespace);
-    report.text("namespace", template.source());
+    let Namespace { keys, placement, former, .. } = layout.namespace(moving.namespace);
+    report.text("namespace", keys.source());
     if let Some(former) = former {
-        report.text("moving from", former.placement.line(template));
+        report.text("moving from", former.placement.line(keys.first()));
     }
-    report.text("moving to", placement.line(template));
+    report.text("moving to", placement.line(keys.first()));
     let is_there = |server: &mut Asker, place: Option<&Place>| match place {
         Some(place) if place.kind.is_field() => server.ask::<bool>(&[b"HEXISTS", &place.physical, &place.field]),
         Some(place) => server.ask(&[b"EXISTS", &place.physical]),

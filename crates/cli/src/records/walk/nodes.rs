@@ -102,7 +102,7 @@ pub(crate) fn check_layout(layout: &Layout) -> anyhow::Result<()> {
         bail!(
             "the layout that the cluster holds is none for a cluster: buckets of {} lie in slots of their own; say \
              `cluster = true` in the layout file",
-            namespace.template
+            namespace.keys
         );
     }
     Ok(())

@@ -121,9 +121,9 @@ impl Trained {
     /// Learns from one part of these pairs, and chooses by the other; for so many pairs that are neither.
     pub(super) fn by(pairs: &[Pair], population: u64) -> anyhow::Result<Self> {
         let layout = Layout::parse_file(&format!("[[namespace]]\nkeys = \"{TEMPLATE}\"\n")).context("the layout")?;
-        let template = &layout.namespaces().first().context("a layout without its namespace")?.template;
+        let templates = &layout.namespaces().first().context("a layout without its namespace")?.keys;
         let samples: Vec<_> =
-            pairs.iter().map(|(key, value)| Sample { owner: Owner::new(template, key), value }).collect();
+            pairs.iter().map(|(key, value)| Sample { owner: Owner::new(templates, key), value }).collect();
         let (train, held_out) = samples.split_at(samples.len() * 3 / 4);
         let rule = CodecRule::named("auto");
         let best = candidates(&Kinds::default(), &rule, train, held_out, population).into_iter().next();

@@ -34,7 +34,7 @@ fn unusable(namespace: &Namespace) -> Option<Finding> {
         .map(|(slot, reason)| format!("slot {} ({}): {reason}", slot.number, slot.rule))
         .collect();
     let what = "values stored by a codec that can't be used are refused to clients";
-    let mut finding = Finding::problem(Trouble::UnusableCodec, namespace.template.source(), what);
+    let mut finding = Finding::problem(Trouble::UnusableCodec, namespace.keys.source(), what);
     finding.mends.push(Mend::advice(
         "put the fields of keyfold:{home}:dictionaries back from a backup, a replica, or a keyfold that still runs (it writes them \
          again within ten seconds); `keyfold verify` lists the keys concerned",

@@ -17,7 +17,7 @@ use super::{FamilyName, Observation};
 fn place_of(name: &FamilyName, seen: &Observation) -> String {
     match (name, namespace_of(name, seen)) {
         (_, Some(namespace)) => {
-            format!("namespace {} {}", namespace.template.source(), namespace.placement.line(&namespace.template))
+            format!("namespace {} {}", namespace.keys.source(), namespace.line())
         }
         (FamilyName::Pattern(pattern), None) => format!("hashes {}", pattern.escape_ascii()),
         (FamilyName::Namespace(_), None) => "a namespace".to_owned(),

@@ -46,7 +46,7 @@ fn need(seen: &Observation, limit: Limit) -> Option<(u64, &Namespace, String)> {
                 .max_by_key(|(_, bytes)| *bytes)?;
             Some((bytes as u64, namespace, format!("{field} = {bytes}")))
         }
-        Limit::Entries => Some((namespace.placement.span()?, namespace, namespace.placement.line(&namespace.template))),
+        Limit::Entries => Some((namespace.placement.span()?, namespace, namespace.line())),
     });
     needs.max_by_key(|(least, ..)| *least)
 }
@@ -55,7 +55,7 @@ fn below_layout(seen: &Observation, limit: Limit) -> Option<Finding> {
     let setting = seen.settings.limit(limit);
     let (least, namespace, line) = need(seen, limit).filter(|(least, ..)| *least > setting.value)?;
     let name = seen.settings.name_of(limit);
-    let keys = namespace.template.source();
+    let keys = namespace.keys.source();
     let what = format!("{name} is {}, and {keys} needs {} ({line})", grouped(setting.value), grouped(least));
     let mut finding = Finding::problem(Trouble::LimitBelowLayout, name, what);
     finding.why.push("a bucket that comes to be over the limit is a hashtable from then on, and saves nothing".into());

@@ -201,7 +201,7 @@ impl<'s> Trial<'s> {
 /// The layout with the codecs as they were trained.
 fn with_codecs(mut layout: Layout, families: &[Part<'_>]) -> anyhow::Result<Layout> {
     for Part { gathered, coding, .. } in families {
-        let found = layout.find(&gathered.template).zip(*coding);
+        let found = layout.with_template(&gathered.template).zip(*coding);
         let Some((index, coding)) = found else { continue };
         let written = layout.written_by(index, &coding.rule, coding.dictionary.as_deref());
         layout = written.context("the namespace has no slot left for its codec")?;

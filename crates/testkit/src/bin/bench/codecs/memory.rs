@@ -138,7 +138,7 @@ fn text_table(layout: &Layout, records: &[&Record], population: usize) -> Option
     let namespace = layout.namespaces().first()?;
     let left = |record: &&Record| {
         let mut parts = Parts::new();
-        let is_own = namespace.template.parse_key(&record.key, &mut parts);
+        let is_own = namespace.keys.parse_key(0, &record.key, &mut parts);
         is_own.then(|| namespace.placement.text_left(&parts)).flatten()
     };
     let texts: Vec<Vec<u8>> = records.iter().filter_map(left).take(TEXTS).collect();
