@@ -31,7 +31,7 @@ use crate::order::Order;
 use crate::shutdown::Phase;
 use crate::stats::Stats;
 use crate::tls::Current;
-use crate::upstream::{Cluster, Errand, Lanes, LinkError, Names, keep, look_out};
+use crate::upstream::{Cluster, Errand, KeptLinks, Lanes, LinkError, Names, keep, look_out};
 use crate::whereabouts::Whereabouts;
 
 /// How often clients are looked after. Their timeouts are counted in these.
@@ -64,6 +64,8 @@ pub(crate) struct Worker {
     /// and many clients share that.
     pub(crate) max_bulk_bytes: Cell<usize>,
     pub(crate) lanes: Lanes,
+    /// Connections for what is asked of one node of a cluster alone.
+    pub(crate) kept_links: KeptLinks,
     /// Where hosts are.
     pub(crate) names: Names,
     /// Where the primary is, where it is Sentinels who say so.
@@ -113,6 +115,7 @@ impl Worker {
             server: RefCell::default(),
             max_bulk_bytes: Cell::new(usize::MAX),
             lanes: Lanes::default(),
+            kept_links: KeptLinks::default(),
             names: Names::default(),
             whereabouts,
             cluster: OnceCell::new(),

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use super::counts::{LookupKind, Lookups};
+use crate::cluster::Endpoint;
 use crate::command::{Command, table};
 use crate::resp::Protocol;
 
@@ -102,8 +103,8 @@ pub struct Entry {
     watched: AtomicUsize,
     unread_bytes: AtomicUsize,
     answer_bytes: AtomicUsize,
-    /// The server's number of the connection that a command of this client is under way on alone; 0 for none.
-    waits_on: AtomicI64,
+    /// The connection that a command of this client is under way on alone.
+    waits_on: Mutex<Option<WaitsOn>>,
     words: Mutex<Words>,
     killed: AtomicBool,
     fell_behind: AtomicBool,
@@ -111,6 +112,15 @@ pub struct Entry {
     feed: Mutex<Vec<u8>>,
     is_fed: AtomicBool,
     task: OnceLock<Waker>,
+}
+
+/// A connection to a server that a client has to itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitsOn {
+    /// The server's number for it.
+    pub number: i64,
+    /// Which node of a cluster that is.
+    pub node: Option<Endpoint>,
 }
 
 /// What the driver of a client tells and asks.
@@ -153,9 +163,9 @@ impl Entry {
         }
     }
 
-    /// A command is under way on the connection of this number, which no other client uses meanwhile.
-    pub fn note_waits_on(&self, connection: Option<i64>) {
-        self.waits_on.store(connection.unwrap_or(0), Ordering::Relaxed);
+    /// A command is under way on this connection, which no other client uses meanwhile.
+    pub fn note_waits_on(&self, connection: Option<WaitsOn>) {
+        *self.waits_on.lock().unwrap_or_else(PoisonError::into_inner) = connection;
     }
 }
 
@@ -182,7 +192,7 @@ impl Entry {
             watched: AtomicUsize::new(0),
             unread_bytes: AtomicUsize::new(0),
             answer_bytes: AtomicUsize::new(0),
-            waits_on: AtomicI64::new(0),
+            waits_on: Mutex::default(),
             words: Mutex::default(),
             killed: AtomicBool::new(false),
             fell_behind: AtomicBool::new(false),
@@ -281,9 +291,9 @@ impl Entry {
         self.answer_bytes.load(Ordering::Relaxed) + self.feed.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// The server's number of the connection that a command of it is under way on alone.
-    pub(crate) fn waits_on(&self) -> Option<i64> {
-        Some(self.waits_on.load(Ordering::Relaxed)).filter(|number| *number != 0)
+    /// The connection that a command of it is under way on alone.
+    pub(crate) fn waits_on(&self) -> Option<WaitsOn> {
+        self.waits_on.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn words(&self) -> MutexGuard<'_, Words> {

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub use counts::LookupKind;
 pub(crate) use counts::{Keyspace, Lookups, Rate};
 pub(crate) use entry::{ClientFlags, State};
-pub use entry::{Entry, Outcome, Peer};
+pub use entry::{Entry, Outcome, Peer, WaitsOn};
 pub(crate) use filter::{Asked, Filter};
 pub(crate) use line::line;
 pub(crate) use monitor::shown_arguments;

@@ -43,6 +43,8 @@ pub struct SlotMap {
     patches: BTreeMap<Slot, u64>,
     /// How often in a row nodes said less than is known.
     older: u32,
+    /// How often it came to be another.
+    changes: u64,
 }
 
 /// When nodes were asked for the whole map.
@@ -78,6 +80,7 @@ impl SlotMap {
             clock: 0,
             patches: BTreeMap::new(),
             older: 0,
+            changes: 0,
         }
     }
 
@@ -90,6 +93,11 @@ impl SlotMap {
     /// The nodes that hold copies of this slot.
     pub fn replicas(&self, slot: Slot) -> &[Node] {
         &self.shard(slot).replicas
+    }
+
+    /// How often it came to be another map: as long as that is the same, each slot is where it was.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     fn shard(&self, slot: Slot) -> &Shard {
@@ -157,7 +165,9 @@ impl SlotMap {
                 self.owners[usize::from(slot.number())] = shard;
             }
         }
-        Adoption::Adopted { changed: Slot::all().any(|slot| before.shard(slot) != self.shard(slot)) }
+        let changed = Slot::all().any(|slot| before.shard(slot) != self.shard(slot));
+        self.changes += u64::from(changed);
+        Adoption::Adopted { changed }
     }
 
     /// Takes the word of `from` that another node has a slot: which one.
@@ -166,6 +176,7 @@ impl SlotMap {
         self.clock += 1;
         self.patches.insert(slot, self.clock);
         if self.primary(slot) != Some(node) {
+            self.changes += 1;
             let known = self.shards.iter().find(|shard| shard.primary == Some(node)).cloned();
             let shard = self.shard_of(known.unwrap_or(Shard { primary: Some(node), replicas: Vec::new() }));
             self.owners[usize::from(slot.number())] = shard;

@@ -12,6 +12,7 @@
 //! - [`Position`]: how far a walk over all slots is, as a client's cursor says it.
 //! - [`Witness`]: what a node says of itself at the moment of a step.
 //! - [`Replicas`]: which replicas may be read from, by what nodes say of their [`Replication`].
+//! - [`Written`]: where a client has written.
 //! - [`SlotMap`]: which node has which slot, as far as is known; [`Refresh`]: when nodes are asked for it.
 
 mod announce;
@@ -29,6 +30,7 @@ mod target;
 mod topology;
 mod turns;
 mod witness;
+mod written;
 
 pub use announce::{AnnounceError, Announced, Front};
 pub use cursor::{Phase, Position, Tag};
@@ -45,3 +47,4 @@ pub use target::{Part, Target, merge};
 pub use topology::{Range, Topology, TopologyError};
 pub use turns::{Round, Turns};
 pub use witness::{Move, Role, Witness};
+pub use written::Written;

@@ -7,6 +7,7 @@
 //! DBSIZE                        every primary; the sum
 //! ```
 
+use super::Endpoint;
 use crate::command::{Command, Find, Id, RequestPolicy, ResponsePolicy};
 use crate::resp::{Answer, Protocol, Reply};
 use crate::slot::Slot;
@@ -20,6 +21,8 @@ pub enum Target {
     Slot(Slot),
     /// Its keys are in several slots, and each slot's part stands for itself.
     Parts(Vec<Part>),
+    /// This one, and no other.
+    Node(Endpoint),
     /// Every primary.
     Shards,
     /// Its keys are in several slots, and it can't be carried out in parts.
@@ -99,6 +102,12 @@ pub fn merge(response: ResponsePolicy, answers: &[Vec<u8>], keys: &[&[usize]], p
     let mut answer = Answer::new(out, protocol);
     match response {
         ResponsePolicy::Sum => answer.integer(numbers.sum()),
+        ResponsePolicy::Least if answers.iter().any(|answer| answer.starts_with(b"*")) => {
+            let rows: Vec<Vec<i64>> = answers.iter().map(|answer| integers(answer)).collect();
+            let len = rows.iter().map(Vec::len).min().unwrap_or_default();
+            answer.array(len);
+            (0..len).for_each(|at| answer.integer(rows.iter().map(|row| row[at]).min().unwrap_or_default()));
+        }
         ResponsePolicy::Least => answer.integer(numbers.min().unwrap_or_default()),
         ResponsePolicy::And => {
             let rows: Vec<Vec<_>> = answers.iter().map(|answer| elements(answer)).collect();
@@ -126,6 +135,18 @@ pub fn merge(response: ResponsePolicy, answers: &[Vec<u8>], keys: &[&[usize]], p
         ResponsePolicy::AllSucceeded | ResponsePolicy::Special | ResponsePolicy::OneSucceeded => {
             answers.first().into_iter().for_each(|first| answer.raw(first));
         }
+    }
+}
+
+fn integers(answer: &[u8]) -> Vec<i64> {
+    match Reply::parse(answer) {
+        Ok(Reply::Array(elements)) => elements
+            .map(|element| match element {
+                Reply::Integer(number) => number,
+                _ => 0,
+            })
+            .collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -135,7 +135,7 @@ impl Conversation {
     /// may go on.
     pub fn is_quiet(&self) -> bool {
         self.slots.iter().all(|slot| match &slot.exchange {
-            None => slot.parts.is_none(),
+            None => slot.parts.as_ref().is_none_or(|parts| slot.blocks && parts.are_the_servers()),
             Some(exchange) => slot.blocks && exchange.is_the_servers(),
         })
     }
@@ -194,14 +194,15 @@ impl Conversation {
         for (part, request) in parts.into_iter().enumerate() {
             let (mut commands, mut answer) = (Vec::new(), Vec::new());
             let io = &mut Io { wire: &mut commands, answer: &mut answer };
-            let exchange = match self.session.begin_part(&request.args, request.is_away_from_home, env, io) {
-                Begun::Sent { exchange, replies, hold } => {
-                    holds |= hold;
-                    sent.push(SentPart { part, commands, replies });
-                    Some(exchange)
-                }
-                Begun::Answered | Begun::Pushes | Begun::Close => None,
-            };
+            let exchange =
+                match self.session.begin_part(&request.args, request.is_away_from_home, request.slot, env, io) {
+                    Begun::Sent { exchange, replies, hold } => {
+                        holds |= hold;
+                        sent.push(SentPart { part, commands, replies });
+                        Some(exchange)
+                    }
+                    Begun::Answered | Begun::Pushes | Begun::Close => None,
+                };
             let replica_read = replica_read(plan.lane, &request.args, plan.lookup_kind(request.args.len()));
             under_way.push(exchange, replica_read, request.keys, answer);
         }
@@ -338,7 +339,7 @@ impl Conversation {
         let slot = &mut self.slots[index];
         let answer = if index == 0 { &mut *out } else { &mut slot.answer };
         let Some(read) = slot.replica_read.take() else { return Progress::Kept };
-        match self.session.begin_part(&read.args(), false, env, &mut Io { wire, answer }) {
+        match self.session.begin_part(&read.args(), false, None, env, &mut Io { wire, answer }) {
             Begun::Sent { exchange, replies, .. } => {
                 slot.exchange = Some(exchange);
                 Progress::More(replies)
@@ -358,7 +359,7 @@ impl Conversation {
         let read = parts.take_doubtful(part)?;
         let mut answer = Vec::new();
         let io = &mut Io { wire, answer: &mut answer };
-        let (exchange, replies) = match self.session.begin_part(&read.args(), false, env, io) {
+        let (exchange, replies) = match self.session.begin_part(&read.args(), false, None, env, io) {
             Begun::Sent { exchange, replies, .. } => (Some(exchange), Some(replies)),
             Begun::Answered | Begun::Pushes | Begun::Close => (None, None),
         };

@@ -5,6 +5,7 @@ use crate::cluster::{Part, merge};
 use crate::command::ResponsePolicy;
 use crate::exchange::{Env, Exchange, Io, Step};
 use crate::resp::Protocol;
+use crate::slot::Slot;
 
 /// What one node is to carry out of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,17 +16,19 @@ pub struct PartRequest<'a> {
     pub keys: Vec<usize>,
     /// Keyfold's own keys are not on the node that it goes to.
     pub is_away_from_home: bool,
+    /// A slot of the node that it goes to, where it goes to each of several.
+    pub slot: Option<Slot>,
 }
 
 impl<'a> PartRequest<'a> {
     /// The part of a request that is of one slot.
     pub fn of_slot(part: &Part, args: &[&'a [u8]]) -> Self {
-        Self { args: part.request(args), keys: part.keys.clone(), is_away_from_home: false }
+        Self { args: part.request(args), keys: part.keys.clone(), is_away_from_home: false, slot: None }
     }
 
-    /// All of a request, for one of several nodes; `is_home` where that has keyfold's own keys.
-    pub fn whole(args: &[&'a [u8]], is_home: bool) -> Self {
-        Self { args: args.to_vec(), keys: Vec::new(), is_away_from_home: !is_home }
+    /// All of a request, for one of several nodes, which has this slot; `is_home` where it has keyfold's own keys.
+    pub fn whole(args: &[&'a [u8]], slot: Slot, is_home: bool) -> Self {
+        Self { args: args.to_vec(), keys: Vec::new(), is_away_from_home: !is_home, slot: Some(slot) }
     }
 }
 
@@ -98,6 +101,11 @@ impl Parts {
         self.parts.get_mut(part).into_iter().for_each(|part| part.replica_read = None);
     }
 
+    /// Whether what is under way is the client's own command, as it came.
+    pub(super) fn are_the_servers(&self) -> bool {
+        self.parts.iter().filter_map(|part| part.exchange.as_ref()).all(Exchange::is_the_servers)
+    }
+
     pub(super) fn are_answered(&self) -> bool {
         self.parts.iter().all(|part| part.exchange.is_none())
     }
@@ -152,6 +160,7 @@ mod tests {
     use crate::exchange::{ClusterRules, Env, ServerInfo};
     use crate::layout::Layout;
     use crate::session::{Peer, Session};
+    use crate::slot::Slot;
 
     const LAYOUT: &str = "cluster = true\n[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { count = 1 }\n";
 
@@ -172,7 +181,9 @@ mod tests {
         let plan = client.plan(&args, env).unwrap();
         let parts = match &plan.target {
             Target::Parts(parts) => parts.iter().map(|part| PartRequest::of_slot(part, &args)).collect(),
-            Target::Shards => vec![PartRequest::whole(&args, true), PartRequest::whole(&args, false)],
+            Target::Shards => {
+                vec![PartRequest::whole(&args, Slot::FIRST, true), PartRequest::whole(&args, Slot::FIRST, false)]
+            }
             other => panic!("{request} is one: {other:?}"),
         };
         client.begin_parts(&plan, &args, parts, env, out)
@@ -226,6 +237,29 @@ mod tests {
             let commands: Vec<_> = sent.iter().map(|sent| text(&sent.commands)).collect();
             assert!(commands[0].contains("EVAL") && commands[0].contains("{home}:layout"), "{}", commands[0]);
             assert_eq!(commands[1], "*1 $8 FLUSHALL");
+        });
+    }
+
+    #[test]
+    fn who_waits_for_replicas_of_several_nodes_is_told_of_the_fewest() {
+        with_client(|client, env| {
+            let (mut out, mut wire) = (Vec::new(), Vec::new());
+            for (request, replies, answer) in
+                [("WAIT 1 0", [":2", ":1"], ":1"), ("WAITAOF 1 1 0", ["*2 :1 :0", "*2 :0 :3"], "*2 :0 :0")]
+            {
+                let (slot, sent) = begin(client, request, env, &mut out);
+                let first = text(&sent[0].commands);
+                assert!(first.contains("EVAL") && first.contains("keyfold:{06S}:wait"), "{first}");
+                for (part, reply) in replies.iter().enumerate() {
+                    let reply = format!("{}\r\n", reply.replace(' ', "\r\n"));
+                    assert!(client.is_quiet(), "a layout may be replaced meanwhile");
+                    for reply in [b":1\r\n", reply.as_bytes()] {
+                        client.handle_part_reply(slot, part, reply, env, &mut wire, &mut out);
+                    }
+                }
+                assert_eq!(text(&std::mem::take(&mut out)), answer);
+            }
+            assert!(wire.is_empty() && client.is_quiet());
         });
     }
 

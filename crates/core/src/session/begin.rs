@@ -21,6 +21,7 @@ use crate::session::places::Places;
 use crate::session::queue::Queue;
 use crate::session::route::{Effort, Route, StringCommand};
 use crate::session::{Begun, Lane, Plan, Session};
+use crate::slot::Slot;
 use crate::string::{CopyCommand, Run, SetCommand, SetForm};
 
 /// The answer to EXEC where a command was refused when it was to be queued.
@@ -104,11 +105,12 @@ impl Session {
     }
 
     /// Starts one of its parts, a request of its own; for a node that hasn't keyfold's own keys where
-    /// `is_away_from_home`.
+    /// `is_away_from_home`. Where it goes to each of several nodes, `slot` is one of that node's.
     pub(crate) fn begin_part(
         &mut self,
         args: &[&[u8]],
         is_away_from_home: bool,
+        slot: Option<Slot>,
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
@@ -117,6 +119,11 @@ impl Session {
             Route::Keyspace(Id::Flushall | Id::Flushdb) if is_away_from_home => {
                 request.pass_on(io);
                 sent(UnderWay::Flush, 1, true)
+            }
+            Route::OnOwnLane(Id::Wait | Id::Waitaof) if let Some(slot) = slot => {
+                let announced = wait::announce_in(slot, io.wire);
+                request.pass_on(io);
+                sent(UnderWay::Wait { announced }, 2, true)
             }
             route => self.begin_route(&route, request, env, io),
         }
@@ -196,7 +203,7 @@ impl Session {
             Route::OnOwnLane(command) => self.begin_on_own_lane(*command, request, env, io),
             Route::Select { database: Some(database) } => self.begin_select(*database, args, io),
             Route::Exec { .. } => self.begin_exec(env, io),
-            Route::Unblock { connection, reason } => {
+            Route::Unblock { connection, reason, .. } => {
                 write_command(io.wire, &[b"CLIENT", b"UNBLOCK", connection.to_string().as_bytes(), reason.as_bytes()]);
                 sent(UnderWay::PassOn, 1, false)
             }

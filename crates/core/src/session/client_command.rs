@@ -2,7 +2,7 @@
 //!
 //! Which subcommands, options and fields there are is what the server behind has, and so are the errors.
 
-use crate::clients::{Asked, ClientFlags, Filter, PauseMode, line};
+use crate::clients::{Asked, ClientFlags, Filter, PauseMode, WaitsOn, line};
 use crate::command::Command;
 use crate::exchange::Env;
 use crate::number::parse_integer;
@@ -182,8 +182,8 @@ impl Session {
             return None;
         }
         let (id, reason) = read_unblock(args).ok()?;
-        let connection = self.joined.clients().find(id)?.waits_on()?;
-        Some(Route::Unblock { connection, reason })
+        let WaitsOn { number, node } = self.joined.clients().find(id)?.waits_on()?;
+        Some(Route::Unblock { connection: number, reason, node })
     }
 }
 

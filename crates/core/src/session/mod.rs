@@ -112,6 +112,16 @@ impl Plan {
         self.target == Target::Any && matches!(self.route, Route::Keyspace(_))
     }
 
+    /// Whether it waits until replicas have what the client wrote.
+    pub fn awaits_replicas(&self) -> bool {
+        matches!(self.route, Route::OnOwnLane(Id::Wait | Id::Waitaof))
+    }
+
+    /// Whether something may be written by it.
+    pub fn may_write(&self) -> bool {
+        !self.command.is_some_and(|command| command.flags.contains(Flags::READONLY))
+    }
+
     /// Whether it ends a transaction.
     pub fn is_exec(&self) -> bool {
         matches!(self.route, Route::Exec { .. })

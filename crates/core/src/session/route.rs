@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::cluster::Endpoint;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType};
@@ -71,8 +72,9 @@ pub(crate) enum Route {
     Probe { refusal: Option<String> },
     /// HELLO, once it is known to be right.
     Hello(Hello),
-    /// CLIENT UNBLOCK of a client that has a connection to the server to itself, by the server's number of it.
-    Unblock { connection: i64, reason: &'static str },
+    /// CLIENT UNBLOCK of a client that has a connection to the server to itself, by the server's number of it; which node
+    /// of a cluster that is.
+    Unblock { connection: i64, reason: &'static str, node: Option<Endpoint> },
 }
 
 /// A string or key command on folded keys.

@@ -12,14 +12,6 @@ use crate::slot::Slot;
 /// What a node answers to a request whose keys are in several slots.
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 
-/// WAIT tells of the writes of one connection, and those of a client go to many.
-const NO_WAIT: &str = "ERR keyfold: WAIT and WAITAOF are not served before a cluster: writes of one client go to several \
-                       primaries";
-
-/// Connections have numbers of each node's own.
-const NO_UNBLOCK: &str = "ERR keyfold: CLIENT UNBLOCK of a client that is blocked is not served before a cluster; CLIENT \
-                          KILL ends it";
-
 impl Session {
     /// Which nodes a request concerns; as an error where it can't be carried out before a cluster.
     pub(super) fn aim(
@@ -40,12 +32,15 @@ impl Session {
                 Err(message) => (Route::AbortExec { message, own }, Target::Any),
             },
             _ if route.is_local() || route.is_refusal() => (route, Target::Any),
-            Route::Unblock { .. } => (Route::error(NO_UNBLOCK), Target::Any),
+            Route::Unblock { node: Some(ref node), .. } => {
+                let node = Target::Node(node.clone());
+                (route, node)
+            }
             // These say by themselves where each of their steps goes.
             Route::Keyspace(Id::Keys | Id::Dbsize | Id::Randomkey | Id::Info) if self.front.before_cluster => {
                 (route, Target::Any)
             }
-            Route::OnOwnLane(Id::Wait | Id::Waitaof) => (Route::error(NO_WAIT), Target::Any),
+            Route::OnOwnLane(Id::Wait | Id::Waitaof) => (route, Target::Shards),
             _ => match Target::of(command, args, rules.split_writes) {
                 Target::CrossSlot => (Route::error(CROSS_SLOT), Target::Any),
                 Target::Slot(slot) if command.id == Id::Watch && self.watched_slots().any(|known| known != slot) => {

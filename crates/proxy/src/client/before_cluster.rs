@@ -11,7 +11,7 @@ use keyfold_core::slot::Slot;
 
 use super::State;
 use super::requests::{Request, Requests, Start, own_lane, refuse};
-use crate::upstream::{Cluster, LEFT_BEHIND, Status, Whose};
+use crate::upstream::{Cluster, LEFT_BEHIND, Status, Whose, ask_alone};
 
 /// What is answered where no node has a slot.
 const NO_NODE: &str = "CLUSTERDOWN keyfold: no node of the cluster has the slot; looking for one";
@@ -63,6 +63,10 @@ impl Requests {
         match &request.plan.target {
             Target::Parts(_) | Target::Shards => self.begin_parts(state, request, env, cluster),
             Target::Slot(slot) => self.begin_step(state, request, env, cluster, *slot),
+            Target::Node(node) => {
+                let node = cluster.node_at(node);
+                self.begin_at_node(state, request, env, cluster, node)
+            }
             Target::Any | Target::CrossSlot => {
                 let slot = self.any_slot(request.plan.lane, cluster);
                 self.begin_step(state, request, env, cluster, slot)
@@ -119,6 +123,7 @@ impl Requests {
             Started::Close => Start::Close,
             Started::Sent { slot, replies } => {
                 let at = state.conversation.goes_to(slot).unwrap_or(at);
+                note_written(state, &request.plan, at, cluster);
                 let whose = Whose { replica, ..self.whose(request, slot, at, replies) };
                 cluster.begin(whose, commands, &self.worker);
                 Start::Begun
@@ -146,8 +151,11 @@ impl Requests {
             Target::Parts(parts) => parts.iter().map(|part| (part.slot, PartRequest::of_slot(part, args))).unzip(),
             _ => {
                 let home = cluster.node_of(home());
-                let whole = |(node, slot)| (slot, PartRequest::whole(args, home == Some(node)));
-                cluster.shards().into_iter().map(whole).unzip()
+                let whole = |(node, slot)| (slot, PartRequest::whole(args, slot, home == Some(node)));
+                let written = state.written.nodes(cluster.changes()).filter(|_| plan.awaits_replicas());
+                let has_written = |node: &Node| written.is_none_or(|written| written.contains(node));
+                let shards = cluster.shards().into_iter();
+                shards.filter(|(node, _)| has_written(node)).map(whole).unzip()
             }
         };
         if slots.is_empty() {
@@ -159,9 +167,36 @@ impl Requests {
             let at = slots.get(part.part).copied().unwrap_or(Slot::FIRST);
             let replica = replicas.get(part.part).copied().flatten();
             let whose = Whose { part: Some(part.part), replica, ..self.whose(request, slot, at, part.replies) };
+            if plan.awaits_replicas() {
+                ask_alone(&self.worker, cluster, None, whose, part.commands);
+                continue;
+            }
+            note_written(state, plan, at, cluster);
             cluster.begin(whose, part.commands, &self.worker);
         }
         Start::Begun
+    }
+
+    /// Runs a request that is for one node, whatever slots it has.
+    fn begin_at_node(
+        &self,
+        state: &mut State,
+        request: &Request<'_, '_>,
+        env: &mut Env<'_>,
+        cluster: &Rc<Cluster>,
+        node: Node,
+    ) -> Start {
+        let Request { plan, args, raw } = request;
+        let mut commands = Vec::new();
+        match state.conversation.begin(plan, args, *raw, env, &mut commands, state.outbox.buffer()) {
+            Started::Answered | Started::Pushes => Start::Begun,
+            Started::Close => Start::Close,
+            Started::Sent { slot, replies } => {
+                let whose = self.whose(request, slot, Slot::FIRST, replies);
+                ask_alone(&self.worker, cluster, Some(node), whose, commands);
+                Start::Begun
+            }
+        }
     }
 
     fn whose(&self, request: &Request<'_, '_>, slot: u64, at: Slot, replies: u32) -> Whose {
@@ -230,13 +265,22 @@ impl Requests {
             }
             Started::Sent { slot, replies } => {
                 let at = if let Target::Slot(slot) = plan.target { slot } else { Slot::FIRST };
+                note_written(state, plan, at, cluster);
                 let whose = Whose { stays, ..self.whose(request, slot, at, replies) };
-                state.conversation.session().entry().note_waits_on(upstream.number());
+                let node = node.map(|node| cluster.endpoint(node));
+                state.conversation.session().entry().note_waits_on(upstream.waits_on(node));
                 // It is ready, as was just seen.
                 let taken = upstream.take(whose.step(commands, cluster.now_ms()));
                 debug_assert!(taken.is_ok(), "the connection is ready");
             }
         }
         Start::Begun
+    }
+}
+
+/// Notes where a request writes that begins now.
+fn note_written(state: &mut State, plan: &Plan, at: Slot, cluster: &Cluster) {
+    if let Some(node) = cluster.node_of(at).filter(|_| plan.may_write()) {
+        state.written.note(node, cluster.changes());
     }
 }

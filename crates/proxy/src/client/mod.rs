@@ -13,8 +13,8 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use keyfold_core::access::Users;
-use keyfold_core::clients::Outcome;
-use keyfold_core::cluster::{Front, Node};
+use keyfold_core::clients::{Outcome, WaitsOn};
+use keyfold_core::cluster::{Front, Node, Written};
 use keyfold_core::drive::{Conversation, Progress};
 use keyfold_core::exchange::Env;
 use keyfold_core::session::{Lane, Peer, Session};
@@ -66,14 +66,21 @@ struct State {
     /// The task is gone: requests under way are carried through, their answers dropped.
     gone: bool,
     own: Option<Rc<Upstream>>,
+    /// Where it has written, before a cluster.
+    written: Written,
 }
 
 impl Client {
     fn new(peer: Peer, worker: &Worker) -> Self {
         let mut session = worker.with_env(|env| Session::new(peer, &worker.everybody, env));
         session.set_front(worker.front());
-        let state =
-            State { conversation: Conversation::new(session), outbox: Outbox::default(), gone: false, own: None };
+        let state = State {
+            conversation: Conversation::new(session),
+            outbox: Outbox::default(),
+            gone: false,
+            own: None,
+            written: Written::default(),
+        };
         Self {
             state: RefCell::new(state),
             task: OnceCell::new(),
@@ -214,6 +221,16 @@ impl Client {
     /// Whether its own lane holds something that would be lost with it.
     pub(crate) fn holds_server_state(&self) -> bool {
         !self.state.borrow().conversation.session().own_lane_is_clean()
+    }
+
+    /// What it waits for is under way on this connection of its own.
+    pub(crate) fn note_waits_on(&self, connection: Option<WaitsOn>) {
+        self.state.borrow().conversation.session().entry().note_waits_on(connection);
+    }
+
+    /// Whether its task is gone, and nobody takes its answers.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state.borrow().gone
     }
 
     /// Whether confirmations of a SUBSCRIBE are still to come on its own lane.

@@ -239,7 +239,7 @@ fn begin_there(
         Started::Sent { slot, replies } => {
             queue.expect(at.client, slot, replies, at.patience);
             if matches!(plan.lane, Lane::Own { .. }) {
-                state.conversation.session().entry().note_waits_on(at.upstream.number());
+                state.conversation.session().entry().note_waits_on(at.upstream.waits_on(None));
             }
         }
     }

@@ -114,6 +114,11 @@ impl Cluster {
         self.shards.borrow().clone()
     }
 
+    /// How often the map came to be another.
+    pub(crate) fn changes(&self) -> u64 {
+        self.router.borrow().map().changes()
+    }
+
     /// A slot for what any node can answer: of one that is there, where that is known, and of the same one for each
     /// client.
     pub(crate) fn any_slot(&self, client: usize, is_ready: impl Fn(Node) -> bool) -> Slot {
@@ -379,6 +384,8 @@ impl Cluster {
             Alone::Send(node, step) => {
                 let client = Rc::clone(&step.whose.client);
                 let upstream: Rc<Upstream> = client.own_lane_at(node, step.whose.lane, worker);
+                let here = upstream.is_ready().then(|| upstream.waits_on(Some(self.endpoint(node)))).flatten();
+                client.note_waits_on(here);
                 if let Err((step, reason)) = upstream.take(step) {
                     self.give_back_alone(node, step, &reason, worker);
                 }

@@ -7,6 +7,7 @@
 //! What holds: an entry joins the queue in the same step in which its commands join the outbox; both die
 //! with the connection. So no reply ever meets another request than its own.
 
+mod alone;
 mod clearance;
 mod cluster;
 mod errand;
@@ -28,6 +29,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 use std::{future, pin};
 
+use keyfold_core::clients::WaitsOn;
 use keyfold_core::cluster::{Endpoint, Node};
 use keyfold_core::session::{Lane, Patience};
 use tokio::io::AsyncWrite;
@@ -39,6 +41,7 @@ use crate::inbox::{self, Inbox};
 use crate::socket::Socket;
 use crate::worker::Worker;
 
+pub(crate) use alone::{KeptLinks, ask_alone};
 pub(crate) use cluster::{Cluster, LEFT_BEHIND};
 pub use errand::Errand;
 pub(crate) use lanes::Lanes;
@@ -122,9 +125,9 @@ impl Upstream {
         !is_full
     }
 
-    /// The server's number for the connection that it has now; none of a server that doesn't tell.
-    pub(crate) fn number(&self) -> Option<i64> {
-        self.number.get()
+    /// The connection that it has now, to this node of a cluster; none of a server that doesn't tell its number.
+    pub(crate) fn waits_on(&self, node: Option<Endpoint>) -> Option<WaitsOn> {
+        self.number.get().map(|number| WaitsOn { number, node })
     }
 
     /// The wire to append commands to; [`Queue::expect`] their replies and [`wake`](Self::wake) afterwards.
@@ -324,9 +327,9 @@ impl Upstream {
     /// Carries commands and replies until the connection ends, and says why it did.
     async fn drive(&self, link: Link, worker: &Rc<Worker>) -> LinkError {
         let mut guard = LoseOnDrop { upstream: self, worker, armed: true };
-        self.set_ready();
         self.number.set(link.number);
         self.at.replace(link.at);
+        self.set_ready(worker);
         let mut socket = link.socket;
         let mut inbox = Inbox::default();
         let why = future::poll_fn(|cx| {
@@ -453,8 +456,13 @@ impl Upstream {
         Poll::Pending
     }
 
-    fn set_ready(&self) {
+    fn set_ready(&self, worker: &Worker) {
         let mut queue = self.queue.borrow_mut();
+        // What its client waits for has moved here.
+        if let (Some(owner), false) = (&queue.owner, queue.parked.is_empty()) {
+            let endpoint = self.node.zip(worker.cluster.get()).map(|(node, cluster)| cluster.endpoint(node));
+            owner.note_waits_on(self.waits_on(endpoint));
+        }
         queue.status = Status::Ready;
         queue.silence.broken();
         queue.send_parked();

@@ -380,3 +380,37 @@ fn what_waits_for_the_layout_in_vain_is_told_to_try_later() {
         eventually("it serves", || call(&mut connect(&proxy), "SET user:1 x") == "+OK\r\n");
     });
 }
+
+#[test]
+fn a_blocked_client_is_unblocked_wherever_it_waits() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 0);
+        let (mut me, mut waiting) = (connect(&proxy), connect(&proxy));
+        let id = call(&mut waiting, "CLIENT ID")[1..].trim_end().to_owned();
+        let mut unblock = |reason: &str| {
+            eventually("it is unblocked", || call(&mut me, &format!("CLIENT UNBLOCK {id}{reason}")) == ":1\r\n");
+        };
+        for key in ["a", "b", "c", "d"] {
+            waiting.send(&[b"BLPOP", key.as_bytes(), b"0"]).unwrap();
+            unblock("");
+            assert_eq!(waiting.reply().unwrap(), b"*-1\r\n");
+            waiting.send(&[b"BLPOP", key.as_bytes(), b"0"]).unwrap();
+            unblock(" ERROR");
+            assert!(waiting.reply().unwrap().starts_with(b"-UNBLOCKED "));
+        }
+        // What it waits for moves to another node.
+        waiting.send(&[b"BLPOP", b"a", b"0"]).unwrap();
+        let blocked = |node: usize| {
+            let list = cluster.node(node).server().connect().unwrap().call(&[b"CLIENT", b"LIST"]).unwrap();
+            String::from_utf8(list).unwrap().contains("cmd=blpop")
+        };
+        let slot = slot_of(b"a");
+        let from = cluster.owner(slot).unwrap();
+        eventually("it waits", || blocked(from));
+        cluster.reshard(slot, (from + 1) % 3).unwrap();
+        eventually("it waits there", || blocked((from + 1) % 3));
+        unblock("");
+        assert_eq!(waiting.reply().unwrap(), b"*-1\r\n");
+        assert_eq!(call(&mut waiting, "PING"), "+PONG\r\n");
+    });
+}

@@ -1,4 +1,4 @@
-//! Reads from a cluster's replicas: where they go, and that nothing is missed by it.
+//! A cluster's replicas: reads from them, that nothing is missed by it, and WAIT.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -18,7 +18,7 @@ const USERS: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbuck
 
 const KEYS: usize = 120;
 
-/// Three primaries, a replica of each, and a proxy that reads from these; all keys are written and the replicas have them.
+/// Three primaries, a replica of each, and a proxy; all keys are written, and replicas are read from where they are to be.
 fn stage(binary: &Binary, from: ReadFrom) -> (Cluster, Handle) {
     let cluster = Cluster::start(binary, 3, 1, &Options::default()).unwrap();
     let layout = Layout::parse_file(USERS).unwrap().with_attempt(Attempt(1));
@@ -34,7 +34,9 @@ fn stage(binary: &Binary, from: ReadFrom) -> (Cluster, Handle) {
         assert_eq!(call(&mut wire, &format!("SET user:{id} {}", value(id))), "+OK\r\n");
         assert_eq!(call(&mut wire, &format!("SET plain:{id} {}", value(id))), "+OK\r\n");
     }
-    until_read_from(&proxy, 3);
+    if from != ReadFrom::Primary {
+        until_read_from(&proxy, 3);
+    }
     (cluster, proxy)
 }
 
@@ -239,5 +241,44 @@ fn a_replica_that_is_unfit_is_left() {
             cluster.kill(5).unwrap();
             all_go_on();
         });
+    });
+}
+
+#[test]
+fn wait_counts_the_replicas_that_have_what_the_client_wrote() {
+    each(&newest_and_others().0, |binary| {
+        let (mut cluster, proxy) = stage(binary, ReadFrom::Primary);
+        let owner_of = |cluster: &Cluster, key: &str| cluster.owner(slot_of(key.as_bytes())).unwrap();
+        let here = "user:1".to_owned();
+        let there =
+            (0..KEYS).map(|id| format!("user:{id}")).find(|key| owner_of(&cluster, key) != owner_of(&cluster, &here));
+        let there = there.unwrap();
+        let frozen = cluster.replicas_of(owner_of(&cluster, &there)).unwrap()[0];
+        let (mut wire, mut other) = (connect(&proxy), connect(&proxy));
+        assert_eq!(call(&mut wire, "WAIT 1 20000"), ":1\r\n", "it wrote nothing");
+        assert_eq!(call(&mut wire, &format!("SET {here} x")), "+OK\r\n");
+        cluster.freeze(frozen).unwrap();
+        assert_eq!(call(&mut wire, "WAIT 1 20000"), ":1\r\n", "what it wrote is not there");
+        assert_eq!(call(&mut other, &format!("SET {there} x")), "+OK\r\n");
+        assert_eq!(call(&mut other, "WAIT 1 50"), ":0\r\n");
+        assert_eq!(call(&mut wire, &format!("SET {there} y")), "+OK\r\n");
+        assert_eq!(call(&mut wire, "WAIT 1 50"), ":0\r\n", "of two it is the fewest");
+        assert_eq!(call(&mut wire, "WAITAOF 0 1 50"), "*2\r\n:0\r\n:0\r\n");
+        // Who waits holds up nobody else, and may go.
+        wire.send(&[b"WAIT", b"1", b"0"]).unwrap();
+        assert_eq!(call(&mut other, &format!("GET {there}")), bulk("y"));
+        drop(wire);
+        cluster.wake(frozen).unwrap();
+        assert_eq!(call(&mut other, "WAIT 1 20000"), ":1\r\n");
+        assert!(call(&mut other, "WAIT 1 x").starts_with("-ERR"));
+        // Its slots go to another node: that may be any.
+        let (slot, to) = (slot_of(there.as_bytes()), owner_of(&cluster, &here));
+        cluster.reshard(slot, to).unwrap();
+        assert_eq!(call(&mut other, &format!("GET {there}")), bulk("y"));
+        assert_eq!(call(&mut other, "WAIT 1 20000"), ":1\r\n");
+        for node in 0..3 {
+            let left = cluster.node(node).server().connect().unwrap().call(&[b"KEYS", b"keyfold:*wait*"]).unwrap();
+            assert_eq!(left, b"*0\r\n");
+        }
     });
 }

@@ -1,0 +1,133 @@
+//! Asks one node of a cluster for a client on a connection that nothing else is on meanwhile: what blocks, at several nodes
+//! at once, and changes nothing that couldn't be done twice.
+//!
+//! It is none of the router's steps, which share a connection and keep an order: the client has no other request under way.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use keyfold_core::cluster::{Node, Redirect};
+use keyfold_core::drive::Progress;
+use keyfold_core::resp::Protocol;
+use tokio::task::spawn_local;
+
+use super::cluster::Cluster;
+use super::link::{Link, LinkError};
+use super::step::Whose;
+use crate::worker::Worker;
+
+/// So long after a refusal it is asked again, and so often it is looked whether the client is there.
+const PAUSE: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(500);
+
+/// So many connections are kept for the next who ask.
+const KEPT: usize = 16;
+
+/// Connections between two who ask.
+#[derive(Debug, Default)]
+pub(crate) struct KeptLinks {
+    links: RefCell<Vec<(Node, Link)>>,
+}
+
+impl KeptLinks {
+    fn take(&self, node: Node) -> Option<Link> {
+        let mut links = self.links.borrow_mut();
+        let at = links.iter().position(|(known, _)| *known == node)?;
+        Some(links.swap_remove(at).1)
+    }
+
+    fn keep(&self, node: Node, link: Link) {
+        let mut links = self.links.borrow_mut();
+        if links.len() >= KEPT {
+            links.remove(0);
+        }
+        links.push((node, link));
+    }
+}
+
+/// Sends commands to `node`, or else to the node that has the slot of `whose`, and hands over the replies.
+pub(crate) fn ask_alone(
+    worker: &Rc<Worker>,
+    cluster: &Rc<Cluster>,
+    node: Option<Node>,
+    whose: Whose,
+    commands: Vec<u8>,
+) {
+    let (worker, cluster) = (Rc::clone(worker), Rc::clone(cluster));
+    spawn_local(async move {
+        let answered = tokio::select! {
+            answered = until_answered(&worker, &cluster, node, &whose, &commands) => answered,
+            // The connection goes with it, and the node drops what blocks there.
+            () = until_gone(&whose) => Err("the client has gone".to_owned()),
+        };
+        match answered {
+            Ok(replies) => hand_over(&worker, &whose, &replies),
+            Err(reason) => whose.lose(&reason),
+        }
+    });
+}
+
+fn hand_over(worker: &Worker, whose: &Whose, replies: &[Vec<u8>]) {
+    for reply in replies {
+        let mut wire = Vec::new();
+        if worker.with_env(|env| whose.handle_reply(reply, env, &mut wire)) != Progress::Kept {
+            return whose.lose("a node sent a reply of another kind than the command has");
+        }
+    }
+}
+
+async fn until_gone(whose: &Whose) {
+    while !whose.client.is_gone() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Asks until a node answers, for as long as connecting may take. Who was asked for longer than that is not asked again.
+async fn until_answered(
+    worker: &Worker,
+    cluster: &Rc<Cluster>,
+    node: Option<Node>,
+    whose: &Whose,
+    commands: &[u8],
+) -> Result<Vec<Vec<u8>>, String> {
+    let (since, limit) = (Instant::now(), worker.config.timeouts.connect);
+    loop {
+        let Some(node) = node.or_else(|| cluster.node_of(whose.at)) else {
+            cluster.doubt_map();
+            if since.elapsed() > limit {
+                return Err(format!("CLUSTERDOWN keyfold: no node has slot {}", whose.at));
+            }
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        match ask(worker, node, whose, commands).await {
+            Ok(replies) if since.elapsed() > limit || !replies.iter().any(|reply| Redirect::read(reply).is_some()) => {
+                return Ok(replies);
+            }
+            Err(why) if since.elapsed() > limit => {
+                let server = cluster.endpoint(node);
+                return Err(format!("the connection to the server at {server} was lost ({why})"));
+            }
+            _ => cluster.doubt_map(),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn ask(worker: &Worker, node: Node, whose: &Whose, commands: &[u8]) -> Result<Vec<Vec<u8>>, LinkError> {
+    let mut link = match worker.kept_links.take(node) {
+        Some(link) => link,
+        None => Link::open_unchecked(worker, Some(node), 0, Protocol::Resp2).await?,
+    };
+    let replies = usize::try_from(whose.replies).unwrap_or(usize::MAX);
+    let answered = match whose.patience {
+        None => link.ask(commands, replies).await?,
+        Some(limit) => match tokio::time::timeout(limit, link.ask(commands, replies)).await {
+            Ok(answered) => answered?,
+            Err(_) => return Err(LinkError::TimedOut(limit)),
+        },
+    };
+    worker.kept_links.keep(node, link);
+    Ok(answered)
+}
