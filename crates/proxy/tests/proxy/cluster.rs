@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use keyfold_core::admin::{COPY_KEY, LAYOUT_KEY, home, witness};
 use keyfold_core::layout::{Attempt, Layout};
@@ -412,5 +412,53 @@ fn a_blocked_client_is_unblocked_wherever_it_waits() {
         unblock("");
         assert_eq!(waiting.reply().unwrap(), b"*-1\r\n");
         assert_eq!(call(&mut waiting, "PING"), "+PONG\r\n");
+    });
+}
+
+/// The time within which 99 of 100 of so many requests are answered, of clients whose keys are at one node.
+fn p99_at(proxy: &Handle, keys: &[String]) -> Duration {
+    let all: Vec<Duration> = thread::scope(|scope| {
+        let client = |_| {
+            let mut wire = connect(proxy);
+            scope.spawn(move || {
+                let ask = |key: &String| {
+                    let since = Instant::now();
+                    assert_eq!(call(&mut wire, &format!("INCRBY {key} 0")), ":0\r\n", "{key}");
+                    since.elapsed()
+                };
+                keys.iter().cycle().take(400).map(ask).collect::<Vec<_>>()
+            })
+        };
+        let clients: Vec<_> = (0..4).map(client).collect();
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    });
+    let mut sorted = all;
+    sorted.sort_unstable();
+    sorted[sorted.len() * 99 / 100]
+}
+
+#[test]
+fn a_node_that_stands_still_holds_up_no_other_nodes_keys() {
+    each(&newest_and_others().0[..1], |binary| {
+        let (mut cluster, proxy) = stage(binary, 3, 0);
+        let owner_of = |id: usize| cluster.owner(slot_of(format!("user:{id}").as_bytes())).unwrap();
+        let (frozen, others): (Vec<usize>, Vec<usize>) = (0..60).partition(|id| owner_of(*id) == 2);
+        let others: Vec<String> = others.iter().map(|id| format!("user:{id}")).collect();
+        let without = p99_at(&proxy, &others);
+        cluster.freeze(2).unwrap();
+        // Clients of its keys wait, each with many requests.
+        let mut waiting: Vec<Wire> = (0..8).map(|_| connect(&proxy)).collect();
+        for wire in &mut waiting {
+            for id in frozen.iter().cycle().take(100) {
+                wire.send(&[b"GET", format!("user:{id}").as_bytes()]).unwrap();
+            }
+        }
+        let with = p99_at(&proxy, &others);
+        cluster.wake(2).unwrap();
+        // The machine's other work is in both.
+        assert!(
+            with < without * 2 + Duration::from_millis(20),
+            "{with:?} with a node that stands still, {without:?} without"
+        );
     });
 }
