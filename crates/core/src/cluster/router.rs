@@ -39,13 +39,15 @@ pub struct Step<W> {
     led: u32,
     /// What stood against it last.
     cause: Vec<u8>,
+    /// Its asker has got a part of its reply.
+    flows: bool,
 }
 
 impl<W> Step<W> {
     /// A step of `client`: these commands, all of this slot.
     pub fn new(whose: W, client: u64, slot: Slot, commands: Vec<u8>, now_ms: i64) -> Box<Self> {
         let flight = Flight::new(slot, commands);
-        Box::new(Self { whose, client, flight, ask: None, since_ms: now_ms, led: 0, cause: Vec::new() })
+        Box::new(Self { whose, client, flight, ask: None, since_ms: now_ms, led: 0, cause: Vec::new(), flows: false })
     }
 
     /// The slot of its commands.
@@ -57,6 +59,17 @@ impl<W> Step<W> {
     /// step was held back, and what begins like this one is no error.
     pub fn may_flow(&self, reply: &[u8]) -> bool {
         !self.flight.is_led() && !reply.starts_with(b"-")
+    }
+
+    /// From now on a part of its last reply is with its asker: it is not sent again whatever happens, not even where it only
+    /// reads.
+    pub fn begin_flow(&mut self) {
+        self.flows = true;
+    }
+
+    /// Whether [`Self::begin_flow`] was said.
+    pub fn flows(&self) -> bool {
+        self.flows
     }
 
     /// Writes what is to be sent now; with the number of replies that will come, or none for the first time, when there
@@ -312,7 +325,7 @@ impl<W> Router<W> {
         self.wants_map = true;
         let error = format!("-ERR keyfold: {reason}\r\n").into_bytes();
         step.flight.lose();
-        if step.flight.only_reads() {
+        if step.flight.only_reads() && !step.flows {
             self.note_led(node, step, error, now_ms);
             return None;
         }
@@ -422,6 +435,25 @@ mod tests {
         step.handle_reply(b"+OK\r\n");
         assert_eq!(router.finish(other, step, 2), Some(((), vec![b"+OK\r\n".to_vec()])));
         assert_eq!((router.held(), router.map().primary(Slot::FIRST)), (0, Some(node)));
+    }
+
+    #[test]
+    fn a_read_is_sent_again_unless_a_part_of_its_answer_is_out() {
+        let mut router = router();
+        for flows in [false, true] {
+            let step = Step::new((), 1, Slot::FIRST, b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n".to_vec(), 0);
+            let (node, mut step) = router.begin(step, 0).unwrap();
+            if flows {
+                step.begin_flow();
+            }
+            assert_eq!(router.lose(node, step, "it is away", 5).is_some(), flows);
+            let again = router.poll(20);
+            assert_eq!(matches!(again, Some(Order::Send(..))), !flows);
+            if let Some(Order::Send(node, step)) = again {
+                assert!(router.finish(node, step, 21).is_some());
+            }
+        }
+        assert_eq!(router.held(), 0);
     }
 
     #[test]

@@ -300,7 +300,10 @@ impl Cluster {
     /// The connection to `node` took a step with it.
     pub(super) fn lose(&self, node: Node, step: NodeStep, reason: &str, worker: &Rc<Worker>) {
         if step.whose.replica.is_some() {
-            self.bring_back(step, Some("the connection to it was lost"), worker);
+            match step.flows() {
+                true => step.whose.lose(reason),
+                false => self.bring_back(step, Some("the connection to it was lost"), worker),
+            }
             return;
         }
         if step.whose.is_alone() {

@@ -212,6 +212,9 @@ impl Queue {
         if !may_flow {
             return false;
         }
+        if let Some(Asked { step: Some(step), .. }) = self.pipe.front_mut() {
+            step.begin_flow();
+        }
         self.pipe.rescan();
         self.flow = Some(ReplyFlow::default());
         true
