@@ -96,6 +96,9 @@ impl Server {
         let version =
             Version::parse(&info).with_context(|| format!("what answers at {address} is no Redis or Valkey"))?;
         version.check(cluster)?;
+        if matches!(target.address.route, Route::Cluster { .. }) && !version.is_cluster() {
+            bail!("the server at {address} is no node of a cluster, which cluster:// says; name one server {address}");
+        }
         let mut server = Self { target: Target { address, ..target.clone() }, link, version };
         server.set_name(TOOL);
         Ok(server)
@@ -320,7 +323,7 @@ fn open_any(
         let node = ServerAddress { route, ..address.clone() };
         match Link::open(&node, config.cloned()) {
             Ok(link) => return Ok((node, link)),
-            Err(error) => troubles.push(format!("{:#}", explain(&error, &node))),
+            Err(error) => troubles.push(format!("{node}: {:#}", explain(&error, &node))),
         }
     }
     bail!("none of the nodes that were named can be used: {}", troubles.join("; "))

@@ -6,7 +6,6 @@ use anyhow::{Context, bail};
 use keyfold_core::admin::{LAYOUT_KEY, home};
 use keyfold_core::cluster::{AddressMap, Node, SlotMap};
 use keyfold_core::slot::Slot;
-use keyfold_proxy::address::Route;
 
 use crate::cluster_nodes::ClusterNode;
 use crate::connection::{Server, Target};
@@ -87,13 +86,6 @@ impl Nodes {
     pub fn connect_to_those_there(target: &Target) -> anyhow::Result<Self> {
         let mut server = Server::connect_to_node(target)?;
         if !server.version().is_cluster() {
-            if matches!(target.address.route, Route::Cluster { .. }) {
-                bail!(
-                    "the server at {} is no node of a cluster, which cluster:// says; name one server {}",
-                    server.address(),
-                    server.address()
-                );
-            }
             return Ok(Self { target: target.clone(), servers: vec![server], cluster: None, away: Vec::new() });
         }
         let topology = ask(&mut server, target)?;

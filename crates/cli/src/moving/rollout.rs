@@ -13,6 +13,7 @@ use anyhow::Context;
 use keyfold_core::change::Register;
 use keyfold_core::layout::{Former, Layout, LayoutFile, Move, NamespaceIndex};
 use keyfold_core::mover::Left;
+use keyfold_proxy::address::Route;
 use keyfold_report::number::{count, plural};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
@@ -52,8 +53,12 @@ pub(crate) struct Rollout {
 /// The layout of a server or a cluster, with `file` brought to it if there is one, and connections to all that are there.
 /// Nothing is written unless all is well. A server that loads its data or runs a script is waited for.
 pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Nodes, Rollout)> {
-    // One that can't be asked is taken for a server, which then says why.
-    if Server::connect_to_node(target).is_ok_and(|server| server.version().is_cluster()) {
+    let is_cluster = match &target.address.route {
+        Route::Cluster { .. } => true,
+        // One that can't be asked is taken for a server, which then says why.
+        _ => Server::connect_to_node(target).is_ok_and(|server| server.version().is_cluster()),
+    };
+    if is_cluster {
         return cluster_rollout::bring(target, file, check);
     }
     bring_to_one(target, file, check).map(|(server, rollout)| (Nodes::of_one(server), rollout))

@@ -1,5 +1,8 @@
 //! A cluster's layout: refused where it doesn't keep to slots or hides keys, put in force on all nodes otherwise.
 
+use std::time::{Duration, Instant};
+
+use keyfold_core::admin::home;
 use keyfold_testkit::cluster::Options;
 use keyfold_testkit::{Cluster, found};
 use rustix::process::Signal;
@@ -63,4 +66,89 @@ fn keyfolds_that_start_together_with_one_file_wait_for_each_other() {
     let plain = cluster.client().call(b"cart:7", &[b"EXISTS", b"cart:7"]).unwrap();
     assert_eq!(plain, keyfold_testkit::Value::Integer(0), "it is folded");
     assert_eq!(keyfolds[2].connect().call(&[b"GET", b"cart:7"]).unwrap(), b"$1\r\nx\r\n");
+}
+
+/// Serves, and brings a layout without serving: both are refused, and say why.
+#[track_caller]
+fn refused(url: &str, says: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write_layout(dir.path(), BY_SLOT);
+    let file = file.to_str().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--upstream", url];
+    for args in [&serve[..], &["layout", "push", file, "--upstream", url]] {
+        let (code, _, err) = run(args);
+        assert_eq!(code, Some(1), "{args:?}: {err}");
+        says.iter().for_each(|text| assert!(err.contains(text), "{args:?}: {text:?} is not in {err}"));
+    }
+}
+
+#[test]
+fn what_is_no_cluster_or_not_whole_is_told_before_anything_is_served() {
+    let binary = found().pop().unwrap();
+    let one = binary.start(&[]).unwrap();
+    refused(&one.url().replace("redis://", "cluster://"), &["no node of a cluster", &one.url()]);
+    refused("cluster://127.0.0.1:1,127.0.0.1:2", &["127.0.0.1:1: ", "127.0.0.1:2: ", "is a server running there?"]);
+
+    let password = Options { password: Some("secret".to_owned()), ..Options::default() };
+    let cluster = Cluster::start(&binary, 2, 0, &password).unwrap();
+    let with_password = cluster.url(0).replace("redis://", "redis://:secret@");
+    refused(&cluster.url(0), &["name the user and the password in the URL"]);
+    let other = usize::from(cluster.owner(home().number()).unwrap() == 0);
+    cluster.node(1 - other).call(&["CONFIG", "SET", "requirepass", "other"]).unwrap();
+    let at = if other == 1 { cluster.url(1).replace("redis://", "redis://:secret@") } else { with_password };
+    refused(&at, &[&cluster.node(1 - other).address().to_string(), "same user and password"]);
+
+    let cluster = Cluster::start(&binary, 2, 0, &Options::default()).unwrap();
+    let says = |text: &str| cluster.node(0).text(&["CLUSTER", "INFO"]).unwrap().contains(text);
+    for node in 0..2 {
+        cluster.node(node).call(&["CLUSTER", "DELSLOTS", "3", "4"]).unwrap();
+    }
+    wait_until(|| says("cluster_state:fail"));
+    refused(&cluster.url(0), &[&cluster.url(0), "says that its cluster is down", "--cluster check"]);
+    cluster.node(0).call(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]).unwrap();
+    wait_until(|| says("cluster_state:ok"));
+    refused(&cluster.url(0), &["nobody has 2 slots, such as 3", "--cluster fix"]);
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(60), "it never was");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_cluster_is_found_by_a_replica_by_names_and_by_no_names() {
+    let binary = found().pop().unwrap();
+    let serves = |cluster: &Cluster, url: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let file = write_layout(dir.path(), BY_SLOT);
+        let keyfold = Keyfold::serve(&["--upstream", url, "--layout", file.to_str().unwrap()]);
+        let mut wire = keyfold.connect();
+        for id in 0..20 {
+            let key = format!("user:{id}");
+            assert_eq!(wire.call(&[b"SET", key.as_bytes(), b"x"]).unwrap(), b"+OK\r\n");
+        }
+        let plain = cluster.client().call(b"user:7", &[b"EXISTS", b"user:7"]).unwrap();
+        assert_eq!(plain, keyfold_testkit::Value::Integer(0), "it is folded");
+    };
+    let cluster = Cluster::start(&binary, 2, 1, &Options::default()).unwrap();
+    serves(&cluster, &cluster.url(3));
+    let cluster = Cluster::start(&binary, 1, 0, &Options::default()).unwrap();
+    serves(&cluster, &cluster.url(0));
+    let unknown = Options { endpoint: "unknown-endpoint", ..Options::default() };
+    let cluster = Cluster::start(&binary, 2, 0, &unknown).unwrap();
+    serves(&cluster, &cluster.url(1));
+    let names = Options { hostnames: vec!["localhost".to_owned(); 2], endpoint: "hostname", ..Options::default() };
+    let cluster = Cluster::start(&binary, 2, 0, &names).unwrap();
+    serves(&cluster, &cluster.url(0));
+    // Names that nobody here knows are mapped.
+    let names = Options { hostnames: vec!["a.invalid".to_owned(), "b.invalid".to_owned()], ..names };
+    let cluster = Cluster::start(&binary, 2, 0, &names).unwrap();
+    refused(&cluster.url(0), &[".invalid:", "--map-address"]);
+    let url = cluster.url(0);
+    let mapped = ["--map-address", "a.invalid=127.0.0.1", "--map-address", "b.invalid=127.0.0.1"];
+    let keyfold = Keyfold::serve(&[&["--upstream", &url][..], &mapped].concat());
+    assert_eq!(keyfold.connect().call(&[b"SET", b"any", b"x"]).unwrap(), b"+OK\r\n");
 }
