@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: chaos crash differential moves scale help test test-long clients lint check servers demo demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
+.PHONY: chaos crash differential moves scale help test test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -42,6 +42,10 @@ servers: ## bring more versions of Redis and Valkey for the tests
 demo: ## fold data before your eyes (DATA=file for your own)
 	@scripts/ensure-server
 	cargo run --release -p keyfold -- demo $(if $(DATA),--data $(DATA))
+
+demo-cluster: ## the same before a cluster whose slots move and one of whose nodes is killed (DATA=file for your own)
+	@scripts/ensure-server
+	cargo run --release -p keyfold -- demo --cluster $(if $(DATA),--data $(DATA))
 
 demo-all: ## fold every *.jsonl.gz of a directory (DIR=directory)
 	@scripts/ensure-server

@@ -55,7 +55,7 @@ pub struct Plot {
     x: Axis,
     y: Axis,
     content: Content,
-    mark: Option<Mark>,
+    marks: Vec<Mark>,
 }
 
 #[derive(Clone, Debug)]
@@ -159,7 +159,7 @@ impl Plot {
         y: impl Into<Axis>,
         series: Vec<Series>,
     ) -> Self {
-        Self { name, title: title.into(), x: x.into(), y: y.into(), content: Content::Lines(series), mark: None }
+        Self { name, title: title.into(), x: x.into(), y: y.into(), content: Content::Lines(series), marks: Vec::new() }
     }
 
     /// One group of bars for each category, one bar in it for each series.
@@ -172,13 +172,13 @@ impl Plot {
         series: Vec<Bars>,
     ) -> Self {
         let content = Content::Bars { categories, series };
-        Self { name, title: title.into(), x: x.into(), y: y.into(), content, mark: None }
+        Self { name, title: title.into(), x: x.into(), y: y.into(), content, marks: Vec::new() }
     }
 
-    /// The same with a point to look at.
+    /// The same with points to look at.
     #[must_use]
-    pub fn marked(self, mark: Option<Mark>) -> Self {
-        Self { mark, ..self }
+    pub fn marked(self, marks: impl IntoIterator<Item = Mark>) -> Self {
+        Self { marks: marks.into_iter().collect(), ..self }
     }
 
     /// As SVG; `paper` draws a white ground, for a file that stands alone.
@@ -373,7 +373,7 @@ impl Plot {
                 values.flat_map(|value| [(0.0, *value), (last, *value)]).collect()
             }
         };
-        let marked = self.mark.iter().map(|mark| (mark.x, mark.y)).collect::<Vec<_>>();
+        let marked = self.marks.iter().map(|mark| (mark.x, mark.y)).collect::<Vec<_>>();
         let finite = points.iter().chain(&marked).filter(|(x, y)| x.is_finite() && y.is_finite());
         let span = |of: &dyn Fn(&(f64, f64)) -> f64| {
             finite.clone().map(of).fold(f64::MAX..f64::MIN, |range, value| range.start.min(value)..range.end.max(value))
@@ -426,7 +426,7 @@ impl Plot {
             Content::Lines(series) => series.iter().try_for_each(|one| draw_series(&mut chart, one, pen))?,
             Content::Bars { series, .. } => draw_bars(&mut chart, series)?,
         }
-        if let Some(Mark { x, y, label }) = &self.mark {
+        for Mark { x, y, label } in &self.marks {
             let style = ("sans-serif", (TEXT + 1) * pen.scale).into_font().color(&FOREGROUND);
             let label = Text::new(label.clone(), (pen.at(-30), pen.at(-24)), style);
             let dot = Circle::new((0, 0), pen.at(6), MARK.filled());

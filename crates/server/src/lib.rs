@@ -22,6 +22,7 @@
 //! | `pace.rs` | how fast a tool may go |
 //! | `interrupt.rs` | Ctrl-C, for work that has something to put away first |
 //! | `own.rs` | a server of keyfold's own |
+//! | `own_cluster.rs` | a cluster of such servers |
 //! | `supervisor.rs` | what sees to it that such a server never outlives keyfold |
 //! | `secrets.rs` | the secrets that namespaces may be keyed by, from the files that were given |
 //! | `layout` | the layout that a server holds, and how another is put in force |
@@ -43,6 +44,7 @@ pub mod memory;
 mod node;
 pub mod nodes;
 pub mod own;
+pub mod own_cluster;
 pub mod pace;
 mod primary;
 pub mod reply;
@@ -58,5 +60,6 @@ pub use error::LinkError;
 pub use info::Info;
 pub use nodes::Nodes;
 pub use own::OwnServer;
+pub use own_cluster::OwnCluster;
 pub use steps::Steps;
 pub use time::ServerTime;

@@ -45,6 +45,11 @@ impl OwnServer {
     /// Starts `program`, or the first server on PATH, and waits until it answers. With `data`, what it holds
     /// is kept there; without, it is gone at the end.
     pub fn start(program: Option<&Path>, data: Option<&Path>) -> anyhow::Result<Self> {
+        Self::start_with(program, data, &[])
+    }
+
+    /// The same with arguments for the server, which win over keyfold's own.
+    pub(crate) fn start_with(program: Option<&Path>, data: Option<&Path>, args: &[&str]) -> anyhow::Result<Self> {
         let program = program.map_or_else(find_program, |program| Ok(program.to_owned()))?;
         let scratch =
             tempfile::Builder::new().prefix("keyfold-").tempdir().context("can't make a private directory")?;
@@ -56,7 +61,7 @@ impl OwnServer {
             fs::create_dir_all(data).with_context(|| format!("can't make {}", data.display()))?;
         }
         let log = data.unwrap_or(scratch.path()).join("server.log");
-        let mut child = spawn(&program, scratch.path(), &socket, data, &log)?;
+        let mut child = spawn(&program, scratch.path(), &socket, data, &log, args)?;
         let pipe = child.stdin.take();
         let mut server = Self { target: Target::on_socket(socket), pipe, ended: watch(child), _scratch: scratch };
         server.wait_until_ready(&log).with_context(|| format!("{} did not start", program.display()))?;
@@ -101,7 +106,10 @@ impl OwnServer {
     fn wait_until_ready(&mut self, log: &Path) -> anyhow::Result<()> {
         let mut deadline = Instant::now() + READY_WITHIN;
         loop {
-            let refused = match self.connect().and_then(|mut server| server.is_ready()) {
+            let connected = Server::connect_to_node(&self.target);
+            // A node that is in no cluster yet holds nothing, and answers no question about keys.
+            let is_ready = |mut server: Server| Ok(server.version().is_cluster() || server.is_ready()?);
+            let refused = match connected.and_then(is_ready) {
                 Ok(true) => return Ok(()),
                 // However much data there is, it takes as long as it takes.
                 Ok(false) => {
@@ -155,7 +163,14 @@ fn find_program() -> anyhow::Result<PathBuf> {
 }
 
 /// Starts the supervisor, which starts the server.
-fn spawn(program: &Path, scratch: &Path, socket: &Path, data: Option<&Path>, log: &Path) -> anyhow::Result<Child> {
+fn spawn(
+    program: &Path,
+    scratch: &Path,
+    socket: &Path,
+    data: Option<&Path>,
+    log: &Path,
+    args: &[&str],
+) -> anyhow::Result<Child> {
     let keyfold = env::current_exe().context("can't find keyfold's own program")?;
     let mut command = Command::new(keyfold);
     command.arg("supervise").arg("--scratch").arg(scratch);
@@ -166,7 +181,7 @@ fn spawn(program: &Path, scratch: &Path, socket: &Path, data: Option<&Path>, log
     command.args(["--port", "0", "--unixsocketperm", "700", "--unixsocket"]).arg(socket);
     command.args(["--daemonize", "no", "--supervised", "no", "--save", ""]);
     command.args(["--appendonly", if data.is_some() { "yes" } else { "no" }]);
-    command.arg("--dir").arg(data.unwrap_or(scratch)).arg("--logfile").arg(log);
+    command.arg("--dir").arg(data.unwrap_or(scratch)).arg("--logfile").arg(log).args(args);
     command.process_group(0).env_remove("KEYFOLD_LOG").env("NO_COLOR", "1");
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     command.spawn().context("can't start a supervisor for the server")

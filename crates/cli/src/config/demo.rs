@@ -21,6 +21,8 @@ const SEEDED_RECORDS: usize = 200_000;
 pub(crate) struct Demo {
     pub(crate) sets: Vec<(DataSet, Layout)>,
     pub(crate) server: Option<PathBuf>,
+    /// The story is that of a cluster.
+    pub(crate) cluster: bool,
     /// Where the story's page goes; none where the sets are measured apart.
     pub(crate) story: Option<PathBuf>,
     pub(crate) json: bool,
@@ -41,7 +43,7 @@ pub(crate) fn resolve(flags: DemoFlags) -> anyhow::Result<Demo> {
     };
     let sets = sets?.into_iter().map(|(set, layout)| (set, given.clone().unwrap_or(layout))).collect();
     let story = (!flags.measure).then_some(flags.html);
-    Ok(Demo { sets, server: flags.server, story, json: flags.json })
+    Ok(Demo { sets, server: flags.server, cluster: flags.cluster, story, json: flags.json })
 }
 
 /// The records of a file, and the layout for them unless one is given.

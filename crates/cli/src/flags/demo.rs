@@ -13,6 +13,9 @@ thousand commands a second, all the time, and check every answer. Meanwhile the 
 folded, and verified, by the commands that you would type. In the end there is the memory before and after, what
 was predicted, latencies before, while and after, and a page with all of it over time.
 
+With --cluster the server is a cluster of three primaries with a replica each. Once all is folded, slots move from one
+primary to another, and a primary is killed, while clients go on.
+
 With --measure it is another thing: for each data set two empty servers are started. One gets the records as plain
 keys; the other gets them through keyfold, and every record is read back through keyfold and compared. What is
 shown is used_memory less that of the empty server, over the number of records.
@@ -23,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   keyfold demo
   keyfold demo --data cities_json.jsonl.gz
+  keyfold demo --cluster
   keyfold demo --measure
   keyfold demo --measure --data mine.jsonl --layout mine.toml --json
 
@@ -37,6 +41,10 @@ pub(crate) struct DemoFlags {
     /// Records to fold, one ["key", "value"] a line, gzip or not; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Vec<PathBuf>,
+
+    /// Before a cluster whose slots move and one of whose nodes is killed
+    #[arg(long, conflicts_with = "measure")]
+    pub(crate) cluster: bool,
 
     /// Measure each data set by itself, plain and folded
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! `keyfold demo`: data folded before your eyes.
 
+mod cluster;
 mod story;
 
 use std::io::Write;
@@ -13,11 +14,15 @@ use keyfold_report::terminal::{self, Pair};
 use serde_json::json;
 
 use crate::config::demo::Demo;
+use cluster::ClusterStory;
 use story::Story;
 
 pub(crate) fn run(demo: &Demo, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(html) = &demo.story {
         let sets: Vec<_> = demo.sets.iter().map(|(set, _)| set.clone()).collect();
+        if demo.cluster {
+            return cluster::tell(&ClusterStory { sets: &sets, server: demo.server.as_deref(), html }, out);
+        }
         return story::tell(&Story { sets: &sets, server: demo.server.as_deref(), html }, out);
     }
     let started = Instant::now();

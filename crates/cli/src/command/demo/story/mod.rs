@@ -3,9 +3,9 @@
 //! What a user would type is run as it is: the demo shows each command and what it prints. Beside it clients read
 //! and write through keyfold all the time, and check every answer.
 
-mod load;
-mod page;
-mod watch;
+pub(super) mod load;
+pub(super) mod page;
+pub(super) mod watch;
 
 use std::fs;
 use std::io::Write;
@@ -39,10 +39,19 @@ pub(crate) struct Story<'a> {
 }
 
 /// A part of the story, with the commands that were due in it.
-struct Phase {
+pub(super) struct Phase {
     name: &'static str,
-    seconds: f64,
+    pub(super) from: Duration,
+    pub(super) to: Duration,
     samples: Vec<Sample>,
+}
+
+impl Phase {
+    /// The part from one time to another, of all samples of a story.
+    pub(super) fn of(name: &'static str, from: Duration, to: Duration, samples: &[Sample]) -> Self {
+        let samples = samples.iter().filter(|sample| (from..to).contains(&sample.due)).copied().collect();
+        Self { name, from, to, samples }
+    }
 }
 
 /// All that was seen.
@@ -93,8 +102,7 @@ pub(crate) fn tell(story: &Story<'_>, out: &mut dyn Write) -> anyhow::Result<()>
     writeln!(out, "clients read and write through keyfold from now on, and check every answer\n")?;
     thread::sleep(CALM);
     let folder = tempfile::tempdir().context("can't make a folder for the layout")?;
-    let mut teller =
-        Teller { url: own.target().address.to_string(), folder: folder.path().to_owned(), commands: vec![] };
+    let mut teller = Teller::new(own.target().address.to_string(), folder.path());
     let before_bytes = gauge.used_memory()?;
     teller.run(&["analyze"], &[], out)?;
     let layout = teller.folder.join("layout.toml");
@@ -113,11 +121,7 @@ pub(crate) fn tell(story: &Story<'_>, out: &mut dyn Write) -> anyhow::Result<()>
     teller.run(&["doctor"], &[], out)?;
     read_all_back(through, &outcome)?;
     let Outcome { samples, errors, told, .. } = outcome;
-    let phase = |name, from: Duration, to: Duration| Phase {
-        name,
-        seconds: (to - from).as_secs_f64(),
-        samples: samples.iter().filter(|sample| (from..to).contains(&sample.due)).copied().collect(),
-    };
+    let phase = |name, from, to| Phase::of(name, from, to, &samples);
     let seen = Told {
         server: gauge.version().to_string(),
         keys,
@@ -180,14 +184,24 @@ fn plural_keys(keys: u64) -> String {
 }
 
 /// Runs keyfold's own commands as a user would, and keeps what they print.
-struct Teller {
+pub(super) struct Teller {
     url: String,
     folder: PathBuf,
-    commands: Vec<(String, String)>,
+    pub(super) commands: Vec<(String, String)>,
 }
 
 impl Teller {
-    fn run(&mut self, command: &[&str], args: &[&str], out: &mut dyn Write) -> anyhow::Result<()> {
+    /// Runs them on the server at this address; their files are in this folder.
+    pub(super) fn new(url: String, folder: &Path) -> Self {
+        Self { url, folder: folder.to_owned(), commands: Vec::new() }
+    }
+
+    /// The same at another address of it.
+    pub(super) fn at(self, url: String) -> Self {
+        Self { url, ..self }
+    }
+
+    pub(super) fn run(&mut self, command: &[&str], args: &[&str], out: &mut dyn Write) -> anyhow::Result<()> {
         let shown = self.shown(command, args);
         writeln!(out, "$ {shown}")?;
         out.flush()?;

@@ -15,7 +15,7 @@ use super::{Phase, Told};
 const SLICE: Duration = Duration::from_millis(250);
 
 /// The page.
-pub(crate) fn page(told: &Told) -> String {
+pub(super) fn page(told: &Told) -> String {
     let mut page = Page::new("A server folded under load");
     page.paragraph(&format!(
         "{}. {} as plain keys, then folded while {} clients went on reading and writing through keyfold, {} commands \
@@ -81,11 +81,12 @@ pub(crate) fn heads() -> [(&'static str, Align); 6] {
 
 /// A phase's row.
 pub(crate) fn row(phase: &Phase) -> Vec<String> {
-    let Phase { name, seconds, samples } = phase;
+    let Phase { name, from, to, samples } = phase;
+    let seconds = (*to - *from).as_secs_f64();
     let ms = |duration: Duration| format!("{:.2}", duration.as_secs_f64() * 1000.0);
     vec![
         (*name).to_owned(),
-        tenths(*seconds),
+        tenths(seconds),
         format!("{:.0}", samples.len() as f64 / seconds.max(0.001)),
         ms(percentile(samples, 0.5)),
         ms(percentile(samples, 0.99)),
@@ -93,7 +94,7 @@ pub(crate) fn row(phase: &Phase) -> Vec<String> {
     ]
 }
 
-fn memory(readings: &[Reading]) -> Vec<(f64, f64)> {
+pub(crate) fn memory(readings: &[Reading]) -> Vec<(f64, f64)> {
     readings.iter().map(|reading| (reading.at.as_secs_f64(), reading.used_bytes as f64 / f64::from(1 << 20))).collect()
 }
 
@@ -104,10 +105,10 @@ fn by_slice(samples: &[Sample]) -> impl Iterator<Item = (f64, &[Sample])> {
         .filter_map(|chunk| chunk.first().map(|first| (first.due.as_secs_f64(), chunk)))
 }
 
-fn rate(samples: &[Sample]) -> Vec<(f64, f64)> {
+pub(crate) fn rate(samples: &[Sample]) -> Vec<(f64, f64)> {
     by_slice(samples).map(|(at, chunk)| (at, chunk.len() as f64 / SLICE.as_secs_f64())).collect()
 }
 
-fn slices(samples: &[Sample], share: f64) -> Vec<(f64, f64)> {
+pub(crate) fn slices(samples: &[Sample], share: f64) -> Vec<(f64, f64)> {
     by_slice(samples).map(|(at, chunk)| (at, percentile(chunk, share).as_secs_f64() * 1000.0)).collect()
 }

@@ -26,13 +26,25 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn start(target: &Target, started: Instant) -> anyhow::Result<Self> {
+        Self::start_on(Server::connect(target)?, started, false)
+    }
+
+    /// The same of a server that may be killed meanwhile.
+    pub(crate) fn start_until_gone(server: Server, started: Instant) -> anyhow::Result<Self> {
+        Self::start_on(server, started, true)
+    }
+
+    fn start_on(mut server: Server, started: Instant, may_end: bool) -> anyhow::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut server = Server::connect(target)?;
         let stopped = Arc::clone(&stop);
         let watch = move || {
             let mut readings = Vec::new();
             while !stopped.load(Ordering::Relaxed) {
-                readings.push(Reading { at: started.elapsed(), used_bytes: server.used_memory()? });
+                match server.used_memory() {
+                    Ok(used_bytes) => readings.push(Reading { at: started.elapsed(), used_bytes }),
+                    Err(_) if may_end => break,
+                    Err(error) => return Err(error),
+                }
                 thread::sleep(EVERY);
             }
             Ok(readings)
