@@ -25,6 +25,7 @@
 //! | `worker`, `order` | one thread and what its tasks share; what it is told to do |
 //! | `client` | a client: its requests, slots and answers |
 //! | `upstream` | connections to the server: shared, own, for errands |
+//! | `peers` | whether the other announced keyfolds are there |
 //! | `whereabouts` | where the primary is that Sentinels name |
 //! | `folding`, `dictionaries`, `sweep` | the layout in use; what its values are compressed by; removing what has expired |
 //! | `membership`, `keeper` | this proxy's part in changes of the layout |
