@@ -17,6 +17,7 @@
 //! | `slots.rs` | for a cluster: how full its slots are |
 //! | `pays_from.rs` | for a cluster: from how many keys on folding pays |
 //! | `fill.rs` | how full buckets are |
+//! | `shared.rs` | for a cluster: small families that share buckets |
 //! | `read_time.rs` | what a read costs a server, measured |
 //! | `limits.rs` | the lengths from which values are spilled and keys stay plain |
 //! | `folding.rs` | the kinds of folding that are weighed |
@@ -39,6 +40,7 @@ mod merged;
 mod pays_from;
 mod read_time;
 mod report;
+mod shared;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -49,6 +51,7 @@ pub use codec::{CodecChoice, Compressible};
 pub use fill::{Fill, LEAST_ENTRIES};
 pub use read_time::{FieldKind, ReadTimes};
 pub use report::{Alternative, Setting};
+pub use shared::{Candidate, Sharing, share};
 pub use slots::SlotFills;
 pub use weigh::{Footprint, Rule};
 

@@ -166,6 +166,13 @@ pub(super) fn unpacked(choice: &Choice, without: &Choice, template: &Template) -
     Alternative { what: without.rule.placement.line(template), bytes, read_us, why_not }
 }
 
+/// What was chosen for the family alone, where it shares buckets.
+pub(super) fn alone(choice: &Choice, alone: &Choice, template: &Template) -> Alternative {
+    let (bytes, read_us) = (alone.bytes_after, alone.read_us_after);
+    let what = format!("alone, {}", alone.rule.placement.line(template));
+    Alternative { what, bytes, read_us, why_not: compare(choice, bytes, read_us) }
+}
+
 /// A way of folding that was not taken.
 pub(super) fn other(choice: &Choice, aims: &Aims, template: &Template, way: &Way, point: Point) -> Alternative {
     let Point { bytes, read_us, .. } = point;

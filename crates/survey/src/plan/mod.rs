@@ -11,10 +11,11 @@ mod text;
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Layout, LayoutError, LayoutFile, Problem};
 use keyfold_core::memory::{Keyspace, Model};
-use keyfold_core::template::{Automaton, Relation, Template};
+use keyfold_core::template::{Automaton, Relation, Template, Templates};
 
-use crate::choose::{Choice, LEAST_KEYS, Verdict};
+use crate::choose::{self, Aims, Candidate, Choice, LEAST_KEYS, Sharing, Verdict};
 use crate::eviction::Eviction;
+use crate::population::Population;
 
 pub use text::Heading;
 
@@ -39,6 +40,8 @@ pub struct Family {
 pub enum Part {
     /// It has a namespace that folds or zips it.
     Namespace,
+    /// It shares the buckets of one namespace with others; these are the templates of all of them.
+    Shared(Templates),
     /// It is left as it is, and a namespace keeps a wider one from having its keys.
     KeptPlain,
     /// It is left as it is.
@@ -47,6 +50,13 @@ pub enum Part {
     GoesWith(String),
     /// It would be folded, but can't be beside others; this is why.
     Dropped(String),
+}
+
+impl Part {
+    /// Whether the family has a namespace that folds or zips it, alone or with others.
+    pub fn is_placed(&self) -> bool {
+        matches!(self, Self::Namespace | Self::Shared(_))
+    }
 }
 
 /// A layout, and how it came about.
@@ -89,6 +99,31 @@ impl Plan {
         }
     }
 
+    /// Lets small families share buckets where that saves. `populations` has the keys of the families, in any order.
+    pub fn share(&mut self, populations: &[Population<'_>], aims: &Aims) {
+        let known =
+            self.families.iter().enumerate().filter(|(_, (_, part))| matches!(part, Part::Namespace | Part::Left));
+        let (indices, candidates): (Vec<usize>, Vec<Candidate<'_>>) = known
+            .filter_map(|(index, (family, _))| {
+                let population = populations.iter().find(|one| *one.template == family.template)?;
+                Some((index, Candidate { population, alone: &family.choice }))
+            })
+            .unzip();
+        let Some(Sharing { families, choices }) = choose::share(&candidates, aims) else { return };
+        let templates = families.iter().map(|family| self.families[indices[*family]].0.template.clone());
+        let Some(templates) = Templates::new(templates.collect()) else { return };
+        let before = self.families.clone();
+        for (family, choice) in families.into_iter().zip(choices) {
+            let (family, part) = &mut self.families[indices[family]];
+            (family.choice, *part) = (choice, Part::Shared(templates.clone()));
+        }
+        if self.check(None).is_err() {
+            self.families = before;
+            return;
+        }
+        self.keep_plain();
+    }
+
     /// Whether the plan's namespaces, and one more family, make a layout that the server would take.
     fn check(&self, more: Option<&Family>) -> Result<(), String> {
         let mut text = text::namespaces(self);
@@ -111,7 +146,7 @@ impl Plan {
         for index in 0..self.families.len() {
             let (family, part) = &self.families[index];
             let covers = |other: &&(Family, Part)| {
-                other.1 == Part::Namespace && matches!(relation(&other.0.template, &family.template), Relation::Around)
+                other.1.is_placed() && matches!(relation(&other.0.template, &family.template), Relation::Around)
             };
             let Some((wider, _)) = self.families.iter().find(covers).filter(|_| *part == Part::Left) else { continue };
             if family.keys < LEAST_KEYS {
@@ -182,7 +217,7 @@ impl Plan {
         let (mut now, mut after) = (Keyspace::new(model), Keyspace::new(model));
         for (family, part) in &self.families {
             family.choice.now.add_to(&mut now);
-            let footprint = if *part == Part::Namespace { &family.choice.after } else { &family.choice.now };
+            let footprint = if part.is_placed() { &family.choice.after } else { &family.choice.now };
             footprint.add_to(&mut after);
         }
         (now, after)
@@ -202,7 +237,7 @@ fn explain(problem: Problem) -> String {
 }
 
 fn is_folded(family: &Family, part: &Part) -> bool {
-    *part == Part::Namespace && family.choice.verdict == Verdict::Fold
+    part.is_placed() && family.choice.verdict == Verdict::Fold
 }
 
 fn saved_at_most(choice: &Choice) -> u64 {

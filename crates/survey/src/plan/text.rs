@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::slice;
 
 use keyfold_core::layout::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Namespace, keys_line};
-use keyfold_core::template::Template;
+use keyfold_core::template::{Template, Templates};
 
 use super::{Family, Part, Plan};
 use crate::choose::{Alternative, Choice, CodecChoice, Setting, Verdict};
@@ -28,6 +28,8 @@ pub(super) fn namespaces(plan: &Plan) -> String {
     for (family, part) in &plan.families {
         match part {
             Part::Namespace => namespace(&mut text, family),
+            Part::Shared(templates) if is_first(family, templates) => namespace_of(&mut text, family, templates),
+            Part::Shared(_) => {}
             Part::KeptPlain => plain_namespace(&mut text, family),
             Part::Left | Part::GoesWith(_) | Part::Dropped(_) => {}
         }
@@ -52,8 +54,16 @@ pub(super) fn file(plan: &Plan, heading: &Heading) -> String {
         describe(&mut text, family, part);
         namespace(&mut text, family);
     }
+    for (family, part) in &plan.families {
+        let Part::Shared(templates) = part else { continue };
+        if is_first(family, templates) {
+            text.push('\n');
+            describe_shared(&mut text, plan, part);
+            namespace_of(&mut text, family, templates);
+        }
+    }
     let (notable, minor, minor_keys) = plan.notable();
-    for (family, part) in notable.filter(|(_, part)| *part != Part::Namespace) {
+    for (family, part) in notable.filter(|(_, part)| !part.is_placed()) {
         text.push('\n');
         describe(&mut text, family, part);
         if *part == Part::KeptPlain {
@@ -70,8 +80,18 @@ pub(super) fn file(plan: &Plan, heading: &Heading) -> String {
 
 /// One namespace that folds or zips a family.
 pub(super) fn namespace(text: &mut String, family: &Family) {
+    namespace_of(text, family, slice::from_ref(&family.template));
+}
+
+/// Whether the family's template is the first of these.
+fn is_first(family: &Family, templates: &Templates) -> bool {
+    templates.first() == &family.template
+}
+
+/// One namespace with these templates; `family` is one of those that share its buckets, or the only one.
+fn namespace_of(text: &mut String, family: &Family, templates: &[Template]) {
     let rule = &family.choice.rule;
-    begin(text, slice::from_ref(&family.template));
+    begin(text, templates);
     let _ = writeln!(text, "{}", rule.placement.lines(&family.template));
     if let Some(codec) = &family.choice.codec {
         let _ = writeln!(text, "codec = {}", codec.rule);
@@ -109,7 +129,7 @@ fn stored_namespace(text: &mut String, namespace: &Namespace) {
 
 /// The settings that the server needs for all of it.
 fn settings(text: &mut String, plan: &Plan) {
-    let folded = plan.families.iter().filter(|(_, part)| *part == Part::Namespace);
+    let folded = plan.families.iter().filter(|(_, part)| part.is_placed());
     let mut most: Vec<(&Family, &Setting)> = Vec::new();
     for (family, setting) in folded.flat_map(|(family, _)| family.choice.relies_on.iter().map(move |one| (family, one)))
     {
@@ -138,32 +158,60 @@ fn settings(text: &mut String, plan: &Plan) {
     }
 }
 
+/// What the families are that share buckets, and why they do.
+fn describe_shared(text: &mut String, plan: &Plan, shared: &Part) {
+    let families = || plan.families.iter().filter(|(_, part)| part == shared).map(|(family, _)| family);
+    for family in families() {
+        describe_keys(text, family);
+        describe_bytes(text, family);
+    }
+    let Some(first) = families().next() else { return };
+    describe_choice(text, &first.choice, families().map(|family| family.keys).sum());
+    for family in families() {
+        comment(text, &format!("{}:", family.template));
+        alternatives(text, &family.choice, family.keys);
+    }
+}
+
+/// What a family is.
+fn describe_keys(text: &mut String, Family { template, keys, choice }: &Family) {
+    comment(text, &format!("{template}: {}, {} now.", count(*keys, "key"), each(choice.bytes_now, *keys)));
+}
+
+/// What a family that is placed takes then.
+fn describe_bytes(text: &mut String, Family { keys, choice, .. }: &Family) {
+    let reads = format!("{:.2} µs a read instead of {:.2}", choice.read_us_after, choice.read_us_now);
+    let after = each(choice.bytes_after, *keys);
+    comment(text, &format!("{after} afterwards, {} less; {reads}.", percent(choice)));
+}
+
 /// What a family is, and why this becomes of it.
 fn describe(text: &mut String, family: &Family, part: &Part) {
-    let Family { template, keys, choice } = family;
-    comment(text, &format!("{template}: {}, {} now.", count(*keys, "key"), each(choice.bytes_now, *keys)));
+    let choice = &family.choice;
+    describe_keys(text, family);
     match (part, &choice.verdict) {
         (Part::Dropped(why), _) => {
             comment(text, &format!("Not folded, though it would save {}: {why}.", percent(choice)));
         }
         (Part::GoesWith(wider), _) => comment(text, &format!("Too few for a namespace: they go with `{wider}`.")),
         (_, Verdict::Leave(why)) => comment(text, &format!("Left as it is: {why}.")),
-        (_, Verdict::Fold | Verdict::Zip) => {
-            let reads = format!("{:.2} µs a read instead of {:.2}", choice.read_us_after, choice.read_us_now);
-            let after = each(choice.bytes_after, *keys);
-            comment(text, &format!("{after} afterwards, {} less; {reads}.", percent(choice)));
-        }
+        (_, Verdict::Fold | Verdict::Zip) => describe_bytes(text, family),
     }
+    describe_choice(text, choice, family.keys);
+    alternatives(text, choice, family.keys);
+}
+
+/// The codec, how full buckets are, and what else there is to know of a choice for so many keys.
+fn describe_choice(text: &mut String, choice: &Choice, keys: u64) {
     if let Some(codec) = &choice.codec {
-        describe_codec(text, codec, *keys);
+        describe_codec(text, codec, keys);
     }
     if let Some(fill) = &choice.fill {
         let (low, high) = (fill.quantile(0.01), fill.quantile(0.99));
         comment(text, &format!("{:.0} entries to a bucket; in 98 % of buckets {low} to {high}.", fill.mean()));
     }
     choice.notes.iter().for_each(|note| comment(text, &format!("{note}.")));
-    choice.relies_on.iter().filter_map(|setting| without(setting, *keys)).for_each(|line| comment(text, &line));
-    alternatives(text, choice, *keys);
+    choice.relies_on.iter().filter_map(|setting| without(setting, keys)).for_each(|line| comment(text, &line));
 }
 
 /// What the codec does by itself, and what it would be without.

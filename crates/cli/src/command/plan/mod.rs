@@ -41,7 +41,10 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
         ..Aims::new(facts.model.clone(), facts.server, facts.limits)
     };
     weigh_codecs(&mut survey, config, &interrupt)?;
-    let plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
+    let mut plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
+    let populations: Vec<_> = survey.families.iter().map(Gathered::population).collect();
+    plan.share(&populations, &aims);
+    drop(populations);
     survey.notes.splice(0..0, facts.guesses.iter().cloned().chain(nodes.other_releases()));
     let server = nodes.first();
     if let Some((eviction, evicted_keys)) = memory::eviction(server)? {

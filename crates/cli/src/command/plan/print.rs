@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use keyfold_core::template::Template;
 use keyfold_report::number::{bytes, count, plural, tenths};
 use keyfold_report::table::{Align, render};
 use keyfold_server::version::Version;
@@ -69,6 +70,7 @@ impl Report<'_> {
                 codec.describe()
             )?;
         }
+        self.shared(out)?;
         self.settings(out)?;
         for note in &survey.notes {
             writeln!(out, "note: {note}")?;
@@ -109,13 +111,26 @@ impl Report<'_> {
 
     /// The families whose values a codec is to store.
     fn codecs(&self) -> impl Iterator<Item = (&Family, &CodecChoice)> {
-        let planned = self.plan.families.iter().filter(|(_, part)| *part == Part::Namespace);
+        let planned = self.plan.families.iter().filter(|(_, part)| part.is_placed());
         planned.filter_map(|(family, _)| Some((family, family.choice.codec.as_ref()?)))
+    }
+
+    /// The families that share buckets, and what that brings.
+    fn shared(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let mut families = self.plan.families.iter();
+        let first = families.find_map(|(family, part)| match part {
+            Part::Shared(templates) => Some((templates, family.choice.notes.first()?)),
+            _ => None,
+        });
+        if let Some((templates, note)) = first {
+            writeln!(out, "{templates}: {note}")?;
+        }
+        Ok(())
     }
 
     /// The settings that have to be changed.
     fn settings(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let planned = self.plan.families.iter().filter(|(_, part)| *part == Part::Namespace);
+        let planned = self.plan.families.iter().filter(|(_, part)| part.is_placed());
         let mut unmet: Vec<&Setting> =
             planned.flat_map(|(family, _)| &family.choice.relies_on).filter(|setting| !setting.is_met()).collect();
         unmet.sort_by_key(|setting| (setting.name, std::cmp::Reverse(setting.needs)));
@@ -161,12 +176,13 @@ fn row(family: &Family, part: &Part) -> Vec<String> {
     let each = |bytes: u64| tenths(bytes as f64 / (*keys).max(1) as f64);
     let mut cells = vec![template.to_string(), count(*keys), each(choice.bytes_now)];
     let us = |us: f64| format!("{us:.2}");
-    if *part == Part::Namespace {
+    if part.is_placed() {
         let ratio = format!("{:.2}×", choice.bytes_now as f64 / choice.bytes_after.max(1) as f64);
         cells.extend([each(choice.bytes_after), ratio, us(choice.read_us_now), us(choice.read_us_after)]);
         let codec = choice.codec.as_ref();
         cells.push(codec.map_or_else(String::new, |codec| format!("{} {:.2}×", codec.rule.name, codec.ratio)));
-        cells.push(choice.rule.placement.line(template));
+        let line = choice.rule.placement.line(template);
+        cells.push(if matches!(part, Part::Shared(_)) { format!("{line}, shared") } else { line });
     } else {
         let now = us(choice.read_us_now);
         cells.extend([String::new(), String::new(), now, String::new(), String::new(), "leave".to_owned()]);
@@ -177,7 +193,7 @@ fn row(family: &Family, part: &Part) -> Vec<String> {
 /// Why a family has no namespace that folds it.
 fn why_not(family: &Family, part: &Part) -> Option<String> {
     match (part, &family.choice.verdict) {
-        (Part::Namespace, _) => None,
+        (Part::Namespace | Part::Shared(_), _) => None,
         (Part::Dropped(why), _) => Some(why.clone()),
         (Part::GoesWith(wider), _) => Some(format!("too few for a namespace: they go with `{wider}`")),
         (_, Verdict::Leave(why)) => Some(why.clone()),
@@ -189,7 +205,7 @@ fn family_json((family, part): &(Family, Part)) -> Value {
     let Family { template, keys, choice } = family;
     let advice = match (part, &choice.verdict) {
         (Part::Namespace, Verdict::Zip) => "zip",
-        (Part::Namespace, _) => "fold",
+        (Part::Namespace | Part::Shared(_), _) => "fold",
         _ => "leave",
     };
     let own = json!({
@@ -199,6 +215,11 @@ fn family_json((family, part): &(Family, Part)) -> Value {
         "after_bytes": if advice == "leave" { choice.bytes_now } else { choice.bytes_after },
         "advice": advice,
         "why": why_not(family, part),
+        "shares_buckets_of": if let Part::Shared(templates) = part {
+            Some(templates.iter().map(Template::source).collect::<Vec<_>>())
+        } else {
+            None
+        },
         "placement": choice.rule.placement.line(template),
         "read_us": { "now": choice.read_us_now, "after": choice.read_us_after },
         "fill": fill_json(choice),
