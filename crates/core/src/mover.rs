@@ -7,6 +7,9 @@
 //! exactly one of its places at any moment, whoever comes first. It may stop anywhere, run twice, or run on two
 //! machines at once.
 //!
+//! On a node of a cluster no call reaches two slots, and a key whose slot is on its way, or at another node, is left for
+//! another walk and counted ([`Moved::led_elsewhere`]): as long as there are such, nothing is known of old places.
+//!
 //! ```text
 //! SCAN ─▶ names ─┬─▶ keys of their own ──────┐
 //!                └─▶ buckets ─▶ HSCAN ─▶ fields ─▶ old places read ──▶ compare and set ─▶ moved
@@ -14,13 +17,16 @@
 //!                                                         both places read ────┴─◀───┘
 //! ```
 
+use std::collections::BTreeSet;
 use std::mem;
 
+use crate::cluster::Redirect;
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Env, Refusal, store};
 use crate::layout::{Located, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::resp::Reply;
+use crate::slot::Slot;
 use crate::string::{Entry, Held};
 use crate::walk::{BucketWalk, KeyWalk};
 
@@ -57,6 +63,8 @@ pub struct Moved {
     pub left: Vec<(Vec<u8>, Left)>,
     /// How many stay.
     pub left_count: u64,
+    /// Keys and buckets that another node has, or that are on their way to one: they are not looked at.
+    pub led_elsewhere: u64,
 }
 
 /// Why a key stays in its old place.
@@ -84,9 +92,9 @@ enum Sent {
     Names,
     Buckets(Vec<BucketWalk>),
     Keys(Load),
-    /// A call of the script with the keys it moves; before it perhaps the reply that loads the script.
+    /// Calls of the script, each with the keys it moves; before them perhaps the reply that loads the script.
     Move {
-        keys: Vec<Vec<u8>>,
+        calls: Vec<Vec<Vec<u8>>>,
         loads: bool,
     },
 }
@@ -118,6 +126,8 @@ pub struct Mover {
     sent: Sent,
     /// Whether the server was made to know the script.
     is_loaded: bool,
+    /// No call of the script reaches two slots.
+    by_slot: bool,
     /// Commands that the load goes on with.
     more: Option<(Vec<u8>, u32)>,
     moved: Moved,
@@ -147,9 +157,17 @@ impl Mover {
             groups: Vec::new(),
             sent: Sent::Nothing,
             is_loaded: false,
+            by_slot: false,
             more: None,
             moved: Moved::default(),
         }
+    }
+
+    /// The same on a node of a cluster. What lies on another is left alone.
+    #[must_use]
+    pub fn on_node(mut self) -> Self {
+        self.by_slot = true;
+        self
     }
 
     /// What it has done so far.
@@ -198,17 +216,27 @@ impl Mover {
         replies as usize
     }
 
-    /// One call at a time: a server reads ahead, and answers several that wait for it before anybody else.
+    /// One call at a time: a server reads ahead, and answers several that wait for it before anybody else. On a node of a
+    /// cluster there are as many calls as slots, and together they have no more keys.
     fn send_moves(&mut self, wire: &mut Vec<u8>) -> usize {
         let loads = !mem::replace(&mut self.is_loaded, true);
         if loads {
             CompareAndSet::send_load_each(wire);
         }
+        if self.by_slot {
+            self.groups.sort_by_key(|(_, group)| group.slot());
+        }
         let rest = self.groups.split_off(self.groups.len().min(KEYS_A_CALL));
-        let (keys, moves): (Vec<_>, Vec<_>) = mem::replace(&mut self.groups, rest).into_iter().unzip();
-        CompareAndSet::send_each(&moves, wire);
-        self.sent = Sent::Move { keys, loads };
-        1 + usize::from(loads)
+        let groups = mem::replace(&mut self.groups, rest);
+        let mut calls = Vec::new();
+        for call in groups.chunk_by(|(_, one), (_, next)| !self.by_slot || one.slot() == next.slot()) {
+            let (keys, moves): (Vec<_>, Vec<_>) = call.iter().cloned().unzip();
+            CompareAndSet::send_each(&moves, wire);
+            calls.push(keys);
+        }
+        let replies = calls.len() + usize::from(loads);
+        self.sent = Sent::Move { calls, loads };
+        replies
     }
 
     /// Takes the replies to the last batch, in RESP2.
@@ -225,18 +253,47 @@ impl Mover {
                 buckets.into_iter().zip(replies).try_for_each(|(bucket, raw)| self.take_fields(bucket, raw, env))
             }
             Sent::Keys(load) => self.take_keys(load, replies, env),
-            Sent::Move { keys, loads } => {
-                let (answer, loaded) = replies.split_last().ok_or("no reply to the script")?;
+            Sent::Move { calls, loads } => {
+                let (loaded, answers) = replies.split_at(usize::from(loads).min(replies.len()));
                 loaded.iter().try_for_each(|reply| refuse_error(reply))?;
-                if answer.starts_with(b"-NOSCRIPT") && !loads {
-                    // Somebody had the server forget all scripts.
-                    self.is_loaded = false;
-                    self.again.extend(keys);
-                    return Ok(());
-                }
-                self.take_moves(keys, answer)
+                calls.into_iter().zip(answers).try_for_each(|(keys, answer)| {
+                    if answer.starts_with(b"-NOSCRIPT") && !loads {
+                        // Somebody had the server forget all scripts.
+                        self.is_loaded = false;
+                        self.again.extend(keys);
+                        return Ok(());
+                    }
+                    if self.is_led_elsewhere(answer) {
+                        self.moved.found -= keys.len() as u64;
+                        self.moved.led_elsewhere += keys.len() as u64;
+                        return Ok(());
+                    }
+                    self.take_moves(keys, answer)
+                })
             }
         }
+    }
+
+    /// Whether a node says that it doesn't carry this out, as another has the slot, or gets it. A node that serves nothing
+    /// at all ends the walk.
+    fn is_led_elsewhere(&self, raw: &[u8]) -> bool {
+        let elsewhere = |redirect| matches!(redirect, Redirect::Moved(..) | Redirect::Ask(..) | Redirect::TryAgain);
+        self.by_slot && Redirect::read(raw).is_some_and(elsewhere)
+    }
+
+    /// Leaves keys alone whose slots a node says to be elsewhere; the others are read anew. Whether there were such.
+    fn leave_what_is_elsewhere(&mut self, load: &Load, replies: &[Vec<u8>]) -> bool {
+        if !replies.iter().any(|reply| self.is_led_elsewhere(reply)) {
+            return false;
+        }
+        let slots: BTreeSet<Slot> = replies.iter().filter_map(|reply| slot_elsewhere(reply)).collect();
+        let is_elsewhere = |key: &&Key| slots.contains(&Slot::of(&key.logical));
+        let (gone, here): (Vec<&Key>, Vec<&Key>) = load.keys().iter().partition(is_elsewhere);
+        // Where the node names none of their slots, nothing would come of asking again.
+        let again = if gone.is_empty() { Vec::new() } else { here };
+        self.moved.led_elsewhere += (load.keys().len() - again.len()) as u64;
+        self.again.extend(again.iter().map(|key| key.logical.clone()));
+        true
     }
 
     fn take_names(&mut self, raw: &[u8], env: &Env<'_>) -> Result<(), String> {
@@ -270,6 +327,10 @@ impl Mover {
     }
 
     fn take_fields(&mut self, mut bucket: BucketWalk, raw: &[u8], env: &Env<'_>) -> Result<(), String> {
+        if self.is_led_elsewhere(raw) {
+            self.moved.led_elsewhere += 1;
+            return Ok(());
+        }
         let handmade = env.layout.packing_in(bucket.name()).is_some();
         if handmade && raw.starts_with(b"-WRONGTYPE") {
             self.leave(bucket.name(), Left::NotAHash);
@@ -294,6 +355,9 @@ impl Mover {
     fn take_keys(&mut self, mut load: Load, replies: &[Vec<u8>], env: &mut Env<'_>) -> Result<(), String> {
         let mut wire = Vec::new();
         self.keys_at_once = at_once(replies, load.keys().len(), KEYS_AT_ONCE);
+        if self.leave_what_is_elsewhere(&load, replies) {
+            return Ok(());
+        }
         for reply in replies {
             match load.handle_reply(reply, env, &mut wire) {
                 Loading::Wait => {}
@@ -427,6 +491,14 @@ fn at_once(replies: &[Vec<u8>], count: usize, most: usize) -> usize {
     let bytes: usize = replies.iter().map(Vec::len).sum();
     let bytes_each = bytes.div_ceil(count.max(1)).max(1);
     (BYTES_AT_ONCE / bytes_each).clamp(1, most)
+}
+
+/// The slot that a node says to be at another, or on its way there.
+fn slot_elsewhere(reply: &[u8]) -> Option<Slot> {
+    match Redirect::read(reply)? {
+        Redirect::Moved(slot, _) | Redirect::Ask(slot, _) => Some(slot),
+        _ => None,
+    }
 }
 
 fn parse(raw: &[u8]) -> Result<Reply<'_>, String> {

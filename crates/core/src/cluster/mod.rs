@@ -13,6 +13,7 @@
 //! - [`Witness`]: what a node says of itself at the moment of a step.
 //! - [`Replicas`]: which replicas may be read from, by what nodes say of their [`Replication`].
 //! - [`Written`]: where a client has written.
+//! - [`Picture`]: what all nodes say of the cluster at one moment; [`proof`]: what a walk over all primaries proves.
 //! - [`SlotMap`]: which node has which slot, as far as is known; [`Refresh`]: when nodes are asked for it.
 
 mod announce;
@@ -20,6 +21,7 @@ mod cursor;
 mod endpoint;
 mod flight;
 mod map;
+mod proof;
 mod redirect;
 mod refresh;
 mod replicas;
@@ -37,6 +39,7 @@ pub use cursor::{Phase, Position, Tag};
 pub use endpoint::{AddressMap, Endpoint, NoEndpoint, NoMapping};
 pub use flight::{Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
+pub use proof::{Doubt, History, Picture, PictureNode, Walked, proof};
 pub use redirect::{Redirect, Whereto};
 pub use refresh::Refresh;
 pub use replicas::{ReadFrom, ReplicaState, Replicas, ReplicationAsked};
