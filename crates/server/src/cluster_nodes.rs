@@ -21,6 +21,8 @@ pub struct ClusterNode {
     pub is_myself: bool,
     /// Whether it may have slots.
     pub is_primary: bool,
+    /// The ID of the node that it follows; none of a primary.
+    pub follows: Option<String>,
     /// Whether others can't reach it.
     pub is_failing: bool,
     /// Of its slots: grows when it gets others.
@@ -41,7 +43,7 @@ impl ClusterNode {
 
     fn read(line: &str, asked: &Endpoint, addresses: &AddressMap) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [id, address, flags, _primary, _ping, _pong, epoch, _state, slots @ ..] = words.as_slice() else {
+        let [id, address, flags, follows, _ping, _pong, epoch, _state, slots @ ..] = words.as_slice() else {
             return None;
         };
         let (host, port) = address.split('@').next()?.rsplit_once(':')?;
@@ -53,6 +55,7 @@ impl ClusterNode {
             endpoint,
             is_myself: has("myself"),
             is_primary: has("master"),
+            follows: Some((*follows).to_owned()).filter(|id| id != "-"),
             is_failing: has("fail") || has("noaddr") || has("handshake"),
             epoch: epoch.parse().ok()?,
             slots: Vec::new(),
@@ -91,6 +94,7 @@ mod tests {
                       e7d1 :7001@17001 myself,master - 0 0 3 connected 0-5460 7000 [93->-07c3] [77-<-67ed]\n";
         let nodes = ClusterNode::read_all(answer, &asked, &AddressMap::default()).unwrap();
         assert_eq!((nodes[0].is_primary, nodes[0].is_failing, nodes[0].endpoint.port), (false, true, 7004));
+        assert_eq!((nodes[0].follows.as_deref(), &nodes[1].follows), (Some("e7d1"), &None));
         let own = &nodes[1];
         assert_eq!((own.endpoint.host.as_str(), own.is_myself, own.epoch), ("10.0.0.9", true, 3));
         assert_eq!(own.slots, [0..=5460, 7000..=7000]);

@@ -13,6 +13,7 @@
 //! | `connection.rs` | a connection to such a server, and errors that say what to do |
 //! | `node.rs` | one node of a cluster: the way to it, and what it says of the cluster |
 //! | `nodes.rs` | the servers that hold a keyspace: one, or the primaries of a cluster |
+//! | `census.rs` | what all nodes of a cluster say at one moment, and how far replicas are |
 //! | `cluster_nodes.rs` | what a node says of all, and of slots on their way |
 //! | `steps.rs` | steps to a cluster's nodes, followed where nodes lead them |
 //! | `time.rs` | the server's time |
@@ -30,6 +31,7 @@
 //! Errors are anyhow's, as in the program: whoever uses this shows them to a person, with what was being done.
 #![forbid(unsafe_code)]
 
+pub mod census;
 pub mod cluster_nodes;
 pub mod commands;
 pub mod connection;

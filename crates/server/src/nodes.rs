@@ -131,6 +131,11 @@ impl Nodes {
         Self { target: server.target().clone(), servers: vec![server], cluster: None, away: Vec::new() }
     }
 
+    /// The way to them.
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
     /// Why those that were left out can't be reached.
     pub fn away(&self) -> &[anyhow::Error] {
         &self.away
@@ -144,12 +149,17 @@ impl Nodes {
         self.away.pop().map_or(Ok(()), Err)
     }
 
-    /// Other connections to them, as they are now.
+    /// Other connections to them, as they are now. Of a cluster any node that was there may lead to them.
     ///
     /// # Errors
     /// See [`Self::connect`].
     pub fn again(&self) -> anyhow::Result<Self> {
-        Self::connect(&self.target)
+        let first = match Self::connect(&self.target) {
+            Err(first) if self.cluster.is_some() => first,
+            connected => return connected,
+        };
+        let others = self.servers.iter().filter_map(|server| Self::connect(server.target()).ok());
+        others.map(|nodes| Self { target: self.target.clone(), ..nodes }).next().ok_or(first)
     }
 
     /// Steps to the nodes, each over a connection of its own that `prepare` has seen first; none of one server.
@@ -166,7 +176,7 @@ impl Nodes {
         let mut states =
             SlotStates { slots: vec![SlotState::default(); Slot::all().count()], addresses: BTreeMap::new() };
         for server in &mut self.servers {
-            for node in cluster_nodes(server, &self.target)? {
+            for node in read_nodes(server, &self.target)? {
                 states.addresses.insert(node.id.clone(), node.endpoint.to_string());
                 if node.is_myself {
                     note(&mut states.slots, &node);
@@ -175,7 +185,7 @@ impl Nodes {
         }
         // Nodes without slots import them, too.
         for server in &mut self.idle()? {
-            let all = cluster_nodes(server, &self.target)?;
+            let all = read_nodes(server, &self.target)?;
             all.iter().filter(|node| node.is_myself).for_each(|node| note(&mut states.slots, node));
         }
         Ok(states)
@@ -191,7 +201,7 @@ impl Nodes {
             return Ok(Vec::new());
         }
         let target = self.target.clone();
-        let nodes = cluster_nodes(self.first(), &target)?;
+        let nodes = read_nodes(self.first(), &target)?;
         let idle = nodes.into_iter().filter(|node| node.is_primary && !node.is_failing && node.slots.is_empty());
         let connect = |node: ClusterNode| {
             let target = Target { address: at(&target.address, &node.endpoint), ..target.clone() };
@@ -230,6 +240,11 @@ impl Nodes {
     pub fn owner_of_slot(&self, slot: Slot) -> usize {
         let Some(Owners { map, nodes }) = &self.cluster else { return 0 };
         nodes.iter().position(|node| map.primary(slot) == Some(*node)).unwrap_or_default()
+    }
+
+    /// The connection to the first of them.
+    pub fn into_first(mut self) -> Server {
+        self.servers.swap_remove(0)
     }
 
     /// The connections themselves.
@@ -275,7 +290,7 @@ fn note(slots: &mut [SlotState], node: &ClusterNode) {
 }
 
 /// What a node says of all.
-fn cluster_nodes(server: &mut Server, target: &Target) -> anyhow::Result<Vec<ClusterNode>> {
+pub(crate) fn read_nodes(server: &mut Server, target: &Target) -> anyhow::Result<Vec<ClusterNode>> {
     let answer: String = server.ask(&[b"CLUSTER", b"NODES"])?;
     let nodes = ClusterNode::read_all(&answer, &own_endpoint(server), &target.addresses);
     nodes.with_context(|| format!("what {} answers to CLUSTER NODES can't be read", server.address()))
