@@ -242,11 +242,6 @@ impl Nodes {
         nodes.iter().position(|node| map.primary(slot) == Some(*node)).unwrap_or_default()
     }
 
-    /// The connection to the first of them.
-    pub fn into_first(mut self) -> Server {
-        self.servers.swap_remove(0)
-    }
-
     /// The connections themselves.
     pub fn into_servers(self) -> Vec<Server> {
         self.servers

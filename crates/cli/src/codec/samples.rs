@@ -4,15 +4,15 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Nodes, Server};
 use keyfold_survey::codec::Samples;
 
 use crate::records::inquiry::Wants;
-use crate::records::walk::{Manner, Sight, Visit, walk, walk_all};
+use crate::records::walk::{Manner, Sight, Visit, walk_all};
 use crate::records::{Content, Record};
-use crate::scan::{Databases, Round};
+use crate::scan::Databases;
 
 /// A walk ends once it has seen so many values of each namespace.
 const ENOUGH: u64 = 400_000;
@@ -20,26 +20,8 @@ const ENOUGH: u64 = 400_000;
 /// Samples of each namespace's values.
 pub(crate) type SamplesOfEach = BTreeMap<NamespaceIndex, Samples>;
 
-/// Samples the values of these namespaces of `wanted`, wherever they lie under the server's own layout.
-pub(crate) fn gather(
-    server: &mut Server,
-    now: Option<&Layout>,
-    wanted: &Layout,
-    namespaces: &BTreeSet<NamespaceIndex>,
-    pace: &mut Pace,
-    interrupt: &Interrupt,
-) -> anyhow::Result<SamplesOfEach> {
-    let round = Round::all(server)?;
-    gather_by(
-        now,
-        wanted,
-        namespaces,
-        interrupt,
-        Box::new(|manner, visit| walk(server, round, "sampled", manner, pace, visit).map(|_| ())),
-    )
-}
-
-/// The same over all nodes of a cluster, or on the one server.
+/// Samples the values of these namespaces of `wanted`, wherever they lie under the server's own layout: on the one server,
+/// or over all nodes of a cluster.
 pub(crate) fn gather_of_all(
     nodes: &mut Nodes,
     now: Option<&Layout>,

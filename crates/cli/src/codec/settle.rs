@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::codec::{CodecRule, Kinds};
 use keyfold_core::layout::{Layout, Namespace, NamespaceIndex};
-use keyfold_server::Server;
+use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
 
@@ -34,7 +34,7 @@ pub(crate) fn needs_training(namespace: &Namespace) -> bool {
 /// Trains the codecs of these namespaces by the server's values. `now` is the layout in force, `wanted` the one to
 /// come; nothing is written.
 pub(crate) fn settle(
-    server: &mut Server,
+    nodes: &mut Nodes,
     now: Option<&Layout>,
     wanted: &Layout,
     namespaces: &BTreeSet<NamespaceIndex>,
@@ -45,7 +45,7 @@ pub(crate) fn settle(
     if namespaces.is_empty() {
         return Ok(Settled { layout: wanted.clone(), choices: Vec::new() });
     }
-    let samples = samples::gather(server, now, wanted, namespaces, pace, interrupt)?;
+    let samples = samples::gather_of_all(nodes, now, wanted, namespaces, pace, interrupt)?;
     by_samples(now, wanted, samples, force)
 }
 

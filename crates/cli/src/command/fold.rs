@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY};
+use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY, witness};
 use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex};
 use keyfold_core::placement::Placement;
 use keyfold_core::template::Templates;
@@ -14,7 +14,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::Stored;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Server, listpack};
+use keyfold_server::{Nodes, listpack};
 use serde_json::{Value, json};
 
 use crate::codec::choice::Choice;
@@ -27,21 +27,23 @@ use crate::moving::both;
 use crate::moving::carry_out::{Done, carry_out, differs};
 use crate::moving::checks::{self, Checks};
 use crate::moving::drive::{self, Driven};
-use crate::moving::recovery;
 use crate::moving::survey::{self, Survey};
+use crate::moving::{cluster_rollout, recovery};
+use crate::scan;
 
 /// Some keys stay in their old places.
 const LEFT: u8 = 3;
 
 pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let mut server = Server::connect(&config.target)?;
-    match look_and_move(config, &mut server, &interrupt, out) {
+    let mut nodes = Nodes::connect(&config.target)?;
+    scan::warn(&nodes);
+    match look_and_move(config, &mut nodes, &interrupt, out) {
         // Whatever broke off, it is what was wanted.
         Err(_) if interrupt.wanted() => {
             bail!("interrupted; what has been moved stays moved, and all keys are reachable. Run it again to go on")
         }
-        Err(error) if server.is_ready().is_err() => Err(error.context(
+        Err(error) if nodes.home().is_ready().is_err() => Err(error.context(
             "the connection to the server was closed, as another fold or change of the layout does; what has been \
              moved stays moved, and all keys are reachable. Run it again",
         )),
@@ -51,28 +53,31 @@ pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode
 
 fn look_and_move(
     config: &Fold,
-    server: &mut Server,
+    nodes: &mut Nodes,
     interrupt: &Interrupt,
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
-    writer::enter(server)?;
-    let before = recovery::resolve(server, None, KeyCheck::Look)?;
+    writer::enter(nodes.home())?;
+    let before = in_force(nodes)?;
     let mut pace = Pace::new(config.flags.pace.max_ops);
-    let Look { planned, survey, choices } = look(config, server, before.as_ref(), &mut pace.looking(), interrupt)?;
+    let Look { planned, survey, choices } = look(config, nodes, before.as_ref(), &mut pace.looking(), interrupt)?;
     if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {
         writeln!(out, "{}", nothing_to_do(config))?;
-        clean(config, server, &planned.layout, out)?;
+        clean(config, nodes, &planned.layout, out)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Direction::Fold { raise_limits: true, .. } = &config.direction
         && !config.flags.dry_run
     {
-        for setting in listpack::raise(server, &planned.layout)? {
-            writeln!(out, "set {setting} on the server; write it into its configuration too")?;
+        for server in nodes.servers() {
+            let address = server.address().to_string();
+            for setting in listpack::raise(server, &planned.layout)? {
+                writeln!(out, "set {setting} on the server at {address}; write it into its configuration too")?;
+            }
         }
     }
-    let mut checks = checks::check(server, &planned.layout, &survey, &config.flags.settings.assume)?;
-    checks.obstacles.extend(both::check(server, before.as_ref().map(|stored| &stored.layout), &planned.layout)?);
+    let mut checks = checks::check(nodes, &planned.layout, &survey, &config.flags.settings.assume)?;
+    checks.obstacles.extend(both::check(nodes, before.as_ref().map(|stored| &stored.layout), &planned.layout)?);
     if !config.flags.json {
         for choice in &choices {
             writeln!(out, "{}\n", choice.show())?;
@@ -85,7 +90,7 @@ fn look_and_move(
         }
         return Ok(ExitCode::SUCCESS);
     }
-    check_no_plain_keys(server, before.as_ref(), &planned.layout)?;
+    check_no_plain_keys(nodes, before.as_ref(), &planned.layout)?;
     if let Some(obstacle) = checks.obstacles.first() {
         bail!("nothing was changed: {obstacle}");
     }
@@ -93,16 +98,24 @@ fn look_and_move(
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
     }
-    dictionaries::write(server, &planned.layout)?;
-    let done = carry_out(server, before.as_ref(), &planned, survey.keys(), &mut pace, interrupt)?;
+    dictionaries::write(nodes.home(), &planned.layout)?;
+    let done = carry_out(nodes, before.as_ref(), &planned, survey.keys(), &mut pace, interrupt)?;
     // Whoever removes dictionaries that no layout named may have met these before the layout was in force.
-    dictionaries::write(server, &planned.layout)?;
+    dictionaries::write(nodes.home(), &planned.layout)?;
     report(config, &planned, &survey, &done, out)?;
-    if done.driven.left.left_count == 0 && done.stragglers == 0 {
-        clean(config, server, &done.layout, out)?;
+    if done.driven.is_proof() && done.stragglers == 0 {
+        clean(config, nodes, &done.layout, out)?;
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::from(LEFT))
+}
+
+/// The layout in force; put there first where it was lost, or set back.
+fn in_force(nodes: &mut Nodes) -> anyhow::Result<Option<Stored>> {
+    if nodes.are_cluster() {
+        return cluster_rollout::resolve(nodes, KeyCheck::Look);
+    }
+    recovery::resolve(nodes.first(), None, KeyCheck::Look)
 }
 
 /// What is there, and what is to be done.
@@ -116,7 +129,7 @@ struct Look {
 /// are opened again where keys lie under their own names, past keyfold.
 fn look(
     config: &Fold,
-    server: &mut Server,
+    nodes: &mut Nodes,
     before: Option<&Stored>,
     pace: &mut Pace,
     interrupt: &Interrupt,
@@ -124,18 +137,21 @@ fn look(
     let empty = Layout::default();
     let layout = before.map_or(&empty, |stored| &stored.layout);
     let mut planned = plan(config, layout)?;
+    if nodes.are_cluster() {
+        cluster_rollout::check_slots(&planned.layout)?;
+    }
     let waiting = planned.layout.iter().filter(|(_, namespace)| settle::needs_training(namespace));
     let waiting = waiting.map(|(index, _)| index).filter(|index| planned.moving.contains(index));
     let now = before.map(|stored| &stored.layout);
     let Settled { layout: trained, choices } =
-        settle::settle(server, now, &planned.layout, &waiting.collect(), false, pace, interrupt)?;
+        settle::settle(nodes, now, &planned.layout, &waiting.collect(), false, pace, interrupt)?;
     planned.layout = trained;
     let settled = match &config.direction {
         Direction::Fold { file, .. } => planned.layout.settled_in(file),
         Direction::Unfold { .. } => Vec::new(),
     };
     let all = planned.clone().reopen(layout, &settled);
-    let survey = survey::survey(server, &all.layout, pace, interrupt)?;
+    let survey = survey::survey(nodes, &all.layout, pace, interrupt)?;
     let found = survey.families.iter().filter(|(_, family)| family.keys + family.other_keys > 0);
     let hidden: Vec<NamespaceIndex> = found.map(|(index, _)| NamespaceIndex(*index)).collect();
     let reopened: Vec<NamespaceIndex> = settled.into_iter().filter(|index| hidden.contains(index)).collect();
@@ -159,7 +175,7 @@ fn plan(config: &Fold, layout: &Layout) -> anyhow::Result<Move> {
 
 /// Keys of a new namespace that moves out of handmade hashes must not lie there as plain keys too: nobody would look
 /// for them.
-fn check_no_plain_keys(server: &mut Server, before: Option<&Stored>, layout: &Layout) -> anyhow::Result<()> {
+fn check_no_plain_keys(nodes: &mut Nodes, before: Option<&Stored>, layout: &Layout) -> anyhow::Result<()> {
     let is_known = |namespace: &Namespace| before.is_some_and(|stored| stored.layout.find(&namespace.keys).is_some());
     let added: Vec<NamespaceIndex> = layout
         .iter()
@@ -170,7 +186,8 @@ fn check_no_plain_keys(server: &mut Server, before: Option<&Stored>, layout: &La
     if added.is_empty() {
         return Ok(());
     }
-    keys::check_absent(server, layout, &added).context("nothing was changed; fold these first, without --from")
+    let mut absent = nodes.servers().iter_mut().map(|server| keys::check_absent(server, layout, &added));
+    absent.try_for_each(|absent| absent.context("nothing was changed; fold these first, without --from"))
 }
 
 fn nothing_to_do(config: &Fold) -> &'static str {
@@ -181,15 +198,20 @@ fn nothing_to_do(config: &Fold) -> &'static str {
 }
 
 /// Removes what keyfold keeps on the server, where nothing is folded any more and the user wants it.
-fn clean(config: &Fold, server: &mut Server, layout: &Layout, out: &mut dyn Write) -> anyhow::Result<()> {
+fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut dyn Write) -> anyhow::Result<()> {
     if !matches!(config.direction, Direction::Unfold { clean: true }) || config.flags.dry_run {
         return Ok(());
     }
     if layout.namespaces().iter().any(|namespace| !namespace.placement.is_plain() || namespace.is_moving()) {
         bail!("keys are still folded, so the layout stays; unfold them too, without --namespace");
     }
+    let keyfolds: usize = nodes.servers().iter_mut().map(count_keyfolds).sum();
+    let is_served = keyfolds > 0;
+    if !is_served {
+        remove_witnesses(nodes)?;
+    }
+    let server = nodes.home();
     server.select(0)?;
-    let is_served = count_keyfolds(server) > 0;
     let own = LASTING.iter().filter(|key| !is_served || (**key != LAYOUT_KEY && **key != COPY_KEY));
     for key in own {
         server.ask::<()>(&[b"DEL", key])?;
@@ -199,6 +221,21 @@ fn clean(config: &Fold, server: &mut Server, layout: &Layout, out: &mut dyn Writ
         return Ok(writeln!(out, "{what}: keyfolds that run go by it")?);
     }
     Ok(writeln!(out, "removed the layout from the server")?)
+}
+
+/// Before the home: without witnesses a layout is in force all the same, and whoever comes writes them again. A witness that
+/// knows more than the home says that this was set back.
+fn remove_witnesses(nodes: &mut Nodes) -> anyhow::Result<()> {
+    if !nodes.are_cluster() {
+        return Ok(());
+    }
+    for slot in witness::slots() {
+        let owner = nodes.owner_of_slot(slot);
+        let server = &mut nodes.servers()[owner];
+        server.select(0)?;
+        server.ask::<()>(&[b"DEL", &witness::key(slot)])?;
+    }
+    Ok(())
 }
 
 fn agreed(out: &mut dyn Write) -> anyhow::Result<bool> {
@@ -223,9 +260,9 @@ fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut dyn Wri
     writeln!(
         out,
         "memory: {} now, {} after{}",
-        mebibytes(survey.used_bytes),
-        mebibytes(survey.after_bytes),
-        saving(survey.used_bytes, survey.after_bytes)
+        mebibytes(survey.used_bytes()),
+        mebibytes(survey.after_bytes()),
+        saving(survey.used_bytes(), survey.after_bytes())
     )?;
     for warning in &checks.warnings {
         writeln!(out, "warning: {warning}")?;
@@ -265,14 +302,14 @@ fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Value {
         .collect();
     json!({
         "namespaces": namespaces,
-        "memory": { "before_bytes": survey.used_bytes, "predicted_bytes": survey.after_bytes },
+        "memory": { "before_bytes": survey.used_bytes(), "predicted_bytes": survey.after_bytes() },
         "warnings": checks.warnings,
         "obstacles": checks.obstacles,
     })
 }
 
 fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Driven { moved, expired, left, peak_bytes, took, seen: _ } = &done.driven;
+    let Driven { moved, expired, left, peak_bytes, took, unproven, seen: _ } = &done.driven;
     if config.flags.json {
         let mut report = plan_json(planned, survey, &Checks::default());
         report["moved"] = json!(moved);
@@ -280,6 +317,7 @@ fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut
         report["left"] = json!(left.left_count);
         report["stragglers"] = json!(done.stragglers);
         report["settled"] = json!(done.settled);
+        report["unsettled_because"] = json!(unproven);
         report["epoch"] = json!(done.layout.epoch().0);
         report["seconds"] = json!(took.as_secs_f64());
         report["memory"]["after_bytes"] = json!(done.used_bytes);
@@ -298,11 +336,11 @@ fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut
     writeln!(
         out,
         "memory: {} before, {} at the most, {} now ({} predicted){}",
-        mebibytes(survey.used_bytes),
+        mebibytes(survey.used_bytes()),
         mebibytes(*peak_bytes),
         mebibytes(done.used_bytes),
-        mebibytes(survey.after_bytes),
-        saving(survey.used_bytes, done.used_bytes)
+        mebibytes(survey.after_bytes()),
+        saving(survey.used_bytes(), done.used_bytes)
     )?;
     if left.left_count > 0 {
         writeln!(
@@ -318,6 +356,13 @@ fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut
         for (key, why) in left.left.iter().take(config.flags.list) {
             writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(why))?;
         }
+    }
+    if let Some(why) = unproven {
+        writeln!(
+            out,
+            "\nall keys that were found have been moved, but a failover could bring some back to old places: {why}. The \
+             namespaces stay between their placements, and clients see every key; run the same command again to settle them"
+        )?;
     }
     if done.stragglers > 0 {
         writeln!(

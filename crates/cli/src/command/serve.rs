@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::StartError;
-use keyfold_server::{OwnServer, Server, Target, listpack};
+use keyfold_server::{OwnServer, Target, listpack};
 
 use crate::command::reload::{self, Files};
 use crate::command::settle;
@@ -67,11 +67,6 @@ fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout>
     Ok(rollout.layout)
 }
 
-/// Whether a cluster is there. One that can't be asked is taken for a server, which then says why.
-fn is_cluster(target: &Target) -> bool {
-    Server::connect_to_node(target).is_ok_and(|server| server.version().is_cluster())
-}
-
 /// Serves until asked to stop, or until keyfold's own server ends.
 fn serve(
     config: Serve,
@@ -84,9 +79,7 @@ fn serve(
     let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(|error| explain(&error))?;
     handle.follow_signals().context("can't follow signals")?;
     reload::follow(files, target.clone(), handle.reloader())?;
-    if !is_cluster(target) {
-        settle::follow(target.clone(), handle.layouts())?;
-    }
+    settle::follow(target.clone(), handle.layouts())?;
     let (stopped, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     if let Some(own) = own {
         let (stopper, stopped, lost) = (handle.stopper(), Arc::clone(&stopped), Arc::clone(&lost));

@@ -12,7 +12,7 @@ use keyfold_report::number::plural;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Server, Target};
+use keyfold_server::{Nodes, Target};
 
 use crate::layout::writer;
 use crate::moving::drive::explain;
@@ -59,21 +59,24 @@ pub(crate) fn follow(target: Target, serving: impl Fn() -> Arc<Layout> + Send + 
 }
 
 fn settle(target: &Target) -> anyhow::Result<Tried> {
-    let mut server = Server::connect(target)?;
-    let clients: String = server.ask(&[b"CLIENT", b"LIST"])?;
+    let mut nodes = Nodes::connect(target)?;
+    let clients: String = nodes.home().ask(&[b"CLIENT", b"LIST"])?;
     if Connection::read_all(&clients, None).iter().any(|connection| connection.owner == Owner::Writer) {
         return Ok(Tried::Busy);
     }
-    writer::enter(&mut server)?;
-    let Some(stored) = stored::read(&mut server)? else { return Ok(Tried::Busy) };
+    writer::enter(nodes.home())?;
+    let Some(stored) = stored::read(nodes.home())? else { return Ok(Tried::Busy) };
     let mut pace = Pace::new(std::num::NonZero::new(MAX_OPS));
-    let Some(done) = recovery::settle(&mut server, &stored, &mut pace, &Interrupt::never())? else {
+    let Some(done) = recovery::settle(&mut nodes, &stored, &mut pace, &Interrupt::never())? else {
         return Ok(Tried::Settled);
     };
     let epoch = done.layout.epoch();
     if done.settled {
         tracing::info!(%epoch, "the layout that was put back is settled: moved {}", plural(done.driven.moved, "key"));
         return Ok(Tried::Settled);
+    }
+    if let Some(why) = &done.driven.unproven {
+        tracing::warn!("the layout stays in doubt for now: {why}");
     }
     for (key, why) in &done.driven.left.left {
         tracing::warn!("\"{}\" stays in two places in doubt: {}", key.escape_ascii(), explain(why));

@@ -7,7 +7,7 @@ use keyfold_core::layout::{Layout, Located, Namespace, Place};
 use keyfold_core::walk::KeyWalk;
 use keyfold_server::keyspace;
 use keyfold_server::reply::read_if;
-use keyfold_server::{Commands, Server};
+use keyfold_server::{Commands, Nodes, Server};
 
 use crate::layout::keys;
 
@@ -15,21 +15,23 @@ use crate::layout::keys;
 const NAMED: usize = 3;
 
 /// What stands against going from `before` to `planned`.
-pub(crate) fn check(server: &mut Server, before: Option<&Layout>, planned: &Layout) -> anyhow::Result<Option<String>> {
+pub(crate) fn check(nodes: &mut Nodes, before: Option<&Layout>, planned: &Layout) -> anyhow::Result<Option<String>> {
     let Some(before) = before.filter(|before| before.moving().any(|namespace| turns(namespace, planned))) else {
         return Ok(None);
     };
     let (mut found, mut names) = (0_u64, Vec::new());
     let walk = KeyWalk::new(1000).matching(&keys::pattern_of_moves(before));
-    keyspace::each_page(server, &walk, &mut |server, _, page| {
-        for key in in_both(server, before, planned, page)? {
-            found += 1;
-            if names.len() < NAMED {
-                names.push(format!("\"{}\"", key.escape_ascii()));
+    for server in nodes.servers() {
+        keyspace::each_page(server, &walk, &mut |server, _, page| {
+            for key in in_both(server, before, planned, page)? {
+                found += 1;
+                if names.len() < NAMED {
+                    names.push(format!("\"{}\"", key.escape_ascii()));
+                }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        })?;
+    }
     let names = names.join(", ");
     Ok((found > 0).then(|| {
         format!(

@@ -7,15 +7,16 @@
 //! run goes on.
 
 use keyfold_core::layout::{Layout, Move};
-use keyfold_server::Server;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::Stored;
 use keyfold_server::pace::Pace;
+use keyfold_server::{Nodes, Server};
 
 use super::drive::{self, Driven};
 use super::{leftovers, survey};
+use crate::layout::writer;
 
 /// What has been done.
 pub(crate) struct Done {
@@ -33,7 +34,7 @@ pub(crate) struct Done {
 
 /// From the first change of the layout to the last. `keys` is how many there are to be moved, about.
 pub(crate) fn carry_out(
-    server: &mut Server,
+    nodes: &mut Nodes,
     before: Option<&Stored>,
     planned: &Move,
     keys: u64,
@@ -41,27 +42,42 @@ pub(crate) fn carry_out(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Done> {
     let moving = match differs(before, &planned.layout) {
-        true => activate(server, before, &planned.layout)?,
+        true => activate(nodes.home(), before, &planned.layout)?,
         false => planned.layout.clone(),
     };
-    let driven = drive::drive(server, &moving, keys, pace, interrupt)?;
+    let driven = drive::drive(nodes, &moving, keys, pace, interrupt)?;
     let mut done =
         Done { driven, layout: moving.clone(), settled: planned.moving.is_empty(), stragglers: 0, used_bytes: 0 };
-    if done.driven.left.left_count == 0 && !planned.moving.is_empty() {
+    connect_anew(nodes)?;
+    if done.driven.is_proof() && !planned.moving.is_empty() {
         let settled = moving.settled(&planned.moving);
         let moving = Stored { text: moving.to_stored(), layout: moving };
-        let settled = activate(server, Some(&moving), &settled)?;
-        dictionaries::forget_slots(server, &settled)?;
+        let settled = activate(nodes.home(), Some(&moving), &settled)?;
+        dictionaries::forget_slots(nodes.home(), &settled)?;
         // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
-        let late = survey::survey(server, &moving.layout, &mut pace.looking(), interrupt)?;
+        let late = survey::survey(nodes, &moving.layout, &mut pace.looking(), interrupt)?;
         done.stragglers = late.keys();
         if done.stragglers == 0 {
-            leftovers::remove(server, &moving.layout)?;
+            nodes.servers().iter_mut().try_for_each(|server| leftovers::remove(server, &moving.layout))?;
         }
         (done.layout, done.settled) = (settled, true);
     }
-    done.used_bytes = server.used_memory()?;
+    done.used_bytes = used_memory(nodes)?;
     Ok(done)
+}
+
+/// To the nodes of a cluster as they are by now: it may have failed over.
+pub(crate) fn connect_anew(nodes: &mut Nodes) -> anyhow::Result<()> {
+    if nodes.are_cluster() {
+        *nodes = nodes.again()?;
+        writer::enter(nodes.home())?;
+    }
+    Ok(())
+}
+
+/// Of all servers together.
+pub(crate) fn used_memory(nodes: &mut Nodes) -> anyhow::Result<u64> {
+    nodes.servers().iter_mut().map(Server::used_memory).sum()
 }
 
 /// Whether a layout says anything else than the one that the server holds.

@@ -2,10 +2,10 @@
 
 use keyfold_core::layout::Layout;
 use keyfold_report::number::{mebibytes, plural};
-use keyfold_server::{Server, listpack};
+use keyfold_server::{Nodes, Server, listpack};
 
-use super::permissions;
-use super::survey::Survey;
+use super::survey::{ServerMemory, Survey};
+use super::{pass, permissions};
 
 /// What a move may take above what is there, in percent, while buckets fill and keys go.
 const HEADROOM_PERCENT: u64 = 5;
@@ -19,24 +19,42 @@ pub(crate) struct Checks {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Looks at the server's role, its user's rights, settings, memory and clients.
+/// Looks at each server's role, its user's rights, settings, memory and clients, and at what stands against a move of a
+/// cluster's keys.
 pub(crate) fn check(
-    server: &mut Server,
+    nodes: &mut Nodes,
     layout: &Layout,
     survey: &Survey,
     assumed: &[(String, u64)],
 ) -> anyhow::Result<Checks> {
     let mut checks = Checks::default();
-    if server.info("replication")?.field("role") == Some("slave") {
-        checks.obstacles.push("this server is a replica; move on its primary".to_owned());
-    }
-    checks.obstacles.extend(permissions::check(server)?);
     let folds = layout.moving().any(|namespace| !namespace.placement.is_plain());
-    if folds {
-        checks.obstacles.extend(listpack::shortfalls(server, layout, assumed).iter().map(ToString::to_string));
+    let is_cluster = nodes.are_cluster();
+    let mut clients = Clients::default();
+    for (server, memory) in nodes.servers().iter_mut().zip(&survey.servers) {
+        let mut obstacles = Vec::new();
+        if server.info("replication")?.field("role") == Some("slave") {
+            let what = if is_cluster {
+                "has become a replica meanwhile; run it again"
+            } else {
+                "is a replica; move on its primary"
+            };
+            obstacles.push(format!("this server {what}"));
+        }
+        obstacles.extend(permissions::check(server)?);
+        if folds {
+            obstacles.extend(listpack::shortfalls(server, layout, assumed).iter().map(ToString::to_string));
+        }
+        obstacles.extend(check_memory(server, memory)?);
+        clients.look(server);
+        let address = server.address().to_string();
+        let named = |obstacle| if is_cluster { format!("{address}: {obstacle}") } else { obstacle };
+        checks.obstacles.extend(obstacles.into_iter().map(named));
     }
-    check_memory(server, survey, &mut checks)?;
-    check_clients(server, &mut checks);
+    clients.warn(&mut checks.warnings);
+    if is_cluster && let Some(doubt) = pass::doubt_now(nodes)? {
+        checks.warnings.push(format!("the move could not be settled now: {doubt}"));
+    }
     for (index, family) in &survey.families {
         checks.obstacles.extend(family.hashes.obstacles());
         checks.warnings.extend(family.hashes.warning());
@@ -59,52 +77,69 @@ pub(crate) fn check(
     Ok(checks)
 }
 
-fn check_memory(server: &mut Server, survey: &Survey, checks: &mut Checks) -> anyhow::Result<()> {
+fn check_memory(server: &mut Server, memory: &ServerMemory) -> anyhow::Result<Option<String>> {
     let limit = server.info("memory")?.number("maxmemory");
-    let most = survey.used_bytes.max(survey.after_bytes) / 100 * (100 + HEADROOM_PERCENT);
-    if limit > 0 && most > limit {
-        checks.obstacles.push(format!(
+    let most = memory.used_bytes.max(memory.after_bytes) / 100 * (100 + HEADROOM_PERCENT);
+    Ok((limit > 0 && most > limit).then(|| {
+        format!(
             "the move may take {} for a while, and maxmemory is {}; raise it with CONFIG SET maxmemory, or \
              move one namespace at a time",
             mebibytes(most),
             mebibytes(limit)
-        ));
-    }
-    Ok(())
+        )
+    }))
 }
 
-/// Clients that are connected to the server itself: what they write there keyfold doesn't see.
-fn check_clients(server: &mut Server, checks: &mut Checks) {
-    let Ok(list) = server.ask::<String>(&[b"CLIENT", b"LIST"]) else {
-        checks.warnings.push(
-            "the server doesn't show its clients (CLIENT LIST); see to it that all go through keyfold".to_owned(),
-        );
-        return;
-    };
-    let word = |line: &str, name: &str| {
-        line.split(' ')
-            .find_map(|word| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
-            .unwrap_or_default()
-    };
-    let is_ours =
-        |line: &&str| word(line, "name").starts_with("keyfold") || word(line, "lib-name").starts_with("keyfold");
-    let proxies = list.lines().filter(|line| word(line, "name").starts_with("keyfold:")).count();
-    // Before Redis 7.2 a connection doesn't tell its library; the one that asks is known by its command.
-    let others: Vec<String> = list
-        .lines()
-        .filter(|line| !is_ours(line) && word(line, "cmd") != "client|list" && word(line, "cmd") != "client")
-        .filter(|line| !matches!(word(line, "flags").as_str(), "S" | "M"))
-        .map(|line| format!("{} ({})", word(line, "addr"), word(line, "cmd")))
-        .collect();
-    if !others.is_empty() {
-        checks.warnings.push(format!(
-            "{} connected to the server itself, past keyfold: {}; what they do to these keys clients of keyfold may \
-             not see. Point them to keyfold first",
-            plural(others.len() as u64, "client"),
-            others[..others.len().min(5)].join(", ")
-        ));
+/// Clients that are connected to the servers themselves: what they write there keyfold doesn't see.
+#[derive(Default)]
+struct Clients {
+    /// Connections of keyfold proxies.
+    proxies: usize,
+    others: Vec<String>,
+    is_hidden: bool,
+}
+
+impl Clients {
+    fn look(&mut self, server: &mut Server) {
+        let Ok(list) = server.ask::<String>(&[b"CLIENT", b"LIST"]) else {
+            self.is_hidden = true;
+            return;
+        };
+        let word = |line: &str, name: &str| {
+            line.split(' ')
+                .find_map(|word| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+                .unwrap_or_default()
+        };
+        let is_ours =
+            |line: &&str| word(line, "name").starts_with("keyfold") || word(line, "lib-name").starts_with("keyfold");
+        self.proxies += list.lines().filter(|line| word(line, "name").starts_with("keyfold:")).count();
+        // Before Redis 7.2 a connection doesn't tell its library; the one that asks is known by its command.
+        let others = list
+            .lines()
+            .filter(|line| !is_ours(line) && word(line, "cmd") != "client|list" && word(line, "cmd") != "client")
+            .filter(|line| !matches!(word(line, "flags").as_str(), "S" | "M"))
+            .map(|line| format!("{} ({})", word(line, "addr"), word(line, "cmd")));
+        self.others.extend(others);
     }
-    if proxies == 0 {
-        checks.warnings.push("no keyfold proxy is connected; from now on clients must go through one".to_owned());
+
+    fn warn(&self, warnings: &mut Vec<String>) {
+        let Self { proxies, others, is_hidden } = self;
+        if *is_hidden {
+            warnings.push(
+                "the server doesn't show its clients (CLIENT LIST); see to it that all go through keyfold".to_owned(),
+            );
+            return;
+        }
+        if !others.is_empty() {
+            warnings.push(format!(
+                "{} connected to the server itself, past keyfold: {}; what they do to these keys clients of keyfold may \
+                 not see. Point them to keyfold first",
+                plural(others.len() as u64, "client"),
+                others[..others.len().min(5)].join(", ")
+            ));
+        }
+        if *proxies == 0 {
+            warnings.push("no keyfold proxy is connected; from now on clients must go through one".to_owned());
+        }
     }
 }

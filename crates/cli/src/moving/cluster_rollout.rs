@@ -3,11 +3,13 @@
 use std::thread;
 
 use anyhow::{Context, bail};
+use keyfold_core::admin::witness;
 use keyfold_core::change::Register;
+use keyfold_core::change::witness::NO_LAYOUT;
 use keyfold_core::layout::{Former, Layout, LayoutFile, NamespaceIndex};
 use keyfold_core::placement::Placement;
 use keyfold_server::layout::activate::{activate, settle};
-use keyfold_server::layout::stored;
+use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::{Nodes, Target, is_not_ready};
 
 use super::rollout::{AGAIN_AFTER, Rollout, TRIES};
@@ -17,8 +19,8 @@ use crate::layout::keys;
 
 /// The layout of a cluster, with `file` brought to it if there is one, and connections to its primaries.
 ///
-/// A namespace that is new there must have no keys on any node, before its layout is in force and after: there is nobody
-/// to move them. Primaries that are away are left out where nothing is to be changed, but not the one that has the home. A
+/// A namespace that is new there must have no keys on any node, before its layout is in force and after: `keyfold fold`
+/// moves them. Primaries that are away are left out where nothing is to be changed, but not the one that has the home. A
 /// node that loads its data or runs a script is waited for.
 ///
 /// # Errors
@@ -90,8 +92,36 @@ fn bring_once(
     Ok(Rollout { added: merged.added, changed: merged.changed, written: true, ..Rollout::found(layout) })
 }
 
+/// The layout in force, put there first where it was lost, or set back.
+///
+/// # Errors
+/// A node is away, or data of a layout that is gone.
+pub(crate) fn resolve(nodes: &mut Nodes, check: KeyCheck) -> anyhow::Result<Option<Stored>> {
+    if is_known(nodes)? {
+        settle(nodes.home())?;
+    }
+    recovery::resolve_all(nodes, None, check)
+}
+
+/// Whether the home or a witness says a layout: nothing is written where neither does.
+fn is_known(nodes: &mut Nodes) -> anyhow::Result<bool> {
+    if stored::register(nodes.home())? != Register::default() {
+        return Ok(true);
+    }
+    for slot in witness::slots() {
+        let owner = nodes.owner_of_slot(slot);
+        let server = &mut nodes.servers()[owner];
+        server.select(0)?;
+        let held: Option<Vec<u8>> = server.ask(&[b"GET", &witness::key(slot)])?;
+        if held.is_some_and(|held| held != NO_LAYOUT) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Refuses a layout by which one bucket would hold keys of several slots.
-fn check_slots(layout: &Layout) -> anyhow::Result<()> {
+pub(crate) fn check_slots(layout: &Layout) -> anyhow::Result<()> {
     let keeps_to_slots = |placement: &Placement| placement.is_plain() || placement.is_by_slot();
     for (_, namespace) in layout.iter() {
         let former = namespace.former.as_ref().map(|Former { placement, .. }| placement);
@@ -109,12 +139,7 @@ fn check_slots(layout: &Layout) -> anyhow::Result<()> {
 fn check_absent(nodes: &mut Nodes, layout: &Layout, added: &[NamespaceIndex]) -> anyhow::Result<()> {
     for server in nodes.servers() {
         let at = server.address().to_string();
-        keys::check_absent(server, layout, added).with_context(|| {
-            format!(
-                "on the node at {at} (on a cluster `keyfold fold` moves nothing yet: export these keys, remove them, start \
-                 keyfold and import them, as docs/cluster.md says)"
-            )
-        })?;
+        keys::check_absent(server, layout, added).with_context(|| format!("on the node at {at}"))?;
     }
     Ok(())
 }

@@ -1,8 +1,11 @@
-//! Drives the core's mover over all databases, until a walk finds nothing more to move.
+//! Drives the core's mover over all databases of a server, or of all primaries of a cluster, until a walk finds nothing more
+//! to move.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use keyfold_core::cluster::Redirect;
 use keyfold_core::drive::Context;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::mover::{Left, Moved, Mover};
@@ -11,8 +14,9 @@ use keyfold_report::number::{mebibytes, plural};
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Server, ServerTime};
+use keyfold_server::{Nodes, Server, ServerTime};
 
+use super::pass::{Hindrance, Pass};
 use crate::layout::keys;
 use crate::scan::Round;
 
@@ -21,6 +25,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A walk finds what was written in old places since the one before: nothing soon, unless somebody goes on with it.
 const MOST_WALKS: u32 = 8;
+
+/// So long a cluster that is resharded, or fails over, may keep a move from being settled; and so many passes at the least.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LEAST_DOUBTS: u32 = 3;
+/// Between two such passes.
+const REST: Duration = Duration::from_millis(500);
+const NAP: Duration = Duration::from_millis(50);
+
+/// What is true whenever a tool ends before it is done.
+const RUN_AGAIN: &str = "what has been moved stays moved, and all keys are reachable; run it again to go on";
 
 /// What a move has done.
 #[derive(Debug, Default)]
@@ -34,11 +48,20 @@ pub(crate) struct Driven {
     /// The most that `used_memory` was.
     pub(crate) peak_bytes: u64,
     pub(crate) took: Duration,
+    /// Why the last pass over a cluster doesn't prove that nothing is left.
+    pub(crate) unproven: Option<String>,
+}
+
+impl Driven {
+    /// Whether nothing is left, anywhere, and nothing comes back.
+    pub(crate) fn is_proof(&self) -> bool {
+        self.left.left_count == 0 && self.unproven.is_none()
+    }
 }
 
 /// Moves all keys of the namespaces that move under `layout`, which is in force.
 pub(crate) fn drive(
-    server: &mut Server,
+    nodes: &mut Nodes,
     layout: &Layout,
     keys: u64,
     pace: &mut Pace,
@@ -46,24 +69,24 @@ pub(crate) fn drive(
 ) -> anyhow::Result<Driven> {
     let pattern = keys::pattern_of_moves(layout);
     let progress = Progress::new("moved keys", usize::try_from(keys).unwrap_or(usize::MAX));
-    run(server, layout, &|| Mover::new(&pattern), progress, pace, interrupt)
+    run(nodes, layout, &|| Mover::new(&pattern), progress, pace, interrupt)
 }
 
 /// Stores the values of these namespaces again that another codec wrote than the one that `layout`, which is in
 /// force, says.
 pub(crate) fn recode(
-    server: &mut Server,
+    nodes: &mut Nodes,
     layout: &Layout,
     namespaces: &[NamespaceIndex],
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Driven> {
     let progress = Progress::new("values stored again", 0);
-    run(server, layout, &|| Mover::recode(namespaces.to_vec()), progress, pace, interrupt)
+    run(nodes, layout, &|| Mover::recode(namespaces.to_vec()), progress, pace, interrupt)
 }
 
 fn run(
-    server: &mut Server,
+    nodes: &mut Nodes,
     layout: &Layout,
     mover: &dyn Fn() -> Mover,
     progress: Progress,
@@ -71,109 +94,258 @@ fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Driven> {
     let mut driver = Driver {
-        context: Context::new(layout, server.version().info()),
-        server,
+        layout,
         nonces: Nonces::new().context("the system has no randomness to give")?,
         pace,
         interrupt,
         mover,
         progress,
-        looked: Instant::now(),
+        looked: None,
+        used_bytes: Vec::new(),
         done: Driven::default(),
     };
     let started = Instant::now();
-    let mut walks = 1;
-    loop {
-        let found = driver.pass()?;
-        if found == 0 {
-            break;
-        }
-        if walks == MOST_WALKS {
-            bail!(
-                "{} found in old places by walk {walks} still: somebody goes on writing past keyfold. What has been \
-                 moved stays moved, and all keys are reachable; point those clients to keyfold (CLIENT LIST on the \
-                 server names them), and run it again to go on",
-                plural(found, "key")
-            );
-        }
-        walks += 1;
+    if nodes.are_cluster() {
+        driver.over_cluster(nodes)?;
+    } else {
+        driver.over_one(nodes.first())?;
     }
     Ok(Driven { took: started.elapsed(), ..driver.done })
 }
 
 struct Driver<'a> {
-    server: &'a mut Server,
-    context: Context<'a>,
+    layout: &'a Layout,
     nonces: Nonces,
     pace: &'a mut Pace,
     interrupt: &'a Interrupt,
     /// Begins a walk.
     mover: &'a dyn Fn() -> Mover,
     progress: Progress,
-    looked: Instant,
+    /// When the memory was looked at last.
+    looked: Option<Instant>,
+    /// `used_memory` of each server, as it was last.
+    used_bytes: Vec<u64>,
     done: Driven,
 }
 
 impl Driver<'_> {
-    /// One walk over all databases; how many keys it found to move.
-    fn pass(&mut self) -> anyhow::Result<u64> {
+    /// Walks over one server until a walk finds nothing.
+    fn over_one(&mut self, server: &mut Server) -> anyhow::Result<()> {
+        self.used_bytes = vec![0];
+        let mut walks = 1;
+        loop {
+            let mut walked = Moved::default();
+            self.walk_over(0, server, &mut walked).map_err(Hindrance::into_error)?;
+            let found = self.take(walked);
+            if found == 0 {
+                return Ok(());
+            }
+            if walks == MOST_WALKS {
+                bail!(written_past(found, walks));
+            }
+            walks += 1;
+        }
+    }
+
+    /// Walks over all primaries of a cluster until a pass finds nothing and proves that there is nothing.
+    fn over_cluster(&mut self, nodes: &Nodes) -> anyhow::Result<()> {
+        let mut walks = 0;
+        let mut doubts: Option<Doubts> = None;
+        loop {
+            let is_around = doubts.as_ref().is_some_and(|doubts| doubts.is_around);
+            let doubt = match self.pass(nodes, is_around) {
+                Ok(Passed::Done) => return Ok(()),
+                Ok(Passed::Found(found)) => {
+                    (walks, doubts) = (walks + 1, None);
+                    if walks == MOST_WALKS {
+                        bail!(written_past(found, walks));
+                    }
+                    continue;
+                }
+                Ok(Passed::Doubtful(doubt)) => Ok(doubt),
+                Err(Hindrance::ForNow(error)) => Err(error),
+                Err(Hindrance::ForGood(error)) => return Err(error),
+            };
+            let doubts = doubts.get_or_insert_with(Doubts::new);
+            if doubts.are_enough() {
+                self.done.unproven = Some(doubt.map_err(|error| error.context(RUN_AGAIN))?);
+                return Ok(());
+            }
+            doubts.is_around = doubt.is_ok() && self.done.left.moved == 0;
+            doubts.note(doubt.unwrap_or_else(|error| format!("{error:#}")));
+            self.rest()?;
+        }
+    }
+
+    /// One walk over all primaries. Where the last one found nothing, none begins before it may prove something.
+    fn pass(&mut self, nodes: &Nodes, is_around: bool) -> Result<Passed, Hindrance> {
+        let mut pass = Pass::begin(nodes, self.layout)?;
+        if is_around && let Some(doubt) = pass.doubt_before() {
+            return Ok(Passed::Doubtful(doubt));
+        }
         let mut walked = Moved::default();
-        let mut round = Round::all(self.server)?;
-        while round.enter_next(self.server)?.is_some() {
-            let moved = self.walk((self.mover)())?;
+        self.used_bytes.resize(pass.nodes().servers().len(), 0);
+        for node in 0..self.used_bytes.len() {
+            let led_before = walked.led_elsewhere;
+            let of_node = self.walk_over(node, &mut pass.nodes().servers()[node], &mut walked);
+            pass.note(node, walked.led_elsewhere - led_before);
+            if let Err(hindrance) = of_node {
+                // What has been moved counts, and what stays is not known.
+                self.done.moved += walked.moved;
+                return Err(hindrance);
+            }
+        }
+        let found = self.take(walked);
+        if found == 0 && self.done.left.left_count > 0 {
+            return Ok(Passed::Done);
+        }
+        if found > 0 {
+            let doubt = pass.doubt()?;
+            return Ok(doubt.map_or(Passed::Found(found), Passed::Doubtful));
+        }
+        Ok(pass.end()?.map_or(Passed::Done, Passed::Doubtful))
+    }
+
+    /// One walk over all databases of a server.
+    fn walk_over(&mut self, node: usize, server: &mut Server, walked: &mut Moved) -> Result<(), Hindrance> {
+        let mut round = Round::all(server)?;
+        while round.enter_next(server)?.is_some() {
+            let mut mover = (self.mover)();
+            if server.version().is_cluster() {
+                mover = mover.on_node();
+            }
+            let result = self.walk(node, server, &mut mover);
+            let moved = mover.moved();
             walked.moved += moved.moved;
             walked.seen += moved.seen;
-            walked.left.extend(moved.left);
+            walked.led_elsewhere += moved.led_elsewhere;
+            walked.left.extend(moved.left.iter().cloned());
             walked.left_count += moved.left_count;
             self.done.expired += moved.expired;
+            result?;
         }
+        Ok(())
+    }
+
+    /// Notes what a walk over everything found; how many keys that were to move.
+    fn take(&mut self, walked: Moved) -> u64 {
         let found = walked.moved;
         self.done.moved += found;
         self.done.seen = walked.seen;
         self.done.left = walked;
-        Ok(found)
+        found
     }
 
-    fn walk(&mut self, mut mover: Mover) -> anyhow::Result<Moved> {
-        let time = ServerTime::ask(self.server)?;
+    fn walk(&mut self, node: usize, server: &mut Server, mover: &mut Mover) -> Result<(), Hindrance> {
+        let time = ServerTime::ask(server)?;
+        let context = Context::new(self.layout, server.version().info());
         let mut wire = Vec::new();
         let mut shown = 0;
         loop {
-            if self.interrupt.wanted() {
-                bail!(
-                    "interrupted; what has been moved stays moved, and all keys are reachable. Run it again to go on"
-                );
-            }
+            self.check_interrupt().map_err(Hindrance::ForGood)?;
             let mut draw = || self.nonces.draw();
-            let mut env = self.context.env(time.now_ms(), &mut draw);
+            let mut env = context.env(time.now_ms(), &mut draw);
             wire.clear();
-            let Some(count) = mover.next(&env, &mut wire) else { return Ok(mover.moved().clone()) };
-            let replies = self.server.exchange(&wire, count)?;
-            mover.handle_replies(&replies, &mut env).map_err(|error| {
-                anyhow::anyhow!(
-                    "the server refuses to go on: {}; what has been moved stays moved, and all keys are reachable. \
-                     Mend it and run the same command again",
-                    error.trim_end()
-                )
-            })?;
+            let Some(count) = mover.next(&env, &mut wire) else { return Ok(()) };
+            let replies = server.exchange(&wire, count)?;
+            mover.handle_replies(&replies, &mut env).map_err(|error| refused(server, &error))?;
             let moved = mover.moved().moved;
             self.progress.advance(usize::try_from(moved - shown).unwrap_or(0));
             self.pace.spend(count as u64 + 6 * (moved - shown));
             shown = moved;
-            self.look()?;
+            self.look(node, server)?;
         }
     }
 
-    fn look(&mut self) -> anyhow::Result<()> {
-        if self.looked.elapsed() < LOOK_EVERY && self.done.peak_bytes > 0 {
+    fn check_interrupt(&self) -> anyhow::Result<()> {
+        if self.interrupt.wanted() {
+            bail!("interrupted; what has been moved stays moved, and all keys are reachable. Run it again to go on");
+        }
+        Ok(())
+    }
+
+    /// Until nodes may have come to agree.
+    fn rest(&self) -> anyhow::Result<()> {
+        let since = Instant::now();
+        while since.elapsed() < REST {
+            self.check_interrupt()?;
+            thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    /// Cluster nodes are looked at as they are walked over; what the others take is what they took last.
+    fn look(&mut self, node: usize, server: &mut Server) -> anyhow::Result<()> {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) && self.used_bytes[node] > 0 {
             return Ok(());
         }
-        self.looked = Instant::now();
-        let used = self.server.used_memory()?;
+        self.looked = Some(Instant::now());
+        self.used_bytes[node] = server.used_memory()?;
+        let used = self.used_bytes.iter().sum();
         self.done.peak_bytes = self.done.peak_bytes.max(used);
         self.progress.note(format!(", memory {}", mebibytes(used)));
         Ok(())
     }
+}
+
+/// Passes over a cluster that didn't count, one after the other.
+struct Doubts {
+    since: Instant,
+    passes: u32,
+    /// What was said of the last one.
+    said: String,
+    /// The last one came around, and found nothing.
+    is_around: bool,
+}
+
+impl Doubts {
+    fn new() -> Self {
+        Self { since: Instant::now(), passes: 0, said: String::new(), is_around: false }
+    }
+
+    fn are_enough(&self) -> bool {
+        self.since.elapsed() > PATIENCE && self.passes >= LEAST_DOUBTS
+    }
+
+    fn note(&mut self, doubt: String) {
+        self.passes += 1;
+        if self.said != doubt {
+            tracing::info!("not all is known of all keys yet: {doubt}");
+            self.said = doubt;
+        }
+    }
+}
+
+/// What a pass over a cluster came to.
+enum Passed {
+    /// Nothing is left but what stays, and comes back by no failover.
+    Done,
+    /// So many keys were found, while nothing else happened.
+    Found(u64),
+    /// It doesn't count, and why.
+    Doubtful(String),
+}
+
+/// A node that is no primary any more, or not yet, or whose cluster is down, may be asked later; other errors are for a
+/// person.
+fn refused(server: &Server, error: &str) -> Hindrance {
+    let is_over_soon = server.version().is_cluster() && Redirect::read(format!("-{error}").as_bytes()).is_some();
+    let error = anyhow::anyhow!(
+        "the server at {} refuses to go on: {}; what has been moved stays moved, and all keys are reachable. Mend it \
+         and run the same command again",
+        server.address(),
+        error.trim_end()
+    );
+    if is_over_soon { Hindrance::ForNow(error) } else { Hindrance::ForGood(error) }
+}
+
+fn written_past(found: u64, walks: u32) -> String {
+    format!(
+        "{} found in old places by walk {walks} still: somebody goes on writing past keyfold. What has been moved stays \
+         moved, and all keys are reachable; point those clients to keyfold (CLIENT LIST on the server names them), and \
+         run it again to go on",
+        plural(found, "key")
+    )
 }
 
 /// Why a key stays, and what to do.

@@ -14,6 +14,7 @@ pub(crate) mod drive;
 mod hashes;
 mod leftovers;
 mod overhead;
+mod pass;
 mod permissions;
 pub(crate) mod recovery;
 pub(crate) mod rollout;

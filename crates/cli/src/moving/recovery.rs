@@ -9,8 +9,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::restore;
 use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::pace::Pace;
-use keyfold_server::secrets;
-use keyfold_server::{Nodes, Server};
+use keyfold_server::{Nodes, Server, secrets};
 
 use super::KeyCheck;
 use super::carry_out::{Done, carry_out};
@@ -91,7 +90,7 @@ pub(crate) fn put_in_force_on_all(
 /// Walks over the keys of the namespaces in doubt, moves those that lie in their old places, and settles them. None
 /// where none is in doubt.
 pub(crate) fn settle(
-    server: &mut Server,
+    nodes: &mut Nodes,
     stored: &Stored,
     pace: &mut Pace,
     interrupt: &Interrupt,
@@ -101,7 +100,7 @@ pub(crate) fn settle(
         return Ok(None);
     }
     let planned = Move { layout: stored.layout.clone(), moving };
-    carry_out(server, Some(stored), &planned, 0, pace, interrupt).map(Some)
+    carry_out(nodes, Some(stored), &planned, 0, pace, interrupt).map(Some)
 }
 
 /// What a layout says of itself, in a few words.

@@ -61,18 +61,18 @@ pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck)
     if is_cluster {
         return cluster_rollout::bring(target, file, check);
     }
-    bring_to_one(target, file, check).map(|(server, rollout)| (Nodes::of_one(server), rollout))
+    bring_to_one(target, file, check)
 }
 
-fn bring_to_one(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Server, Rollout)> {
+fn bring_to_one(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Nodes, Rollout)> {
     let mut tries = 0;
     loop {
-        let mut server = Server::connect_when_ready(target)?;
+        let mut nodes = Nodes::of_one(Server::connect_when_ready(target)?);
         let mut register = None;
-        match bring_once(&mut server, &mut register, file, check) {
-            Ok(rollout) => return Ok((server, rollout)),
+        match bring_once(&mut nodes, &mut register, file, check) {
+            Ok(rollout) => return Ok((nodes, rollout)),
             Err(error) if is_not_ready(&error) => {}
-            Err(error) if tries < TRIES && was_disturbed(&mut server, register.as_ref()) => {
+            Err(error) if tries < TRIES && was_disturbed(nodes.first(), register.as_ref()) => {
                 tries += 1;
                 tracing::info!("beginning anew, as the layout was changed meanwhile: {error:#}");
             }
@@ -88,20 +88,21 @@ fn was_disturbed(server: &mut Server, register: Option<&Register>) -> bool {
 
 /// Tries once; `register` is what it set out from.
 fn bring_once(
-    server: &mut Server,
+    nodes: &mut Nodes,
     register: &mut Option<Register>,
     file: Option<&LayoutFile>,
     check: KeyCheck,
 ) -> anyhow::Result<Rollout> {
+    let server = nodes.first();
     *register = Some(stored::register(server)?);
     writer::enter(server)?;
     let given = file.cloned().map(Given::File);
     let before = recovery::resolve(server, given.as_ref(), check)?;
-    bring_to(server, before, file, check)
+    bring_to(nodes, before, file, check)
 }
 
 fn bring_to(
-    server: &mut Server,
+    nodes: &mut Nodes,
     before: Option<Stored>,
     file: Option<&LayoutFile>,
     check: KeyCheck,
@@ -111,7 +112,7 @@ fn bring_to(
         return Ok(Rollout::found(layout));
     };
     let merged = Layout::merge(before.as_ref().map(|stored| &stored.layout), file)
-        .with_context(|| format!("the layout is refused by the server at {}", server.address()))?;
+        .with_context(|| format!("the layout is refused by the server at {}", nodes.first().address()))?;
     let is_folded = |index: &&NamespaceIndex| !merged.layout.namespace(**index).placement.is_plain();
     let folded: Vec<_> = merged.added.iter().filter(is_folded).copied().collect();
     let mut rollout = Rollout {
@@ -123,11 +124,11 @@ fn bring_to(
         stragglers: 0,
     };
     if check == KeyCheck::Look && !folded.is_empty() {
-        keys::check_absent(server, &rollout.layout, &folded)?;
-        let done = fold_empty(server, before.as_ref(), &rollout.layout, &folded)?;
+        keys::check_absent(nodes.first(), &rollout.layout, &folded)?;
+        let done = fold_empty(nodes, before.as_ref(), &rollout.layout, &folded)?;
         rollout = Rollout { layout: done.layout, left: done.driven.left.left, stragglers: done.stragglers, ..rollout };
     } else if before.as_ref().is_none_or(|stored| stored.layout != rollout.layout) {
-        rollout.layout = activate(server, before.as_ref(), &rollout.layout)?;
+        rollout.layout = activate(nodes.first(), before.as_ref(), &rollout.layout)?;
     } else {
         rollout.written = false;
     }
@@ -136,7 +137,7 @@ fn bring_to(
 
 /// Puts `layout` in force, the namespaces `folded` of it by way of a move from plain.
 fn fold_empty(
-    server: &mut Server,
+    nodes: &mut Nodes,
     before: Option<&Stored>,
     layout: &Layout,
     folded: &[NamespaceIndex],
@@ -144,7 +145,7 @@ fn fold_empty(
     let none = Layout::default();
     let planned = Move { layout: layout.clone(), moving: Vec::new() };
     let planned = planned.reopen(before.map_or(&none, |stored| &stored.layout), folded);
-    carry_out(server, before, &planned, 0, &mut Pace::new(None), &Interrupt::never())
+    carry_out(nodes, before, &planned, 0, &mut Pace::new(None), &Interrupt::never())
 }
 
 impl Rollout {

@@ -16,7 +16,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::memory::ServerModel;
 use keyfold_server::pace::Pace;
 use keyfold_server::reply::read_if;
-use keyfold_server::{Commands, Server};
+use keyfold_server::{Commands, Nodes, Server};
 
 use super::overhead::first_uses_bytes;
 use super::sample::{SOME_TIME_MS, Sample, Weighed};
@@ -38,56 +38,90 @@ const CODED_UP_TO_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) families: BTreeMap<usize, Family>,
-    /// `used_memory` when it ended.
+    /// Of each server.
+    pub(crate) servers: Vec<ServerMemory>,
+}
+
+/// The memory of one server before a move and after it.
+#[derive(Debug)]
+pub(crate) struct ServerMemory {
+    /// `used_memory` when the survey ended.
     pub(crate) used_bytes: u64,
     /// What it will be, by the memory model.
     pub(crate) after_bytes: u64,
 }
 
 impl Survey {
+    /// `used_memory` of all servers together, when it ended.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.servers.iter().map(|server| server.used_bytes).sum()
+    }
+
+    /// What that will be.
+    pub(crate) fn after_bytes(&self) -> u64 {
+        self.servers.iter().map(|server| server.after_bytes).sum()
+    }
+
     /// Keys to be moved.
     pub(crate) fn keys(&self) -> u64 {
         self.families.values().map(|family| family.keys).sum()
     }
 }
 
-/// Looks at all databases.
+/// Looks at all databases of all servers.
 pub(crate) fn survey(
-    server: &mut Server,
+    nodes: &mut Nodes,
     layout: &Layout,
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
-    let model = model_of(server, layout)?;
+    let model = model_of(nodes, layout)?;
     // Where nothing moves, there is nothing to look at.
     let is_any_moving = layout.moving().next().is_some();
-    let mut round = if is_any_moving { Round::all(server)? } else { Round::new(Vec::new()) };
-    let all = round.keys();
+    let mut rounds = Vec::new();
+    for server in nodes.servers() {
+        rounds.push(if is_any_moving { Round::all(server)? } else { Round::new(Vec::new()) });
+    }
+    let of_each: Vec<u64> = rounds.iter().map(Round::keys).collect();
+    let all: u64 = of_each.iter().sum();
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
     let mut families = BTreeMap::new();
-    let mut change = Change::default();
-    while let Some(Database { keys, .. }) = round.enter_next(server)? {
-        let mut look = Look {
-            server: &mut *server,
-            layout,
-            pace: &mut *pace,
-            share: (SAMPLE as f64 / all.max(1) as f64).min(1.0),
-            model: &model,
-            samples: BTreeMap::new(),
-            families: &mut families,
-        };
-        look.walk(interrupt, &mut progress)?;
-        change.add(&model, keys, &look.samples.values().map(Sample::weighed).sum());
+    // By database: the nodes of a cluster are even, and their tables go by what all of them have.
+    let mut found: BTreeMap<u32, (u64, Weighed)> = BTreeMap::new();
+    for (server, mut round) in nodes.servers().iter_mut().zip(rounds) {
+        while let Some(Database { number, keys }) = round.enter_next(server)? {
+            let mut look = Look {
+                server: &mut *server,
+                layout,
+                pace: &mut *pace,
+                share: (SAMPLE as f64 / all.max(1) as f64).min(1.0),
+                model: &model,
+                samples: BTreeMap::new(),
+                families: &mut families,
+            };
+            look.walk(interrupt, &mut progress)?;
+            let weighed = look.samples.values().map(Sample::weighed).sum::<Weighed>();
+            let (keys_of_all, sum) = found.remove(&number).unwrap_or_default();
+            found.insert(number, (keys_of_all + keys, [sum, weighed].into_iter().sum()));
+        }
     }
-    let used_bytes = server.used_memory()?;
-    let after_bytes = used_bytes.saturating_add_signed(change.bytes) + first_uses_bytes(server)?;
-    Ok(Survey { families, used_bytes, after_bytes })
+    let mut change = Change::default();
+    found.values().for_each(|(keys, weighed)| change.add(&model, *keys, weighed));
+    let servers = of_each.iter().zip(nodes.servers());
+    let servers = servers.map(|(keys, server)| {
+        let used_bytes = server.used_memory()?;
+        #[expect(clippy::cast_possible_truncation, reason = "bytes of a server, far below 2^53")]
+        let share = (change.bytes as f64 * (*keys as f64 / all.max(1) as f64)) as i64;
+        let after_bytes = used_bytes.saturating_add_signed(share) + first_uses_bytes(server)?;
+        Ok(ServerMemory { used_bytes, after_bytes })
+    });
+    Ok(Survey { families, servers: servers.collect::<anyhow::Result<_>>()? })
 }
 
-/// The memory model of this server. Its settings are taken to be what the layout needs, at the least: without that
+/// The memory model of these servers. Their settings are taken to be what the layout needs, at the least: without that
 /// nothing is moved.
-fn model_of(server: &mut Server, layout: &Layout) -> anyhow::Result<Model> {
-    let ServerModel { model, mut limits, .. } = keyfold_server::memory::model(server, &[])?;
+fn model_of(nodes: &mut Nodes, layout: &Layout) -> anyhow::Result<Model> {
+    let ServerModel { model, mut limits, .. } = keyfold_server::memory::model_of_all(nodes, &[])?;
     let (entries, value) = keyfold_server::listpack::least(layout);
     limits.hash_entries = limits.hash_entries.max(entries);
     limits.hash_value_bytes = limits.hash_value_bytes.max(value);
@@ -196,6 +230,8 @@ impl<'m> Look<'_, 'm> {
             let values: Vec<Vec<u8>> = replies.by_ref().take(if sampled { 3 } else { 0 }).collect();
             match kind.as_str() {
                 "none" => continue,
+                // Another node of the cluster has it, or gets it.
+                _ if kind.starts_with('-') => continue,
                 "string" => family.keys += 1,
                 _ => {
                     family.other_keys += 1;

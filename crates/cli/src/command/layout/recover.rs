@@ -13,8 +13,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::layout::witnesses::{Witness, Word};
 use keyfold_server::pace::Pace;
-use keyfold_server::secrets;
-use keyfold_server::{Nodes, Server};
+use keyfold_server::{Nodes, secrets};
 use serde_json::{Value, json};
 
 use crate::config::layout::Recover;
@@ -44,7 +43,7 @@ pub(super) fn run(config: &Recover, out: &mut dyn Write) -> anyhow::Result<ExitC
             put_in_force_on_all(&mut nodes, &evidence, &verdict, config.given.as_ref())?;
             None
         }
-        false => restore(nodes.first(), &evidence, &verdict, config.flags.pace.max_ops, &interrupt)?,
+        false => restore(&mut nodes, &evidence, &verdict, config.flags.pace.max_ops, &interrupt)?,
     };
     if config.flags.json {
         let report = report(&evidence, &verdict, done.as_ref());
@@ -57,15 +56,15 @@ pub(super) fn run(config: &Recover, out: &mut dyn Write) -> anyhow::Result<ExitC
 }
 
 fn restore(
-    server: &mut Server,
+    nodes: &mut Nodes,
     evidence: &Evidence,
     verdict: &Verdict,
     max_ops: Option<NonZero<u32>>,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Done>> {
-    put_in_force(server, &evidence.register, verdict)?;
-    let Some(stored) = stored::read(server)? else { return Ok(None) };
-    settle(server, &stored, &mut Pace::new(max_ops), interrupt)
+    put_in_force(nodes.first(), &evidence.register, verdict)?;
+    let Some(stored) = stored::read(nodes.first())? else { return Ok(None) };
+    settle(nodes, &stored, &mut Pace::new(max_ops), interrupt)
 }
 
 /// What was found, a line each.

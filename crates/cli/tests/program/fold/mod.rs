@@ -1,6 +1,8 @@
 //! `keyfold fold` and `keyfold unfold` as processes, before real servers.
 
 mod access;
+mod cluster;
+mod cluster_stage;
 mod codecs;
 mod interrupted;
 mod past;

@@ -172,7 +172,7 @@ pub(crate) fn finish(child: Child) -> Ran {
     finished(child.wait_with_output().unwrap())
 }
 
-fn finished(output: std::process::Output) -> Ran {
+pub(crate) fn finished(output: std::process::Output) -> Ran {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
