@@ -24,7 +24,8 @@ are folds too: change the layout's file, and fold again. What is folded comes ba
 With --from, keys come out of hashes that an application folded them into by its own code: docs/sources.md.
 
 Exit codes: 0 all is moved, 1 failed or interrupted, 2 usage,
-  3 moved, except for keys that stay where they were; they are listed";
+  3 moved, except for keys that stay where they were, which are listed; or, over a cluster, moved and not settled yet,
+    and it says why";
 
 const UNFOLD_EXAMPLES: &str = "\
 Examples:
@@ -35,7 +36,8 @@ Examples:
 --max-ops is for the time while keys move; the looks at all keys before and after take a quarter of the time.
 
 Exit codes: 0 all is plain, 1 failed or interrupted, 2 usage,
-  3 moved, except for keys that stay where they were; they are listed";
+  3 moved, except for keys that stay where they were, which are listed; or, over a cluster, moved and not settled yet,
+    and it says why";
 
 /// What both have.
 #[derive(Args, Debug)]

@@ -15,7 +15,8 @@ Clients go on reading and writing. Ctrl-C stops at any point, and so does a cras
 same command goes on where it was. Once no value names an old slot, the slot and its dictionary are removed.
 
 Exit codes: 0 all values are stored by the codec in use, 1 failed or interrupted, 2 usage,
-  3 done, except for values that can't be decoded; they are listed, and their slots stay";
+  3 done, except for values that can't be decoded, which are listed; or, over a cluster, a failover could bring
+    values back as they were. All slots stay then";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
