@@ -3,29 +3,27 @@
 use std::thread;
 
 use anyhow::{Context, bail};
-use keyfold_core::admin::witness;
 use keyfold_core::change::Register;
-use keyfold_core::change::witness::NO_LAYOUT;
 use keyfold_core::layout::{Former, Layout, LayoutFile, NamespaceIndex};
 use keyfold_core::placement::Placement;
 use keyfold_server::layout::activate::{activate, settle};
 use keyfold_server::layout::stored::{self, Stored};
+use keyfold_server::layout::witnesses::{self, Witness};
 use keyfold_server::{Nodes, Target, is_not_ready};
 
-use super::rollout::{AGAIN_AFTER, Rollout, TRIES};
+use super::rollout::{AGAIN_AFTER, Rollout, TRIES, fold_empty};
 use super::{KeyCheck, recovery};
 use crate::layout::evidence::Given;
-use crate::layout::keys;
+use crate::layout::{keys, writer};
 
 /// The layout of a cluster, with `file` brought to it if there is one, and connections to its primaries.
 ///
-/// A namespace that is new there must have no keys on any node, before its layout is in force and after: `keyfold fold`
-/// moves them. Primaries that are away are left out where nothing is to be changed, but not the one that has the home. A
+/// A namespace that is new there must have no keys on any node: `keyfold fold` moves them. What clients write in the moment
+/// before the layout is in force is moved with it. Primaries that are away are left out where nothing is to be changed, but not the one that has the home. A
 /// node that loads its data or runs a script is waited for.
 ///
 /// # Errors
-/// Nodes that are away, keys that are there, a layout that doesn't keep to slots. Nothing is written unless all is well, but
-/// for keys that come in the very moment.
+/// Nodes that are away, keys that are there, a layout that doesn't keep to slots. Nothing is written unless all is well.
 pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Nodes, Rollout)> {
     let mut tries = 0;
     loop {
@@ -80,16 +78,16 @@ fn bring_once(
     nodes.require_all()?;
     let is_folded = |index: &&NamespaceIndex| !merged.layout.namespace(**index).placement.is_plain();
     let folded: Vec<_> = merged.added.iter().filter(is_folded).copied().collect();
-    let looks = check == KeyCheck::Look && !folded.is_empty();
-    if looks {
-        check_absent(nodes, &merged.layout, &folded)?;
+    let rollout =
+        Rollout { added: merged.added, changed: merged.changed, written: true, ..Rollout::found(merged.layout) };
+    if check == KeyCheck::Skip || folded.is_empty() {
+        let layout = activate(nodes.home(), before.as_ref(), &rollout.layout)?;
+        return Ok(Rollout { layout, ..rollout });
     }
-    let layout = activate(nodes.home(), before.as_ref(), &merged.layout)?;
-    if looks {
-        check_absent(nodes, &layout, &folded)
-            .context("the layout is in force, and these keys were written in the moment before")?;
-    }
-    Ok(Rollout { added: merged.added, changed: merged.changed, written: true, ..Rollout::found(layout) })
+    check_absent(nodes, &rollout.layout, &folded)?;
+    writer::enter(nodes.home())?;
+    let done = fold_empty(nodes, before.as_ref(), &rollout.layout, &folded)?;
+    Ok(Rollout { layout: done.layout, left: done.driven.left.left, stragglers: done.stragglers, ..rollout })
 }
 
 /// The layout in force, put there first where it was lost, or set back.
@@ -97,27 +95,11 @@ fn bring_once(
 /// # Errors
 /// A node is away, or data of a layout that is gone.
 pub(crate) fn resolve(nodes: &mut Nodes, check: KeyCheck) -> anyhow::Result<Option<Stored>> {
-    if is_known(nodes)? {
+    let is_known = stored::register(nodes.home())? != Register::default();
+    if is_known || witnesses::ask(nodes)?.iter().any(Witness::knows) {
         settle(nodes.home())?;
     }
     recovery::resolve_all(nodes, None, check)
-}
-
-/// Whether the home or a witness says a layout: nothing is written where neither does.
-fn is_known(nodes: &mut Nodes) -> anyhow::Result<bool> {
-    if stored::register(nodes.home())? != Register::default() {
-        return Ok(true);
-    }
-    for slot in witness::slots() {
-        let owner = nodes.owner_of_slot(slot);
-        let server = &mut nodes.servers()[owner];
-        server.select(0)?;
-        let held: Option<Vec<u8>> = server.ask(&[b"GET", &witness::key(slot)])?;
-        if held.is_some_and(|held| held != NO_LAYOUT) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Refuses a layout by which one bucket would hold keys of several slots.

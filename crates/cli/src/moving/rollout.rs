@@ -136,7 +136,7 @@ fn bring_to(
 }
 
 /// Puts `layout` in force, the namespaces `folded` of it by way of a move from plain.
-fn fold_empty(
+pub(super) fn fold_empty(
     nodes: &mut Nodes,
     before: Option<&Stored>,
     layout: &Layout,

@@ -60,6 +60,11 @@ impl Witness {
         }
     }
 
+    /// Whether it says anything but that there is no layout.
+    pub fn knows(&self) -> bool {
+        self.held.as_deref().is_some_and(|held| held != NO_LAYOUT)
+    }
+
     /// The newest epoch that it knows of, in force or to come.
     pub(super) fn newest(&self) -> Option<Epoch> {
         let held = self.held.as_deref()?;

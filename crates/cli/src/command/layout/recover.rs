@@ -1,7 +1,6 @@
 //! `keyfold layout recover`: what is left of a layout that was lost, and the way back.
 
 use std::io::Write;
-use std::num::NonZero;
 use std::process::ExitCode;
 
 use keyfold_core::change::Standing;
@@ -39,11 +38,7 @@ pub(super) fn run(config: &Recover, out: &mut dyn Write) -> anyhow::Result<ExitC
     let verdict = evidence.judge(nodes.servers(), config.given.as_ref())?;
     let done = match config.flags.dry_run {
         true => None,
-        false if nodes.are_cluster() => {
-            put_in_force_on_all(&mut nodes, &evidence, &verdict, config.given.as_ref())?;
-            None
-        }
-        false => restore(&mut nodes, &evidence, &verdict, config.flags.pace.max_ops, &interrupt)?,
+        false => restore(config, &mut nodes, &evidence, &verdict, &interrupt)?,
     };
     if config.flags.json {
         let report = report(&evidence, &verdict, done.as_ref());
@@ -56,15 +51,20 @@ pub(super) fn run(config: &Recover, out: &mut dyn Write) -> anyhow::Result<ExitC
 }
 
 fn restore(
+    config: &Recover,
     nodes: &mut Nodes,
     evidence: &Evidence,
     verdict: &Verdict,
-    max_ops: Option<NonZero<u32>>,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Done>> {
-    put_in_force(nodes.first(), &evidence.register, verdict)?;
-    let Some(stored) = stored::read(nodes.first())? else { return Ok(None) };
-    settle(nodes, &stored, &mut Pace::new(max_ops), interrupt)
+    if nodes.are_cluster() {
+        put_in_force_on_all(nodes, evidence, verdict, config.given.as_ref())?;
+        writer::enter(nodes.home())?;
+    } else {
+        put_in_force(nodes.first(), &evidence.register, verdict)?;
+    }
+    let Some(stored) = stored::read(nodes.home())? else { return Ok(None) };
+    settle(nodes, &stored, &mut Pace::new(config.flags.pace.max_ops), interrupt)
 }
 
 /// What was found, a line each.
@@ -148,12 +148,12 @@ fn conclude(verdict: &Verdict, done: Option<&Done>, dry_run: bool, out: &mut dyn
         Verdict::Given(_) => "the layout given accounts for all that is there",
     };
     writeln!(out, "{what}{}", if dry_run { "; nothing was changed, as --dry-run says" } else { "" })?;
-    if let Some(layout) = verdict.layout().filter(|layout| done.is_none() && layout.is_in_doubt() && !dry_run) {
-        writeln!(out, "{}: keys are looked for in two places, which is slower and loses nothing", describe(layout))?;
-    }
     let Some(done) = done else { return Ok(()) };
     let moved = plural(done.driven.moved, "key");
     writeln!(out, "looked where its keys lie: moved {moved}; {}", describe(&done.layout))?;
+    if let Some(why) = &done.driven.unproven {
+        writeln!(out, "keys are looked for in two places, which is slower and loses nothing: {why}")?;
+    }
     if done.driven.left.left_count > 0 {
         writeln!(out, "\n{} in old places, where clients still reach them:", count(done.driven.left.left_count))?;
         for (key, why) in &done.driven.left.left {
