@@ -28,7 +28,7 @@ use crate::moving::carry_out::{Done, carry_out, differs};
 use crate::moving::checks::{self, Checks};
 use crate::moving::drive::{self, Driven};
 use crate::moving::survey::{self, Survey};
-use crate::moving::{cluster_rollout, recovery};
+use crate::moving::{recovery, rollout};
 use crate::scan;
 
 /// Some keys stay in their old places.
@@ -113,7 +113,7 @@ fn look_and_move(
 /// The layout in force; put there first where it was lost, or set back.
 fn in_force(nodes: &mut Nodes) -> anyhow::Result<Option<Stored>> {
     if nodes.are_cluster() {
-        return cluster_rollout::resolve(nodes, KeyCheck::Look);
+        return rollout::cluster::resolve(nodes, KeyCheck::Look);
     }
     recovery::resolve(nodes.first(), None, KeyCheck::Look)
 }
@@ -138,7 +138,7 @@ fn look(
     let layout = before.map_or(&empty, |stored| &stored.layout);
     let mut planned = plan(config, layout)?;
     if nodes.are_cluster() {
-        cluster_rollout::check_slots(&planned.layout)?;
+        rollout::cluster::check_slots(&planned.layout)?;
     }
     let waiting = planned.layout.iter().filter(|(_, namespace)| settle::needs_training(namespace));
     let waiting = waiting.map(|(index, _)| index).filter(|index| planned.moving.contains(index));

@@ -9,7 +9,6 @@
 pub(crate) mod both;
 pub(crate) mod carry_out;
 pub(crate) mod checks;
-pub(crate) mod cluster_rollout;
 pub(crate) mod drive;
 mod hashes;
 mod leftovers;

@@ -1,6 +1,7 @@
 //! Brings a layout's file to a cluster, or finds the layout that is there.
 
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use keyfold_core::change::Register;
@@ -11,20 +12,23 @@ use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::layout::witnesses::{self, Witness};
 use keyfold_server::{Nodes, Target, is_not_ready};
 
-use super::rollout::{AGAIN_AFTER, Rollout, TRIES, fold_empty};
-use super::{KeyCheck, recovery};
+use super::outcome::{Rollout, TRIES, fold_empty};
 use crate::layout::evidence::Given;
 use crate::layout::{keys, writer};
+use crate::moving::{KeyCheck, recovery};
+
+/// So soon a cluster is asked again of which a node is not ready.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// The layout of a cluster, with `file` brought to it if there is one, and connections to its primaries.
 ///
 /// A namespace that is new there must have no keys on any node: `keyfold fold` moves them. What clients write in the moment
-/// before the layout is in force is moved with it. Primaries that are away are left out where nothing is to be changed, but not the one that has the home. A
-/// node that loads its data or runs a script is waited for.
+/// before the layout is in force is moved with it. Primaries that are away are left out where nothing is to be changed, but
+/// not the one that has the home. A node that loads its data or runs a script is waited for.
 ///
 /// # Errors
 /// Nodes that are away, keys that are there, a layout that doesn't keep to slots. Nothing is written unless all is well.
-pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Nodes, Rollout)> {
+pub(super) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck) -> anyhow::Result<(Nodes, Rollout)> {
     let mut tries = 0;
     loop {
         let mut register = None;
