@@ -163,6 +163,22 @@ fn the_slot_of_a_witness_that_is_being_moved_holds_up_nothing() {
 }
 
 #[test]
+fn a_slot_of_each_node_that_is_being_moved_holds_up_nothing() {
+    for binary in newest_and_others().0 {
+        let cluster = Cluster::start(&binary, 3, 0, &Options::default()).unwrap();
+        add(&cluster, 0, "user").unwrap();
+        let begin = |node: usize| {
+            let first = *cluster.node(node).myself().unwrap().slots[0].start();
+            cluster.begin_reshard(first, (node + 1) % 3).unwrap()
+        };
+        let on_their_way: Vec<_> = (0..3).map(begin).collect();
+        let second = add(&cluster, 0, "cart").unwrap();
+        on_their_way.into_iter().for_each(|resharding| cluster.finish_reshard(resharding).unwrap());
+        assert_all_say(&cluster, &second);
+    }
+}
+
+#[test]
 fn what_only_witnesses_know_is_put_forward() {
     let cluster = Cluster::start(&found().remove(0), 3, 0, &Options::default()).unwrap();
     let first = add(&cluster, 0, "user").unwrap();

@@ -20,8 +20,22 @@ pub fn list(server: &mut Server) -> anyhow::Result<String> {
     server.ask(&[b"CLIENT", b"LIST"]).context(WHY)
 }
 
-/// Tries it out, on a node that has this slot.
-pub fn prove(server: &mut Server, slot: Slot) -> anyhow::Result<()> {
+/// Tries it out, on a node that has these slots: in the first of them that is not on its way to another node.
+///
+/// # Errors
+/// A closed connection could write, the node lets nobody try it out, or each of the slots is on its way.
+pub fn prove(server: &mut Server, slots: impl IntoIterator<Item = Slot>) -> anyhow::Result<()> {
+    for slot in slots {
+        if is_proven(server, slot)? {
+            return Ok(());
+        }
+    }
+    bail!("each slot of the server at {} is being moved to another node: try again when that is over", server.address())
+}
+
+/// Tries it out in one slot; whether that says anything: a node refuses all writes of keys that it lacks of a slot on its
+/// way.
+fn is_proven(server: &mut Server, slot: Slot) -> anyhow::Result<bool> {
     let nonce = Nonces::new().context("the system has no randomness to give")?.draw();
     let name = format!("keyfold-fence:{nonce:016x}");
     let mut closed = server.another()?;
@@ -37,11 +51,14 @@ pub fn prove(server: &mut Server, slot: Slot) -> anyhow::Result<()> {
     let (key, nonce) = (fence_key(slot), nonce.to_string());
     let written: Result<(), _> = closed.query(&[b"SET", &key, nonce.as_bytes(), b"PX", b"1000"]);
     server.select(0)?;
-    let found: Option<String> = server.ask(&[b"GET", &key])?;
+    let found = match server.query::<Option<String>>(&[b"GET", &key]) {
+        Err(error) if matches!(error.code(), "ASK" | "MOVED" | "TRYAGAIN") => return Ok(false),
+        found => found?,
+    };
     ensure!(
         written.is_err() && found != Some(nonce),
         "a connection that CLIENT KILL closed could still write: something stands between here and the server that \
          keeps connections open, and the layout can't be changed through it. Name the server itself"
     );
-    Ok(())
+    Ok(true)
 }

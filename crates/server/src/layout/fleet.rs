@@ -3,6 +3,7 @@
 //! A node without slots counts as well, primary or replica: it may be given some again, and what was connected to it
 //! before is connected still. Only who the cluster itself takes for gone is left out.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -128,14 +129,12 @@ impl Fleet {
         nodes.map(|(number, node)| (number, &mut node.server))
     }
 
-    /// The primaries, each with a slot of its own.
-    pub(super) fn primaries(&self) -> Vec<(usize, Slot)> {
-        let mut found: Vec<(usize, Slot)> = Vec::new();
+    /// The primaries, each with its slots.
+    pub(super) fn primaries(&self) -> BTreeMap<usize, Vec<Slot>> {
+        let mut found: BTreeMap<usize, Vec<Slot>> = BTreeMap::new();
         for slot in Slot::all() {
-            if let Ok(owner) = self.owner(slot)
-                && !found.iter().any(|(known, _)| *known == owner)
-            {
-                found.push((owner, slot));
+            if let Ok(owner) = self.owner(slot) {
+                found.entry(owner).or_default().push(slot);
             }
         }
         found

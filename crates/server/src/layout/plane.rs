@@ -58,11 +58,11 @@ impl<'s> Plane<'s> {
 
     /// Tries out whether connections are closed for good, everywhere.
     pub(super) fn prove(&mut self) -> anyhow::Result<()> {
-        let Some(fleet) = &mut self.fleet else { return fence::prove(self.server, home()) };
-        for (node, slot) in fleet.primaries() {
+        let Some(fleet) = &mut self.fleet else { return fence::prove(self.server, [home()]) };
+        for (node, slots) in fleet.primaries() {
             let server = fleet.node(node).context("it was counted")?;
             let named = format!("on the node at {}", server.address());
-            fence::prove(server, slot).context(named)?;
+            fence::prove(server, slots).context(named)?;
         }
         Ok(())
     }
