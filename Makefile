@@ -79,7 +79,7 @@ differential: ## compare keyfold with a server by random commands (ARGS='--serve
 	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin differential
 	target/release/differential --commands 1000000 $(ARGS)
 
-chaos: ## kill, freeze, cut off and reshard a cluster's nodes before three keyfolds, 200 rounds (ARGS='--rounds 20 --seed 1')
+chaos: ## kill, freeze, cut off and reshard a cluster's nodes before three keyfolds while namespaces move, 200 rounds (ARGS='--rounds 20 --seed 1')
 	@scripts/ensure-server
 	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin chaos
 	target/release/chaos --rounds 200 $(ARGS)

@@ -1,20 +1,22 @@
-//! Kills, freezes, cuts off and resharding of a cluster's nodes, and kills of the keyfolds before it, under a load that
-//! knows what each answer must be.
+//! Kills, freezes, cuts off and resharding of a cluster's nodes, and kills of the keyfolds before it, while namespaces move,
+//! under a load that knows what each answer must be.
 //!
 //! ```text
 //! clients ─▶ 3 keyfolds ─▶ cluster: 3 primaries, 3 replicas ◀─ plain cluster clients
 //!                 ▲             ▲
-//!                 └─── mishaps ─┘      one after the other, some of a node and of a keyfold at once
+//!                 └─── mishaps ─┘▲     one after the other, some of a node and of a keyfold at once
+//!                       fold, unfold     meanwhile, killed at times
 //! ```
 //! The clients of the keyfolds and those of the cluster itself do the same on keys of their own, and are judged alike:
 //! what was acknowledged is there, but for what the cluster's own asynchronous replication lost; what was refused
-//! wasn't done; nothing was done twice. At the end of each round no slot is on its way, every key is read and
-//! looked for in its place, and `keyfold verify` is content. A seed repeats the choices, though not what the machine makes
+//! wasn't done; nothing was done twice. At the end of each round no slot is on its way, a move that was begun has come to its
+//! end, every key is read and looked for in its place, and `keyfold verify` is content. A seed repeats the choices, though not what the machine makes
 //! of them.
 
 mod asker;
 mod history;
 mod mishap;
+mod mover;
 mod pair;
 mod prober;
 mod report;

@@ -74,6 +74,7 @@ impl Results {
         match ended {
             Ok(outcome) => {
                 mishaps = outcome.mishaps.iter().map(ToString::to_string).collect();
+                mishaps.extend(outcome.moved.map(|moved| moved.to_string()));
                 took_ms = u64::try_from(outcome.took.as_millis())?;
                 (keyfold, plain) = (outcome.keyfold, outcome.plain);
             }

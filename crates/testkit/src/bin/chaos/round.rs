@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::asker::Asker;
 use crate::history::Claim;
 use crate::mishap::{Mishap, happen};
+use crate::mover::{End, Moved, Mover};
 use crate::prober::{Probers, Side, Sightings};
 use crate::report::Report;
 use crate::stage::Stage;
@@ -71,6 +72,7 @@ impl Tally {
 /// What a round came to.
 pub(crate) struct Outcome {
     pub(crate) mishaps: Vec<Mishap>,
+    pub(crate) moved: Option<Moved>,
     pub(crate) keyfold: Tally,
     pub(crate) plain: Tally,
     pub(crate) took: Duration,
@@ -92,7 +94,7 @@ pub(crate) fn run(
     let stop = Arc::new(AtomicBool::new(false));
     let works: Vec<_> = [std::mem::take(through), std::mem::take(beside)].map(|workers| start(workers, &stop)).into();
     thread::sleep(QUIET);
-    let happened: anyhow::Result<Vec<Mishap>> = (0..=random.below(2)).map(|_| happen(stage, random)).collect();
+    let happened = happen_some(stage, random);
     thread::sleep(QUIET);
     stop.store(true, Ordering::Release);
     let sightings = probers.stop();
@@ -100,9 +102,7 @@ pub(crate) fn run(
     for workers in [&mut *through, &mut *beside] {
         workers.extend(ended.next().into_iter().flatten());
     }
-    let mishaps = happened?;
-    stage.cluster.wait_until_settled()?;
-    stage.cluster.wait_until_still()?;
+    let (mishaps, moved) = happened?;
     let tally = |workers: &mut Vec<Worker>, is_plain: bool| {
         let mut tally = Tally::default();
         for worker in workers {
@@ -117,7 +117,23 @@ pub(crate) fn run(
     let lasting = through.iter().flat_map(Worker::lasting).map(|history| history.key.as_slice());
     keyfold.report.wrong.extend(stage.misplaced(lasting)?);
     keyfold.report.wrong.extend(stage.verify()?);
-    Ok(Outcome { mishaps, keyfold, plain, took: started.elapsed() })
+    for end in moved.iter().flat_map(|moved| &moved.ends) {
+        match end {
+            End::Moved | End::Killed => {}
+            End::Failed(why) | End::Unsettled(why) => keyfold.report.note_error(&format!("a move, {end}: {why}")),
+            End::Wrong(why) => keyfold.report.wrong.push(format!("a move: {why}")),
+        }
+    }
+    Ok(Outcome { mishaps, moved, keyfold, plain, took: started.elapsed() })
+}
+
+/// Mishaps, and perhaps a move meanwhile; in the end the cluster is whole, and all keys lie where the layout says.
+fn happen_some(stage: &mut Stage, random: &mut Random) -> anyhow::Result<(Vec<Mishap>, Option<Moved>)> {
+    let mover = stage.move_perhaps(random)?;
+    let mishaps = (0..=random.below(2)).map(|_| happen(stage, random)).collect::<anyhow::Result<_>>()?;
+    stage.cluster.wait_until_settled()?;
+    stage.cluster.wait_until_still()?;
+    Ok((mishaps, mover.map(Mover::end).transpose()?))
 }
 
 fn start(workers: Vec<Worker>, stop: &Arc<AtomicBool>) -> Vec<thread::JoinHandle<Worker>> {

@@ -13,10 +13,8 @@ use keyfold_testkit::patience::wait_for;
 use keyfold_testkit::random::Random;
 use keyfold_testkit::{Binary, Cluster, Subject, Wire, subject};
 
-/// Both ways to fold in a cluster: buckets of a slot, and of a tag.
-const LAYOUT: &str = "cluster = true\n\
-     [[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\n\
-     [[namespace]]\nkeys = 'cart:{{{shop:int}}}:{item:int}'\nbucket = { span = 16, of = 'item' }\n";
+use crate::mover::{Course, Mover};
+
 const PRIMARIES: usize = 3;
 const KEYFOLDS: usize = 3;
 /// How long a keyfold may fail to start: whoever supervises one would start it again as long.
@@ -27,6 +25,8 @@ pub(crate) struct Stage {
     pub(crate) keyfolds: Vec<Subject>,
     pub(crate) addresses: Vec<SocketAddr>,
     upstream: String,
+    /// Where all keys lie between two rounds.
+    course: Course,
 }
 
 impl Stage {
@@ -34,14 +34,16 @@ impl Stage {
     pub(crate) fn new(binary: &Binary) -> anyhow::Result<Self> {
         let options = Options { relays: true, ..Options::default() };
         let cluster = Cluster::start(binary, PRIMARIES, 1, &options)?;
-        let layout = Layout::parse_file(LAYOUT)?.with_attempt(Attempt(1));
+        let course = Course::OneBucket;
+        let layout = course.layout().context("a course that folds")?;
+        let layout = Layout::parse_file(layout)?.with_attempt(Attempt(1));
         cluster.node(cluster.owner(home().number())?).server().put_in_force(&layout)?;
         let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
         let upstream = format!("cluster://{}", seeds.join(","));
         let started = (0..KEYFOLDS).map(|_| Subject::before_cluster_at(&upstream, None));
         let keyfolds: Vec<Subject> = started.collect::<Result<_, _>>()?;
         let addresses = keyfolds.iter().map(Subject::address).collect();
-        Ok(Self { cluster, keyfolds, addresses, upstream })
+        Ok(Self { cluster, keyfolds, addresses, upstream, course })
     }
 
     /// Kills a keyfold and starts another in its place.
@@ -52,6 +54,17 @@ impl Stage {
             Subject::before_cluster_at(&self.upstream, Some(self.addresses[at])).map_err(|error| error.to_string())
         })?;
         Ok(())
+    }
+
+    /// Has all namespaces move to other places while other things happen, in most rounds.
+    pub(crate) fn move_perhaps(&mut self, random: &mut Random) -> anyhow::Result<Option<Mover>> {
+        let random = &mut Random::new(random.bits());
+        // Keys that lie under their own names have little to show.
+        if self.course.layout().is_some() && random.chance(35) {
+            return Ok(None);
+        }
+        self.course = self.course.other(random);
+        Mover::start(&self.upstream, self.course, Random::new(random.bits())).map(Some)
     }
 
     /// Which node has which slot, by what each says of itself.
