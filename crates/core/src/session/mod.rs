@@ -23,6 +23,7 @@ mod route;
 mod subscriptions;
 mod target;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::access::User;
@@ -75,6 +76,20 @@ impl Lane {
             Self::Replica { database, protocol } => Self::Shared { database, protocol },
             lane => lane,
         }
+    }
+}
+
+/// As a log has it: `shared, database 0, RESP2`.
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, database, protocol) = match self {
+            Self::Local => return f.write_str("none"),
+            Self::Shared { database, protocol } => ("shared", database, protocol),
+            Self::Replica { database, protocol } => ("shared, of a replica", database, protocol),
+            Self::Own { database, protocol } => ("a client's own", database, protocol),
+        };
+        let version = if *protocol == Protocol::Resp3 { 3 } else { 2 };
+        write!(f, "{what}, database {database}, RESP{version}")
     }
 }
 

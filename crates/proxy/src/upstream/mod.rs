@@ -275,7 +275,7 @@ impl Upstream {
                     away = false;
                     let since = Instant::now();
                     let why = self.drive(link, &worker).await;
-                    tracing::warn!(%server, lane = ?self.lane.get(), reason = %why, "connection lost");
+                    tracing::warn!(%server, lane = %self.lane.get(), reason = %why, "connection lost");
                     self.lose(&worker, &why);
                     if since.elapsed() > SHORT_LIFE {
                         backoff = Backoff::default();
@@ -286,7 +286,7 @@ impl Upstream {
                 Err(why) => why,
             };
             if !away {
-                tracing::warn!(%server, lane = ?self.lane.get(), reason = %why, "can't connect; trying again");
+                tracing::warn!(%server, lane = %self.lane.get(), reason = %why, "can't connect; trying again");
             }
             away = true;
             if !self.set_away(&why, &worker) {
@@ -305,7 +305,7 @@ impl Upstream {
     fn log_connected(&self, worker: &Worker, back: bool) {
         let (server, lane) = (self.server(worker), self.lane.get());
         let version = &worker.server.borrow().version;
-        tracing::info!(%server, version, ?lane, "{}", if back { "connected again" } else { "connected" });
+        tracing::info!(%server, version, %lane, "{}", if back { "connected again" } else { "connected" });
     }
 
     /// Runs a client's own connection, once.
