@@ -31,6 +31,11 @@ text_table = "AQFuAjpuATEBMgEzATQCbjUCbjE"
 value_limit = 64
 
 [[namespace]]
+keys = ["flag:{id:int}", "memo:{name}"]
+bucket = { count = 2 }
+value_limit = 64
+
+[[namespace]]
 keys = "page:{path}"
 value_limit = 64
 cluster = true
@@ -69,6 +74,12 @@ value_limit = 12
 codec = { name = "zstd", level = 19 }
 
 [[namespace]]
+keys = ["flag:{id:int}", "memo:{name}"]
+bucket = { count = 2 }
+value_limit = 12
+codec = "zstd"
+
+[[namespace]]
 keys = "page:{path}"
 codec = "zstd"
 "#;
@@ -94,6 +105,7 @@ pub const POOLS: &[Pool] = &[
     Pool { name: "hex", key: hex, all: "h:*", some: "h:??" },
     Pool { name: "by", key: post, all: "post:*", some: "post:1:*" },
     Pool { name: "text", key: counter, all: "cnt:*", some: "*:n[^13]*" },
+    Pool { name: "shared", key: shared, all: "*", some: "flag:*" },
     Pool { name: "zipped", key: page, all: "page:/*", some: "*[1-4]" },
     Pool { name: "almost", key: almost, all: "*", some: "*:*" },
     Pool { name: "mixed", key: mixed, all: "*", some: "*:1*" },
@@ -153,6 +165,11 @@ pub(crate) fn page(number: usize) -> Vec<u8> {
     text(format!("page:/shop/item?id={number}"))
 }
 
+/// Two families that share buckets.
+pub(crate) fn shared(number: usize) -> Vec<u8> {
+    text(if number.is_multiple_of(2) { format!("flag:{number}") } else { format!("memo:n{number}") })
+}
+
 /// Keys that nearly match a template, and must stay keys of their own.
 pub(crate) fn almost(number: usize) -> Vec<u8> {
     const KEYS: [&str; 8] = [
@@ -170,7 +187,7 @@ pub(crate) fn almost(number: usize) -> Vec<u8> {
 
 /// One template after the other, plain keys among them.
 pub(crate) fn mixed(number: usize) -> Vec<u8> {
-    const KEYS: [fn(usize) -> Vec<u8>; 7] = [logins, counter, plain, session, post, page, hex];
+    const KEYS: [fn(usize) -> Vec<u8>; 8] = [logins, counter, plain, session, post, page, hex, shared];
     KEYS[number % KEYS.len()](number)
 }
 

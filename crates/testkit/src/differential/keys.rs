@@ -42,6 +42,11 @@ text_table = "AQFuAjpuATEBMgEzATQCbjUCbjE"
 value_limit = 64
 
 [[namespace]]
+keys = ["flag:{{{shop:int}}}:{id:int}", "memo:{{{shop:int}}}:{name}"]
+bucket = { count = 1 }
+value_limit = 64
+
+[[namespace]]
 keys = "page:{path}"
 value_limit = 64
 "#;
@@ -84,6 +89,12 @@ keys = "cnt:{name}"
 bucket = { count = 2 }
 value_limit = 12
 codec = { name = "zstd", level = 19 }
+
+[[namespace]]
+keys = ["flag:{{{shop:int}}}:{id:int}", "memo:{{{shop:int}}}:{name}"]
+bucket = { count = 1 }
+value_limit = 12
+codec = "zstd"
 
 [[namespace]]
 keys = "page:{path}"
@@ -136,6 +147,9 @@ fn of_server() -> Group {
         pool::counter(0),
         pool::counter(5),
         pool::page(0),
+        pool::shared(0),
+        pool::shared(6),
+        pool::shared(1),
     ];
     let plain = vec![pool::plain(0), pool::almost(0), pool::almost(1)];
     Group { folded, plain, other: texts(&["list:a", "hash:a", "set:a", "zset:a"], "") }
@@ -153,6 +167,9 @@ fn of_tag(tag: &str) -> Group {
             "cnt:n1@",
             "cnt:@12345",
             "page:/shop/@?id=0",
+            "flag:@:0",
+            "flag:@:7",
+            "memo:@:0",
         ],
         tag,
     );
