@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn primary(at: &str) -> Primary {
-        Primary { endpoint: at.parse().unwrap(), epoch: 0, named_by: 0 }
+        Primary { endpoint: at.parse().unwrap(), epoch: 0, named_by: "s:1".parse().unwrap() }
     }
 
     fn nobody() -> Arc<NoPrimary> {

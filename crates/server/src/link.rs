@@ -50,8 +50,17 @@ impl<S: Read + Write + Send> Stream for S {}
 impl Link {
     /// Connects, with `tls` over TLS, and logs in, to the address's database.
     pub(crate) fn open(address: &ServerAddress, tls: Option<Arc<ClientConfig>>) -> Result<Self, LinkError> {
-        let socket = connect(&address.route)?;
-        socket.set_read_timeout(Some(CONNECT_WITHIN))?;
+        Self::open_within(address, tls, CONNECT_WITHIN)
+    }
+
+    /// The same, with another limit for each step of it.
+    pub(crate) fn open_within(
+        address: &ServerAddress,
+        tls: Option<Arc<ClientConfig>>,
+        limit: Duration,
+    ) -> Result<Self, LinkError> {
+        let socket = connect(&address.route, limit)?;
+        socket.set_read_timeout(Some(limit))?;
         socket.set_write_timeout(Some(ANSWER_WITHIN))?;
         let beneath = socket.try_clone()?;
         let stream: Box<dyn Stream> = match (tls, &address.route) {
@@ -147,7 +156,7 @@ impl Link {
     }
 }
 
-fn connect(route: &Route) -> io::Result<Socket> {
+fn connect(route: &Route, limit: Duration) -> io::Result<Socket> {
     let (host, port) = match route {
         Route::Unix(path) => return Ok(UnixStream::connect(path)?.into()),
         Route::Tcp { host, port, .. } => (host.as_str(), *port),
@@ -157,7 +166,7 @@ fn connect(route: &Route) -> io::Result<Socket> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
     let stream = (host, port)
         .to_socket_addrs()?
-        .find_map(|address| TcpStream::connect_timeout(&address, CONNECT_WITHIN).map_err(|error| last = error).ok());
+        .find_map(|address| TcpStream::connect_timeout(&address, limit).map_err(|error| last = error).ok());
     let stream = stream.ok_or(last)?;
     stream.set_nodelay(true)?;
     Ok(stream.into())

@@ -4,6 +4,7 @@
 //! is the one that goes on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use keyfold_core::cluster::{AddressMap, Endpoint};
 use keyfold_core::sentinel::{Course, NoPrimary, Role, Search, Sentinels};
@@ -12,6 +13,10 @@ use rustls::ClientConfig;
 
 use crate::error::LinkError;
 use crate::link::Link;
+
+/// For each step of the way to a Sentinel, and for each of its answers. Those that are frozen are asked one after the
+/// other.
+const SENTINEL_WITHIN: Duration = Duration::from_secs(2);
 
 /// Whom to ask, and how to get there.
 pub(crate) struct Way<'a> {
@@ -37,36 +42,42 @@ impl Way<'_> {
         let mut search = Search::new(Arc::clone(self.sentinels), Arc::clone(self.addresses), None);
         let mut reached = None;
         loop {
-            let step = match search.course() {
+            match search.course() {
                 Course::Over(Err(nobody)) => return Err(nobody),
                 Course::Over(Ok(_)) => match reached.take() {
                     Some(reached) => return Ok(reached),
                     // Nothing is trusted here, so whoever is found was asked on a connection.
-                    None => Err("it was not asked".to_owned()),
+                    None => return Err(NoPrimary { name: self.sentinels.name.clone(), troubles: Vec::new() }),
                 },
                 Course::Ask(sentinel) => {
                     let mut questions = Vec::new();
                     let replies = search.ask(&mut questions);
-                    let answers = self.ask(sentinel, &questions, replies);
-                    answers.map(|answers| search.handle_answers(&answers)).map_err(|error| error.to_string())
+                    match self.ask(&sentinel, &questions, replies) {
+                        Ok(answers) => search.handle_answers(&sentinel, &answers),
+                        Err(error) => search.handle_silence(&sentinel, &error.to_string()),
+                    }
                 }
+                // One is asked at a time, so nobody is waited for.
+                Course::Wait => {}
                 Course::Check(server) => {
                     let address = ServerAddress { route: route(server, self.tls), ..self.address.clone() };
-                    self.ask_role(&address).map_err(|error| explain(&error, &address)).map(|(link, role)| {
-                        reached = Some((address, link));
-                        search.handle_role(&role);
-                    })
+                    match self.ask_role(&address) {
+                        Ok((link, role)) => {
+                            reached = Some((address, link));
+                            search.handle_role(&role);
+                        }
+                        Err(error) => search.handle_failure(&explain(&error, &address)),
+                    }
                 }
-            };
-            if let Err(why) = step {
-                search.handle_failure(&why);
             }
         }
     }
 
-    fn ask(&self, sentinel: Endpoint, questions: &[u8], replies: usize) -> Result<Vec<Vec<u8>>, LinkError> {
-        let route = route(sentinel, self.sentinel_tls);
-        let mut link = self.open(&ServerAddress { route, user: None, password: None, database: 0 })?;
+    fn ask(&self, sentinel: &Endpoint, questions: &[u8], replies: usize) -> Result<Vec<Vec<u8>>, LinkError> {
+        let route = route(sentinel.clone(), self.sentinel_tls);
+        let address = ServerAddress { route, user: None, password: None, database: 0 };
+        let mut link = Link::open_within(&address, self.config_for(&address), SENTINEL_WITHIN)?;
+        link.set_patience(SENTINEL_WITHIN)?;
         link.send(questions, replies as u64)?;
         (0..replies).map(|_| link.receive()).collect()
     }
@@ -81,7 +92,11 @@ impl Way<'_> {
     }
 
     fn open(&self, address: &ServerAddress) -> Result<Link, LinkError> {
-        Link::open(address, self.config.clone().filter(|_| address.speaks_tls()))
+        Link::open(address, self.config_for(address))
+    }
+
+    fn config_for(&self, address: &ServerAddress) -> Option<Arc<ClientConfig>> {
+        self.config.clone().filter(|_| address.speaks_tls())
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::patience::{Impatient, wait_for};
@@ -358,6 +359,17 @@ impl Sentinels {
         self.sentinels[index].kill();
     }
 
+    /// Stops a Sentinel where it is (SIGSTOP): connections to it are made, and nothing is answered.
+    ///
+    /// # Errors
+    /// Where it has ended by itself.
+    pub fn freeze_sentinel(&mut self, index: usize) -> Result<(), SentinelError> {
+        let sentinel = &mut self.sentinels[index];
+        kill_process(Pid::from_child(&sentinel.child), Signal::STOP).map_err(io::Error::from)?;
+        sentinel.is_away = true;
+        Ok(())
+    }
+
     /// Starts a killed Sentinel once more, at its port and with what it knew.
     ///
     /// # Errors
@@ -390,7 +402,7 @@ impl Sentinels {
     }
 
     /// The Sentinels that run.
-    fn watching(&self) -> impl Iterator<Item = usize> {
+    pub fn watching(&self) -> impl Iterator<Item = usize> {
         (0..self.sentinels.len()).filter(|index| !self.sentinels[*index].is_away)
     }
 

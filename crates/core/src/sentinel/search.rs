@@ -4,6 +4,8 @@
 //! believed. Where none is, all are asked, and who knows of the latest failover is believed, of several the most. Behind
 //! is who knows of fewer failovers (`config-epoch`) than the one who was believed last; it is heard where nobody else
 //! answers. Whoever is named has to say itself that it is the primary; if not, the next is heard.
+//!
+//! Several may be asked at a time: who is slow to answer needn't hold up the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,15 +23,19 @@ pub struct Primary {
     /// How many failovers the Sentinel knows of that named it.
     pub epoch: u64,
     /// Which Sentinel that was.
-    pub named_by: usize,
+    pub named_by: Endpoint,
 }
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Course {
-    /// Ask this Sentinel on a new connection ([`Search::ask`], [`Search::handle_answers`]).
+    /// Ask this Sentinel on a new connection ([`Search::ask`]), and hand in what it says ([`Search::handle_answers`]) or
+    /// that it says nothing ([`Search::handle_silence`]). Others may be asked meanwhile.
     Ask(Endpoint),
-    /// Ask this server for its role, on a connection on which it lets clients in ([`Search::handle_role`]).
+    /// All have been asked, and some are yet to answer.
+    Wait,
+    /// Ask this server for its role, on a connection on which it lets clients in ([`Search::handle_role`],
+    /// [`Search::handle_failure`]).
     Check(Endpoint),
     /// It is over.
     Over(Result<Primary, NoPrimary>),
@@ -40,10 +46,10 @@ pub enum Course {
 pub struct Search {
     sentinels: Arc<Sentinels>,
     addresses: Arc<AddressMap>,
-    /// Sentinels to be asked, the one whose turn it is first.
-    left: VecDeque<usize>,
-    /// The Sentinel whose turn it is doesn't know the name: what does it know?
-    asks_names: bool,
+    /// What is to be asked, and of whom; whose turn it is comes first.
+    left: VecDeque<Asking>,
+    /// What was asked and isn't answered yet.
+    asked: Vec<Asking>,
     /// Who was named and is yet to be asked itself.
     named: Vec<Primary>,
     /// The server whose turn it is.
@@ -58,18 +64,24 @@ pub struct Search {
     found: Option<Primary>,
 }
 
+/// A question to a Sentinel.
+#[derive(Clone, Debug)]
+struct Asking {
+    sentinel: Endpoint,
+    /// It has said that it doesn't know the name: what does it know?
+    is_for_names: bool,
+}
+
 impl Search {
     /// A search that begins with the Sentinel that named `known`. Servers are sought where `addresses` says.
     pub fn new(sentinels: Arc<Sentinels>, addresses: Arc<AddressMap>, known: Option<&Primary>) -> Self {
-        let mut left: VecDeque<usize> = (0..sentinels.endpoints.len()).collect();
-        if let Some(known) = known {
-            left.rotate_left(known.named_by.min(left.len()));
-        }
-        Self {
+        let all = sentinels.endpoints.iter();
+        let left = all.map(|sentinel| Asking { sentinel: sentinel.clone(), is_for_names: false }).collect();
+        let search = Self {
             sentinels,
             addresses,
             left,
-            asks_names: false,
+            asked: Vec::new(),
             named: Vec::new(),
             checked: None,
             believed_from: known.map(|known| known.epoch),
@@ -77,13 +89,17 @@ impl Search {
             unfit: Vec::new(),
             troubles: Vec::new(),
             found: None,
+        };
+        match known {
+            Some(known) => search.beginning_with(&known.named_by),
+            None => search,
         }
     }
 
     /// Begins with this Sentinel: it may know something new.
     #[must_use]
-    pub fn beginning_with(mut self, sentinel: usize) -> Self {
-        if let Some(at) = self.left.iter().position(|left| *left == sentinel) {
+    pub fn beginning_with(mut self, sentinel: &Endpoint) -> Self {
+        if let Some(at) = self.left.iter().position(|left| left.sentinel == *sentinel) {
             self.left.rotate_left(at);
         }
         self
@@ -105,7 +121,8 @@ impl Search {
             return Course::Check(checked.endpoint.clone());
         }
         match self.left.front() {
-            Some(sentinel) => Course::Ask(self.sentinels.endpoints[*sentinel].clone()),
+            Some(asking) => Course::Ask(asking.sentinel.clone()),
+            None if !self.asked.is_empty() => Course::Wait,
             None => {
                 let (name, troubles) = (self.sentinels.name.clone(), self.troubles.clone());
                 Course::Over(Err(NoPrimary { name, troubles }))
@@ -113,41 +130,51 @@ impl Search {
         }
     }
 
-    /// Writes the questions for the Sentinel whose turn it is; how many replies they have.
-    pub fn ask(&self, wire: &mut Vec<u8>) -> usize {
+    /// Writes the questions for the Sentinel whose turn it is; how many replies they have. The turn is the next one's
+    /// from then on.
+    pub fn ask(&mut self, wire: &mut Vec<u8>) -> usize {
+        let Some(asking) = self.left.pop_front() else { return 0 };
         let replies = self.sentinels.authenticate(wire);
-        let name = self.sentinels.name.as_bytes();
-        if self.asks_names {
+        let is_for_names = asking.is_for_names;
+        self.asked.push(asking);
+        if is_for_names {
             write_command(wire, &[b"SENTINEL", b"MASTERS"]);
             return replies + 1;
         }
+        let name = self.sentinels.name.as_bytes();
         write_command(wire, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name]);
         write_command(wire, &[b"SENTINEL", b"MASTER", name]);
         replies + 2
     }
 
-    /// Takes the Sentinel's replies.
-    pub fn handle_answers(&mut self, replies: &[Vec<u8>]) {
-        let Some(&sentinel) = self.left.front() else { return };
+    /// Takes the replies of a Sentinel that was asked.
+    pub fn handle_answers(&mut self, sentinel: &Endpoint, replies: &[Vec<u8>]) {
+        let Some(Asking { sentinel, is_for_names }) = self.take_asked(sentinel) else { return };
         let (first, last) = (replies.iter(), replies.last().map_or(&b""[..], |reply| reply));
-        if self.asks_names {
-            return self.pass(Trouble::Unknown(names(last)));
+        if is_for_names {
+            return self.pass(sentinel, Trouble::Unknown(names(last)));
         }
         // What it says to AUTH is the reason for whatever comes after it.
         if let Some(error) = first.take(replies.len().saturating_sub(2)).find_map(|reply| refusal(reply)) {
-            return self.pass(Trouble::Refused(error));
+            return self.pass(sentinel, Trouble::Refused(error));
         }
         let address = replies.len().checked_sub(2).map_or(&b""[..], |at| &replies[at]);
         match Answer::read(address) {
-            Answer::Unknown => self.asks_names = true,
-            Answer::Refused(error) => self.pass(Trouble::Refused(error)),
+            Answer::Unknown => self.left.push_front(Asking { sentinel, is_for_names: true }),
+            Answer::Refused(error) => self.pass(sentinel, Trouble::Refused(error)),
             Answer::Named(endpoint) => {
                 let endpoint = self.addresses.find(endpoint);
-                self.left.pop_front();
                 self.named.push(Primary { endpoint, epoch: config_epoch(last), named_by: sentinel });
                 self.choose();
             }
         }
+    }
+
+    /// A Sentinel that was asked doesn't answer, for this reason.
+    pub fn handle_silence(&mut self, sentinel: &Endpoint, why: &str) {
+        let Some(Asking { sentinel, is_for_names }) = self.take_asked(sentinel) else { return };
+        let trouble = if is_for_names { Trouble::Unknown(None) } else { Trouble::Silent(why.to_owned()) };
+        self.pass(sentinel, trouble);
     }
 
     /// Takes the reply of the server whose turn it is to ROLE.
@@ -164,21 +191,21 @@ impl Search {
         }
     }
 
-    /// Whoever was to be asked can't be, for this reason.
+    /// The server whose turn it is can't be asked, for this reason.
     pub fn handle_failure(&mut self, why: &str) {
-        match &self.checked {
-            Some(checked) => self.deny(Trouble::Unfit(checked.endpoint.clone(), why.to_owned())),
-            None if self.asks_names => self.pass(Trouble::Unknown(None)),
-            None => self.pass(Trouble::Silent(why.to_owned())),
+        if let Some(checked) = &self.checked {
+            self.deny(Trouble::Unfit(checked.endpoint.clone(), why.to_owned()));
         }
     }
 
-    /// The Sentinel whose turn it is says nothing of use.
-    fn pass(&mut self, trouble: Trouble) {
-        self.asks_names = false;
-        if let Some(sentinel) = self.left.pop_front() {
-            self.troubles.push((self.sentinels.endpoints[sentinel].clone(), trouble));
-        }
+    fn take_asked(&mut self, sentinel: &Endpoint) -> Option<Asking> {
+        let at = self.asked.iter().position(|asking| asking.sentinel == *sentinel)?;
+        Some(self.asked.remove(at))
+    }
+
+    /// A Sentinel says nothing of use.
+    fn pass(&mut self, sentinel: Endpoint, trouble: Trouble) {
+        self.troubles.push((sentinel, trouble));
         self.choose();
     }
 
@@ -186,13 +213,16 @@ impl Search {
     fn deny(&mut self, trouble: Trouble) {
         if let Some(checked) = self.checked.take() {
             self.unfit.push((checked.endpoint.clone(), trouble.clone()));
-            self.troubles.push((self.sentinels.endpoints[checked.named_by].clone(), trouble));
+            self.troubles.push((checked.named_by, trouble));
         }
         self.choose();
     }
 
     /// Picks who is asked for its role next, where one has been named that is to be believed now.
     fn choose(&mut self) {
+        if self.checked.is_some() || self.found.is_some() {
+            return;
+        }
         while let Some(at) = self.best() {
             let named = self.named.remove(at);
             if self.trusted.as_ref() == Some(&named.endpoint) {
@@ -201,7 +231,7 @@ impl Search {
             }
             match self.unfit.iter().find(|(server, _)| *server == named.endpoint) {
                 Some((_, trouble)) => {
-                    self.troubles.push((self.sentinels.endpoints[named.named_by].clone(), trouble.clone()));
+                    self.troubles.push((named.named_by, trouble.clone()));
                 }
                 None => {
                     self.checked = Some(named);
@@ -213,7 +243,7 @@ impl Search {
 
     fn best(&self) -> Option<usize> {
         let all = self.named.iter().enumerate();
-        if !self.left.is_empty() {
+        if !(self.left.is_empty() && self.asked.is_empty()) {
             return all
                 .into_iter()
                 .find(|(_, one)| self.believed_from.is_some_and(|from| one.epoch >= from))
@@ -262,8 +292,22 @@ mod tests {
         Search::new(sentinels(None), Arc::default(), known)
     }
 
-    fn known(server: &str, epoch: u64, named_by: usize) -> Option<Primary> {
-        Some(Primary { endpoint: at(server), epoch, named_by })
+    fn known(server: &str, epoch: u64, named_by: &str) -> Option<Primary> {
+        Some(Primary { endpoint: at(server), epoch, named_by: at(named_by) })
+    }
+
+    /// Asks the Sentinel whose turn it is, which answers so.
+    fn answer(search: &mut Search, replies: &[Vec<u8>]) {
+        let Course::Ask(sentinel) = search.course() else { panic!("{:?}", search.course()) };
+        search.ask(&mut Vec::new());
+        search.handle_answers(&sentinel, replies);
+    }
+
+    /// The same of one that doesn't.
+    fn silence(search: &mut Search, why: &str) {
+        let Course::Ask(sentinel) = search.course() else { panic!("{:?}", search.course()) };
+        search.ask(&mut Vec::new());
+        search.handle_silence(&sentinel, why);
     }
 
     /// A Sentinel's replies that name this server.
@@ -295,24 +339,24 @@ mod tests {
 
     #[test]
     fn the_first_who_is_not_behind_is_believed() {
-        let mut search = search(known("p:7", 3, 1).as_ref());
+        let mut search = search(known("p:7", 3, "b:2").as_ref());
         assert_eq!(search.course(), Course::Ask(at("b:2")), "who named it last is asked first");
-        search.handle_answers(&naming("old:7", 2));
+        answer(&mut search, &naming("old:7", 2));
         assert_eq!(search.course(), Course::Ask(at("c:3")));
-        search.handle_answers(&naming("new:7", 4));
+        answer(&mut search, &naming("new:7", 4));
         assert_eq!(search.course(), Course::Check(at("new:7")));
         search.handle_role(PRIMARY);
-        assert_eq!(search.course(), Course::Over(Ok(known("new:7", 4, 2).unwrap())));
+        assert_eq!(search.course(), Course::Over(Ok(known("new:7", 4, "c:3").unwrap())));
     }
 
     #[test]
     fn who_is_behind_is_heard_where_nobody_else_answers() {
-        let mut search = search(known("p:7", 3, 0).as_ref()).beginning_with(2);
+        let mut search = search(known("p:7", 3, "a:1").as_ref()).beginning_with(&at("c:3"));
         assert_eq!(search.course(), Course::Ask(at("c:3")));
-        search.handle_answers(&naming("old:7", 2));
-        search.handle_failure("connection refused");
-        search.handle_answers(&unknown());
-        search.handle_answers(&[b"*0\r\n".to_vec()]);
+        answer(&mut search, &naming("old:7", 2));
+        silence(&mut search, "connection refused");
+        answer(&mut search, &unknown());
+        answer(&mut search, &[b"*0\r\n".to_vec()]);
         assert_eq!(search.course(), Course::Check(at("old:7")));
         search.handle_role(b"-BUSY a script\r\n");
         assert_eq!(found(&search), at("old:7"));
@@ -321,27 +365,27 @@ mod tests {
     #[test]
     fn at_first_all_are_asked_and_the_latest_is_believed() {
         let mut first = search(None);
-        first.handle_answers(&naming("old:7", 1));
-        first.handle_answers(&naming("new:7", 2));
+        answer(&mut first, &naming("old:7", 1));
+        answer(&mut first, &naming("new:7", 2));
         assert_eq!(first.course(), Course::Ask(at("c:3")));
-        first.handle_answers(&naming("old:7", 1));
+        answer(&mut first, &naming("old:7", 1));
         assert_eq!(first.course(), Course::Check(at("new:7")));
         first.handle_role(REPLICA);
         assert_eq!(first.course(), Course::Check(at("old:7")));
 
         let mut tied = search(None);
-        tied.handle_answers(&naming("one:7", 1));
-        tied.handle_answers(&naming("two:7", 1));
-        tied.handle_answers(&naming("two:7", 1));
+        answer(&mut tied, &naming("one:7", 1));
+        answer(&mut tied, &naming("two:7", 1));
+        answer(&mut tied, &naming("two:7", 1));
         assert_eq!(tied.course(), Course::Check(at("two:7")), "of those that know as much the most are believed");
     }
 
     #[test]
     fn a_server_is_asked_once_and_all_troubles_are_told() {
         let mut search = search(None);
-        search.handle_answers(&naming("r:7", 1));
-        search.handle_failure("connection refused");
-        search.handle_answers(&naming("r:7", 1));
+        answer(&mut search, &naming("r:7", 1));
+        silence(&mut search, "connection refused");
+        answer(&mut search, &naming("r:7", 1));
         assert_eq!(search.course(), Course::Check(at("r:7")));
         search.handle_role(REPLICA);
         let replica = || Trouble::Replica(at("r:7"), Some(at("p:7")));
@@ -360,14 +404,14 @@ mod tests {
             (None, None),
         ] {
             let Course::Ask(asked) = search.course() else { panic!("over") };
-            search.handle_answers(&unknown());
+            answer(&mut search, &unknown());
             assert_eq!(search.course(), Course::Ask(asked.clone()));
             let mut wire = Vec::new();
             assert_eq!(search.ask(&mut wire), 1);
             assert_eq!(wire, b"*2\r\n$8\r\nSENTINEL\r\n$7\r\nMASTERS\r\n");
             match names {
-                Some(names) => search.handle_answers(&[names.to_vec()]),
-                None => search.handle_failure("it closed the connection"),
+                Some(names) => search.handle_answers(&asked, &[names.to_vec()]),
+                None => search.handle_silence(&asked, "it closed the connection"),
             }
             assert_eq!(search.troubles.last(), Some(&(asked, Trouble::Unknown(known))));
         }
@@ -381,14 +425,14 @@ mod tests {
         assert_eq!(search.ask(&mut wire), 3);
         assert!(wire.starts_with(b"*2\r\n$4\r\nAUTH\r\n$5\r\nwatch\r\n"));
         let noauth = b"-NOAUTH Authentication required.\r\n".to_vec();
-        search.handle_answers(&[b"-WRONGPASS invalid\r\n".to_vec(), noauth.clone(), noauth]);
+        search.handle_answers(&at("a:1"), &[b"-WRONGPASS invalid\r\n".to_vec(), noauth.clone(), noauth]);
         assert_eq!(search.troubles, [(at("a:1"), Trouble::Refused("WRONGPASS invalid".to_owned()))]);
     }
 
     #[test]
     fn a_trusted_server_is_not_asked_again() {
-        let mut search = search(known("p:7", 3, 0).as_ref()).trusting(at("p:7"));
-        search.handle_answers(&naming("p:7", 3));
+        let mut search = search(known("p:7", 3, "a:1").as_ref()).trusting(at("p:7"));
+        answer(&mut search, &naming("p:7", 3));
         assert_eq!(found(&search), at("p:7"));
     }
 
@@ -396,17 +440,48 @@ mod tests {
     fn servers_are_sought_where_they_can_be_reached() {
         let mut addresses = AddressMap::default();
         addresses.add("p:7=gateway:8").unwrap();
-        let known = known("gateway:8", 0, 0);
+        let known = known("gateway:8", 0, "a:1");
         let mut search = Search::new(sentinels(None), Arc::new(addresses), known.as_ref());
-        search.handle_answers(&naming("p:7", 0));
+        answer(&mut search, &naming("p:7", 0));
         assert_eq!(search.course(), Course::Check(at("gateway:8")));
+    }
+
+    #[test]
+    fn who_is_slow_holds_nobody_up() {
+        let mut search = search(known("p:7", 3, "a:1").as_ref());
+        search.ask(&mut Vec::new());
+        assert_eq!(search.course(), Course::Ask(at("b:2")));
+        search.ask(&mut Vec::new());
+        search.handle_answers(&at("b:2"), &naming("new:7", 4));
+        assert_eq!(search.course(), Course::Check(at("new:7")));
+        // What comes meanwhile waits for its turn, and what nobody asked for is nothing.
+        search.handle_answers(&at("a:1"), &naming("old:7", 3));
+        search.handle_answers(&at("x:9"), &naming("x:7", 9));
+        assert_eq!(search.course(), Course::Check(at("new:7")));
+        search.handle_role(REPLICA);
+        assert_eq!(search.course(), Course::Check(at("old:7")));
+        search.handle_role(PRIMARY);
+        assert_eq!(found(&search), at("old:7"));
+    }
+
+    #[test]
+    fn at_first_all_are_waited_for() {
+        let mut search = search(None);
+        for _ in 0..3 {
+            search.ask(&mut Vec::new());
+        }
+        search.handle_answers(&at("c:3"), &naming("old:7", 1));
+        search.handle_answers(&at("b:2"), &naming("new:7", 2));
+        assert_eq!(search.course(), Course::Wait);
+        search.handle_silence(&at("a:1"), "timed out");
+        assert_eq!(search.course(), Course::Check(at("new:7")));
     }
 
     #[test]
     fn answers_of_any_length_are_survived() {
         for replies in [vec![], vec![vec![]], vec![b"+OK\r\n".to_vec(); 5]] {
             let mut search = search(None);
-            search.handle_answers(&replies);
+            answer(&mut search, &replies);
             assert_eq!(search.course(), Course::Ask(at("b:2")));
         }
     }

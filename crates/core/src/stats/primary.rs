@@ -15,7 +15,6 @@ struct Shown {
     sentinels: String,
     /// The one that was found last; none where the last search found none.
     primary: Option<Primary>,
-    named_by: String,
     /// The one before that, as far as there was any.
     last: Option<Primary>,
     changes: u64,
@@ -28,12 +27,10 @@ impl PrimaryState {
         let shown = shown.get_or_insert_with(|| Shown {
             sentinels: sentinels.to_string(),
             primary: None,
-            named_by: String::new(),
             last: None,
             changes: 0,
         });
         if let Some(found) = found {
-            shown.named_by = sentinels.endpoints[found.named_by].to_string();
             let is_other = shown.last.as_ref().is_some_and(|last| last.endpoint != found.endpoint);
             shown.changes += u64::from(is_other);
             shown.last = Some(found.clone());
@@ -44,9 +41,11 @@ impl PrimaryState {
     /// Lines of INFO; none where no Sentinels are asked.
     pub(crate) fn lines(&self) -> Option<String> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let Shown { sentinels, primary, named_by, changes, .. } = shown.as_ref()?;
+        let Shown { sentinels, primary, changes, .. } = shown.as_ref()?;
         let primary = match primary {
-            Some(Primary { endpoint, epoch, .. }) => format!("address={endpoint},named_by={named_by},epoch={epoch}"),
+            Some(Primary { endpoint, epoch, named_by }) => {
+                format!("address={endpoint},named_by={named_by},epoch={epoch}")
+            }
             None => "address=none".to_owned(),
         };
         Some(format!("keyfold_sentinels:{sentinels}\r\nkeyfold_primary:{primary},changes={changes}\r\n"))
@@ -61,14 +60,18 @@ mod tests {
     fn changes_are_counted_over_gaps() {
         let endpoints = ["a:1", "b:2"].map(|text| text.parse().unwrap()).to_vec();
         let sentinels = Sentinels { endpoints, name: "main".to_owned(), user: None, password: None };
-        let primary = |at: &str, named_by| Primary { endpoint: at.parse().unwrap(), epoch: 1, named_by };
+        let primary = |at: &str, named_by: &str| Primary {
+            endpoint: at.parse().unwrap(),
+            epoch: 1,
+            named_by: named_by.parse().unwrap(),
+        };
         let state = PrimaryState::default();
         assert_eq!(state.lines(), None);
-        state.note(&sentinels, Some(&primary("p:7", 0)));
+        state.note(&sentinels, Some(&primary("p:7", "a:1")));
         state.note(&sentinels, None);
         let none = "keyfold_sentinels:a:1,b:2/main\r\nkeyfold_primary:address=none,changes=0\r\n";
         assert_eq!(state.lines().as_deref(), Some(none));
-        state.note(&sentinels, Some(&primary("q:7", 1)));
+        state.note(&sentinels, Some(&primary("q:7", "b:2")));
         let lines = state.lines().unwrap();
         assert!(lines.ends_with("keyfold_primary:address=q:7,named_by=b:2,epoch=1,changes=1\r\n"), "{lines}");
     }

@@ -5,6 +5,7 @@
 //! in any case: what Sentinels tell unasked is a hint, and may be lost.
 
 use std::convert::Infallible;
+use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ use keyfold_core::resp::{Protocol, ReplyScanner};
 use keyfold_core::sentinel::{Course, News, Primary, Role, Search, Sentinels};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio::task::spawn_local;
+use tokio::task::{JoinSet, spawn_local};
+use tokio::time::timeout;
 
 use super::link::{Link, LinkError, reach};
 use crate::address::Route;
@@ -34,6 +36,9 @@ const GAP: Duration = Duration::from_millis(100);
 /// What takes to ask one Sentinel may take up so much of the time to connect, or one server twice as much.
 const SHARES: u32 = 4;
 
+/// A Sentinel that takes longer to answer is waited for, and the next is asked meanwhile.
+const HEDGE: Duration = Duration::from_millis(100);
+
 /// Whom to ask, and the way there.
 #[derive(Clone)]
 struct Asked {
@@ -45,7 +50,7 @@ struct Asked {
 /// Who is told what listeners hear.
 struct Told {
     /// Which Sentinel may know another primary.
-    hints: mpsc::UnboundedSender<usize>,
+    hints: mpsc::UnboundedSender<Endpoint>,
     whereabouts: Arc<Whereabouts>,
 }
 
@@ -54,7 +59,7 @@ pub(crate) async fn look_out(worker: Rc<Worker>, whereabouts: Arc<Whereabouts>) 
     let Route::Sentinel { sentinels, tls, sentinel_tls } = &worker.config.upstream.route else { return };
     let asked = Asked { sentinels: Arc::clone(sentinels), tls: *tls, sentinel_tls: *sentinel_tls };
     let (hints, mut hinted) = mpsc::unbounded_channel();
-    for sentinel in 0..asked.sentinels.endpoints.len() {
+    for sentinel in asked.sentinels.endpoints.iter().cloned() {
         spawn_local(listen(
             Rc::clone(&worker),
             asked.clone(),
@@ -73,7 +78,7 @@ pub(crate) async fn look_out(worker: Rc<Worker>, whereabouts: Arc<Whereabouts>) 
                 continue;
             }
             found = look(&worker, &asked, &whereabouts, believed.as_ref(), hint.take()) => {
-                tell(&whereabouts, &asked.sentinels, &found);
+                tell(&whereabouts, &asked.sentinels.name, &found);
                 worker.folding.borrow().namespaces.primary().note(&asked.sentinels, found.as_ref().ok());
                 believed = found.clone().ok().or(believed);
                 whereabouts.note(began, found);
@@ -94,37 +99,51 @@ pub(crate) async fn look_out(worker: Rc<Worker>, whereabouts: Arc<Whereabouts>) 
 
 /// Looks once; where `hint` names a Sentinel, that is asked first.
 async fn look(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     asked: &Asked,
     whereabouts: &Whereabouts,
     believed: Option<&Primary>,
-    hint: Option<usize>,
+    hint: Option<Endpoint>,
 ) -> Found {
     let (sentinels, addresses) = (Arc::clone(&asked.sentinels), Arc::clone(&worker.config.addresses));
     let mut search = Search::new(sentinels, addresses, believed);
     if let Some(sentinel) = hint {
-        search = search.beginning_with(sentinel);
+        search = search.beginning_with(&sentinel);
     }
     if let Some(endpoint) = whereabouts.undoubted() {
         search = search.trusting(endpoint);
     }
     let share = worker.config.timeouts.connect / SHARES;
+    // Whoever is asked still when this ends needn't answer any more.
+    let mut answers = JoinSet::new();
     loop {
-        let step = match search.course() {
+        let patience = match search.course() {
             Course::Over(found) => return found.map_err(Arc::new),
             Course::Ask(sentinel) => {
                 let mut questions = Vec::new();
                 let replies = search.ask(&mut questions);
-                let answers = within(share, ask(worker, &sentinel, asked.sentinel_tls, &questions, replies)).await;
-                answers.map(|answers| search.handle_answers(&answers))
+                let (worker, tls) = (Rc::clone(worker), asked.sentinel_tls);
+                answers.spawn_local(async move {
+                    let answers = within(share, ask(&worker, &sentinel, tls, &questions, replies)).await;
+                    (sentinel, answers)
+                });
+                HEDGE
             }
+            Course::Wait => share,
             Course::Check(server) => {
-                let role = within(share * 2, ask_role(worker, &server, asked.tls)).await;
-                role.map(|role| search.handle_role(&role))
+                match within(share * 2, ask_role(worker, &server, asked.tls)).await {
+                    Ok(role) => search.handle_role(&role),
+                    Err(why) => search.handle_failure(&why.to_string()),
+                }
+                continue;
             }
         };
-        if let Err(why) = step {
-            search.handle_failure(&why.to_string());
+        match timeout(patience, answers.join_next()).await {
+            Ok(Some(Ok((sentinel, Ok(answers))))) => search.handle_answers(&sentinel, &answers),
+            Ok(Some(Ok((sentinel, Err(why))))) => search.handle_silence(&sentinel, &why.to_string()),
+            Ok(Some(Err(end))) => resume_unwind(end.into_panic()),
+            // Whoever takes that long is waited for, and the next is asked meanwhile.
+            Ok(None) | Err(_) => {}
         }
     }
 }
@@ -149,29 +168,29 @@ async fn ask_role(worker: &Worker, server: &Endpoint, tls: bool) -> Result<Vec<u
 }
 
 async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
-    tokio::time::timeout(limit, work).await.unwrap_or(Err(LinkError::TimedOut(limit)))
+    timeout(limit, work).await.unwrap_or(Err(LinkError::TimedOut(limit)))
 }
 
 /// Tells the operator what is new.
-fn tell(whereabouts: &Whereabouts, sentinels: &Sentinels, found: &Found) {
+fn tell(whereabouts: &Whereabouts, name: &str, found: &Found) {
     match (whereabouts.known(), found) {
         (Some(Ok(before)), Ok(primary)) if before.endpoint == primary.endpoint => {}
         (Some(Err(before)), Err(nobody)) if before == *nobody => {}
         (_, Ok(primary)) => {
-            let named_by = &sentinels.endpoints[primary.named_by];
-            tracing::info!(name = sentinels.name, primary = %primary.endpoint, %named_by, "the primary is known");
+            let Primary { endpoint, named_by, .. } = primary;
+            tracing::info!(name, primary = %endpoint, %named_by, "the primary is known");
         }
-        (_, Err(nobody)) => tracing::warn!(name = sentinels.name, reason = %nobody, "the primary is not known"),
+        (_, Err(nobody)) => tracing::warn!(name, reason = %nobody, "the primary is not known"),
     }
 }
 
 /// Listens to one Sentinel for as long as the worker lives.
-async fn listen(worker: Rc<Worker>, asked: Asked, sentinel: usize, told: Told) {
+async fn listen(worker: Rc<Worker>, asked: Asked, sentinel: Endpoint, told: Told) {
     let mut backoff = Backoff::default();
     loop {
         let since = Instant::now();
-        let Err(why) = hear(&worker, &asked, sentinel, &told).await;
-        tracing::debug!(sentinel = %asked.sentinels.endpoints[sentinel], reason = %why, "can't listen to a Sentinel");
+        let Err(why) = hear(&worker, &asked, &sentinel, &told).await;
+        tracing::debug!(%sentinel, reason = %why, "can't listen to a Sentinel");
         if since.elapsed() > GLANCE {
             backoff = Backoff::default();
         }
@@ -180,10 +199,9 @@ async fn listen(worker: Rc<Worker>, asked: Asked, sentinel: usize, told: Told) {
 }
 
 /// Hands on what a Sentinel tells until it goes.
-async fn hear(worker: &Worker, asked: &Asked, sentinel: usize, told: &Told) -> Result<Infallible, LinkError> {
-    let Endpoint { host, port } = &asked.sentinels.endpoints[sentinel];
+async fn hear(worker: &Worker, asked: &Asked, sentinel: &Endpoint, told: &Told) -> Result<Infallible, LinkError> {
     let limit = worker.config.timeouts.connect;
-    let mut socket = within(limit, reach(worker, host, *port, asked.sentinel_tls)).await?;
+    let mut socket = within(limit, reach(worker, &sentinel.host, sentinel.port, asked.sentinel_tls)).await?;
     let mut wire = Vec::new();
     News::listen(&asked.sentinels, &mut wire);
     socket.write_all(&wire).await?;
@@ -194,7 +212,7 @@ async fn hear(worker: &Worker, asked: &Asked, sentinel: usize, told: &Told) -> R
             let said: Vec<u8> = input.drain(..end).collect();
             match News::read(&said, &asked.sentinels).map_err(LinkError::Refused)? {
                 // Nobody takes hints where nobody looks any more.
-                News::Moved => drop(told.hints.send(sentinel)),
+                News::Moved => drop(told.hints.send(sentinel.clone())),
                 // What was told before it listened is asked for.
                 News::Listening => told.whereabouts.wanted.notify_one(),
                 News::Other => {}

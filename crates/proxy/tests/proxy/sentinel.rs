@@ -172,7 +172,7 @@ fn time_to_follow(sentinels: &Sentinels, before: usize, proxy: &Handle) -> Follo
     eventually("it is promoted", || role().is_ok_and(|role| role.starts_with(b"*3\r\n$6\r\nmaster")));
     let promoted = Instant::now();
     let names = |sentinel: usize| matches!(sentinels.named_by(sentinel), Ok(Some(named)) if named == successor);
-    eventually("a Sentinel names another", || (0..3).any(names));
+    eventually("a Sentinel names another", || sentinels.watching().any(names));
     let known_since = Instant::now();
     let port = sentinels.server(successor).port();
     let mut wire = connect(proxy);
@@ -273,6 +273,28 @@ fn sentinels_that_are_away_or_wrong_are_passed_over() {
                 && addresses.iter().all(|address| said.matches(address.as_str()).count() == 2)
         });
     });
+}
+
+#[test]
+fn a_frozen_sentinel_holds_up_nobody() {
+    let (mut sentinels, proxy) = stage(&newest_and_others().0[0], &one_replica());
+    let mut wire = connect(&proxy);
+    // The one that is asked first.
+    let named_by = |wire: &mut Wire| {
+        let known = known(wire);
+        sentinels.addresses().iter().position(|address| known.contains(&format!("named_by={address},")))
+    };
+    let frozen = named_by(&mut wire).unwrap();
+    sentinels.freeze_sentinel(frozen).unwrap();
+    let since = Instant::now();
+    call(&mut sentinels.server(0).connect().unwrap(), "CLIENT KILL TYPE normal SKIPME yes");
+    eventually("it is found again", || call(&mut wire, "SET user:1 v") == "+OK\r\n");
+    assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
+
+    sentinels.kill_server(0);
+    let followed = time_to_follow(&sentinels, 0, &proxy);
+    eprintln!("with a Sentinel frozen: {followed}");
+    assert!(followed.known < SOON, "{followed}");
 }
 
 #[test]
