@@ -270,7 +270,15 @@ impl Server {
 
     /// What went wrong on the connection itself, and what to do where that is known.
     pub fn explain(&self, error: &LinkError) -> anyhow::Error {
-        explain(error, &self.target.address)
+        match error {
+            // It has answered on this connection, so that the way to it is right.
+            LinkError::Broken(cause) if ENDED.contains(&cause.kind()) => {
+                anyhow!(
+                    "{error}; it has ended, or was ended; run this again once it is back, or its replica in its place"
+                )
+            }
+            error => explain(error, &self.target.address),
+        }
     }
 
     /// The error that is a reply, with what to do about it.
@@ -291,6 +299,15 @@ impl Server {
         self.ask(&[b"SELECT", database.to_string().as_bytes()])
     }
 }
+
+/// How a connection shows that the other side has ended it.
+const ENDED: [io::ErrorKind; 5] = [
+    io::ErrorKind::BrokenPipe,
+    io::ErrorKind::ConnectionReset,
+    io::ErrorKind::ConnectionAborted,
+    io::ErrorKind::UnexpectedEof,
+    io::ErrorKind::NotConnected,
+];
 
 /// The server's own address, and a connection to it.
 fn open(target: &Target) -> anyhow::Result<(ServerAddress, Link)> {
@@ -339,10 +356,7 @@ fn query<T: FromReply>(link: &mut Link, command: &[&[u8]]) -> Result<T, LinkErro
 
 /// What went wrong, and what to do where that is known.
 fn explain(error: &LinkError, address: &ServerAddress) -> anyhow::Error {
-    use io::ErrorKind::{
-        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected, NotFound, TimedOut,
-        UnexpectedEof, WouldBlock,
-    };
+    use io::ErrorKind::{ConnectionRefused, NotFound, TimedOut, WouldBlock};
     let text = error.to_string();
     let is_over_tls = |wanted| matches!(&address.route, Route::Tcp { tls, .. } if *tls == wanted);
     let broken = match error {
@@ -358,15 +372,15 @@ fn explain(error: &LinkError, address: &ServerAddress) -> anyhow::Error {
         ("ERR", _) if text.contains("AUTH") => NAME_THE_USER,
         ("NOPERM", _) => "the server's user may not do this; keyfold needs a user who may do everything (+@all ~* &*)",
         ("READONLY", _) => "this server is a replica; name its primary",
+        ("MOVED" | "ASK" | "TRYAGAIN", _) => "slots of the cluster are on their way; run this again",
+        ("CLUSTERDOWN", _) => "run this again once `redis-cli --cluster check` finds nothing wrong",
         (_, Some(ConnectionRefused | NotFound)) => "is a server running there?",
         (_, Some(TimedOut | WouldBlock)) => "nothing answered in time; is the address right, and the server well?",
         (_, Some(_)) if text.contains("ertificate") => {
             "name the authority that signed the server's certificate with --upstream-ca"
         }
         (_, Some(_)) if is_over_tls(true) => "does the server speak TLS at this port? redis:// is without",
-        (_, Some(BrokenPipe | ConnectionReset | ConnectionAborted | UnexpectedEof | NotConnected))
-            if is_over_tls(false) =>
-        {
+        (_, Some(kind)) if ENDED.contains(&kind) && is_over_tls(false) => {
             "if the server speaks TLS at this port, write rediss://"
         }
         _ => return anyhow!("{text}"),

@@ -106,8 +106,9 @@ impl Nodes {
             let target = Target { address: at(&target.address, endpoint), ..target.clone() };
             Server::connect_to_node(&target).with_context(|| {
                 format!(
-                    "of the cluster of {}, the node {endpoint} can't be used; all nodes are to take the same user and \
-                     password, and to be reached from here (--map-address, where they announce other addresses)",
+                    "of the cluster of {}, the node {endpoint} can't be used; where it has just failed, run this again \
+                     once a replica has taken its place; all nodes are to take the same user and password, and to be \
+                     reached from here (--map-address, where they announce other addresses)",
                     server.address()
                 )
             })
