@@ -39,7 +39,7 @@ impl Way<'_> {
         &self,
         explain: impl Fn(&LinkError, &ServerAddress) -> String,
     ) -> Result<(ServerAddress, Link), NoPrimary> {
-        let mut search = Search::new(Arc::clone(self.sentinels), Arc::clone(self.addresses), None);
+        let mut search = Search::new(Arc::clone(self.sentinels), &[], Arc::clone(self.addresses), None);
         let mut reached = None;
         loop {
             match search.course() {

@@ -26,11 +26,12 @@ use crate::stats::{LayoutCounts, Swept};
 /// and found, buckets that are noted as due, for how long the first of them has been, and how long the last walk took;
 /// and buckets that are larger than any should be.
 ///
-/// Behind Sentinels two lines say whom they name: who is asked, and who was found last to be the primary, by whose word,
+/// Behind Sentinels two or three lines say whom they name: who is asked, which others these told of, and who was found last to be the primary, by whose word,
 /// in which epoch of theirs, and how often that became another.
 ///
 /// ```text
 /// keyfold_sentinels:10.0.0.1:26379,10.0.0.2:26379/main
+/// keyfold_sentinels_found:10.0.0.3:26379
 /// keyfold_primary:address=10.0.0.1:6379,named_by=10.0.0.2:26379,epoch=0,changes=0
 /// ```
 /// Where replicas of a cluster are read from, one line each says how many reads they were sent and how many of these

@@ -1,7 +1,7 @@
 //! What Sentinels and servers answer.
 
 use crate::cluster::Endpoint;
-use crate::resp::{Elements, Reply, write_command};
+use crate::resp::{Reply, write_command};
 
 /// What a server says that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,14 +43,23 @@ fn no_answer() -> String {
     "it does not answer ROLE as Redis and Valkey do".to_owned()
 }
 
+/// Of so many other Sentinels at most a Sentinel is believed that there are.
+const MOST_OTHERS: usize = 16;
+
+/// What a name of the domain name system takes at most, in bytes.
+const LONGEST_HOST: usize = 255;
+
 /// A host, and a port as text or as a number.
-fn endpoint(parts: &mut Elements<'_>) -> Option<Endpoint> {
+fn endpoint<'a>(parts: &mut impl Iterator<Item = Reply<'a>>) -> Option<Endpoint> {
     let host = std::str::from_utf8(parts.next()?.bytes()?).ok()?.to_owned();
     let port = match parts.next()? {
         Reply::Integer(port) => u16::try_from(port).ok()?,
         port => std::str::from_utf8(port.bytes()?).ok()?.parse().ok()?,
     };
-    (!host.is_empty() && port > 0).then_some(Endpoint { host, port })
+    // What is found here is looked up, logged, and shown in INFO.
+    let is_host = (1..=LONGEST_HOST).contains(&host.len())
+        && host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',' && byte != b'/');
+    (is_host && port > 0).then_some(Endpoint { host, port })
 }
 
 /// What a Sentinel says of a name.
@@ -87,6 +96,17 @@ impl Answer {
 pub(super) fn config_epoch(reply: &[u8]) -> u64 {
     let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
     Reply::parse(reply).ok().and_then(|master| number(field(master, b"config-epoch")?)).unwrap_or(0)
+}
+
+/// The other Sentinels that a Sentinel knows, in its reply to SENTINEL SENTINELS; none where it doesn't tell. Those that
+/// can't be reached as they announce themselves (port 0) are left out.
+pub(super) fn others(reply: &[u8]) -> Option<Vec<Endpoint>> {
+    let Ok(Reply::Array(all)) = Reply::parse(reply) else { return None };
+    let at = |one| {
+        let (host, port) = (field(one, b"ip")?, field(one, b"port")?);
+        endpoint(&mut [Reply::Bulk(host), Reply::Bulk(port)].into_iter())
+    };
+    Some(all.filter_map(at).take(MOST_OTHERS).collect())
 }
 
 /// The names that a Sentinel knows, in its reply to SENTINEL MASTERS; none where it doesn't tell.
@@ -138,6 +158,24 @@ mod tests {
         {
             assert!(matches!(Answer::read(strange), Answer::Refused(why) if why.contains("as Sentinels do")));
         }
+    }
+
+    #[test]
+    fn other_sentinels_are_read_as_far_as_they_make_sense() {
+        let one = |host: &str, port: &str| {
+            let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+            format!("*4\r\n{}{}{}{}", bulk("ip"), bulk(host), bulk("port"), bulk(port))
+        };
+        let read = |all: &[String]| others(format!("*{}\r\n{}", all.len(), all.concat()).as_bytes());
+        let long = "h".repeat(256);
+        let strange = [("", "1"), ("a", "0"), ("a", "65536"), ("a\r\nb", "1"), ("a,b", "1"), (&long, "1"), ("a", "x")];
+        let mut all: Vec<String> = strange.iter().map(|(host, port)| one(host, port)).collect();
+        all.extend(["*0\r\n".to_owned(), ":1\r\n".to_owned(), one("10.0.0.1", "26379"), one("::1", "2")]);
+        assert_eq!(read(&all), Some(vec![at("10.0.0.1:26379"), at("[::1]:2")]));
+        let many: Vec<String> = (1..1000).map(|port: u32| one("a", &port.to_string())).collect();
+        assert_eq!(read(&many).map(|all| all.len()), Some(MOST_OTHERS));
+        assert_eq!(read(&[]), Some(Vec::new()));
+        assert_eq!(others(b"-NOPERM no\r\n"), None);
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! is who knows of fewer failovers (`config-epoch`) than the one who was believed last; it is heard where nobody else
 //! answers. Whoever is named has to say itself that it is the primary; if not, the next is heard.
 //!
+//! Whoever is believed says too which other Sentinels there are. These are asked like those that were named at first.
+//!
 //! Several may be asked at a time: who is slow to answer needn't hold up the others.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::answer::{Answer, config_epoch, names};
+use super::answer::{Answer, config_epoch, names, others};
 use super::{NoPrimary, Role, Sentinels, Trouble};
 use crate::cluster::{AddressMap, Endpoint};
 use crate::resp::write_command;
@@ -41,6 +43,9 @@ pub enum Course {
     Over(Result<Primary, NoPrimary>),
 }
 
+/// What stands for the replies of one that has sent too few.
+static NO_REPLIES: [Vec<u8>; 3] = [const { Vec::new() }; 3];
+
 /// A search for the primary.
 #[derive(Clone, Debug)]
 pub struct Search {
@@ -61,6 +66,8 @@ pub struct Search {
     /// Servers that were asked, and what stands against them.
     unfit: Vec<(Endpoint, Trouble)>,
     troubles: Vec<(Endpoint, Trouble)>,
+    /// Which others Sentinels have told of, and who.
+    told: Vec<(Endpoint, Vec<Endpoint>)>,
     found: Option<Primary>,
 }
 
@@ -73,9 +80,15 @@ struct Asking {
 }
 
 impl Search {
-    /// A search that begins with the Sentinel that named `known`. Servers are sought where `addresses` says.
-    pub fn new(sentinels: Arc<Sentinels>, addresses: Arc<AddressMap>, known: Option<&Primary>) -> Self {
-        let all = sentinels.endpoints.iter();
+    /// A search that begins with the Sentinel that named `known`. `others` are Sentinels that an earlier one came to know
+    /// ([`Self::others`]). Servers and Sentinels that are told of are sought where `addresses` says.
+    pub fn new(
+        sentinels: Arc<Sentinels>,
+        others: &[Endpoint],
+        addresses: Arc<AddressMap>,
+        known: Option<&Primary>,
+    ) -> Self {
+        let all = sentinels.endpoints.iter().chain(others);
         let left = all.map(|sentinel| Asking { sentinel: sentinel.clone(), is_for_names: false }).collect();
         let search = Self {
             sentinels,
@@ -88,6 +101,7 @@ impl Search {
             trusted: None,
             unfit: Vec::new(),
             troubles: Vec::new(),
+            told: Vec::new(),
             found: None,
         };
         match known {
@@ -110,6 +124,15 @@ impl Search {
     pub fn trusting(mut self, server: Endpoint) -> Self {
         self.trusted = Some(server);
         self
+    }
+
+    /// The Sentinels beside those that were named at first, by the word of the one that was believed, in the order of
+    /// their addresses; none where the search found nothing, or that one doesn't tell.
+    pub fn others(&self) -> Option<Vec<Endpoint>> {
+        let believed = &self.found.as_ref()?.named_by;
+        let (_, told) = self.told.iter().find(|(sentinel, _)| sentinel == believed)?;
+        let all = told.iter().chain([believed]).filter(|one| !self.sentinels.endpoints.contains(one));
+        Some(all.cloned().collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     /// What is to be done next.
@@ -144,27 +167,32 @@ impl Search {
         let name = self.sentinels.name.as_bytes();
         write_command(wire, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name]);
         write_command(wire, &[b"SENTINEL", b"MASTER", name]);
-        replies + 2
+        write_command(wire, &[b"SENTINEL", b"SENTINELS", name]);
+        replies + 3
     }
 
     /// Takes the replies of a Sentinel that was asked.
     pub fn handle_answers(&mut self, sentinel: &Endpoint, replies: &[Vec<u8>]) {
         let Some(Asking { sentinel, is_for_names }) = self.take_asked(sentinel) else { return };
-        let (first, last) = (replies.iter(), replies.last().map_or(&b""[..], |reply| reply));
         if is_for_names {
-            return self.pass(sentinel, Trouble::Unknown(names(last)));
+            let known = replies.last().and_then(|last| names(last));
+            return self.pass(sentinel, Trouble::Unknown(known));
         }
+        let (login, [address, master, sentinels]) = replies.split_last_chunk().unwrap_or((&[], &NO_REPLIES));
         // What it says to AUTH is the reason for whatever comes after it.
-        if let Some(error) = first.take(replies.len().saturating_sub(2)).find_map(|reply| refusal(reply)) {
+        if let Some(error) = login.iter().find_map(|reply| refusal(reply)) {
             return self.pass(sentinel, Trouble::Refused(error));
         }
-        let address = replies.len().checked_sub(2).map_or(&b""[..], |at| &replies[at]);
         match Answer::read(address) {
             Answer::Unknown => self.left.push_front(Asking { sentinel, is_for_names: true }),
             Answer::Refused(error) => self.pass(sentinel, Trouble::Refused(error)),
             Answer::Named(endpoint) => {
                 let endpoint = self.addresses.find(endpoint);
-                self.named.push(Primary { endpoint, epoch: config_epoch(last), named_by: sentinel });
+                if let Some(others) = others(sentinels) {
+                    let others = others.into_iter().map(|other| self.addresses.find(other)).collect();
+                    self.told.push((sentinel.clone(), others));
+                }
+                self.named.push(Primary { endpoint, epoch: config_epoch(master), named_by: sentinel });
                 self.choose();
             }
         }
@@ -289,7 +317,7 @@ mod tests {
     }
 
     fn search(known: Option<&Primary>) -> Search {
-        Search::new(sentinels(None), Arc::default(), known)
+        Search::new(sentinels(None), &[], Arc::default(), known)
     }
 
     fn known(server: &str, epoch: u64, named_by: &str) -> Option<Primary> {
@@ -316,11 +344,12 @@ mod tests {
         let (port, epoch) = (port.to_string(), epoch.to_string());
         let address = format!("*2\r\n${}\r\n{host}\r\n${}\r\n{port}\r\n", host.len(), port.len());
         let master = format!("*2\r\n$12\r\nconfig-epoch\r\n${}\r\n{epoch}\r\n", epoch.len());
-        vec![address.into_bytes(), master.into_bytes()]
+        vec![address.into_bytes(), master.into_bytes(), b"*0\r\n".to_vec()]
     }
 
     fn unknown() -> Vec<Vec<u8>> {
-        vec![b"*-1\r\n".to_vec(), b"-ERR No such master with that name\r\n".to_vec()]
+        let error = b"-ERR No such master with that name\r\n";
+        vec![b"*-1\r\n".to_vec(), error.to_vec(), error.to_vec()]
     }
 
     fn found(search: &Search) -> Endpoint {
@@ -420,12 +449,13 @@ mod tests {
 
     #[test]
     fn a_wrong_password_is_told_before_what_follows_from_it() {
-        let mut search = Search::new(sentinels(Some("watch")), Arc::default(), None);
+        let mut search = Search::new(sentinels(Some("watch")), &[], Arc::default(), None);
         let mut wire = Vec::new();
-        assert_eq!(search.ask(&mut wire), 3);
+        assert_eq!(search.ask(&mut wire), 4);
         assert!(wire.starts_with(b"*2\r\n$4\r\nAUTH\r\n$5\r\nwatch\r\n"));
         let noauth = b"-NOAUTH Authentication required.\r\n".to_vec();
-        search.handle_answers(&at("a:1"), &[b"-WRONGPASS invalid\r\n".to_vec(), noauth.clone(), noauth]);
+        search
+            .handle_answers(&at("a:1"), &[b"-WRONGPASS invalid\r\n".to_vec(), noauth.clone(), noauth.clone(), noauth]);
         assert_eq!(search.troubles, [(at("a:1"), Trouble::Refused("WRONGPASS invalid".to_owned()))]);
     }
 
@@ -441,9 +471,48 @@ mod tests {
         let mut addresses = AddressMap::default();
         addresses.add("p:7=gateway:8").unwrap();
         let known = known("gateway:8", 0, "a:1");
-        let mut search = Search::new(sentinels(None), Arc::new(addresses), known.as_ref());
+        let mut search = Search::new(sentinels(None), &[], Arc::new(addresses), known.as_ref());
         answer(&mut search, &naming("p:7", 0));
         assert_eq!(search.course(), Course::Check(at("gateway:8")));
+    }
+
+    #[test]
+    fn other_sentinels_are_asked_like_those_that_were_named() {
+        let telling = |others: &[u8]| {
+            let mut replies = naming("p:7", 3);
+            replies[2] = [b"*2\r\n", others, b"*4\r\n$2\r\nip\r\n$1\r\nb\r\n$4\r\nport\r\n$1\r\n2\r\n"].concat();
+            replies
+        };
+        let inside = telling(b"*4\r\n$2\r\nip\r\n$1\r\nd\r\n$4\r\nport\r\n$1\r\n4\r\n");
+        let mut addresses = AddressMap::default();
+        addresses.add("d=gateway").unwrap();
+        let addresses = Arc::new(addresses);
+        let known = known("p:7", 3, "c:3");
+        let mut first = Search::new(sentinels(None), &[], Arc::clone(&addresses), known.as_ref());
+        answer(&mut first, &inside);
+        assert_eq!(first.others(), None, "whoever named it has not said yet that it is the primary");
+        first.handle_role(PRIMARY);
+        let others = first.others().unwrap();
+        assert_eq!(others, [at("gateway:4")], "and not b:2, which is known");
+
+        let mut second = Search::new(sentinels(None), &others, addresses, known.as_ref());
+        silence(&mut second, "connection refused");
+        assert_eq!(second.course(), Course::Ask(at("gateway:4")), "they are gone through in a circle");
+        answer(&mut second, &telling(b"*0\r\n"));
+        second.handle_role(PRIMARY);
+        assert_eq!(second.others().unwrap(), others, "it doesn't name itself, and is there");
+        let Course::Over(Ok(primary)) = second.course() else { panic!("{:?}", second.course()) };
+        assert_eq!(primary.named_by, at("gateway:4"));
+    }
+
+    #[test]
+    fn a_sentinel_that_does_not_tell_of_others_changes_nothing() {
+        let mut search = search(known("p:7", 3, "a:1").as_ref());
+        let mut replies = naming("p:7", 3);
+        replies[2] = b"-NOPERM no\r\n".to_vec();
+        answer(&mut search, &replies);
+        search.handle_role(PRIMARY);
+        assert_eq!((found(&search), search.others()), (at("p:7"), None));
     }
 
     #[test]

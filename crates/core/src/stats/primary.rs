@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::cluster::Endpoint;
 use crate::sentinel::{Primary, Sentinels};
 
 /// Who named which server, and how often that became another.
@@ -13,6 +14,8 @@ pub struct PrimaryState {
 #[derive(Debug)]
 struct Shown {
     sentinels: String,
+    /// Others that these told of.
+    others: Vec<Endpoint>,
     /// The one that was found last; none where the last search found none.
     primary: Option<Primary>,
     /// The one before that, as far as there was any.
@@ -22,14 +25,18 @@ struct Shown {
 
 impl PrimaryState {
     /// Notes what a search came to.
-    pub fn note(&self, sentinels: &Sentinels, found: Option<&Primary>) {
+    pub fn note(&self, sentinels: &Sentinels, others: &[Endpoint], found: Option<&Primary>) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = shown.get_or_insert_with(|| Shown {
             sentinels: sentinels.to_string(),
+            others: Vec::new(),
             primary: None,
             last: None,
             changes: 0,
         });
+        if shown.others != others {
+            shown.others = others.to_vec();
+        }
         if let Some(found) = found {
             let is_other = shown.last.as_ref().is_some_and(|last| last.endpoint != found.endpoint);
             shown.changes += u64::from(is_other);
@@ -41,14 +48,19 @@ impl PrimaryState {
     /// Lines of INFO; none where no Sentinels are asked.
     pub(crate) fn lines(&self) -> Option<String> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let Shown { sentinels, primary, changes, .. } = shown.as_ref()?;
+        let Shown { sentinels, others, primary, changes, .. } = shown.as_ref()?;
         let primary = match primary {
             Some(Primary { endpoint, epoch, named_by }) => {
                 format!("address={endpoint},named_by={named_by},epoch={epoch}")
             }
             None => "address=none".to_owned(),
         };
-        Some(format!("keyfold_sentinels:{sentinels}\r\nkeyfold_primary:{primary},changes={changes}\r\n"))
+        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+        let others = match others.is_empty() {
+            true => String::new(),
+            false => format!("keyfold_sentinels_found:{}\r\n", others.join(",")),
+        };
+        Some(format!("keyfold_sentinels:{sentinels}\r\n{others}keyfold_primary:{primary},changes={changes}\r\n"))
     }
 }
 
@@ -67,12 +79,14 @@ mod tests {
         };
         let state = PrimaryState::default();
         assert_eq!(state.lines(), None);
-        state.note(&sentinels, Some(&primary("p:7", "a:1")));
-        state.note(&sentinels, None);
+        state.note(&sentinels, &[], Some(&primary("p:7", "a:1")));
+        state.note(&sentinels, &[], None);
         let none = "keyfold_sentinels:a:1,b:2/main\r\nkeyfold_primary:address=none,changes=0\r\n";
         assert_eq!(state.lines().as_deref(), Some(none));
-        state.note(&sentinels, Some(&primary("q:7", "b:2")));
+        let others = ["c:3", "[::1]:4"].map(|text| text.parse().unwrap());
+        state.note(&sentinels, &others, Some(&primary("q:7", "b:2")));
         let lines = state.lines().unwrap();
+        assert!(lines.contains("/main\r\nkeyfold_sentinels_found:c:3,[::1]:4\r\n"), "{lines}");
         assert!(lines.ends_with("keyfold_primary:address=q:7,named_by=b:2,epoch=1,changes=1\r\n"), "{lines}");
     }
 }

@@ -4,6 +4,7 @@
 //! be another primary (every one of them is listened to, as the one that replaces it knows first), and from time to time
 //! in any case: what Sentinels tell unasked is a hint, and may be lost.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use keyfold_core::resp::{Protocol, ReplyScanner};
 use keyfold_core::sentinel::{Course, News, Primary, Role, Search, Sentinels};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio::task::{JoinSet, spawn_local};
+use tokio::task::{AbortHandle, JoinSet, spawn_local};
 use tokio::time::timeout;
 
 use super::link::{Link, LinkError, reach};
@@ -59,16 +60,22 @@ pub(crate) async fn look_out(worker: Rc<Worker>, whereabouts: Arc<Whereabouts>) 
     let Route::Sentinel { sentinels, tls, sentinel_tls } = &worker.config.upstream.route else { return };
     let asked = Asked { sentinels: Arc::clone(sentinels), tls: *tls, sentinel_tls: *sentinel_tls };
     let (hints, mut hinted) = mpsc::unbounded_channel();
-    for sentinel in asked.sentinels.endpoints.iter().cloned() {
-        spawn_local(listen(
-            Rc::clone(&worker),
-            asked.clone(),
-            sentinel,
-            Told { hints: hints.clone(), whereabouts: Arc::clone(&whereabouts) },
-        ));
-    }
-    let (mut hint, mut believed) = (None, None);
+    let mut listeners: BTreeMap<Endpoint, AbortHandle> = BTreeMap::new();
+    let (mut hint, mut believed, mut others) = (None, None, Vec::new());
     loop {
+        listeners.retain(|sentinel, listener| {
+            let stays = asked.sentinels.endpoints.contains(sentinel) || others.contains(sentinel);
+            if !stays {
+                listener.abort();
+            }
+            stays
+        });
+        for sentinel in asked.sentinels.endpoints.iter().chain(&others) {
+            listeners.entry(sentinel.clone()).or_insert_with(|| {
+                let told = Told { hints: hints.clone(), whereabouts: Arc::clone(&whereabouts) };
+                spawn_local(listen(Rc::clone(&worker), asked.clone(), sentinel.clone(), told)).abort_handle()
+            });
+        }
         let began = Instant::now();
         tokio::select! {
             biased;
@@ -77,9 +84,10 @@ pub(crate) async fn look_out(worker: Rc<Worker>, whereabouts: Arc<Whereabouts>) 
                 hint = told;
                 continue;
             }
-            found = look(&worker, &asked, &whereabouts, believed.as_ref(), hint.take()) => {
+            (found, told) = look(&worker, &asked, &others, &whereabouts, believed.as_ref(), hint.take()) => {
                 tell(&whereabouts, &asked.sentinels.name, &found);
-                worker.folding.borrow().namespaces.primary().note(&asked.sentinels, found.as_ref().ok());
+                others = told.unwrap_or(others);
+                worker.folding.borrow().namespaces.primary().note(&asked.sentinels, &others, found.as_ref().ok());
                 believed = found.clone().ok().or(believed);
                 whereabouts.note(began, found);
             }
@@ -97,16 +105,18 @@ pub(crate) async fn look_out(worker: Rc<Worker>, whereabouts: Arc<Whereabouts>) 
     }
 }
 
-/// Looks once; where `hint` names a Sentinel, that is asked first.
+/// Looks once; where `hint` names a Sentinel, that is asked first. Says too which others than those that were named are
+/// there, where that is told.
 async fn look(
     worker: &Rc<Worker>,
     asked: &Asked,
+    others: &[Endpoint],
     whereabouts: &Whereabouts,
     believed: Option<&Primary>,
     hint: Option<Endpoint>,
-) -> Found {
+) -> (Found, Option<Vec<Endpoint>>) {
     let (sentinels, addresses) = (Arc::clone(&asked.sentinels), Arc::clone(&worker.config.addresses));
-    let mut search = Search::new(sentinels, addresses, believed);
+    let mut search = Search::new(sentinels, others, addresses, believed);
     if let Some(sentinel) = hint {
         search = search.beginning_with(&sentinel);
     }
@@ -118,7 +128,7 @@ async fn look(
     let mut answers = JoinSet::new();
     loop {
         let patience = match search.course() {
-            Course::Over(found) => return found.map_err(Arc::new),
+            Course::Over(found) => return (found.map_err(Arc::new), search.others()),
             Course::Ask(sentinel) => {
                 let mut questions = Vec::new();
                 let replies = search.ask(&mut questions);

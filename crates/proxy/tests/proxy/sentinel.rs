@@ -298,6 +298,25 @@ fn a_frozen_sentinel_holds_up_nobody() {
 }
 
 #[test]
+fn sentinels_that_the_first_tells_of_are_asked_when_it_is_gone() {
+    let mut sentinels = Sentinels::start_with(&newest_and_others().0[0], 3, &one_replica()).unwrap();
+    let addresses = sentinels.addresses();
+    let proxy = start(config_by(&format!("sentinel://{}/main", addresses[0]), &Layout::default())).unwrap();
+    let mut wire = connect(&proxy);
+    eventually("it serves", || call(&mut wire, "SET a 1") == "+OK\r\n");
+    let mut others = [addresses[1], addresses[2]];
+    others.sort();
+    let line = format!("keyfold_sentinels_found:{},{}\r\n", others[0], others[1]);
+    eventually("it knows of the others", || call(&mut wire, "INFO keyfold").contains(&line));
+    sentinels.kill_sentinel(0);
+    sentinels.kill_server(0);
+    let followed = time_to_follow(&sentinels, 0, &proxy);
+    assert!(followed.known < SOON, "{followed}");
+    let info = call(&mut wire, "INFO keyfold");
+    assert!(info.contains(&line) && !info.contains(&format!("named_by={}", addresses[0])), "{info}");
+}
+
+#[test]
 fn a_stranger_that_one_sentinel_names_is_not_followed() {
     let binary = &newest_and_others().0[0];
     let sentinels = Sentinels::start_with(binary, 3, &one_replica()).unwrap();
