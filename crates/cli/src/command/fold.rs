@@ -44,7 +44,7 @@ pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode
             bail!("interrupted; what has been moved stays moved, and all keys are reachable. Run it again to go on")
         }
         Err(error) if nodes.home().is_ready().is_err() => Err(error.context(
-            "the connection to the server was closed, as another fold or change of the layout does; what has been \
+            "the connection to the server was closed, as another fold, a change of the layout, or a failover does; what has been \
              moved stays moved, and all keys are reachable. Run it again",
         )),
         result => result,
