@@ -7,7 +7,7 @@ use keyfold_testkit::cluster::Options;
 use keyfold_testkit::{Cluster, found};
 use rustix::process::Signal;
 
-use super::keyfold::{Keyfold, run, write_layout};
+use super::keyfold::{Keyfold, read_until, run, write_layout};
 
 const SPAN: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 64 }\n";
 const BY_SLOT: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\n";
@@ -47,6 +47,31 @@ fn a_cluster_gets_its_layout_from_a_file() {
 }
 
 #[test]
+fn a_node_of_another_release_or_with_lower_limits_is_named() {
+    let binaries = found();
+    let (Some(first), Some(last)) = (binaries.first(), binaries.last()) else { return };
+    let cluster = Cluster::start_mixed(&[first, last, last].map(Clone::clone), 3, &Options::default()).unwrap();
+    let low = cluster.node(1);
+    assert_eq!(
+        low.connect().unwrap().call(&[b"CONFIG", b"SET", b"hash-max-listpack-value", b"32"]).unwrap(),
+        b"+OK\r\n"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let file = write_layout(dir.path(), BY_SLOT);
+    let url = cluster.url(0);
+    let _keyfold = Keyfold::serve_after(&["--upstream", &url, "--layout", file.to_str().unwrap()], |log| {
+        let limits = read_until(log, "hash-max-listpack-value is 32");
+        let line = limits.lines().last().unwrap();
+        assert!(line.contains(&format!("{}: ", low.address())) && line.contains("CONFIG SET"), "{line}");
+        if first.name() != last.name() {
+            let releases = read_until(log, "not all nodes are ");
+            let line = releases.lines().last().unwrap();
+            assert!(line.contains(&low.address().to_string()) || line.contains(&cluster.node(0).address().to_string()));
+        }
+    });
+}
+
+#[test]
 fn keyfolds_that_start_together_with_one_file_wait_for_each_other() {
     let cluster = Cluster::start(&found().pop().unwrap(), 3, 0, &Options::default()).unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -60,7 +85,7 @@ fn keyfolds_that_start_together_with_one_file_wait_for_each_other() {
     // The file is brought again, by the same barrier, to all of them.
     write_layout(dir.path(), &format!("{BY_SLOT}[[namespace]]\nkeys = 'cart:{{id:int}}'\nbucket = {{ count = 1 }}\n"));
     keyfolds[0].signal(Signal::HUP);
-    keyfolds[0].log_until("1 new, 0 changed");
+    keyfolds[0].log_until(": 2 namespaces, 1 new, 0 changed");
     let set = keyfolds[1].connect().call(&[b"SET", b"cart:7", b"x"]).unwrap();
     assert_eq!(set, b"+OK\r\n");
     let plain = cluster.client().call(b"cart:7", &[b"EXISTS", b"cart:7"]).unwrap();
