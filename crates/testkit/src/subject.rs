@@ -103,7 +103,8 @@ impl Subject {
         addresses.iter().map(start).collect()
     }
 
-    /// Starts `keyfold serve` before a cluster, by the layout that is in force there, and with its own time limits.
+    /// Starts `keyfold serve` before a cluster, by the layout that is in force there, and with its own time limits, but for
+    /// scripts: those of tests are short.
     /// `upstream` names nodes as keyfold takes them, `cluster://host:port,host:port`; without `listen` the port is a
     /// free one.
     ///
@@ -111,7 +112,7 @@ impl Subject {
     /// Where it does not come to listen.
     pub fn before_cluster_at(upstream: &str, listen: Option<SocketAddr>) -> Result<Self, SubjectError> {
         let listen = listen.map_or_else(|| "127.0.0.1:0".to_owned(), |address| address.to_string());
-        Self::launch_with(&["--listen", &listen, "--upstream", upstream], None)
+        Self::launch_with(&["--listen", &listen, "--upstream", upstream, "--slow-timeout", "5s"], None)
     }
 
     fn launch(upstream: &str, layout: Option<&str>, listen: &str, options: &[&str]) -> Result<Self, SubjectError> {
