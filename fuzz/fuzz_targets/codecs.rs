@@ -70,7 +70,7 @@ fuzz_target!(|data: &[u8]| {
     hostile_dictionary(bytes, text);
     for (namespace, head) in TRAINED.namespaces().iter().zip(["a:x:", "b:", "c:", "d:", "e:"]) {
         let key = [head.as_bytes(), text].concat();
-        if namespace.template.texts(&key).is_none() {
+        if namespace.keys.iter().all(|template| template.texts(&key).is_none()) {
             continue;
         }
         hostile_payload(namespace, &key, bytes);
@@ -98,8 +98,8 @@ fn hostile_payload(namespace: &Namespace, key: &[u8], payload: &[u8]) {
 }
 
 fn hostile_dictionary(dictionary: &[u8], payload: &[u8]) {
-    let template = Template::parse("k:{text}").expect("a template");
-    let owner = Owner::new(&template, b"k:payload");
+    let templates = [Template::parse("k:{text}").expect("a template")];
+    let owner = Owner::new(&templates, b"k:payload");
     for kind in Kinds::default().iter() {
         let Ok(codec) = kind.open(&Options::default(), Some(dictionary)) else { continue };
         let mut out = Vec::new();
