@@ -5,11 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use keyfold_testkit::cluster::{Cluster, Failover, Options, key_in, slot_of};
-use keyfold_testkit::load::{Client, Counters, Held, Load, Report};
+use keyfold_testkit::load::{Client, Counters, Held, Load};
 use keyfold_testkit::servers::{each, newest_and_others};
-use keyfold_testkit::{Subject, Wire, found};
+use keyfold_testkit::{Subject, found};
 
 use super::cluster_stage::{ClusterStage, LAYOUT, OTHER_LAYOUT, assert_same_keys};
+use super::proxies::check;
 use super::stage::finish;
 
 const CLIENTS: u64 = 4;
@@ -82,16 +83,6 @@ fn clients() -> Vec<Client> {
         })
     };
     (0..CLIENTS).map(|client| Client::new(client, keys(client), &counters)).collect()
-}
-
-fn check(load: Load, address: SocketAddr) -> Report {
-    let mut report = Report::default();
-    let mut wire = Wire::connect(address).unwrap();
-    for mut client in load.stop() {
-        client.check(&mut wire);
-        report.extend(client.take_report());
-    }
-    report
 }
 
 /// Slots move key by key, both ways and with a stop half-way, and one primary hands over to its replica.

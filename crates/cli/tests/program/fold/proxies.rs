@@ -42,7 +42,7 @@ fn fill(stage: &Stage) {
 }
 
 /// Ends the load, reads all of it once more, and says what it met.
-fn check(load: Load, address: SocketAddr) -> Report {
+pub(super) fn check(load: Load, address: SocketAddr) -> Report {
     let mut report = Report::default();
     let mut wire = Wire::connect(address).unwrap();
     for mut client in load.stop() {
