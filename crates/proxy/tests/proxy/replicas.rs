@@ -26,7 +26,7 @@ fn stage(binary: &Binary, from: ReadFrom) -> (Cluster, Handle) {
     let mut config = Config::new(cluster.url(0).parse().unwrap(), layout);
     config.listen.push("127.0.0.1:0".parse().unwrap());
     config.read_from = from;
-    config.max_replica_lag = Duration::from_secs(1);
+    config.max_replica_lag = Duration::from_secs(5);
     let proxy = start(config).unwrap();
     eventually("it serves", || call(&mut connect(&proxy), "GET user:1") == "$-1\r\n");
     let mut wire = connect(&proxy);
@@ -82,36 +82,41 @@ fn reset_counts(cluster: &Cluster) {
     (0..6).for_each(|node| drop(cluster.node(node).call(&["CONFIG", "RESETSTAT"]).unwrap()));
 }
 
+/// Reads all keys at once, then some by commands of many keys.
+fn read_each_once(wire: &mut Wire) {
+    for id in 0..KEYS {
+        wire.send(&[b"GET", format!("user:{id}").as_bytes()]).unwrap();
+        wire.send(&[b"STRLEN", format!("plain:{id}").as_bytes()]).unwrap();
+    }
+    for id in 0..KEYS {
+        assert_eq!(String::from_utf8(wire.reply().unwrap()).unwrap(), bulk(&value(id)));
+        assert_eq!(String::from_utf8(wire.reply().unwrap()).unwrap(), format!(":{}\r\n", value(id).len()));
+    }
+    let keys: Vec<String> = (0..20).map(|id| format!("user:{id}")).collect();
+    let answer = format!("*20\r\n{}", (0..20).map(|id| bulk(&value(id))).collect::<String>());
+    assert_eq!(call(wire, &format!("MGET {}", keys.join(" "))), answer);
+    assert_eq!(call(wire, &format!("EXISTS {}", keys.join(" "))), ":20\r\n");
+}
+
 #[test]
 fn reads_go_to_replicas_and_nothing_else_does() {
     each(&newest_and_others().0, |binary| {
         let (cluster, proxy) = stage(binary, ReadFrom::Replica);
-        reset_counts(&cluster);
         let mut wire = connect(&proxy);
-        for id in 0..KEYS {
-            wire.send(&[b"GET", format!("user:{id}").as_bytes()]).unwrap();
-            wire.send(&[b"STRLEN", format!("plain:{id}").as_bytes()]).unwrap();
-        }
-        for id in 0..KEYS {
-            assert_eq!(String::from_utf8(wire.reply().unwrap()).unwrap(), bulk(&value(id)));
-            assert_eq!(String::from_utf8(wire.reply().unwrap()).unwrap(), format!(":{}\r\n", value(id).len()));
-        }
-        let keys: Vec<String> = (0..20).map(|id| format!("user:{id}")).collect();
-        let answer = format!("*20\r\n{}", (0..20).map(|id| bulk(&value(id))).collect::<String>());
-        assert_eq!(call(&mut wire, &format!("MGET {}", keys.join(" "))), answer);
-        assert_eq!(call(&mut wire, &format!("EXISTS {}", keys.join(" "))), ":20\r\n");
         let reads = ["hget", "hmget", "get", "mget", "strlen", "exists"];
         let at = |nodes: std::ops::Range<usize>| nodes.map(|node| calls(&cluster, node, &reads)).sum::<usize>();
-        // A replica that a busy machine keeps from answering in time loses some.
-        let before = at(0..3);
-        assert!(at(3..6) * 10 >= (2 * KEYS + 40) * 9, "{} of them at replicas", at(3..6));
-        assert!(before * 10 <= 2 * KEYS, "{before} at primaries");
+        // A replica that a busy machine keeps from answering in time loses some, but not each time.
+        eventually("all reads go to replicas, and none to a primary", || {
+            reset_counts(&cluster);
+            read_each_once(&mut wire);
+            at(3..6) >= 2 * KEYS + 40 && at(0..3) == 0
+        });
 
         // A replica's no is not believed.
         assert_eq!(call(&mut wire, "GET user:5000"), "$-1\r\n");
         assert_eq!(call(&mut wire, "EXISTS user:1 user:5000"), ":1\r\n");
         assert_eq!(call(&mut wire, "MGET plain:1 none"), format!("*2\r\n{}$-1\r\n", bulk("v1")));
-        assert!(at(0..3) >= before + 3, "{} at primaries", at(0..3));
+        assert!(at(0..3) >= 3, "{} at primaries", at(0..3));
 
         // Nothing that writes, or reads what another command will compare, goes there.
         for (request, answer) in [

@@ -11,7 +11,7 @@ use keyfold_proxy::{Config, Handle, start};
 use keyfold_testkit::{Server, Wire, found};
 
 /// How long a condition may take to come true on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Stage {
     pub(crate) proxy: Handle,
