@@ -1,10 +1,12 @@
 //! Clients that write past keyfold.
 
-use std::sync::atomic::AtomicBool;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 
-use keyfold_testkit::{Subject, Wire};
+use keyfold_testkit::{Server, Subject, Wire};
 
 use super::stage::{LAYOUT, Stage, fill, ok, said};
 
@@ -55,25 +57,52 @@ fn taking_back_doesn_t_change_which_of_two_values_clients_see() {
     assert_eq!(said(&mut wire, "GET user:3"), seen);
 }
 
+/// As a walk over all keys begins, on the wire.
+const WALK: &[u8] = b"\r\nSCAN\r\n$1\r\n0\r\n";
+
+/// Passes one connection on to the server; another key of a namespace is written there before each walk.
+fn pass_on(mut near: TcpStream, server: &Server, ids: &AtomicU32) {
+    let mut far = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
+    let (mut answers, mut back) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+    thread::spawn(move || {
+        let _ = io::copy(&mut answers, &mut back);
+        let _ = back.shutdown(Shutdown::Both);
+    });
+    let mut direct = server.connect().unwrap();
+    let (mut chunk, mut seen) = ([0; 64 * 1024], Vec::new());
+    while let Ok(len @ 1..) = near.read(&mut chunk) {
+        seen.extend_from_slice(&chunk[..len]);
+        for _ in seen.windows(WALK.len()).filter(|window| *window == WALK) {
+            let key = format!("user:{}", ids.fetch_add(1, Relaxed));
+            ok(&mut direct, &[b"SET", key.as_bytes(), b"past keyfold"]);
+        }
+        // A walk's beginning may come in two pieces, and is not seen twice.
+        seen.drain(..seen.len().saturating_sub(WALK.len() - 1));
+        far.write_all(&chunk[..len]).unwrap();
+    }
+    let _ = far.shutdown(Shutdown::Write);
+}
+
 #[test]
 fn a_move_doesn_t_go_on_for_ever_behind_a_client_that_writes_past_keyfold() {
     let Some(stage) = Stage::newest(&[]) else { return };
     fill(&mut stage.connect());
-    let done = AtomicBool::new(false);
+    let (ids, is_over) = (AtomicU32::new(1_000_000), AtomicBool::new(false));
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
     let ran = thread::scope(|scope| {
         scope.spawn(|| {
-            let mut direct = stage.connect();
-            let mut id = 1_000_000_u32;
-            while !done.load(Relaxed) {
-                ok(&mut direct, &[b"SET", format!("user:{id}").as_bytes(), b"past keyfold"]);
-                id += 1;
+            while let (Ok((near, _)), false) = (listener.accept(), is_over.load(Relaxed)) {
+                scope.spawn(|| pass_on(near, &stage.server, &ids));
             }
         });
-        let ran = stage.fold(LAYOUT, &[]);
-        done.store(true, Relaxed);
+        let ran = stage.run(&["fold", &format!("redis://{address}"), "--layout", &stage.layout(LAYOUT), "--yes"]);
+        is_over.store(true, Relaxed);
+        drop(TcpStream::connect(address).unwrap());
         ran
     });
     ran.assert_code(1).assert_says("by walk 8 still: somebody goes on writing past keyfold");
+    assert!(ids.load(Relaxed) > 1_000_007, "{ids:?}");
     stage.fold(LAYOUT, &[]).assert_code(0);
     let proxy = Subject::beside(&stage.server).unwrap();
     let mut wire = Wire::connect(proxy.address()).unwrap();
