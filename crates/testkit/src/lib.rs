@@ -20,12 +20,15 @@
 //! | [`coded`] | layouts whose codecs are trained by records at hand |
 //! | [`load`] | clients that know what every answer must be, whatever dies meanwhile |
 //! | [`memory`] | the core's memory model against real servers |
+//! | [`journal`] | what long work came to, kept as it goes |
 //! | [`random`] | choices that a seed repeats |
 pub mod cluster;
 pub mod coded;
 pub mod compare;
 pub mod conformance;
 pub mod differential;
+#[cfg(feature = "bench")]
+pub mod journal;
 pub mod load;
 pub mod memory;
 pub mod model;

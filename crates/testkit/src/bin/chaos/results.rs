@@ -1,10 +1,9 @@
-//! What a run came to, kept as it goes: a file with a line of JSON for each round. A run that ended early goes on from it.
+//! What a run came to, kept as it goes, a round after the other.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
+use keyfold_testkit::journal::Journal;
 use serde::{Deserialize, Serialize};
 
 use crate::round::{Outcome, Tally};
@@ -32,8 +31,7 @@ impl Round {
 
 /// The rounds of a run, those of before included.
 pub(crate) struct Results {
-    path: PathBuf,
-    file: File,
+    journal: Journal<Round>,
     server: String,
     seed: u64,
     pub(crate) rounds: Vec<Round>,
@@ -42,23 +40,14 @@ pub(crate) struct Results {
 impl Results {
     /// Opens a file, or begins one. Rounds of other servers and seeds stay in it and are not looked at.
     pub(crate) fn open(path: &Path, server: &str, seed: u64) -> anyhow::Result<Self> {
-        let told = || format!("the results in {}", path.display());
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).with_context(told)?;
-        }
-        let mut file = OpenOptions::new().create(true).append(true).open(path).with_context(told)?;
-        let text = fs::read_to_string(path).with_context(told)?;
-        // The last line, where the program was killed in its midst, is none.
-        if !text.is_empty() && !text.ends_with('\n') {
-            file.write_all(b"\n").with_context(told)?;
-        }
-        let rounds = text.lines().filter_map(|line| serde_json::from_str::<Round>(line).ok());
-        let rounds = rounds.filter(|round| (round.server.as_str(), round.seed) == (server, seed)).collect();
-        Ok(Self { path: path.to_owned(), file, server: server.to_owned(), seed, rounds })
+        let (journal, rounds) = Journal::open(path)?;
+        let mut results = Self { journal, server: server.to_owned(), seed, rounds };
+        results.rounds.retain(|round| (round.server.as_str(), round.seed) == (server, seed));
+        Ok(results)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.journal.path()
     }
 
     /// The number of the round that comes next.
@@ -81,9 +70,7 @@ impl Results {
             Err(error) => broken = Some(format!("{error:#}")),
         }
         let round = Round { server, seed, number, mishaps, took_ms, broken, keyfold, plain };
-        let mut line = serde_json::to_vec(&round)?;
-        line.push(b'\n');
-        self.file.write_all(&line).with_context(|| format!("the results in {}", self.path.display()))?;
+        self.journal.add(&round)?;
         self.rounds.push(round);
         self.rounds.last().context("a round was just added")
     }
@@ -104,13 +91,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_goes_on_from_what_is_whole() {
+    fn a_run_goes_on_from_its_own_rounds() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("of/results.jsonl");
         let mut results = Results::open(&path, "redis 7.0.15", 1).unwrap();
         results.add(1, Err(anyhow::anyhow!("a node didn't start"))).unwrap();
         results.add(2, Err(anyhow::anyhow!("nor did this"))).unwrap();
-        fs::write(&path, fs::read_to_string(&path).unwrap() + "{\"server\":\"redis 7").unwrap();
         assert_eq!(Results::open(&path, "redis 7.0.15", 2).unwrap().next(), 1);
         let mut results = Results::open(&path, "redis 7.0.15", 1).unwrap();
         assert_eq!((results.next(), results.rounds[1].broken.as_deref()), (3, Some("nor did this")));

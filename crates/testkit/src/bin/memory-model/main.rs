@@ -1,14 +1,20 @@
 //! Writes `docs/memory-model.md`: the memory model against every server at hand.
 
+use std::env;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use keyfold_core::memory::Allocator;
 use keyfold_report::number::count;
 use keyfold_testkit::cluster::SLOTS;
+use keyfold_testkit::journal::Journal;
 use keyfold_testkit::memory::{Case, Measured, case, measure, real};
 use keyfold_testkit::{Binary, found};
+use serde::{Deserialize, Serialize};
+use sha1::{Digest as _, Sha1};
 
 const SIZES: [usize; 3] = [1_000, 50_000, 500_000];
 const CLUSTER_SIZES: [usize; 4] = [10_000, 100_000, 500_000, 2_000_000];
@@ -70,69 +76,132 @@ struct Options {
     /// Leave out real data
     #[arg(long)]
     no_real: bool,
+    /// Where each measurement is noted once it is done; a run that ended early goes on from there, for as long as the
+    /// program is the same
+    #[arg(long, value_name = "FILE", default_value = "target/memory-model.jsonl")]
+    results: PathBuf,
 }
 
+/// A case on one server, as the file has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Row {
+    /// Which program predicted and measured.
+    program: String,
     server: String,
     case: String,
+    in_cluster: bool,
     records: usize,
-    measured: Measured,
+    predicted: u64,
+    measured: u64,
+    quantum_bytes: u64,
+    large_in_pages: bool,
+}
+
+impl Row {
+    fn measured(&self) -> Measured {
+        let allocator = Allocator { quantum_bytes: self.quantum_bytes, large_in_pages: self.large_in_pages };
+        Measured { predicted: self.predicted, measured: self.measured, allocator }
+    }
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
-    let alone = if options.only_cluster { Vec::new() } else { measure_alone(&options)? };
-    let in_cluster = measure_in_cluster(&options)?;
+    let mut bench = Bench::new(&options)?;
+    let alone = if options.only_cluster { Vec::new() } else { bench.measure_alone()? };
+    let in_cluster = bench.measure_in_cluster()?;
     let page = page(&alone, &in_cluster);
     print!("{page}");
     if options.is_default() {
-        std::fs::write(Path::new(DOCUMENT), page)?;
+        fs::write(Path::new(DOCUMENT), page)?;
     }
-    let is_off = |row: &&Row| row.measured.error_percent().abs() > TOLERANCE_PERCENT;
+    let is_off = |row: &&Row| row.measured().error_percent().abs() > TOLERANCE_PERCENT;
     let off = alone.iter().chain(&in_cluster).filter(is_off).count();
     eprintln!("{off} of {} predictions are off by more than {TOLERANCE_PERCENT}%", alone.len() + in_cluster.len());
     Ok(ExitCode::from(u8::from(off > 0)))
 }
 
-fn measure_alone(options: &Options) -> anyhow::Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for case in options.sizes.iter().flat_map(|size| case::seeded(*size)) {
-        measure_everywhere(&case, options, &mut rows)?;
+/// Measures what isn't measured yet.
+struct Bench<'a> {
+    options: &'a Options,
+    program: String,
+    journal: Journal<Row>,
+    known: Vec<Row>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(options: &'a Options) -> anyhow::Result<Self> {
+        let (journal, known) = Journal::open(&options.results)?;
+        let digest = Sha1::digest(fs::read(env::current_exe()?)?);
+        let program = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut bench = Self { options, program, journal, known };
+        bench.known.retain(|row| row.program == bench.program);
+        eprintln!("{} measurements are in {} already", bench.known.len(), bench.journal.path().display());
+        Ok(bench)
     }
-    match real::directory().filter(|_| !options.no_real) {
-        Some(directory) => {
-            for cases in real::cases(&directory, usize::MAX) {
-                for case in cases? {
-                    measure_everywhere(&case, options, &mut rows)?;
+
+    fn measure_alone(&mut self) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for case in self.options.sizes.iter().flat_map(|size| case::seeded(*size)) {
+            self.measure_everywhere(&case, &mut rows)?;
+        }
+        match real::directory().filter(|_| !self.options.no_real) {
+            Some(directory) => {
+                for cases in real::cases(&directory, usize::MAX) {
+                    for case in cases? {
+                        self.measure_everywhere(&case, &mut rows)?;
+                    }
                 }
             }
+            None => eprintln!("real data is not measured: no directory, or told not to"),
         }
-        None => eprintln!("real data is not measured: no directory, or told not to"),
+        Ok(rows)
     }
-    Ok(rows)
-}
 
-fn measure_in_cluster(options: &Options) -> anyhow::Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for size in &options.cluster_sizes {
-        let cases = match *size {
-            0..=MANY_RECORDS => case::seeded_in_cluster(*size),
-            _ => case::ints_and_uuids_in_cluster(*size, false),
+    fn measure_in_cluster(&mut self) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for size in &self.options.cluster_sizes {
+            let cases = match *size {
+                0..=MANY_RECORDS => case::seeded_in_cluster(*size),
+                _ => case::ints_and_uuids_in_cluster(*size, false),
+            };
+            for case in cases {
+                self.measure_everywhere(&case, &mut rows)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn measure_everywhere(&mut self, case: &Case, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+        for binary in found().iter().filter(|binary| self.options.wants(case, binary)) {
+            let row = self.measure(case, binary)?;
+            let (name, error) = (&case.name, row.measured().error_percent());
+            eprintln!("{:14} {name:36} {:>8} {error:>7.2}%", row.server, case.records);
+            rows.push(row);
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, case: &Case, binary: &Binary) -> anyhow::Result<Row> {
+        let (server, of) = (binary.name(), (&case.name, case.records, case.in_cluster));
+        let is_this = |row: &&Row| row.server == server && (&row.case, row.records, row.in_cluster) == of;
+        if let Some(known) = self.known.iter().find(is_this) {
+            return Ok(known.clone());
+        }
+        let Measured { predicted, measured, allocator } = measure(binary, case)?;
+        let row = Row {
+            program: self.program.clone(),
+            server,
+            case: case.name.clone(),
+            in_cluster: case.in_cluster,
+            records: case.records,
+            predicted,
+            measured,
+            quantum_bytes: allocator.quantum_bytes,
+            large_in_pages: allocator.large_in_pages,
         };
-        for case in cases {
-            measure_everywhere(&case, options, &mut rows)?;
-        }
+        self.journal.add(&row)?;
+        Ok(row)
     }
-    Ok(rows)
-}
-
-fn measure_everywhere(case: &Case, options: &Options, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    for binary in found().iter().filter(|binary| options.wants(case, binary)) {
-        let measured = measure(binary, case)?;
-        eprintln!("{:14} {:36} {:>8} {:>7.2}%", binary.name(), case.name, case.records, measured.error_percent());
-        rows.push(Row { server: binary.name(), case: case.name.clone(), records: case.records, measured });
-    }
-    Ok(())
 }
 
 impl Options {
@@ -157,13 +226,14 @@ fn page(alone: &[Row], in_cluster: &[Row]) -> String {
 /// All rows, the largest errors first.
 fn table(rows: &[Row]) -> String {
     let mut rows: Vec<&Row> = rows.iter().collect();
-    rows.sort_by(|a, b| b.measured.error_percent().abs().total_cmp(&a.measured.error_percent().abs()));
+    let error = |row: &Row| row.measured().error_percent();
+    rows.sort_by(|a, b| error(b).abs().total_cmp(&error(a).abs()));
     let mut table = COLUMNS.to_owned();
-    for Row { server, case, records, measured } in rows {
-        let Measured { predicted, measured: bytes, allocator } = measured;
-        let jemalloc = format!("{}{}", allocator.quantum_bytes, if allocator.large_in_pages { ", pages" } else { "" });
-        let (records, predicted, bytes) = (count(*records as u64), count(*predicted), count(*bytes));
-        let error = measured.error_percent();
+    for row in rows {
+        let Row { server, case, quantum_bytes, .. } = row;
+        let jemalloc = format!("{quantum_bytes}{}", if row.large_in_pages { ", pages" } else { "" });
+        let (records, predicted, bytes) = (count(row.records as u64), count(row.predicted), count(row.measured));
+        let error = error(row);
         let _ = writeln!(table, "| {server} | {case} | {records} | {predicted} | {bytes} | {error:+.2} | {jemalloc} |");
     }
     table
@@ -177,7 +247,7 @@ fn bytes_a_record(rows: &[Row]) -> String {
     for Row { server, records, .. } in plain {
         let bytes = |case: &str| {
             let row = rows.iter().find(|row| (&row.server, row.records, row.case.as_str()) == (server, *records, case));
-            row.map_or(String::new(), |row| format!("{:.1}", row.measured.measured as f64 / *records as f64))
+            row.map_or(String::new(), |row| format!("{:.1}", row.measured as f64 / *records as f64))
         };
         let both = |kind: &str| [bytes(&format!("{kind}, plain")), bytes(&format!("{kind}, folded"))].join(" → ");
         let (ints, uuids) = (both("int → int"), both("uuid → 24 letters"));
