@@ -10,11 +10,12 @@
 
 use std::collections::VecDeque;
 
+use super::held::{Held, HeldKeys};
 use super::parts::{PartRequest, Parts, SentPart};
 use super::replica_read::ReplicaRead;
 use crate::clients::LookupKind;
 use crate::exchange::{Effect, Env, Exchange, Io, Step};
-use crate::session::{Begun, LARGE_BYTES, Lane, Plan, Session};
+use crate::session::{Begun, Hold, LARGE_BYTES, Lane, Plan, Session};
 
 /// A client's session, and its requests that are under way.
 #[derive(Debug)]
@@ -24,8 +25,7 @@ pub struct Conversation {
     /// The number of the first slot; they are numbered in order, for the client's life.
     first: u64,
     parked_bytes: usize,
-    /// The last slot must be answered before another request begins.
-    held: bool,
+    held: Held,
     /// Requests under way on the own lane.
     own_in_flight: usize,
     /// RESET went to the own lane: it has lost its user, database and protocol, and is of no use to others.
@@ -48,6 +48,8 @@ struct Slot {
     replica_read: Option<Box<ReplicaRead>>,
     /// What several nodes carry out of it, until all have answered.
     parts: Option<Box<Parts>>,
+    /// What later requests wait for.
+    holds: HeldKeys,
     answer: Vec<u8>,
 }
 
@@ -94,7 +96,7 @@ impl Conversation {
             slots: VecDeque::new(),
             first: 0,
             parked_bytes: 0,
-            held: false,
+            held: Held::default(),
             own_in_flight: 0,
             own_was_reset: false,
             flowing: false,
@@ -123,7 +125,7 @@ impl Conversation {
 
     /// Whether the answers to earlier requests must have come before any other is planned.
     pub fn is_held(&self) -> bool {
-        self.held || self.session.awaits_pushes()
+        self.held.is_all() || self.session.awaits_pushes()
     }
 
     /// Whether a part of an answer has gone out whose rest is to come.
@@ -140,11 +142,12 @@ impl Conversation {
         })
     }
 
-    /// Says what a request needs; none where all earlier ones must have been answered first.
+    /// Says what a request needs; none where earlier ones must have been answered first.
     pub fn plan(&mut self, args: &[&[u8]], env: &Env<'_>) -> Option<Plan> {
         let mut plan = self.session.plan(args, env);
         plan.take_replica_lane(self.slots.is_empty() || self.session.is_at_replicas());
-        (!plan.alone || self.slots.is_empty()).then_some(plan)
+        let may_begin = if plan.alone { self.slots.is_empty() } else { self.held.lets_pass(&plan, args) };
+        may_begin.then_some(plan)
     }
 
     /// Begins a planned request on the connection of its lane. `raw` is the request as it came, where it came as an
@@ -169,8 +172,17 @@ impl Conversation {
                 let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
                 let (exchange, answer) = (Some(exchange), Vec::new());
                 let replica_read = replica_read(lane, args, lookups);
-                self.slots.push_back(Slot { lane, blocks, lookups, exchange, replica_read, parts: None, answer });
-                self.held = hold;
+                let holds = self.held.hold(hold, plan, args);
+                self.slots.push_back(Slot {
+                    lane,
+                    blocks,
+                    lookups,
+                    exchange,
+                    replica_read,
+                    parts: None,
+                    holds,
+                    answer,
+                });
                 self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
                 Started::Sent { slot, replies }
             }
@@ -190,14 +202,14 @@ impl Conversation {
         let slot = self.first + self.slots.len() as u64;
         let is_silent = self.session.begin_parts(plan, args, env);
         let mut under_way = Box::new(Parts::new(plan.response(), self.session.protocol(), is_silent));
-        let (mut sent, mut holds) = (Vec::new(), false);
+        let (mut sent, mut hold) = (Vec::new(), Hold::Nothing);
         for (part, request) in parts.into_iter().enumerate() {
             let (mut commands, mut answer) = (Vec::new(), Vec::new());
             let io = &mut Io { wire: &mut commands, answer: &mut answer };
             let exchange =
                 match self.session.begin_part(&request.args, request.is_away_from_home, request.slot, env, io) {
-                    Begun::Sent { exchange, replies, hold } => {
-                        holds |= hold;
+                    Begun::Sent { exchange, replies, hold: of_part } => {
+                        hold = hold.max(of_part);
                         sent.push(SentPart { part, commands, replies });
                         Some(exchange)
                     }
@@ -209,9 +221,9 @@ impl Conversation {
         let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
         let parts = Some(under_way);
         let answer = Vec::new();
-        self.slots.push_back(Slot { lane, blocks, lookups, exchange: None, replica_read: None, parts, answer });
+        let holds = self.held.hold(hold, plan, args);
+        self.slots.push_back(Slot { lane, blocks, lookups, exchange: None, replica_read: None, parts, holds, answer });
         self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
-        self.held = holds;
         self.settle_parts(slot, out);
         (slot, sent)
     }
@@ -296,7 +308,8 @@ impl Conversation {
             self.parked_bytes += answer.len();
             let (lane, lookups) = (Lane::Local, LookupKind::None);
             let (exchange, replica_read, parts) = (None, None, None);
-            self.slots.push_back(Slot { lane, blocks: false, lookups, exchange, replica_read, parts, answer });
+            let holds = HeldKeys::new();
+            self.slots.push_back(Slot { lane, blocks: false, lookups, exchange, replica_read, parts, holds, answer });
         }
         result
     }
@@ -435,6 +448,7 @@ impl Conversation {
     fn complete(&mut self, index: usize, out: &mut Vec<u8>) {
         let slot = &mut self.slots[index];
         slot.exchange = None;
+        self.held.release(std::mem::take(&mut slot.holds));
         if matches!(slot.lane, Lane::Own { .. }) {
             self.own_in_flight -= 1;
             if self.own_in_flight == 0 {
@@ -450,7 +464,9 @@ impl Conversation {
             self.parked_bytes = self.parked_bytes.saturating_sub(slot.answer.len());
             out.extend_from_slice(&slot.answer);
         }
-        self.held &= !self.slots.is_empty();
+        if self.slots.is_empty() {
+            self.held.release_all();
+        }
     }
 
     /// Whether the client needs its own connection no longer: no request is under way there, and it holds nothing.

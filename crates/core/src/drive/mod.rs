@@ -15,6 +15,7 @@
 mod context;
 mod conversation;
 mod conversations;
+mod held;
 mod opening;
 mod parts;
 mod pipe;

@@ -20,7 +20,7 @@ use crate::session::hello::WRONG_PASSWORD;
 use crate::session::places::Places;
 use crate::session::queue::Queue;
 use crate::session::route::{Effort, Route, StringCommand};
-use crate::session::{Begun, Lane, Plan, Session};
+use crate::session::{Begun, Hold, Lane, Plan, Session};
 use crate::slot::Slot;
 use crate::string::{CopyCommand, Run, SetCommand, SetForm};
 
@@ -47,14 +47,14 @@ impl Request<'_> {
 }
 
 /// How a request that was sent goes on.
-fn sent(under_way: UnderWay, replies: u32, hold: bool) -> Begun {
+fn sent(under_way: UnderWay, replies: u32, hold: Hold) -> Begun {
     Begun::Sent { exchange: Exchange(under_way), replies, hold }
 }
 
 /// Ends the watch of the client, who then gets this answer.
 fn unwatch(answer: Vec<u8>, io: &mut Io<'_>) -> Begun {
     write_command(io.wire, &[b"UNWATCH"]);
-    sent(UnderWay::Unwatch { answer }, 1, true)
+    sent(UnderWay::Unwatch { answer }, 1, Hold::All)
 }
 
 impl Session {
@@ -118,12 +118,12 @@ impl Session {
         match self.route(request.args, env, &mut Effort::default()).1 {
             Route::Keyspace(Id::Flushall | Id::Flushdb) if is_away_from_home => {
                 request.pass_on(io);
-                sent(UnderWay::Flush, 1, true)
+                sent(UnderWay::Flush, 1, Hold::All)
             }
             Route::OnOwnLane(Id::Wait | Id::Waitaof) if let Some(slot) = slot => {
                 let announced = wait::announce_in(slot, io.wire);
                 request.pass_on(io);
-                sent(UnderWay::Wait { announced }, 2, true)
+                sent(UnderWay::Wait { announced }, 2, Hold::All)
             }
             route => self.begin_route(&route, request, env, io),
         }
@@ -156,16 +156,16 @@ impl Session {
             Route::One { command, place } => self.begin_one(*command, place, args, env, io),
             Route::PassOn | Route::Kill | Route::Select { database: None } => {
                 request.pass_on(io);
-                sent(UnderWay::PassOn, 1, false)
+                sent(UnderWay::PassOn, 1, Hold::Nothing)
             }
             Route::Rewrite(places) => {
                 write_command(io.wire, &places.renamed(args));
-                sent(UnderWay::PassOn, 1, false)
+                sent(UnderWay::PassOn, 1, Hold::Nothing)
             }
             Route::Many { command, places } => self.begin_many(*command, places, args, env, io),
             Route::Foreign { foreign, places } => {
                 let (foreign, replies) = Foreign::start(args, places.folded_of(args), foreign, protocol, env, io.wire);
-                sent(UnderWay::Foreign(Box::new(foreign)), replies, true)
+                sent(UnderWay::Foreign(Box::new(foreign)), replies, Hold::All)
             }
             Route::Error { message, spoils } => {
                 self.queue.iter_mut().for_each(|queue| queue.spoilt |= spoils);
@@ -205,7 +205,7 @@ impl Session {
             Route::Exec { .. } => self.begin_exec(env, io),
             Route::Unblock { connection, reason, .. } => {
                 write_command(io.wire, &[b"CLIENT", b"UNBLOCK", connection.to_string().as_bytes(), reason.as_bytes()]);
-                sent(UnderWay::PassOn, 1, false)
+                sent(UnderWay::PassOn, 1, Hold::Nothing)
             }
         }
     }
@@ -215,7 +215,7 @@ impl Session {
         match command {
             Id::Watch => {
                 let watch = Watch::start(&request.args[1..], env, io.wire);
-                sent(UnderWay::Watch(Box::new(watch)), 1, true)
+                sent(UnderWay::Watch(Box::new(watch)), 1, Hold::All)
             }
             Id::Unwatch => {
                 self.queue = None;
@@ -223,12 +223,12 @@ impl Session {
             }
             Id::Reset => {
                 request.pass_on(io);
-                sent(UnderWay::Reset, 1, true)
+                sent(UnderWay::Reset, 1, Hold::All)
             }
             Id::Wait | Id::Waitaof => {
                 let announced = wait::announce(env.server, io.wire);
                 request.pass_on(io);
-                sent(UnderWay::Wait { announced }, 2, true)
+                sent(UnderWay::Wait { announced }, 2, Hold::All)
             }
             _ => {
                 request.pass_on(io);
@@ -249,12 +249,14 @@ impl Session {
     ) -> Begun {
         let (protocol, run) = (self.protocol, command.run);
         match command.id {
-            Id::Get => return sent(UnderWay::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, false),
+            Id::Get => {
+                return sent(UnderWay::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, Hold::Nothing);
+            }
             Id::Del | Id::Unlink => return begin_delete(args[0], only_key(args, place), io),
             Id::Incr | Id::Decr | Id::Incrby | Id::Decrby if place.kind.is_field() => {
                 if let Some(by) = increment(command.id, args) {
                     let attempt = NativeFirst::increment(args, run, place, by, protocol, io.wire);
-                    return sent(UnderWay::NativeFirst(Box::new(attempt)), 1, true);
+                    return sent(UnderWay::NativeFirst(Box::new(attempt)), 1, Hold::SameKeys);
                 }
             }
             id => {
@@ -266,7 +268,7 @@ impl Session {
             }
         }
         let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
-        sent(UnderWay::Work(Box::new(work)), replies, command.writes)
+        sent(UnderWay::Work(Box::new(work)), replies, command.hold())
     }
 
     /// A SET that needs nothing of the old value; none where it isn't one.
@@ -283,7 +285,7 @@ impl Session {
         if place.kind.is_framed() {
             return (!set.if_absent()).then(|| {
                 native::set_own(env, &set, place, args[1], io.wire);
-                sent(UnderWay::Set(ReplyKind::Ok), 1, false)
+                sent(UnderWay::Set(ReplyKind::Ok), 1, Hold::Nothing)
             });
         }
         let namespace = env.layout.namespace(place.namespace);
@@ -296,7 +298,7 @@ impl Session {
             && !env.stats.namespace(place.namespace).has_spilled()
         {
             native::set(set.value, place, io.wire);
-            return Some(sent(UnderWay::Set(ReplyKind::Integer), 1, false));
+            return Some(sent(UnderWay::Set(ReplyKind::Integer), 1, Hold::Nothing));
         }
         let stored = crate::exchange::encode(env, Some(place), args[1], set.value, set.expires_at_ms);
         if set.if_absent() {
@@ -309,14 +311,14 @@ impl Session {
                 self.protocol,
                 io.wire,
             );
-            return Some(sent(UnderWay::NativeFirst(Box::new(attempt)), 1, true));
+            return Some(sent(UnderWay::NativeFirst(Box::new(attempt)), 1, Hold::SameKeys));
         }
         if stored.spill.is_none() && !env.stats.namespace(place.namespace).has_spilled() {
             native::set(&stored.main.value, place, io.wire);
-            return Some(sent(UnderWay::Set(ReplyKind::Integer), 1, false));
+            return Some(sent(UnderWay::Set(ReplyKind::Integer), 1, Hold::Nothing));
         }
         let (overwrite, replies) = native::Overwrite::start(args[1], place, &stored, io.wire);
-        Some(sent(UnderWay::Overwrite(Box::new(overwrite)), replies, false))
+        Some(sent(UnderWay::Overwrite(Box::new(overwrite)), replies, Hold::Nothing))
     }
 
     /// A string command on several keys, with plain ones or such that are moving among them.
@@ -332,7 +334,7 @@ impl Session {
         if Pieces::may_take(id, places.len()) {
             // Later commands of the client wait until its last step is answered.
             let (pieces, replies) = Pieces::start(id, run, args, self.protocol, env, io.wire);
-            return sent(UnderWay::Pieces(Box::new(pieces)), replies, true);
+            return sent(UnderWay::Pieces(Box::new(pieces)), replies, Hold::All);
         }
         let batch = match id {
             _ if places.are_moving() => set_form(id)
@@ -347,10 +349,10 @@ impl Session {
             _ => None,
         };
         if let Some((batch, replies)) = batch {
-            return sent(UnderWay::SetMany(batch), replies, false);
+            return sent(UnderWay::SetMany(batch), replies, Hold::Nothing);
         }
         let (work, replies) = Work::start(run, args, places.of(args), self.protocol, env, io.wire);
-        sent(UnderWay::Work(Box::new(work)), replies, command.writes)
+        sent(UnderWay::Work(Box::new(work)), replies, command.hold())
     }
 
     /// COPY, perhaps with a database named, which may be the client's own.
@@ -363,7 +365,7 @@ impl Session {
             let (other, mut harmless) = ([&scratch, &b":copy"[..]].concat(), args.to_vec());
             (harmless[1], harmless[2]) = (&scratch, &other);
             write_command(io.wire, &harmless);
-            return sent(UnderWay::ErrorOnly { protocol: self.protocol }, 1, false);
+            return sent(UnderWay::ErrorOnly { protocol: self.protocol }, 1, Hold::Nothing);
         };
         let mut keys = places.of(args);
         if database != self.database
@@ -372,12 +374,12 @@ impl Session {
             let databases = (self.database, database);
             let (copy, replies) =
                 Copy::start(args, [source, destination], databases, replace, self.protocol, env, io.wire);
-            return sent(UnderWay::Copy(Box::new(copy)), replies, true);
+            return sent(UnderWay::Copy(Box::new(copy)), replies, Hold::All);
         }
         let mut here = args[..3].to_vec();
         here.extend(replace.then_some(&b"REPLACE"[..]));
         let (work, replies) = Work::start(run, &here, places.of(args), self.protocol, env, io.wire);
-        sent(UnderWay::Work(Box::new(work)), replies, true)
+        sent(UnderWay::Work(Box::new(work)), replies, Hold::SameKeys)
     }
 
     /// What is answered without the server.
@@ -446,7 +448,7 @@ impl Session {
             }
         };
         let probe = Probe::start(args, when_known, self.protocol, io.wire);
-        sent(UnderWay::Probe(Box::new(probe)), 1, true)
+        sent(UnderWay::Probe(Box::new(probe)), 1, Hold::All)
     }
 
     fn begin_exec(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
@@ -474,7 +476,7 @@ impl Session {
             Err(message) => Err(format!("EXECABORT Transaction discarded because of: {message}")),
         };
         match begun {
-            Ok((transaction, replies)) => sent(UnderWay::Transaction(Box::new(transaction)), replies, true),
+            Ok((transaction, replies)) => sent(UnderWay::Transaction(Box::new(transaction)), replies, Hold::All),
             Err(message) => unwatch(format!("-{message}\r\n").into_bytes(), io),
         }
     }
@@ -491,21 +493,21 @@ impl Session {
                     request.args,
                     protocol,
                 );
-                sent(UnderWay::Overview(Box::new(overview)), 1, false)
+                sent(UnderWay::Overview(Box::new(overview)), 1, Hold::Nothing)
             }
             Id::Flushall | Id::Flushdb => self.begin_flush(command, request, io),
-            Id::Dbsize => sent(UnderWay::Size(Box::new(keyspace::Size::start(io.wire))), 1, true),
-            Id::Randomkey => sent(UnderWay::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, true),
+            Id::Dbsize => sent(UnderWay::Size(Box::new(keyspace::Size::start(io.wire))), 1, Hold::All),
+            Id::Randomkey => sent(UnderWay::Random(Box::new(keyspace::Random::start(protocol, io.wire))), 1, Hold::All),
             Id::Keys => {
                 let (list, replies) = listing::List::keys(env, request.args[1], protocol, io.wire);
-                sent(UnderWay::List(Box::new(list)), replies, true)
+                sent(UnderWay::List(Box::new(list)), replies, Hold::All)
             }
             _ => match listing::List::scan(env, request.args, protocol, io.wire) {
-                Ok((list, replies)) => sent(UnderWay::List(Box::new(list)), replies, true),
+                Ok((list, replies)) => sent(UnderWay::List(Box::new(list)), replies, Hold::All),
                 Err(_) => {
                     // The server's error is the answer. Keys that it lists instead must not reach the client.
                     request.pass_on(io);
-                    sent(UnderWay::ErrorOnly { protocol }, 1, true)
+                    sent(UnderWay::ErrorOnly { protocol }, 1, Hold::All)
                 }
             },
         }
@@ -521,14 +523,14 @@ impl Session {
             call.extend(request.args);
             write_command(io.wire, &call);
         }
-        sent(UnderWay::Flush, 1, true)
+        sent(UnderWay::Flush, 1, Hold::All)
     }
 
     /// On a shared connection: to the database asked for, which says whether there is one, and back.
     fn begin_select(&mut self, database: u32, args: &[&[u8]], io: &mut Io<'_>) -> Begun {
         write_command(io.wire, &[b"SELECT", args[1]]);
         write_command(io.wire, &[b"SELECT", itoa::Buffer::new().format(self.database).as_bytes()]);
-        sent(UnderWay::Select { database, answer: None }, 2, true)
+        sent(UnderWay::Select { database, answer: None }, 2, Hold::All)
     }
 }
 
@@ -549,7 +551,7 @@ fn only_key<'a>(args: &[&'a [u8]], place: &Place) -> impl Iterator<Item = (&'a [
 
 fn begin_delete<'a>(name: &[u8], keys: impl Iterator<Item = (&'a [u8], Located)>, io: &mut Io<'_>) -> Begun {
     let (delete, replies) = native::Delete::start(name, keys, io.wire);
-    sent(UnderWay::Delete(Box::new(delete)), replies, false)
+    sent(UnderWay::Delete(Box::new(delete)), replies, Hold::Nothing)
 }
 
 /// By how much a counting command counts; none where its argument isn't right.

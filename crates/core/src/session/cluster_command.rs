@@ -18,7 +18,7 @@ use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
 use crate::session::refusal::subcommand;
 use crate::session::route::Route;
-use crate::session::{Begun, Session};
+use crate::session::{Begun, Hold, Session};
 use crate::slot::Slot;
 
 const DISABLED: &str = "ERR This instance has cluster support disabled";
@@ -114,7 +114,7 @@ impl Session {
         io: &mut Io<'_>,
     ) -> Option<Begun> {
         let protocol = self.protocol;
-        let sent = |under_way, replies| Some(Begun::Sent { exchange: Exchange(under_way), replies, hold: true });
+        let sent = |under_way, replies| Some(Begun::Sent { exchange: Exchange(under_way), replies, hold: Hold::All });
         let listed = |list| sent(UnderWay::SlotList(Box::new(list)), 1);
         if command == Id::Cluster {
             let (slot, count) = match args.get(3) {

@@ -6,7 +6,7 @@ use crate::access::User;
 use crate::exchange::{Env, Exchange, Io, UnderWay};
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, write_command};
-use crate::session::{Begun, Session};
+use crate::session::{Begun, Hold, Session};
 
 pub(crate) const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
@@ -75,7 +75,7 @@ impl Session {
         Begun::Sent {
             exchange: Exchange(UnderWay::Hello { id: self.peer.id, mode: self.front.mode() }),
             replies: 1,
-            hold: true,
+            hold: Hold::All,
         }
     }
 

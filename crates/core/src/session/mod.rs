@@ -5,14 +5,16 @@
 //! connection: [`Session::plan`] says which lane it needs and whether all earlier requests of this client
 //! must have been answered first; [`Session::begin`] then starts it.
 //!
-//! The answers of one client keep the order of its requests, and so do their effects: a request that may
-//! write in a second round trip holds back those behind it, and so does a change of lane.
+//! The answers of one client keep the order of its requests, and so do their effects on each key: a request that may
+//! write in a second round trip holds back those behind it that concern the same keys, or more than keys ([`Hold`]). A
+//! change of lane holds back all.
 
 mod acl_command;
 mod begin;
 mod client_command;
 mod cluster_command;
 mod hello;
+mod hold;
 mod monitor;
 mod patience;
 mod places;
@@ -34,6 +36,7 @@ use crate::command::{Command, Flags, Id, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
+pub use hold::Hold;
 pub use patience::Patience;
 use queue::Queue;
 use route::{Effort, Route, Touched};
@@ -185,8 +188,8 @@ pub enum Begun {
         exchange: Exchange,
         /// How many replies will come.
         replies: u32,
-        /// No later request of this client may begin before this one is answered.
-        hold: bool,
+        /// Which later requests of this client may not begin before this one is answered.
+        hold: Hold,
     },
     /// Commands were written whose replies come as pushes ([`Session::handle_push`]), such as SUBSCRIBE. No
     /// later request of this client may begin while [`Session::awaits_pushes`].

@@ -15,7 +15,7 @@ use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
     unknown_command, wrong_arity,
 };
-use crate::session::{Patience, Session};
+use crate::session::{Hold, Patience, Session};
 use crate::string::{CopyCommand, Run};
 
 /// The namespaces of the keys that a request names, one for each key.
@@ -83,6 +83,13 @@ pub(crate) struct StringCommand {
     pub(crate) id: Id,
     pub(crate) run: Run,
     pub(crate) writes: bool,
+}
+
+impl StringCommand {
+    /// What waits for it where it is worked out.
+    pub(crate) fn hold(self) -> Hold {
+        if self.writes { Hold::SameKeys } else { Hold::Nothing }
+    }
 }
 
 impl Route {

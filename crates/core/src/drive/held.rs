@@ -1,0 +1,158 @@
+//! Which of a client's requests are held back by those under way.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+
+use smallvec::SmallVec;
+
+use crate::session::{Hold, Plan};
+
+/// The keys that a request holds, by their hashes. Two keys of one hash wait for each other, and that is all.
+pub(super) type HeldKeys = SmallVec<[u64; 1]>;
+
+/// What is held by requests under way.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// The last request must be answered before another begins.
+    all: bool,
+    keys: HashSet<u64, BuildHasherDefault<DefaultHasher>>,
+}
+
+impl Held {
+    /// Whether no other request may begin.
+    pub(super) fn is_all(&self) -> bool {
+        self.all
+    }
+
+    /// Whether a request may begin behind those under way.
+    pub(super) fn lets_pass(&self, plan: &Plan, args: &[&[u8]]) -> bool {
+        self.keys.is_empty() || hashes(plan, args).is_some_and(|keys| keys.iter().all(|key| !self.keys.contains(key)))
+    }
+
+    /// Notes what a request holds; its keys are to be released once it is answered.
+    pub(super) fn hold(&mut self, hold: Hold, plan: &Plan, args: &[&[u8]]) -> HeldKeys {
+        let keys = match hold {
+            Hold::Nothing => return HeldKeys::new(),
+            Hold::SameKeys => hashes(plan, args),
+            Hold::All => None,
+        };
+        self.all = keys.is_none();
+        let keys = keys.unwrap_or_default();
+        self.keys.extend(keys.iter().copied());
+        keys
+    }
+
+    /// A request is answered.
+    pub(super) fn release(&mut self, keys: HeldKeys) {
+        for key in keys {
+            self.keys.remove(&key);
+        }
+    }
+
+    /// All requests are answered.
+    pub(super) fn release_all(&mut self) {
+        self.all = false;
+    }
+}
+
+fn hashes(plan: &Plan, args: &[&[u8]]) -> Option<HeldKeys> {
+    let hash = |key: &[u8]| {
+        let mut hasher = DefaultHasher::default();
+        key.hash(&mut hasher);
+        hasher.finish()
+    };
+    Some(plan.keys(args)?.iter().map(|key| hash(args[key.index])).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::clients::Clients;
+    use crate::drive::{Context, Conversation, Progress, Started};
+    use crate::exchange::ServerInfo;
+    use crate::layout::Layout;
+    use crate::session::{Peer, Session};
+
+    const NOW_MS: i64 = 1_700_000_000_000;
+
+    /// One client, and how many requests it has begun.
+    struct Client<'l> {
+        context: Context<'l>,
+        conversation: Conversation,
+        wire: Vec<u8>,
+        out: Vec<u8>,
+    }
+
+    impl<'l> Client<'l> {
+        fn new(layout: &'l Layout) -> Self {
+            let server = ServerInfo { name: "redis".into(), version: "7.0.15".into() };
+            let context = Context::without_data(layout, server);
+            let session = Session::new(Peer::default(), &Clients::default().into(), &context.env(NOW_MS, &mut || 7));
+            Self { context, conversation: Conversation::new(session), wire: Vec::new(), out: Vec::new() }
+        }
+
+        /// The slot of a request, and how many replies it waits for; none where it is held back.
+        fn begin(&mut self, request: &str) -> Option<(u64, u32)> {
+            let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let mut nonces = || 7;
+            let mut env = self.context.env(NOW_MS, &mut nonces);
+            if self.conversation.is_held() {
+                return None;
+            }
+            let plan = self.conversation.plan(&args, &env)?;
+            match self.conversation.begin(&plan, &args, None, &mut env, &mut self.wire, &mut self.out) {
+                Started::Sent { slot, replies } => Some((slot, replies)),
+                started => panic!("{request}: {started:?}"),
+            }
+        }
+
+        fn reply(&mut self, slot: u64, reply: &[u8]) -> Progress {
+            let mut nonces = || 7;
+            let mut env = self.context.env(NOW_MS, &mut nonces);
+            self.conversation.handle_reply(slot, reply, &mut env, &mut self.wire, &mut self.out)
+        }
+    }
+
+    fn layout() -> Layout {
+        Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { count = 4 }\n").unwrap()
+    }
+
+    #[test]
+    fn only_what_concerns_the_same_keys_waits_for_what_is_worked_out() {
+        let layout = layout();
+        let mut client = Client::new(&layout);
+        let (first, replies) = client.begin("SETRANGE n:1 2 abc").unwrap();
+        assert_eq!(replies, 1);
+        for waits in ["GET n:1", "MGET n:2 n:1", "RENAME n:3 n:1", "SETRANGE n:1 0 x"] {
+            assert_eq!(client.begin(waits), None, "{waits}");
+        }
+        for waits in ["PUBLISH news it-is-written", "EVAL return 0", "KEYS *", "SELECT 1"] {
+            assert_eq!(client.begin(waits), None, "{waits}: it may tell others of what was written");
+        }
+        for passes in ["GET n:2", "LPUSH list n:1", "GET plain", "SETRANGE n:3 0 x"] {
+            assert!(client.begin(passes).is_some(), "{passes}");
+        }
+        assert_eq!(client.begin("APPEND n:3 x"), None);
+        assert_eq!(client.reply(first, b"$4\r\nxyzz\r\n"), Progress::More(1));
+        assert_eq!(client.begin("GET n:1"), None, "it isn't written yet");
+        assert_eq!(client.reply(first, b":1\r\n"), Progress::Kept);
+        assert_eq!(client.out, b":5\r\n");
+        assert!(client.begin("GET n:1").is_some());
+        assert_eq!(client.begin("PUBLISH news x"), None, "another is still worked out");
+    }
+
+    #[test]
+    fn a_key_is_free_once_its_write_is_answered_though_the_answer_waits() {
+        let layout = layout();
+        let mut client = Client::new(&layout);
+        let (first, _) = client.begin("SETRANGE n:1 2 abc").unwrap();
+        let (second, _) = client.begin("INCR n:2").unwrap();
+        assert_eq!(client.begin("INCR n:2"), None);
+        assert_eq!(client.reply(second, b":1\r\n"), Progress::Kept);
+        assert_eq!(client.out, b"", "the first is answered first");
+        let (third, _) = client.begin("INCR n:2").unwrap();
+        assert!(client.conversation.lose(first, "its connection was closed", &mut client.out));
+        assert!(client.begin("GET n:1").is_some(), "what is lost holds nothing");
+        assert_eq!(client.reply(third, b":2\r\n"), Progress::Kept);
+        assert!(client.out.ends_with(b":1\r\n:2\r\n"), "{}", client.out.escape_ascii());
+    }
+}
