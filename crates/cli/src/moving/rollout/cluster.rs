@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use keyfold_core::change::Register;
-use keyfold_core::layout::{Former, Layout, LayoutFile, NamespaceIndex};
+use keyfold_core::layout::{Former, Layout, LayoutFile};
 use keyfold_core::placement::Placement;
-use keyfold_server::layout::activate::{activate, settle};
+use keyfold_server::layout::activate::settle;
 use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::layout::witnesses::{self, Witness};
 use keyfold_server::{Nodes, Target, is_not_ready};
 
-use super::outcome::{Rollout, TRIES, fold_empty};
+use super::outcome::{Rollout, TRIES};
+use super::write::write;
 use crate::layout::evidence::Given;
-use crate::layout::{keys, writer};
 use crate::moving::{KeyCheck, recovery};
 
 /// So soon a cluster is asked again of which a node is not ready.
@@ -68,30 +68,15 @@ fn bring_once(
     *register = Some(stored::register(nodes.home())?);
     let given = file.cloned().map(Given::File);
     let before = recovery::resolve_all(nodes, given.as_ref(), check)?;
-    let stored = before.as_ref().map(|stored| stored.layout.clone());
     let Some(file) = file else {
-        let layout = stored.unwrap_or_default();
+        let layout = before.map_or_else(Layout::default, |stored| stored.layout);
         check_slots(&layout)?;
         return Ok(Rollout::found(layout));
     };
-    let merged = Layout::merge(stored.as_ref(), file).context("the layout is refused by the cluster")?;
+    let merged = Layout::merge(before.as_ref().map(|stored| &stored.layout), file)
+        .context("the layout is refused by the cluster")?;
     check_slots(&merged.layout)?;
-    if stored.as_ref() == Some(&merged.layout) {
-        return Ok(Rollout::found(merged.layout));
-    }
-    nodes.require_all()?;
-    let is_folded = |index: &&NamespaceIndex| !merged.layout.namespace(**index).placement.is_plain();
-    let folded: Vec<_> = merged.added.iter().filter(is_folded).copied().collect();
-    let rollout =
-        Rollout { added: merged.added, changed: merged.changed, written: true, ..Rollout::found(merged.layout) };
-    if check == KeyCheck::Skip || folded.is_empty() {
-        let layout = activate(nodes.home(), before.as_ref(), &rollout.layout)?;
-        return Ok(Rollout { layout, ..rollout });
-    }
-    check_absent(nodes, &rollout.layout, &folded)?;
-    writer::enter(nodes.home())?;
-    let done = fold_empty(nodes, before.as_ref(), &rollout.layout, &folded)?;
-    Ok(Rollout { layout: done.layout, left: done.driven.left.left, stragglers: done.stragglers, ..rollout })
+    write(nodes, before.as_ref(), merged, check)
 }
 
 /// The layout in force, put there first where it was lost, or set back.
@@ -118,14 +103,6 @@ pub(crate) fn check_slots(layout: &Layout) -> anyhow::Result<()> {
                 namespace.keys
             );
         }
-    }
-    Ok(())
-}
-
-fn check_absent(nodes: &mut Nodes, layout: &Layout, added: &[NamespaceIndex]) -> anyhow::Result<()> {
-    for server in nodes.servers() {
-        let at = server.address().to_string();
-        keys::check_absent(server, layout, added).with_context(|| format!("on the node at {at}"))?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@
 pub(crate) mod cluster;
 mod one;
 mod outcome;
+mod write;
 
 use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_proxy::address::Route;

@@ -2,14 +2,14 @@
 
 use anyhow::Context;
 use keyfold_core::change::Register;
-use keyfold_core::layout::{Layout, LayoutFile, NamespaceIndex};
-use keyfold_server::layout::activate::activate;
-use keyfold_server::layout::stored::{self, Stored};
+use keyfold_core::layout::{Layout, LayoutFile};
+use keyfold_server::layout::stored;
 use keyfold_server::{Nodes, Server, Target, is_not_ready};
 
-use super::outcome::{Rollout, TRIES, fold_empty};
+use super::outcome::{Rollout, TRIES};
+use super::write::write;
 use crate::layout::evidence::Given;
-use crate::layout::{keys, writer};
+use crate::layout::writer;
 use crate::moving::{KeyCheck, recovery};
 
 /// The layout of a server, as [`super::bring`] says.
@@ -47,39 +47,11 @@ fn bring_once(
     writer::enter(server)?;
     let given = file.cloned().map(Given::File);
     let before = recovery::resolve(server, given.as_ref(), check)?;
-    bring_to(nodes, before, file, check)
-}
-
-fn bring_to(
-    nodes: &mut Nodes,
-    before: Option<Stored>,
-    file: Option<&LayoutFile>,
-    check: KeyCheck,
-) -> anyhow::Result<Rollout> {
     let Some(file) = file else {
         let layout = before.map_or_else(Layout::default, |stored| stored.layout);
         return Ok(Rollout::found(layout));
     };
     let merged = Layout::merge(before.as_ref().map(|stored| &stored.layout), file)
         .with_context(|| format!("the layout is refused by the server at {}", nodes.first().address()))?;
-    let is_folded = |index: &&NamespaceIndex| !merged.layout.namespace(**index).placement.is_plain();
-    let folded: Vec<_> = merged.added.iter().filter(is_folded).copied().collect();
-    let mut rollout = Rollout {
-        layout: merged.layout,
-        added: merged.added,
-        changed: merged.changed,
-        written: true,
-        left: vec![],
-        stragglers: 0,
-    };
-    if check == KeyCheck::Look && !folded.is_empty() {
-        keys::check_absent(nodes.first(), &rollout.layout, &folded)?;
-        let done = fold_empty(nodes, before.as_ref(), &rollout.layout, &folded)?;
-        rollout = Rollout { layout: done.layout, left: done.driven.left.left, stragglers: done.stragglers, ..rollout };
-    } else if before.as_ref().is_none_or(|stored| stored.layout != rollout.layout) {
-        rollout.layout = activate(nodes.first(), before.as_ref(), &rollout.layout)?;
-    } else {
-        rollout.written = false;
-    }
-    Ok(rollout)
+    write(nodes, before.as_ref(), merged, check)
 }

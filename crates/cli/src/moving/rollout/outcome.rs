@@ -1,14 +1,9 @@
 //! What came of bringing a layout, and what both ways of it share.
 
-use keyfold_core::layout::{Former, Layout, Move, NamespaceIndex};
+use keyfold_core::layout::{Former, Layout, NamespaceIndex};
 use keyfold_core::mover::Left;
 use keyfold_report::number::{count, plural};
-use keyfold_server::Nodes;
-use keyfold_server::interrupt::Interrupt;
-use keyfold_server::layout::stored::Stored;
-use keyfold_server::pace::Pace;
 
-use crate::moving::carry_out::{Done, carry_out};
 use crate::moving::drive::explain;
 
 /// So many times it is begun anew where somebody else changes the layout meanwhile, as several keyfolds do that
@@ -28,19 +23,6 @@ pub(crate) struct Rollout {
     pub(crate) left: Vec<(Vec<u8>, Left)>,
     /// Keys that somebody wrote past keyfold while the namespaces were settled, and that nobody looks for.
     pub(crate) stragglers: u64,
-}
-
-/// Puts `layout` in force, the namespaces `folded` of it by way of a move from plain.
-pub(super) fn fold_empty(
-    nodes: &mut Nodes,
-    before: Option<&Stored>,
-    layout: &Layout,
-    folded: &[NamespaceIndex],
-) -> anyhow::Result<Done> {
-    let none = Layout::default();
-    let planned = Move { layout: layout.clone(), moving: Vec::new() };
-    let planned = planned.reopen(before.map_or(&none, |stored| &stored.layout), folded);
-    carry_out(nodes, before, &planned, 0, &mut Pace::new(None), &Interrupt::never())
 }
 
 impl Rollout {
