@@ -6,14 +6,11 @@ import time
 
 import redis
 
+from answers import check
+
 HOST, PORT = os.environ["KEYFOLD_ADDR"].rsplit(":", 1)
 LOGINS, SESSION = "user:7:logins", "sess:0b6e9b34-6d1f-4a52-9c3d-2f1f6f5a7e10"
 POST = ["post:1:title", "post:1:body", "post:1:tags"]
-
-
-def check(actual, expected):
-    if actual != expected:
-        raise SystemExit(f"got {actual!r}, not {expected!r}")
 
 
 def strings(client):

@@ -1,0 +1,6 @@
+"""What a session does with each answer, of any client."""
+
+
+def check(actual, expected):
+    if actual != expected:
+        raise SystemExit(f"got {actual!r}, not {expected!r}")
