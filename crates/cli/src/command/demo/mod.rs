@@ -1,7 +1,10 @@
 //! `keyfold demo`: data folded before your eyes.
 
+mod clients;
 mod cluster;
+mod schedule;
 mod story;
+mod threads;
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -19,6 +19,7 @@ use keyfold_report::number::{count, mebibytes, plural};
 use keyfold_report::table;
 use keyfold_server::{OwnCluster, Server, listpack};
 
+use super::clients::Answers;
 use super::story::watch::{Reading, Watch};
 use super::story::{Phase, Teller};
 use crate::layout::file;
@@ -109,7 +110,8 @@ pub(crate) fn tell(story: &ClusterStory<'_>, out: &mut dyn Write) -> anyhow::Res
     teller.run(&["verify"], &[], out)?;
     proxy.stop()?;
     drop(cluster);
-    let phases = phases.into_iter().map(|(name, from, to)| Phase::of(name, from, to, &outcome.samples)).collect();
+    let phases =
+        phases.into_iter().map(|(name, from, to)| Phase::of(name, from, to, &outcome.answers.samples)).collect();
     let memory = (0..PRIMARIES).map(|node| [empty[node], plain[node], folded[node]]).collect();
     let seen = Told { server, keys, memory, events, phases, outcome, readings, commands: teller.commands };
     conclude(story, &seen, out)
@@ -229,7 +231,7 @@ fn conclude(story: &ClusterStory<'_>, seen: &Told, out: &mut dyn Write) -> anyho
     writeln!(out, "{}\n", table::render(&page::heads(), seen.phases.iter().map(|phase| page::row(phase, seen))))?;
     fs::write(story.html, page::page(seen)).with_context(|| format!("can't write {}", story.html.display()))?;
     writeln!(out, "the same over time: {}", story.html.display())?;
-    let Outcome { samples, refused, lost, wrong, told, .. } = &seen.outcome;
+    let Outcome { answers: Answers { samples, wrong, told, .. }, refused, lost } = &seen.outcome;
     let killed =
         seen.events.iter().find(|event| event.what == "primary killed").map_or(Duration::ZERO, |event| event.at);
     let unexcused = lost.iter().filter(|acked| **acked + LAG < killed || **acked > killed + LAG).count();

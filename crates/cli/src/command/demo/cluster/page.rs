@@ -7,6 +7,7 @@ use keyfold_report::page::Page;
 use keyfold_report::plot::{Mark, Origin, Plot, Series};
 use keyfold_report::table::Align;
 
+use super::super::clients::CLIENTS;
 use super::super::story::Phase;
 use super::super::story::page as story;
 use super::{Event, PRIMARIES, Told, load};
@@ -21,15 +22,15 @@ pub(crate) fn page(told: &Told) -> String {
          one primary to another and a primary was killed.",
         told.server,
         plural(told.keys, "key"),
-        load::CLIENTS,
+        CLIENTS,
         count(u64::from(load::RATE))
     ));
     page.figures(&[
         ("plain", mebibytes(plain)),
         ("folded", mebibytes(folded)),
         ("times less", format!("{:.1}", told.ratio())),
-        ("answers checked", count(told.outcome.samples.len() as u64)),
-        ("wrong answers", count(told.outcome.wrong)),
+        ("answers checked", count(told.outcome.answers.samples.len() as u64)),
+        ("wrong answers", count(told.outcome.answers.wrong)),
     ]);
     page.heading("Memory by node");
     let heads = [
@@ -69,7 +70,7 @@ pub(crate) fn page(told: &Told) -> String {
 }
 
 fn plots(told: &Told) -> Vec<Plot> {
-    let samples = &told.outcome.samples;
+    let samples = &told.outcome.answers.samples;
     let nodes = told.readings.iter().enumerate().map(|(at, readings)| (at.to_string(), story::memory(readings)));
     let answered = vec![("commands".to_owned(), story::rate(samples))];
     let latencies = vec![

@@ -16,15 +16,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
+use keyfold_lab::data_sets::records::{DataSet, Record};
+use keyfold_lab::load::{read_back, write};
+use keyfold_lab::through::Through;
 use keyfold_report::number::{mebibytes, plural};
 use keyfold_report::table;
 use keyfold_server::OwnServer;
 use serde_json::Value;
 
-use keyfold_lab::data_sets::records::{DataSet, Record};
-use keyfold_lab::load::{read_back, write};
-use keyfold_lab::through::Through;
-use load::{Load, Outcome, Sample};
+use super::clients::{Answers, CLIENTS};
+use super::schedule::Sample;
+use load::Load;
 use watch::{Reading, Watch};
 
 /// How long the load goes on before anything is done, and after the fold.
@@ -62,7 +64,7 @@ struct Told {
     before_bytes: u64,
     after_bytes: u64,
     predicted_bytes: u64,
-    errors: u64,
+    wrong: u64,
     fold_began: Duration,
     samples: Vec<Sample>,
     readings: Vec<Reading>,
@@ -113,23 +115,22 @@ pub(crate) fn tell(story: &Story<'_>, out: &mut dyn Write) -> anyhow::Result<()>
     teller.run(&["fold"], &["--layout", &layout, "--raise-limits", "--yes"], out)?;
     let fold_ended = started.elapsed();
     thread::sleep(CALM);
-    let outcome = load.stop()?;
+    let Answers { samples, wrong, told, records } = load.stop()?;
     let after_bytes = gauge.used_memory()?;
     let readings = watch.stop()?;
     let ended = started.elapsed();
     teller.run(&["verify"], &[], out)?;
     teller.run(&["doctor"], &[], out)?;
-    read_all_back(through, &outcome)?;
-    let Outcome { samples, errors, told, .. } = outcome;
+    read_all_back(through, &records)?;
     let phase = |name, from, to| Phase::of(name, from, to, &samples);
     let seen = Told {
         server: gauge.version().to_string(),
         keys,
-        clients: load::CLIENTS,
+        clients: CLIENTS,
         before_bytes,
         after_bytes,
         predicted_bytes,
-        errors,
+        wrong,
         fold_began,
         phases: vec![
             phase("before", Duration::ZERO, CALM),
@@ -157,17 +158,17 @@ fn conclude(story: &Story<'_>, seen: &Told, told: &[String], out: &mut dyn Write
     writeln!(out, "\n{}\n", table::render(&page::heads(), seen.phases.iter().map(page::row)))?;
     fs::write(story.html, page::page(seen)).with_context(|| format!("can't write {}", story.html.display()))?;
     writeln!(out, "the same over time: {}", story.html.display())?;
-    if seen.errors > 0 {
-        bail!("{} answers were wrong:\n  {}", seen.errors, told.join("\n  "));
+    if seen.wrong > 0 {
+        bail!("{} answers were wrong:\n  {}", seen.wrong, told.join("\n  "));
     }
     writeln!(out, "{}, every answer right, every key there at the end", plural(seen.samples.len() as u64, "command"))?;
     Ok(())
 }
 
 /// Reads every key through keyfold once more.
-fn read_all_back(through: &keyfold_server::Target, outcome: &Outcome) -> anyhow::Result<()> {
+fn read_all_back(through: &keyfold_server::Target, records: &[Record]) -> anyhow::Result<()> {
     let mut client = keyfold_server::Server::connect(through)?;
-    for chunk in outcome.records.chunks(500) {
+    for chunk in records.chunks(500) {
         let mut commands = keyfold_server::Commands::default();
         chunk.iter().for_each(|record| commands.push(&[b"GET", &record.key]));
         let values: Vec<Option<Vec<u8>>> = client.query_all(&commands).context("can't read values back")?;

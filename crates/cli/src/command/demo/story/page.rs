@@ -7,7 +7,7 @@ use keyfold_report::page::Page;
 use keyfold_report::plot::{Mark, Origin, Plot, Series};
 use keyfold_report::table::Align;
 
-use super::load::{Sample, percentile};
+use super::super::schedule::{Sample, percentile};
 use super::watch::Reading;
 use super::{Phase, Told};
 
@@ -30,7 +30,7 @@ pub(super) fn page(told: &Told) -> String {
         ("after", mebibytes(told.after_bytes)),
         ("predicted", mebibytes(told.predicted_bytes)),
         ("times less", format!("{:.1}", told.ratio())),
-        ("wrong answers", count(told.errors)),
+        ("wrong answers", count(told.wrong)),
     ]);
     page.heading("Over time");
     let mark = |points: &[(f64, f64)]| {

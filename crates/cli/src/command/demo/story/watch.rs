@@ -1,13 +1,11 @@
 //! Looks at the server's memory all the time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
-
 use keyfold_server::{Server, Target};
+
+use super::super::threads::{Stop, Threads};
 
 const EVERY: Duration = Duration::from_millis(100);
 
@@ -19,10 +17,7 @@ pub(crate) struct Reading {
 }
 
 /// A look under way.
-pub(crate) struct Watch {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<anyhow::Result<Vec<Reading>>>,
-}
+pub(crate) struct Watch(Threads<Vec<Reading>>);
 
 impl Watch {
     pub(crate) fn start(target: &Target, started: Instant) -> anyhow::Result<Self> {
@@ -35,11 +30,9 @@ impl Watch {
     }
 
     fn start_on(mut server: Server, started: Instant, may_end: bool) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let watch = move || {
+        let watch = move |stop: &Stop| {
             let mut readings = Vec::new();
-            while !stopped.load(Ordering::Relaxed) {
+            while !stop.is_asked() {
                 match server.used_memory() {
                     Ok(used_bytes) => readings.push(Reading { at: started.elapsed(), used_bytes }),
                     Err(_) if may_end => break,
@@ -49,11 +42,12 @@ impl Watch {
             }
             Ok(readings)
         };
-        Ok(Self { stop, thread: thread::Builder::new().name("demo-watch".to_owned()).spawn(watch)? })
+        let mut threads = Threads::new();
+        threads.start("demo-watch".to_owned(), watch)?;
+        Ok(Self(threads))
     }
 
     pub(crate) fn stop(self) -> anyhow::Result<Vec<Reading>> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| anyhow!("the demo's look at memory died"))?
+        Ok(self.0.stop()?.concat())
     }
 }
