@@ -1,9 +1,5 @@
 //! Which of a client's later requests wait until an earlier one is answered.
 
-use crate::command::{Categories, Keys};
-use crate::session::Plan;
-use crate::session::route::Route;
-
 /// Which of a client's later requests wait until this one is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
@@ -14,17 +10,4 @@ pub enum Hold {
     SameKeys,
     /// All.
     All,
-}
-
-impl Plan {
-    /// The keys that the request concerns; none where it may concern anything else: other keys, other clients, the
-    /// connection.
-    pub(crate) fn keys(&self, args: &[&[u8]]) -> Option<Keys> {
-        let command = self.command.filter(|command| !command.categories.contains(Categories::SCRIPTING))?;
-        let is_of_keys = matches!(
-            self.route,
-            Route::One { .. } | Route::Many { .. } | Route::Rewrite(_) | Route::Foreign { .. } | Route::PassOn
-        );
-        Some(command.keys_in(args)).filter(|keys| is_of_keys && keys.len() > 0 && !keys.is_open())
-    }
 }

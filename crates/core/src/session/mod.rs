@@ -32,7 +32,7 @@ use crate::access::User;
 pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State};
 use crate::cluster::{Front, Target};
-use crate::command::{Command, Flags, Id, ResponsePolicy};
+use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
 use client_command::ReplyMode;
@@ -138,6 +138,17 @@ impl Plan {
     /// Whether something may be written by it.
     pub fn may_write(&self) -> bool {
         !self.command.is_some_and(|command| command.flags.contains(Flags::READONLY))
+    }
+
+    /// The keys that the request concerns; none where it may concern anything else: other keys, other clients, the
+    /// connection.
+    pub(crate) fn keys(&self, args: &[&[u8]]) -> Option<Keys> {
+        let command = self.command.filter(|command| !command.categories.contains(Categories::SCRIPTING))?;
+        let is_of_keys = matches!(
+            self.route,
+            Route::One { .. } | Route::Many { .. } | Route::Rewrite(_) | Route::Foreign { .. } | Route::PassOn
+        );
+        Some(command.keys_in(args)).filter(|keys| is_of_keys && !keys.is_empty() && !keys.is_open())
     }
 
     /// Whether it ends a transaction.
