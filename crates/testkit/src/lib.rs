@@ -9,6 +9,7 @@
 //! | [`relay`] | a forwarder that can lose the network |
 //! | [`ports`] | free ports for servers that come back |
 //! | [`patience`] | waiting for what servers agree on between themselves |
+//! | [`tls`] | certificates, and servers that speak TLS alone |
 //! | [`subject`] | the `keyfold` program in front of one of them |
 //! | [`wire`] | a blocking connection that hands out replies byte for byte |
 //! | [`reply`] | where a reply ends, and what it says |
@@ -42,6 +43,7 @@ pub mod server;
 pub mod servers;
 pub mod sides;
 pub mod subject;
+pub mod tls;
 pub mod wire;
 
 pub use cluster::Cluster;
@@ -51,4 +53,5 @@ pub use server::Server;
 pub use servers::{Binary, Flavor, Version, found, newest};
 pub use sides::Sides;
 pub use subject::Subject;
+pub use tls::Certificates;
 pub use wire::Wire;

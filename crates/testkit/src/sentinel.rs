@@ -21,12 +21,15 @@ use crate::ports;
 use crate::reply::Value;
 use crate::server::{Server, StartError};
 use crate::servers::Binary;
+use crate::tls::Certificates;
 use crate::wire::{Wire, WireError};
 
 /// The name by which the Sentinels know the primary.
 pub const NAME: &str = "main";
 /// How long servers and Sentinels may take to agree; generous, for loaded machines.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The name of a Sentinel's unix socket, in its folder.
+const SOCKET: &str = "socket";
 /// A failover by command is refused while another is under way, or no replica is fit; then it is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -72,10 +75,17 @@ pub struct Options {
     pub quorum: usize,
     /// How long the primary may be silent until a Sentinel takes it for gone.
     pub down_after: Duration,
+    /// What servers and Sentinels call the machine: a name only where their own lines have Sentinels look names up.
+    pub host: &'static str,
     /// The password that Sentinels ask of clients, and of each other.
     pub sentinel_password: Option<String>,
     /// The password of the servers, which replicas and Sentinels know.
     pub password: Option<String>,
+    /// The certificates of servers that speak TLS alone, with clients and with each other, and of Sentinels. All are
+    /// asked over unix sockets then.
+    pub tls: Option<Certificates>,
+    /// Whether the Sentinels take clients in the clear though their servers speak TLS.
+    pub clear_sentinels: bool,
     /// More arguments for each server.
     pub args: Vec<String>,
     /// More lines for the configuration of each Sentinel.
@@ -88,8 +98,11 @@ impl Default for Options {
             replicas: 2,
             quorum: 2,
             down_after: Duration::from_secs(1),
+            host: "127.0.0.1",
             sentinel_password: None,
             password: None,
+            tls: None,
+            clear_sentinels: false,
             args: Vec::new(),
             lines: Vec::new(),
         }
@@ -176,7 +189,11 @@ impl Sentinels {
     /// # Errors
     /// Where it is away.
     pub fn connect(&self, sentinel: usize) -> Result<Wire, WireError> {
-        let wire = Wire::connect((Ipv4Addr::LOCALHOST, self.sentinels[sentinel].port))?;
+        let Sentinel { port, dir, .. } = &self.sentinels[sentinel];
+        let wire = match self.options.tls {
+            Some(_) => Wire::connect_unix(&dir.path().join(SOCKET))?,
+            None => Wire::connect((Ipv4Addr::LOCALHOST, *port))?,
+        };
         wire.authenticated(self.options.sentinel_password.as_deref())
     }
 
@@ -185,7 +202,12 @@ impl Sentinels {
     /// # Errors
     /// Where it is away.
     pub fn connect_server(&self, server: usize) -> Result<Wire, WireError> {
-        self.servers[server].server.connect()?.authenticated(self.options.password.as_deref())
+        let server = &self.servers[server].server;
+        let wire = match self.options.tls {
+            Some(_) => Wire::connect_unix(server.unix_socket())?,
+            None => server.connect()?,
+        };
+        wire.authenticated(self.options.password.as_deref())
     }
 
     /// Asks a Sentinel.
@@ -441,7 +463,7 @@ impl Sentinel {
 
     /// Asks over the unix socket: nobody else can be behind it, as could be behind the port.
     fn wait_until_ready(&mut self) -> Result<(), SentinelError> {
-        let socket = self.dir.path().join("socket");
+        let socket = self.dir.path().join(SOCKET);
         let ready = wait_for("a Sentinel to answer", PATIENCE, || {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
                 return Ok(false);
@@ -483,32 +505,43 @@ impl Drop for Sentinel {
 fn start_server(binary: &Binary, primary: Option<u16>, options: &Options) -> Result<Server, SentinelError> {
     let mut args = vec!["--repl-diskless-sync-delay".to_owned(), "0".to_owned()];
     if let Some(primary) = primary {
-        args.extend(["--replicaof", "127.0.0.1", &primary.to_string()].map(str::to_owned));
+        args.extend(["--replicaof", options.host, &primary.to_string()].map(str::to_owned));
     }
     if let Some(password) = &options.password {
         args.extend(["--requirepass", password, "--masterauth", password].map(str::to_owned));
     }
-    args.extend(options.args.iter().cloned());
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let start = || {
+        let (port, mut args) = (ports::free()?, args.clone());
+        args.extend(options.tls.iter().flat_map(|certificates| certificates.server_args(port)));
+        args.extend(options.args.iter().cloned());
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        Ok(Server::start_at(binary, port, &args)?)
+    };
     let is_taken = |error: &SentinelError| matches!(error, SentinelError::Start(error) if error.is_taken_port());
-    ports::retried(|| Ok(Server::start_at(binary, ports::free()?, &args)?), is_taken)
+    ports::retried(start, is_taken)
 }
 
 /// What a Sentinel reads at its start.
 fn configuration(port: u16, dir: &Path, primary: u16, options: &Options) -> String {
-    let Options { quorum, down_after, sentinel_password, password, lines, .. } = options;
+    let Options { quorum, down_after, sentinel_password, password, tls, clear_sentinels, host, lines, .. } = options;
+    let clients = match tls {
+        Some(_) if !clear_sentinels => format!("port 0\ntls-port {port}"),
+        _ => format!("port {port}"),
+    };
     let (folder, down_after) = (dir.display(), down_after.as_millis());
     let mut all = vec![
-        format!("port {port}"),
+        clients,
         "bind 127.0.0.1".to_owned(),
         format!("dir {folder}"),
         format!("logfile {folder}/log"),
-        format!("unixsocket {folder}/socket"),
-        format!("sentinel monitor {NAME} 127.0.0.1 {primary} {quorum}"),
+        format!("unixsocket {folder}/{SOCKET}"),
+        format!("sentinel monitor {NAME} {host} {primary} {quorum}"),
         format!("sentinel down-after-milliseconds {NAME} {down_after}"),
         // After one failover the next waits for twice as long.
         format!("sentinel failover-timeout {NAME} 5000"),
     ];
+    let settings = tls.iter().flat_map(Certificates::settings);
+    all.extend(settings.map(|(name, value)| format!("{name} {value}")));
     if let Some(password) = password {
         all.push(format!("sentinel auth-pass {NAME} {password}"));
     }

@@ -200,7 +200,7 @@ impl Server {
     pub fn put_in_force(&self, layout: &Layout) -> Result<(), WireError> {
         if !layout.is_empty() {
             let text = layout.to_stored().into_bytes();
-            self.connect()?.call(&[b"MSET", LAYOUT_KEY, &text, COPY_KEY, &text])?;
+            Wire::connect_unix(&self.unix_socket)?.call(&[b"MSET", LAYOUT_KEY, &text, COPY_KEY, &text])?;
         }
         Ok(())
     }

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use keyfold_proxy::config::ClientTls;
 use keyfold_proxy::{Handle, StartError, start};
-use keyfold_testkit::{Server, Wire};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use tempfile::TempDir;
+use keyfold_testkit::{Certificates, Server, Wire};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -17,34 +15,8 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 
 use crate::stage::{address, call, commands, config_for, start_server};
 
-/// An authority and one certificate of its, in files.
-struct Certificates {
-    _dir: TempDir,
-    ca: PathBuf,
-    cert: PathBuf,
-    key: PathBuf,
-}
-
 fn certificates() -> Certificates {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: String| {
-        let path = dir.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    };
-    let mut authority = CertificateParams::new(vec![]).unwrap();
-    // A name of its own: a certificate named like its issuer would pass for one that signed itself.
-    authority.distinguished_name.push(DnType::CommonName, "authority");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca_key = KeyPair::generate().unwrap();
-    let ca = write("ca.pem", authority.self_signed(&ca_key).unwrap().pem());
-    let issuer = Issuer::new(authority, ca_key);
-    let key = KeyPair::generate().unwrap();
-    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let cert = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
-    let cert = write("cert.pem", cert.pem());
-    let key = write("key.pem", key.serialize_pem());
-    Certificates { _dir: dir, ca, cert, key }
+    Certificates::of(&["localhost", "127.0.0.1"]).unwrap()
 }
 
 /// A TLS client; with a certificate of its own where `identity` is.

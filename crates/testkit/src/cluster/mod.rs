@@ -39,6 +39,7 @@ use keyfold_core::admin::home;
 use keyfold_core::layout::Layout;
 
 use crate::servers::Binary;
+use crate::tls::Certificates;
 
 pub use atomic::AtomicMigration;
 pub use client::{CallError, PlainClient};
@@ -67,6 +68,9 @@ pub struct Options {
     pub hostnames: Vec<String>,
     /// What nodes name in redirects and maps: `ip`, `hostname` or `unknown-endpoint`.
     pub endpoint: &'static str,
+    /// The certificates of nodes that speak TLS alone, with clients and with each other. There are no relays then, and
+    /// nodes are asked over unix sockets.
+    pub tls: Option<Certificates>,
     /// More arguments for each node, which win over all others.
     pub args: Vec<String>,
 }
@@ -79,6 +83,7 @@ impl Default for Options {
             password: None,
             hostnames: Vec::new(),
             endpoint: "ip",
+            tls: None,
             args: Vec::new(),
         }
     }
@@ -174,6 +179,7 @@ impl Cluster {
 
     /// The URL of one node, as keyfold takes it.
     pub fn url(&self, index: usize) -> String {
-        format!("redis://{}", self.nodes[index].address())
+        let scheme = if self.options.tls.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://{}", self.nodes[index].address())
     }
 }

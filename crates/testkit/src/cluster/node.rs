@@ -66,6 +66,8 @@ pub struct Node {
     name: String,
     id: String,
     password: Option<String>,
+    /// Whether it takes clients by TLS alone.
+    has_tls: bool,
     server: Server,
     bus_port: u16,
     source: IpAddr,
@@ -102,7 +104,11 @@ impl Node {
         // 127.0.0.1 is the clients'.
         let source =
             IpAddr::from(Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + 1 + u32::try_from(index).unwrap_or(0)));
-        let args = arguments(index, bus_port, relays.as_ref().map(|relays| (relays, source)), options);
+        let mut args = arguments(index, bus_port, relays.as_ref().map(|relays| (relays, source)), options);
+        if let Some(certificates) = &options.tls {
+            args.extend(certificates.server_args(port));
+            args.extend(["--tls-cluster", "yes"].map(str::to_owned));
+        }
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let start = |source: StartError| ClusterError::Start { node: name.clone(), source };
         let server = Server::start_at(binary, port, &args).map_err(start)?;
@@ -110,6 +116,7 @@ impl Node {
             name,
             id: String::new(),
             password: options.password.clone(),
+            has_tls: options.tls.is_some(),
             server,
             bus_port,
             source,
@@ -171,11 +178,15 @@ impl Node {
         self.relays.as_mut()
     }
 
-    /// A connection as clients have it, authenticated where the cluster has a password.
+    /// A connection as clients have it, authenticated where the cluster has a password; over the unix socket where it
+    /// speaks TLS alone.
     ///
     /// # Errors
     /// Where nobody listens, or the password is wrong.
     pub fn connect(&self) -> Result<Wire, WireError> {
+        if self.has_tls {
+            return self.control();
+        }
         Wire::connect(self.address())?.authenticated(self.password.as_deref())
     }
 
