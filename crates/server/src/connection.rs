@@ -376,6 +376,10 @@ fn explain(error: &LinkError, address: &ServerAddress) -> anyhow::Error {
         ("CLUSTERDOWN", _) => "run this again once `redis-cli --cluster check` finds nothing wrong",
         (_, Some(ConnectionRefused | NotFound)) => "is a server running there?",
         (_, Some(TimedOut | WouldBlock)) => "nothing answered in time; is the address right, and the server well?",
+        (_, Some(_)) if text.contains("not valid for name") => {
+            "reach the server by a name that its certificate has: in the URL, or in what servers announce \
+             (cluster-announce-hostname and cluster-preferred-endpoint-type, replica-announce-ip), or by --map-address"
+        }
         (_, Some(_)) if text.contains("ertificate") => {
             "name the authority that signed the server's certificate with --upstream-ca"
         }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use keyfold_core::admin::{LAYOUT_KEY, home};
-use keyfold_core::cluster::{AddressMap, Node, SlotMap};
+use keyfold_core::cluster::{AddressMap, Node, SlotMap, Topology, endpoints};
 use keyfold_core::slot::Slot;
 
 use crate::cluster_nodes::ClusterNode;
@@ -285,9 +285,18 @@ fn note(slots: &mut [SlotState], node: &ClusterNode) {
     }
 }
 
-/// What a node says of all.
+/// What a node says of all, each where CLUSTER SLOTS says that it is, or others are.
 pub(crate) fn read_nodes(server: &mut Server, target: &Target) -> anyhow::Result<Vec<ClusterNode>> {
+    let (mut wire, asked) = (Vec::new(), own_endpoint(server));
+    let questions = Topology::ask(&mut wire);
+    let replies = server.exchange(&wire, questions)?;
     let answer: String = server.ask(&[b"CLUSTER", b"NODES"])?;
-    let nodes = ClusterNode::read_all(&answer, &own_endpoint(server), &target.addresses);
-    nodes.with_context(|| format!("what {} answers to CLUSTER NODES can't be read", server.address()))
+    let topology = Topology::read(&replies, &asked, &target.addresses)
+        .map_err(|error| anyhow!("the cluster node at {}: {error}", server.address()))?;
+    let found = endpoints(&topology, &answer, &asked, &target.addresses).and_then(|mut endpoints| {
+        let mut nodes = ClusterNode::read_all(&answer, &asked, &target.addresses)?;
+        nodes.iter_mut().for_each(|node| node.endpoint = endpoints.remove(&node.id).unwrap_or(asked.clone()));
+        Some(nodes)
+    });
+    found.with_context(|| format!("what {} answers to CLUSTER NODES can't be read", server.address()))
 }

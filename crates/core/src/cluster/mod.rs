@@ -7,7 +7,7 @@
 //! - [`Flight`]: the commands of one step, which may be led elsewhere on their way.
 //! - [`Router`]: where each step goes, and what becomes of those that nodes won't carry out.
 //! - [`Turns`]: in which order steps of one slot go out while its node changes.
-//! - [`Topology`]: what one node says of the cluster; [`roster()`]: all its nodes, those without slots included.
+//! - [`Topology`]: what one node says of the cluster; [`roster()`], [`endpoints()`]: all its nodes, those without slots included.
 //! - [`Announced`]: keyfolds as the nodes of a cluster, for clients that know clusters.
 //! - [`Position`]: how far a walk over all slots is, as a client's cursor says it.
 //! - [`Witness`]: what a node says of itself at the moment of a step.
@@ -44,7 +44,7 @@ pub use redirect::{Redirect, Whereto};
 pub use refresh::Refresh;
 pub use replicas::{ReadFrom, ReplicaState, Replicas, ReplicationAsked};
 pub use replication::Replication;
-pub use roster::roster;
+pub use roster::{endpoints, roster};
 pub use router::{Alone, Order, Router, Step, Tries};
 pub use target::{Part, Target, merge};
 pub use topology::{Range, Topology, TopologyError};

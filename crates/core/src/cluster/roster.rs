@@ -5,6 +5,8 @@
 //! still. CLUSTER NODES names them all, but by other addresses: by IP address where nodes are to be reached by name. So a
 //! node that both name is where CLUSTER SLOTS says, and the others are sought in the same way.
 
+use std::collections::BTreeMap;
+
 use super::{AddressMap, Endpoint, Topology};
 
 /// How nodes are named where they are to be reached.
@@ -28,9 +30,7 @@ struct Line<'t> {
 /// Where all nodes are that the cluster doesn't take for gone: those of `topology`, and others in `list`, which the same
 /// node, at `asked`, answered to CLUSTER NODES. None where that can't be read.
 pub fn roster(topology: &Topology, list: &str, asked: &Endpoint, addresses: &AddressMap) -> Option<Vec<Endpoint>> {
-    let lines: Option<Vec<Line<'_>>> = list.lines().filter(|line| !line.trim().is_empty()).map(Line::read).collect();
-    let lines = lines?;
-    let how = lines.iter().find_map(|line| line.named(topology, asked, addresses)).unwrap_or(NamedBy::Ip);
+    let (lines, how) = read(topology, list, asked, addresses)?;
     let others = lines.iter().filter(|line| !line.is_gone && !topology.named.contains_key(line.id));
     let others = others.map(|line| addresses.find(line.endpoint(how, asked)));
     let with_slots = topology.ranges.iter().flat_map(|range| std::iter::once(&range.primary).chain(&range.replicas));
@@ -38,6 +38,34 @@ pub fn roster(topology: &Topology, list: &str, asked: &Endpoint, addresses: &Add
     all.sort();
     all.dedup();
     Some(all)
+}
+
+/// Where each node of `list` is, by its ID, also such as are gone.
+pub fn endpoints(
+    topology: &Topology,
+    list: &str,
+    asked: &Endpoint,
+    addresses: &AddressMap,
+) -> Option<BTreeMap<String, Endpoint>> {
+    let (lines, how) = read(topology, list, asked, addresses)?;
+    let endpoint = |line: &Line<'_>| match topology.named.get(line.id) {
+        Some(endpoint) => endpoint.clone(),
+        None => addresses.find(line.endpoint(how, asked)),
+    };
+    Some(lines.iter().map(|line| (line.id.to_owned(), endpoint(line))).collect())
+}
+
+/// All lines, and how nodes are named.
+fn read<'t>(
+    topology: &Topology,
+    list: &'t str,
+    asked: &Endpoint,
+    addresses: &AddressMap,
+) -> Option<(Vec<Line<'t>>, NamedBy)> {
+    let lines: Option<Vec<Line<'t>>> = list.lines().filter(|line| !line.trim().is_empty()).map(Line::read).collect();
+    let lines = lines?;
+    let how = lines.iter().find_map(|line| line.named(topology, asked, addresses)).unwrap_or(NamedBy::Ip);
+    Some((lines, how))
 }
 
 impl<'t> Line<'t> {
@@ -91,7 +119,7 @@ mod tests {
                         f 10.0.0.6:7006@17006,f.example slave,fail? b 0 0 2 disconnected\n\
                         g :0@0 master,noaddr - 0 0 3 disconnected\n";
 
-    fn all(b: &str, c: &str, addresses: &AddressMap) -> Vec<String> {
+    fn topology(b: &str, c: &str) -> Topology {
         let range = super::super::Range {
             first: crate::slot::Slot::FIRST,
             last: crate::slot::Slot::all().last().unwrap(),
@@ -99,8 +127,11 @@ mod tests {
             replicas: vec![endpoint(c)],
         };
         let named = [("b".to_owned(), endpoint(b)), ("c".to_owned(), endpoint(c))].into();
-        let topology = Topology { ranges: vec![range], epoch: 2, is_ok: true, named };
-        let all = roster(&topology, LIST, &endpoint("asked:7001"), addresses).unwrap();
+        Topology { ranges: vec![range], epoch: 2, is_ok: true, named }
+    }
+
+    fn all(b: &str, c: &str, addresses: &AddressMap) -> Vec<String> {
+        let all = roster(&topology(b, c), LIST, &endpoint("asked:7001"), addresses).unwrap();
         all.iter().map(ToString::to_string).collect()
     }
 
@@ -113,6 +144,18 @@ mod tests {
         assert_eq!(all("b.example:7002", "c.example:7003", &plain), by_name);
         let by_nothing = ["asked:7001", "asked:7002", "asked:7003", "asked:7004", "asked:7006"];
         assert_eq!(all("asked:7002", "asked:7003", &plain), by_nothing);
+    }
+
+    #[test]
+    fn each_node_is_where_its_id_is() {
+        let topology = topology("b.example:7002", "c.example:7003");
+        let found = endpoints(&topology, LIST, &endpoint("asked:7001"), &AddressMap::default()).unwrap();
+        let found: Vec<_> = found.iter().map(|(id, at)| format!("{id} {at}")).collect();
+        let ids = ["a", "b", "c", "d", "e", "f"];
+        let mut expected: Vec<_> =
+            ids.iter().zip(7001..).map(|(id, port)| format!("{id} {id}.example:{port}")).collect();
+        expected.push("g asked:0".to_owned());
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -6,5 +6,6 @@ pub(crate) mod keyfold;
 mod layout;
 mod own_server;
 mod sentinels;
+mod tls;
 mod unready;
 mod users;
