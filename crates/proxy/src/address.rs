@@ -298,8 +298,13 @@ impl fmt::Display for ServerAddress {
                 let seeds: Vec<String> = seeds.iter().map(ToString::to_string).collect();
                 write!(f, "{}://{}", if *tls { "clusters" } else { "cluster" }, seeds.join(","))
             }
-            Route::Sentinel { sentinels, tls, .. } => {
-                write!(f, "{}://{sentinels}", if *tls { "sentinels" } else { "sentinel" })
+            Route::Sentinel { sentinels, tls, sentinel_tls } => {
+                write!(f, "{}://{sentinels}", if *tls { "sentinels" } else { "sentinel" })?;
+                match (tls, sentinel_tls) {
+                    (true, false) => f.write_str("?sentinel_tls=no"),
+                    (false, true) => f.write_str("?sentinel_tls=yes"),
+                    _ => Ok(()),
+                }
             }
         }
     }
@@ -352,6 +357,11 @@ mod tests {
         assert_eq!(tls("sentinels://a/main"), (true, true));
         assert_eq!(tls("rediss+sentinel://a/main?sentinel_tls=no"), (true, false));
         assert_eq!(tls("redis+sentinel://a/main?sentinel_tls=yes"), (false, true));
+        for url in
+            ["sentinel://a:1/main?sentinel_tls=yes", "sentinels://a:1/main?sentinel_tls=no", "sentinels://a:1/main"]
+        {
+            assert_eq!(parse(url).to_string(), url);
+        }
     }
 
     #[test]
