@@ -5,6 +5,8 @@
 //! is told. Once it passes again, what was sent meanwhile arrives late, as TCP would have sent it again;
 //! [`Relay::break_held`] ends such connections instead, as a machine that came back without knowing them would.
 //!
+//! A relay may also be slow: each side's bytes wait for as long as it says before they go on, as on a way from afar.
+//!
 //! A relay may also be away: then its port refuses connections, and those there were are closed.
 //!
 //! Peers are told apart by the address that they connect from. Nodes of a cluster connect each from a loopback address
@@ -17,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 const READ_BYTES: usize = 64 * 1024;
 
@@ -58,6 +61,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     held: Held,
+    delay: Duration,
     links: Vec<Arc<Link>>,
 }
 
@@ -92,6 +96,11 @@ impl Relay {
     pub fn hold(&self, held: Held) {
         self.shared.lock().held = held;
         self.shared.changed.notify_all();
+    }
+
+    /// Takes so long for what passes either way, from now on: a round trip takes twice as long.
+    pub fn slow(&self, delay: Duration) {
+        self.shared.lock().delay = delay;
     }
 
     /// Closes the connections that are held, both sides.
@@ -233,6 +242,8 @@ fn pump(mut from: TcpStream, mut to: TcpStream, link: &Link, shared: &Shared) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => 0,
         };
+        let delay = shared.lock().delay;
+        thread::sleep(delay);
         if !shared.may_pass(link) {
             return;
         }
@@ -248,7 +259,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, link: &Link, shared: &Shared) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::Instant;
 
     use super::*;
     use crate::ports;
@@ -301,6 +312,18 @@ mod tests {
         assert_eq!(answer, *b"pong");
         new.read_exact(&mut answer).unwrap();
         assert_eq!(answer, *b"new!");
+    }
+
+    #[test]
+    fn a_slow_one_takes_its_time_both_ways() {
+        let relay = before_an_echo();
+        let mut stream = connect(&relay);
+        relay.slow(Duration::from_millis(40));
+        let since = Instant::now();
+        assert_eq!(echo(&mut stream).unwrap(), *b"ping");
+        assert!(since.elapsed() >= Duration::from_millis(80), "{:?}", since.elapsed());
+        relay.slow(Duration::ZERO);
+        assert_eq!(echo(&mut stream).unwrap(), *b"ping");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | `cluster` | is a cluster one server to clients, whatever happens to its slots and nodes? |
 //! | `damage` | what of values that no codec wrote? |
 //! | `frozen` | what of connections, and of a server, that stand still or are busy? |
+//! | `nearest` | do reads go to whichever node of a shard is nearest, and elsewhere once it is frozen? |
 //! | `order` | do answers come in the order of the requests, however the bytes come? |
 //! | `limits` | does nothing grow without bound, and does one client not harm another? |
 //! | `large` | do large requests and answers hold up nobody else? |
@@ -35,6 +36,7 @@ mod large;
 mod leaving;
 mod limits;
 mod loss;
+mod nearest;
 mod order;
 mod own_lane;
 mod relay;

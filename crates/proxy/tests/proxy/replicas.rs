@@ -16,11 +16,20 @@ use crate::stage::{address, call, eventually};
 
 const USERS: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\nvalue_limit = 64\n";
 
-const KEYS: usize = 120;
+pub(crate) const KEYS: usize = 120;
 
 /// Three primaries, a replica of each, and a proxy; all keys are written, and replicas are read from where they are to be.
 fn stage(binary: &Binary, from: ReadFrom) -> (Cluster, Handle) {
     let cluster = Cluster::start(binary, 3, 1, &Options::default()).unwrap();
+    let proxy = serve_before(&cluster, from);
+    if from != ReadFrom::Primary {
+        until_read_from(&proxy, 3);
+    }
+    (cluster, proxy)
+}
+
+/// A proxy before the cluster, through which all keys are written.
+pub(crate) fn serve_before(cluster: &Cluster, from: ReadFrom) -> Handle {
     let layout = Layout::parse_file(USERS).unwrap().with_attempt(Attempt(1));
     cluster.put_in_force(&layout).unwrap();
     let mut config = Config::new(cluster.url(0).parse().unwrap(), layout);
@@ -34,33 +43,30 @@ fn stage(binary: &Binary, from: ReadFrom) -> (Cluster, Handle) {
         assert_eq!(call(&mut wire, &format!("SET user:{id} {}", value(id))), "+OK\r\n");
         assert_eq!(call(&mut wire, &format!("SET plain:{id} {}", value(id))), "+OK\r\n");
     }
-    if from != ReadFrom::Primary {
-        until_read_from(&proxy, 3);
-    }
-    (cluster, proxy)
+    proxy
 }
 
-fn connect(proxy: &Handle) -> Wire {
+pub(crate) fn connect(proxy: &Handle) -> Wire {
     Wire::connect(address(proxy)).unwrap()
 }
 
 /// A key's value: every tenth is spilled.
-fn value(id: usize) -> String {
+pub(crate) fn value(id: usize) -> String {
     if id.is_multiple_of(10) { format!("{id:0>100}") } else { format!("v{id}") }
 }
 
-fn bulk(text: &str) -> String {
+pub(crate) fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
 /// The lines of INFO on replicas.
-fn shown(proxy: &Handle) -> Vec<String> {
+pub(crate) fn shown(proxy: &Handle) -> Vec<String> {
     let info = call(&mut connect(proxy), "INFO keyfold");
     info.lines().filter(|line| line.starts_with("keyfold_replica_")).map(str::to_owned).collect()
 }
 
 /// Waits until so many replicas are read from, and there are connections to them.
-fn until_read_from(proxy: &Handle, replicas: usize) {
+pub(crate) fn until_read_from(proxy: &Handle, replicas: usize) {
     eventually("replicas are read from", || {
         let mut wire = connect(proxy);
         (0..KEYS).for_each(|id| assert_eq!(call(&mut wire, &format!("GET user:{id}")), bulk(&value(id))));
@@ -69,7 +75,7 @@ fn until_read_from(proxy: &Handle, replicas: usize) {
 }
 
 /// How often a node carried out these commands.
-fn calls(cluster: &Cluster, node: usize, commands: &[&str]) -> usize {
+pub(crate) fn calls(cluster: &Cluster, node: usize, commands: &[&str]) -> usize {
     let info = cluster.node(node).text(&["INFO", "commandstats"]).unwrap();
     let of = |command: &&str| {
         let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")))?;
@@ -78,7 +84,7 @@ fn calls(cluster: &Cluster, node: usize, commands: &[&str]) -> usize {
     commands.iter().filter_map(of).sum()
 }
 
-fn reset_counts(cluster: &Cluster) {
+pub(crate) fn reset_counts(cluster: &Cluster) {
     (0..6).for_each(|node| drop(cluster.node(node).call(&["CONFIG", "RESETSTAT"]).unwrap()));
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::relay::Held;
 
@@ -39,6 +40,14 @@ impl Cluster {
     pub fn heal(&mut self, index: usize) {
         self.nodes[index].cut = None;
         self.apply_cuts();
+    }
+
+    /// Moves a node so far away from clients, and from replicas of its, that all they send, and all it sends, takes so long.
+    ///
+    /// # Panics
+    /// Where the cluster was started without relays.
+    pub fn move_away(&self, index: usize, delay: Duration) {
+        relays(&self.nodes[index]).clients.slow(delay);
     }
 
     /// Has a node's port refuse connections, and closes those there are: of clients, and of replicas too, which come
