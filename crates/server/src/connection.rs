@@ -21,7 +21,7 @@ use rustls::ClientConfig;
 use crate::commands::Commands;
 use crate::error::LinkError;
 use crate::info::Info;
-use crate::link::Link;
+use crate::link::{CONNECT_WITHIN, Link};
 use crate::primary::Way;
 use crate::reply::{self, FromReply};
 use crate::version::Version;
@@ -86,9 +86,20 @@ impl Server {
         Self::connect_to(target, true)
     }
 
+    /// The same with another limit for each step, and for each answer.
+    pub(crate) fn connect_to_node_within(target: &Target, limit: Duration) -> anyhow::Result<Self> {
+        let mut server = Self::connect_within(target, true, limit)?;
+        server.set_patience(limit)?;
+        Ok(server)
+    }
+
     fn connect_to(target: &Target, cluster: bool) -> anyhow::Result<Self> {
+        Self::connect_within(target, cluster, CONNECT_WITHIN)
+    }
+
+    fn connect_within(target: &Target, cluster: bool, limit: Duration) -> anyhow::Result<Self> {
         let (address, mut link) =
-            open(target).with_context(|| format!("can't connect to the server at {}", target.address))?;
+            open(target, limit).with_context(|| format!("can't connect to the server at {}", target.address))?;
         let info = query(&mut link, &[b"INFO", b"server"])
             .map(Info)
             .map_err(|error| explain(&error, &address))
@@ -310,7 +321,7 @@ const ENDED: [io::ErrorKind; 5] = [
 ];
 
 /// The server's own address, and a connection to it.
-fn open(target: &Target) -> anyhow::Result<(ServerAddress, Link)> {
+fn open(target: &Target, limit: Duration) -> anyhow::Result<(ServerAddress, Link)> {
     let address = &target.address;
     let config = match address.speaks_tls() {
         true => Some(tls::server_side(&target.tls).map_err(|error| anyhow!("{error}"))?),
@@ -318,7 +329,10 @@ fn open(target: &Target) -> anyhow::Result<(ServerAddress, Link)> {
     };
     let (sentinels, tls, sentinel_tls) = match &address.route {
         Route::Tcp { .. } | Route::Unix(_) => {
-            return Ok((address.clone(), Link::open(address, config).map_err(|error| explain(&error, address))?));
+            return Ok((
+                address.clone(),
+                Link::open_within(address, config, limit).map_err(|error| explain(&error, address))?,
+            ));
         }
         Route::Cluster { seeds, tls } => return open_any(address, seeds, *tls, config.as_ref()),
         Route::Sentinel { sentinels, tls, sentinel_tls } => (sentinels, *tls, *sentinel_tls),

@@ -15,6 +15,7 @@
 //! | `nodes.rs` | the servers that hold a keyspace: one, or the primaries of a cluster |
 //! | `census.rs` | what all nodes of a cluster say at one moment, and how far replicas are |
 //! | `cluster_nodes.rs` | what a node says of all, and of slots on their way |
+//! | `replicas.rs` | the replicas that servers say they have |
 //! | `steps.rs` | steps to a cluster's nodes, followed where nodes lead them |
 //! | `time.rs` | the server's time |
 //! | `listpack.rs` | the settings that keep buckets small, and whether they suffice |
@@ -49,6 +50,7 @@ pub mod own;
 pub mod own_cluster;
 pub mod pace;
 mod primary;
+pub mod replicas;
 pub mod reply;
 pub mod secrets;
 pub mod steps;

@@ -22,7 +22,7 @@ use crate::error::LinkError;
 use crate::reply;
 
 /// To connect, and to log in.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// For one answer. A long one: SCAN and SAVE on a loaded server take a while, and a dead one is noticed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// Bytes that are read at once, at the most.

@@ -9,6 +9,8 @@ use std::fmt;
 use keyfold_core::layout::Layout;
 
 use crate::connection::Server;
+use crate::nodes::Nodes;
+use crate::replicas;
 
 const VALUE: &str = "hash-max-listpack-value";
 const ENTRIES: &str = "hash-max-listpack-entries";
@@ -72,6 +74,33 @@ pub fn shortfalls(server: &mut Server, layout: &Layout, assumed: &[(String, u64)
         has.is_none_or(|has| has < need.least).then_some(Shortfall { need, name, has })
     };
     needs(layout).into_iter().filter_map(check).collect()
+}
+
+/// What falls short at replicas that tell, with the replica: each may be a primary at any moment, and has its own memory
+/// until then. Those that can't be reached from here are left out.
+///
+/// # Errors
+/// A server doesn't say which replicas it has.
+pub fn shortfalls_at_replicas(
+    nodes: &mut Nodes,
+    layout: &Layout,
+    assumed: &[(String, u64)],
+) -> anyhow::Result<Vec<String>> {
+    if needs(layout).is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for replica in replicas::connect(nodes)? {
+        let address = &replica.target.address;
+        match replica.server {
+            Ok(mut server) => {
+                let told = shortfalls(&mut server, layout, assumed).into_iter().filter(|short| short.has.is_some());
+                found.extend(told.map(|short| format!("the replica {address}: {short}")));
+            }
+            Err(error) => tracing::debug!("the replica {address} can't be asked for its limits: {error:#}"),
+        }
+    }
+    Ok(found)
 }
 
 /// What `layout` needs of hash-max-listpack-entries and -value; 0 where it needs nothing.

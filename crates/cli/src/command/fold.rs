@@ -14,7 +14,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::Stored;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Nodes, listpack};
+use keyfold_server::{Nodes, listpack, replicas};
 use serde_json::{Value, json};
 
 use crate::codec::choice::Choice;
@@ -69,12 +69,7 @@ fn look_and_move(
     if let Direction::Fold { raise_limits: true, .. } = &config.direction
         && !config.flags.dry_run
     {
-        for server in nodes.servers() {
-            let address = server.address().to_string();
-            for setting in listpack::raise(server, &planned.layout)? {
-                writeln!(out, "set {setting} on the server at {address}; write it into its configuration too")?;
-            }
-        }
+        raise_limits(nodes, &planned.layout, out)?;
     }
     let mut checks = checks::check(nodes, &planned.layout, &survey, &config.flags.settings.assume)?;
     checks.obstacles.extend(both::check(nodes, before.as_ref().map(|stored| &stored.layout), &planned.layout)?);
@@ -108,6 +103,26 @@ fn look_and_move(
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::from(LEFT))
+}
+
+/// Raises what the layout needs higher, on the servers and on replicas of theirs, which may take their places.
+fn raise_limits(nodes: &mut Nodes, layout: &Layout, out: &mut dyn Write) -> anyhow::Result<()> {
+    for server in nodes.servers() {
+        let address = server.address().to_string();
+        for setting in listpack::raise(server, layout)? {
+            writeln!(out, "set {setting} on the server at {address}; write it into its configuration too")?;
+        }
+    }
+    for replica in replicas::connect(nodes)? {
+        let address = &replica.target.address;
+        match replica.server.and_then(|mut server| listpack::raise(&mut server, layout)) {
+            Ok(raised) => raised.iter().try_for_each(|setting| {
+                writeln!(out, "set {setting} on the replica at {address}; write it into its configuration too")
+            })?,
+            Err(error) => writeln!(out, "the limits of the replica at {address} were not raised: {error:#}")?,
+        }
+    }
+    Ok(())
 }
 
 /// The layout in force; put there first where it was lost, or set back.

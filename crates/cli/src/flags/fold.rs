@@ -82,7 +82,7 @@ pub(crate) struct FoldFlags {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) layout: PathBuf,
 
-    /// Raise hash-max-listpack-entries and -value on the server where the layout needs more (CONFIG SET)
+    /// Raise hash-max-listpack-entries and -value on the server and its replicas where the layout needs more (CONFIG SET)
     #[arg(long)]
     pub(crate) raise_limits: bool,
 

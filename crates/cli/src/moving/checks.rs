@@ -52,6 +52,9 @@ pub(crate) fn check(
         checks.obstacles.extend(obstacles.into_iter().map(named));
     }
     clients.warn(&mut checks.warnings);
+    if folds {
+        checks.warnings.extend(listpack::shortfalls_at_replicas(nodes, layout, assumed)?);
+    }
     if is_cluster && let Some(doubt) = pass::doubt_now(nodes)? {
         checks.warnings.push(format!("the move could not be settled now: {doubt}"));
     }

@@ -28,6 +28,8 @@ named! {
         StillTable = "still-table",
         /// A limit that is below what the layout needs.
         LimitBelowLayout = "limit-below-layout",
+        /// A limit that is lower at a replica than here, or than the layout needs.
+        LowerLimitAtReplica = "lower-limit-at-replica",
         /// Nobody says what a limit is.
         LimitUnknown = "limit-unknown",
         /// A configuration file that says something else than the server.

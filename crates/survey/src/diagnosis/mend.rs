@@ -38,9 +38,14 @@ impl Mend {
 
     /// Other settings of the server.
     pub(super) fn settings(what: impl Into<String>, seen: &Observation, changes: &[(&str, String)]) -> Self {
+        Self::settings_of(what, &seen.names, changes)
+    }
+
+    /// Other settings of this server.
+    pub(super) fn settings_of(what: impl Into<String>, names: &ServerNames, changes: &[(&str, String)]) -> Self {
         changes.iter().fold(Self::advice(what), |mend, (name, value)| {
             let Self { what, mut lines, after_bytes, saves_bytes } = mend;
-            lines.extend(setting_lines(&seen.names, name, value));
+            lines.extend(setting_lines(names, name, value));
             Self { what, lines, after_bytes, saves_bytes }
         })
     }

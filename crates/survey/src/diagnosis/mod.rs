@@ -81,6 +81,15 @@ pub struct ServerNames {
     pub redis_cli: String,
 }
 
+/// A replica of the server, which may take its place.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    /// How to name it.
+    pub names: ServerNames,
+    /// Its settings, or why it doesn't say.
+    pub settings: Result<Settings, String>,
+}
+
 /// All that was seen of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
@@ -88,6 +97,8 @@ pub struct Observation {
     pub names: ServerNames,
     /// Its settings.
     pub settings: Settings,
+    /// Its replicas.
+    pub replicas: Vec<Replica>,
     /// What it says of its memory.
     pub memory: MemoryFacts,
     /// The file its settings came from.
@@ -104,6 +115,7 @@ pub struct Observation {
 pub fn diagnose(seen: &Observation) -> Vec<Finding> {
     let mut findings = Vec::new();
     check::settings::check(seen, &mut findings);
+    check::replicas::check(seen, &mut findings);
     check::layout::check(seen, &mut findings);
     check::tables::check(seen, &mut findings);
     check::filling::check(seen, &mut findings);

@@ -188,6 +188,45 @@ fn limits_below_the_layout() {
 }
 
 #[test]
+fn replicas_with_lower_limits_are_named_with_the_line_that_raises_them() {
+    let mut case = Case::with_layout("[[namespace]]\nkeys = 'a:{id:int}'\nbucket = { count = 10 }\nvalue_limit = 64\n");
+    let setting = |value, origin| Setting { value, origin };
+    let replica = |entries, value| Replica {
+        names: ServerNames { url: format!("redis://r{value}"), redis_cli: format!("redis-cli -h r{value}") },
+        settings: Ok(Settings {
+            hash_entries: setting(entries, Origin::Server),
+            hash_value_bytes: setting(value, Origin::Server),
+            ..Settings::default()
+        }),
+    };
+    case.seen.settings.hash_value_bytes = setting(100, Origin::Server);
+    case.seen.replicas = vec![replica(512, 32), replica(512, 64), replica(512, 100)];
+    case.seen.replicas.push(Replica { settings: Err("it is away".to_owned()), ..replica(512, 1) });
+    // One that doesn't tell is not guessed at.
+    case.seen.replicas.push(Replica { settings: Ok(Settings::default()), ..replica(512, 2) });
+    let findings = diagnose(&case.seen);
+    let told: Vec<_> = findings.iter().map(|finding| (finding.kind, finding.severity, finding.what.as_str())).collect();
+    let value = "hash-max-listpack-value";
+    assert_eq!(
+        told,
+        [
+            (
+                Trouble::LowerLimitAtReplica,
+                Severity::Problem,
+                format!("{value} is 32 at the replica redis://r32, and the layout needs 64").as_str()
+            ),
+            (
+                Trouble::LowerLimitAtReplica,
+                Severity::Note,
+                format!("{value} is 64 at the replica redis://r64, and it is 100 here").as_str()
+            ),
+            (Trouble::LimitUnknown, Severity::Note, "this replica can't be asked for its limits: it is away"),
+        ]
+    );
+    assert_eq!(lines(&findings[0].mends[0], "shell"), ["redis-cli -h r32 CONFIG SET hash-max-listpack-value 100"]);
+}
+
+#[test]
 fn servers_before_7_0_get_their_own_names() {
     let mut case = Case::with_layout("[[namespace]]\nkeys = 'a:{id:int}'\nbucket = { span = 1000 }\n");
     case.seen.settings.old_names = true;

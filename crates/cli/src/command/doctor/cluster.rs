@@ -8,6 +8,7 @@ use std::time::Instant;
 use keyfold_core::slot::Slot;
 use keyfold_report::number::count;
 use keyfold_server::nodes::SlotStates;
+use keyfold_server::replicas::{self, Replica};
 use keyfold_server::{Commands, Nodes, Server, reply};
 use keyfold_survey::diagnosis::{LayoutState, Limit};
 use serde_json::json;
@@ -28,9 +29,9 @@ pub(super) fn run(config: &Doctor, mut nodes: Nodes, out: &mut dyn Write) -> any
     let mut notes: Vec<String> = nodes.other_releases().into_iter().collect();
     notes.extend(on_their_way(&states));
     notes.extend(hot_slots(&mut nodes)?);
-    let idle = nodes.idle()?;
+    let (idle, replicas) = (nodes.idle()?, replicas::connect(&mut nodes)?);
     let servers: Vec<Server> = nodes.into_servers().into_iter().chain(idle).collect();
-    let reports = reports(config, servers, &layout)?;
+    let reports = reports(config, servers, replicas, &layout)?;
     notes.extend(other_limits(&reports));
     if config.flags.json {
         let all = reports.iter().map(json::value).collect::<Vec<_>>();
@@ -52,11 +53,18 @@ pub(super) fn run(config: &Doctor, mut nodes: Nodes, out: &mut dyn Write) -> any
     Ok(ExitCode::from(worst.unwrap_or(0)))
 }
 
-fn reports(config: &Doctor, servers: Vec<Server>, layout: &LayoutState) -> anyhow::Result<Vec<Report>> {
+fn reports(
+    config: &Doctor,
+    servers: Vec<Server>,
+    mut replicas: Vec<Replica>,
+    layout: &LayoutState,
+) -> anyhow::Result<Vec<Report>> {
     let mut reports = Vec::new();
     for server in servers {
         let started = Instant::now();
-        let (report, error) = examine(config, server, Some(layout.clone()), started)?;
+        let address = server.address().to_string();
+        let own = replicas.extract_if(.., |replica| replica.of == address).collect();
+        let (report, error) = examine(config, server, own, Some(layout.clone()), started)?;
         let is_stopped = report.broken_off.as_deref() == Some("stopped");
         reports.push(report);
         match error {

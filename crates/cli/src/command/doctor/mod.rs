@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use keyfold_report::number::count;
+use keyfold_server::replicas::{self, Replica};
 use keyfold_server::{Nodes, Server};
 use keyfold_survey::diagnosis::{Finding, LayoutState, Observation, Severity, diagnose};
 
@@ -67,12 +68,12 @@ struct Report {
 
 pub(crate) fn run(config: &Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let nodes = Nodes::connect(&config.target)?;
+    let mut nodes = Nodes::connect(&config.target)?;
     if nodes.are_cluster() {
         return cluster::run(config, nodes, out);
     }
-    let mut servers = nodes.into_servers();
-    let (report, error) = examine(config, servers.remove(0), None, started)?;
+    let replicas = replicas::connect(&mut nodes)?;
+    let (report, error) = examine(config, nodes.into_servers().remove(0), replicas, None, started)?;
     if config.flags.json {
         writeln!(out, "{:#}", json::value(&report))?;
     } else {
@@ -89,12 +90,14 @@ pub(crate) fn run(config: &Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCo
 fn examine(
     config: &Doctor,
     server: Server,
+    replicas: Vec<Replica>,
     layout: Option<LayoutState>,
     started: Instant,
 ) -> anyhow::Result<(Report, Option<anyhow::Error>)> {
     let name = server.version().to_string();
     let mut patient = Patient::new(server, config.flags.pace.max_ops)?;
     let mut seen = settings::observe(&mut patient, &config.flags.settings.assume, config.expected.clone(), layout)?;
+    seen.replicas = settings::replicas(replicas, &config.flags.settings.assume);
     let mut rewriter = config.flags.rewrite.then(Rewriter::default);
     let walked = walk::walk(&mut patient, &config.databases, &mut seen, rewriter.as_mut());
     let (broken_off, error) = match walked {

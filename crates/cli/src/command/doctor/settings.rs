@@ -5,10 +5,10 @@ use keyfold_core::change::Standing;
 use keyfold_proxy::address::{Route, ServerAddress};
 use keyfold_server::layout::{dictionaries, stored};
 use keyfold_server::reply::FromReply;
-use keyfold_server::secrets;
 use keyfold_server::{Info, LinkError, Server, ServerTime};
+use keyfold_server::{replicas, secrets};
 use keyfold_survey::diagnosis::{
-    ConfigFile, Expected, LayoutState, Limit, MemoryFacts, Observation, Origin, ServerNames, Setting, Settings,
+    ConfigFile, Expected, LayoutState, Limit, MemoryFacts, Observation, Origin, Replica, ServerNames, Setting, Settings,
 };
 
 use super::patient::Patient;
@@ -34,6 +34,18 @@ pub(super) fn observe(
     seen.leftovers.now_ms = ServerTime::ask(server)?.now_ms();
     seen.leftovers.sweeping = is_held(server)?;
     Ok(seen)
+}
+
+/// What replicas say of their settings.
+pub(super) fn replicas(replicas: Vec<replicas::Replica>, assumed: &[(String, u64)]) -> Vec<Replica> {
+    let asked = replicas.into_iter().map(|replica| {
+        let told = replica.server.and_then(|mut server| {
+            let memory = server.info("memory")?;
+            settings(&mut server, assumed, &memory)
+        });
+        Replica { names: names(&replica.target.address), settings: told.map_err(|error| format!("{error:#}")) }
+    });
+    asked.collect()
 }
 
 fn names(address: &ServerAddress) -> ServerNames {

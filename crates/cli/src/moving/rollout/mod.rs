@@ -33,13 +33,18 @@ pub(crate) fn bring(target: &Target, file: Option<&LayoutFile>, check: KeyCheck)
     one::bring(target, file, check)
 }
 
-/// Each setting that falls short, of a cluster with its node.
-pub(crate) fn shortfalls(nodes: &mut Nodes, layout: &Layout, assumed: &[(String, u64)]) -> Vec<String> {
+/// Each setting that falls short, of a cluster with its node, and of replicas with theirs.
+///
+/// # Errors
+/// A server doesn't say which replicas it has.
+pub(crate) fn shortfalls(nodes: &mut Nodes, layout: &Layout, assumed: &[(String, u64)]) -> anyhow::Result<Vec<String>> {
     let is_cluster = nodes.are_cluster();
     let of_each = nodes.servers().iter_mut().flat_map(|server| {
         let found = listpack::shortfalls(server, layout, assumed);
         let at = if is_cluster { format!("{}: ", server.address()) } else { String::new() };
         found.into_iter().map(move |shortfall| format!("{at}{shortfall}"))
     });
-    of_each.collect()
+    let mut all: Vec<String> = of_each.collect();
+    all.extend(listpack::shortfalls_at_replicas(nodes, layout, assumed)?);
+    Ok(all)
 }

@@ -5,6 +5,7 @@ mod keyed;
 pub(crate) mod keyfold;
 mod layout;
 mod own_server;
+mod replica_limits;
 mod sentinels;
 mod tls;
 mod unready;

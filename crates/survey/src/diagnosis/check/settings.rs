@@ -38,7 +38,7 @@ fn unknown(seen: &Observation) -> Option<Finding> {
 }
 
 /// What the namespace that needs the most needs of a limit, and the line of the layout that says so.
-fn need(seen: &Observation, limit: Limit) -> Option<(u64, &Namespace, String)> {
+pub(super) fn need(seen: &Observation, limit: Limit) -> Option<(u64, &Namespace, String)> {
     let needs = folding(seen).filter_map(|namespace| match limit {
         Limit::ValueBytes => {
             let (field, bytes) = [("value_limit", namespace.value_limit), ("field_limit", namespace.field_limit)]
