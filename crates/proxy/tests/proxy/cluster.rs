@@ -21,7 +21,7 @@ fn users() -> Layout {
 }
 
 /// A cluster with a layout in force, and a proxy before it.
-fn stage(binary: &Binary, primaries: usize, replicas_each: usize) -> (Cluster, Handle) {
+pub(crate) fn stage(binary: &Binary, primaries: usize, replicas_each: usize) -> (Cluster, Handle) {
     let cluster = Cluster::start(binary, primaries, replicas_each, &Options::default()).unwrap();
     let owner = cluster.owner(home().number()).unwrap();
     cluster.node(owner).server().put_in_force(&users()).unwrap();
@@ -33,11 +33,11 @@ fn stage(binary: &Binary, primaries: usize, replicas_each: usize) -> (Cluster, H
     (cluster, proxy)
 }
 
-fn connect(proxy: &Handle) -> Wire {
+pub(crate) fn connect(proxy: &Handle) -> Wire {
     Wire::connect(address(proxy)).unwrap()
 }
 
-fn bulk(text: &str) -> String {
+pub(crate) fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 

@@ -8,6 +8,7 @@
 //! | `damage` | what of values that no codec wrote? |
 //! | `frozen` | what of connections, and of a server, that stand still or are busy? |
 //! | `nearest` | do reads go to whichever node of a shard is nearest, and elsewhere once it is frozen? |
+//! | `half_way` | what of a slot whose source is lost while its keys are on their way? |
 //! | `order` | do answers come in the order of the requests, however the bytes come? |
 //! | `limits` | does nothing grow without bound, and does one client not harm another? |
 //! | `large` | do large requests and answers hold up nobody else? |
@@ -31,6 +32,7 @@ mod cluster;
 mod damage;
 mod folding;
 mod frozen;
+mod half_way;
 mod info;
 mod large;
 mod leaving;

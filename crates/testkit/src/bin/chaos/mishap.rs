@@ -207,8 +207,8 @@ impl Course<'_> {
         let some = self.random.index(4);
         self.stage.cluster.move_keys(resharding, some)?;
         self.pause(1500);
-        // Redis's replicas don't know that a slot is on its way: what has gone ahead is lost to clients, and the nodes
-        // don't always come to agree.
+        // Redis's replicas don't know that a slot is on its way, so clients miss what has gone ahead, and the target takes the
+        // one that is gone for the owner until an operator says otherwise; the proxy's test `half_way` has that.
         let replicas_know = self.stage.cluster.binary().flavor() == Flavor::Valkey;
         if replicas_know && self.random.chance(25) {
             self.stage.cluster.kill(source)?;
