@@ -4,13 +4,16 @@
 //! saves little or nothing alone. Several such families as one namespace fill the same buckets. Which of them go together
 //! is tried from all of them down: a family leaves where all take less without it, it being placed as it would be alone.
 //!
-//! Their keys are taken from samples that have all keys of the slots that were seen. Where a sample has less, nobody knows
-//! how many keys of how many families meet in a slot, and nothing is proposed.
+//! Where the samples have all keys of the slots that were seen, they show how many keys of how many families meet in a slot.
+//! Where one has less, all are made as thin as the thinnest, and slots go together so that each has as many keys as in the
+//! cluster ([`merged`](super::merged)): keys without a hash tag meet by chance. Families with one then stay alone, because
+//! a part of their keys doesn't show how many have the same tag.
 
 use keyfold_core::placement::shared::MOST_TEMPLATES;
 use keyfold_core::placement::{Count, Field, Placement, name};
-use keyfold_core::slot::Slot;
+use keyfold_core::slot::{Slot, tag_of};
 use keyfold_core::template::{Part, Template};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::candidates::{self, Search, Way};
 use super::fill::LEAST_ENTRIES;
@@ -27,6 +30,8 @@ const MOST_IN_A_SLOT: usize = 64;
 const LEAST_GAIN: f64 = 0.05;
 /// Where a sample has so much of what was seen, it has all.
 const NEARLY_ALL: f64 = 0.999;
+/// Fewer keys of a part show by too little how full slots are.
+const LEAST_SAMPLED: usize = 10_000;
 
 /// A family with what was chosen for it alone.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +58,12 @@ pub fn share(candidates: &[Candidate<'_>], aims: &Aims) -> Option<Sharing> {
         return None;
     }
     let seen = candidates.iter().find(|one| is_small(one)).map(|one| one.population.slots_seen)?;
-    let fits = |one: &Candidate<'_>| is_small(one) && one.population.slots_seen == seen && is_spread(one.population);
+    let is_known =
+        |one: &Population<'_>| is_whole(one) || one.sample.iter().all(|sampled| tag_of(&sampled.key).is_none());
+    let fits = |one: &Candidate<'_>| {
+        let population = one.population;
+        is_small(one) && population.slots_seen == seen && is_spread(population) && is_known(population)
+    };
     let mut families: Vec<usize> = (0..candidates.len()).filter(|index| fits(&candidates[*index])).collect();
     families.sort_by_key(|index| candidates[*index].population.keys);
     families.truncate(MOST_TEMPLATES);
@@ -82,7 +92,6 @@ pub fn share(candidates: &[Candidate<'_>], aims: &Aims) -> Option<Sharing> {
 
 /// Whether a family would have few entries in each slot, and nothing but its keys' places is chosen for it.
 fn is_small(Candidate { population, alone }: &Candidate<'_>) -> bool {
-    let has_all = population.sample.len() as f64 >= population.keys as f64 * population.slots_seen * NEARLY_ALL;
     let is_few = match &alone.verdict {
         Verdict::Fold => {
             let few = alone.fill.as_ref().is_some_and(|fill| fill.mean() < LEAST_ENTRIES as f64);
@@ -90,7 +99,17 @@ fn is_small(Candidate { population, alone }: &Candidate<'_>) -> bool {
         }
         Verdict::Zip | Verdict::Leave(_) => population.keys < LEAST_ENTRIES * super::merged::SLOTS,
     };
-    has_all && is_few && alone.codec.is_none() && population.keys >= LEAST_KEYS
+    is_few && alone.codec.is_none() && population.keys >= LEAST_KEYS
+}
+
+/// Whether the sample has all keys of the slots that were seen.
+fn is_whole(population: &Population<'_>) -> bool {
+    share_of(population) >= population.slots_seen * NEARLY_ALL
+}
+
+/// The share of the keys that the sample has.
+fn share_of(population: &Population<'_>) -> f64 {
+    population.sample.len() as f64 / population.keys.max(1) as f64
 }
 
 /// Whether no slot has far more keys of a family than others, as where they share a hash tag.
@@ -127,19 +146,30 @@ impl<'p> Group<'p> {
         let keys = families.iter().map(|index| of(index).keys).sum();
         let count = candidates::count_of(keys, LIMITS_AT_ENTRIES, true);
         let placement = Placement::from(Count::of_all(&templates, i64::try_from(count).ok()?).ok()?).by_slot(true);
+        let are_whole = families.iter().map(of).all(is_whole);
+        let thinnest = families.iter().map(|index| share_of(of(index))).fold(1.0, f64::min);
         let numbered = families.iter().zip(0..).flat_map(|(index, number)| {
-            members(of(index), None).into_iter().map(move |mut member| {
+            let taken = if are_whole { 1.0 } else { thinnest / share_of(of(index)) };
+            members(of(index), None).into_iter().filter(move |member| takes(member, taken)).map(move |mut member| {
                 member.parts.insert(0, Part::Int(number));
                 member
             })
         });
+        let numbered: Vec<Member<'_>> = numbered.collect();
+        if !are_whole && numbered.len() < LEAST_SAMPLED {
+            return None;
+        }
         let population = Population { keys, sample: &[], blocks: Blocks::Keys, kept: 1.0, within: 1.0, ..*first };
-        let expiring = |one: &Population<'_>| one.sample.iter().filter(|sampled| sampled.has_expiry).count() as u64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
+        let expiring = |one: &Population<'_>| {
+            let sampled = one.sample.iter().filter(|sampled| sampled.has_expiry).count();
+            (sampled as f64 * one.weight()).round() as u64
+        };
         let largest = families.iter().map(of).max_by_key(|one| one.keys).map(|one| (one.keys, expiring(one)));
         Some(Self {
             families: families.to_vec(),
             population,
-            members: numbered.collect(),
+            members: numbered,
             placement,
             times: ReadTimes::of(aims.server),
             largest: largest.unwrap_or_default(),
@@ -235,6 +265,12 @@ impl<'p> Group<'p> {
     }
 }
 
+/// Whether a key is of this share of them. Independent of what keys are sampled by, and of how slots go together.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a whole number")]
+fn takes(member: &Member<'_>, share: f64) -> bool {
+    share >= 1.0 || xxh3_64_with_seed(member.key, 5) < (share * u64::MAX as f64) as u64
+}
+
 impl Weighed {
     /// The score of all candidates, where these share buckets: the lower the better.
     fn score(&self, candidates: &[Candidate<'_>]) -> f64 {
@@ -287,92 +323,4 @@ fn of_one(
 }
 
 #[cfg(test)]
-mod tests {
-    use keyfold_core::memory::{Limits, Model, Server, ValueShape};
-
-    use super::*;
-    use crate::choose::choose;
-    use crate::population::SampledKey;
-
-    struct Family {
-        template: Template,
-        sample: Vec<SampledKey>,
-    }
-
-    impl Family {
-        fn new(template: &str, keys: u64, key: impl Fn(u64) -> String, value: ValueShape) -> Self {
-            let sampled = |i| SampledKey { key: key(i).into_bytes().into(), value, has_expiry: i % 4 == 0 };
-            Self { template: Template::parse(template).unwrap(), sample: (0..keys).map(sampled).collect() }
-        }
-
-        fn population(&self) -> Population<'_> {
-            let (template, keys) = (&self.template, self.sample.len() as u64);
-            let (kept, within, slots_seen) = (1.0, 1.0, 1.0);
-            Population { template, keys, sample: &self.sample, blocks: Blocks::Keys, kept, within, slots_seen }
-        }
-    }
-
-    fn small(keys: u64) -> Vec<Family> {
-        let uuid = |i: u64| format!("sess:{:08x}-0000-4000-8000-{:012x}", i * 2_654_435_761 % (1 << 32), i);
-        vec![
-            Family::new(
-                "seen:{id:int}:last",
-                keys,
-                |i| format!("seen:{}:last", i * 7919),
-                ValueShape::Integer(1 << 30),
-            ),
-            Family::new("sess:{id:uuid}", keys, uuid, ValueShape::Bytes(24)),
-            Family::new("flag:{name}", keys, |i| format!("flag:n{i}"), ValueShape::Bytes(2)),
-        ]
-    }
-
-    fn aims(server: Server, keys: u64) -> Aims {
-        let model = Model::for_server(server).in_cluster_mode(true);
-        Aims { all_keys: (keys, keys / 4), ..Aims::new(model, server, Limits::default()) }
-    }
-
-    fn shared(families: &[Family], aims: &Aims) -> Option<(Sharing, Vec<Choice>)> {
-        let populations: Vec<_> = families.iter().map(Family::population).collect();
-        let alone: Vec<_> = populations.iter().map(|population| choose(population, aims)).collect();
-        let candidates: Vec<_> =
-            populations.iter().zip(&alone).map(|(population, alone)| Candidate { population, alone }).collect();
-        share(&candidates, aims).map(|sharing| (sharing, alone))
-    }
-
-    #[test]
-    fn small_families_go_together_and_take_less() {
-        for server in [Server::redis(7, 0), Server::redis(8, 0), Server::valkey(8, 1), Server::valkey(9, 1)] {
-            let families = small(20_000);
-            let (sharing, alone) = shared(&families, &aims(server, 60_000)).unwrap();
-            assert_eq!(sharing.families.len(), 3, "{server}");
-            let sum = |choices: &[Choice], of: fn(&Choice) -> u64| choices.iter().map(of).sum::<u64>();
-            let [before, after] = [&alone, &sharing.choices].map(|choices| sum(choices, |choice| choice.bytes_after));
-            assert!(after * 100 < before * 85, "{server}: {after} of {before}");
-            let first = &sharing.choices[0];
-            assert!(
-                first.notes[0].starts_with("3 families share buckets, 4 keys to a bucket together"),
-                "{:?}",
-                first.notes
-            );
-            assert!(first.fill.as_ref().is_some_and(|fill| fill.mean() > 3.5));
-            let keys: f64 = sharing.choices.iter().map(|choice| choice.after.keys).sum();
-            assert!(keys < 16_385.0, "the buckets are counted once");
-        }
-    }
-
-    #[test]
-    fn what_is_in_few_slots_or_not_all_seen_stays_alone() {
-        let aims = aims(Server::valkey(9, 1), 62_000);
-        let mut families = small(20_000);
-        families.push(Family::new("{{q}}:{id:int}", 2_000, |i| format!("{{q}}:{i}"), ValueShape::Integer(1 << 30)));
-        let (sharing, _) = shared(&families, &aims).unwrap();
-        assert!(sharing.families.iter().all(|index| *index < 3), "{:?}", sharing.families);
-        let populations: Vec<_> = families.iter().map(Family::population).collect();
-        let alone: Vec<_> = populations.iter().map(|population| choose(population, &aims)).collect();
-        let part: Vec<_> = populations.iter().map(|one| Population { keys: one.keys * 2, ..*one }).collect();
-        let part: Vec<_> = part.iter().zip(&alone).map(|(population, alone)| Candidate { population, alone }).collect();
-        assert!(share(&part, &aims).is_none(), "half of the keys don't show who meets in a slot");
-        let one_server = Aims { by_slot: false, ..aims };
-        assert!(shared(&small(20_000), &one_server).is_none());
-    }
-}
+mod tests;
