@@ -10,6 +10,11 @@ const PAUSE_MS: i64 = 100;
 const LONGEST_PAUSE_MS: i64 = 2000;
 /// So often it is asked where nothing suggests that the map is old, in milliseconds; with chance up to twice that.
 const PERIOD_MS: i64 = 30_000;
+/// So long after a change the map is not believed to be settled, in milliseconds: nodes learn one after the other that
+/// who was a primary is a replica now.
+const SETTLES_MS: i64 = 5000;
+/// So often it is asked until then, in milliseconds; with chance up to twice that.
+const SETTLING_PERIOD_MS: i64 = 500;
 
 /// When nodes are asked for the map.
 #[derive(Debug)]
@@ -20,13 +25,16 @@ pub struct Refresh {
     not_before_ms: i64,
     /// Then it is asked anyway.
     anyway_ms: i64,
+    /// The map is settled then, unless it changes again.
+    settled_ms: i64,
     failures: u32,
 }
 
 impl Refresh {
     /// Wanted at once: nothing is known yet.
     pub fn new() -> Self {
-        Self { wanted: true, under_way: false, not_before_ms: i64::MIN, anyway_ms: i64::MIN, failures: 0 }
+        let never = i64::MIN;
+        Self { wanted: true, under_way: false, not_before_ms: never, anyway_ms: never, settled_ms: never, failures: 0 }
     }
 
     /// Something suggests that the map is old.
@@ -48,13 +56,19 @@ impl Refresh {
         (!self.under_way).then_some(next)
     }
 
+    /// The map that was taken is another than before.
+    pub fn note_change(&mut self, now_ms: i64) {
+        self.settled_ms = now_ms + SETTLES_MS;
+    }
+
     /// A node's map was taken, or none could be had. `random` is any 64 random bits.
     pub fn end(&mut self, taken: bool, now_ms: i64, random: u64) {
         self.under_way = false;
         self.failures = if taken { 0 } else { self.failures.saturating_add(1) };
         let pause = PAUSE_MS.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE_MS);
         self.not_before_ms = now_ms + with_chance(if taken { PAUSE_MS } else { pause }, random);
-        self.anyway_ms = now_ms + with_chance(PERIOD_MS, random);
+        let period = if now_ms < self.settled_ms { SETTLING_PERIOD_MS } else { PERIOD_MS };
+        self.anyway_ms = now_ms + with_chance(period, random);
         self.wanted |= !taken;
     }
 }
@@ -101,6 +115,25 @@ mod tests {
         }
         assert_eq!((pauses[0], pauses[1], pauses[39]), (300, 600, 3000));
         assert!(pauses.is_sorted());
+    }
+
+    #[test]
+    fn a_map_that_has_changed_is_asked_for_until_it_stays_as_it_is() {
+        let mut refresh = Refresh::new();
+        let mut now = 0;
+        let mut asked = Vec::new();
+        for round in 0..20 {
+            assert!(refresh.begin(now));
+            if round == 1 {
+                refresh.note_change(now);
+            }
+            refresh.end(true, now, 0);
+            asked.push(refresh.next_ms().unwrap() - now);
+            now = refresh.next_ms().unwrap();
+        }
+        let soon = usize::try_from(SETTLES_MS / SETTLING_PERIOD_MS).unwrap();
+        let expected = |round: usize| if (1..=soon).contains(&round) { SETTLING_PERIOD_MS } else { PERIOD_MS };
+        assert_eq!(asked, (0..20).map(expected).collect::<Vec<_>>());
     }
 
     #[test]

@@ -52,6 +52,7 @@ async fn refresh(worker: Rc<Worker>, cluster: Rc<Cluster>) {
             Ok(topology) => match cluster.adopt(&topology, asked) {
                 Adoption::Adopted { changed } => {
                     if changed {
+                        cluster.refresh.borrow_mut().note_change(cluster.now_ms());
                         tracing::info!(by = %node, served = topology.served(), "the cluster's map is known");
                     }
                     taken = true;
