@@ -17,6 +17,11 @@ use crate::clients::LookupKind;
 use crate::exchange::{Effect, Env, Exchange, Io, Step};
 use crate::session::{Begun, Hold, LARGE_BYTES, Lane, Plan, Session};
 
+/// So many answers' room is kept for those that will wait in their slots.
+const SPARE_ANSWERS: usize = 32;
+/// Room beyond so many bytes is not kept.
+const SPARE_BYTES: usize = 256;
+
 /// A client's session, and its requests that are under way.
 #[derive(Debug)]
 pub struct Conversation {
@@ -25,6 +30,8 @@ pub struct Conversation {
     /// The number of the first slot; they are numbered in order, for the client's life.
     first: u64,
     parked_bytes: usize,
+    /// Empty room for answers that will wait.
+    spare: Vec<Vec<u8>>,
     held: Held,
     /// Requests under way on the own lane.
     own_in_flight: usize,
@@ -96,6 +103,7 @@ impl Conversation {
             slots: VecDeque::new(),
             first: 0,
             parked_bytes: 0,
+            spare: Vec::new(),
             held: Held::default(),
             own_in_flight: 0,
             own_was_reset: false,
@@ -326,6 +334,9 @@ impl Conversation {
         let Some(index) = self.index(slot) else { return Progress::Kept };
         let slot = &mut self.slots[index];
         let Some(exchange) = &mut slot.exchange else { return Progress::Kept };
+        if index > 0 && slot.answer.capacity() == 0 {
+            slot.answer = self.spare.pop().unwrap_or_default();
+        }
         let answer = if index == 0 { &mut *out } else { &mut slot.answer };
         self.session.note_reply_bytes(reply.len());
         let start = answer.len();
@@ -463,9 +474,18 @@ impl Conversation {
             self.first += 1;
             self.parked_bytes = self.parked_bytes.saturating_sub(slot.answer.len());
             out.extend_from_slice(&slot.answer);
+            self.keep_room(slot.answer);
         }
         if self.slots.is_empty() {
             self.held.release_all();
+        }
+    }
+
+    /// Keeps an answer's room for another one.
+    fn keep_room(&mut self, mut room: Vec<u8>) {
+        if (1..=SPARE_BYTES).contains(&room.capacity()) && self.spare.len() < SPARE_ANSWERS {
+            room.clear();
+            self.spare.push(room);
         }
     }
 
@@ -492,6 +512,7 @@ impl Conversation {
 
     /// Gives back room beyond so many requests.
     pub fn shrink_to(&mut self, slots: usize) {
+        self.spare = Vec::new();
         self.slots.shrink_to(slots);
     }
 }
