@@ -21,13 +21,19 @@ use crate::command::{Command, Flags, Id, table};
 use crate::resp::{Read, ReplyScanner, RequestReader, write_command};
 use crate::slot::Slot;
 
+/// A flight that was led nowhere so far: it needs its commands only if that changes, and whoever sent them keeps them.
+#[derive(Debug)]
+pub struct Direct {
+    slot: Slot,
+    /// How many replies its asker has had.
+    handed_out: u32,
+}
+
 /// The commands of one step, all of one slot.
 #[derive(Debug)]
 pub struct Flight {
-    slot: Slot,
+    direct: Direct,
     commands: Vec<u8>,
-    /// How many replies its asker has had.
-    handed_out: usize,
     detour: Option<Box<Detour>>,
 }
 
@@ -74,10 +80,10 @@ pub enum Outcome {
     Led(Vec<u8>),
 }
 
-impl Flight {
-    /// Commands that are written one behind the other, all of this slot. Each has one reply.
-    pub fn new(slot: Slot, commands: Vec<u8>) -> Self {
-        Self { slot, commands, handed_out: 0, detour: None }
+impl Direct {
+    /// Commands of this slot, of which nothing is answered.
+    pub(super) fn new(slot: Slot) -> Self {
+        Self { slot, handed_out: 0 }
     }
 
     /// The slot.
@@ -85,9 +91,39 @@ impl Flight {
         self.slot
     }
 
+    /// Takes the next reply, where it is the asker's. Where it is not, it leads elsewhere, and is the
+    /// [flight](Self::into_flight)'s.
+    #[inline]
+    pub fn handle_reply(&mut self, reply: &[u8]) -> bool {
+        let is_askers = Redirect::read(reply).is_none();
+        self.handed_out += u32::from(is_askers);
+        is_askers
+    }
+
+    /// The flight of these commands, with what was handed out of it.
+    pub fn into_flight(self, commands: Vec<u8>) -> Flight {
+        Flight { direct: self, commands, detour: None }
+    }
+}
+
+impl Flight {
+    /// Commands that are written one behind the other, all of this slot. Each has one reply.
+    pub fn new(slot: Slot, commands: Vec<u8>) -> Self {
+        Direct::new(slot).into_flight(commands)
+    }
+
+    /// The slot.
+    pub fn slot(&self) -> Slot {
+        self.direct.slot
+    }
+
     /// Its commands are of this slot, as a node says that knows them better.
     pub fn place(&mut self, slot: Slot) {
-        self.slot = slot;
+        self.direct.slot = slot;
+    }
+
+    fn handed_out(&self) -> usize {
+        self.direct.handed_out as usize
     }
 
     /// The commands.
@@ -95,34 +131,28 @@ impl Flight {
         &self.commands
     }
 
-    /// The room that its commands took, to be used again.
-    pub fn into_room(self) -> Vec<u8> {
-        let mut room = self.commands;
-        room.clear();
-        room
-    }
-
     /// Takes the next reply to what was sent last.
     #[inline]
     pub fn handle_reply(&mut self, reply: &[u8]) -> Landed {
-        if self.detour.is_none() && Redirect::read(reply).is_none() {
-            self.handed_out += 1;
+        if self.detour.is_none() && self.direct.handle_reply(reply) {
             return Landed::HandOut;
         }
         self.detour().handle_reply(reply)
     }
 
     fn detour(&mut self) -> &mut Detour {
-        let (commands, handed_out) = (&self.commands, self.handed_out);
+        let handed_out = self.handed_out();
+        let commands = &self.commands;
         self.detour.get_or_insert_with(|| Box::new(Detour::new(commands, handed_out)))
     }
 
     /// How it goes on, once all replies have come.
     pub fn outcome(&mut self) -> Outcome {
+        let handed_out = self.handed_out();
         let Some(detour) = &mut self.detour else { return Outcome::Answered(Vec::new()) };
         match detour.cause.take() {
             Some(cause) => Outcome::Led(cause),
-            None => Outcome::Answered(detour.take_answers(self.handed_out)),
+            None => Outcome::Answered(detour.take_answers(handed_out)),
         }
     }
 
@@ -186,7 +216,7 @@ impl Flight {
 
     /// Gives up what was led elsewhere: the rest of the asker's replies, with this error for each that says so.
     pub fn give_up(&mut self, error: &[u8]) -> Vec<Vec<u8>> {
-        let handed_out = self.handed_out;
+        let handed_out = self.handed_out();
         let detour = self.detour();
         for unit in detour.units.iter_mut().filter(|unit| unit.is_led) {
             unit.answers.resize(unit.replies, error.to_vec());

@@ -4,7 +4,7 @@
 //! - [`Endpoint`], [`AddressMap`]: where nodes take clients.
 //! - [`Redirect`]: what a node answers that doesn't carry a command out.
 //! - [`Target`]: which nodes a request concerns, and what their answers come to.
-//! - [`Flight`]: the commands of one step, which may be led elsewhere on their way.
+//! - [`Flight`]: the commands of one step, which may be led elsewhere on their way; [`Direct`]: one that was not so far.
 //! - [`Router`]: where each step goes, and what becomes of those that nodes won't carry out.
 //! - [`Turns`]: in which order steps of one slot go out while its node changes.
 //! - [`Topology`]: what one node says of the cluster; [`roster()`], [`endpoints()`]: all its nodes, those without slots included.
@@ -37,7 +37,7 @@ mod written;
 pub use announce::{AnnounceError, Announced, Front};
 pub use cursor::{Phase, Position, Tag};
 pub use endpoint::{AddressMap, Endpoint, NoEndpoint, NoMapping};
-pub use flight::{Flight, Landed, Outcome};
+pub use flight::{Direct, Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use proof::{Doubt, History, Picture, PictureNode, Walked, proof};
 pub use redirect::{Redirect, Whereto};

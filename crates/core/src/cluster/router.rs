@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Adoption, AskedAt, Flight, Landed, Node, Outcome, Redirect, SlotMap, Topology, Turns};
+use super::{Adoption, AskedAt, Direct, Flight, Landed, Node, Outcome, Redirect, SlotMap, Topology, Turns};
 use crate::slot::Slot;
 
 /// How long nodes are tried.
@@ -46,7 +46,12 @@ pub struct Step<W> {
 impl<W> Step<W> {
     /// A step of `client`: these commands, all of this slot.
     pub fn new(whose: W, client: u64, slot: Slot, commands: Vec<u8>, now_ms: i64) -> Box<Self> {
-        let flight = Flight::new(slot, commands);
+        Self::of(whose, client, Direct::new(slot), commands, now_ms)
+    }
+
+    /// The step that is under way since [`Router::begin_direct`]: these are the commands that were written.
+    pub fn of(whose: W, client: u64, direct: Direct, commands: Vec<u8>, now_ms: i64) -> Box<Self> {
+        let flight = direct.into_flight(commands);
         Box::new(Self { whose, client, flight, ask: None, since_ms: now_ms, led: 0, cause: Vec::new(), flows: false })
     }
 
@@ -142,16 +147,9 @@ pub enum Alone<W> {
 const OVERTAKEN: &[u8] =
     b"-TRYAGAIN keyfold: not carried out: while its slot moved, a later command of this client went first\r\n";
 
-/// So many rooms for commands are kept for steps to come.
-const ROOMS: usize = 1024;
-/// The room that a small request's commands take, in bytes. Larger ones are not kept.
-const ROOM_BYTES: usize = 256;
-
 /// Where each step goes.
 #[derive(Debug)]
 pub struct Router<W> {
-    /// Rooms for commands, which are empty.
-    rooms: Vec<Vec<u8>>,
     map: SlotMap,
     turns: Turns<Box<Step<W>>>,
     orders: VecDeque<Order<W>>,
@@ -162,12 +160,7 @@ pub struct Router<W> {
 impl<W> Router<W> {
     /// A router that goes by this map.
     pub fn new(map: SlotMap, tries: Tries) -> Self {
-        Self { rooms: Vec::new(), map, turns: Turns::default(), orders: VecDeque::new(), tries, wants_map: false }
-    }
-
-    /// Room for a step's commands.
-    pub fn room(&mut self) -> Vec<u8> {
-        self.rooms.pop().unwrap_or_else(|| Vec::with_capacity(ROOM_BYTES))
+        Self { map, turns: Turns::default(), orders: VecDeque::new(), tries, wants_map: false }
     }
 
     /// Which node has which slot.
@@ -200,17 +193,43 @@ impl<W> Router<W> {
     /// Begins a step: the node to write it to, or none where it waits and [`Self::poll`] will bring it.
     pub fn begin(&mut self, step: Box<Step<W>>, now_ms: i64) -> Option<(Node, Box<Step<W>>)> {
         let slot = step.flight.slot();
-        if !self.turns.may_go(slot) {
-            self.turns.wait(slot, step, now_ms);
-            return None;
+        if let Some(node) = self.goes_at_once(slot) {
+            self.turns.note_sent(slot);
+            return Some((node, step));
         }
-        let Some(node) = self.map.primary(slot) else {
-            self.wants_map = true;
-            self.turns.wait(slot, step, now_ms + self.tries.pause_ms);
-            return None;
-        };
-        self.turns.note_sent(slot);
-        Some((node, step))
+        let is_unserved = self.turns.may_go(slot);
+        self.wants_map |= is_unserved;
+        self.turns.wait(slot, step, if is_unserved { now_ms + self.tries.pause_ms } else { now_ms });
+        None
+    }
+
+    /// Where a step of this slot may be sent now; none where it has to wait.
+    #[inline]
+    fn goes_at_once(&self, slot: Slot) -> Option<Node> {
+        self.map.primary(slot).filter(|_| self.turns.may_go(slot))
+    }
+
+    /// Begins a step on the connection to `node`, where it would go there at once, without having its commands: nearly
+    /// every step is answered without being led anywhere. Where one is, or its connection is lost, it is to be [made
+    /// whole](Step::of). None where the step is to [begin](Self::begin) as others do.
+    #[inline]
+    pub fn begin_direct(&mut self, node: Node, slot: Slot) -> Option<Direct> {
+        let goes_there = self.goes_at_once(slot) == Some(node);
+        goes_there.then(|| {
+            self.turns.note_sent(slot);
+            Direct::new(slot)
+        })
+    }
+
+    /// The last reply to such a step has come. Whether that is all: where steps wait, it may concern them what this one
+    /// was, and it is to be made whole and [finished](Self::finish).
+    #[inline]
+    pub fn finish_direct(&mut self, direct: &Direct) -> bool {
+        let is_all = self.held() == 0;
+        if is_all {
+            self.turns.note_settled(direct.slot(), |_| false);
+        }
+        is_all
     }
 
     /// Begins a step that a replica was sent: what it has not answered, or not carried out, is sent to the slot's node.
@@ -226,12 +245,7 @@ impl<W> Router<W> {
         match step.flight.outcome() {
             Outcome::Answered(replies) => {
                 self.turns.note_settled(step.flight.slot(), |led| step.overtakes(led));
-                let Step { whose, flight, .. } = *step;
-                let room = flight.into_room();
-                if self.rooms.len() < ROOMS && room.capacity() == ROOM_BYTES {
-                    self.rooms.push(room);
-                }
-                Some((whose, replies))
+                Some((step.whose, replies))
             }
             Outcome::Led(cause) => {
                 self.note_led(node, step, cause, now_ms);

@@ -6,7 +6,7 @@ mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use keyfold_core::cluster::{AddressMap, Adoption, Landed, Node, Order, Router, SlotMap, Step, Tries};
+use keyfold_core::cluster::{AddressMap, Adoption, Direct, Landed, Node, Order, Router, SlotMap, Step, Tries};
 use keyfold_core::resp::write_command;
 use keyfold_core::slot::Slot;
 use nodes::{Cluster, Move};
@@ -39,7 +39,37 @@ struct Asked {
 }
 
 /// What a node was sent, each step with how many replies are still to come.
-type Pipe = VecDeque<(Box<Step<usize>>, u32)>;
+type Pipe = VecDeque<(Sent, u32)>;
+
+/// A step that was sent.
+enum Sent {
+    /// Its commands are kept here.
+    Direct {
+        direct: Direct,
+        number: usize,
+        client: usize,
+        commands: Vec<u8>,
+    },
+    Whole(Box<Step<usize>>),
+}
+
+impl Sent {
+    fn number(&self) -> usize {
+        match self {
+            Self::Direct { number, .. } => *number,
+            Self::Whole(step) => step.whose,
+        }
+    }
+
+    fn whole(self, now_ms: i64) -> Box<Step<usize>> {
+        match self {
+            Self::Direct { direct, number, client, commands } => {
+                Step::of(number, client as u64, direct, commands, now_ms)
+            }
+            Self::Whole(step) => step,
+        }
+    }
+}
 
 /// One world: the cluster, the router before it, and what each client knows.
 struct World {
@@ -103,9 +133,19 @@ impl World {
         }
         self.asked.push(Asked { client, key, ask, text, replies: Vec::new() });
         self.open.entry((client, key)).or_default().push_back(number);
-        let step = Step::new(number, client as u64, Slot::of(name.as_bytes()), wire, self.now_ms);
-        if let Some((node, step)) = self.router.begin(step, self.now_ms) {
-            self.send(node, step);
+        let slot = Slot::of(name.as_bytes());
+        // Both kinds are under way beside each other.
+        let node = self.router.map().primary(slot).filter(|_| number % 4 > 0);
+        if let Some((node, direct)) = node.and_then(|node| Some((node, self.router.begin_direct(node, slot)?))) {
+            let port = self.router.map().endpoint(node).port;
+            let replies = self.cluster.receive(port, &wire);
+            let sent = Sent::Direct { direct, number, client, commands: wire };
+            self.pipes.entry(node).or_default().push_back((sent, replies));
+        } else {
+            let step = Step::new(number, client as u64, slot, wire, self.now_ms);
+            if let Some((node, step)) = self.router.begin(step, self.now_ms) {
+                self.send(node, step);
+            }
         }
         self.drain();
     }
@@ -116,7 +156,7 @@ impl World {
         let port = self.router.map().endpoint(node).port;
         let commands = self.cluster.receive(port, &wire);
         assert!(replies.is_none_or(|replies| replies == commands), "as many replies as are said");
-        self.pipes.entry(node).or_default().push_back((step, commands));
+        self.pipes.entry(node).or_default().push_back((Sent::Whole(step), commands));
     }
 
     fn drain(&mut self) {
@@ -133,17 +173,27 @@ impl World {
         let Some(reply) = self.cluster.carry_out(port) else { return };
         let node = self.router.map_mut().node(&Cluster::endpoint(port));
         let pipe = self.pipes.get_mut(&node).unwrap();
-        let (step, left) = pipe.front_mut().unwrap();
-        let landed = step.handle_reply(&reply);
-        *left -= 1;
-        let (number, is_last) = (step.whose, *left == 0);
-        if landed == Landed::HandOut {
+        let (mut sent, left) = pipe.pop_front().unwrap();
+        let number = sent.number();
+        let mut is_askers = match &mut sent {
+            Sent::Direct { direct, .. } => direct.handle_reply(&reply),
+            Sent::Whole(_) => false,
+        };
+        if !is_askers {
+            let mut step = sent.whole(self.now_ms);
+            is_askers = step.handle_reply(&reply) == Landed::HandOut;
+            sent = Sent::Whole(step);
+        }
+        if is_askers {
             self.asked[number].replies.push(reply);
         }
-        if is_last {
-            let (step, _) = pipe.pop_front().unwrap();
-            if let Some((number, replies)) = self.router.finish(node, step, self.now_ms) {
-                self.answer(number, replies);
+        match sent {
+            sent if left > 1 => pipe.push_front((sent, left - 1)),
+            Sent::Direct { direct, .. } if self.router.finish_direct(&direct) => self.answer(number, Vec::new()),
+            sent => {
+                if let Some((number, replies)) = self.router.finish(node, sent.whole(self.now_ms), self.now_ms) {
+                    self.answer(number, replies);
+                }
             }
         }
         self.drain();
@@ -154,8 +204,8 @@ impl World {
         (0..carried_out).for_each(|_| _ = self.cluster.carry_out(port));
         self.cluster.forget_connection(port);
         let node = self.router.map_mut().node(&Cluster::endpoint(port));
-        for (step, _) in std::mem::take(self.pipes.entry(node).or_default()) {
-            if let Some((number, replies)) = self.router.lose(node, step, "lost", self.now_ms) {
+        for (sent, _) in std::mem::take(self.pipes.entry(node).or_default()) {
+            if let Some((number, replies)) = self.router.lose(node, sent.whole(self.now_ms), "lost", self.now_ms) {
                 self.answer(number, replies);
             }
         }

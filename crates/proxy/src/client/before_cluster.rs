@@ -118,17 +118,19 @@ impl Requests {
         }
         let mut commands = cluster.room();
         let Request { plan, args, raw } = request;
-        match state.conversation.begin(plan, args, *raw, env, &mut commands, state.outbox.buffer()) {
+        let start = match state.conversation.begin(plan, args, *raw, env, &mut commands, state.outbox.buffer()) {
             Started::Answered | Started::Pushes => Start::Begun,
             Started::Close => Start::Close,
             Started::Sent { slot, replies } => {
                 let at = state.conversation.goes_to(slot).unwrap_or(at);
                 note_written(state, &request.plan, at, cluster);
                 let whose = Whose { replica, ..self.whose(request, slot, at, replies) };
-                cluster.begin(whose, commands, &self.worker);
+                cluster.begin(whose, &mut commands, &self.worker);
                 Start::Begun
             }
-        }
+        };
+        cluster.give_back_room(commands);
+        start
     }
 
     /// Runs a request that several nodes carry out.
@@ -163,7 +165,7 @@ impl Requests {
             return refuse(state, plan, NO_NODE);
         }
         let (slot, sent) = state.conversation.begin_parts(plan, args, parts, env, state.outbox.buffer());
-        for part in sent {
+        for mut part in sent {
             let at = slots.get(part.part).copied().unwrap_or(Slot::FIRST);
             let replica = replicas.get(part.part).copied().flatten();
             let whose = Whose { part: Some(part.part), replica, ..self.whose(request, slot, at, part.replies) };
@@ -172,7 +174,7 @@ impl Requests {
                 continue;
             }
             note_written(state, plan, at, cluster);
-            cluster.begin(whose, part.commands, &self.worker);
+            cluster.begin(whose, &mut part.commands, &self.worker);
         }
         Start::Begun
     }

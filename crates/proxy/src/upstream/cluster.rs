@@ -6,12 +6,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::mem;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use keyfold_core::cluster::{
-    Adoption, Alone, AskedAt, Endpoint, Node, Order, Outcome, ReadFrom, Redirect, Refresh, Replicas, Router, SlotMap,
-    Topology, Tries,
+    Adoption, Alone, AskedAt, Direct, Endpoint, Node, Order, Outcome, ReadFrom, Redirect, Refresh, Replicas, Router,
+    SlotMap, Topology, Tries,
 };
 use keyfold_core::drive::Progress;
 use keyfold_core::exchange::ClusterRules;
@@ -21,12 +22,15 @@ use tokio::task::spawn_local;
 
 use super::Upstream;
 use super::lookout::Lookout;
-use super::step::{NodeStep, Whose};
+use super::step::{After, NodeStep, Whose};
 use crate::config::Config;
 use crate::worker::Worker;
 
 /// A slot that is not served is tried again after so long.
 const PAUSE_MS: i64 = 20;
+
+/// Longer commands are not copied: a step owns them.
+const DIRECT_BYTES: usize = 16 * 1024;
 
 /// What a client is told whose WATCH, or the reads behind its EXEC, are at a node that has the slot no more.
 pub(crate) const LEFT_BEHIND: &str = "TRYAGAIN keyfold: not carried out: its slot has moved to another node; begin again, with WATCH where there was one";
@@ -35,6 +39,8 @@ pub(crate) const LEFT_BEHIND: &str = "TRYAGAIN keyfold: not carried out: its slo
 #[derive(Debug)]
 pub(crate) struct Cluster {
     router: RefCell<Router<Whose>>,
+    /// Room for the commands of the step that begins next.
+    room: RefCell<Vec<u8>>,
     pub(super) refresh: RefCell<Refresh>,
     /// The nodes that were named at the start.
     pub(super) seeds: Vec<Endpoint>,
@@ -51,20 +57,6 @@ pub(crate) struct Cluster {
     is_known: Cell<bool>,
 }
 
-/// What replies lead to, once the connection on which they came is let go of.
-#[derive(Debug)]
-pub(super) enum After {
-    /// The next step of a request.
-    Begin {
-        /// Whose the one before was.
-        before: Whose,
-        replies: u32,
-        commands: Vec<u8>,
-    },
-    /// All replies to a step have come.
-    Finish(NodeStep),
-}
-
 impl Cluster {
     /// A cluster of which only some nodes are known.
     pub(crate) fn new(seeds: Vec<Endpoint>, config: &Config) -> Self {
@@ -73,6 +65,7 @@ impl Cluster {
         let tries = Tries { give_up_after_ms, pause_ms: PAUSE_MS };
         Self {
             router: RefCell::new(Router::new(SlotMap::new((*config.addresses).clone()), tries)),
+            room: RefCell::default(),
             refresh: RefCell::default(),
             seeds,
             rules: ClusterRules {
@@ -202,15 +195,45 @@ impl Cluster {
         self.stirred.notify_one();
     }
 
-    /// Room for a step's commands.
+    /// Empty room for a step's commands.
     pub(crate) fn room(&self) -> Vec<u8> {
-        self.router.borrow_mut().room()
+        self.room.take()
     }
 
-    /// Begins the step of these commands: sends it, or has it wait.
-    pub(crate) fn begin(&self, whose: Whose, commands: Vec<u8>, worker: &Rc<Worker>) {
-        let now_ms = self.now_ms();
-        self.begin_at(whose.step(commands, now_ms), now_ms, worker);
+    /// Takes the room back, to be used again.
+    pub(crate) fn give_back_room(&self, mut room: Vec<u8>) {
+        room.clear();
+        self.room.replace(room);
+    }
+
+    /// Begins the step of these commands: sends it, or has it wait. Takes them where it keeps them.
+    pub(crate) fn begin(&self, whose: Whose, commands: &mut Vec<u8>, worker: &Rc<Worker>) {
+        if let Some(whose) = self.begin_direct(whose, commands, worker) {
+            let now_ms = self.now_ms();
+            self.begin_at(whose.step(mem::take(commands), now_ms), now_ms, worker);
+        }
+    }
+
+    /// Writes a step to the connection on which its node just answers it, most likely; whose it is, where it can't be
+    /// written there now.
+    fn begin_direct(&self, whose: Whose, commands: &[u8], worker: &Rc<Worker>) -> Option<Whose> {
+        if !whose.is_ordinary() || commands.len() > DIRECT_BYTES {
+            return Some(whose);
+        }
+        let mut router = self.router.borrow_mut();
+        let there = router.map().primary(whose.at).and_then(|node| {
+            let upstream = worker.lanes.known(Some(node), whose.lane.at_primary()).filter(|there| there.is_ready())?;
+            Some((upstream, router.begin_direct(node, whose.at)?))
+        });
+        let Some((upstream, direct)) = there else { return Some(whose) };
+        upstream.queue().send_direct(direct, whose, commands);
+        upstream.wake();
+        None
+    }
+
+    /// Notes that all replies to such a step have come; whether that is all.
+    pub(super) fn finish_direct(&self, direct: &Direct) -> bool {
+        self.router.borrow_mut().finish_direct(direct)
     }
 
     fn begin_at(&self, step: NodeStep, now_ms: i64, worker: &Rc<Worker>) {
@@ -354,13 +377,15 @@ impl Cluster {
         }
     }
 
-    fn begin_next(&self, before: &Whose, replies: u32, commands: Vec<u8>, worker: &Rc<Worker>) {
-        let now_ms = self.now_ms();
-        let next = before.next(replies, commands, now_ms);
-        if let (Some(replica), None) = (before.replica, next.whose.replica) {
+    fn begin_next(&self, before: &Whose, replies: u32, mut commands: Vec<u8>, worker: &Rc<Worker>) {
+        let next = before.next(replies);
+        if let (Some(replica), None) = (before.replica, next.replica) {
             self.replicas.borrow_mut().note_returned(replica, None);
         }
-        if next.whose.is_alone() { before.client.send_alone(next) } else { self.begin_at(next, now_ms, worker) }
+        match next.is_alone() {
+            true => before.client.send_alone(next.step(commands, self.now_ms())),
+            false => self.begin(next, &mut commands, worker),
+        }
     }
 
     /// Goes on with a step on a connection that its client has to itself.

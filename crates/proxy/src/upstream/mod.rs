@@ -7,6 +7,7 @@
 //! What holds: an entry joins the queue in the same step in which its commands join the outbox; both die
 //! with the connection. So no reply ever meets another request than its own.
 
+mod after;
 mod alone;
 mod clearance;
 mod cluster;
@@ -41,6 +42,7 @@ use crate::inbox::{self, Inbox};
 use crate::socket::Socket;
 use crate::worker::Worker;
 
+use after::Afterwards;
 pub(crate) use alone::{KeptLinks, ask_alone};
 pub(crate) use cluster::{Cluster, LEFT_BEHIND};
 pub use errand::Errand;
@@ -49,7 +51,7 @@ pub(crate) use link::Link;
 pub use link::LinkError;
 pub(crate) use map::keep;
 pub(crate) use names::Names;
-use queue::Asked;
+use queue::Asker;
 pub(crate) use queue::{Queue, Status};
 pub(crate) use scout::look_out;
 use silence::Verdict;
@@ -398,7 +400,8 @@ impl Upstream {
     fn handle_replies(&self, input: &[u8], worker: &Rc<Worker>) -> Result<usize, LinkError> {
         let mut queue = self.queue.borrow_mut();
         queue.silence.broken();
-        let mut after = Vec::new();
+        let cluster = worker.cluster.get().filter(|_| self.node.is_some());
+        let mut after = Afterwards::new(cluster.map(Rc::as_ref));
         let handled = worker.with_env(|env| {
             let mut start = 0;
             while start < input.len() {
@@ -411,7 +414,7 @@ impl Upstream {
                     continue;
                 }
                 let Some(len) = queue.pipe.scan(&input[start..])? else {
-                    if queue.begin_flow(&input[start..]) {
+                    if queue.begin_flow(&input[start..], after.now_ms()) {
                         continue;
                     }
                     break;
@@ -426,7 +429,8 @@ impl Upstream {
             Ok(start)
         });
         drop(queue);
-        if let (false, Some(node), Some(cluster)) = (after.is_empty(), self.node, worker.cluster.get()) {
+        let after = after.into_all();
+        if let (false, Some(node), Some(cluster)) = (after.is_empty(), self.node, cluster) {
             cluster.settle(node, after, worker);
         }
         handled
@@ -516,9 +520,10 @@ impl Upstream {
             queue.flow = None;
             queue.waits_for_owner = false;
             queue.wake_waiting();
-            (queue.pipe.lose().collect::<Vec<_>>(), queue.owner.take())
+            let now_ms = worker.cluster.get().map_or(0, |cluster| cluster.now_ms());
+            (queue.lose(now_ms), queue.owner.take())
         };
-        let is_clients = |entry: &Asked| entry.client.is_some() || entry.step.is_some();
+        let is_clients = |asker: &Asker| !matches!(asker, Asker::Nobody);
         // A replica may carry out what it will: nothing changes by it.
         let may_matter = !matches!(self.lane.get(), Lane::Replica { .. }) && pending.iter().any(is_clients);
         if let Some(number) = self.number.take().filter(|_| may_matter) {
@@ -530,11 +535,11 @@ impl Upstream {
             "the connection to the server at {server} was lost ({why}); this command may or may not have been carried out"
         );
         let stateful = owner.as_ref().is_some_and(|owner| owner.holds_server_state());
-        for entry in pending {
-            if let Some(client) = entry.client {
-                client.handle_server_lost(entry.slot, &reason);
-            } else if let (Some(step), Some(node), Some(cluster)) = (entry.step, self.node, worker.cluster.get()) {
-                cluster.lose(node, step, &reason, worker);
+        for asker in pending {
+            match (asker, self.node.zip(worker.cluster.get())) {
+                (Asker::Client(client, slot), _) => client.handle_server_lost(slot, &reason),
+                (Asker::Step(step), Some((node, cluster))) => cluster.lose(node, step, &reason, worker),
+                _ => {}
             }
         }
         if let Some(owner) = owner {

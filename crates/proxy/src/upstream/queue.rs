@@ -1,18 +1,20 @@
 //! What goes out on a connection to the server, and whose the replies are.
 
+use std::collections::VecDeque;
+use std::mem;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use keyfold_core::cluster::{Landed, Redirect};
+use keyfold_core::cluster::{Direct, Landed, Redirect};
 use keyfold_core::drive::{Pipe, Progress};
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::{ReplyFlow, write_command};
 use keyfold_core::session::LARGE_BYTES;
 
 use super::LinkError;
-use super::cluster::After;
+use super::after::Afterwards;
 use super::silence::Silence;
-use super::step::{NodeStep, Whose};
+use super::step::{DirectStep, NodeStep, Whose};
 use crate::client::Client;
 use crate::outbox::Outbox;
 
@@ -32,6 +34,8 @@ pub(crate) struct Queue {
     pub(crate) outbox: Outbox,
     /// Whose replies come next.
     pub(super) pipe: Pipe<Asked>,
+    /// The commands of all steps in `pipe` that are [`Asker::Direct`], oldest first.
+    kept: VecDeque<u8>,
     /// The reply to the first request goes to its client in pieces.
     pub(super) flow: Option<ReplyFlow>,
     /// Nothing is read until the owner has taken what waits for it.
@@ -65,15 +69,51 @@ pub(crate) enum Status {
 /// What was asked.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// Whose the replies are; none for commands of the proxy itself.
-    pub(super) client: Option<Rc<Client>>,
-    pub(super) slot: u64,
-    /// What it is before a cluster; `client` is none then.
-    pub(super) step: Option<NodeStep>,
-    /// How long the server may be silent before the first of them; none: for ever.
+    pub(super) asker: Asker,
+    /// How long the server may be silent before the first reply; none: for ever.
     pub(super) patience: Option<Duration>,
     /// Where the commands end, in all that was ever written to the outbox.
     pub(super) end: u64,
+}
+
+/// Whose the replies are.
+#[derive(Debug)]
+pub(super) enum Asker {
+    /// The proxy's own.
+    Nobody,
+    /// Those of a client's request.
+    Client(Rc<Client>, u64),
+    /// The same before a cluster, as long as its node just answers. Its commands are in [`Queue::kept`].
+    Direct(DirectStep),
+    /// The same, whatever its node says.
+    Step(NodeStep),
+}
+
+impl Asker {
+    /// The same with its commands, which are the oldest that were kept.
+    fn whole(self, kept: &mut VecDeque<u8>, now_ms: i64) -> Self {
+        match self {
+            Self::Direct(step) => Self::Step(step.whole(kept, now_ms)),
+            other => other,
+        }
+    }
+
+    /// Whose a step is.
+    fn whose(&self) -> Option<&Whose> {
+        match self {
+            Self::Nobody | Self::Client(..) => None,
+            Self::Direct(step) => Some(&step.whose),
+            Self::Step(step) => Some(&step.whose),
+        }
+    }
+
+    /// The client that it is for.
+    fn client(&self) -> Option<&Rc<Client>> {
+        match self {
+            Self::Client(client, _) => Some(client),
+            _ => self.whose().map(|whose| &whose.client),
+        }
+    }
 }
 
 impl Queue {
@@ -83,6 +123,7 @@ impl Queue {
             status: Status::Connecting,
             outbox: Outbox::default(),
             pipe: Pipe::default(),
+            kept: VecDeque::new(),
             flow: None,
             waits_for_owner: false,
             parked: Vec::new(),
@@ -96,7 +137,7 @@ impl Queue {
 
     /// Adds a request's replies to those that are awaited.
     pub(crate) fn expect(&mut self, client: &Rc<Client>, slot: u64, replies: u32, patience: Option<Duration>) {
-        self.push(Some(Rc::clone(client)), slot, replies, patience);
+        self.push(Asker::Client(Rc::clone(client), slot), replies, patience);
     }
 
     /// Notes that confirmations will come as pushes.
@@ -107,24 +148,31 @@ impl Queue {
     /// Asks the server on the proxy's own account; the reply says nothing.
     pub(super) fn ask(&mut self, args: &[&[u8]], patience: Option<Duration>) {
         write_command(self.outbox.buffer(), args);
-        self.push(None, 0, 1, patience);
+        self.push(Asker::Nobody, 1, patience);
     }
 
-    pub(super) fn push(&mut self, client: Option<Rc<Client>>, slot: u64, replies: u32, patience: Option<Duration>) {
+    fn push(&mut self, asker: Asker, replies: u32, patience: Option<Duration>) {
         if self.pipe.is_idle() {
             self.silence.broken();
         }
         let end = self.outbox.appended();
-        self.pipe.expect(Asked { client, slot, step: None, patience, end }, replies);
+        self.pipe.expect(Asked { asker, patience, end }, replies);
+    }
+
+    /// Writes the commands of a step that goes straight to this node.
+    pub(super) fn send_direct(&mut self, direct: Direct, whose: Whose, commands: &[u8]) {
+        self.outbox.buffer().extend_from_slice(commands);
+        self.kept.extend(commands);
+        let (replies, patience) = (whose.replies, whose.patience);
+        self.push(Asker::Direct(DirectStep { direct, whose, len: commands.len() }), replies, patience);
     }
 
     /// Writes a step.
     pub(super) fn send(&mut self, mut step: NodeStep) {
-        if self.pipe.is_idle() {
-            self.silence.broken();
-        }
         let replies = step.write(self.outbox.buffer()).unwrap_or(step.whose.replies);
-        self.expect_step(step, replies);
+        let shorter = step.whose.replica.map(|_| REPLICA_PATIENCE);
+        let patience = step.whose.patience.into_iter().chain(shorter).min();
+        self.push(Asker::Step(step), replies, patience);
     }
 
     /// Sends what waited for the connection.
@@ -134,19 +182,13 @@ impl Queue {
         }
     }
 
-    fn expect_step(&mut self, step: NodeStep, replies: u32) {
-        let shorter = step.whose.replica.map(|_| REPLICA_PATIENCE);
-        let patience = step.whose.patience.into_iter().chain(shorter).min();
-        let end = self.outbox.appended();
-        self.pipe.expect(Asked { client: None, slot: 0, step: Some(step), patience, end }, replies);
-    }
-
     /// Nothing is awaited: gives back what need not be held, and asks from time to time whether the other end is
     /// still there.
     pub(super) fn rest(&mut self, now: Instant, patience: Option<Duration>) {
         let silent = self.silence.lasts(now);
         if silent > TRIM_AFTER {
             self.outbox.trim();
+            self.kept.shrink_to(0);
         }
         if patience.is_some() && silent > ASK_AFTER {
             self.ask(&[b"PING"], patience);
@@ -157,7 +199,7 @@ impl Queue {
         &mut self,
         reply: &[u8],
         env: &mut Env<'_>,
-        after: &mut Vec<After>,
+        after: &mut Afterwards<'_>,
     ) -> Result<(), LinkError> {
         match &self.owner {
             // What was to be subscribed to is at another node: the client begins anew.
@@ -169,50 +211,85 @@ impl Queue {
             None if reply.first() == Some(&b'>') => return Ok(()),
             _ => {}
         }
-        let Asked { client, slot, step, patience, .. } = self.pipe.front_mut().ok_or(LinkError::Unasked)?;
-        if let Some(step) = step {
-            handle_step_reply(step, reply, env, after)?;
-            if let Some(Asked { step: Some(step), .. }) = self.pipe.advance() {
-                after.push(After::Finish(step));
-            }
-            return Ok(());
+        let Some(Asked { asker, patience, .. }) = self.pipe.front_mut() else { return Err(LinkError::Unasked) };
+        if let Asker::Direct(step) = asker
+            && !step.direct.handle_reply(reply)
+        {
+            self.make_front_whole(after.now_ms());
+            return self.handle_reply(reply, env, after);
         }
-        let progress = match client {
-            Some(client) => client.handle_reply(*slot, reply, env, self.outbox.buffer()),
-            None => Progress::Kept,
+        let mut commands = Vec::new();
+        let progress = match asker {
+            Asker::Nobody => Progress::Kept,
+            Asker::Client(client, slot) => match client.handle_reply(*slot, reply, env, self.outbox.buffer()) {
+                Progress::More(replies) => {
+                    let (asker, patience) = (Asker::Client(Rc::clone(client), *slot), *patience);
+                    self.pipe.advance();
+                    self.push(asker, replies, patience);
+                    return Ok(());
+                }
+                progress => progress,
+            },
+            Asker::Direct(step) => step.whose.handle_reply(reply, env, &mut commands),
+            Asker::Step(step) => match step.handle_reply(reply) {
+                Landed::Kept => Progress::Kept,
+                Landed::HandOut => step.whose.handle_reply(reply, env, &mut commands),
+            },
         };
-        match progress {
-            Progress::Unexpected => return Err(LinkError::Unexpected),
-            Progress::Kept => drop(self.pipe.advance()),
-            Progress::More(replies) => {
-                let (client, slot, patience) = (client.clone(), *slot, *patience);
-                self.pipe.advance();
-                self.push(client, slot, replies, patience);
-            }
+        match (progress, asker.whose()) {
+            (Progress::Unexpected, _) => return Err(LinkError::Unexpected),
+            (Progress::More(replies), Some(before)) => after.begin(before.clone(), replies, commands),
+            (Progress::More(_) | Progress::Kept, _) => {}
         }
+        self.advance(after);
         Ok(())
     }
 
+    /// The front has had one of its replies.
+    fn advance(&mut self, after: &mut Afterwards<'_>) {
+        match self.pipe.advance() {
+            Some(Asked { asker: Asker::Direct(step), .. }) => match after.finish_direct(&step.direct) {
+                true => drop(self.kept.drain(..step.len)),
+                false => after.finish(step.whole(&mut self.kept, after.now_ms())),
+            },
+            Some(Asked { asker: Asker::Step(step), .. }) => after.finish(step),
+            _ => {}
+        }
+    }
+
+    /// The front's step needs its commands: its node does not just answer.
+    fn make_front_whole(&mut self, now_ms: i64) {
+        if let Some(Asked { asker, .. }) = self.pipe.front_mut() {
+            *asker = mem::replace(asker, Asker::Nobody).whole(&mut self.kept, now_ms);
+        }
+    }
+
+    /// The connection is lost: everybody who was still owed replies, in order; whose steps are whole.
+    pub(super) fn lose(&mut self, now_ms: i64) -> Vec<Asker> {
+        self.pipe.lose().map(|asked| asked.asker.whole(&mut self.kept, now_ms)).collect()
+    }
+
     /// Has the rest of a reply go to its client as it comes, where it is a large one that the client gets as it is.
-    pub(super) fn begin_flow(&mut self, input: &[u8]) -> bool {
+    pub(super) fn begin_flow(&mut self, input: &[u8], now_ms: i64) -> bool {
         let is_push = input.first() == Some(&b'>');
         if input.len() < LARGE_BYTES || is_push || self.pipe.left_for_front() != 1 {
             return false;
         }
-        let may_flow = match self.pipe.front() {
-            Some(Asked { step: Some(step), .. }) => {
+        self.make_front_whole(now_ms);
+        let may_flow = match self.pipe.front().map(|front| &front.asker) {
+            Some(Asker::Step(step)) => {
                 let Whose { client, slot, part, .. } = &step.whose;
                 // Of a replica only a value is believed that has begun; an array may say of a key that it isn't there.
                 let is_certain = step.whose.replica.is_none() || input.starts_with(b"$");
                 is_certain && step.may_flow(input) && part.is_none() && client.may_flow(*slot)
             }
-            Some(Asked { client: Some(client), slot, .. }) => client.may_flow(*slot),
+            Some(Asker::Client(client, slot)) => client.may_flow(*slot),
             _ => false,
         };
         if !may_flow {
             return false;
         }
-        if let Some(Asked { step: Some(step), .. }) = self.pipe.front_mut() {
+        if let Some(Asked { asker: Asker::Step(step), .. }) = self.pipe.front_mut() {
             step.begin_flow();
         }
         self.pipe.rescan();
@@ -221,20 +298,19 @@ impl Queue {
     }
 
     /// Hands on what is there of a reply that goes to its client in pieces; how many bytes that took.
-    pub(super) fn hand_on(&mut self, input: &[u8], after: &mut Vec<After>) -> Result<usize, LinkError> {
+    pub(super) fn hand_on(&mut self, input: &[u8], after: &mut Afterwards<'_>) -> Result<usize, LinkError> {
         let (Some(flow), Some(front)) = (&mut self.flow, self.pipe.front_mut()) else { return Err(LinkError::Unasked) };
         let (len, ends) = flow.advance(input)?;
-        let client = front.step.as_ref().map(|step| &step.whose.client).or(front.client.as_ref());
-        if let Some(client) = client {
+        if let Some(client) = front.asker.client() {
             client.handle_piece(&input[..len], ends);
         }
         if ends {
             self.flow = None;
             // What it begins with is enough to tell that it is an answer.
-            front.step.iter_mut().for_each(|step| _ = step.handle_reply(&input[..len.min(1)]));
-            if let Some(Asked { step: Some(step), .. }) = self.pipe.advance() {
-                after.push(After::Finish(step));
+            if let Asker::Step(step) = &mut front.asker {
+                step.handle_reply(&input[..len.min(1)]);
             }
+            self.advance(after);
         }
         Ok(len)
     }
@@ -265,23 +341,4 @@ impl Queue {
 /// Whether a node says that another one is to be asked.
 fn is_elsewhere(reply: &[u8]) -> bool {
     matches!(Redirect::read(reply), Some(Redirect::Moved(..) | Redirect::Ask(..) | Redirect::TryAgain))
-}
-
-/// Hands a node's reply to whose it is, where it is for them.
-fn handle_step_reply(
-    step: &mut NodeStep,
-    reply: &[u8],
-    env: &mut Env<'_>,
-    after: &mut Vec<After>,
-) -> Result<(), LinkError> {
-    if step.handle_reply(reply) == Landed::Kept {
-        return Ok(());
-    }
-    let mut commands = Vec::new();
-    match step.whose.handle_reply(reply, env, &mut commands) {
-        Progress::Kept => {}
-        Progress::More(replies) => after.push(After::Begin { before: step.whose.clone(), replies, commands }),
-        Progress::Unexpected => return Err(LinkError::Unexpected),
-    }
-    Ok(())
 }

@@ -1,9 +1,10 @@
 //! A step of a client's request on its way to a node of a cluster.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use keyfold_core::cluster::{Node, Step};
+use keyfold_core::cluster::{Direct, Node, Step};
 use keyfold_core::drive::Progress;
 use keyfold_core::exchange::Env;
 use keyfold_core::session::Lane;
@@ -36,6 +37,37 @@ pub(crate) struct Whose {
     pub(crate) stays: bool,
 }
 
+/// A step whose commands are kept elsewhere, as long as its node just answers.
+#[derive(Debug)]
+pub(super) struct DirectStep {
+    pub(super) direct: Direct,
+    pub(super) whose: Whose,
+    /// How long its commands are.
+    pub(super) len: usize,
+}
+
+/// What one reply leads to.
+#[derive(Debug)]
+pub(super) enum After {
+    /// The next step of a request.
+    Begin {
+        /// Whose the one before was.
+        before: Whose,
+        replies: u32,
+        commands: Vec<u8>,
+    },
+    /// All replies to a step have come.
+    Finish(NodeStep),
+}
+
+impl DirectStep {
+    /// The step with its commands, which are the oldest in `kept`.
+    pub(super) fn whole(self, kept: &mut VecDeque<u8>, now_ms: i64) -> NodeStep {
+        let (client, commands) = (self.whose.client_number(), kept.drain(..self.len).collect());
+        Step::of(self.whose, client, self.direct, commands, now_ms)
+    }
+}
+
 impl Whose {
     /// Hands over a reply. What it leads to is written to `wire`.
     pub(crate) fn handle_reply(&self, reply: &[u8], env: &mut Env<'_>, wire: &mut Vec<u8>) -> Progress {
@@ -56,6 +88,11 @@ impl Whose {
         }
     }
 
+    /// Whether it goes to its slot's node, on the connection there that all share.
+    pub(super) fn is_ordinary(&self) -> bool {
+        self.replica.is_none() && !self.is_alone()
+    }
+
     /// Whether it travels on a connection that its client has to itself.
     pub(crate) fn is_alone(&self) -> bool {
         matches!(self.lane, Lane::Own { .. })
@@ -63,15 +100,19 @@ impl Whose {
 
     /// The step of `commands` that begins now. Commands of one client stay in order among those of its slot.
     pub(crate) fn step(self, commands: Vec<u8>, now_ms: i64) -> NodeStep {
-        let (slot, client) = (self.at, Rc::as_ptr(&self.client) as usize as u64);
+        let (slot, client) = (self.at, self.client_number());
         Step::new(self, client, slot, commands, now_ms)
     }
 
-    /// The next step of the same request.
-    pub(crate) fn next(&self, replies: u32, commands: Vec<u8>, now_ms: i64) -> NodeStep {
+    /// By which steps of the same client are known.
+    fn client_number(&self) -> u64 {
+        Rc::as_ptr(&self.client) as usize as u64
+    }
+
+    /// Whose the next step of the same request is.
+    pub(crate) fn next(&self, replies: u32) -> Self {
         let at = self.client.goes_to(self.slot).filter(|_| self.part.is_none()).unwrap_or(self.at);
         let replica = self.replica.filter(|_| self.client.is_at_replica(self.slot, self.part));
-        let next = Self { at, replies, replica, stays: self.is_alone(), ..self.clone() };
-        next.step(commands, now_ms)
+        Self { at, replies, replica, stays: self.is_alone(), ..self.clone() }
     }
 }
