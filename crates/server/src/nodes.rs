@@ -133,7 +133,7 @@ impl Nodes {
     }
 
     /// The way to them.
-    pub(crate) fn target(&self) -> &Target {
+    pub fn target(&self) -> &Target {
         &self.target
     }
 

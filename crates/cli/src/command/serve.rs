@@ -57,7 +57,7 @@ fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout>
             tracing::info!("set {setting} on keyfold's own server, as the layout needs it");
         }
     }
-    let shortfalls = rollout::shortfalls(&mut nodes, &rollout.layout, &config.assumed)?;
+    let shortfalls = rollout::shortfalls(&nodes, &rollout.layout, &config.assumed);
     for warning in rollout.warnings().iter().chain(&shortfalls) {
         tracing::warn!("{warning}");
     }

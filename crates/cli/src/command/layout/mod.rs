@@ -71,10 +71,10 @@ fn show(flags: &ShowFlags, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 fn push(config: &Push, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (mut nodes, rollout) = rollout::bring(&config.target, Some(&config.file), config.key_check)?;
+    let (nodes, rollout) = rollout::bring(&config.target, Some(&config.file), config.key_check)?;
     let mut warnings = rollout.warnings();
     warnings.extend(nodes.away().iter().map(|error| format!("{error:#}")));
-    warnings.extend(rollout::shortfalls(&mut nodes, &rollout.layout, &config.flags.settings.assume)?);
+    warnings.extend(rollout::shortfalls(&nodes, &rollout.layout, &config.flags.settings.assume));
     warnings.extend(nodes.other_releases());
     if config.flags.json {
         let keys = |which: &[NamespaceIndex]| {
