@@ -216,7 +216,7 @@ pub fn is_integer(value: &[u8]) -> bool {
 }
 
 /// The 5-byte form of an expiry, where it has one.
-fn short_expiry(at: i64) -> Option<i64> {
+pub(crate) fn short_expiry(at: i64) -> Option<i64> {
     at.checked_sub(SHORT_EPOCH_MS).filter(|since| (0..SHORT_EXPIRY_LIMIT).contains(since))
 }
 

@@ -27,7 +27,7 @@ macro_rules! ids {
 ids! {
     // Whole values, and numbers in them.
     Get = "get", Set = "set", Setnx = "setnx", Setex = "setex", Psetex = "psetex", Mget = "mget", Mset = "mset",
-    Msetnx = "msetnx", Incr = "incr", Incrby = "incrby", Decr = "decr", Decrby = "decrby",
+    Msetnx = "msetnx", Getset = "getset", Getex = "getex", Getdel = "getdel", Append = "append", Setrange = "setrange", Incr = "incr", Incrby = "incrby", Decr = "decr", Decrby = "decrby",
     // Keys.
     Del = "del", Unlink = "unlink", Exists = "exists", Touch = "touch", Type = "type", Copy = "copy",
     Rename = "rename", Renamenx = "renamenx", Restore = "restore", Migrate = "migrate", Sort = "sort",

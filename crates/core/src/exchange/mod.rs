@@ -14,6 +14,7 @@ use crate::stats::Stats;
 
 mod batch;
 mod copy;
+mod field;
 mod foreign;
 mod hello;
 mod in_place;
@@ -45,6 +46,7 @@ mod work;
 
 pub(crate) use batch::Batch;
 pub(crate) use copy::Copy;
+pub(crate) use field::{Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
 use hello::answer_hello;
 pub(crate) use native_first::NativeFirst;
@@ -150,6 +152,7 @@ pub(crate) enum UnderWay {
     SetMany(Batch),
     Delete(Box<native::Delete>),
     NativeFirst(Box<NativeFirst>),
+    FieldWrite(Box<FieldWrite>),
     Work(Box<Work>),
     Foreign(Box<Foreign>),
     Copy(Box<Copy>),
@@ -257,12 +260,12 @@ impl Exchange {
             UnderWay::Watch(watch) => return watch.handle_reply(reply, env, io),
             UnderWay::Overview(overview) => return overview.handle_reply(reply, env, io),
             UnderWay::NativeFirst(attempt) => {
-                let (work, replies) = match attempt.handle_reply(reply, env, io) {
-                    NativeOutcome::Ended(step) => return step,
-                    NativeOutcome::Refused(work, replies) => (work, replies),
-                };
-                self.0 = UnderWay::Work(work);
-                return Step::More(replies);
+                let outcome = attempt.handle_reply(reply, env, io);
+                return self.go_on(outcome);
+            }
+            UnderWay::FieldWrite(write) => {
+                let outcome = write.handle_reply(reply, env, io);
+                return self.go_on(outcome);
             }
             UnderWay::SetMany(batch) => match batch.handle_reply(reply) {
                 None => return Step::Wait,
@@ -319,6 +322,19 @@ impl Exchange {
             }
         }
         Step::Done(Effect::None)
+    }
+}
+
+impl Exchange {
+    /// Goes on another way, where the server has done nothing.
+    fn go_on(&mut self, outcome: NativeOutcome) -> Step {
+        match outcome {
+            NativeOutcome::Ended(step) => step,
+            NativeOutcome::Refused(instead, replies) => {
+                self.0 = instead;
+                Step::More(replies)
+            }
+        }
     }
 }
 

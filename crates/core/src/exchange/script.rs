@@ -10,16 +10,30 @@ use std::collections::BTreeSet;
 use crate::resp::write_command;
 use crate::slot::Slot;
 
-const SOURCE: &str = include_str!("compare_and_set.lua");
+/// A script that servers run.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// Its text.
+    pub(crate) source: &'static str,
+    /// SHA-1 of the text in hex, as EVALSHA names it; tests keep the two together.
+    pub(crate) sha: &'static [u8],
+}
 
-/// SHA-1 of [`SOURCE`] in hex, as EVALSHA names it; a test keeps the two together.
-const SHA: &[u8] = b"7d08b79546894452584a7e711e8ad3ace82a4f08";
+impl Script {
+    #[cfg(test)]
+    pub(crate) fn assert_sha(&self) {
+        use sha1::Digest;
+        let sha = sha1::Sha1::digest(self.source).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(sha.as_bytes(), self.sha, "{}", self.source);
+    }
+}
+
+const COMPARE_AND_SET: Script =
+    Script { source: include_str!("compare_and_set.lua"), sha: b"7d08b79546894452584a7e711e8ad3ace82a4f08" };
 
 /// The same for many groups of checks and writes, each by itself.
-const EACH_SOURCE: &str = include_str!("compare_and_set_each.lua");
-
-/// SHA-1 of [`EACH_SOURCE`].
-const EACH_SHA: &[u8] = b"1fa86d174d2c817a1d2a390ceca382d8748fe051";
+const EACH: Script =
+    Script { source: include_str!("compare_and_set_each.lua"), sha: b"1fa86d174d2c817a1d2a390ceca382d8748fe051" };
 
 /// What the script does to its first key where a check fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,12 +108,12 @@ impl CompareAndSet {
 
     /// Appends the call. It has one reply: 1 when it was carried out, 0 when a check failed.
     pub(crate) fn send(&self, wire: &mut Vec<u8>) {
-        self.send_as(b"EVALSHA", SHA, wire);
+        self.send_as(b"EVALSHA", COMPARE_AND_SET.sha, wire);
     }
 
     /// Appends the call with the script's text, for a server that answered NOSCRIPT.
     pub(crate) fn send_with_text(&self, wire: &mut Vec<u8>) {
-        self.send_as(b"EVAL", SOURCE.as_bytes(), wire);
+        self.send_as(b"EVAL", COMPARE_AND_SET.source.as_bytes(), wire);
     }
 
     /// The call with the script's text, as a command for a MULTI, where NOSCRIPT would come too late. Where a check
@@ -109,8 +123,9 @@ impl CompareAndSet {
             Otherwise::PutListFirst => "redis.call('RPUSH', KEYS[1], '')",
             Otherwise::RemoveFirst => "redis.call('UNLINK', KEYS[1])",
         };
+        let attempt = COMPARE_AND_SET.source;
         let source = format!(
-            "local function attempt()\n{SOURCE}\nend\nlocal done = attempt()\nif done ~= 1 then {otherwise} end\nreturn done"
+            "local function attempt()\n{attempt}\nend\nlocal done = attempt()\nif done ~= 1 then {otherwise} end\nreturn done"
         );
         let mut command = Vec::new();
         self.send_as(b"EVAL", source.as_bytes(), &mut command);
@@ -135,7 +150,7 @@ impl CompareAndSet {
     pub(crate) fn send_each(groups: &[Self], wire: &mut Vec<u8>) {
         let number = |number: usize| number.to_string().into_bytes();
         let keys = groups.iter().flat_map(|group| &group.keys).collect::<BTreeSet<_>>();
-        let mut args = vec![b"EVALSHA".to_vec(), EACH_SHA.to_vec(), number(keys.len())];
+        let mut args = vec![b"EVALSHA".to_vec(), EACH.sha.to_vec(), number(keys.len())];
         args.extend(keys.into_iter().cloned());
         for group in groups {
             args.extend([number(group.checks), number(group.writes.len())]);
@@ -150,7 +165,7 @@ impl CompareAndSet {
 
     /// Appends the command that makes the server know the script of [`Self::send_each`]; it has one reply.
     pub(crate) fn send_load_each(wire: &mut Vec<u8>) {
-        write_command(wire, &[b"SCRIPT", b"LOAD", EACH_SOURCE.as_bytes()]);
+        write_command(wire, &[b"SCRIPT", b"LOAD", EACH.source.as_bytes()]);
     }
 
     /// Declares a key of a check or a write that isn't its second argument.
@@ -183,11 +198,7 @@ mod tests {
 
     #[test]
     fn the_hashes_are_the_texts() {
-        use sha1::Digest;
-        for (source, sha) in [(SOURCE, SHA), (EACH_SOURCE, EACH_SHA)] {
-            let hash = sha1::Sha1::digest(source).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            assert_eq!(hash.as_bytes(), sha);
-        }
+        [COMPARE_AND_SET, EACH].iter().for_each(Script::assert_sha);
     }
 
     #[test]
@@ -213,7 +224,10 @@ mod tests {
         writes.send(&mut wire);
         let mut expected = Vec::new();
         let words = "2 b c 4 3 HGET b f +old 3 HGET c f - 1 TIME +77 1 TIME >66 4 HSET b f new";
-        let args = [&b"EVALSHA"[..], SHA].into_iter().chain(words.split(' ').map(str::as_bytes)).collect::<Vec<_>>();
+        let args = [&b"EVALSHA"[..], COMPARE_AND_SET.sha]
+            .into_iter()
+            .chain(words.split(' ').map(str::as_bytes))
+            .collect::<Vec<_>>();
         write_command(&mut expected, &args);
         assert_eq!(wire, expected);
     }

@@ -10,10 +10,10 @@ use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Copy, Env, Exchange, Foreign, Io, NativeFirst, ReplyKind, UnderWay, Work, info, keyspace, listing, native, wait,
+    Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, Io, NativeFirst, ReplyKind, UnderWay, Work, increment, info,
+    keyspace, listing, native, wait,
 };
 use crate::layout::{Located, Place};
-use crate::number::parse_integer;
 use crate::resp::{Answer, write_command};
 use crate::session::client_command::ReplyMode;
 use crate::session::hello::WRONG_PASSWORD;
@@ -254,7 +254,13 @@ impl Session {
             }
             Id::Del | Id::Unlink => return begin_delete(args[0], only_key(args, place), io),
             Id::Incr | Id::Decr | Id::Incrby | Id::Decrby if place.kind.is_field() => {
-                if let Some(by) = increment(command.id, args) {
+                if env.stats.namespace(place.namespace).has_framed_counters()
+                    && let Some(call) = FieldCall::increment(args)
+                {
+                    let write = FieldWrite::start(call, args, run, place, protocol, env, io.wire);
+                    return sent(UnderWay::FieldWrite(Box::new(write)), 1, Hold::SameKeys);
+                }
+                if let Some(by) = increment(args) {
                     let attempt = NativeFirst::increment(args, run, place, by, protocol, io.wire);
                     return sent(UnderWay::NativeFirst(Box::new(attempt)), 1, Hold::SameKeys);
                 }
@@ -266,6 +272,10 @@ impl Session {
                     return begun;
                 }
             }
+        }
+        if let Some(call) = FieldCall::of(command.id, args, place, env) {
+            let write = FieldWrite::start(call, args, run, place, protocol, env, io.wire);
+            return sent(UnderWay::FieldWrite(Box::new(write)), 1, Hold::SameKeys);
         }
         let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
         sent(UnderWay::Work(Box::new(work)), replies, command.hold())
@@ -289,8 +299,10 @@ impl Session {
             });
         }
         let namespace = env.layout.namespace(place.namespace);
-        if set.if_absent() && set.value.len() > namespace.value_limit.saturating_sub(9) {
-            // Its value may have to be spilled, which HSETNX alone can't.
+        if set.if_absent()
+            && (namespace.codecs.written().is_none() || set.value.len() > namespace.value_limit.saturating_sub(9))
+        {
+            // A script sees whether what is there has expired; and a value may have to be spilled, which HSETNX alone can't.
             return None;
         }
         if !set.if_absent()
@@ -552,13 +564,4 @@ fn only_key<'a>(args: &[&'a [u8]], place: &Place) -> impl Iterator<Item = (&'a [
 fn begin_delete<'a>(name: &[u8], keys: impl Iterator<Item = (&'a [u8], Located)>, io: &mut Io<'_>) -> Begun {
     let (delete, replies) = native::Delete::start(name, keys, io.wire);
     sent(UnderWay::Delete(Box::new(delete)), replies, Hold::Nothing)
-}
-
-/// By how much a counting command counts; none where its argument isn't right.
-fn increment(command: Id, args: &[&[u8]]) -> Option<i64> {
-    let by = match args.get(2) {
-        None => 1,
-        Some(text) => parse_integer(text)?,
-    };
-    if matches!(command, Id::Decr | Id::Decrby) { by.checked_neg() } else { Some(by) }
 }

@@ -80,6 +80,7 @@ pub struct NamespaceStats {
     value_bytes: AtomicU64,
     stored_bytes: AtomicU64,
     has_spilled: AtomicBool,
+    has_framed_counters: AtomicBool,
     warned: AtomicBool,
 }
 
@@ -234,6 +235,16 @@ impl NamespaceStats {
     /// Says that the namespace has spilled values: writes must look at what they replace.
     pub fn note_spilled(&self) {
         self.has_spilled.store(true, Ordering::Relaxed);
+    }
+
+    /// Says that the namespace has counters which expire, and which the server therefore can't count up by itself.
+    pub(crate) fn note_framed_counter(&self) {
+        self.has_framed_counters.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the namespace is known to have such counters.
+    pub(crate) fn has_framed_counters(&self) -> bool {
+        self.has_framed_counters.load(Ordering::Relaxed)
     }
 
     /// Whether the namespace is known to have spilled values.

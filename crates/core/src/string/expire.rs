@@ -1,51 +1,80 @@
 //! When keys expire: EXPIRE and its three relatives, TTL and its three, PERSIST. Redis 7.0 expire.c.
 
 use super::{Call, Flow, Halt, Held, Space, not_on_type};
+use crate::command::Id;
 use crate::resp::Answer;
 use crate::resp::word::{c_text, is_word};
 
+/// EXPIRE or one of its relatives, as it was read without looking at the key.
+pub(crate) struct ExpireCommand {
+    /// When the key is to expire.
+    pub(crate) expires_at_ms: i64,
+    condition: Condition,
+    /// The command's.
+    name: &'static str,
+}
+
+impl ExpireCommand {
+    /// Reads EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT; the inner error is the reply to an option that they don't know.
+    pub(crate) fn read(command: Id, args: &[&[u8]], now_ms: i64) -> Result<Result<Self, Vec<u8>>, Halt> {
+        let call = &Call { args };
+        let condition = match Condition::parse(call)? {
+            Ok(condition) => condition,
+            Err(unsupported) => return Ok(Err(unsupported)),
+        };
+        let (name, scale, start_ms) = match command {
+            Id::Expire => ("expire", 1000, now_ms),
+            Id::Pexpire => ("pexpire", 1, now_ms),
+            Id::Expireat => ("expireat", 1000, 0),
+            _ => ("pexpireat", 1, 0),
+        };
+        // A time before 1970 is no error; one beyond the signed 64 bits is.
+        let expires_at_ms = call
+            .integer(2)?
+            .checked_mul(scale)
+            .and_then(|time| time.checked_add(start_ms))
+            .ok_or_else(|| Halt::Error(format!("ERR invalid expire time in '{name}' command")))?;
+        Ok(Ok(Self { expires_at_ms, condition, name }))
+    }
+
+    /// Its conditions, as they are written.
+    pub(crate) fn conditions(&self) -> String {
+        let Condition { nx, xx, gt, lt } = self.condition;
+        let words = [(nx, "NX"), (xx, "XX"), (gt, "GT"), (lt, "LT")];
+        words.into_iter().filter_map(|(is_set, word)| is_set.then_some(word)).collect()
+    }
+}
+
 /// EXPIRE key seconds [NX | XX | GT | LT]: 1 where it set the expiry, 0 where it did not.
 pub(super) fn expire(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiry(call, space, answer, "expire", 1000, space.now_ms())
+    set_expiry(Id::Expire, call, space, answer)
 }
 
 /// PEXPIRE key milliseconds [NX | XX | GT | LT].
 pub(super) fn pexpire(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiry(call, space, answer, "pexpire", 1, space.now_ms())
+    set_expiry(Id::Pexpire, call, space, answer)
 }
 
 /// EXPIREAT key seconds-since-1970 [NX | XX | GT | LT].
 pub(super) fn expireat(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiry(call, space, answer, "expireat", 1000, 0)
+    set_expiry(Id::Expireat, call, space, answer)
 }
 
 /// PEXPIREAT key milliseconds-since-1970 [NX | XX | GT | LT].
 pub(super) fn pexpireat(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiry(call, space, answer, "pexpireat", 1, 0)
+    set_expiry(Id::Pexpireat, call, space, answer)
 }
 
-fn set_expiry(
-    call: &Call<'_>,
-    space: &mut Space,
-    answer: &mut Answer<'_>,
-    name: &str,
-    scale: i64,
-    start_ms: i64,
-) -> Flow {
+fn set_expiry(command: Id, call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let key = call.args[1];
-    let condition = match Condition::parse(call)? {
-        Ok(condition) => condition,
+    let expire = match ExpireCommand::read(command, call.args, space.now_ms())? {
+        Ok(expire) => expire,
         Err(unsupported) => {
             answer.raw(&unsupported);
             return Ok(());
         }
     };
-    // A time before 1970 is no error; one beyond the signed 64 bits is.
-    let at = call
-        .integer(2)?
-        .checked_mul(scale)
-        .and_then(|time| time.checked_add(start_ms))
-        .ok_or_else(|| Halt::Error(format!("ERR invalid expire time in '{name}' command")))?;
+    let ExpireCommand { expires_at_ms: at, condition, name } = expire;
     let met = string_expiry(space, key, name)?.is_some_and(|current| condition.met(current, at));
     if met {
         if at <= space.now_ms() {

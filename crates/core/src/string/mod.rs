@@ -26,8 +26,9 @@ mod space;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use expire::ExpireCommand;
 pub(crate) use keyspace::CopyCommand;
-pub(crate) use set::{SetCommand, SetForm};
+pub(crate) use set::{GetexCommand, SetCommand, SetForm};
 pub use space::{Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
 
 use crate::number::{NOT_AN_INTEGER, parse_integer};

@@ -38,7 +38,7 @@ pub(crate) struct SetCommand<'a> {
 
 impl<'a> SetCommand<'a> {
     /// Reads a command that has as many arguments as it should.
-    fn read(form: SetForm, args: &[&'a [u8]], now_ms: i64) -> Result<Self, Halt> {
+    pub(crate) fn read(form: SetForm, args: &[&'a [u8]], now_ms: i64) -> Result<Self, Halt> {
         let call = &Call { args };
         let plain = Options::default();
         let (options, expires_at_ms, value_at) = match form {
@@ -67,6 +67,21 @@ impl<'a> SetCommand<'a> {
     /// Whether it writes only where the key doesn't exist.
     pub(crate) fn if_absent(&self) -> bool {
         self.options.if_absent
+    }
+
+    /// Whether it writes only where the key exists.
+    pub(crate) fn if_present(&self) -> bool {
+        self.options.if_present
+    }
+
+    /// Whether the answer is the old value.
+    pub(crate) fn wants_old(&self) -> bool {
+        self.options.get
+    }
+
+    /// Whether the new value expires when the old one did.
+    pub(crate) fn keeps_expiry(&self) -> bool {
+        self.options.keep_ttl
     }
 
     /// The answer where it has written, and isn't asked for the old value.
@@ -128,6 +143,25 @@ pub(super) fn getdel(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
         space.remove(call.args[1]);
     }
     Ok(())
+}
+
+/// GETEX, as it was read without looking at the key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct GetexCommand {
+    /// When the value is to expire, where that is to change to some time.
+    pub(crate) expires_at_ms: Option<i64>,
+    /// It is not to expire any more.
+    pub(crate) persists: bool,
+}
+
+impl GetexCommand {
+    /// Reads a command; none where it has an error in it.
+    pub(crate) fn read(args: &[&[u8]], now_ms: i64) -> Option<Self> {
+        let call = &Call { args };
+        let options = Options::parse(call, Of::Getex).ok()?;
+        let expires_at_ms = options.expires_at_ms(call, "getex", now_ms).ok()?;
+        Some(Self { expires_at_ms, persists: options.persist })
+    }
 }
 
 /// GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]: the value, or nil; sets or removes the expiry.

@@ -16,9 +16,30 @@ pub struct FakeServer {
     hashes: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>,
     /// How often each key was written, for WATCH.
     writes: BTreeMap<Vec<u8>, u64>,
-    knows_script: bool,
-    /// The hash of the script that was loaded: the one for many groups, which alone is.
-    loaded: Option<Vec<u8>>,
+    /// The scripts that it knows, by their hashes.
+    scripts: BTreeMap<Vec<u8>, Script>,
+}
+
+/// What a script of keyfold's does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Script {
+    CompareAndSet,
+    /// The same for many groups.
+    Each,
+    /// A write to one field. There is no Lua here: it answers as if it couldn't do what it was asked for.
+    Field,
+}
+
+impl Script {
+    /// Which one a text is, by what it says of itself.
+    fn of(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        match () {
+            () if text.contains("-- keyfold: for each group") => Self::Each,
+            () if text.contains("-- keyfold: a command on one field") => Self::Field,
+            () => Self::CompareAndSet,
+        }
+    }
 }
 
 /// What the server remembers of one connection.
@@ -44,13 +65,7 @@ impl Connection {
 impl FakeServer {
     /// An empty server at a time, in milliseconds since 1970.
     pub fn new(now_ms: i64) -> Self {
-        Self {
-            strings: Space::new(now_ms),
-            hashes: BTreeMap::new(),
-            writes: BTreeMap::new(),
-            knows_script: false,
-            loaded: None,
-        }
+        Self { strings: Space::new(now_ms), hashes: BTreeMap::new(), writes: BTreeMap::new(), scripts: BTreeMap::new() }
     }
 
     /// Moves the clock.
@@ -136,17 +151,14 @@ impl FakeServer {
             }
             b"scan" => self.scan(answer),
             b"script" => {
-                let sha = sha1::Sha1::digest(&args[2]).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-                answer.bulk(sha.as_bytes());
-                self.loaded = Some(sha.into_bytes());
+                let sha = self.learn(&args[2]);
+                answer.bulk(&sha);
             }
-            b"evalsha" if self.loaded.as_ref() == Some(&args[1]) => self.compare_and_set_each(args, answer),
-            b"evalsha" if !self.knows_script => answer.error("NOSCRIPT No matching script. Please use EVAL."),
-            b"eval" | b"evalsha" => {
-                self.knows_script = true;
-                let done = self.compare_and_set(args, answer.protocol());
-                answer.integer(i64::from(done));
+            b"eval" => {
+                let sha = self.learn(&args[1]);
+                self.run_script(&sha, args, answer);
             }
+            b"evalsha" => self.run_script(&args[1], args, answer),
             b"incrbyfloat" => self.add_float(args, answer),
             b"time" => {
                 let now_ms = self.strings.now_ms();
@@ -156,6 +168,25 @@ impl FakeServer {
             }
             b"hello" => answer.map(0),
             _ => self.string_command(args, answer),
+        }
+    }
+
+    /// Keeps a script; with its hash.
+    fn learn(&mut self, text: &[u8]) -> Vec<u8> {
+        let sha = sha1::Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into_bytes();
+        self.scripts.insert(sha.clone(), Script::of(text));
+        sha
+    }
+
+    fn run_script(&mut self, sha: &[u8], args: &[Vec<u8>], answer: &mut Answer<'_>) {
+        match self.scripts.get(sha) {
+            None => answer.error("NOSCRIPT No matching script. Please use EVAL."),
+            Some(Script::Field) => answer.simple("?"),
+            Some(Script::Each) => self.compare_and_set_each(args, answer),
+            Some(Script::CompareAndSet) => {
+                let done = self.compare_and_set(args, answer.protocol());
+                answer.integer(i64::from(done));
+            }
         }
     }
 

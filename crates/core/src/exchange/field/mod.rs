@@ -1,0 +1,248 @@
+//! Writes that look at the old value, in one round trip: a script reads the field, decides, and writes.
+//!
+//! | command | script | what it does |
+//! | --- | --- | --- |
+//! | INCR, DECR, INCRBY, DECRBY of what expires | `counter.lua` | adds |
+//! | SETNX, SET with NX, XX, GET, KEEPTTL, GETSET | `replace.lua` | puts another value there |
+//! | EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST | `expire.lua` | changes when the value expires |
+//! | GETEX, GETDEL | `take.lua` | the same or removes it, and answers it |
+//! | APPEND, SETRANGE | `splice.lua` | puts bytes into it |
+//!
+//! Each begins with `frame.lua`, which reads the field and can write one. A script does what is ordinary and nothing else:
+//! what a codec wrote, spilled values, what would no longer fit, numbers that Lua has not exactly, are left as they are, and
+//! the command is worked out ([`Work`]) as if there were no script. So errors are worded in one place.
+//!
+//! What a script is not asked for at all: arguments that are wrong or odd (an expiry that is over), keys that are being
+//! moved, namespaces that write by a codec.
+
+use crate::command::Id;
+use crate::exchange::native_first::NativeOutcome;
+use crate::exchange::script::{Script, without_place};
+use crate::exchange::{Effect, Env, Io, ReplyKind, Step, UnderWay, Work, done};
+use crate::frame;
+use crate::layout::{Located, Place};
+use crate::number::parse_integer;
+use crate::resp::word::is_word;
+use crate::resp::{Answer, Protocol, write_command};
+use crate::string::{ExpireCommand, GetexCommand, Run, SetCommand, SetForm};
+
+const COUNTER: Script = Script {
+    source: concat!(include_str!("frame.lua"), include_str!("counter.lua")),
+    sha: b"0ef0f4a23173aa64b228015fe3a3d72ede721c69",
+};
+
+const REPLACE: Script = Script {
+    source: concat!(include_str!("frame.lua"), include_str!("replace.lua")),
+    sha: b"13a0ac932ba107f8d52c522f331c86597214422d",
+};
+
+const EXPIRE: Script = Script {
+    source: concat!(include_str!("frame.lua"), include_str!("expire.lua")),
+    sha: b"7b945aa0a87983f904c0386d3233b0882dab9e1c",
+};
+
+const TAKE: Script = Script {
+    source: concat!(include_str!("frame.lua"), include_str!("take.lua")),
+    sha: b"5fdcfbc74aed2262cbb9181706baa28d4896b2e5",
+};
+
+const SPLICE: Script = Script {
+    source: concat!(include_str!("frame.lua"), include_str!("splice.lua")),
+    sha: b"fa9a2368ab33afdb9d4e0ce40d5041df243709b0",
+};
+
+/// What a script answers where it has done nothing.
+const UNSURE: &[u8] = b"+?\r\n";
+
+/// Numbers up to this are exact in Lua, and their sums are seen to be too large.
+const EXACT: i64 = 1 << 53;
+
+/// What is made of the script's reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// It is the answer: an integer.
+    Integer,
+    /// It is the answer: a string or nil.
+    Bulk,
+    /// 1 is OK; nil is nil.
+    Ok,
+    /// 1 is 1; nil is 0.
+    Flag,
+}
+
+/// One such write under way.
+#[derive(Debug)]
+pub(crate) struct FieldWrite {
+    args: Vec<Vec<u8>>,
+    place: Place,
+    run: Run,
+    protocol: Protocol,
+    call: Call,
+}
+
+/// A script, what it is given, and what its reply means.
+#[derive(Debug)]
+pub(crate) struct Call {
+    script: &'static Script,
+    words: Vec<Vec<u8>>,
+    reading: Reading,
+}
+
+impl Call {
+    fn new<const N: usize>(script: &'static Script, reading: Reading, words: [&[u8]; N]) -> Self {
+        Self { script, words: words.map(<[u8]>::to_vec).to_vec(), reading }
+    }
+
+    /// What carries out this command on a field; none where it is to be worked out.
+    pub(crate) fn of(command: Id, args: &[&[u8]], place: &Place, env: &Env<'_>) -> Option<Self> {
+        let namespace = env.layout.namespace(place.namespace);
+        if !place.kind.is_field() || namespace.codecs.written().is_some() {
+            return None;
+        }
+        match command {
+            Id::Set => Self::replace(SetForm::Set, args, place, env),
+            Id::Setnx => Self::replace(SetForm::Setnx, args, place, env),
+            Id::Getset => Self::replace(SetForm::Getset, args, place, env),
+            Id::Expire | Id::Pexpire | Id::Expireat | Id::Pexpireat => {
+                let expire = ExpireCommand::read(command, args, env.now_ms).ok()?.ok()?;
+                let since = since(Some(expire.expires_at_ms), place, env)?;
+                Some(Self::new(&EXPIRE, Reading::Integer, [&since, expire.conditions().as_bytes()]))
+            }
+            Id::Persist => Some(Self::new(&EXPIRE, Reading::Integer, [b"", b""])),
+            Id::Getex => {
+                let GetexCommand { expires_at_ms, persists } = GetexCommand::read(args, env.now_ms)?;
+                let since = since(expires_at_ms, place, env)?;
+                (persists || !since.is_empty()).then(|| Self::new(&TAKE, Reading::Bulk, [&since]))
+            }
+            Id::Getdel => Some(Self::new(&TAKE, Reading::Bulk, [b"DEL"])),
+            // Scripts aren't sent what couldn't fit.
+            Id::Append | Id::Setrange if args[args.len() - 1].len() > namespace.value_limit => None,
+            Id::Append => Some(Self::new(&SPLICE, Reading::Integer, [args[2], b""])),
+            Id::Setrange => {
+                let offset = parse_integer(args[2]).filter(|offset| (0..EXACT).contains(offset))?;
+                Some(Self::new(&SPLICE, Reading::Integer, [args[3], offset.to_string().as_bytes()]))
+            }
+            _ => None,
+        }
+    }
+
+    /// INCR and its like, whatever codec there is: integers are stored without.
+    pub(crate) fn increment(args: &[&[u8]]) -> Option<Self> {
+        let by = increment(args)?;
+        (-EXACT < by && by < EXACT).then(|| Self::new(&COUNTER, Reading::Integer, [by.to_string().as_bytes()]))
+    }
+
+    fn replace(form: SetForm, args: &[&[u8]], place: &Place, env: &Env<'_>) -> Option<Self> {
+        let longest = env.layout.namespace(place.namespace).value_limit;
+        let set = SetCommand::read(form, args, env.now_ms).ok().filter(|set| set.value.len() <= longest)?;
+        let condition: &[u8] = match (set.if_absent(), set.if_present()) {
+            (true, _) => b"NX",
+            (false, true) => b"XX",
+            (false, false) => b"",
+        };
+        let old: &[u8] = if set.wants_old() { b"GET" } else { b"" };
+        let since = since(set.expires_at_ms, place, env)?;
+        let stored_len = frame::raw_len(set.value, set.expires_at_ms);
+        env.stats.namespace(place.namespace).count_encoded(set.value.len(), stored_len);
+        let expiry = if set.keeps_expiry() { b"KEEP" } else { &since[..] };
+        let reading = match form {
+            _ if set.wants_old() => Reading::Bulk,
+            SetForm::Setnx => Reading::Flag,
+            _ => Reading::Ok,
+        };
+        Some(Self::new(&REPLACE, reading, [condition, old, expiry, set.value]))
+    }
+}
+
+/// By how much INCR, DECR, INCRBY or DECRBY counts; none where its argument isn't right.
+pub(crate) fn increment(args: &[&[u8]]) -> Option<i64> {
+    let by = args.get(2).map_or(Some(1), |text| parse_integer(text))?;
+    if is_word(&args[0][..4.min(args[0].len())], "DECR") { by.checked_neg() } else { Some(by) }
+}
+
+/// An expiry as scripts take it, in the five bytes of a frame, empty for never; none where it is over or too far. Noted for
+/// the sweep.
+fn since(expires_at_ms: Option<i64>, place: &Place, env: &Env<'_>) -> Option<Vec<u8>> {
+    let Some(at) = expires_at_ms else { return Some(Vec::new()) };
+    let since = frame::short_expiry(at).filter(|_| at > env.now_ms)?;
+    env.note_expiry(place, expires_at_ms);
+    Some(since.to_be_bytes()[3..].to_vec())
+}
+
+impl FieldWrite {
+    /// Sends the call; it has one reply.
+    pub(crate) fn start(
+        call: Call,
+        args: &[&[u8]],
+        run: Run,
+        place: &Place,
+        protocol: Protocol,
+        env: &Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> Self {
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        let started = Self { args, place: place.clone(), run, protocol, call };
+        let Script { sha, .. } = started.call.script;
+        started.send(b"EVALSHA", sha, env, wire);
+        started
+    }
+
+    fn send(&self, command: &[u8], script: &[u8], env: &Env<'_>, wire: &mut Vec<u8>) {
+        let longest = env.layout.namespace(self.place.namespace).value_limit;
+        let longest = itoa::Buffer::new().format(longest).to_owned();
+        let mut args = vec![command, script, b"1", &self.place.physical, &self.place.field, longest.as_bytes()];
+        args.extend(self.call.words.iter().map(Vec::as_slice));
+        write_command(wire, &args);
+    }
+
+    /// Takes the reply.
+    pub(crate) fn handle_reply(&self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> NativeOutcome {
+        if reply == UNSURE {
+            let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+            let key = (args[1], Located::Placed(self.place.clone()));
+            let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.protocol, env, io.wire);
+            return NativeOutcome::Refused(UnderWay::Work(Box::new(work)), replies);
+        }
+        NativeOutcome::Ended(self.answer(reply, env, io))
+    }
+
+    fn answer(&self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        if reply.starts_with(b"-NOSCRIPT") {
+            self.send(b"EVAL", self.call.script.source.as_bytes(), env, io.wire);
+            return Step::More(1);
+        }
+        if reply.starts_with(b"-") {
+            return done(io, &without_place(reply));
+        }
+        let kind = match self.call.reading {
+            Reading::Integer => ReplyKind::Integer,
+            Reading::Bulk => ReplyKind::Bulk,
+            Reading::Ok | Reading::Flag => {
+                let mut answer = Answer::new(io.answer, self.protocol);
+                match (reply, self.call.reading) {
+                    (b":1\r\n", Reading::Ok) => answer.ok(),
+                    (b":1\r\n", _) => answer.integer(1),
+                    (b"$-1\r\n" | b"_\r\n", Reading::Ok) => answer.nil(),
+                    (b"$-1\r\n" | b"_\r\n", _) => answer.integer(0),
+                    _ => return Step::Unexpected,
+                }
+                return Step::Done(Effect::None);
+            }
+        };
+        if !kind.fits(reply) {
+            return Step::Unexpected;
+        }
+        io.answer.extend_from_slice(reply);
+        Step::Done(Effect::None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hashes_are_the_texts() {
+        [COUNTER, REPLACE, EXPIRE, TAKE, SPLICE].iter().for_each(Script::assert_sha);
+    }
+}
