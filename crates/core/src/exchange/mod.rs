@@ -25,6 +25,7 @@ pub(crate) mod listing;
 pub(crate) mod load;
 pub(crate) mod native;
 mod native_first;
+mod outcome;
 pub(crate) mod overview;
 pub(crate) mod pieces;
 pub(crate) mod probe;
@@ -50,7 +51,7 @@ pub(crate) use field::{Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
 use hello::answer_hello;
 pub(crate) use native_first::NativeFirst;
-use native_first::NativeOutcome;
+use outcome::Outcome;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub(crate) use retire::RETIRE_MS;
 pub(crate) use script::CompareAndSet;
@@ -327,10 +328,10 @@ impl Exchange {
 
 impl Exchange {
     /// Goes on another way, where the server has done nothing.
-    fn go_on(&mut self, outcome: NativeOutcome) -> Step {
+    fn go_on(&mut self, outcome: Outcome) -> Step {
         match outcome {
-            NativeOutcome::Ended(step) => step,
-            NativeOutcome::Refused(instead, replies) => {
+            Outcome::Ended(step) => step,
+            Outcome::Refused(instead, replies) => {
                 self.0 = instead;
                 Step::More(replies)
             }

@@ -3,6 +3,7 @@
 //! SETNX goes as HSETNX first, which refuses a field that is there though its value may have expired; INCR
 //! goes as HINCRBY, for which a frame is no integer.
 
+use crate::exchange::outcome::Outcome;
 use crate::exchange::{Effect, Env, FieldCall, FieldWrite, Io, ReplyKind, Step, UnderWay, Work};
 use crate::layout::{Located, Place};
 use crate::resp::{Protocol, write_command};
@@ -48,7 +49,7 @@ impl NativeFirst {
     }
 
     /// Takes the reply.
-    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> NativeOutcome {
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Outcome {
         match self.when_set {
             Some(_) if reply == b":0\r\n" => return self.work_out(env, io),
             None if reply.starts_with(b"-ERR hash value is not an integer") => return self.count_by_script(env, io),
@@ -56,34 +57,26 @@ impl NativeFirst {
             _ if reply.starts_with(b"-") || (self.when_set.is_none() && ReplyKind::Integer.fits(reply)) => {
                 io.answer.extend_from_slice(reply);
             }
-            _ => return NativeOutcome::Ended(Step::Unexpected),
+            _ => return Outcome::Ended(Step::Unexpected),
         }
-        NativeOutcome::Ended(Step::Done(Effect::None))
+        Outcome::Ended(Step::Done(Effect::None))
     }
 
     /// What is counted here expires: so may the next, and is asked of the script at once.
-    fn count_by_script(&self, env: &Env<'_>, io: &mut Io<'_>) -> NativeOutcome {
+    fn count_by_script(&self, env: &Env<'_>, io: &mut Io<'_>) -> Outcome {
         env.stats.namespace(self.place.namespace).note_framed_counter();
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
         let Some(call) = FieldCall::increment(&args) else { return self.work_out(env, io) };
         let write = FieldWrite::start(call, &args, self.run, &self.place, self.protocol, env, io.wire);
-        NativeOutcome::Refused(UnderWay::FieldWrite(Box::new(write)), 1)
+        Outcome::Refused(UnderWay::FieldWrite(Box::new(write)), 1)
     }
 
-    fn work_out(&self, env: &Env<'_>, io: &mut Io<'_>) -> NativeOutcome {
+    fn work_out(&self, env: &Env<'_>, io: &mut Io<'_>) -> Outcome {
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
         let key = (args[1], Located::Placed(self.place.clone()));
         let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.protocol, env, io.wire);
-        NativeOutcome::Refused(UnderWay::Work(Box::new(work)), replies)
+        Outcome::Refused(UnderWay::Work(Box::new(work)), replies)
     }
-}
-
-/// What came of an attempt.
-pub(crate) enum NativeOutcome {
-    /// It ends so.
-    Ended(Step),
-    /// The server did nothing. The command goes on like this instead, with so many replies to come.
-    Refused(UnderWay, u32),
 }
 
 fn owned(args: &[&[u8]]) -> Vec<Vec<u8>> {

@@ -1,11 +1,19 @@
 //! When keys expire: EXPIRE and its three relatives, TTL and its three, PERSIST. Redis 7.0 expire.c.
 
 use super::{Call, Flow, Halt, Held, Space, not_on_type};
-use crate::command::Id;
 use crate::resp::Answer;
 use crate::resp::word::{c_text, is_word};
 
-/// EXPIRE or one of its relatives, as it was read without looking at the key.
+/// The commands that set when a key expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExpireForm {
+    Expire,
+    Pexpire,
+    Expireat,
+    Pexpireat,
+}
+
+/// One of these commands, as it was read without looking at the key.
 pub(crate) struct ExpireCommand {
     /// When the key is to expire.
     pub(crate) expires_at_ms: i64,
@@ -15,18 +23,18 @@ pub(crate) struct ExpireCommand {
 }
 
 impl ExpireCommand {
-    /// Reads EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT; the inner error is the reply to an option that they don't know.
-    pub(crate) fn read(command: Id, args: &[&[u8]], now_ms: i64) -> Result<Result<Self, Vec<u8>>, Halt> {
+    /// Reads a command; the inner error is the reply to an option that it doesn't know.
+    pub(crate) fn read(form: ExpireForm, args: &[&[u8]], now_ms: i64) -> Result<Result<Self, Vec<u8>>, Halt> {
         let call = &Call { args };
         let condition = match Condition::parse(call)? {
             Ok(condition) => condition,
             Err(unsupported) => return Ok(Err(unsupported)),
         };
-        let (name, scale, start_ms) = match command {
-            Id::Expire => ("expire", 1000, now_ms),
-            Id::Pexpire => ("pexpire", 1, now_ms),
-            Id::Expireat => ("expireat", 1000, 0),
-            _ => ("pexpireat", 1, 0),
+        let (name, scale, start_ms) = match form {
+            ExpireForm::Expire => ("expire", 1000, now_ms),
+            ExpireForm::Pexpire => ("pexpire", 1, now_ms),
+            ExpireForm::Expireat => ("expireat", 1000, 0),
+            ExpireForm::Pexpireat => ("pexpireat", 1, 0),
         };
         // A time before 1970 is no error; one beyond the signed 64 bits is.
         let expires_at_ms = call
@@ -47,27 +55,27 @@ impl ExpireCommand {
 
 /// EXPIRE key seconds [NX | XX | GT | LT]: 1 where it set the expiry, 0 where it did not.
 pub(super) fn expire(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiry(Id::Expire, call, space, answer)
+    set_expiry(ExpireForm::Expire, call, space, answer)
 }
 
 /// PEXPIRE key milliseconds [NX | XX | GT | LT].
 pub(super) fn pexpire(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiry(Id::Pexpire, call, space, answer)
+    set_expiry(ExpireForm::Pexpire, call, space, answer)
 }
 
 /// EXPIREAT key seconds-since-1970 [NX | XX | GT | LT].
 pub(super) fn expireat(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiry(Id::Expireat, call, space, answer)
+    set_expiry(ExpireForm::Expireat, call, space, answer)
 }
 
 /// PEXPIREAT key milliseconds-since-1970 [NX | XX | GT | LT].
 pub(super) fn pexpireat(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    set_expiry(Id::Pexpireat, call, space, answer)
+    set_expiry(ExpireForm::Pexpireat, call, space, answer)
 }
 
-fn set_expiry(command: Id, call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+fn set_expiry(form: ExpireForm, call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let key = call.args[1];
-    let expire = match ExpireCommand::read(command, call.args, space.now_ms())? {
+    let expire = match ExpireCommand::read(form, call.args, space.now_ms())? {
         Ok(expire) => expire,
         Err(unsupported) => {
             answer.raw(&unsupported);

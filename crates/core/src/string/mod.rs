@@ -26,7 +26,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use expire::ExpireCommand;
+pub(crate) use expire::{ExpireCommand, ExpireForm};
 pub(crate) use keyspace::CopyCommand;
 pub(crate) use set::{GetexCommand, SetCommand, SetForm};
 pub use space::{Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};

@@ -16,7 +16,7 @@
 //! moved, namespaces that write by a codec.
 
 use crate::command::Id;
-use crate::exchange::native_first::NativeOutcome;
+use crate::exchange::outcome::Outcome;
 use crate::exchange::script::{Script, without_place};
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, UnderWay, Work, done};
 use crate::frame;
@@ -24,7 +24,7 @@ use crate::layout::{Located, Place};
 use crate::number::parse_integer;
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, write_command};
-use crate::string::{ExpireCommand, GetexCommand, Run, SetCommand, SetForm};
+use crate::string::{ExpireCommand, ExpireForm, GetexCommand, Run, SetCommand, SetForm};
 
 const COUNTER: Script = Script {
     source: concat!(include_str!("frame.lua"), include_str!("counter.lua")),
@@ -103,11 +103,10 @@ impl Call {
             Id::Set => Self::replace(SetForm::Set, args, place, env),
             Id::Setnx => Self::replace(SetForm::Setnx, args, place, env),
             Id::Getset => Self::replace(SetForm::Getset, args, place, env),
-            Id::Expire | Id::Pexpire | Id::Expireat | Id::Pexpireat => {
-                let expire = ExpireCommand::read(command, args, env.now_ms).ok()?.ok()?;
-                let since = since(Some(expire.expires_at_ms), place, env)?;
-                Some(Self::new(&EXPIRE, Reading::Integer, [&since, expire.conditions().as_bytes()]))
-            }
+            Id::Expire => Self::expire(ExpireForm::Expire, args, place, env),
+            Id::Pexpire => Self::expire(ExpireForm::Pexpire, args, place, env),
+            Id::Expireat => Self::expire(ExpireForm::Expireat, args, place, env),
+            Id::Pexpireat => Self::expire(ExpireForm::Pexpireat, args, place, env),
             Id::Persist => Some(Self::new(&EXPIRE, Reading::Integer, [b"", b""])),
             Id::Getex => {
                 let GetexCommand { expires_at_ms, persists } = GetexCommand::read(args, env.now_ms)?;
@@ -130,6 +129,12 @@ impl Call {
     pub(crate) fn increment(args: &[&[u8]]) -> Option<Self> {
         let by = increment(args)?;
         (-EXACT < by && by < EXACT).then(|| Self::new(&COUNTER, Reading::Integer, [by.to_string().as_bytes()]))
+    }
+
+    fn expire(form: ExpireForm, args: &[&[u8]], place: &Place, env: &Env<'_>) -> Option<Self> {
+        let expire = ExpireCommand::read(form, args, env.now_ms).ok()?.ok()?;
+        let since = since(Some(expire.expires_at_ms), place, env)?;
+        Some(Self::new(&EXPIRE, Reading::Integer, [&since, expire.conditions().as_bytes()]))
     }
 
     fn replace(form: SetForm, args: &[&[u8]], place: &Place, env: &Env<'_>) -> Option<Self> {
@@ -196,14 +201,14 @@ impl FieldWrite {
     }
 
     /// Takes the reply.
-    pub(crate) fn handle_reply(&self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> NativeOutcome {
+    pub(crate) fn handle_reply(&self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Outcome {
         if reply == UNSURE {
             let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
             let key = (args[1], Located::Placed(self.place.clone()));
             let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.protocol, env, io.wire);
-            return NativeOutcome::Refused(UnderWay::Work(Box::new(work)), replies);
+            return Outcome::Refused(UnderWay::Work(Box::new(work)), replies);
         }
-        NativeOutcome::Ended(self.answer(reply, env, io))
+        Outcome::Ended(self.answer(reply, env, io))
     }
 
     fn answer(&self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
