@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use keyfold_testkit::memory::{Case, case, measure, real};
+use keyfold_testkit::memory::{Case, Measured, case, measure, real};
 use keyfold_testkit::{Binary, found};
 
 const TOLERANCE_PERCENT: f64 = 2.0;
@@ -14,12 +14,16 @@ fn check(cases: &[Case]) {
     assert!(off.is_empty(), "{off:#?}");
 }
 
-/// The predictions for one server that are too far from it.
+/// The predictions for one server that are too far from it, both times: a busy machine may disturb one weighing.
 fn off(binary: &Binary, cases: &[Case]) -> Vec<String> {
+    let is_off = |measured: &Measured| measured.error_percent().abs() > TOLERANCE_PERCENT;
     let mut off = Vec::new();
     for case in cases {
-        let measured = measure(binary, case).unwrap();
-        if measured.error_percent().abs() > TOLERANCE_PERCENT {
+        let mut measured = measure(binary, case).unwrap();
+        if is_off(&measured) {
+            measured = measure(binary, case).unwrap();
+        }
+        if is_off(&measured) {
             off.push(format!("{}, {}: {measured:?} {:+.2}%", binary.name(), case.name, measured.error_percent()));
         }
     }
