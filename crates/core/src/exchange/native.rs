@@ -4,9 +4,9 @@
 //! | --- | --- | --- |
 //! | GET | HGET | a frame is decoded; a spilled value is read |
 //! | SET, SETEX, PSETEX | HSET | where values spill, with HGET in MULTI, so that the old one is retired |
-//! | SETNX, SET NX | HSETNX | a field that is there may have expired: worked out |
+//! | SETNX, SET NX where a codec writes | HSETNX | a field that is there may have expired: worked out |
 //! | GET, SET, SETEX, PSETEX of a key of its own with a codec | GET, SET | |
-//! | INCR, DECR, INCRBY, DECRBY | HINCRBY | a frame is no integer for the server: worked out |
+//! | INCR, DECR, INCRBY, DECRBY | HINCRBY | a frame is no integer for the server: by a script |
 //! | SET, SETEX, PSETEX of a key that is being moved | HSET or SET, and UNLINK, in MULTI | where the old place is a bucket, or values spill: worked out |
 //! | MSET | HSET a bucket, in MULTI | |
 //! | DEL, UNLINK | HMGET and HDEL a bucket, in MULTI | spilled values are retired |

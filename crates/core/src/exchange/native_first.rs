@@ -1,11 +1,11 @@
-//! A native command that the server may refuse; then the logical command is worked out instead.
+//! A native command that the server may refuse; then the logical command goes on another way.
 //!
-//! SETNX goes as HSETNX first, which refuses a field that is there though its value may have expired; INCR
-//! goes as HINCRBY, for which a frame is no integer.
+//! SETNX goes as HSETNX first where a codec writes, which refuses a field that is there though its value may have expired:
+//! then it is worked out. INCR goes as HINCRBY, for which a frame is no integer: then a script counts.
 
 use crate::exchange::outcome::Outcome;
-use crate::exchange::{Effect, Env, FieldCall, FieldWrite, Io, ReplyKind, Step, UnderWay, Work};
-use crate::layout::{Located, Place};
+use crate::exchange::{Effect, Env, FieldCall, FieldWrite, Io, ReplyKind, Step, UnderWay};
+use crate::layout::Place;
 use crate::resp::{Protocol, write_command};
 use crate::string::Run;
 
@@ -72,10 +72,7 @@ impl NativeFirst {
     }
 
     fn work_out(&self, env: &Env<'_>, io: &mut Io<'_>) -> Outcome {
-        let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
-        let key = (args[1], Located::Placed(self.place.clone()));
-        let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.protocol, env, io.wire);
-        Outcome::Refused(UnderWay::Work(Box::new(work)), replies)
+        Outcome::work_out(self.run, &self.args, &self.place, self.protocol, env, io.wire)
     }
 }
 

@@ -253,13 +253,9 @@ impl Session {
                 return sent(UnderWay::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, Hold::Nothing);
             }
             Id::Del | Id::Unlink => return begin_delete(args[0], only_key(args, place), io),
-            Id::Incr | Id::Decr | Id::Incrby | Id::Decrby if place.kind.is_field() => {
-                if env.stats.namespace(place.namespace).has_framed_counters()
-                    && let Some(call) = FieldCall::increment(args)
-                {
-                    let write = FieldWrite::start(call, args, run, place, protocol, env, io.wire);
-                    return sent(UnderWay::FieldWrite(Box::new(write)), 1, Hold::SameKeys);
-                }
+            Id::Incr | Id::Decr | Id::Incrby | Id::Decrby
+                if place.kind.is_field() && !env.stats.namespace(place.namespace).has_framed_counters() =>
+            {
                 if let Some(by) = increment(args) {
                     let attempt = NativeFirst::increment(args, run, place, by, protocol, io.wire);
                     return sent(UnderWay::NativeFirst(Box::new(attempt)), 1, Hold::SameKeys);

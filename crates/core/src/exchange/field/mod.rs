@@ -10,7 +10,7 @@
 //!
 //! Each begins with `frame.lua`, which reads the field and can write one. A script does what is ordinary and nothing else:
 //! what a codec wrote, spilled values, what would no longer fit, numbers that Lua has not exactly, are left as they are, and
-//! the command is worked out ([`Work`]) as if there were no script. So errors are worded in one place.
+//! the command is worked out ([`Outcome::work_out`]) as if there were no script. So errors are worded in one place.
 //!
 //! What a script is not asked for at all: arguments that are wrong or odd (an expiry that is over), keys that are being
 //! moved, namespaces that write by a codec.
@@ -18,38 +18,26 @@
 use crate::command::Id;
 use crate::exchange::outcome::Outcome;
 use crate::exchange::script::{Script, without_place};
-use crate::exchange::{Effect, Env, Io, ReplyKind, Step, UnderWay, Work, done};
+use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done};
 use crate::frame;
-use crate::layout::{Located, Place};
+use crate::layout::Place;
 use crate::number::parse_integer;
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::string::{ExpireCommand, ExpireForm, GetexCommand, Run, SetCommand, SetForm};
 
-const COUNTER: Script = Script {
-    source: concat!(include_str!("frame.lua"), include_str!("counter.lua")),
-    sha: b"0ef0f4a23173aa64b228015fe3a3d72ede721c69",
-};
+/// A script behind what all of them begin with, and the hash of both.
+macro_rules! script {
+    ($file:literal, $sha:literal) => {
+        Script { source: concat!(include_str!("frame.lua"), include_str!($file)), sha: $sha }
+    };
+}
 
-const REPLACE: Script = Script {
-    source: concat!(include_str!("frame.lua"), include_str!("replace.lua")),
-    sha: b"13a0ac932ba107f8d52c522f331c86597214422d",
-};
-
-const EXPIRE: Script = Script {
-    source: concat!(include_str!("frame.lua"), include_str!("expire.lua")),
-    sha: b"7b945aa0a87983f904c0386d3233b0882dab9e1c",
-};
-
-const TAKE: Script = Script {
-    source: concat!(include_str!("frame.lua"), include_str!("take.lua")),
-    sha: b"5fdcfbc74aed2262cbb9181706baa28d4896b2e5",
-};
-
-const SPLICE: Script = Script {
-    source: concat!(include_str!("frame.lua"), include_str!("splice.lua")),
-    sha: b"fa9a2368ab33afdb9d4e0ce40d5041df243709b0",
-};
+const COUNTER: Script = script!("counter.lua", b"0ef0f4a23173aa64b228015fe3a3d72ede721c69");
+const REPLACE: Script = script!("replace.lua", b"13a0ac932ba107f8d52c522f331c86597214422d");
+const EXPIRE: Script = script!("expire.lua", b"7b945aa0a87983f904c0386d3233b0882dab9e1c");
+const TAKE: Script = script!("take.lua", b"5fdcfbc74aed2262cbb9181706baa28d4896b2e5");
+const SPLICE: Script = script!("splice.lua", b"fa9a2368ab33afdb9d4e0ce40d5041df243709b0");
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -96,10 +84,12 @@ impl Call {
     /// What carries out this command on a field; none where it is to be worked out.
     pub(crate) fn of(command: Id, args: &[&[u8]], place: &Place, env: &Env<'_>) -> Option<Self> {
         let namespace = env.layout.namespace(place.namespace);
-        if !place.kind.is_field() || namespace.codecs.written().is_some() {
-            return None;
-        }
+        let codec_writes = namespace.codecs.written().is_some();
         match command {
+            _ if !place.kind.is_field() => None,
+            // Integers are stored without a codec.
+            Id::Incr | Id::Decr | Id::Incrby | Id::Decrby => Self::increment(args),
+            _ if codec_writes => None,
             Id::Set => Self::replace(SetForm::Set, args, place, env),
             Id::Setnx => Self::replace(SetForm::Setnx, args, place, env),
             Id::Getset => Self::replace(SetForm::Getset, args, place, env),
@@ -125,7 +115,7 @@ impl Call {
         }
     }
 
-    /// INCR and its like, whatever codec there is: integers are stored without.
+    /// INCR and its like.
     pub(crate) fn increment(args: &[&[u8]]) -> Option<Self> {
         let by = increment(args)?;
         (-EXACT < by && by < EXACT).then(|| Self::new(&COUNTER, Reading::Integer, [by.to_string().as_bytes()]))
@@ -203,10 +193,7 @@ impl FieldWrite {
     /// Takes the reply.
     pub(crate) fn handle_reply(&self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Outcome {
         if reply == UNSURE {
-            let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
-            let key = (args[1], Located::Placed(self.place.clone()));
-            let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.protocol, env, io.wire);
-            return Outcome::Refused(UnderWay::Work(Box::new(work)), replies);
+            return Outcome::work_out(self.run, &self.args, &self.place, self.protocol, env, io.wire);
         }
         Outcome::Ended(self.answer(reply, env, io))
     }
