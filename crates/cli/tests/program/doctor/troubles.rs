@@ -102,16 +102,25 @@ fn begin_slowly(server: &Server) -> std::process::Child {
     let mut command = keyfold(&["doctor", &server.url(), "--json", "--max-ops", "400"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + BEGINS_WITHIN;
-    while !has_begun(&mut wire) && Instant::now() < deadline {
-        thread::yield_now();
+    let mut read_by = None;
+    while Instant::now() < deadline {
+        let stats = wire.ask(&[b"INFO", b"commandstats"]).unwrap();
+        let stats = String::from_utf8_lossy(stats.bytes().unwrap());
+        let asked = calls_of("object|encoding", &stats);
+        // A batch is asked about once the one before it was read and counted.
+        match read_by {
+            None if calls_of("hscan", &stats) > 0 => read_by = Some(asked),
+            Some(before) if asked > before => break,
+            _ => thread::yield_now(),
+        }
     }
     child
 }
 
-/// Whether somebody has read a hash.
-fn has_begun(wire: &mut Wire) -> bool {
-    let stats = wire.ask(&[b"INFO", b"commandstats"]).unwrap();
-    String::from_utf8_lossy(stats.bytes().unwrap()).contains("cmdstat_hscan")
+/// How often a server carried out a command, by its `INFO commandstats`.
+fn calls_of(command: &str, stats: &str) -> u64 {
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.and_then(|counts| counts.split(',').next()).map_or(0, |calls| calls.parse().unwrap())
 }
 
 #[test]
