@@ -4,21 +4,25 @@
 //! | --- | --- |
 //! | [`memory`] | bytes a record, plain and folded |
 //! | [`speed`] | requests a second: the server alone, behind nutcracker, behind keyfold |
+//! | [`commands`] | requests a second by command: plain, the cheapest form on a folded key, and through keyfold |
 //! | [`idle`] | what idle connections cost the proxy, and that ten thousand work |
 //! | [`codecs`] | what codecs save, and what they cost |
 //! | [`proxy`] | a keyfold proxy in a process of its own |
 //! | [`nutcracker`] | the other proxy |
+//! | [`redis_benchmark`] | what sends the requests |
 //! | [`records`] | made-up records |
 //! | [`report`] | tables and JSON |
 //! | [`options`] | the command line |
 
 mod codecs;
+mod commands;
 mod idle;
 mod memory;
 mod nutcracker;
 mod options;
 mod proxy;
 mod records;
+mod redis_benchmark;
 mod report;
 mod speed;
 
@@ -31,8 +35,8 @@ use report::Report;
 
 fn main() -> anyhow::Result<()> {
     let Line { serve, options } = Line::parse();
-    if let Some(Serve::Serve { upstream, layout }) = serve {
-        return proxy::serve(&upstream, &layout);
+    if let Some(Serve::Serve { upstream }) = serve {
+        return proxy::serve(&upstream);
     }
     // Both ends of ten thousand connections, but for the proxy's, which has a process of its own.
     rlimit::increase_nofile_limit(u64::MAX).context("raising the limit of open files")?;
@@ -44,6 +48,12 @@ fn main() -> anyhow::Result<()> {
         }
         if options.wants(Part::Speed) {
             speed::measure(&binary, &options, &mut report)?;
+        }
+        if options.wants(Part::Commands) {
+            let server = binary.name();
+            missed.extend(
+                commands::measure(&binary, &options, &mut report)?.into_iter().map(|why| format!("{server}: {why}")),
+            );
         }
         if options.wants(Part::Idle) {
             idle::measure(&binary, &options, &mut report)?;

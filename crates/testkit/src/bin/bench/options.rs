@@ -17,9 +17,9 @@ pub(crate) struct Line {
 /// The other thing that the program does.
 #[derive(Subcommand)]
 pub(crate) enum Serve {
-    /// Be a proxy for this server by this layout file
+    /// Be a proxy for this server by the layout that it holds
     #[command(hide = true)]
-    Serve { upstream: String, layout: PathBuf },
+    Serve { upstream: String },
 }
 
 /// What is measured.
@@ -27,6 +27,7 @@ pub(crate) enum Serve {
 pub(crate) enum Part {
     Memory,
     Speed,
+    Commands,
     Idle,
     Codecs,
 }
@@ -34,7 +35,7 @@ pub(crate) enum Part {
 /// What to measure, and how much of it.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// All four where none is named
+    /// All five where none is named
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
     /// Only this server, as in `redis 7.0.15` or `valkey`; may be repeated
@@ -43,7 +44,7 @@ pub(crate) struct Options {
     /// Records of each family of keys
     #[arg(long, value_name = "N", default_value = "500000", default_value_if("quick", "true", "20000"))]
     pub(crate) records: u64,
-    /// Rounds of the speed measurement
+    /// Rounds of the measurements of speed
     #[arg(long, value_name = "N", default_value = "5", default_value_if("quick", "true", "1"))]
     pub(crate) rounds: usize,
     /// Memory at other spans and counts too
@@ -58,7 +59,10 @@ pub(crate) struct Options {
     /// Only this set of the codecs' records; may be repeated
     #[arg(long = "set", value_name = "NAME")]
     sets: Vec<String>,
-    /// Exit code 1 where a goal of the codecs is missed
+    /// Only this row of the commands, as in `GETEX EX`; may be repeated
+    #[arg(long = "command", value_name = "NAME")]
+    commands: Vec<String>,
+    /// Exit code 1 where a goal of the codecs or of the commands is missed
     #[arg(long)]
     pub(crate) check: bool,
     /// Less of everything: a check that it runs, no measurement
@@ -78,6 +82,11 @@ impl Options {
     /// Whether a server of this name is to be measured.
     pub(crate) fn wants_server(&self, name: &str) -> bool {
         self.servers.is_empty() || self.servers.iter().any(|wanted| name.starts_with(wanted.as_str()))
+    }
+
+    /// Whether the command in the row of this name is measured.
+    pub(crate) fn wants_command(&self, name: &str) -> bool {
+        self.commands.is_empty() || self.commands.iter().any(|wanted| wanted == name)
     }
 
     /// Whether codecs are measured on the set of this name.

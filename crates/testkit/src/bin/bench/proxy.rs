@@ -4,7 +4,6 @@
 //! when its standard input does: when the parent drops it, however the parent ends.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::Context;
@@ -15,14 +14,11 @@ use keyfold_server::Server as Connection;
 use keyfold_server::layout::stored;
 use keyfold_testkit::{Server, Wire};
 
-/// The child's part: a proxy until standard input ends.
-pub(crate) fn serve(upstream: &str, layout: &Path) -> anyhow::Result<()> {
-    let (text, address) = (std::fs::read_to_string(layout)?, upstream.parse::<ServerAddress>()?);
-    let layout = match text.as_str() {
-        "" => stored::read(&mut Connection::connect(&address.clone().into())?)?.context("it holds no layout")?.layout,
-        text => Layout::parse_file(text)?,
-    };
-    let mut config = Config::new(address, layout);
+/// The child's part: a proxy by the layout that the server holds, until standard input ends.
+pub(crate) fn serve(upstream: &str) -> anyhow::Result<()> {
+    let address = upstream.parse::<ServerAddress>()?;
+    let held = stored::read(&mut Connection::connect(&address.clone().into())?)?.context("it holds no layout")?;
+    let mut config = Config::new(address, held.layout);
     config.listen.push("127.0.0.1:0".parse()?);
     let handle = keyfold_proxy::start(config)?;
     let ListenAddress::Tcp(address) = handle.addresses()[0] else { anyhow::bail!("it listens on TCP") };
@@ -37,19 +33,20 @@ pub(crate) struct Proxy {
     child: Child,
     stdin: Option<ChildStdin>,
     port: u16,
-    /// Holds the layout file while the child reads it.
-    _dir: tempfile::TempDir,
 }
 
 impl Proxy {
-    /// Starts a proxy before `server` that folds by this layout, and waits until it answers.
+    /// Puts a layout in force on a server without keys of it, so that nothing is looked for where it was before, and
+    /// starts a proxy there.
     pub(crate) fn start(server: &Server, layout: &str) -> anyhow::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("keyfold-bench-").tempdir()?;
-        let file = dir.path().join("layout.toml");
-        std::fs::write(&file, layout)?;
+        server.put_in_force(&Layout::parse_file(layout)?)?;
+        Self::beside(server)
+    }
+
+    /// Starts a proxy by the layout that the server holds already, and waits until it answers.
+    pub(crate) fn beside(server: &Server) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["serve", &server.url()])
-            .arg(&file)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -58,15 +55,10 @@ impl Proxy {
         BufReader::new(child.stdout.take().context("it has an output")?).read_line(&mut line)?;
         let port = line.trim().parse().context("the proxy said no port; its error is above")?;
         let stdin = child.stdin.take();
-        let proxy = Self { child, stdin, port, _dir: dir };
+        let proxy = Self { child, stdin, port };
         let pong = proxy.connect()?.call(&[b"PING"])?;
         anyhow::ensure!(pong == b"+PONG\r\n", "the proxy answers PING with {}", pong.escape_ascii());
         Ok(proxy)
-    }
-
-    /// The same by the layout that the server holds already.
-    pub(crate) fn beside(server: &Server) -> anyhow::Result<Self> {
-        Self::start(server, "")
     }
 
     /// Its process.

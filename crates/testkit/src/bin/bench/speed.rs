@@ -4,36 +4,19 @@
 //! All three stand before one server. They take turns in each round, so that what else the machine does
 //! meanwhile hits all of them; what counts is the ratio within a round, and of those the median.
 
-use std::process::Command;
-
-use anyhow::Context;
 use keyfold_lab::{Cell, Table};
 use keyfold_testkit::Binary;
 
 use crate::nutcracker::{self, Nutcracker};
 use crate::options::Options;
 use crate::proxy::Proxy;
+use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, Target, median};
 use crate::report::Report;
 
 /// The keys that redis-benchmark writes: `key:000000012345`.
 const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
 
 const CLIENTS: usize = 50;
-
-/// What redis-benchmark is asked for.
-#[derive(Clone, Copy)]
-struct Load {
-    pipeline: usize,
-    requests: usize,
-}
-
-/// One run of redis-benchmark.
-#[derive(Clone, Copy)]
-struct Run {
-    requests_per_second: f64,
-    /// Of the process that was asked.
-    cpu_us_per_request: f64,
-}
 
 /// One round: each in its turn.
 struct Round {
@@ -42,16 +25,9 @@ struct Round {
     keyfold: Run,
 }
 
-/// Who is asked: a port, and the process behind it.
-#[derive(Clone, Copy)]
-struct Target {
-    port: u16,
-    pid: u32,
-}
-
 /// Measures without pipelining and with 16 requests at a time.
 pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    if Command::new("redis-benchmark").arg("--version").output().is_err() {
+    if !redis_benchmark::is_there() {
         eprintln!("bench: redis-benchmark is not on PATH; speed is not measured");
         return Ok(());
     }
@@ -69,18 +45,19 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     let nutcracker = nutcracker.as_ref().map(|other| Target { port: other.port(), pid: other.pid() });
     let keyfold = Target { port: keyfold.port(), pid: keyfold.pid() };
     let scale = if options.quick { 20 } else { 1 };
-    for load in [Load { pipeline: 1, requests: 200_000 / scale }, Load { pipeline: 16, requests: 1_000_000 / scale }] {
+    for (pipeline, requests) in [(1, 200_000 / scale), (16, 1_000_000 / scale)] {
+        let load = Load { clients: CLIENTS, pipeline, requests, numbers: 100_000 };
         // SET first: it writes the keys that GET then finds.
-        for command in ["set", "get"] {
+        for command in [&["SET", RANDOM_KEY, "xxx"][..], &["GET", RANDOM_KEY]] {
             let mut rounds = Vec::new();
             for _ in 0..options.rounds {
                 rounds.push(Round {
-                    server: benchmark(server, command, load)?,
-                    nutcracker: nutcracker.map(|other| benchmark(other, command, load)).transpose()?,
-                    keyfold: benchmark(keyfold, command, load)?,
+                    server: redis_benchmark::run(server, command, load)?,
+                    nutcracker: nutcracker.map(|other| redis_benchmark::run(other, command, load)).transpose()?,
+                    keyfold: redis_benchmark::run(keyfold, command, load)?,
                 });
             }
-            table.row(row(command, load, &rounds));
+            table.row(row(command[0], load, &rounds));
         }
     }
     report.add(&binary.name(), &table);
@@ -107,7 +84,7 @@ fn row(command: &str, load: Load, rounds: &[Round]) -> Vec<Cell> {
     let ratio = |(keyfold, other): (&Run, &Run)| keyfold.requests_per_second / other.requests_per_second;
     let ratios: Vec<f64> = keyfold.iter().zip(&others).map(ratio).collect();
     vec![
-        command.to_uppercase().into(),
+        command.into(),
         Cell::Whole(load.pipeline as u64),
         thousands(&rounds.iter().map(|round| round.server).collect::<Vec<_>>()),
         thousands(&others),
@@ -121,53 +98,4 @@ fn row(command: &str, load: Load, rounds: &[Round]) -> Vec<Cell> {
 
 fn cell(numbers: Vec<f64>, decimals: usize) -> Cell {
     median(numbers).map_or(Cell::Nothing, |number| Cell::Number(number, decimals))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "requests and ticks stay far below 2⁵³")]
-fn benchmark(target: Target, command: &str, load: Load) -> anyhow::Result<Run> {
-    let text = |number: usize| number.to_string();
-    let before = cpu_ticks(target.pid)?;
-    let output = Command::new("redis-benchmark")
-        .args(["-h", "127.0.0.1", "-p", &target.port.to_string(), "-t", command, "-r", "100000", "--csv"])
-        .args(["-c", &text(CLIENTS), "-n", &text(load.requests), "-P", &text(load.pipeline)])
-        .output()
-        .context("starting redis-benchmark")?;
-    let ticks = cpu_ticks(target.pid)? - before;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find(|line| line.starts_with(&format!("\"{}\"", command.to_uppercase())));
-    let rate = line.and_then(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok());
-    let requests_per_second = rate.with_context(|| {
-        format!("redis-benchmark has no rate of {command}: {text}{}", String::from_utf8_lossy(&output.stderr))
-    })?;
-    Ok(Run { requests_per_second, cpu_us_per_request: (ticks * TICK_US) as f64 / load.requests as f64 })
-}
-
-/// What Linux counts a process's time in: a hundredth of a second.
-const TICK_US: u64 = 10_000;
-
-/// The processor time that a process has taken, its threads included.
-fn cpu_ticks(pid: u32) -> anyhow::Result<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name in brackets may hold spaces; utime and stime are the 12th and 13th field after it.
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
-    fields.map(|field| field.parse::<u64>().context("the process's time")).sum()
-}
-
-pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    let high = *numbers.get(middle)?;
-    Some(if numbers.len() % 2 == 1 { high } else { (numbers[middle - 1] + high) / 2.0 })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
-        assert_eq!(median(vec![]), None);
-    }
 }

@@ -12,8 +12,8 @@ use keyfold_testkit::{Binary, Wire};
 use super::sets;
 use crate::options::Options;
 use crate::proxy::Proxy;
+use crate::redis_benchmark::median;
 use crate::report::Report;
-use crate::speed::median;
 
 /// The same keys twice, as redis-benchmark numbers them.
 const LAYOUT: &str = "[[namespace]]\nkeys = \"raw:{id:int(12)}\"\nbucket = { span = 100 }\nvalue_limit = 1024\n\n\

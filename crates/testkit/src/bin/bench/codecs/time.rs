@@ -12,8 +12,8 @@ use keyfold_testkit::coded::{Pair, train};
 
 use super::sets;
 use crate::options::Options;
+use crate::redis_benchmark::median;
 use crate::report::Report;
-use crate::speed::median;
 
 const KEYS: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 100 }\nvalue_limit = 4096\n";
 /// The codecs, and what each is meant to keep at most, in µs.
