@@ -27,7 +27,9 @@ macro_rules! ids {
 ids! {
     // Whole values, and numbers in them.
     Get = "get", Set = "set", Setnx = "setnx", Setex = "setex", Psetex = "psetex", Mget = "mget", Mset = "mset",
-    Msetnx = "msetnx", Getset = "getset", Getex = "getex", Getdel = "getdel", Append = "append", Setrange = "setrange", Incr = "incr", Incrby = "incrby", Decr = "decr", Decrby = "decrby",
+    Msetnx = "msetnx", Getset = "getset", Getex = "getex", Getdel = "getdel", Append = "append", Setrange = "setrange", Setbit = "setbit",
+    Bitfield = "bitfield", Incr = "incr", Incrby = "incrby", Decr = "decr", Decrby = "decrby",
+    Incrbyfloat = "incrbyfloat",
     // Keys.
     Del = "del", Unlink = "unlink", Exists = "exists", Touch = "touch", Type = "type", Copy = "copy",
     Rename = "rename", Renamenx = "renamenx", Restore = "restore", Migrate = "migrate", Sort = "sort",

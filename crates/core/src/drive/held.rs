@@ -120,7 +120,7 @@ mod tests {
     fn only_what_concerns_the_same_keys_waits_for_what_is_worked_out() {
         let layout = layout();
         let mut client = Client::new(&layout);
-        let (first, replies) = client.begin("SETBIT n:1 7 1").unwrap();
+        let (first, replies) = client.begin("SETBIT n:1 9999 1").unwrap();
         assert_eq!(replies, 1);
         for waits in ["GET n:1", "MGET n:2 n:1", "RENAME n:3 n:1", "SETRANGE n:1 0 x"] {
             assert_eq!(client.begin(waits), None, "{waits}");

@@ -82,6 +82,17 @@ fn write(key: &[u8], operations: &[Operation], last_bit: u64, space: &mut Space,
     Ok(())
 }
 
+/// The last bit that BITFIELD with these arguments may write, where a double has all its integers exactly; none where it
+/// writes nothing, or an argument isn't right.
+pub(crate) fn written_within_doubles(args: &[&[u8]]) -> Option<u64> {
+    let operations = parse(args.get(2..)?).ok()?;
+    let is_exact = operations.iter().all(|operation| operation.field.kind.bits <= DOUBLE_BITS);
+    operations.iter().filter_map(Operation::last_written_bit).max().filter(|_| is_exact)
+}
+
+/// Integers of so many bits are doubles.
+const DOUBLE_BITS: u8 = 53;
+
 /// One GET, SET or INCRBY.
 struct Operation {
     field: Field,

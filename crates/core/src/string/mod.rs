@@ -26,6 +26,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bitfield::written_within_doubles;
 pub(crate) use expire::{ExpireCommand, ExpireForm};
 pub(crate) use keyspace::CopyCommand;
 pub(crate) use set::{GetexCommand, SetCommand, SetForm};

@@ -15,5 +15,6 @@ mod plan_promise;
 mod proxy;
 mod redis_rs;
 mod redis_rs_cluster;
+mod round_trips;
 mod self_check;
 mod servers;

@@ -7,6 +7,8 @@
 //! | EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST | `expire.lua` | changes when the value expires |
 //! | GETEX, GETDEL | `take.lua` | the same or removes it, and answers it |
 //! | APPEND, SETRANGE | `splice.lua` | puts bytes into it |
+//! | SETBIT | `set_bit.lua` | sets or clears a bit of it |
+//! | INCRBYFLOAT, BITFIELD | `on_scratch.lua` | has the server carry out its own command on a copy |
 //!
 //! Each begins with `frame.lua`, which reads the field and can write one. A script does what is ordinary and nothing else:
 //! what a codec wrote, spilled values, what would no longer fit, numbers that Lua has not exactly, are left as they are, and
@@ -15,6 +17,7 @@
 //! What a script is not asked for at all: arguments that are wrong or odd (an expiry that is over), keys that are being
 //! moved, namespaces that write by a codec.
 
+use crate::admin::scratch_key;
 use crate::command::Id;
 use crate::exchange::outcome::Outcome;
 use crate::exchange::script::{Script, without_place};
@@ -24,7 +27,7 @@ use crate::layout::Place;
 use crate::number::parse_integer;
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, write_command};
-use crate::string::{ExpireCommand, ExpireForm, GetexCommand, Run, SetCommand, SetForm};
+use crate::string::{ExpireCommand, ExpireForm, GetexCommand, Run, SetCommand, SetForm, written_within_doubles};
 
 /// A script behind what all of them begin with, and the hash of both.
 macro_rules! script {
@@ -37,6 +40,8 @@ const COUNTER: Script = script!("counter.lua", b"0ef0f4a23173aa64b228015fe3a3d72
 const REPLACE: Script = script!("replace.lua", b"13a0ac932ba107f8d52c522f331c86597214422d");
 const EXPIRE: Script = script!("expire.lua", b"7b945aa0a87983f904c0386d3233b0882dab9e1c");
 const TAKE: Script = script!("take.lua", b"5fdcfbc74aed2262cbb9181706baa28d4896b2e5");
+const SET_BIT: Script = script!("set_bit.lua", b"a0dc48ff6ab7bf56829cfbd9c17941e721d97d43");
+const ON_SCRATCH: Script = script!("on_scratch.lua", b"0124f71ec45c84efe79f730bb54877ed0054506e");
 const SPLICE: Script = script!("splice.lua", b"fa9a2368ab33afdb9d4e0ce40d5041df243709b0");
 
 /// What a script answers where it has done nothing.
@@ -45,6 +50,9 @@ const UNSURE: &[u8] = b"+?\r\n";
 /// Numbers up to this are exact in Lua, and their sums are seen to be too large.
 const EXACT: i64 = 1 << 53;
 
+/// Arguments that a command on a scratch key may have: Lua has so many at hand for one call.
+const SCRATCH_ARGS: usize = 1000;
+
 /// What is made of the script's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
@@ -52,6 +60,8 @@ enum Reading {
     Integer,
     /// It is the answer: a string or nil.
     Bulk,
+    /// It is the answer: an array.
+    Array,
     /// 1 is OK; nil is nil.
     Ok,
     /// 1 is 1; nil is 0.
@@ -74,11 +84,13 @@ pub(crate) struct Call {
     script: &'static Script,
     words: Vec<Vec<u8>>,
     reading: Reading,
+    /// It has a scratch key too.
+    on_scratch: bool,
 }
 
 impl Call {
     fn new<const N: usize>(script: &'static Script, reading: Reading, words: [&[u8]; N]) -> Self {
-        Self { script, words: words.map(<[u8]>::to_vec).to_vec(), reading }
+        Self { script, words: words.map(<[u8]>::to_vec).to_vec(), reading, on_scratch: false }
     }
 
     /// What carries out this command on a field; none where it is to be worked out.
@@ -111,8 +123,23 @@ impl Call {
                 let offset = parse_integer(args[2]).filter(|offset| (0..EXACT).contains(offset))?;
                 Some(Self::new(&SPLICE, Reading::Integer, [args[3], offset.to_string().as_bytes()]))
             }
+            Id::Setbit if matches!(args[3], b"0" | b"1") => {
+                let offset = parse_integer(args[2]).and_then(|offset| u64::try_from(offset).ok())?;
+                let fits = is_within(offset, namespace.value_limit);
+                fits.then(|| Self::new(&SET_BIT, Reading::Integer, [offset.to_string().as_bytes(), args[3]]))
+            }
+            Id::Incrbyfloat => Some(Self::on_scratch(Reading::Bulk, args)),
+            Id::Bitfield if args.len() <= SCRATCH_ARGS => {
+                let last_bit = written_within_doubles(args)?;
+                is_within(last_bit, namespace.value_limit).then(|| Self::on_scratch(Reading::Array, args))
+            }
             _ => None,
         }
+    }
+
+    fn on_scratch(reading: Reading, args: &[&[u8]]) -> Self {
+        let words = args.iter().enumerate().filter(|(index, _)| *index != 1).map(|(_, arg)| arg.to_vec());
+        Self { script: &ON_SCRATCH, words: words.collect(), reading, on_scratch: true }
     }
 
     /// INCR and its like.
@@ -155,6 +182,11 @@ pub(crate) fn increment(args: &[&[u8]]) -> Option<i64> {
     if is_word(&args[0][..4.min(args[0].len())], "DECR") { by.checked_neg() } else { Some(by) }
 }
 
+/// Whether a value of this length has the bit.
+fn is_within(bit: u64, len: usize) -> bool {
+    usize::try_from(bit / 8).is_ok_and(|byte| byte < len)
+}
+
 /// An expiry as scripts take it, in the five bytes of a frame, empty for never; none where it is over or too far. Noted for
 /// the sweep.
 fn since(expires_at_ms: Option<i64>, place: &Place, env: &Env<'_>) -> Option<Vec<u8>> {
@@ -185,7 +217,10 @@ impl FieldWrite {
     fn send(&self, command: &[u8], script: &[u8], env: &Env<'_>, wire: &mut Vec<u8>) {
         let longest = env.layout.namespace(self.place.namespace).value_limit;
         let longest = itoa::Buffer::new().format(longest).to_owned();
-        let mut args = vec![command, script, b"1", &self.place.physical, &self.place.field, longest.as_bytes()];
+        let scratch = self.call.on_scratch.then(|| scratch_key(&self.place.physical));
+        let mut args = vec![command, script, if scratch.is_some() { b"2" } else { b"1" }, &self.place.physical[..]];
+        args.extend(scratch.as_deref());
+        args.extend([&self.place.field, longest.as_bytes()]);
         args.extend(self.call.words.iter().map(Vec::as_slice));
         write_command(wire, &args);
     }
@@ -209,6 +244,7 @@ impl FieldWrite {
         let kind = match self.call.reading {
             Reading::Integer => ReplyKind::Integer,
             Reading::Bulk => ReplyKind::Bulk,
+            Reading::Array => ReplyKind::Array,
             Reading::Ok | Reading::Flag => {
                 let mut answer = Answer::new(io.answer, self.protocol);
                 match (reply, self.call.reading) {
@@ -235,6 +271,6 @@ mod tests {
 
     #[test]
     fn the_hashes_are_the_texts() {
-        [COUNTER, REPLACE, EXPIRE, TAKE, SPLICE].iter().for_each(Script::assert_sha);
+        [COUNTER, REPLACE, EXPIRE, TAKE, SPLICE, SET_BIT, ON_SCRATCH].iter().for_each(Script::assert_sha);
     }
 }
