@@ -12,6 +12,7 @@
 //! | `filter` | which clients CLIENT LIST shows and CLIENT KILL ends |
 //! | `pause` | CLIENT PAUSE |
 //! | `monitor` | MONITOR: the lines, and who gets them |
+//! | `turns` | whose turn it is to write a key that many write at once |
 
 mod counts;
 mod entry;
@@ -19,6 +20,7 @@ mod filter;
 mod line;
 mod monitor;
 mod pause;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +35,7 @@ pub(crate) use line::line;
 pub(crate) use monitor::shown_arguments;
 pub use pause::Pause;
 pub(crate) use pause::PauseMode;
+pub(crate) use turns::{Admission, KeyHash, Ticket, Turn, Turns, hash_of};
 
 use monitor::Monitors;
 
@@ -51,6 +54,7 @@ pub struct Clients {
     lookups_of_gone: Mutex<Lookups>,
     keyspace: Keyspace,
     rate: Rate,
+    turns: Turns,
 }
 
 impl Clients {
@@ -70,6 +74,11 @@ impl Clients {
     /// The client of this id.
     pub(crate) fn find(&self, id: u64) -> Option<Arc<Entry>> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// Whose turn it is to write a key that many write.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// How many there are.

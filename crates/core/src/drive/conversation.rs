@@ -9,11 +9,12 @@
 //! answers do, but for a large one that the server alone gives: it comes in pieces with nothing between them.
 
 use std::collections::VecDeque;
+use std::task::Waker;
 
 use super::held::{Held, HeldKeys};
 use super::parts::{PartRequest, Parts, SentPart};
 use super::replica_read::ReplicaRead;
-use crate::clients::LookupKind;
+use crate::clients::{Admission, LookupKind, Ticket, Turn, hash_of};
 use crate::exchange::{Effect, Env, Exchange, Io, Step};
 use crate::session::{Begun, Hold, LARGE_BYTES, Lane, Plan, Session};
 
@@ -39,6 +40,10 @@ pub struct Conversation {
     own_was_reset: bool,
     /// A part of the first slot's answer has gone out, and the rest comes as it is received.
     flowing: bool,
+    /// Where the next request stands in the line of a key that many clients write.
+    ticket: Option<Ticket>,
+    /// It is the next request's turn to write such a key.
+    turn: Option<Turn>,
 }
 
 /// A request that has begun and isn't answered, or whose answer waits for those before.
@@ -57,6 +62,8 @@ struct Slot {
     parts: Option<Box<Parts>>,
     /// What later requests wait for.
     holds: HeldKeys,
+    /// Others wait for it to have written a key.
+    turn: Option<Turn>,
     answer: Vec<u8>,
 }
 
@@ -108,6 +115,8 @@ impl Conversation {
             own_in_flight: 0,
             own_was_reset: false,
             flowing: false,
+            ticket: None,
+            turn: None,
         }
     }
 
@@ -158,6 +167,30 @@ impl Conversation {
         may_begin.then_some(plan)
     }
 
+    /// Whether it is the planned request's turn, where many clients write its keys; else `waker` is called once it is worth
+    /// asking again. To be asked before the request begins, by drivers that have several clients.
+    pub fn take_turn(&mut self, plan: &Plan, args: &[&[u8]], waker: &Waker) -> bool {
+        self.turn = None;
+        let mut ticket = self.ticket.take();
+        if !self.session.turns().are_any() || !plan.may_contend() {
+            return true;
+        }
+        for key in self.session.written_keys(plan, args) {
+            match self.session.turns().ask(hash_of(key), ticket.take(), waker) {
+                Admission::Free => {}
+                Admission::Turn(turn) => {
+                    self.turn = Some(turn);
+                    return true;
+                }
+                Admission::Wait(ticket) => {
+                    self.ticket = Some(ticket);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
     /// Begins a planned request on the connection of its lane. `raw` is the request as it came, where it came as an
     /// array.
     pub fn begin(
@@ -169,6 +202,7 @@ impl Conversation {
         wire: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Started {
+        let turn = self.turn.take();
         let begun =
             self.answer_in_order(out, |session, answer| session.begin(plan, args, raw, env, &mut Io { wire, answer }));
         match begun {
@@ -189,6 +223,7 @@ impl Conversation {
                     replica_read,
                     parts: None,
                     holds,
+                    turn,
                     answer,
                 });
                 self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
@@ -230,7 +265,9 @@ impl Conversation {
         let parts = Some(under_way);
         let answer = Vec::new();
         let holds = self.held.hold(hold, plan, args);
-        self.slots.push_back(Slot { lane, blocks, lookups, exchange: None, replica_read: None, parts, holds, answer });
+        let turn = self.turn.take();
+        let (exchange, replica_read) = (None, None);
+        self.slots.push_back(Slot { lane, blocks, lookups, exchange, replica_read, parts, holds, turn, answer });
         self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
         self.settle_parts(slot, out);
         (slot, sent)
@@ -296,6 +333,7 @@ impl Conversation {
 
     /// Answers a planned request that can't begin because the server is away.
     pub fn refuse(&mut self, plan: &Plan, reason: &str, out: &mut Vec<u8>) {
+        self.turn = None;
         self.answer_in_order(out, |session, answer| session.refuse_planned(plan, reason, answer));
     }
 
@@ -316,8 +354,18 @@ impl Conversation {
             self.parked_bytes += answer.len();
             let (lane, lookups) = (Lane::Local, LookupKind::None);
             let (exchange, replica_read, parts) = (None, None, None);
-            let holds = HeldKeys::new();
-            self.slots.push_back(Slot { lane, blocks: false, lookups, exchange, replica_read, parts, holds, answer });
+            let (holds, turn) = (HeldKeys::new(), None);
+            self.slots.push_back(Slot {
+                lane,
+                blocks: false,
+                lookups,
+                exchange,
+                replica_read,
+                parts,
+                holds,
+                turn,
+                answer,
+            });
         }
         result
     }
@@ -342,7 +390,14 @@ impl Conversation {
         let start = answer.len();
         match exchange.handle_reply(reply, env, &mut Io { wire, answer }) {
             Step::Wait => Progress::Kept,
-            Step::More(replies) => Progress::More(replies),
+            Step::More(replies) => {
+                if slot.turn.is_none()
+                    && let Some(key) = exchange.contended_key()
+                {
+                    slot.turn = Some(self.session.turns().join(hash_of(key)));
+                }
+                Progress::More(replies)
+            }
             Step::Unexpected => Progress::Unexpected,
             Step::Done(_) if slot.replica_read.as_ref().is_some_and(|read| read.doubts(&answer[start..])) => {
                 answer.truncate(start);
@@ -459,6 +514,7 @@ impl Conversation {
     fn complete(&mut self, index: usize, out: &mut Vec<u8>) {
         let slot = &mut self.slots[index];
         slot.exchange = None;
+        slot.turn = None;
         self.held.release(std::mem::take(&mut slot.holds));
         if matches!(slot.lane, Lane::Own { .. }) {
             self.own_in_flight -= 1;
@@ -506,6 +562,7 @@ impl Conversation {
 
     /// Drops answers that wait: the client is gone. Its requests are carried through all the same.
     pub fn drop_answers(&mut self) {
+        (self.ticket, self.turn) = (None, None);
         self.parked_bytes = 0;
         self.slots.iter_mut().for_each(|slot| slot.answer = Vec::new());
     }

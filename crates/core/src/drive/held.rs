@@ -1,21 +1,22 @@
 //! Which of a client's requests are held back by those under way.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use smallvec::SmallVec;
 
+use crate::clients::{KeyHash, hash_of};
 use crate::session::{Hold, Plan};
 
 /// The keys that a request holds, by their hashes. Two keys of one hash wait for each other, and that is all.
-pub(super) type HeldKeys = SmallVec<[u64; 1]>;
+pub(super) type HeldKeys = SmallVec<[KeyHash; 1]>;
 
 /// What is held by requests under way.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     /// The last request must be answered before another begins.
     all: bool,
-    keys: HashSet<u64, BuildHasherDefault<DefaultHasher>>,
+    keys: HashSet<KeyHash, BuildHasherDefault<DefaultHasher>>,
 }
 
 impl Held {
@@ -56,12 +57,7 @@ impl Held {
 }
 
 fn hashes(plan: &Plan, args: &[&[u8]]) -> Option<HeldKeys> {
-    let hash = |key: &[u8]| {
-        let mut hasher = DefaultHasher::default();
-        key.hash(&mut hasher);
-        hasher.finish()
-    };
-    Some(plan.keys(args)?.iter().map(|key| hash(args[key.index])).collect())
+    Some(plan.keys(args)?.iter().map(|key| hash_of(args[key.index])).collect())
 }
 
 #[cfg(test)]

@@ -226,6 +226,16 @@ impl Exchange {
         }
     }
 
+    /// The key that it writes, where it has had to begin again as others were quicker.
+    pub(crate) fn contended_key(&self) -> Option<&[u8]> {
+        match &self.0 {
+            UnderWay::Work(work) => work.contended_key(),
+            UnderWay::Transaction(transaction) => transaction.contended_key(),
+            UnderWay::Silent(exchange) => exchange.contended_key(),
+            _ => None,
+        }
+    }
+
     /// Whether its client wants no answer.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self.0, UnderWay::Silent(_))

@@ -114,6 +114,11 @@ impl Work {
         matches!(self.phase, Phase::PassedOn)
     }
 
+    /// The first of its keys, where it has had to begin again.
+    pub(crate) fn contended_key(&self) -> Option<&[u8]> {
+        self.load.keys().first().filter(|_| self.attempts > 0).map(|key| &key.logical[..])
+    }
+
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         self.space = Space::new(env.now_ms).bounded(GROWTH_LIMIT_BYTES);
         self.load.fill(&mut self.space);

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use crate::access::User;
 pub use crate::clients::Peer;
-use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State};
+use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State, Turns};
 use crate::cluster::{Front, Target};
 use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, Watched};
@@ -149,6 +149,11 @@ impl Plan {
             Route::One { .. } | Route::Many { .. } | Route::Rewrite(_) | Route::Foreign { .. } | Route::PassOn
         );
         Some(command.keys_in(args)).filter(|keys| is_of_keys && !keys.is_empty() && !keys.is_open())
+    }
+
+    /// Whether it writes keys that are known, where many may write them at once.
+    pub(crate) fn may_contend(&self) -> bool {
+        self.may_write() && matches!(self.route, Route::One { .. } | Route::Many { .. } | Route::Exec { .. })
     }
 
     /// Whether it ends a transaction.
@@ -326,6 +331,19 @@ impl Session {
     /// What others see of the client, and tell it.
     pub fn entry(&self) -> &Entry {
         self.joined.entry()
+    }
+
+    /// Whose turn it is to write a key that many clients write.
+    pub(crate) fn turns(&self) -> &Turns {
+        self.joined.clients().turns()
+    }
+
+    /// The folded keys that a request writes; what EXEC does are those of its queue.
+    pub(crate) fn written_keys<'a>(&'a self, plan: &Plan, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        match &self.queue {
+            Some(queue) if plan.is_exec() => queue.folded_keys().collect(),
+            _ => plan.keys(args).iter().flat_map(Keys::iter).map(|key| args[key.index]).collect(),
+        }
     }
 
     /// The client has gone: nobody sees it any more, although requests of it may be under way.

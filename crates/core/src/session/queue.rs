@@ -1,7 +1,7 @@
 //! The commands that a client has queued since MULTI.
 
 use crate::command::Command;
-use crate::exchange::transaction::Queued;
+use crate::exchange::transaction::{Queued, folded_keys};
 use crate::layout::Epoch;
 use crate::session::LARGE_BYTES;
 use crate::session::patience::MANY_ARGS;
@@ -48,6 +48,11 @@ impl Queue {
     /// The bytes of its arguments.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The folded keys that its commands name.
+    pub(crate) fn folded_keys(&self) -> impl Iterator<Item = &[u8]> {
+        folded_keys(&self.commands)
     }
 
     /// Whether it holds such a command.

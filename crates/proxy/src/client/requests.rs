@@ -124,6 +124,9 @@ impl Requests {
             self.worker.await_unpause();
             return Start::Wait;
         }
+        if !client.task.get().is_none_or(|task| state.conversation.take_turn(&plan, &args, task)) {
+            return Start::Wait;
+        }
         self.worker.stats.count_request();
         if plan.lane != Lane::Local
             && let Some(cluster) = self.worker.cluster.get().map(Rc::clone)

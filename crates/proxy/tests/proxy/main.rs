@@ -29,6 +29,7 @@
 mod bounded;
 mod clients;
 mod cluster;
+mod contention;
 mod damage;
 mod folding;
 mod frozen;

@@ -26,8 +26,8 @@ use crate::exchange::work::read_help;
 use crate::exchange::{Effect, Env, Io, Refusal, Step, Watched};
 use crate::resp::{Answer, Protocol, write_command};
 use crate::string::Space;
-pub(crate) use queued::Queued;
 use queued::{Outcome, bytes_of, initial_outcomes, load_of, settle};
+pub(crate) use queued::{Queued, folded_keys};
 
 const MAX_ATTEMPTS: u32 = 1000;
 
@@ -260,6 +260,11 @@ impl Transaction {
         }
     }
 
+    /// The first folded key, where it has had to begin again.
+    pub(crate) fn contended_key(&self) -> Option<&[u8]> {
+        folded_keys(&self.queue).next().filter(|_| self.attempts > 0)
+    }
+
     /// The watch was broken. Where it was ours alone, or by another key of a bucket in which the client watches
     /// a key, it begins again.
     fn aborted(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
@@ -286,8 +291,7 @@ impl Transaction {
     /// them.
     fn load_anew(&mut self, env: &Env<'_>) {
         let watched = self.watched.iter().filter(|_| self.attempts > 0).flat_map(Watched::keys);
-        let queued = self.queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys);
-        self.load = Some(self.guard.guarded(Load::new(env, queued.chain(watched))));
+        self.load = Some(self.guard.guarded(Load::new(env, folded_keys(&self.queue).chain(watched))));
     }
 
     /// Whether a key that the client watches holds something else than it did at its WATCH.

@@ -62,9 +62,13 @@ pub(super) enum Outcome {
 
 /// A load of the keys that are worked out here; none where there are none.
 pub(super) fn load_of(queue: &[Queued], env: &Env<'_>) -> Option<Load> {
-    let folded = || queue.iter().filter(|queued| queued.folded);
-    folded().next()?;
-    Some(Load::new(env, folded().flat_map(Queued::keys)))
+    queue.iter().find(|queued| queued.folded)?;
+    Some(Load::new(env, folded_keys(queue)))
+}
+
+/// The folded keys of a queue.
+pub(crate) fn folded_keys(queue: &[Queued]) -> impl Iterator<Item = &[u8]> {
+    queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys)
 }
 
 pub(super) fn bytes_of(queue: &[Queued]) -> usize {

@@ -1,0 +1,274 @@
+//! Whose turn it is to write a key that many clients write at once.
+//!
+//! A write that is worked out is one round trip to read and one to write, if nothing has changed. Of many on one key one
+//! succeeds each time and all others begin again: with their number the work grows as its square, and some never succeed.
+//! So once one has had to begin again, those that come later on its key wait in a line, and begin one after the other.
+//!
+//! ```text
+//! hash of the key ─▶ line: under way [ … ]   offered to [ ticket ]   waiting [ ticket, ticket, … ]
+//! ```
+//! What is under way ends whatever others wait for, so no two lines wait for each other. A turn or a place in a line that
+//! is dropped, by a client that has gone for one, is passed on.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// A key where lines are looked for: two keys of one hash wait for each other, and that is all.
+pub(crate) type KeyHash = u64;
+
+/// The hash of a key.
+pub(crate) fn hash_of(key: &[u8]) -> KeyHash {
+    let mut hasher = DefaultHasher::default();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The lines of one proxy.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turns(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// How many lines there are: most often none, which is seen without the lock.
+    count: AtomicUsize,
+    lines: Mutex<HashMap<KeyHash, Line, BuildHasherDefault<DefaultHasher>>>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// Writes that have begun.
+    under_way: usize,
+    /// Whose turn it is, where they haven't taken it yet.
+    offered: Option<u64>,
+    waiting: VecDeque<(u64, Waker)>,
+    last_ticket: u64,
+}
+
+impl Line {
+    /// Offers the turn to the next, where it is free; whether anybody has it or waits for it.
+    fn pass_on(&mut self) -> bool {
+        if self.under_way == 0
+            && self.offered.is_none()
+            && let Some((ticket, waker)) = self.waiting.pop_front()
+        {
+            self.offered = Some(ticket);
+            waker.wake();
+        }
+        self.under_way > 0 || self.offered.is_some()
+    }
+}
+
+/// A write under way on a key that has a line. It ends where this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    turns: Turns,
+    key: KeyHash,
+}
+
+/// A place in a line, or an offer that isn't taken yet.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    turns: Turns,
+    key: KeyHash,
+    number: u64,
+}
+
+/// Whether a write may begin.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// Its key has no line.
+    Free,
+    /// It is its turn.
+    Turn(Turn),
+    /// It waits; the waker is called when it is worth another try, with this ticket.
+    Wait(Ticket),
+}
+
+impl Turns {
+    /// Whether any key has a line.
+    pub(crate) fn are_any(&self) -> bool {
+        self.0.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// A write that has begun already has to begin again: there is a line from now on.
+    pub(crate) fn join(&self, key: KeyHash) -> Turn {
+        self.lines().entry(key).or_insert_with(|| self.new_line()).under_way += 1;
+        Turn { turns: self.clone(), key }
+    }
+
+    /// Asks whether a write on this key may begin, with the ticket that it was given where it asked before.
+    pub(crate) fn ask(&self, key: KeyHash, ticket: Option<Ticket>, waker: &Waker) -> Admission {
+        // That of another key is given back only once the lock is free.
+        let (ticket, _other) = match ticket {
+            Some(ticket) if ticket.key == key => (Some(ticket), None),
+            other => (None, other),
+        };
+        let mut lines = self.lines();
+        let Some(line) = lines.get_mut(&key) else {
+            drop(lines);
+            return Admission::Free;
+        };
+        let number = ticket.as_ref().map(|ticket| ticket.number);
+        let is_first = line.waiting.is_empty() || line.offered == number;
+        if line.under_way == 0 && (line.offered.is_none() || line.offered == number) && is_first {
+            line.offered = None;
+            line.under_way = 1;
+            drop(lines);
+            return Admission::Turn(Turn { turns: self.clone(), key });
+        }
+        if let Some(ticket) = ticket {
+            let place = line.waiting.iter_mut().find(|(number, _)| *number == ticket.number);
+            place.into_iter().for_each(|(_, known)| known.clone_from(waker));
+            drop(lines);
+            return Admission::Wait(ticket);
+        }
+        line.last_ticket += 1;
+        let number = line.last_ticket;
+        line.waiting.push_back((number, waker.clone()));
+        drop(lines);
+        Admission::Wait(Ticket { turns: self.clone(), key, number })
+    }
+
+    fn new_line(&self) -> Line {
+        self.0.count.fetch_add(1, Ordering::Relaxed);
+        Line::default()
+    }
+
+    /// Changes a line, and goes on from there.
+    fn change(&self, key: KeyHash, change: impl FnOnce(&mut Line)) {
+        let mut lines = self.lines();
+        if let Some(line) = lines.get_mut(&key) {
+            change(line);
+            if !line.pass_on() {
+                lines.remove(&key);
+                self.0.count.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<KeyHash, Line, BuildHasherDefault<DefaultHasher>>> {
+        self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.change(self.key, |line| line.under_way -= 1);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.turns.change(self.key, |line| {
+            line.waiting.retain(|(number, _)| *number != self.number);
+            line.offered.take_if(|offered| *offered == self.number);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Bell(AtomicBool);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// One who wants to write a key.
+    struct Writer {
+        bell: Arc<Bell>,
+        ticket: Option<Ticket>,
+    }
+
+    impl Writer {
+        fn new() -> Self {
+            Self { bell: Arc::default(), ticket: None }
+        }
+
+        /// The turn, where it is theirs.
+        fn ask(&mut self, turns: &Turns) -> Option<Turn> {
+            self.bell.0.store(false, Ordering::Relaxed);
+            match turns.ask(7, self.ticket.take(), &Waker::from(Arc::clone(&self.bell))) {
+                Admission::Free => panic!("there is a line"),
+                Admission::Turn(turn) => Some(turn),
+                Admission::Wait(ticket) => {
+                    self.ticket = Some(ticket);
+                    None
+                }
+            }
+        }
+
+        fn was_woken(&self) -> bool {
+            self.bell.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn without_a_line_all_begin_and_a_line_ends_with_its_last() {
+        let turns = Turns::default();
+        assert!(matches!(turns.ask(7, None, Waker::noop()), Admission::Free) && !turns.are_any());
+        let (first, second) = (turns.join(7), turns.join(7));
+        assert!(turns.are_any() && matches!(turns.ask(8, None, Waker::noop()), Admission::Free));
+        drop(first);
+        assert!(turns.are_any());
+        drop(second);
+        assert!(!turns.are_any());
+    }
+
+    #[test]
+    fn those_who_wait_begin_one_after_the_other_in_their_order() {
+        let turns = Turns::default();
+        let (one, other) = (turns.join(7), turns.join(7));
+        let (mut a, mut b, mut c) = (Writer::new(), Writer::new(), Writer::new());
+        assert!(a.ask(&turns).is_none() && b.ask(&turns).is_none());
+        drop(one);
+        assert!(!a.was_woken(), "another is under way still");
+        drop(other);
+        assert!(a.was_woken() && !b.was_woken());
+        assert!(b.ask(&turns).is_none() && c.ask(&turns).is_none(), "it is offered to another");
+        let turn = a.ask(&turns).unwrap();
+        assert!(a.ask(&turns).is_none(), "who comes again waits behind the others");
+        drop(turn);
+        drop(b.ask(&turns).unwrap());
+        drop(c.ask(&turns).unwrap());
+        drop(a.ask(&turns).unwrap());
+        assert!(!turns.are_any());
+    }
+
+    #[test]
+    fn who_goes_away_passes_the_turn_on() {
+        let turns = Turns::default();
+        let turn = turns.join(7);
+        let mut writers: Vec<Writer> = (0..4).map(|_| Writer::new()).collect();
+        assert!(writers.iter_mut().all(|writer| writer.ask(&turns).is_none()));
+        drop(writers.remove(1));
+        drop(turn);
+        assert!(writers[0].was_woken());
+        drop(writers.remove(0));
+        assert!(writers[0].was_woken(), "the offer is passed on");
+        let turn = writers[0].ask(&turns).unwrap();
+        drop(writers);
+        drop(turn);
+        assert!(!turns.are_any());
+    }
+
+    #[test]
+    fn a_ticket_of_another_key_is_given_back() {
+        let turns = Turns::default();
+        let (_seven, _eight) = (turns.join(7), turns.join(8));
+        let Admission::Wait(ticket) = turns.ask(7, None, Waker::noop()) else { panic!("it waits") };
+        assert!(matches!(turns.ask(8, Some(ticket), Waker::noop()), Admission::Wait(_)));
+        assert_eq!(turns.lines()[&7].waiting.len(), 0);
+    }
+}
