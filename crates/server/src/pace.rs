@@ -55,6 +55,11 @@ impl Pace {
         Self { limit, spent: 0, due: Instant::now() }
     }
 
+    /// Whether nothing limits it.
+    pub fn is_free(&self) -> bool {
+        matches!(self.limit, Limit::Nothing)
+    }
+
     /// How many commands may go at once, so that no wait is long: a tenth of a second's.
     pub fn burst(&self) -> u32 {
         match self.limit {

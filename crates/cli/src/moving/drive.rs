@@ -16,6 +16,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
 use keyfold_server::{Nodes, Server, ServerTime};
 
+use super::others::Others;
 use super::pass::{Hindrance, Pass};
 use crate::layout::keys;
 use crate::scan::Round;
@@ -239,6 +240,7 @@ impl Driver<'_> {
     fn walk(&mut self, node: usize, server: &mut Server, mover: &mut Mover) -> Result<(), Hindrance> {
         let time = ServerTime::ask(server)?;
         let context = Context::new(self.layout, server.version().info());
+        let mut others = Others::default();
         let mut wire = Vec::new();
         let mut shown = 0;
         loop {
@@ -246,12 +248,21 @@ impl Driver<'_> {
             let mut draw = || self.nonces.draw();
             let mut env = context.env(time.now_ms(), &mut draw);
             wire.clear();
+            let share = others.are_there(server)?;
+            mover.keep_short(share);
             let Some(count) = mover.next(&env, &mut wire) else { return Ok(()) };
+            others.note_own(wire.len());
+            let began = Instant::now();
             let replies = server.exchange(&wire, count)?;
+            let took = began.elapsed();
             mover.handle_replies(&replies, &mut env).map_err(|error| refused(server, &error))?;
             let moved = mover.moved().moved;
             self.progress.advance(usize::try_from(moved - shown).unwrap_or(0));
             self.pace.spend(count as u64 + 6 * (moved - shown));
+            if share && self.pace.is_free() {
+                // Whoever waits has the server for as long.
+                thread::sleep(took);
+            }
             shown = moved;
             self.look(node, server)?;
         }

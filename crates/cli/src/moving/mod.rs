@@ -12,6 +12,7 @@ pub(crate) mod checks;
 pub(crate) mod drive;
 mod hashes;
 mod leftovers;
+mod others;
 mod overhead;
 mod pass;
 mod permissions;

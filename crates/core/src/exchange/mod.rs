@@ -54,7 +54,7 @@ pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub(crate) use retire::RETIRE_MS;
-pub(crate) use script::CompareAndSet;
+pub(crate) use script::{CompareAndSet, Script};
 pub(crate) use store::encode;
 pub use watch::Watched;
 pub(crate) use work::Work;

@@ -26,8 +26,8 @@ enum Script {
     CompareAndSet,
     /// The same for many groups.
     Each,
-    /// A write to one field. There is no Lua here: it answers as if it couldn't do what it was asked for.
-    Field,
+    /// A write to one field, or a move of keys. There is no Lua here: it answers as if it couldn't do what it was asked for.
+    Declined,
 }
 
 impl Script {
@@ -36,7 +36,12 @@ impl Script {
         let text = String::from_utf8_lossy(text);
         match () {
             () if text.contains("-- keyfold: for each group") => Self::Each,
-            () if text.contains("-- keyfold: a command on one field") => Self::Field,
+            () if ["a command on one field", "brings keys of their own", "takes keys out of buckets"]
+                .iter()
+                .any(|what| text.contains(&format!("-- keyfold: {what}"))) =>
+            {
+                Self::Declined
+            }
             () => Self::CompareAndSet,
         }
     }
@@ -181,7 +186,7 @@ impl FakeServer {
     fn run_script(&mut self, sha: &[u8], args: &[Vec<u8>], answer: &mut Answer<'_>) {
         match self.scripts.get(sha) {
             None => answer.error("NOSCRIPT No matching script. Please use EVAL."),
-            Some(Script::Field) => answer.simple("?"),
+            Some(Script::Declined) => answer.simple("?"),
             Some(Script::Each) => self.compare_and_set_each(args, answer),
             Some(Script::CompareAndSet) => {
                 let done = self.compare_and_set(args, answer.protocol());

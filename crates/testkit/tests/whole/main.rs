@@ -10,6 +10,7 @@ mod command_keys;
 mod families;
 #[cfg(feature = "bench")]
 mod memory_model;
+mod moved_by_server;
 #[cfg(feature = "bench")]
 mod plan_promise;
 mod proxy;

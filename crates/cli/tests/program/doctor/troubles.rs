@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use keyfold_testkit::{Server, Wire, found};
+use keyfold_testkit::{Server, found};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

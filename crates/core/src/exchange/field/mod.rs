@@ -10,7 +10,7 @@
 //! | SETBIT | `set_bit.lua` | sets or clears a bit of it |
 //! | INCRBYFLOAT, BITFIELD | `on_scratch.lua` | has the server carry out its own command on a copy |
 //!
-//! Each begins with `frame.lua`, which reads the field and can write one. A script does what is ordinary and nothing else:
+//! Each begins with `frame.lua`, which reads the field, and `frame_write.lua`, which can write one. A script does what is ordinary and nothing else:
 //! what a codec wrote, spilled values, what would no longer fit, numbers that Lua has not exactly, are left as they are, and
 //! the command is worked out ([`Outcome::work_out`]) as if there were no script. So errors are worded in one place.
 //!
@@ -32,17 +32,20 @@ use crate::string::{ExpireCommand, ExpireForm, GetexCommand, Run, SetCommand, Se
 /// A script behind what all of them begin with, and the hash of both.
 macro_rules! script {
     ($file:literal, $sha:literal) => {
-        Script { source: concat!(include_str!("frame.lua"), include_str!($file)), sha: $sha }
+        Script {
+            source: concat!(include_str!("frame.lua"), include_str!("frame_write.lua"), include_str!($file)),
+            sha: $sha,
+        }
     };
 }
 
-const COUNTER: Script = script!("counter.lua", b"0ef0f4a23173aa64b228015fe3a3d72ede721c69");
-const REPLACE: Script = script!("replace.lua", b"13a0ac932ba107f8d52c522f331c86597214422d");
-const EXPIRE: Script = script!("expire.lua", b"7b945aa0a87983f904c0386d3233b0882dab9e1c");
-const TAKE: Script = script!("take.lua", b"5fdcfbc74aed2262cbb9181706baa28d4896b2e5");
-const SET_BIT: Script = script!("set_bit.lua", b"a0dc48ff6ab7bf56829cfbd9c17941e721d97d43");
-const ON_SCRATCH: Script = script!("on_scratch.lua", b"0124f71ec45c84efe79f730bb54877ed0054506e");
-const SPLICE: Script = script!("splice.lua", b"fa9a2368ab33afdb9d4e0ce40d5041df243709b0");
+const COUNTER: Script = script!("counter.lua", b"b80da47fb54eccb418a0b247a6380a7cb99bd168");
+const REPLACE: Script = script!("replace.lua", b"593d3e80f01cf7486589a7a0dc98c86e64a5c938");
+const EXPIRE: Script = script!("expire.lua", b"eb64469e9da12eae7cb4a93788647c5cb56eb274");
+const TAKE: Script = script!("take.lua", b"1cbf30b09afff2a644f857dfe91fdb40dd44de11");
+const SET_BIT: Script = script!("set_bit.lua", b"5e9584254f89352a77c7cf96dd3229cff9b31c12");
+const ON_SCRATCH: Script = script!("on_scratch.lua", b"9013b9b0c6d377c6b39d9877e87708e662b761a8");
+const SPLICE: Script = script!("splice.lua", b"59f8184217c5aa8b16b6736b682f1da8e875ab34");
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";

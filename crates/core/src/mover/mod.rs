@@ -12,10 +12,18 @@
 //!
 //! ```text
 //! SCAN ─▶ names ─┬─▶ keys of their own ──────┐
-//!                └─▶ buckets ─▶ HSCAN ─▶ fields ─▶ old places read ──▶ compare and set ─▶ moved
+//!                └─▶ buckets ─▶ HSCAN ─▶ fields ─┬─▶ the server moves them by itself ─▶ moved
+//!                                                │                │ what isn't ordinary
+//!                                                └─▶ old places read ──▶ compare and set ─▶ moved
 //!                                                                              ▲     │ changed meanwhile
 //!                                                         both places read ────┴─◀───┘
 //! ```
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `direct` | keys that one script reads in their old places and writes in their new ones |
+
+mod direct;
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -29,6 +37,7 @@ use crate::resp::Reply;
 use crate::slot::Slot;
 use crate::string::{Entry, Held};
 use crate::walk::{BucketWalk, KeyWalk};
+use direct::{Call, Direct, Outcome};
 
 /// Keys read in one batch, at the most.
 const KEYS_AT_ONCE: usize = 512;
@@ -92,6 +101,8 @@ enum Sent {
     Names,
     Buckets(Vec<BucketWalk>),
     Keys(Load),
+    /// Keys that the server moves by itself.
+    Direct(Call),
     /// Calls of the script, each with the keys it moves; before them perhaps the reply that loads the script.
     Move {
         calls: Vec<Vec<Vec<u8>>>,
@@ -117,6 +128,8 @@ pub struct Mover {
     /// How many of them the next batch has.
     buckets_at_once: usize,
     keys: Vec<Vec<u8>>,
+    /// Keys that the server may move by itself.
+    direct: Direct,
     /// Keys that are looked at once more, in both places.
     again: Vec<Vec<u8>>,
     /// How many keys the next batch has.
@@ -152,6 +165,7 @@ impl Mover {
             buckets: Vec::new(),
             buckets_at_once: 1,
             keys: Vec::new(),
+            direct: Direct::new(),
             again: Vec::new(),
             keys_at_once: KEYS_AT_ONCE / 8,
             groups: Vec::new(),
@@ -167,7 +181,13 @@ impl Mover {
     #[must_use]
     pub fn on_node(mut self) -> Self {
         self.by_slot = true;
+        self.direct.by_slot();
         self
+    }
+
+    /// Has the next batches be short ones, where others use the server too.
+    pub fn keep_short(&mut self, short: bool) {
+        self.direct.keep_short(short);
     }
 
     /// What it has done so far.
@@ -183,6 +203,11 @@ impl Mover {
         }
         if !self.groups.is_empty() {
             return Some(self.send_moves(wire));
+        }
+        if self.direct.is_full()
+            && let Some(replies) = self.send_direct(env, wire)
+        {
+            return Some(replies);
         }
         if !self.keys.is_empty() {
             let keys = self.keys.split_off(self.keys.len().saturating_sub(self.keys_at_once));
@@ -204,9 +229,15 @@ impl Mover {
             self.sent = Sent::Buckets(buckets);
             return Some(replies);
         }
-        let replies = self.names.send(wire)?;
+        let Some(replies) = self.names.send(wire) else { return self.send_direct(env, wire) };
         self.sent = Sent::Names;
         Some(replies)
+    }
+
+    /// The next call by which the server moves keys itself.
+    fn send_direct(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> Option<usize> {
+        self.sent = Sent::Direct(self.direct.send(env, wire)?);
+        Some(1)
     }
 
     /// What is read need not be of one moment: the script checks all of it once more.
@@ -253,6 +284,10 @@ impl Mover {
                 buckets.into_iter().zip(replies).try_for_each(|(bucket, raw)| self.take_fields(bucket, raw, env))
             }
             Sent::Keys(load) => self.take_keys(load, replies, env),
+            Sent::Direct(call) => match replies {
+                [answer] => self.take_direct(call, answer),
+                _ => Err(UNEXPECTED.to_owned()),
+            },
             Sent::Move { calls, loads } => {
                 let (loaded, answers) = replies.split_at(usize::from(loads).min(replies.len()));
                 loaded.iter().try_for_each(|reply| refuse_error(reply))?;
@@ -272,6 +307,19 @@ impl Mover {
                 })
             }
         }
+    }
+
+    fn take_direct(&mut self, call: Call, answer: &[u8]) -> Result<(), String> {
+        if self.is_led_elsewhere(answer) {
+            self.moved.led_elsewhere += call.len() as u64;
+            return Ok(());
+        }
+        if let Outcome::Left(keys, moved) = self.direct.handle_reply(call, answer)? {
+            self.moved.found += moved;
+            self.moved.moved += moved;
+            self.keys.extend(keys);
+        }
+        Ok(())
     }
 
     /// Whether a node says that it doesn't carry this out, as another has the slot, or gets it. A node that serves nothing
@@ -303,6 +351,7 @@ impl Mover {
                     if self.task == Task::Move
                         && let Located::Moving(moving) = env.layout.locate(name)
                         && moving.old.is_none()
+                        && !self.direct.take(name, &moving, env)
                     {
                         self.keys.push(name.to_vec());
                     }
@@ -338,7 +387,10 @@ impl Mover {
         }
         for (field, _) in bucket.take(parse(raw)?).map_err(|error| error.to_string())? {
             match env.layout.key_of(bucket.namespace(), bucket.name(), field) {
-                Some(key) => self.keys.push(key),
+                Some(key) => match env.layout.locate(&key) {
+                    Located::Moving(moving) if self.task == Task::Move && self.direct.take(&key, &moving, env) => {}
+                    _ => self.keys.push(key),
+                },
                 None if handmade => self.leave(bucket.name(), Left::NoKey { field: field.to_vec() }),
                 None => {
                     let field = field.escape_ascii();
