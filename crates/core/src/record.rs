@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::codec::Stored;
+use crate::codec::{Effort, Stored};
 use crate::frame;
 use crate::layout::{Layout, Place, spill_name};
 
@@ -76,6 +76,19 @@ impl Layout {
         expires_at_ms: Option<i64>,
         nonce: impl FnOnce() -> u64,
     ) -> PhysicalWrites<'r> {
+        self.physical_writes_by(Effort::Full, place, key, value, expires_at_ms, nonce)
+    }
+
+    /// The same with so much effort.
+    pub(crate) fn physical_writes_by<'r>(
+        &self,
+        effort: Effort,
+        place: Option<&'r Place>,
+        key: &'r [u8],
+        value: &'r [u8],
+        expires_at_ms: Option<i64>,
+        nonce: impl FnOnce() -> u64,
+    ) -> PhysicalWrites<'r> {
         let own = |name, value: Cow<'r, [u8]>| PhysicalWrites {
             spill: None,
             main: PhysicalWrite::string(name, value, expires_at_ms),
@@ -87,9 +100,9 @@ impl Layout {
             return own(&*place.physical, Cow::Borrowed(value));
         }
         if place.kind.is_framed() {
-            return own(&*place.physical, Cow::Owned(namespace.encode_own(key, value)));
+            return own(&*place.physical, Cow::Owned(namespace.encode_own_by(effort, key, value)));
         }
-        let (spill, stored) = match namespace.encode(key, value, expires_at_ms) {
+        let (spill, stored) = match namespace.encode_by(effort, key, value, expires_at_ms) {
             Stored::InPlace(stored) => (None, stored),
             Stored::Spilled { content, slot } => {
                 let nonce = nonce();

@@ -23,6 +23,7 @@ impl Folding {
             layout.refuse_writes_in_doubt();
         }
         let namespaces = NamespaceStats::new(layout.namespaces().len());
+        namespaces.encoding().adapt();
         Self { text: layout.to_stored(), layout: Arc::new(layout), namespaces, read_only_in_doubt }
     }
 

@@ -49,6 +49,11 @@ pub trait Codec: Debug + Send + Sync {
     /// The payload need not be shorter than the value: whoever asked compares.
     fn encode(&self, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool;
 
+    /// The same in less time, where it can be done so, for a payload that may be longer. [`Self::decode`] reads both.
+    fn encode_quickly(&self, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool {
+        self.encode(value, owner, out)
+    }
+
     /// Appends the value that has this payload, of the same key, to `out`. Payloads are not to be trusted.
     ///
     /// # Errors
@@ -57,6 +62,16 @@ pub trait Codec: Debug + Send + Sync {
 
     /// The longest value that it takes, in bytes. Longer ones are left to plain zstd.
     fn max_len(&self) -> usize;
+}
+
+/// How much time encoding a value may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// As much as the codec's options say.
+    #[default]
+    Full,
+    /// Little: it is what clients wait for.
+    Quick,
 }
 
 /// Opens codecs of one name.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::large::{self, LARGE_SLOT};
-use super::{Codec, CodecError, CodecRule, DictionaryId, Kinds, Owner};
+use super::{Codec, CodecError, CodecRule, DictionaryId, Effort, Kinds, Owner};
 
 /// The greatest number that a slot can have.
 pub const MAX_SLOT: u8 = LARGE_SLOT - 1;
@@ -171,10 +171,18 @@ impl Codecs {
     }
 
     /// Appends the payload of a value to `out`; false where it has none.
-    pub(crate) fn encode(&self, number: u8, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool {
-        match number {
-            LARGE_SLOT => large::encode(value, out),
-            _ => self.find(number).is_ok_and(|codec| codec.encode(value, owner, out)),
+    pub(crate) fn encode(
+        &self,
+        number: u8,
+        value: &[u8],
+        owner: &Owner<'_>,
+        effort: Effort,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        match (number, effort) {
+            (LARGE_SLOT, _) => large::encode(value, out),
+            (_, Effort::Full) => self.find(number).is_ok_and(|codec| codec.encode(value, owner, out)),
+            (_, Effort::Quick) => self.find(number).is_ok_and(|codec| codec.encode_quickly(value, owner, out)),
         }
     }
 

@@ -203,6 +203,30 @@ fn a_value_that_ends_within_a_symbol_comes_back() {
     }
 }
 
+#[test]
+fn what_is_written_in_a_hurry_is_read_as_ever_and_little_longer() {
+    let template = Template::parse("user:{id:int}").unwrap();
+    let keys: Vec<Vec<u8>> = (0..600).map(|id| format!("user:{id}").into_bytes()).collect();
+    let value = |id: usize| {
+        format!("{{\"id\":{id},\"role\":\"editor\",\"seen\":{},\"tags\":[\"a{}\",\"b\"]}}", id * 7919, id % 7)
+    };
+    let values: Vec<Vec<u8>> = (0..600).map(|id| value(id).into_bytes()).collect();
+    let owner = |id: usize| Owner::new(slice::from_ref(&template), &keys[id]);
+    let samples: Vec<Sample<'_>> = (0..500).map(|id| Sample { owner: owner(id), value: &values[id] }).collect();
+    let dictionary = zstd::Zstd.train(&samples, &Options::default()).remove(0);
+    let codec = zstd::Zstd.open(&Options::default(), Some(&dictionary)).unwrap();
+    let (mut full, mut quick, mut plain) = (0, 0, 0);
+    for (id, value) in values.iter().enumerate().skip(500) {
+        let (mut with_effort, mut hurried, mut back) = (Vec::new(), Vec::new(), Vec::new());
+        assert!(codec.encode(value, &owner(id), &mut with_effort));
+        assert!(codec.encode_quickly(value, &owner(id), &mut hurried));
+        codec.decode(&hurried, &owner(id), &mut back).unwrap();
+        assert_eq!(back, *value);
+        (full, quick, plain) = (full + with_effort.len(), quick + hurried.len(), plain + back.len());
+    }
+    assert!(full <= quick && quick < full * 13 / 10 && quick < plain / 2, "{full}, {quick}, {plain}");
+}
+
 fn any_value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..400),

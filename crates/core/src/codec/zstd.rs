@@ -9,7 +9,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use zstd_safe::{CCtx, CDict, DCtx, DDict};
 
@@ -118,6 +118,9 @@ fn train(samples: &[&[u8]], size: usize, flags: u8) -> Option<Vec<u8>> {
     Some([&[flags], trained.as_slice()].concat())
 }
 
+/// The level for values that clients wait for: a fifth of the time, and 3 to 20 % more bytes.
+const QUICK_LEVEL: i32 = 3;
+
 struct ZstdCodec {
     level: i32,
     dictionary: Option<Dictionary>,
@@ -127,7 +130,17 @@ struct ZstdCodec {
 /// One dictionary, prepared once for each direction.
 struct Dictionary {
     compress: CDict<'static>,
+    /// For [`QUICK_LEVEL`], prepared when it is first needed; none where that failed.
+    quick: OnceLock<Option<CDict<'static>>>,
     decompress: DDict<'static>,
+    trained: Vec<u8>,
+}
+
+impl Dictionary {
+    fn quick(&self) -> &CDict<'static> {
+        let prepare = || CDict::try_create(&self.trained, QUICK_LEVEL);
+        self.quick.get_or_init(prepare).as_ref().unwrap_or(&self.compress)
+    }
 }
 
 impl fmt::Debug for ZstdCodec {
@@ -149,16 +162,29 @@ impl ZstdCodec {
         let failed = || CodecError::payload("zstd can't use the dictionary");
         let compress = CDict::try_create(trained, level).ok_or_else(failed)?;
         let decompress = DDict::try_create(trained).ok_or_else(failed)?;
-        Ok(Self { level, dictionary: Some(Dictionary { compress, decompress }), references: flags & REFERENCES != 0 })
+        let dictionary = Dictionary { compress, quick: OnceLock::new(), decompress, trained: trained.to_vec() };
+        Ok(Self { level, dictionary: Some(dictionary), references: flags & REFERENCES != 0 })
     }
 
-    fn compress(&self, value: &[u8], out: &mut Vec<u8>) -> bool {
+    fn encode_at(&self, level: i32, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool {
+        if !self.references {
+            return self.compress(level, value, out);
+        }
+        let mut replaced = Vec::with_capacity(value.len());
+        references::replace(value, owner, &mut replaced);
+        replaced.len() <= SCRATCH && self.compress(level, &replaced, out)
+    }
+
+    fn compress(&self, level: i32, value: &[u8], out: &mut Vec<u8>) -> bool {
         with_contexts(|Contexts { compress, scratch, .. }| {
             scratch.clear();
             scratch.reserve(zstd_safe::compress_bound(value.len()));
             let written = match &self.dictionary {
-                Some(dictionary) => compress.compress_using_cdict(scratch, value, &dictionary.compress),
-                None => compress.compress(scratch, value, self.level),
+                Some(dictionary) => {
+                    let prepared = if level == self.level { &dictionary.compress } else { dictionary.quick() };
+                    compress.compress_using_cdict(scratch, value, prepared)
+                }
+                None => compress.compress(scratch, value, level),
             };
             let payload = written.ok().and_then(|_| only_block(scratch));
             out.extend_from_slice(payload.unwrap_or_default());
@@ -191,12 +217,11 @@ impl ZstdCodec {
 
 impl Codec for ZstdCodec {
     fn encode(&self, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool {
-        if !self.references {
-            return self.compress(value, out);
-        }
-        let mut replaced = Vec::with_capacity(value.len());
-        references::replace(value, owner, &mut replaced);
-        replaced.len() <= SCRATCH && self.compress(&replaced, out)
+        self.encode_at(self.level, value, owner, out)
+    }
+
+    fn encode_quickly(&self, value: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> bool {
+        self.encode_at(self.level.min(QUICK_LEVEL), value, owner, out)
     }
 
     fn decode(&self, payload: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> Result<(), CodecError> {

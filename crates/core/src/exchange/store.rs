@@ -1,5 +1,6 @@
 //! Writes what a command changed to where the keys lie: raw, framed, spilled, or as keys of their own.
 
+use crate::codec::Effort;
 use crate::exchange::key::{Key, Spot};
 use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
@@ -16,7 +17,9 @@ pub(crate) fn encode<'r>(
     value: &'r [u8],
     expires_at_ms: Option<i64>,
 ) -> PhysicalWrites<'r> {
-    let writes = env.layout.physical_writes(place, key, value, expires_at_ms, &mut *env.nonces);
+    let coded = place.is_some_and(|place| env.layout.namespace(place.namespace).codecs.written().is_some());
+    let effort = if coded { env.stats.encoding().effort(env.now_ms) } else { Effort::Full };
+    let writes = env.layout.physical_writes_by(effort, place, key, value, expires_at_ms, &mut *env.nonces);
     if let Some(place) = place.filter(|place| !place.kind.is_raw()) {
         let stats = env.stats.namespace(place.namespace);
         stats.count_encoded(value.len(), writes.spill.as_ref().unwrap_or(&writes.main).value.len());

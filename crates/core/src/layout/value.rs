@@ -3,15 +3,20 @@
 use std::borrow::Cow;
 
 use super::Namespace;
-use crate::codec::{CodecError, LARGE_SLOT, Owner, Stored};
+use crate::codec::{CodecError, Effort, LARGE_SLOT, Owner, Stored};
 use crate::frame::{self, Body, Frame};
 
 impl Namespace {
     /// What a value is stored as in a bucket: by the namespace's codec where that makes it shorter, and spilled
     /// where it would be over `value_limit`.
     pub fn encode<'v>(&self, key: &[u8], value: &'v [u8], expires_at_ms: Option<i64>) -> Stored<'v> {
+        self.encode_by(Effort::Full, key, value, expires_at_ms)
+    }
+
+    /// The same with so much effort.
+    pub fn encode_by<'v>(&self, effort: Effort, key: &[u8], value: &'v [u8], expires_at_ms: Option<i64>) -> Stored<'v> {
         let mut stored = Vec::with_capacity(value.len().min(self.value_limit) + 16);
-        let coded = self.encode_whole(key, value, expires_at_ms, &mut stored);
+        let coded = self.encode_whole(effort, key, value, expires_at_ms, &mut stored);
         if stored.len() <= self.value_limit {
             return Stored::InPlace(stored);
         }
@@ -26,8 +31,13 @@ impl Namespace {
 
     /// What a value is stored as in a key of its own that holds frames: the server keeps its expiry.
     pub fn encode_own(&self, key: &[u8], value: &[u8]) -> Vec<u8> {
+        self.encode_own_by(Effort::Full, key, value)
+    }
+
+    /// The same with so much effort.
+    pub fn encode_own_by(&self, effort: Effort, key: &[u8], value: &[u8]) -> Vec<u8> {
         let mut stored = Vec::with_capacity(value.len() + 2);
-        self.encode_whole(key, value, None, &mut stored);
+        self.encode_whole(effort, key, value, None, &mut stored);
         stored
     }
 
@@ -35,6 +45,7 @@ impl Namespace {
     /// the stored value come before the codec's payload.
     fn encode_whole(
         &self,
+        effort: Effort,
         key: &[u8],
         value: &[u8],
         expires_at_ms: Option<i64>,
@@ -46,7 +57,8 @@ impl Namespace {
             frame::write_coded_head(slot, expires_at_ms, out);
             let head = out.len();
             let owner = Owner::new(&self.keys, key);
-            if self.codecs.encode(slot, value, &owner, out) && out.len() < frame::raw_len(value, expires_at_ms) {
+            if self.codecs.encode(slot, value, &owner, effort, out) && out.len() < frame::raw_len(value, expires_at_ms)
+            {
                 return Some((slot, head));
             }
             out.clear();

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::layout::NamespaceIndex;
 
+mod encoding;
 mod expiring;
 mod large_buckets;
 mod primary;
 mod replicas;
 mod sweep;
 
+pub use encoding::Encoding;
 pub use expiring::Expiring;
 pub use large_buckets::{LargeBucket, LargeBuckets};
 pub use primary::PrimaryState;
@@ -28,6 +30,7 @@ pub struct Stats {
     slots_and_keys: AtomicU64,
     sweep: SweepState,
     layouts: LayoutStats,
+    encoding: Encoding,
     primary: Arc<PrimaryState>,
     replicas: Arc<ReplicaStates>,
 }
@@ -119,6 +122,7 @@ impl Stats {
             slots_and_keys: AtomicU64::new(0),
             sweep: SweepState::default(),
             layouts: LayoutStats::default(),
+            encoding: Encoding::default(),
             primary: Arc::default(),
             replicas: Arc::default(),
         }
@@ -150,6 +154,11 @@ impl Stats {
     /// What happened to the layout on the server.
     pub fn layouts(&self) -> &LayoutStats {
         &self.layouts
+    }
+
+    /// How much is encoded, and with what effort.
+    pub fn encoding(&self) -> &Encoding {
+        &self.encoding
     }
 
     /// What the sweep knows and has done.

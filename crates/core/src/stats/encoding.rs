@@ -1,0 +1,58 @@
+//! How much effort encoding a value is worth: all that its codec is told to, until clients wait for it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::codec::Effort;
+
+/// Values that are encoded with all effort in one millisecond: a tenth of its time, at some 6 µs for each.
+const FULL_IN_A_MS: u64 = 16;
+
+/// Bits of the count; the millisecond is above them.
+const COUNT_BITS: u32 = 20;
+
+/// Values encoded in the present millisecond, by all that drive the core in one process.
+#[derive(Debug, Default)]
+pub struct Encoding {
+    adapts: AtomicBool,
+    /// The millisecond, and how many there were in it.
+    now: AtomicU64,
+}
+
+impl Encoding {
+    /// From now on effort is less where many values are encoded at a time: where clients wait for that.
+    pub fn adapt(&self) {
+        self.adapts.store(true, Ordering::Relaxed);
+    }
+
+    /// The effort for a value that is encoded now, which is counted.
+    pub(crate) fn effort(&self, now_ms: i64) -> Effort {
+        if !self.adapts.load(Ordering::Relaxed) {
+            return Effort::Full;
+        }
+        let this = now_ms.cast_unsigned() << COUNT_BITS;
+        // Threads that count at once may lose each other's count, which is no harm.
+        let known = self.now.load(Ordering::Relaxed);
+        let count =
+            if known >> COUNT_BITS << COUNT_BITS == this { (known - this).min((1 << COUNT_BITS) - 2) } else { 0 };
+        self.now.store(this + count + 1, Ordering::Relaxed);
+        if count < FULL_IN_A_MS { Effort::Full } else { Effort::Quick }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effort_is_less_for_what_comes_behind_many_in_one_millisecond() {
+        let encoding = Encoding::default();
+        let quick = |now_ms| (0..100).filter(|_| encoding.effort(now_ms) == Effort::Quick).count();
+        assert_eq!(quick(1_800_000_000_000), 0, "tools have the time");
+        encoding.adapt();
+        assert_eq!(quick(1_800_000_000_000), 84);
+        assert_eq!(quick(1_800_000_000_000), 100);
+        assert_eq!(quick(1_800_000_000_001), 84);
+        // The clock may be set back.
+        assert_eq!(quick(1_700_000_000_000), 84);
+    }
+}
