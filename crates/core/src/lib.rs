@@ -24,6 +24,7 @@
 //! | [`cluster`] | who has a cluster's slots, and where commands go while they move |
 //! | [`codec`] | values in fewer bytes than they have |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
+//! | [`dialect`] | by whose rules commands are read: the server's behind, and what later servers have besides |
 //! | [`drive`] | what drives conversations: requests and answers in order, replies to whose they are |
 //! | [`exchange`] | one logical command's conversation with the server |
 //! | [`frame`] | stored values: raw, or a tag byte and what it says |
@@ -62,6 +63,7 @@ pub mod clients;
 pub mod cluster;
 pub mod codec;
 pub mod command;
+pub mod dialect;
 pub mod drive;
 pub mod exchange;
 pub mod frame;

@@ -54,6 +54,8 @@ pub struct Config {
     /// Before a cluster: carry out MSET of several slots slot by slot (`--split-writes`). Others may then see some of its
     /// keys written and some not.
     pub split_writes: bool,
+    /// Folded keys know the string and key commands of later servers than the one behind (`--newest-commands`).
+    pub newest_commands: bool,
     /// Before a cluster: which nodes reads go to (`--read-from`).
     pub read_from: ReadFrom,
     /// A replica that lags by more is not read from (`--max-replica-lag`). By default somewhat longer than clusters take to
@@ -83,6 +85,7 @@ impl Config {
             sweep: Sweeping::default(),
             announced: None,
             split_writes: false,
+            newest_commands: true,
             read_from: ReadFrom::Primary,
             max_replica_lag: DEFAULT_MAX_REPLICA_LAG,
             read_only_in_doubt: false,

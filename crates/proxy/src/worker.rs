@@ -149,6 +149,7 @@ impl Worker {
             stats: &folding.namespaces,
             users: &self.config.users,
             cluster: self.cluster.get().map(|cluster| cluster.rules),
+            newest_commands: self.config.newest_commands,
         })
     }
 

@@ -86,6 +86,7 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
         timeouts: timeouts(&flags.timeouts),
         announced: announced(&flags.announce)?,
         split_writes: flags.split_writes,
+        newest_commands: flags.newest_commands,
         read_from: flags.read_from,
         max_replica_lag: flags.max_replica_lag.0,
         read_only_in_doubt: flags.read_only_in_doubt,

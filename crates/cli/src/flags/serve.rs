@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use keyfold_core::cluster::{Endpoint, ReadFrom};
 use keyfold_proxy::address::ListenAddress;
 use keyfold_proxy::config::{DEFAULT_MAX_REPLICA_LAG, Limits, Sweeping, Timeouts};
@@ -69,6 +69,11 @@ pub(crate) struct ServeFlags {
     /// keys lie
     #[arg(long)]
     pub(crate) read_only_in_doubt: bool,
+
+    /// Whether folded keys know the string and key commands of later servers, such as SET IFEQ, MSETEX and INCREX
+    /// (docs/differences.md); off: what the server behind knows
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = parse_on_off, action = ArgAction::Set)]
+    pub(crate) newest_commands: bool,
 
     /// Where clients that know clusters reach this keyfold: to them it is a cluster's node. Given again for each other
     /// keyfold, they share the slots among themselves
@@ -224,6 +229,14 @@ pub(crate) struct TimeoutFlags {
     /// For the requests under way to be answered at a shutdown
     #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().shutdown))]
     pub(crate) shutdown_timeout: Wait,
+}
+
+fn parse_on_off(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("it is on or off"),
+    }
 }
 
 fn parse_read_from(text: &str) -> Result<ReadFrom, String> {

@@ -22,7 +22,8 @@ pub use keys::{Access, Find, Key, KeySpec, Keys};
 pub use policy::{ClusterPolicy, RequestPolicy, ResponsePolicy};
 pub use table::{CommandTable, table};
 
-use crate::string::Run;
+use crate::dialect::{Dialect, Since};
+use crate::string::{self, Run};
 
 bitflags::bitflags! {
     /// What a command does and where it may run, in the servers' own words.
@@ -142,6 +143,8 @@ pub struct Command {
     pub arity: i32,
     /// What it does and where it may run.
     pub flags: Flags,
+    /// The first servers that have it, where not every server from Redis 7.0 on has it and folded keys know it all the same.
+    pub since: Option<Since>,
     /// Its ACL categories.
     pub categories: Categories,
     /// Where its keys are.
@@ -164,6 +167,12 @@ impl Command {
     pub fn arity_ok(&self, argc: usize) -> bool {
         let least = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { argc >= least } else { argc == least }
+    }
+
+    /// Whether the server behind has what a request asks of it: the command, and the options that folded keys know.
+    pub(crate) fn server_has(&self, args: &[&[u8]], dialect: Dialect<'_>) -> bool {
+        let since = self.since.or_else(|| string::since_of_options(self.name, args));
+        since.is_none_or(|since| dialect.server_has(since))
     }
 
     /// The keys of a request, in the order of the key specs; `args` starts with the command's name as the

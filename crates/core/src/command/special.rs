@@ -15,6 +15,7 @@ pub(super) fn lookup(name: &str) -> Option<Special> {
         "migrate" => Some(migrate),
         "georadius" | "georadiusbymember" => Some(georadius),
         "set" => Some(set),
+        "delex" => Some(delex),
         "bitfield" => Some(bitfield),
         "xreadgroup" => Some(xreadgroup),
         _ => None,
@@ -92,6 +93,12 @@ fn set(command: &Command, args: &[&[u8]], keys: &mut Keys) {
     let reads = args.iter().skip(3).any(|arg| is_word(arg, "get") || is_condition(arg));
     let access = if reads { Access::RW | Access::ACCESS | Access::UPDATE } else { Access::OW | Access::UPDATE };
     refine(command, args, keys, access);
+}
+
+/// `DELEX key [condition]`: without a condition it only removes.
+fn delex(command: &Command, args: &[&[u8]], keys: &mut Keys) {
+    let access = if args.len() == 2 { Access::RM } else { Access::RW | Access::ACCESS };
+    refine(command, args, keys, access | Access::DELETE);
 }
 
 /// IFEQ and the like.

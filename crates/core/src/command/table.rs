@@ -161,8 +161,20 @@ fn parse_line(line: &'static str) -> Result<Command, BadLine> {
     let categories = categories.collect::<Option<Categories>>().ok_or_else(bad("categories"))?;
     let keys = list(cell("keys")?, ' ').map(parse_spec).collect::<Option<Vec<_>>>().ok_or_else(bad("keys"))?;
     let cluster = ClusterPolicy::parse(cell("cluster")?).ok_or_else(bad("cluster"))?;
-    let (id, run, special) = (Id::of(name), string::lookup(name.as_bytes()), special::lookup(name));
-    Ok(Command { name, id, run, arity, flags, categories, keys, cluster, special, is_container: false, index: 0 })
+    Ok(Command {
+        name,
+        id: Id::of(name),
+        run: string::lookup(name.as_bytes()),
+        arity,
+        flags,
+        since: string::since(name),
+        categories,
+        keys,
+        cluster,
+        is_container: false,
+        index: 0,
+        special: special::lookup(name),
+    })
 }
 
 fn list(cell: &'static str, separator: char) -> impl Iterator<Item = &'static str> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::server_info::ServerInfo;
 
 /// The keys of a request given as words: index and access in short.
 fn keys(request: &str) -> Vec<(usize, String)> {
@@ -155,9 +156,40 @@ fn the_other_arguments_narrow_access_down() {
     assert_eq!(keys("SET get get EX 10"), [(1, "ow+update".into())]);
     assert_eq!(keys("SET k v EX 10 GET"), [(1, "rw+access+update".into())]);
     assert_eq!(keys("SET k v IFEQ w"), [(1, "rw+access+update".into())]);
+    assert_eq!(keys("DELEX k"), [(1, "rm+delete".into())]);
+    assert_eq!(keys("DELEX k IFNE v"), [(1, "rw+access+delete".into())]);
     assert_eq!(keys("BITFIELD k GET u8 0"), [(1, "ro+access".into())]);
     assert_eq!(keys("BITFIELD k"), [(1, "ro+access".into())]);
     assert_eq!(keys("BITFIELD k GET u8 0 SET u8 0 1"), [(1, "rw+access+update".into())]);
+}
+
+#[test]
+fn what_later_servers_brought_is_told_from_what_all_have() {
+    let has = |request: &str, name: &str, version: &str| {
+        let server = ServerInfo { name: name.to_owned(), version: version.to_owned() };
+        let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        table().resolve(&args).unwrap().server_has(&args, Dialect::new(&server, true))
+    };
+    for (request, redis, valkey) in [
+        ("GET k", "7.0.0", "7.2.0"),
+        ("SET k v NX", "7.0.0", "7.2.0"),
+        ("SET k v EX 5 ifeq w", "8.4.0", "8.1.0"),
+        ("SET k v IFNE w", "8.4.0", "9.2.0"),
+        ("BITOP AND d a", "7.0.0", "7.2.0"),
+        ("MSETEX 1 k v", "8.4.0", "9.1.0"),
+        ("INCREX k", "8.8.0", "9.2.0"),
+    ] {
+        assert!(has(request, "redis", redis) && has(request, "valkey", valkey), "{request}");
+    }
+    for (request, redis, valkey) in [
+        ("SET k v IFDEQ w", "8.3.9", "99.0.0"),
+        ("BITOP diff1 d a b", "8.1.9", "99.0.0"),
+        ("DELEX k", "8.2.0", "99.0.0"),
+        ("DIGEST k", "8.2.0", "99.0.0"),
+        ("DELIFEQ k v", "99.0.0", "8.9.0"),
+    ] {
+        assert!(!has(request, "redis", redis) && !has(request, "valkey", valkey), "{request}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub struct Context<'l> {
     users: Users,
     server: ServerInfo,
     cluster: Option<ClusterRules>,
+    newest_commands: bool,
 }
 
 impl<'l> Context<'l> {
@@ -27,13 +28,20 @@ impl<'l> Context<'l> {
     /// The same where nothing was written before.
     pub fn without_data(layout: &'l Layout, server: ServerInfo) -> Self {
         let stats = Stats::new(layout.namespaces().len());
-        Self { layout, stats, users: Users::open(), server, cluster: None }
+        Self { layout, stats, users: Users::open(), server, cluster: None, newest_commands: true }
     }
 
     /// The same before a cluster.
     #[must_use]
     pub fn before_cluster(mut self, rules: ClusterRules) -> Self {
         self.cluster = Some(rules);
+        self
+    }
+
+    /// The same without what the server hasn't.
+    #[must_use]
+    pub fn without_newest_commands(mut self) -> Self {
+        self.newest_commands = false;
         self
     }
 
@@ -45,7 +53,7 @@ impl<'l> Context<'l> {
     /// What the core takes from outside at a moment: the server's time in milliseconds since 1970, and numbers that are
     /// never drawn twice on that server.
     pub fn env<'e>(&'e self, now_ms: i64, nonces: &'e mut dyn FnMut() -> u64) -> Env<'e> {
-        let Self { layout, stats, users, server, cluster } = self;
-        Env { now_ms, nonces, server, layout, stats, users, cluster: *cluster }
+        let Self { layout, stats, users, server, cluster, newest_commands } = self;
+        Env { now_ms, nonces, server, layout, stats, users, cluster: *cluster, newest_commands: *newest_commands }
     }
 }

@@ -7,6 +7,7 @@
 //! another connection's replies.
 
 use crate::access::Users;
+use crate::dialect::Dialect;
 use crate::layout::{Layout, Place};
 use crate::resp::{Answer, Protocol};
 use crate::slot::Slot;
@@ -77,6 +78,8 @@ pub struct Env<'a> {
     pub users: &'a Users,
     /// Set before a cluster.
     pub cluster: Option<ClusterRules>,
+    /// Folded keys know what later servers have than the one behind.
+    pub newest_commands: bool,
 }
 
 /// What holds for requests before a cluster.
@@ -89,6 +92,11 @@ pub struct ClusterRules {
 }
 
 impl Env<'_> {
+    /// By whose rules clients' commands are read.
+    pub(crate) fn dialect(&self) -> Dialect<'_> {
+        Dialect::new(self.server, self.newest_commands)
+    }
+
     /// Has the sweep look through a bucket once what is written there now has expired.
     fn note_expiry(&self, place: &Place, expires_at_ms: Option<i64>) {
         if let Some(at) = expires_at_ms {

@@ -129,7 +129,7 @@ impl Work {
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
         let mut out = Vec::new();
         let mut answer = Answer::new(&mut out, self.protocol);
-        let flow = (self.run)(&Call { args: &args }, &mut self.space, &mut answer);
+        let flow = (self.run)(&Call { args: &args, dialect: env.dialect() }, &mut self.space, &mut answer);
         if matches!(flow, Err(Halt::OtherType(_)))
             && let [key] = self.load.keys()
             && key.is_moving()

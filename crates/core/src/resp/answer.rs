@@ -57,9 +57,14 @@ impl<'a> Answer<'a> {
     pub fn milliseconds_as_seconds(&mut self, ms: i64) {
         #[expect(clippy::cast_precision_loss, reason = "times that matter have far fewer digits")]
         let text = (ms as f64 / 1000.0).to_string();
+        self.double(text.as_bytes());
+    }
+
+    /// A double by its text, in RESP2 the text.
+    pub fn double(&mut self, text: &[u8]) {
         match self.protocol {
-            Protocol::Resp2 => self.bulk(text.as_bytes()),
-            Protocol::Resp3 => self.line(b',', text.as_bytes()),
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => self.line(b',', text),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::cluster::Endpoint;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::exchange::transaction::Queued;
 use crate::exchange::{Env, OnOtherType};
-use crate::layout::{Located, NamespaceIndex, Place};
+use crate::layout::{Layout, Located, NamespaceIndex, Place};
 use crate::number::parse_integer;
 use crate::resp::word::{is_ambiguous, is_word};
 use crate::session::hello::{Hello, HelloError};
@@ -141,11 +141,15 @@ impl Session {
         if is_http(args[0]) {
             return (None, Route::HangUp);
         }
-        let Some(command) = table().lookup(args[0]) else {
+        let known = |command: &&Command| command.since.is_none_or(|since| env.dialect().knows(since));
+        let Some(command) = table().lookup(args[0]).filter(known) else {
             return (None, self.route_unknown(args, env, effort));
         };
         if !command.arity_ok(args.len()) {
-            return (Some(command), self.refuse_command(command, wrong_arity(command)));
+            let is_lacking = command.since.is_some_and(|since| !env.dialect().server_has(since));
+            let is_unknown = is_lacking && !names_folded(command, args, env.layout);
+            let wrong_arity = || self.refuse_command(command, wrong_arity(command));
+            return (Some(command), if is_unknown { Route::Unknown(unknown_command(args)) } else { wrong_arity() });
         }
         let command = table().resolve(args).unwrap_or(command);
         (Some(command), self.route_command(command, args, env, effort))
@@ -334,6 +338,7 @@ impl Session {
             return Route::error(wrong_arity(command));
         }
         effort.patience = Patience::with_keys(places.len());
+        let server_has = command.server_has(args, env.dialect());
         let command = StringCommand { id: command.id, run, writes: command.flags.contains(Flags::WRITE) };
         if places.are_moving() {
             return route_moving(command, args, places);
@@ -342,7 +347,7 @@ impl Session {
             Located::Placed(place) => place.kind.is_raw() || place.kind.is_framed() && leaves_values_alone(command.id),
             Located::Plain | Located::Reserved | Located::Moving(_) => true,
         };
-        if places.iter().all(is_native) && !may_bring_another_type(command.id) {
+        if places.iter().all(is_native) && !may_bring_another_type(command.id) && server_has {
             return Route::Rewrite(places);
         }
         match places.take_only() {
@@ -456,6 +461,10 @@ impl Session {
         }
         match self.settle_queued(command, args, env, effort) {
             Err(message) => Route::error(message),
+            // Its keys are plain, and the server's own word counts: whether there is such a command.
+            Ok(queued) if !queued.folded && command.since.is_some() && !command.server_has(args, env.dialect()) => {
+                Route::Probe { refusal: None }
+            }
             Ok(queued) => Route::Queue(queued),
         }
     }
@@ -474,7 +483,8 @@ impl Session {
         };
         let keys = command.keys_in(args).iter().map(|key| key.index).collect();
         let mut queued = Queued::passed(args, Some(command), keys);
-        queued.folded = !matches!(route, Route::PassOn);
+        queued.names_folded = !matches!(route, Route::PassOn);
+        queued.folded = queued.names_folded;
         queued.is_slow = effort.patience == Patience::Slow;
         if let Route::Foreign { foreign, .. } = route {
             queued.keys.clone_from(&foreign.folded);
@@ -509,6 +519,12 @@ impl Session {
         let is_old = queue.epoch != env.layout.epoch();
         Route::Exec { own: queue.needs_own_lane() || is_old || self.watched.is_some() }
     }
+}
+
+/// Whether a request names a folded key.
+fn names_folded(command: &Command, args: &[&[u8]], layout: &Layout) -> bool {
+    let is_folded = |located: Located| matches!(located, Located::Placed(_) | Located::Moving(_));
+    command.keys_in(args).iter().any(|key| is_folded(layout.locate(args[key.index])))
 }
 
 /// A string command of whose keys one lies in one of two places: it is worked out, whatever it is.

@@ -4,8 +4,8 @@
 //! 7.0.15): all operations are parsed before the key is looked at, and a value is made long enough for
 //! the last bit any of them may write before the first one runs.
 
-use super::bits::{self, BAD_OFFSET, SYNTAX_ERROR, grown};
-use super::{Call, Flow, Halt, Space, integer};
+use super::bits::{self, BAD_OFFSET, grown};
+use super::{Call, Flow, Halt, SYNTAX_ERROR, Space, integer};
 use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::resp::word::{c_text, is_word};

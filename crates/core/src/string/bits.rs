@@ -1,4 +1,4 @@
-//! SETBIT, GETBIT, BITCOUNT, BITPOS and BITOP: a string as a row of bits.
+//! SETBIT, GETBIT, BITCOUNT and BITPOS: a string as a row of bits.
 //!
 //! Bit 0 is the highest bit of byte 0, as in bitops.c (Redis 7.0.15), whose order of checks is kept:
 //!
@@ -11,12 +11,11 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Call, Entry, Flow, Halt, Held, MAX_STRING_BYTES, Space, integer};
+use super::bit_range::{BitRange, ReadFirst};
+use super::{Call, Entry, Flow, Halt, MAX_STRING_BYTES, SYNTAX_ERROR, Space, integer};
 use crate::number::parse_integer;
 use crate::resp::Answer;
-use crate::resp::word::is_word;
 
-pub(super) const SYNTAX_ERROR: &str = "ERR syntax error";
 pub(super) const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 const BAD_BIT: &str = "ERR bit is not an integer or out of range";
 
@@ -52,24 +51,24 @@ pub(super) fn getbit(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
 
 /// BITCOUNT key [start end [BYTE|BIT]]: how many bits are 1.
 pub(super) fn bitcount(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    let args = &call.args[2..];
+    let may_start_alone = call.dialect.counts_bits_from();
+    let first = if may_start_alone { ReadFirst::Unit } else { ReadFirst::End };
+    let parse = |args: &[&[u8]]| match args {
+        [_] if !may_start_alone => Err(SYNTAX_ERROR.into()),
+        args => BitRange::parse(args, first),
+    };
+    if call.dialect.reads_bit_range_first() {
+        parse(args)?;
+    }
     let Some(Entry { value, .. }) = space.string(call.args[1])? else {
         answer.integer(0);
         return Ok(());
     };
-    let bits = match call.args {
-        [_, _] => whole(value),
-        [_, _, start, end, unit @ ..] if unit.len() < 2 => {
-            let (start, end) = (integer(start)?, integer(end)?);
-            // Compared before the unit is read: it may then be anything.
-            if start < 0 && end < 0 && start > end {
-                None
-            } else {
-                let unit = unit.first().map_or(Ok(Unit::Byte), |unit| Unit::parse(unit))?;
-                bit_range(value.len(), start, end, unit)
-            }
-        }
-        _ => return Err(SYNTAX_ERROR.into()),
-    };
+    // Where the arguments are read last, the bounds are compared before the unit is read: it may then be anything.
+    let is_backwards = args.len() == 3 && BitRange::parse(&args[..2], first)?.is_backwards_from_end();
+    let range = if is_backwards { BitRange::parse(&args[..2], first)? } else { parse(args)? };
+    let bits = if range.is_backwards_from_end() { None } else { range.bits(value.len()) };
     let ones: u64 = bits
         .into_iter()
         .flat_map(|bits| masked(value, bits))
@@ -87,133 +86,22 @@ pub(super) fn bitpos(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
         bit @ (0 | 1) => bit == 1,
         _ => return Err("ERR The bit argument must be 1 or 0.".into()),
     };
+    let args = &call.args[3..];
+    if call.dialect.reads_bit_range_first() {
+        BitRange::parse(args, ReadFirst::Unit)?;
+    }
     let Some(Entry { value, .. }) = space.string(call.args[1])? else {
         answer.integer(if wanted { -1 } else { 0 });
         return Ok(());
     };
-    let bits = match &call.args[3..] {
-        [] => whole(value),
-        [start] => bit_range(value.len(), integer(start)?, -1, Unit::Byte),
-        [start, end, unit @ ..] if unit.len() < 2 => {
-            let start = integer(start)?;
-            let unit = unit.first().map_or(Ok(Unit::Byte), |unit| Unit::parse(unit))?;
-            bit_range(value.len(), start, integer(end)?, unit)
-        }
-        _ => return Err(SYNTAX_ERROR.into()),
-    };
-    let behind = bits.as_ref().filter(|_| !wanted && call.args.len() < 5).map_or(-1, |bits| bits.end() + 1);
+    let bits = BitRange::parse(args, ReadFirst::Unit)?.bits(value.len());
+    let behind = bits.as_ref().filter(|_| !wanted && args.len() < 2).map_or(-1, |bits| bits.end() + 1);
     let first = bits.into_iter().flat_map(|bits| masked(value, bits)).find_map(|(at, byte, mask)| {
         let hits = if wanted { byte } else { !byte } & mask;
         (hits != 0).then(|| at * 8 + i64::from(hits.leading_zeros()))
     });
     answer.integer(first.unwrap_or(behind));
     Ok(())
-}
-
-/// BITOP AND|OR|XOR|NOT destination key…: the length written. Sources are padded with zero bytes;
-/// where all are empty, the destination is removed.
-pub(super) fn bitop(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    let operation = Operation::parse(call.args[1])?;
-    let (destination, keys) = (call.args[2], &call.args[3..]);
-    if matches!(operation, Operation::Not) && keys.len() != 1 {
-        return Err("ERR BITOP NOT must be called with a single source key.".into());
-    }
-    let mut sources: Vec<&[u8]> = Vec::with_capacity(keys.len());
-    for key in keys {
-        sources.push(space.string(key)?.map_or(&[], |entry| &entry.value));
-    }
-    let value = operation.apply(&sources);
-    answer.integer(i64::try_from(value.len()).unwrap_or(i64::MAX));
-    if !value.is_empty() {
-        space.put(destination, Entry { value, expires_at_ms: None });
-    } else if *space.held(destination) != Held::Nothing {
-        space.remove(destination);
-    }
-    Ok(())
-}
-
-/// What BITOP does with its sources.
-#[derive(Clone, Copy)]
-enum Operation {
-    And,
-    Or,
-    Xor,
-    Not,
-}
-
-impl Operation {
-    fn parse(arg: &[u8]) -> Result<Self, Halt> {
-        [("and", Self::And), ("or", Self::Or), ("xor", Self::Xor), ("not", Self::Not)]
-            .into_iter()
-            .find_map(|(word, operation)| is_word(arg, word).then_some(operation))
-            .ok_or_else(|| SYNTAX_ERROR.into())
-    }
-
-    /// Combines the sources, as long as the longest of them.
-    fn apply(self, sources: &[&[u8]]) -> Vec<u8> {
-        let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
-        let (first, rest) = sources.split_first().map_or((&[][..], &[][..]), |(first, rest)| (*first, rest));
-        let mut value = first.to_vec();
-        value.resize(len, 0);
-        for source in rest {
-            let (covered, beyond) = value.split_at_mut(source.len());
-            for (byte, other) in covered.iter_mut().zip(*source) {
-                match self {
-                    Self::And => *byte &= other,
-                    Self::Or => *byte |= other,
-                    Self::Xor => *byte ^= other,
-                    Self::Not => {}
-                }
-            }
-            if matches!(self, Self::And) {
-                beyond.fill(0);
-            }
-        }
-        if matches!(self, Self::Not) {
-            value.iter_mut().for_each(|byte| *byte = !*byte);
-        }
-        value
-    }
-}
-
-/// What the bounds of a range count.
-#[derive(Clone, Copy)]
-enum Unit {
-    Byte,
-    Bit,
-}
-
-impl Unit {
-    fn parse(arg: &[u8]) -> Result<Self, Halt> {
-        match arg {
-            arg if is_word(arg, "bit") => Ok(Self::Bit),
-            arg if is_word(arg, "byte") => Ok(Self::Byte),
-            _ => Err(SYNTAX_ERROR.into()),
-        }
-    }
-}
-
-/// The bits of a whole value, none where it is empty.
-fn whole(value: &[u8]) -> Option<RangeInclusive<i64>> {
-    bit_range(value.len(), 0, -1, Unit::Byte)
-}
-
-/// The bits from `start` to `end`, of a value of `len` bytes; negative bounds count from its end.
-fn bit_range(len: usize, start: i64, end: i64, unit: Unit) -> Option<RangeInclusive<i64>> {
-    let len = i64::try_from(len).ok()?;
-    let total = match unit {
-        Unit::Byte => len,
-        Unit::Bit => len.checked_mul(8)?,
-    };
-    let resolve = |bound: i64| if bound < 0 { (total + bound).max(0) } else { bound };
-    let (start, end) = (resolve(start), resolve(end).min(total - 1));
-    if start > end {
-        return None;
-    }
-    match unit {
-        Unit::Byte => Some(start.checked_mul(8)?..=end.checked_mul(8)? + 7),
-        Unit::Bit => Some(start..=end),
-    }
 }
 
 /// The bytes that hold `bits`: position, byte, and which of its bits are meant.
@@ -255,7 +143,9 @@ pub(super) fn within_limit(offset: i64) -> Option<u64> {
 pub(super) mod tests {
     use super::super::{Call, Entry, Held, Space, finish};
     use crate::command::table;
+    use crate::dialect::Dialect;
     use crate::resp::{Answer, Protocol};
+    use crate::server_info::ServerInfo;
 
     /// A space where `k` holds `value`, and expires.
     pub(in crate::string) fn holding(value: &[u8]) -> Space {
@@ -267,10 +157,15 @@ pub(super) mod tests {
 
     /// The reply to a command line, split at blanks, with its line ends as blanks.
     pub(in crate::string) fn run(space: &mut Space, line: &str) -> String {
+        run_as(Dialect::default(), space, line)
+    }
+
+    fn run_as(dialect: Dialect<'_>, space: &mut Space, line: &str) -> String {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut out = Vec::new();
         let mut answer = Answer::new(&mut out, Protocol::Resp2);
-        let flow = table().resolve(&args).unwrap().run.unwrap()(&Call { args: &args }, space, &mut answer);
+        let call = Call { args: &args, dialect };
+        let flow = table().resolve(&args).unwrap().run.unwrap()(&call, space, &mut answer);
         finish(flow, &mut answer).unwrap();
         out.escape_ascii().to_string().replace("\\r\\n", " ").trim_end().to_owned()
     }
@@ -331,6 +226,30 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn later_servers_read_the_arguments_before_the_key() {
+        let server = |name: &str, version: &str| ServerInfo { name: name.to_owned(), version: version.to_owned() };
+        let [redis, valkey] = [server("redis", "8.0.6"), server("valkey", "8.0.1")];
+        let not_an_integer = "-ERR value is not an integer or out of range";
+        for (line, by_redis, by_valkey) in [
+            ("BITCOUNT k 0", "-ERR syntax error", ":26"),
+            ("BITCOUNT k -1", "-ERR syntax error", ":4"),
+            ("BITCOUNT none 0", "-ERR syntax error", ":0"),
+            ("BITCOUNT none a b", not_an_integer, not_an_integer),
+            ("BITCOUNT list 0 x", not_an_integer, not_an_integer),
+            ("BITCOUNT k 0 x nonsense", not_an_integer, "-ERR syntax error"),
+            ("BITCOUNT k -1 -2 nonsense", "-ERR syntax error", "-ERR syntax error"),
+            ("BITCOUNT k -1 -2 BIT", ":0", ":0"),
+            ("BITPOS none 1 a", not_an_integer, not_an_integer),
+            ("BITPOS none 1 0 1 nonsense", "-ERR syntax error", "-ERR syntax error"),
+            ("BITPOS list 1 0 x", not_an_integer, not_an_integer),
+        ] {
+            for (server, reply) in [(&redis, by_redis), (&valkey, by_valkey)] {
+                assert_eq!(run_as(Dialect::new(server, true), &mut holding(b"foobar"), line), reply, "{line}");
+            }
+        }
+    }
+
+    #[test]
     fn bitpos_finds_a_zero_behind_ones_unless_the_end_is_given() {
         let mut space = holding(b"\xff\xff");
         assert_eq!(run(&mut space, "BITPOS k 0"), ":16");
@@ -341,28 +260,5 @@ pub(super) mod tests {
         assert_eq!(run(&mut space, "BITPOS none 0"), ":0");
         assert_eq!(run(&mut space, "BITPOS none 1"), ":-1");
         assert_eq!(run(&mut space, "BITPOS none 2"), "-ERR The bit argument must be 1 or 0.");
-    }
-
-    #[test]
-    fn bitop_pads_and_drops_the_expiry() {
-        let mut space = holding(b"\xf0\x0f");
-        space.load(b"b", Held::String(Entry { value: b"\xff".to_vec(), expires_at_ms: None }));
-        for (operation, value) in [("AND", b"\xf0\0"), ("or", b"\xff\x0f"), ("Xor", b"\x0f\x0f")] {
-            assert_eq!(run(&mut space, &format!("BITOP {operation} to k b")), ":2");
-            assert_eq!(space.string(b"to").unwrap().unwrap().value, value);
-        }
-        assert_eq!(run(&mut space, "BITOP NOT k k"), ":2");
-        let inverted = Entry { value: b"\x0f\xf0".to_vec(), expires_at_ms: None };
-        assert_eq!(space.string(b"k").unwrap(), Some(&inverted));
-        assert_eq!(run(&mut space, "BITOP NOT to k b"), "-ERR BITOP NOT must be called with a single source key.");
-    }
-
-    #[test]
-    fn bitop_of_nothing_removes_the_destination() {
-        let mut space = holding(b"a");
-        assert_eq!(run(&mut space, "BITOP OR none none"), ":0");
-        assert!(is_untouched(&space));
-        assert_eq!(run(&mut space, "BITOP OR list none"), ":0");
-        assert_eq!(*space.held(b"list"), Held::Nothing);
     }
 }

@@ -1,6 +1,7 @@
 //! When keys expire: EXPIRE and its three relatives, TTL and its three, PERSIST. Redis 7.0 expire.c.
 
 use super::{Call, Flow, Halt, Held, Space, not_on_type};
+use crate::dialect::Dialect;
 use crate::resp::Answer;
 use crate::resp::word::{c_text, is_word};
 
@@ -25,7 +26,7 @@ pub(crate) struct ExpireCommand {
 impl ExpireCommand {
     /// Reads a command; the inner error is the reply to an option that it doesn't know.
     pub(crate) fn read(form: ExpireForm, args: &[&[u8]], now_ms: i64) -> Result<Result<Self, Vec<u8>>, Halt> {
-        let call = &Call { args };
+        let call = &Call { args, dialect: Dialect::of_every_server() };
         let condition = match Condition::parse(call)? {
             Ok(condition) => condition,
             Err(unsupported) => return Ok(Err(unsupported)),

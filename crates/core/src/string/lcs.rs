@@ -4,8 +4,7 @@
 //! (t_string.c, Redis 7.0.15), and so are its limits: it refuses pairs whose table of 4-byte lengths would
 //! exceed `proto-max-bulk-len`. Here that table is one row of lengths and, to walk back, one bit a cell.
 
-use super::bits::SYNTAX_ERROR;
-use super::{Call, Flow, Halt, MAX_STRING_BYTES, Space, integer};
+use super::{Call, Flow, Halt, MAX_STRING_BYTES, SYNTAX_ERROR, Space, integer};
 use crate::resp::Answer;
 use crate::resp::word::is_word;
 

@@ -1,6 +1,9 @@
-//! Many strings in one command: MGET, MSET, MSETNX. Redis 7.0 t_string.c.
+//! Many strings in one command: MGET, MSET, MSETNX, MSETEX. Redis 7.0 t_string.c; of MSETEX Redis 8.4 and Valkey 9.1.
 
+use super::options::{Of, Options};
+use super::set::expiry_of;
 use super::{Call, Entry, Flow, Halt, Space};
+use crate::number::parse_integer;
 use crate::resp::Answer;
 
 /// MGET key …: the values in order; nil where there is none, or another type.
@@ -40,6 +43,33 @@ pub(super) fn msetnx(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
     Ok(())
 }
 
+/// MSETEX count key value … [NX | XX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]: 1 where it wrote all, 0 where NX or XX held
+/// all of them back. NX wants none of the keys to be there, XX all of them. Of a key named twice the last value holds.
+pub(super) fn msetex(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    let is_valkey = call.dialect.is_valkey();
+    let [bad_count, bad_pairs] = if is_valkey {
+        ["ERR invalid numkeys value or out of range", "ERR syntax error"]
+    } else {
+        ["ERR invalid numkeys value", "ERR wrong number of key-value pairs"]
+    };
+    let count = parse_integer(call.args[1]).and_then(|count| i32::try_from(count).ok()).filter(|count| *count > 0);
+    let count = usize::try_from(count.ok_or(bad_count)?).unwrap_or(usize::MAX);
+    let pairs = call.args[2..].get(..count.saturating_mul(2)).ok_or(bad_pairs)?;
+    let options = Options::parse(call, Of::Msetex, 2 + pairs.len())?;
+    let expires_at_ms = options.expires_at_ms(call, "msetex", space.now_ms())?;
+    let mut keys = pairs.iter().step_by(2);
+    let held_back = options.if_absent && keys.clone().any(|key| space.exists(key))
+        || options.if_present && !keys.all(|key| space.exists(key));
+    if !held_back {
+        for pair in pairs.chunks_exact(2) {
+            let kept = if options.keep_ttl { expiry_of(space, pair[0]) } else { None };
+            space.put(pair[0], Entry { value: pair[1].to_vec(), expires_at_ms: expires_at_ms.or(kept) });
+        }
+    }
+    answer.integer(i64::from(!held_back));
+    Ok(())
+}
+
 /// Keys and values by turns. An odd number passes the server's arity check and is refused in the command.
 fn pairs<'a>(call: &'a Call<'_>, command: &str) -> Result<&'a [&'a [u8]], Halt> {
     let pairs = &call.args[1..];
@@ -65,6 +95,62 @@ mod tests {
         keys.string("a", "");
         keys.other("l", "list");
         assert_eq!(keys.run(&["MGET", "a", "l", "none", "a"]), "*4\r\n$0\r\n\r\n$-1\r\n$-1\r\n$0\r\n\r\n");
+    }
+
+    #[test]
+    fn msetex_writes_all_with_one_expiry_or_nothing() {
+        for (options, answer, left_ms) in [
+            (&[][..], ":1\r\n", "-1"),
+            (&["px", "500"], ":1\r\n", "500"),
+            (&["EXAT", "2", "EXAT", "3"], ":1\r\n", "2000"),
+            (&["KEEPTTL", "XX", "XX"], ":0\r\n", "4000"),
+            (&["KEEPTTL"], ":1\r\n", "4000"),
+            (&["NX"], ":0\r\n", "4000"),
+            (&["PXAT", "999"], ":1\r\n", "-2"),
+        ] {
+            let mut keys = now_is(1000);
+            keys.string_until("a", "old", 5000);
+            assert_eq!(keys.run(&[&["MSETEX", "2", "a", "1", "b", "2"], options].concat()), answer, "{options:?}");
+            assert_eq!(keys.run(&["PTTL", "a"]), format!(":{left_ms}\r\n"), "{options:?}");
+            let written = if answer == ":1\r\n" { vec!["a", "b"] } else { Vec::new() };
+            assert_eq!(keys.changed(), written, "{options:?}");
+        }
+        let mut keys = now_is(1000);
+        keys.other("l", "list");
+        assert_eq!(keys.run(&["MSETEX", "2", "a", "1", "a", "2", "NX"]), ":1\r\n");
+        assert_eq!(keys.run(&["GET", "a"]), "$1\r\n2\r\n");
+        assert_eq!(keys.run(&["MSETEX", "1", "l", "1", "NX"]), ":0\r\n");
+        assert_eq!(keys.run(&["MSETEX", "2", "l", "1", "a", "3", "XX", "KEEPTTL"]), ":1\r\n");
+        assert_eq!(keys.run(&["GET", "l"]), "$1\r\n1\r\n");
+    }
+
+    #[test]
+    fn what_is_wrong_with_msetex_is_said_in_the_servers_words() {
+        let syntax = "ERR syntax error";
+        for (args, redis, valkey) in [
+            (&["0", "a", "b"][..], "ERR invalid numkeys value", "ERR invalid numkeys value or out of range"),
+            (&["x", "a", "b"], "ERR invalid numkeys value", "ERR invalid numkeys value or out of range"),
+            (&["2147483648", "a", "b"], "ERR invalid numkeys value", "ERR invalid numkeys value or out of range"),
+            (&["2147483647", "a", "b"], "ERR wrong number of key-value pairs", syntax),
+            (&["2", "a", "b", "c"], "ERR wrong number of key-value pairs", syntax),
+            (&["1", "a", "b", "c"], syntax, syntax),
+            (&["1", "a", "b", "NX", "XX"], syntax, syntax),
+            (&["1", "a", "b", "GET"], syntax, syntax),
+            (&["1", "a", "b", "IFEQ", "b"], syntax, syntax),
+            (&["1", "a", "b", "KEEPTTL", "EX", "1"], syntax, syntax),
+            (&["1", "a", "b", "EX"], syntax, syntax),
+            (
+                &["1", "a", "b", "EX", "0"],
+                "ERR invalid expire time in 'msetex' command",
+                "ERR invalid expire time in 'msetex' command",
+            ),
+        ] {
+            for (name, version, error) in [("redis", "7.0.15", redis), ("valkey", "8.0.1", valkey)] {
+                let mut keys = now_is(1000).behind(name, version, true);
+                let answer = keys.run(&[&["MSETEX"], args].concat());
+                assert_eq!(answer, format!("-{error}\r\n"), "{name} {args:?}");
+            }
+        }
     }
 
     #[test]

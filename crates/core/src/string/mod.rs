@@ -10,9 +10,14 @@
 //! A function never changes the space before it can fail, and never before it asks for help: it may be
 //! run again from the start.
 
+mod bit_range;
 mod bitfield;
+mod bitop;
 mod bits;
+mod condition;
 mod counter;
+mod counter_ex;
+mod counter_float;
 mod dump;
 mod expire;
 mod keyspace;
@@ -32,17 +37,23 @@ pub(crate) use keyspace::CopyCommand;
 pub(crate) use set::{GetexCommand, SetCommand, SetForm};
 pub use space::{Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
 
+use crate::dialect::{Dialect, Since};
 use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
 
 /// The longest string, in bytes: the server's default `proto-max-bulk-len`.
 pub const MAX_STRING_BYTES: i64 = 512 * 1024 * 1024;
 
-/// One command as it came: its name and its arguments.
+/// The error of options that a command doesn't take, or not together.
+const SYNTAX_ERROR: &str = "ERR syntax error";
+
+/// One command as it came: its name, its arguments, and by whose rules they are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The arguments, the command's name first.
     pub args: &'a [&'a [u8]],
+    /// Which options there are, and which error comes first.
+    pub dialect: Dialect<'a>,
 }
 
 impl Call<'_> {
@@ -67,12 +78,15 @@ pub(crate) fn lookup(name: &[u8]) -> Option<Run> {
         b"bitcount" => bits::bitcount,
         b"bitfield" => bitfield::bitfield,
         b"bitfield_ro" => bitfield::bitfield_ro,
-        b"bitop" => bits::bitop,
+        b"bitop" => bitop::bitop,
         b"bitpos" => bits::bitpos,
         b"copy" => keyspace::copy,
         b"decr" => counter::decr,
         b"decrby" => counter::decrby,
         b"del" | b"unlink" => keyspace::del,
+        b"delex" => condition::delex,
+        b"delifeq" => condition::delifeq,
+        b"digest" => condition::digest,
         b"dump" => dump::dump,
         b"exists" | b"touch" => keyspace::exists,
         b"expire" => expire::expire,
@@ -87,9 +101,11 @@ pub(crate) fn lookup(name: &[u8]) -> Option<Run> {
         b"incr" => counter::incr,
         b"incrby" => counter::incrby,
         b"incrbyfloat" => counter::incrbyfloat,
+        b"increx" => counter_ex::increx,
         b"lcs" => lcs::lcs,
         b"mget" => many::mget,
         b"mset" => many::mset,
+        b"msetex" => many::msetex,
         b"msetnx" => many::msetnx,
         b"object|encoding" => object::encoding,
         b"object|freq" => object::freq,
@@ -114,6 +130,27 @@ pub(crate) fn lookup(name: &[u8]) -> Option<Run> {
         b"type" => keyspace::type_of,
         _ => return None,
     })
+}
+
+/// The first servers that have a command, by its lower-case name; none where every server has it.
+pub(crate) fn since(name: &str) -> Option<Since> {
+    Some(match name {
+        "delex" => Since::DELEX,
+        "delifeq" => Since::DELIFEQ,
+        "digest" => Since::DIGEST,
+        "increx" => Since::INCREX,
+        "msetex" => Since::MSETEX,
+        _ => return None,
+    })
+}
+
+/// The first servers that have all options of a request; none where every server has them.
+pub(crate) fn since_of_options(name: &str, args: &[&[u8]]) -> Option<Since> {
+    match name {
+        "set" => set::since_of_options(args),
+        "bitop" => bitop::since_of_operation(args),
+        _ => None,
+    }
 }
 
 /// The refusal of a command that is about more of a key of another type than that it is there.

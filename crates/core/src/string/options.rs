@@ -1,14 +1,23 @@
-//! The option words of SET and GETEX, and the expiry they set. Redis 7.0 `parseExtendedStringArgumentsOrReply`
-//! and `getExpireMillisecondsOrReply` (t_string.c).
+//! The option words of SET, GETEX and MSETEX, and the expiry they set. Redis 7.0 `parseExtendedStringArgumentsOrReply`
+//! and `getExpireMillisecondsOrReply` (t_string.c); of conditions, Redis 8.4 and Valkey 8.1.
 
-use super::{Call, Halt};
+use super::condition::Condition;
+use super::{Call, Halt, SYNTAX_ERROR};
 use crate::resp::word::is_word;
 
-/// Which command's options: SET knows NX, XX, GET and KEEPTTL, GETEX knows PERSIST; the expiries are both's.
+/// Which command's options: SET and MSETEX know NX, XX and KEEPTTL, SET besides GET and conditions, GETEX knows PERSIST;
+/// the expiries are everyone's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     Set,
     Getex,
+    Msetex,
+}
+
+impl Of {
+    fn writes(self) -> bool {
+        matches!(self, Self::Set | Self::Msetex)
+    }
 }
 
 /// How an expiry is written.
@@ -25,7 +34,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    fn parse(option: &[u8]) -> Option<Self> {
+    pub(super) fn parse(option: &[u8]) -> Option<Self> {
         [("EX", Self::Ex), ("PX", Self::Px), ("EXAT", Self::Exat), ("PXAT", Self::Pxat)]
             .into_iter()
             .find_map(|(word, unit)| is_word(option, word).then_some(unit))
@@ -37,11 +46,13 @@ impl Unit {
     }
 }
 
-/// The options of one SET or GETEX.
+/// The options of one command.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) if_absent: bool,
     pub(super) if_present: bool,
+    /// The condition, and the argument that the value is compared with.
+    pub(super) condition: Option<(Condition, usize)>,
     pub(super) get: bool,
     pub(super) keep_ttl: bool,
     pub(super) persist: bool,
@@ -50,32 +61,38 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads the options. A word that contradicts an earlier one is a syntax error, a repeated one is not,
-    /// and of repeated expiries the last holds.
-    pub(super) fn parse(call: &Call<'_>, of: Of) -> Result<Self, Halt> {
+    /// Reads the options from argument `at` on. A word that contradicts an earlier one is a syntax error, a repeated one is
+    /// not, and of repeated expiries the last holds. A repeated condition is an error to Valkey alone.
+    pub(super) fn parse(call: &Call<'_>, of: Of, mut at: usize) -> Result<Self, Halt> {
         let mut options = Self::default();
-        let mut at = if of == Of::Set { 3 } else { 2 };
         while let Some(&word) = call.args.get(at) {
+            let has_next = at + 1 < call.args.len();
             if options.take_flag(word, of) {
                 at += 1;
             } else if let Some(unit) = options.expiry_unit(word)
-                && at + 1 < call.args.len()
+                && has_next
             {
                 options.expire = Some((unit, at + 1));
                 at += 2;
+            } else if let Some(condition) = options.condition(word, call, of)
+                && has_next
+            {
+                options.condition = Some((condition, at + 1));
+                at += 2;
             } else {
-                return Err("ERR syntax error".into());
+                return Err(SYNTAX_ERROR.into());
             }
         }
         Ok(options)
     }
 
     fn take_flag(&mut self, word: &[u8], of: Of) -> bool {
+        let has_condition = self.condition.is_some();
         let flag = match of {
-            Of::Set if is_word(word, "NX") && !self.if_present => &mut self.if_absent,
-            Of::Set if is_word(word, "XX") && !self.if_absent => &mut self.if_present,
+            _ if of.writes() && is_word(word, "NX") && !self.if_present && !has_condition => &mut self.if_absent,
+            _ if of.writes() && is_word(word, "XX") && !self.if_absent && !has_condition => &mut self.if_present,
+            _ if of.writes() && is_word(word, "KEEPTTL") && self.expire.is_none() => &mut self.keep_ttl,
             Of::Set if is_word(word, "GET") => &mut self.get,
-            Of::Set if is_word(word, "KEEPTTL") && self.expire.is_none() => &mut self.keep_ttl,
             Of::Getex if is_word(word, "PERSIST") && self.expire.is_none() => &mut self.persist,
             _ => return false,
         };
@@ -87,6 +104,13 @@ impl Options {
         let unit = Unit::parse(word)?;
         let fits = !self.keep_ttl && !self.persist && self.expire.is_none_or(|(earlier, _)| earlier == unit);
         fits.then_some(unit)
+    }
+
+    fn condition(&self, word: &[u8], call: &Call<'_>, of: Of) -> Option<Condition> {
+        let condition = Condition::parse(word).filter(|condition| call.dialect.knows(condition.since()))?;
+        let may_repeat = !call.dialect.is_valkey();
+        let fits = self.condition.is_none_or(|(earlier, _)| may_repeat && earlier == condition);
+        (of == Of::Set && fits && !self.if_absent && !self.if_present).then_some(condition)
     }
 
     /// When the key is to expire, or never.

@@ -1,9 +1,12 @@
-//! Commands that read or write one whole string: GET, SET and their relatives. Redis 7.0 t_string.c.
+//! Commands that read or write one whole string: GET, SET and their relatives. Redis 7.0 t_string.c; of SET's conditions
+//! Redis 8.4 and Valkey 8.1.
 //!
 //! The order of the checks is the server's: options, then the expiry's number, then the type.
 
+use super::condition::Condition;
 use super::options::{Of, Options, Unit, expiry};
 use super::{Call, Entry, Flow, Halt, Space};
+use crate::dialect::{Dialect, Since};
 use crate::resp::Answer;
 
 /// GET key: the value, or nil.
@@ -37,13 +40,16 @@ pub(crate) struct SetCommand<'a> {
 }
 
 impl<'a> SetCommand<'a> {
-    /// Reads a command that has as many arguments as it should.
+    /// Reads a command that has as many arguments as it should, and no condition on the old value: that is an error here.
     pub(crate) fn read(form: SetForm, args: &[&'a [u8]], now_ms: i64) -> Result<Self, Halt> {
-        let call = &Call { args };
+        Self::read_call(form, &Call { args, dialect: Dialect::of_every_server() }, args, now_ms)
+    }
+
+    fn read_call(form: SetForm, call: &Call<'_>, args: &[&'a [u8]], now_ms: i64) -> Result<Self, Halt> {
         let plain = Options::default();
         let (options, expires_at_ms, value_at) = match form {
             SetForm::Set => {
-                let options = Options::parse(call, Of::Set)?;
+                let options = Options::parse(call, Of::Set, 3)?;
                 let expires_at_ms = options.expires_at_ms(call, "set", now_ms)?;
                 (options, expires_at_ms, 2)
             }
@@ -90,10 +96,16 @@ impl<'a> SetCommand<'a> {
     }
 }
 
-/// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]: OK; nil where NX or XX held it
-/// back; with GET the old value instead of either.
+/// SET key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET]
+/// [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]: OK; nil where NX, XX or a condition held it back; with GET the old value
+/// instead of either.
 pub(super) fn set(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     run(SetForm::Set, call, space, answer)
+}
+
+/// The first servers that have the condition of a SET; none where it has no condition.
+pub(super) fn since_of_options(args: &[&[u8]]) -> Option<Since> {
+    args.iter().skip(3).find_map(|word| Condition::parse(word)).map(Condition::since)
 }
 
 /// SETNX key value: 1 where it wrote, 0 where the key was there.
@@ -118,11 +130,19 @@ pub(super) fn getset(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
 
 fn run(form: SetForm, call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let key = call.args[1];
-    let SetCommand { value, expires_at_ms, options, .. } = SetCommand::read(form, call.args, space.now_ms())?;
+    let SetCommand { value, expires_at_ms, options, .. } =
+        SetCommand::read_call(form, call, call.args, space.now_ms())?;
+    let held_back = match options.condition {
+        Some((condition, other)) => match space.string(key)? {
+            Some(entry) => !condition.holds(&entry.value, call.args[other])?,
+            None => !condition.holds_of_nothing(),
+        },
+        None if space.exists(key) => options.if_absent,
+        None => options.if_present,
+    };
     if options.get {
         get(call, space, answer)?;
     }
-    let held_back = if space.exists(key) { options.if_absent } else { options.if_present };
     if !held_back {
         let kept = if options.keep_ttl { expiry_of(space, key) } else { None };
         space.put(key, Entry { value: value.to_vec(), expires_at_ms: expires_at_ms.or(kept) });
@@ -157,8 +177,8 @@ pub(crate) struct GetexCommand {
 impl GetexCommand {
     /// Reads a command; none where it has an error in it.
     pub(crate) fn read(args: &[&[u8]], now_ms: i64) -> Option<Self> {
-        let call = &Call { args };
-        let options = Options::parse(call, Of::Getex).ok()?;
+        let call = &Call { args, dialect: Dialect::of_every_server() };
+        let options = Options::parse(call, Of::Getex, 2).ok()?;
         let expires_at_ms = options.expires_at_ms(call, "getex", now_ms).ok()?;
         Some(Self { expires_at_ms, persists: options.persist })
     }
@@ -166,10 +186,13 @@ impl GetexCommand {
 
 /// GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]: the value, or nil; sets or removes the expiry.
 ///
-/// The expiry's number is looked at only where there is a string, after the type.
+/// The expiry's number is looked at only where there is a string, after the type; by later servers before either.
 pub(super) fn getex(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let key = call.args[1];
-    let options = Options::parse(call, Of::Getex)?;
+    let options = Options::parse(call, Of::Getex, 2)?;
+    if call.dialect.reads_getex_number_first() {
+        options.expires_at_ms(call, "getex", space.now_ms())?;
+    }
     let Some(entry) = space.string(key)? else {
         answer.nil();
         return Ok(());
@@ -272,6 +295,93 @@ mod tests {
         assert_eq!(keys.run(&["TTL", "k"]), ":-1\r\n");
     }
 
+    #[test]
+    fn conditions_hold_it_back_or_not() {
+        // The digest of "old".
+        let digest = super::super::condition::tests::digest("old");
+        let digest = digest.as_str();
+        for (condition, other, holds, holds_of_nothing) in [
+            ("IFEQ", "old", true, false),
+            ("ifeq", "Old", false, false),
+            ("IFNE", "old", false, true),
+            ("IFNE", "", true, true),
+            ("IFDEQ", digest, true, false),
+            ("IFDEQ", "0000000000000000", false, false),
+            ("IFDNE", digest, false, true),
+            ("IfDnE", "0000000000000000", true, true),
+        ] {
+            for (old, holds) in [(Some("old"), holds), (None, holds_of_nothing)] {
+                for get in [&[][..], &["GET"]] {
+                    let mut keys = now_is(1000);
+                    old.iter().for_each(|old| keys.string_until("k", old, 3000));
+                    let set = [&["SET", "k", "new", condition, other, "KEEPTTL"], get].concat();
+                    let answer = match (get.is_empty(), old) {
+                        (false, Some(_)) => "$3\r\nold\r\n",
+                        (true, _) if holds => "+OK\r\n",
+                        _ => "$-1\r\n",
+                    };
+                    assert_eq!(keys.run(&set), answer, "{set:?} of {old:?}");
+                    assert_eq!(keys.changed().is_empty(), !holds, "{set:?} of {old:?}");
+                    if old.is_some() {
+                        assert_eq!(keys.run(&["PTTL", "k"]), ":2000\r\n");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn conditions_are_one_and_look_at_strings() {
+        let mut keys = now_is(1000);
+        keys.string("k", "old");
+        keys.other("l", "list");
+        for options in [
+            &["IFEQ"][..],
+            &["IFEQ", "old", "NX"],
+            &["XX", "IFEQ", "old"],
+            &["IFEQ", "old", "IFNE", "x"],
+            &["IFEQ", "old", "PERSIST"],
+        ] {
+            assert_eq!(keys.run(&[&["SET", "k", "v"], options].concat()), SYNTAX, "{options:?}");
+        }
+        let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+        for get in [&[][..], &["GET"]] {
+            assert_eq!(keys.run(&[&["SET", "l", "v", "IFNE", "x"], get].concat()), wrong_type);
+            let short = "-ERR must be exactly 16 hexadecimal characters\r\n";
+            assert_eq!(keys.run(&[&["SET", "k", "v", "IFDNE", "12"], get].concat()), short);
+        }
+        assert_eq!(keys.run(&["SET", "k", "v", "IFEQ", "old", "EX", "0"]), EXPIRE);
+        assert_eq!(keys.changed(), Vec::<String>::new());
+        // Where there is no key nobody looks at the digest.
+        assert_eq!(keys.run(&["SET", "none", "v", "IFDNE", "12"]), "+OK\r\n");
+        assert_eq!(keys.run(&["SET", "k", "v", "IFEQ", "a", "IFEQ", "old"]), "+OK\r\n");
+    }
+
+    #[test]
+    fn conditions_are_the_servers_where_the_newest_are_not_known() {
+        let set = |condition: &str, name: &str, version: &str, newest: bool| {
+            let mut keys = now_is(1000).behind(name, version, newest);
+            keys.run(&["SET", "k", "v", condition, "0000000000000000"])
+        };
+        assert_eq!(set("IFEQ", "redis", "7.0.15", false), SYNTAX);
+        assert_eq!(set("IFEQ", "redis", "7.0.15", true), "$-1\r\n");
+        assert_eq!(set("IFEQ", "valkey", "8.1.1", false), "$-1\r\n");
+        assert_eq!(set("IFNE", "valkey", "9.1.2", false), SYNTAX);
+        assert_eq!(set("IFDNE", "redis", "8.4.0", false), "+OK\r\n");
+        assert_eq!(set("IFDNE", "valkey", "9.9.0", false), SYNTAX);
+        let mut keys = now_is(1000).behind("valkey", "8.1.1", true);
+        assert_eq!(keys.run(&["SET", "k", "v", "IFEQ", "a", "IFEQ", "a"]), SYNTAX);
+    }
+
+    #[test]
+    fn getex_looks_at_the_number_first_where_the_server_does() {
+        let mut keys = now_is(1000).behind("valkey", "9.1.2", true);
+        keys.other("l", "list");
+        assert_eq!(keys.run(&["GETEX", "none", "EX", "x"]), "-ERR value is not an integer or out of range\r\n");
+        assert_eq!(keys.run(&["GETEX", "l", "EX", "0"]), "-ERR invalid expire time in 'getex' command\r\n");
+        assert_eq!(keys.run(&["GETEX", "none", "EX", "1"]), "$-1\r\n");
+    }
+
     fn read_simple(text: &str) -> Option<SetCommand<'_>> {
         let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
         let form = match args[0] {
@@ -301,6 +411,7 @@ mod tests {
         }
         for text in [
             "set k v xx",
+            "set k v ifeq v",
             "set k v get",
             "set k v keepttl",
             "set k v ex",

@@ -2,19 +2,30 @@
 
 use super::{Call, Entry, Halt, Held, HelpRequest, Reply, Space, finish};
 use crate::command::table;
+use crate::dialect::Dialect;
 use crate::resp::{Answer, Protocol};
+use crate::server_info::ServerInfo;
 
 /// A space that commands are run on one by one, each on what the one before left.
 pub(super) struct Fixture {
     space: Space,
+    server: ServerInfo,
+    newest_commands: bool,
 }
 
 /// No keys, at `now_ms`.
 pub(super) fn now_is(now_ms: i64) -> Fixture {
-    Fixture { space: Space::new(now_ms) }
+    Fixture { space: Space::new(now_ms), server: ServerInfo::default(), newest_commands: true }
 }
 
 impl Fixture {
+    /// The same behind this server, with what later ones have or without.
+    pub(super) fn behind(mut self, name: &str, version: &str, newest_commands: bool) -> Self {
+        self.server = ServerInfo { name: name.to_owned(), version: version.to_owned() };
+        self.newest_commands = newest_commands;
+        self
+    }
+
     pub(super) fn string(&mut self, key: &str, value: &str) {
         self.load(key, value, None);
     }
@@ -58,7 +69,8 @@ impl Fixture {
     fn flow(&mut self, args: &[&str], answer: &mut Answer<'_>) -> Result<(), Halt> {
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         let run = table().resolve(&args).unwrap().run.unwrap();
-        run(&Call { args: &args }, &mut self.space, answer)
+        let dialect = Dialect::new(&self.server, self.newest_commands);
+        run(&Call { args: &args, dialect }, &mut self.space, answer)
     }
 
     /// The keys written since the space began.

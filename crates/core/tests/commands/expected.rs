@@ -68,6 +68,7 @@ fn answer_of(commands: &[&str], reply: &[u8]) -> Option<Vec<u8>> {
         stats: &stats,
         users: &users,
         cluster: None,
+        newest_commands: true,
     };
     let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
     let (mut wire, mut answer) = (Vec::new(), Vec::new());

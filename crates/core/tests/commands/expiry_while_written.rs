@@ -27,8 +27,16 @@ fn run_all(
 ) -> (Vec<u8>, usize) {
     let (stats, users) = (Stats::new(layout.namespaces().len()), Users::open());
     let info = ServerInfo { name: "redis".to_owned(), version: "7.0.15".to_owned() };
-    let mut env =
-        Env { now_ms: NOW_MS, nonces: &mut || 1, server: &info, layout, stats: &stats, users: &users, cluster: None };
+    let mut env = Env {
+        now_ms: NOW_MS,
+        nonces: &mut || 1,
+        server: &info,
+        layout,
+        stats: &stats,
+        users: &users,
+        cluster: None,
+        newest_commands: true,
+    };
     let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
     let mut connection = Connection::default();
     let (mut wire, mut answer, mut trips) = (Vec::new(), Vec::new(), 0);
@@ -137,6 +145,7 @@ fn what_only_our_clock_has_for_expired_is_not_written_over() {
             stats: &stats,
             users: &users,
             cluster: None,
+            newest_commands: true,
         };
         let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);

@@ -231,10 +231,7 @@ pub(super) const CASES: &[Case] = &[
         BITOP NOPE <5> <0>
         BITOP AND <5>
         BITOP NOT
-        BITOP DIFF <5> <0> <1>
-        BITOP DIFF1 <5> <0> <1>
-        BITOP ANDOR <5> <0> <1>
-        BITOP ONE <5> <0> <1>
+        BITOP NAND <5> <0>
         GET <5>
         RPUSH list a
         BITOP AND <5> <0> list

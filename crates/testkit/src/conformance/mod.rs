@@ -14,6 +14,7 @@ mod connection;
 mod counters;
 mod expiry;
 mod keyspace;
+mod later;
 mod other_types;
 pub(crate) mod pool;
 mod pubsub;
@@ -42,6 +43,7 @@ pub const FAMILIES: &[(&str, &[Case])] = &[
     ("bits", bits::CASES),
     ("compressible", compressible::CASES),
     ("expiry", expiry::CASES),
+    ("later commands", later::CASES),
     ("keyspace", keyspace::CASES),
     ("transactions", transactions::CASES),
     ("other types", other_types::CASES),

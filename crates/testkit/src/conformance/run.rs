@@ -83,7 +83,12 @@ pub fn run(sides: Sides, case: &Case, pool: &Pool, protocol: Protocol) -> Result
     let mut runner = Runner::start(sides, pool, protocol)
         .map_err(|error| differ("before the first step", error.to_string(), error.to_string()))?;
     for step in &steps {
-        runner.step(step).map_err(|Unlike { line, plain, subject }| differ(&line, plain, subject))?;
+        let unlike = |Unlike { line, plain, subject }| differ(&line, plain, subject);
+        if !step.needs {
+            runner.step(step).map_err(unlike)?;
+        } else if !runner.plain_knows(step).map_err(unlike)? {
+            break;
+        }
     }
     Ok(())
 }
@@ -148,6 +153,15 @@ impl<'a> Runner<'a> {
             self.await_more(step);
         }
         if step.pipelined { Ok(()) } else { self.read(step) }
+    }
+
+    /// Whether the plain server has the command of a step, with its options.
+    fn plain_knows(&mut self, step: &Step<'_>) -> Result<bool, Unlike> {
+        let [args, _] = self.args(step)?;
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let reply = self.lane(step).link.plain.call(&args);
+        let reply = reply.map_err(|error| unlike(step.line, &[Err(error), Ok(Vec::new())]))?;
+        Ok(!reply.starts_with(b"-ERR unknown command") && !reply.starts_with(b"-ERR syntax error"))
     }
 
     fn lane(&mut self, step: &Step<'_>) -> &mut Lane {

@@ -7,6 +7,7 @@
 //! x2 SUBSCRIBE <0> <1>       as many replies as said; x0 has none
 //! +INCR <0>                  pipelined: sent, and read with the first step that has no plus
 //! ?until=:0 EXISTS <0>       asked again until the plain server answers so, then the subject the same
+//! ?needs DELIFEQ <0> x       asked of the plain server alone: where it knows no such command or option, the case ends
 //! raw "*1\r\n$4\r\nPI"       bytes as they are, without a reply; `x1 raw …` with one
 //! read                       one reply more; `b: read` for the other connection
 //! closed                     both sides have closed the connection, or neither has
@@ -28,6 +29,8 @@ pub(super) struct Step<'a> {
     pub(super) compare: Option<Compare>,
     /// The reply that ends the waiting, where the step is asked again and again.
     pub(super) until: Option<Vec<u8>>,
+    /// Only the plain server is asked, and the case ends where it doesn't know such a command.
+    pub(super) needs: bool,
     /// How many replies there are.
     pub(super) replies: usize,
     /// Its replies are read with a later step's.
@@ -79,8 +82,16 @@ pub(super) fn parse(script: &str) -> Result<Vec<Step<'_>>, ScriptError> {
 }
 
 fn step(line: &str) -> Result<Step<'_>, String> {
-    let mut step =
-        Step { line, second: false, compare: None, until: None, replies: 1, pipelined: false, action: Action::Read };
+    let mut step = Step {
+        line,
+        second: false,
+        compare: None,
+        until: None,
+        needs: false,
+        replies: 1,
+        pipelined: false,
+        action: Action::Read,
+    };
     let mut replies = None;
     let mut rest = line;
     loop {
@@ -89,6 +100,8 @@ fn step(line: &str) -> Result<Step<'_>, String> {
             step.second = true;
         } else if let Some(until) = word.strip_prefix("?until=") {
             step.until = Some([until.as_bytes(), b"\r\n"].concat());
+        } else if word == "?needs" {
+            step.needs = true;
         } else if let Some(mode) = word.strip_prefix('?') {
             step.compare = Some(compare(mode)?);
         } else if let Some(count) = word.strip_prefix('x').and_then(|count| count.parse().ok()) {

@@ -116,9 +116,6 @@ pub(super) const CASES: &[Case] = &[
         SET list v NX
         SET list v XX
         GET list
-        SET <3> one IFEQ two
-        SET <0> four IFEQ three
-        SET <0> five IFEQ three GET
         GET <0>
     "#,
     ),

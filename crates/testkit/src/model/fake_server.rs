@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use keyfold_core::command::table;
+use keyfold_core::dialect::Dialect;
 use keyfold_core::resp::{Answer, Protocol, Reply};
 use keyfold_core::string::{Call, Entry, Held, Space, finish};
 use sha1::Digest as _;
@@ -379,7 +380,7 @@ impl FakeServer {
         let run = table().resolve(&args).and_then(|command| command.run);
         let run = run.unwrap_or_else(|| panic!("the fake server has no {}", name.escape_ascii()));
         let before: Vec<Held> = args.iter().map(|key| self.strings.held(key).clone()).collect();
-        let asked = finish(run(&Call { args: &args }, &mut self.strings, answer), answer);
+        let asked = finish(run(&Call { args: &args, dialect: Dialect::default() }, &mut self.strings, answer), answer);
         assert!(asked.is_ok(), "{} asks the fake server for help", name.escape_ascii());
         for (key, before) in args.iter().zip(before) {
             if *self.strings.held(key) != before {

@@ -1,6 +1,7 @@
 //! The naive model: every command at once, on one space, as a plain server would.
 
 use keyfold_core::command::table;
+use keyfold_core::dialect::Dialect;
 use keyfold_core::resp::{Answer, Protocol, Reply as Resp};
 use keyfold_core::string::{Call, Held, HelpRequest, Reply, Space, finish};
 
@@ -137,7 +138,7 @@ impl Naive {
         let mut out = Vec::new();
         loop {
             let mut answer = Answer::new(&mut out, self.protocol);
-            let flow = run(&Call { args: &args }, &mut self.space, &mut answer);
+            let flow = run(&Call { args: &args, dialect: Dialect::default() }, &mut self.space, &mut answer);
             let Err(ask) = finish(flow, &mut answer) else { return out };
             self.space.answer_ask(help(&ask));
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::command::Command;
+use crate::dialect::Dialect;
 use crate::exchange::Env;
 use crate::exchange::batch::Commands;
 use crate::exchange::foreign::{OnOtherType, Verdict};
@@ -19,8 +20,10 @@ pub(crate) struct Queued {
     pub(crate) command: Option<&'static Command>,
     /// Where its keys are among its arguments.
     pub(crate) keys: Vec<usize>,
-    /// Whether one of its keys is folded.
+    /// Whether it is worked out: one of its keys is folded, or shared with a command that has a folded one.
     pub(crate) folded: bool,
+    /// Whether one of its keys is folded itself.
+    pub(crate) names_folded: bool,
     /// Set for a command of another type on folded keys.
     pub(crate) foreign: Option<OnOtherType>,
     /// Whether the server may compute for long over it.
@@ -31,7 +34,7 @@ impl Queued {
     /// A command that the server answers.
     pub(crate) fn passed(args: &[&[u8]], command: Option<&'static Command>, keys: Vec<usize>) -> Self {
         let args = args.iter().map(|arg| arg.to_vec()).collect();
-        Self { args, command, keys, folded: false, foreign: None, is_slow: false }
+        Self { args, command, keys, folded: false, names_folded: false, foreign: None, is_slow: false }
     }
 
     /// What it is worked out by, where that is needed or possible.
@@ -129,7 +132,13 @@ pub(super) enum Worked {
 }
 
 /// Works one command out.
-pub(super) fn run_queued(queued: &Queued, space: &mut Space, protocol: Protocol, scratch: &[u8]) -> Worked {
+pub(super) fn run_queued(
+    queued: &Queued,
+    space: &mut Space,
+    protocol: Protocol,
+    dialect: Dialect<'_>,
+    scratch: &[u8],
+) -> Worked {
     let mut out = Vec::new();
     let mut answer = Answer::new(&mut out, protocol);
     if let Some(foreign) = &queued.foreign {
@@ -141,8 +150,10 @@ pub(super) fn run_queued(queued: &Queued, space: &mut Space, protocol: Protocol,
             Verdict::Undecodable(error) => return Worked::Undecodable(error),
         }
     } else if let Some(run) = queued.run() {
+        // What is known of plain keys is the server's own.
+        let dialect = if queued.names_folded { dialect } else { dialect.of_the_server() };
         let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
-        match run(&Call { args: &args }, space, &mut answer) {
+        match run(&Call { args: &args, dialect }, space, &mut answer) {
             Err(Halt::Large) => return Worked::Large,
             Err(Halt::Undecodable(error)) => return Worked::Undecodable(error),
             flow => {

@@ -83,18 +83,19 @@ impl Transaction {
                 self.outcomes[index] = Outcome::Passed;
                 continue;
             }
-            let (commands, answer_at) = match run_queued(queued, &mut self.space, self.protocol, &scratch) {
-                Worked::Large => return Ran::Large(index),
-                Worked::Undecodable(error) => {
-                    return Ran::Asked(self.give_up(format!("-{error}\r\n").into_bytes(), io));
-                }
-                Worked::Out(known) => {
-                    self.outcomes[index] = known;
-                    continue;
-                }
-                Worked::Asks(ask) => (ask_commands(&ask, &scratch), None),
-                Worked::Shows(commands, answer_at) => (commands, Some(answer_at)),
-            };
+            let (commands, answer_at) =
+                match run_queued(queued, &mut self.space, self.protocol, env.dialect(), &scratch) {
+                    Worked::Large => return Ran::Large(index),
+                    Worked::Undecodable(error) => {
+                        return Ran::Asked(self.give_up(format!("-{error}\r\n").into_bytes(), io));
+                    }
+                    Worked::Out(known) => {
+                        self.outcomes[index] = known;
+                        continue;
+                    }
+                    Worked::Asks(ask) => (ask_commands(&ask, &scratch), None),
+                    Worked::Shows(commands, answer_at) => (commands, Some(answer_at)),
+                };
             let (batch, replies) = Batch::send(&commands, io.wire);
             self.phase = match answer_at {
                 Some(answer_at) => Phase::Judging { batch, index, answer_at },

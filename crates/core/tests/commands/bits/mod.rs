@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use crate::server::{Connection, Server};
 use commands::{Command, Generator, KEYS};
 use keyfold_core::command::table;
+use keyfold_core::dialect::Dialect;
 use keyfold_core::glob;
 use keyfold_core::resp::{Answer, Protocol, Reply};
 use keyfold_core::string::{Call, Entry, Held, Space, finish};
@@ -58,7 +59,11 @@ fn run(space: &mut Space, command: &Command, protocol: Protocol) -> Vec<u8> {
         }),
         _ => {
             let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-            let flow = table().resolve(&args).unwrap().run.unwrap()(&Call { args: &args }, space, &mut answer);
+            let flow = table().resolve(&args).unwrap().run.unwrap()(
+                &Call { args: &args, dialect: Dialect::default() },
+                space,
+                &mut answer,
+            );
             finish(flow, &mut answer).unwrap();
         }
     }

@@ -1,6 +1,7 @@
 //! One command on both sides: on the server, with all that is to be compared around it, and on a space.
 
 use keyfold_core::command::table;
+use keyfold_core::dialect::Dialect;
 use keyfold_core::resp::{Answer, Elements, Protocol, Reply};
 use keyfold_core::string::{self, Call, Entry, Held, Space, finish};
 
@@ -151,7 +152,7 @@ pub(crate) fn run(
     let mut out = Vec::new();
     loop {
         let mut answer = Answer::new(&mut out, protocol);
-        let flow = function(&Call { args: &args }, &mut space, &mut answer);
+        let flow = function(&Call { args: &args, dialect: Dialect::default() }, &mut space, &mut answer);
         let Err(ask) = finish(flow, &mut answer) else { break };
         assert!(out.is_empty() && space.changes().next().is_none(), "asked after it had begun to answer");
         space.answer_ask(ask_server(asks, &ask.commands));
