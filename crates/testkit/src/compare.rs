@@ -3,7 +3,6 @@
 //! Nearly always when their bytes are; [`KNOWN`] is the one list of the commands where they can't be, and
 //! says why.
 
-use std::borrow::Cow;
 use std::mem;
 
 use crate::reply::{Scanner, Value};
@@ -74,14 +73,9 @@ impl Compare {
         known.map_or(Self::Exact, |(_, compare, _)| *compare)
     }
 
-    /// The same where the server is later than Redis 7.0, by which folded keys are answered.
-    pub(crate) fn of_later(self, args: &[Vec<u8>]) -> Self {
-        let starts_alone = args.len() == 3 && args[0].eq_ignore_ascii_case(b"BITCOUNT");
-        match self {
-            Self::Encoding => Self::Kind,
-            Self::Exact if starts_alone => Self::Skip,
-            other => other,
-        }
+    /// The same where the server is later than Redis 7.0, whose bounds of encodings folded keys have.
+    pub(crate) fn of_later(self) -> Self {
+        if self == Self::Encoding { Self::Kind } else { self }
     }
 
     /// Whether the driver must have read every earlier reply, because it asks more before it compares.
@@ -140,38 +134,6 @@ impl Queue {
                 compare.agree(plain, subject, slack_ms)
             })
     }
-}
-
-/// Two replies as they are compared where the servers are later than Redis 7.0. Those check arguments in another order, and
-/// also where the key isn't there: a complaint about a command, within EXEC's answer too, is like any other, and like the
-/// answer that nothing is there.
-pub(crate) fn alike_in_later<'r>(plain: &'r [u8], subject: &'r [u8]) -> [Cow<'r, [u8]>; 2] {
-    if complains(plain) && (complains(subject) || is_nothing(subject)) {
-        return [Cow::Borrowed(COMPLAINT), Cow::Borrowed(COMPLAINT)];
-    }
-    let same = [Cow::Borrowed(plain), Cow::Borrowed(subject)];
-    let (Some(plain), Some(subject)) = (raw_elements(plain), raw_elements(subject)) else { return same };
-    if plain.len() != subject.len() || !plain.iter().any(|element| complains(element)) {
-        return same;
-    }
-    let mut answers = [(); 2].map(|()| format!("*{}\r\n", plain.len()).into_bytes());
-    for (plain, subject) in plain.into_iter().zip(subject) {
-        let alike = alike_in_later(plain, subject);
-        answers.iter_mut().zip(alike).for_each(|(answer, element)| answer.extend_from_slice(&element));
-    }
-    answers.map(Cow::Owned)
-}
-
-const COMPLAINT: &[u8] = b"-ERR\r\n";
-
-/// Whether a reply is an error of the server's about a command's arguments, or about the type of its key.
-fn complains(reply: &[u8]) -> bool {
-    reply.starts_with(b"-WRONGTYPE ") || reply.starts_with(b"-ERR ") && !reply.starts_with(b"-ERR keyfold")
-}
-
-/// Whether a reply is what commands say of a key that isn't there.
-fn is_nothing(reply: &[u8]) -> bool {
-    [&b"$-1\r\n"[..], b"_\r\n", b":0\r\n", b":-1\r\n", b"$0\r\n\r\n", b"*0\r\n"].contains(&reply)
 }
 
 /// What HELLO answers, but for the mode: a node of a cluster says so.
@@ -278,24 +240,6 @@ mod tests {
         assert!(!exec(&replies("13", "$-1")));
         assert!(!exec(&replies("11", "_")));
         assert!(!exec(b"*-1\r\n"));
-    }
-
-    #[test]
-    fn later_servers_complain_otherwise() {
-        let alike = |plain: &str, subject: &str| {
-            let [plain, subject] = alike_in_later(plain.as_bytes(), subject.as_bytes());
-            plain == subject
-        };
-        for subject in ["-ERR x\r\n", "-WRONGTYPE x\r\n", ":0\r\n", "$-1\r\n"] {
-            assert!(alike("-ERR syntax error\r\n", subject), "{subject}");
-            assert!(alike("*2\r\n:5\r\n-ERR a\r\n", &format!("*2\r\n:5\r\n{subject}")), "{subject}");
-            assert!(!alike("*2\r\n:5\r\n-ERR a\r\n", &format!("*2\r\n:6\r\n{subject}")), "{subject}");
-        }
-        for subject in ["-ERR keyfold: x\r\n", "-CROSSSLOT x\r\n", "+OK\r\n"] {
-            assert!(!alike("-ERR syntax error\r\n", subject), "{subject}");
-            assert!(!alike(subject, "-ERR syntax error\r\n"), "{subject}");
-        }
-        assert!(!alike(":0\r\n", "-ERR x\r\n"));
     }
 
     #[test]

@@ -34,7 +34,7 @@ struct Line {
     /// Starts keyfold with a layout that has codecs
     #[arg(long)]
     coded: bool,
-    /// Compares errors without their words, as is needed with servers after Redis 7.0 [default where they are started]
+    /// Compares no bounds of encodings, as is needed with servers after Redis 7.0 [default where they are started]
     #[arg(long)]
     later: bool,
     /// How many commands

@@ -1,6 +1,7 @@
 //! Keys and arguments that random commands are made of.
 
 use super::keys::Group;
+use super::later::DIGESTS;
 use crate::random::Random;
 
 /// Values where something changes: the frame's tag, the server's encodings, listpack's limit, the
@@ -49,6 +50,10 @@ pub(super) enum Slot {
     /// A plain key that may hold another type.
     OtherKey,
     Value,
+    /// One of few values.
+    Often,
+    /// A digest of one of these, or nearly.
+    Digest,
     Integer,
     Float,
     /// A place in a value, from either end.
@@ -78,6 +83,8 @@ impl Slot {
             "plain-key" => Self::PlainKey,
             "other-key" => Self::OtherKey,
             "value" => Self::Value,
+            "often" => Self::Often,
+            "digest" => Self::Digest,
             "integer" => Self::Integer,
             "float" => Self::Float,
             "index" => Self::Index,
@@ -150,6 +157,8 @@ impl Arguments {
                 self.key(slot, if is_stray { self.group(random) } else { group }, random)
             }
             Slot::Value => value(random),
+            Slot::Often => random.pick(&DIGESTS).0.as_bytes().to_vec(),
+            Slot::Digest => digest(random),
             Slot::Payload => self.payload(random),
             Slot::Pattern => self.pattern(random),
             _ => text(slot, random).into_bytes(),
@@ -202,6 +211,17 @@ fn value(random: &mut Random) -> Vec<u8> {
         }
         _ => bytes(random, |random| b'a' + u8::try_from(random.below(26)).unwrap_or(0)),
     }
+}
+
+fn digest(random: &mut Random) -> Vec<u8> {
+    let mut digest = random.pick(&DIGESTS).1.as_bytes().to_vec();
+    match random.below(10) {
+        0 => digest.truncate(15),
+        1 => digest.fill(b'0'),
+        2..4 => digest.make_ascii_uppercase(),
+        _ => {}
+    }
+    digest
 }
 
 fn bytes(random: &mut Random, byte: fn(&mut Random) -> u8) -> Vec<u8> {

@@ -8,6 +8,7 @@ use super::behind::Behind;
 use super::commands::{COMMANDS, INTERFERENCE, is_tried};
 use super::grammar::Form;
 use super::keys::{Group, groups};
+use super::later::Later;
 use super::slots::{goes_in_parts, is, slots_of};
 use crate::random::Random;
 
@@ -45,6 +46,7 @@ pub(super) struct Generator {
     random: Random,
     protocols: Protocols,
     behind: Behind,
+    later: Later,
     arguments: Arguments,
     forms: Vec<(u64, Form)>,
     total_weight: u64,
@@ -52,15 +54,17 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    pub(super) fn new(seed: u64, behind: Behind, protocols: Protocols, payloads: Vec<Vec<u8>>) -> Self {
-        let commands = || COMMANDS.iter().filter(|(_, form)| is_tried(form, behind));
+    pub(super) fn new(seed: u64, behind: Behind, protocols: Protocols, payloads: Vec<Vec<u8>>, later: Later) -> Self {
+        let commands = COMMANDS.iter().copied().filter(|(_, form)| is_tried(form, behind));
+        let commands: Vec<_> = commands.chain(later.forms(behind == Behind::Server)).collect();
         Self {
             random: Random::new(seed),
             protocols,
             behind,
             arguments: Arguments::new(groups(behind), payloads),
-            forms: commands().map(|(weight, form)| (*weight, Form::parse(form))).collect(),
-            total_weight: commands().map(|(weight, _)| weight).sum(),
+            forms: commands.iter().map(|(weight, form)| (*weight, Form::parse(form))).collect(),
+            total_weight: commands.iter().map(|(weight, _)| weight).sum(),
+            later,
             interference: INTERFERENCE.iter().map(|form| Form::parse(form)).collect(),
         }
     }
@@ -238,7 +242,7 @@ impl Generator {
     /// Whether a command may be one of a transaction that has keys of these slots.
     fn is_for_transactions(&self, args: &[Vec<u8>], slots: &BTreeSet<u16>) -> bool {
         let is_one = self.behind != Behind::ClusterAsServer || slots.union(&slots_of(args)).count() <= 1;
-        is_one && !is_refused_in_transactions(args, &self.arguments)
+        is_one && !self.later.models(args) && !is_refused_in_transactions(args, &self.arguments)
     }
 
     /// The second connection acts at a known moment: after what was sent, before what will be.

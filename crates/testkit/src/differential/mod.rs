@@ -8,6 +8,7 @@
 //! | `grammar` | how the table is written, and commands made of it |
 //! | `keys` | keys, and the layouts that fold them before a cluster |
 //! | `arguments` | keys, values, numbers, times |
+//! | `later` | commands of later servers, and what they are to answer where the plain server hasn't got them |
 //! | `slots` | the slots that a command names |
 //! | `generate` | epochs: commands in pipelines and transactions, a second connection that interferes |
 //! | `oracle` | what the plain side is asked where keyfold does more than a node |
@@ -24,6 +25,7 @@ mod commands;
 mod generate;
 mod grammar;
 mod keys;
+mod later;
 mod oracle;
 mod replay;
 mod shrink;
@@ -34,6 +36,8 @@ use std::fmt;
 use std::time::Duration;
 
 use generate::{Generator, Op};
+use keys::groups;
+use later::Later;
 use replay::{Mismatch, Replay};
 
 use crate::servers::Binary;
@@ -77,15 +81,14 @@ pub struct Options {
     pub protocols: Protocols,
     /// What the two sides are.
     pub behind: Behind,
-    /// The servers are later than Redis 7.0, by which folded keys are answered: what docs/differences.md says of versions
-    /// is not compared, which are the words of errors and the bounds of encodings.
+    /// The servers are later than Redis 7.0, whose bounds of encodings folded keys have: those are not compared.
     pub later: bool,
 }
 
-/// The version that folded keys are answered like.
+/// The version whose bounds of encodings folded keys have.
 const LIKE: &str = "redis 7.0";
 
-/// Whether a server is later than the version that folded keys are answered like ([`Options::later`]).
+/// Whether a server is later than the version whose bounds of encodings folded keys have ([`Options::later`]).
 pub fn is_later(binary: &Binary) -> bool {
     !binary.name().starts_with(LIKE)
 }
@@ -161,9 +164,12 @@ impl fmt::Display for Difference {
 /// # Errors
 /// The first difference, or a side that can't be reached.
 pub fn run(sides: Sides, options: &Options, mut progress: impl FnMut(u64)) -> Result<Agreed, Failure> {
-    let mut generator = Generator::new(options.seed, options.behind, options.protocols, payloads(sides)?);
+    let folded = groups(options.behind).into_iter().flat_map(|group| group.folded).collect();
+    let later = Later::ask(&mut Wire::connect(sides.plain)?, folded)?;
+    let payloads = payloads(sides)?;
+    let mut generator = Generator::new(options.seed, options.behind, options.protocols, payloads, later.clone());
     let keys = generator.keys();
-    let replay = Replay { sides, keys: &keys, behind: options.behind, later: options.later };
+    let replay = Replay { sides, keys: &keys, new_commands: &later, behind: options.behind, later: options.later };
     let mut commands = 0;
     while commands < options.commands {
         let ops = generator.epoch(EPOCH.min(usize::try_from(options.commands).unwrap_or(EPOCH)));
@@ -254,7 +260,8 @@ mod tests {
     #[test]
     fn a_seed_makes_the_same_operations() {
         for behind in Behind::ALL {
-            let epoch = |seed| Generator::new(seed, behind, Protocols::Both, Vec::new()).epoch(500);
+            let generator = |seed| Generator::new(seed, behind, Protocols::Both, Vec::new(), Later::default());
+            let epoch = |seed| generator(seed).epoch(500);
             assert_eq!(epoch(5), epoch(5));
             assert_ne!(epoch(5), epoch(6));
         }
