@@ -390,7 +390,7 @@ impl Model<'_> {
         let text = new.to_string();
         let written = [&b"SET"[..], key, text.as_bytes()];
         let end: &[&[u8]] = match () {
-            () if !expiry.is_empty() && !(enx && has_expiry) => &expiry,
+            () if !(expiry.is_empty() || enx && has_expiry) => &expiry,
             () if persist => &[],
             () => &[b"KEEPTTL"],
         };

@@ -69,11 +69,8 @@ fn random_commands_get_the_plain_servers_answers() {
     for (seed, binary) in (1..).zip(found()) {
         for coded in [false, true] {
             let stage = Stage::start(&binary, Behind::Server, coded).expect("both sides start");
-            if let Err(failure) = differential::run(
-                stage.sides(),
-                &Options { seed, later: is_later(&binary), ..Options::default() },
-                |_| {},
-            ) {
+            let options = Options { seed, commands: 40_000, later: is_later(&binary), ..Options::default() };
+            if let Err(failure) = differential::run(stage.sides(), &options, |_| {}) {
                 panic!("{}: {failure}", binary.name());
             }
         }
