@@ -47,8 +47,8 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     let scale = if options.quick { 20 } else { 1 };
     for (pipeline, requests) in [(1, 200_000 / scale), (16, 1_000_000 / scale)] {
         let load = Load { clients: CLIENTS, pipeline, requests, numbers: 100_000 };
-        // SET first: it writes the keys that GET then finds.
-        for command in [&["SET", RANDOM_KEY, "xxx"][..], &["GET", RANDOM_KEY]] {
+        // SET first: it writes the keys that the others then find.
+        for command in [&["SET", RANDOM_KEY, "1000"][..], &["GET", RANDOM_KEY], &["INCR", RANDOM_KEY]] {
             let mut rounds = Vec::new();
             for _ in 0..options.rounds {
                 rounds.push(Round {
