@@ -45,6 +45,7 @@
 //! | [`string`] | what each string command does to decoded values |
 //! | [`sweep`] | removing what has expired, and spilled values that nothing points to |
 //! | [`template`] | the shapes of families of keys |
+//! | [`tracking`] | client-side caching: who is told of which keys when they change |
 //! | [`walk`] | the walk over a server's names |
 //!
 //! # A client without a proxy
@@ -84,4 +85,5 @@ pub mod stats;
 pub mod string;
 pub mod sweep;
 pub mod template;
+pub mod tracking;
 pub mod walk;

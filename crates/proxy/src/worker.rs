@@ -31,7 +31,7 @@ use crate::order::Order;
 use crate::shutdown::Phase;
 use crate::stats::Stats;
 use crate::tls::Current;
-use crate::upstream::{Cluster, Errand, KeptLinks, Lanes, LinkError, Names, keep, look_out};
+use crate::upstream::{Cluster, Errand, KeptLinks, Lanes, LinkError, Names, hear_changes, keep, look_out};
 use crate::whereabouts::Whereabouts;
 
 /// How often clients are looked after. Their timeouts are counted in these.
@@ -148,6 +148,7 @@ impl Worker {
             layout: &folding.layout,
             stats: &folding.namespaces,
             users: &self.config.users,
+            tracking: Some(self.everybody.tracking()),
             cluster: self.cluster.get().map(|cluster| cluster.rules),
             newest_commands: self.config.newest_commands,
         })
@@ -279,6 +280,7 @@ impl Worker {
     /// Goes on, with another layout where there is one.
     pub(crate) fn resume(&self, next: Option<Arc<Folding>>) {
         if let Some(next) = next {
+            self.everybody.tracking().follow_layout(&next.layout);
             *self.folding.borrow_mut() = next;
             self.cluster.get().into_iter().for_each(|cluster| cluster.follow_layout());
         }
@@ -331,6 +333,9 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
         if whereabouts.take_over() {
             spawn_local(look_out(Rc::clone(&worker), Arc::clone(whereabouts)));
         }
+    }
+    if worker.everybody.tracking().take_over() {
+        spawn_local(hear_changes(Rc::clone(&worker)));
     }
     // The first clients shouldn't find a core that doesn't know its server yet. A server that is away holds
     // them up for no longer than the connect timeout.

@@ -1,13 +1,14 @@
 //! What is known of one client. Its own session writes, on one thread; anybody may read.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use super::counts::{LookupKind, Lookups};
 use crate::cluster::Endpoint;
 use crate::command::{Command, table};
 use crate::resp::Protocol;
+use crate::tracking::Mailbox;
 
 bitflags::bitflags! {
     /// What a client is or does, as the letters of CLIENT LIST tell it.
@@ -29,6 +30,12 @@ bitflags::bitflags! {
         const RESP3 = 1 << 6;
         /// CLIENT CAPA REDIRECT.
         const REDIRECT = 1 << 7;
+        /// `t`: CLIENT TRACKING ON.
+        const TRACKING = 1 << 8;
+        /// `R`: the client that is told of keys in its place is gone.
+        const BROKEN_REDIRECT = 1 << 9;
+        /// `B`: it is told of all keys that begin as it said.
+        const BROADCAST = 1 << 10;
     }
 }
 
@@ -59,6 +66,8 @@ pub(crate) struct State {
     pub(crate) queued: usize,
     pub(crate) queued_bytes: usize,
     pub(crate) watched: usize,
+    /// The client that is told of keys in its place, 0 for none; -1 where nobody is.
+    pub(crate) redirect: i64,
 }
 
 /// What a client has said of itself, and who it is.
@@ -101,6 +110,7 @@ pub struct Entry {
     queued: AtomicUsize,
     queued_bytes: AtomicUsize,
     watched: AtomicUsize,
+    redirect: AtomicI64,
     unread_bytes: AtomicUsize,
     answer_bytes: AtomicUsize,
     /// The connection that a command of this client is under way on alone.
@@ -111,6 +121,8 @@ pub struct Entry {
     /// Lines of MONITOR that are to be sent.
     feed: Mutex<Vec<u8>>,
     is_fed: AtomicBool,
+    /// Keys that it is to forget.
+    mailbox: Arc<Mailbox>,
     task: OnceLock<Waker>,
 }
 
@@ -128,6 +140,7 @@ impl Entry {
     /// Says how to wake the client's task.
     pub fn set_task(&self, task: &Waker) {
         self.task.get_or_init(|| task.clone());
+        self.mailbox.set_task(task);
     }
 
     /// What others have decided about the client, if anything: then it is to be closed at once.
@@ -190,6 +203,7 @@ impl Entry {
             queued: AtomicUsize::new(0),
             queued_bytes: AtomicUsize::new(0),
             watched: AtomicUsize::new(0),
+            redirect: AtomicI64::new(-1),
             unread_bytes: AtomicUsize::new(0),
             answer_bytes: AtomicUsize::new(0),
             waits_on: Mutex::default(),
@@ -198,6 +212,7 @@ impl Entry {
             fell_behind: AtomicBool::new(false),
             feed: Mutex::default(),
             is_fed: AtomicBool::new(false),
+            mailbox: Arc::default(),
             task: OnceLock::new(),
         }
     }
@@ -251,6 +266,7 @@ impl Entry {
         self.queued.store(state.queued, Ordering::Relaxed);
         self.queued_bytes.store(state.queued_bytes, Ordering::Relaxed);
         self.watched.store(state.watched, Ordering::Relaxed);
+        self.redirect.store(state.redirect, Ordering::Relaxed);
     }
 
     /// The session's state as it was last told, and whether a command of it waits.
@@ -266,6 +282,7 @@ impl Entry {
             queued: self.queued.load(Ordering::Relaxed),
             queued_bytes: self.queued_bytes.load(Ordering::Relaxed),
             watched: self.watched.load(Ordering::Relaxed),
+            redirect: self.redirect.load(Ordering::Relaxed),
         }
     }
 
@@ -298,6 +315,11 @@ impl Entry {
 
     pub(crate) fn words(&self) -> MutexGuard<'_, Words> {
         self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where keys that it is to forget are left for it.
+    pub(crate) fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
     }
 
     /// The protocol it speaks.

@@ -49,7 +49,7 @@ pub(crate) fn line(entry: &Entry, server: &ServerInfo, now_ms: i64) -> String {
     line.add("events", if waiting > 0 { "rw" } else { "r" });
     line.add("cmd", entry.command());
     line.add("user", if words.user.is_empty() { "(superuser)" } else { &words.user });
-    line.add("redir", -1);
+    line.add("redir", state.redirect);
     line.add("resp", if entry.protocol() == Protocol::Resp3 { 3 } else { 2 });
     if server.is_since((7, 2), (7, 2)) {
         line.add("lib-name", words.library_name.escape_ascii());
@@ -89,6 +89,9 @@ const LETTERS: &[(char, ClientFlags)] = &[
     ('P', ClientFlags::PUBSUB),
     ('x', ClientFlags::MULTI),
     ('b', ClientFlags::BLOCKED),
+    ('t', ClientFlags::TRACKING),
+    ('R', ClientFlags::BROKEN_REDIRECT),
+    ('B', ClientFlags::BROADCAST),
     ('e', ClientFlags::NO_EVICT),
     ('T', ClientFlags::NO_TOUCH),
 ];

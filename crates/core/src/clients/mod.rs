@@ -13,6 +13,8 @@
 //! | `pause` | CLIENT PAUSE |
 //! | `monitor` | MONITOR: the lines, and who gets them |
 //! | `turns` | whose turn it is to write a key that many write at once |
+//!
+//! CLIENT TRACKING is a room of its own, [`crate::tracking`].
 
 mod counts;
 mod entry;
@@ -37,6 +39,7 @@ pub use pause::Pause;
 pub(crate) use pause::PauseMode;
 pub(crate) use turns::{Admission, KeyHash, Ticket, Turn, Turns, hash_of};
 
+use crate::tracking::Tracking;
 use monitor::Monitors;
 
 /// The clients of one proxy, shared by everything that serves them.
@@ -46,6 +49,7 @@ pub struct Clients {
     entries: RwLock<BTreeMap<u64, Arc<Entry>>>,
     pause: Pause,
     monitors: Monitors,
+    tracking: Tracking,
     /// Clients that ever came.
     came: AtomicU64,
     /// Requests of clients that have gone.
@@ -139,6 +143,11 @@ impl Clients {
         self.all().iter().for_each(|entry| entry.wake());
     }
 
+    /// Whom clients want to be told of what: CLIENT TRACKING.
+    pub fn tracking(&self) -> &Tracking {
+        &self.tracking
+    }
+
     pub(crate) fn monitors(&self) -> &Monitors {
         &self.monitors
     }
@@ -159,6 +168,7 @@ impl Joined {
     /// The client has gone, although requests of it may be under way.
     pub(crate) fn leave(&self) {
         self.clients.monitors.remove(self.entry.id());
+        self.clients.tracking.end(self.entry.id());
         let mut entries = self.clients.entries.write().unwrap_or_else(PoisonError::into_inner);
         if entries.remove(&self.entry.id()).is_some() {
             self.clients.requests_of_gone.fetch_add(self.entry.requests(), Ordering::Relaxed);

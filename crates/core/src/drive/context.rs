@@ -54,6 +54,16 @@ impl<'l> Context<'l> {
     /// never drawn twice on that server.
     pub fn env<'e>(&'e self, now_ms: i64, nonces: &'e mut dyn FnMut() -> u64) -> Env<'e> {
         let Self { layout, stats, users, server, cluster, newest_commands } = self;
-        Env { now_ms, nonces, server, layout, stats, users, cluster: *cluster, newest_commands: *newest_commands }
+        Env {
+            now_ms,
+            nonces,
+            server,
+            layout,
+            stats,
+            users,
+            tracking: None,
+            cluster: *cluster,
+            newest_commands: *newest_commands,
+        }
     }
 }

@@ -17,6 +17,7 @@ use super::replica_read::ReplicaRead;
 use crate::clients::{Admission, LookupKind, Ticket, Turn, hash_of};
 use crate::exchange::{Effect, Env, Exchange, Io, Step};
 use crate::session::{Begun, Hold, LARGE_BYTES, Lane, Plan, Session};
+use crate::tracking::{Key, Mail, Stale, Traced};
 
 /// So many answers' room is kept for those that will wait in their slots.
 const SPARE_ANSWERS: usize = 32;
@@ -64,6 +65,8 @@ struct Slot {
     holds: HeldKeys,
     /// Others wait for it to have written a key.
     turn: Option<Turn>,
+    /// What it reads and writes, where somebody is told of that.
+    traced: Option<Box<Traced>>,
     answer: Vec<u8>,
 }
 
@@ -202,6 +205,7 @@ impl Conversation {
         wire: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Started {
+        let traced = self.session.trace(plan, args, env);
         let turn = self.turn.take();
         let begun =
             self.answer_in_order(out, |session, answer| session.begin(plan, args, raw, env, &mut Io { wire, answer }));
@@ -224,6 +228,7 @@ impl Conversation {
                     parts: None,
                     holds,
                     turn,
+                    traced,
                     answer,
                 });
                 self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
@@ -243,6 +248,7 @@ impl Conversation {
         out: &mut Vec<u8>,
     ) -> (u64, Vec<SentPart>) {
         let slot = self.first + self.slots.len() as u64;
+        let traced = self.session.trace(plan, args, env);
         let is_silent = self.session.begin_parts(plan, args, env);
         let mut under_way = Box::new(Parts::new(plan.response(), self.session.protocol(), is_silent));
         let (mut sent, mut hold) = (Vec::new(), Hold::Nothing);
@@ -262,12 +268,22 @@ impl Conversation {
             under_way.push(exchange, replica_read, request.keys, answer);
         }
         let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
-        let parts = Some(under_way);
+        let (exchange, replica_read, parts) = (None, None, Some(under_way));
         let answer = Vec::new();
         let holds = self.held.hold(hold, plan, args);
         let turn = self.turn.take();
-        let (exchange, replica_read) = (None, None);
-        self.slots.push_back(Slot { lane, blocks, lookups, exchange, replica_read, parts, holds, turn, answer });
+        self.slots.push_back(Slot {
+            lane,
+            blocks,
+            lookups,
+            exchange,
+            replica_read,
+            parts,
+            holds,
+            turn,
+            traced,
+            answer,
+        });
         self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
         self.settle_parts(slot, out);
         (slot, sent)
@@ -326,7 +342,9 @@ impl Conversation {
             let answer = if index == 0 { &mut *out } else { &mut slot.answer };
             let start = answer.len();
             parts.write(answer);
-            self.session.entry().note_answer(slot.lookups, answer.get(start..).unwrap_or_default());
+            let written = answer.get(start..).unwrap_or_default();
+            self.session.entry().note_answer(slot.lookups, written);
+            slot.traced.iter_mut().for_each(|traced| traced.note_answer(written));
             self.complete(index, out);
         }
     }
@@ -353,17 +371,18 @@ impl Conversation {
         if !answer.is_empty() {
             self.parked_bytes += answer.len();
             let (lane, lookups) = (Lane::Local, LookupKind::None);
-            let (exchange, replica_read, parts) = (None, None, None);
-            let (holds, turn) = (HeldKeys::new(), None);
+            let (exchange, replica_read, parts, traced) = (None, None, None, None);
+            let (blocks, holds, turn) = (false, HeldKeys::new(), None);
             self.slots.push_back(Slot {
                 lane,
-                blocks: false,
+                blocks,
                 lookups,
                 exchange,
                 replica_read,
                 parts,
                 holds,
                 turn,
+                traced,
                 answer,
             });
         }
@@ -404,7 +423,9 @@ impl Conversation {
                 self.ask_primary(index, env, wire, out)
             }
             Step::Done(effect) => {
-                self.session.entry().note_answer(slot.lookups, answer.get(start..).unwrap_or_default());
+                let written = answer.get(start..).unwrap_or_default();
+                self.session.entry().note_answer(slot.lookups, written);
+                slot.traced.iter_mut().for_each(|traced| traced.note_answer(written));
                 self.own_was_reset |= matches!(effect, Effect::Reset);
                 self.session.apply(effect);
                 self.complete(index, out);
@@ -474,6 +495,33 @@ impl Conversation {
         is_push
     }
 
+    /// Tells the client which keys to forget that it has read, where there are any: at once, and again behind the answers to
+    /// requests under way that read them. Not to be called while an answer goes out in pieces.
+    pub fn hear_tracking(&mut self, out: &mut Vec<u8>) {
+        let Some(Mail { own, redirected }) = self.session.take_mail() else { return };
+        let under_way = self.slots.iter_mut().filter_map(|slot| slot.traced.as_deref_mut());
+        under_way.for_each(|traced| traced.note_told(&own));
+        let own = match self.session.skips_own_writes() {
+            true => self.hold_back_own(&own),
+            false => own,
+        };
+        self.session.tell(&own, out);
+        self.session.tell_redirected(&redirected, out);
+    }
+
+    /// Has what the client is writing itself wait for the answer to that; what is left to tell now.
+    fn hold_back_own(&mut self, stale: &Stale) -> Stale {
+        let mut rest = if stale.is_all() { Stale::all() } else { Stale::default() };
+        for key in stale.keys() {
+            let writing = self.slots.iter_mut().rev().filter_map(|slot| slot.traced.as_deref_mut());
+            match writing.into_iter().find(|traced| traced.overwrites(key)) {
+                Some(traced) => traced.held.add(key),
+                None => rest.add(key),
+            }
+        }
+        rest
+    }
+
     /// Whether the answer of the request in this slot may go out in pieces, while it is received.
     pub fn may_flow(&self, slot: u64) -> bool {
         let first = self.slots.front().filter(|_| slot == self.first);
@@ -531,6 +579,11 @@ impl Conversation {
             self.parked_bytes = self.parked_bytes.saturating_sub(slot.answer.len());
             out.extend_from_slice(&slot.answer);
             self.keep_room(slot.answer);
+            if let Some(traced) = slot.traced {
+                let under_way = &self.slots;
+                let is_read = |key: &Key| under_way.iter().any(|slot| slot.traced.iter().any(|other| other.reads(key)));
+                self.session.settle(*traced, is_read, out);
+            }
         }
         if self.slots.is_empty() {
             self.held.release_all();

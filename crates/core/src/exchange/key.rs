@@ -91,6 +91,11 @@ impl Spot {
         }
     }
 
+    /// When what lies there expires, where its frame says so and not the server.
+    pub(super) fn framed_until(&self) -> Option<i64> {
+        self.frame()?.expires_at_ms
+    }
+
     /// The nonce of the spilled value, where there is one.
     pub(crate) fn spill(&self) -> Option<u64> {
         match self.frame()?.body {
@@ -305,7 +310,7 @@ impl Key {
 
     /// When the bucket's value expires, where it does.
     pub(crate) fn field_expires_at_ms(&self) -> Option<i64> {
-        self.spots.iter().find_map(|spot| spot.frame()?.expires_at_ms)
+        self.spots.iter().find_map(Spot::framed_until)
     }
 
     /// Adds the checks that what was found is still there.

@@ -12,6 +12,7 @@ use crate::layout::{Layout, Place};
 use crate::resp::{Answer, Protocol};
 use crate::slot::Slot;
 use crate::stats::Stats;
+use crate::tracking::Tracking;
 
 mod batch;
 mod copy;
@@ -76,6 +77,8 @@ pub struct Env<'a> {
     pub stats: &'a Stats,
     /// Who may use the proxy.
     pub users: &'a Users,
+    /// Who is told when a value that was read expires; none where nobody can be.
+    pub tracking: Option<&'a Tracking>,
     /// Set before a cluster.
     pub cluster: Option<ClusterRules>,
     /// Folded keys know what later servers have than the one behind.
@@ -95,6 +98,13 @@ impl Env<'_> {
     /// By whose rules clients' commands are read.
     pub(crate) fn dialect(&self) -> Dialect<'_> {
         Dialect::new(self.server, self.newest_commands)
+    }
+
+    /// Has whoever caches a value that was read, and is kept by its frame, be told when it expires.
+    fn note_read_until(&self, key: &[u8], expires_at_ms: Option<i64>) {
+        if let (Some(tracking), Some(at)) = (self.tracking, expires_at_ms) {
+            tracking.note_expiry(key, at, self.layout);
+        }
     }
 
     /// Has the sweep look through a bucket once what is written there now has expired.

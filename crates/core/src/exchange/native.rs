@@ -75,22 +75,31 @@ impl Get {
         match Frame::decode(stored) {
             Err(error) => answer.error(&failure(&self.key, &error.to_string())),
             Ok(frame) if frame.expired(env.now_ms) => answer.nil(),
-            Ok(frame) => match frame.body {
-                Body::Raw(bytes) => answer.bulk(bytes),
-                Body::Integer(number) => answer.bulk(itoa::Buffer::new().format(number).as_bytes()),
-                Body::Coded { .. } => return self.answer(&frame, None, env, io),
-                // The pointer was read twice and points to nothing: the server has evicted or lost the value.
-                Body::Spill { nonce, .. } if self.nonce == Some(nonce) => answer.nil(),
-                Body::Spill { nonce, slot } => {
-                    self.nonce = Some(nonce);
-                    let Located::Placed(place) = env.layout.locate(&self.key) else {
-                        return self.begin_again(env.layout, io);
-                    };
-                    write_command(io.wire, &[b"GET", &spill_name(place.origin, nonce, &self.key)]);
-                    self.pointer = Some(Pointer { nonce, slot });
-                    return Step::More(1);
-                }
-            },
+            Ok(frame) => {
+                env.note_read_until(&self.key, frame.expires_at_ms);
+                return self.answer_frame(&frame, env, io);
+            }
+        }
+        Step::Done(Effect::None)
+    }
+
+    fn answer_frame(&mut self, frame: &Frame<'_>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let mut answer = Answer::new(io.answer, self.protocol);
+        match frame.body {
+            Body::Raw(bytes) => answer.bulk(bytes),
+            Body::Integer(number) => answer.bulk(itoa::Buffer::new().format(number).as_bytes()),
+            Body::Coded { .. } => return self.answer(frame, None, env, io),
+            // The pointer was read twice and points to nothing: the server has evicted or lost the value.
+            Body::Spill { nonce, .. } if self.nonce == Some(nonce) => answer.nil(),
+            Body::Spill { nonce, slot } => {
+                self.nonce = Some(nonce);
+                let Located::Placed(place) = env.layout.locate(&self.key) else {
+                    return self.begin_again(env.layout, io);
+                };
+                write_command(io.wire, &[b"GET", &spill_name(place.origin, nonce, &self.key)]);
+                self.pointer = Some(Pointer { nonce, slot });
+                return Step::More(1);
+            }
         }
         Step::Done(Effect::None)
     }

@@ -2,7 +2,7 @@
 //!
 //! | line | what it says here |
 //! | --- | --- |
-//! | `connected_clients`, `blocked_clients`, `total_connections_received` | of this keyfold's clients |
+//! | `connected_clients`, `blocked_clients`, `tracking_clients`, `total_connections_received` | of this keyfold's clients |
 //! | `total_commands_processed`, `instantaneous_ops_per_sec` | of their requests |
 //! | `keyspace_hits`, `keyspace_misses` | of their reads, as the answers tell |
 //! | `redis_mode`, `server_mode`, `cluster_enabled` | what clients are told: whether there is a cluster, of keyfolds |
@@ -118,6 +118,7 @@ impl Overview {
         let clients = &self.clients;
         let shown = match name {
             "connected_clients" => clients.count().to_string(),
+            "tracking_clients" => clients.tracking().count().to_string(),
             "blocked_clients" => clients.blocked().to_string(),
             "total_connections_received" => clients.came().to_string(),
             "total_commands_processed" => clients.requests().to_string(),

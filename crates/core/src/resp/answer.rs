@@ -107,6 +107,11 @@ impl<'a> Answer<'a> {
         self.head(b'*', len);
     }
 
+    /// The head of a push, which RESP3 alone has; `len` elements follow.
+    pub fn push(&mut self, len: usize) {
+        self.head(b'>', len);
+    }
+
     /// The head of a set; `len` elements follow. RESP2 shows an array.
     pub fn set(&mut self, len: usize) {
         match self.protocol {

@@ -74,6 +74,7 @@ impl Session {
         if self.reply_mode != ReplyMode::On {
             begun = self.silence(begun, start, io);
         }
+        self.end_caching(plan.command);
         self.entry().note_begun(&self.state(plan.patience.blocks()));
         begun
     }
@@ -96,6 +97,7 @@ impl Session {
     /// Notes that a request begins which several nodes carry out; whether the client wants no answer to it.
     pub(crate) fn begin_parts(&mut self, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
         self.note_begin(plan, args, env);
+        self.end_caching(plan.command);
         self.entry().note_begun(&self.state(plan.patience.blocks()));
         let is_silent = self.reply_mode != ReplyMode::On;
         if self.reply_mode == ReplyMode::Skip {

@@ -12,6 +12,7 @@ use crate::session::hello::valid_name;
 use crate::session::refusal::subcommand;
 use crate::session::route::Route;
 use crate::session::{Begun, Session};
+use crate::tracking::Mode;
 
 /// Whether the client wants answers, by CLIENT REPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +24,6 @@ pub(crate) enum ReplyMode {
     /// Not to this one.
     Skip,
 }
-
-const TRACKING: &str = "ERR keyfold: CLIENT TRACKING is not supported: the server would name buckets, not keys; \
-                        switch the client's cache off, or connect it to the server directly";
 
 const IMPORT_SOURCE: &str = "ERR keyfold: CLIENT IMPORT-SOURCE is not supported through the proxy, whose connections \
                              other clients use too; send it to the server directly";
@@ -81,11 +79,11 @@ impl Session {
                 // A client with a connection of its own is the server's to unblock (`unblock_route`).
                 answer.integer(0);
             }
-            "trackinginfo" => answer_tracking_info(answer),
-            "getredir" => answer.integer(-1),
-            "tracking" if matches!(options, [mode] if mode.eq_ignore_ascii_case(b"off")) => answer.ok(),
-            "import-source" => return Err(IMPORT_SOURCE.to_owned()),
-            _ => return Err(TRACKING.to_owned()),
+            "tracking" => self.track(args, answer)?,
+            "caching" => self.set_caching(options[0], answer)?,
+            "trackinginfo" => Mode::write_info(self.tracked.as_deref(), answer),
+            "getredir" => answer.integer(Mode::shown_redirect(self.tracked.as_deref())),
+            _ => return Err(IMPORT_SOURCE.to_owned()),
         }
         Ok(Begun::Answered)
     }
@@ -212,17 +210,6 @@ fn on_or_off(word: &[u8]) -> Result<bool, String> {
         b"off" => Ok(false),
         _ => Err(SYNTAX.to_owned()),
     }
-}
-
-fn answer_tracking_info(answer: &mut Answer<'_>) {
-    answer.map(3);
-    answer.bulk(b"flags");
-    answer.set(1);
-    answer.bulk(b"off");
-    answer.bulk(b"redirect");
-    answer.integer(-1);
-    answer.bulk(b"prefixes");
-    answer.array(0);
 }
 
 /// Whether the server has a subcommand that the table knows of some server.

@@ -24,6 +24,7 @@ mod replica_read;
 mod route;
 mod subscriptions;
 mod target;
+mod tracking;
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use crate::cluster::{Front, Target};
 use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::resp::{Answer, Protocol};
+use crate::tracking::Mode;
 use client_command::ReplyMode;
 pub use hold::Hold;
 pub use patience::Patience;
@@ -244,6 +246,8 @@ pub struct Session {
     options: ClientFlags,
     /// It gets the lines of MONITOR.
     monitoring: bool,
+    /// What it has chosen by CLIENT TRACKING ON.
+    tracked: Option<Box<Mode>>,
     reply_mode: ReplyMode,
     queue: Option<Queue>,
     /// What is watched on the client's own lane.
@@ -271,6 +275,7 @@ impl Session {
             shut_out: false,
             options: ClientFlags::empty(),
             monitoring: false,
+            tracked: None,
             reply_mode: ReplyMode::On,
             queue: None,
             watched: None,
@@ -359,6 +364,7 @@ impl Session {
         flags.set(ClientFlags::MULTI, self.queue.is_some());
         flags.set(ClientFlags::BLOCKED, blocks);
         flags.set(ClientFlags::RESP3, self.protocol == Protocol::Resp3);
+        flags |= self.tracking_flags();
         let (channels, patterns, shards) = self.subscriptions.counts();
         State {
             database: self.database,
@@ -369,6 +375,7 @@ impl Session {
             queued: self.queue.as_ref().map_or(0, |queue| queue.commands.len()),
             queued_bytes: self.queue.as_ref().map_or(0, Queue::bytes),
             watched: self.watched.as_ref().map_or(0, |watched| watched.keys().len()),
+            redirect: Mode::shown_redirect(self.tracked.as_deref()),
         }
     }
 
@@ -447,6 +454,7 @@ impl Session {
         self.entry().words().name.clear();
         self.options &= ClientFlags::REDIRECT;
         self.end_monitor();
+        self.end_tracking();
         self.reply_mode = ReplyMode::On;
         self.queue = None;
         self.watched = None;
@@ -462,6 +470,7 @@ impl Session {
             Route::Probe { .. } => self.apply(Effect::SpoilQueue),
             _ => {}
         }
+        self.end_caching(plan.command);
         let wanted = self.reply_mode == ReplyMode::On;
         if self.reply_mode == ReplyMode::Skip {
             self.reply_mode = ReplyMode::On;
@@ -535,6 +544,7 @@ impl Session {
             && self.reply_mode == ReplyMode::On
             && self.queue.is_none()
             && !self.monitoring
+            && self.tracked.is_none()
             && !self.has_own_state()
     }
 

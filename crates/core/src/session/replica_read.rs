@@ -4,7 +4,8 @@
 //! ([`crate::drive`]): the replica of a node that a slot is leaving key by key knows nothing of keys that have gone, and says
 //! that they don't exist. Of two keys in one answer that could not be told, so such commands stay with primaries, but for
 //! MGET and EXISTS. So does what goes by other state than keys': between WATCH and EXEC a client must read what EXEC will
-//! compare; cursors of HSCAN and its kin are a node's own; TOUCH is for the node that evicts; scripts may do anything.
+//! compare; cursors of HSCAN and its kin are a node's own; TOUCH is for the node that evicts; scripts may do anything. And whoever caches
+//! what it reads is told of changes when primaries make them: what a replica still had then would be cached for good.
 
 use crate::cluster::Target;
 use crate::command::{Access, Categories, Command, Flags, Id};
@@ -28,6 +29,7 @@ impl Session {
         let is_keyed = matches!(target, Target::Slot(_) | Target::Parts(_)) && matches!(lane, Lane::Shared { .. });
         is_keyed
             && !self.has_own_state()
+            && !self.reads_for_cache()
             && is_plain_read(command)
             && tells_of_each_key(command, args)
             && goes_plainly(route)

@@ -67,6 +67,7 @@ fn answer_of(commands: &[&str], reply: &[u8]) -> Option<Vec<u8>> {
         layout: &layout,
         stats: &stats,
         users: &users,
+        tracking: None,
         cluster: None,
         newest_commands: true,
     };

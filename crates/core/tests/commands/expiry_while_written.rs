@@ -34,6 +34,7 @@ fn run_all(
         layout,
         stats: &stats,
         users: &users,
+        tracking: None,
         cluster: None,
         newest_commands: true,
     };
@@ -144,6 +145,7 @@ fn what_only_our_clock_has_for_expired_is_not_written_over() {
             layout: &layout,
             stats: &stats,
             users: &users,
+            tracking: None,
             cluster: None,
             newest_commands: true,
         };

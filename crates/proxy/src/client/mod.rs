@@ -314,6 +314,7 @@ impl Client {
             None => {
                 let before = outbox.unsent();
                 session.entry().take_feed(outbox.buffer());
+                conversation.hear_tracking(outbox.buffer());
                 if outbox.unsent() > before {
                     self.after_answer(&mut state);
                 }

@@ -124,6 +124,9 @@ impl Requests {
             self.worker.await_unpause();
             return Start::Wait;
         }
+        if state.conversation.session().awaits_tracking(&plan, &args) {
+            return Start::Wait;
+        }
         if !client.task.get().is_none_or(|task| state.conversation.take_turn(&plan, &args, task)) {
             return Start::Wait;
         }

@@ -208,6 +208,37 @@ impl Link {
         if self.input.is_empty() { Ok(found) } else { Err(LinkError::Unasked) }
     }
 
+    /// Sends a command whose reply comes among what [`Self::receive`] hands on.
+    pub(super) async fn send(&mut self, args: &[&[u8]]) -> Result<(), LinkError> {
+        let mut command = Vec::new();
+        write_command(&mut command, args);
+        self.socket.write_all(&command).await?;
+        Ok(self.socket.flush().await?)
+    }
+
+    /// Waits until something whole has come, reply or push, and hands all that is whole to `take`. May be dropped and
+    /// called again with the same scanner: nothing is lost.
+    pub(super) async fn receive(
+        &mut self,
+        scanner: &mut ReplyScanner,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), LinkError> {
+        loop {
+            let mut start = 0;
+            while let Some(len) = scanner.scan(&self.input[start..])? {
+                take(&self.input[start..start + len]);
+                start += len;
+            }
+            self.input.drain(..start);
+            if start > 0 {
+                return Ok(());
+            }
+            if self.socket.read_buf(&mut self.input).await? == 0 {
+                return Err(LinkError::Closed);
+            }
+        }
+    }
+
     async fn ask_one(&mut self, args: &[&[u8]]) -> Result<Vec<u8>, LinkError> {
         let mut command = Vec::new();
         write_command(&mut command, args);

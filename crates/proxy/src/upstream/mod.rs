@@ -9,6 +9,7 @@
 
 mod after;
 mod alone;
+mod changes;
 mod clearance;
 mod cluster;
 mod errand;
@@ -44,6 +45,7 @@ use crate::worker::Worker;
 
 use after::Afterwards;
 pub(crate) use alone::{KeptLinks, ask_alone};
+pub(crate) use changes::hear_changes;
 pub(crate) use cluster::{Cluster, LEFT_BEHIND};
 pub use errand::Errand;
 pub(crate) use lanes::Lanes;
@@ -512,6 +514,9 @@ impl Upstream {
             let mut queue = self.queue.borrow_mut();
             if !queue.finishing {
                 worker.doubt_place();
+                if matches!(self.lane.get(), Lane::Shared { .. }) {
+                    worker.everybody.tracking().doubt();
+                }
                 worker.cluster.get().into_iter().for_each(|cluster| cluster.doubt_map());
             }
             queue.status =

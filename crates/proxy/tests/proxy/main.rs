@@ -23,6 +23,7 @@
 //! | `stopping` | is every accepted request answered? |
 //! | `sweeping` | does what has expired leave the server soon, and is no large bucket read at once? |
 //! | `users` | does ACL act on the proxy's users as on a server's? |
+//! | `tracking` | is a client that caches what it read told when that has changed? |
 //! | `transport` | TLS and unix sockets, both ways |
 //! | `words` | what of requests in hostile words? |
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
@@ -51,6 +52,7 @@ mod stage;
 mod stopping;
 mod sweeping;
 mod talk;
+mod tracking;
 mod transport;
 mod users;
 mod words;

@@ -1,0 +1,11 @@
+//! Client-side caching: is a client that keeps what it read told whenever that is not so any more?
+//!
+//! | module | what it asks |
+//! | --- | --- |
+//! | `words` | are CLIENT TRACKING, its errors and its messages the server's? |
+//! | `told` | is who has read a key told, however it lies and whoever changes it? |
+//! | `caches` | random clients with caches, and random writers: does every cache agree with the server in the end? |
+
+mod caches;
+mod told;
+mod words;
