@@ -5,6 +5,7 @@ import threading
 import time
 
 import redis
+from redis.cache import CacheConfig
 
 from answers import check
 
@@ -103,9 +104,43 @@ def blocking(client):
     pusher.join()
 
 
+def caching(client):
+    """What is read twice is asked once, until somebody changes it. The library caches what Redis 7.4 or later answers."""
+    server = client.info("server")
+    version = tuple(int(part) for part in server["redis_version"].split(".")[:2])
+    if version < (7, 4) or "valkey_version" in server:
+        print("redis-py's cache passed over: it wants Redis 7.4 or later")
+        return
+    config = CacheConfig(max_size=1000)
+    with redis.Redis(host=HOST, port=int(PORT), protocol=3, cache_config=config, socket_timeout=20) as cached:
+        for key in (LOGINS, SESSION, "plain"):
+            client.set(key, "old")
+            check(cached.get(key), b"old")
+            entries = cached.get_cache().size
+            check(cached.get(key), b"old")
+            check((cached.get_cache().size, entries > 0), (entries, True))
+            client.set(key, "new")
+            eventually(lambda key=key: cached.get(key) == b"new")
+            cached.set(key, "own")
+            check(cached.get(key), b"own")
+            client.pexpire(key, 50)
+            eventually(lambda key=key: cached.get(key) is None)
+        cached.set(LOGINS, "kept")
+        check(cached.get(LOGINS), b"kept")
+        client.flushall()
+        eventually(lambda: cached.get(LOGINS) is None)
+
+
+def eventually(holds):
+    deadline = time.monotonic() + 20
+    while not holds():
+        if time.monotonic() > deadline:
+            raise SystemExit("a cached value was not forgotten")
+
+
 for protocol in (2, 3):
     with redis.Redis(host=HOST, port=int(PORT), protocol=protocol, socket_timeout=20) as connected:
         connected.flushall()
-        for part in (strings, expiries, pipelines, transactions, errors, pubsub, blocking):
+        for part in (strings, expiries, pipelines, transactions, errors, pubsub, blocking, caching):
             part(connected)
     print(f"redis-py {redis.__version__}, RESP{protocol}: as it should be")

@@ -182,11 +182,7 @@ impl Tracking {
 
     /// Some server doesn't tell any more.
     pub fn break_off(&self) {
-        let mut state = self.state();
-        if state.source == Source::Standing {
-            state.source = Source::Broken;
-            state.forget_all();
-        }
+        self.state().break_off();
     }
 
     /// Servers can't be asked, or refuse it. Who is told already waits for them; others are told why not.
@@ -212,6 +208,7 @@ impl Tracking {
     pub fn doubt(&self) {
         if self.any() {
             let mut state = self.state();
+            state.break_off();
             state.doubts += 1;
             state.stir();
         }
@@ -515,6 +512,13 @@ impl State {
             if let Some(known) = self.table.take_key(&place, key) {
                 self.tell(&known);
             }
+        }
+    }
+
+    fn break_off(&mut self) {
+        if self.source == Source::Standing {
+            self.source = Source::Broken;
+            self.forget_all();
         }
     }
 

@@ -100,7 +100,6 @@ impl Hearing {
         let (mut unwanted_since, mut doubts) = (None, seen.doubts);
         loop {
             if mem::replace(&mut doubts, seen.doubts) != seen.doubts {
-                tracking.break_off();
                 self.ears.clear();
                 self.looked = None;
             }

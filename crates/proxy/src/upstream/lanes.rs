@@ -37,6 +37,7 @@ impl Lanes {
         if let Some(upstream) = self.known(node, lane) {
             return upstream;
         }
+        self.note_new(node, worker);
         let upstream = Rc::new(Upstream::new(node, lane, None));
         let (mut shared, at) = (self.shared.borrow_mut(), place(node));
         if shared.len() <= at {
@@ -53,6 +54,15 @@ impl Lanes {
         let shared = self.shared.borrow();
         let known = shared.get(place(node))?.iter().find(|(known, _)| *known == lane);
         known.map(|(_, upstream)| Rc::clone(upstream))
+    }
+
+    /// A connection is about to be opened. Where there is none to this node of a cluster yet, it may be one whose changes
+    /// nobody hears.
+    fn note_new(&self, node: Option<Node>, worker: &Worker) {
+        let shared = self.shared.borrow();
+        if node.is_some() && shared.get(place(node)).is_none_or(Vec::is_empty) {
+            worker.everybody.tracking().doubt();
+        }
     }
 
     fn each_shared(&self, body: impl Fn(&Upstream)) {
@@ -75,6 +85,7 @@ impl Lanes {
             return upstream;
         }
         drop(idle);
+        self.note_new(node, worker);
         let upstream = Rc::new(Upstream::new(node, lane, Some(Rc::clone(client))));
         let key = self.own.borrow_mut().insert(Rc::clone(&upstream));
         let (task, worker) = (Rc::clone(&upstream), Rc::clone(worker));

@@ -70,7 +70,7 @@ impl Told {
     }
 
     /// Waits until it is told of a key.
-    fn hear(&mut self, key: &str, why: &str) {
+    pub(super) fn hear(&mut self, key: &str, why: &str) {
         eventually(&format!("{key} is told: {why}"), || {
             self.ask("PING");
             self.heard.contains(key) || self.heard.contains(EVERYTHING)
