@@ -123,6 +123,9 @@ pub struct Limits {
     /// Connections that had a client to themselves and are kept for the next, in each worker; more than these are
     /// closed after some seconds without one.
     pub idle_server_connections: usize,
+    /// Keys that are remembered for clients that cache them (`--max-tracked-keys`); one more puts others out, whose readers
+    /// are told to forget them. As a server's `tracking-table-max-keys`.
+    pub max_tracked_keys: usize,
 }
 
 impl Default for Limits {
@@ -135,6 +138,7 @@ impl Default for Limits {
             max_queued_answer_bytes: 256 << 20,
             server_high_water_bytes: 4 << 20,
             idle_server_connections: 16,
+            max_tracked_keys: 1_000_000,
         }
     }
 }

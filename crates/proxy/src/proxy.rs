@@ -108,6 +108,7 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         watch::channel(Arc::new(Folding::new((*config.layout).clone(), config.read_only_in_doubt)));
     let room = Room::new(config.worker_count(), config.limits.max_clients);
     let clients = Arc::new(Clients::default());
+    clients.tracking().set_most_keys(config.limits.max_tracked_keys);
     let reloader = Reloader { config: Arc::clone(&config), clients, client_tls, server_tls: server_tls.clone() };
     let mut handle =
         Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], reloader, folding };

@@ -1,8 +1,9 @@
-// A session of ioredis with the server or proxy at KEYFOLD_ADDR; fails on the first wrong answer.
+// A session of ioredis, and of node-redis's cache, with the server or proxy at KEYFOLD_ADDR; fails on the first wrong answer.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { setTimeout as wait } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { createClient } from "redis";
 
 const address = process.env.KEYFOLD_ADDR;
 const colon = address.lastIndexOf(":");
@@ -86,9 +87,42 @@ async function blocking() {
   assert.deepEqual(await popped, ["list", "item"]);
 }
 
+// node-redis keeps what it read until it is told that somebody has changed it.
+async function caching() {
+  const cache = { ttl: 0, maxEntries: 1000 };
+  const cached = createClient({ url: `redis://${address}`, RESP: 3, clientSideCache: cache });
+  cached.on("error", () => {});
+  await cached.connect();
+  const eventually = async (expected, key) => {
+    const deadline = Date.now() + 20_000;
+    while ((await cached.get(key)) !== expected) {
+      assert.ok(Date.now() < deadline, `${key} was not forgotten`);
+      // What comes from the cache reads nothing of the socket.
+      await wait(1);
+    }
+  };
+  for (const key of [logins, session, "plain"]) {
+    await client.set(key, "old");
+    assert.equal(await cached.get(key), "old");
+    assert.equal(await cached.get(key), "old");
+    await client.set(key, "new");
+    await eventually("new", key);
+    await cached.set(key, "own");
+    assert.equal(await cached.get(key), "own");
+    await client.pexpire(key, 50);
+    await eventually(null, key);
+  }
+  await cached.set(logins, "kept");
+  assert.equal(await cached.get(logins), "kept");
+  await client.flushall();
+  await eventually(null, logins);
+  cached.destroy();
+  console.log(`node-redis ${createRequire(import.meta.url)("redis/package.json").version}, its cache: as it should be`);
+}
+
 try {
   await client.flushall();
-  for (const part of [strings, expiries, pipelines, transactions, errors, pubsub, blocking]) await part();
+  for (const part of [strings, expiries, pipelines, transactions, errors, pubsub, blocking, caching]) await part();
   console.log(`ioredis ${createRequire(import.meta.url)("ioredis/package.json").version}, RESP2: as it should be`);
 } finally {
   client.disconnect();

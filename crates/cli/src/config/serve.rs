@@ -180,6 +180,7 @@ fn limits(flags: &LimitFlags) -> Limits {
         max_queued_answer_bytes: flags.max_queued_answer_bytes.0,
         server_high_water_bytes: flags.server_high_water_bytes.0,
         idle_server_connections: flags.idle_server_connections,
+        max_tracked_keys: flags.max_tracked_keys,
     }
 }
 

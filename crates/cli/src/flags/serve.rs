@@ -197,6 +197,10 @@ pub(crate) struct LimitFlags {
     /// Connections that had a client to themselves and are kept for the next, in each worker
     #[arg(long, value_name = "N", default_value_t = Limits::default().idle_server_connections)]
     pub(crate) idle_server_connections: usize,
+
+    /// Keys that are remembered for clients that cache them; past it others are put out, and told
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_tracked_keys)]
+    pub(crate) max_tracked_keys: usize,
 }
 
 #[derive(Args, Debug)]

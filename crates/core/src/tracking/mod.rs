@@ -50,10 +50,6 @@ pub(crate) use mode::{Mode, Options};
 use table::{Remembered, Table};
 pub(crate) use traced::{Located, Traced};
 
-/// So many keys are remembered at most; one more puts others out, whose readers are told that they have changed. As a
-/// server's `tracking-table-max-keys` is by default.
-const MOST_KEYS: usize = 1_000_000;
-
 /// Whom the clients of one proxy want to be told of what; shared by everything that serves them.
 #[derive(Debug)]
 pub struct Tracking {
@@ -128,7 +124,7 @@ impl Default for Tracking {
             state: Mutex::new(State {
                 trackers: BTreeMap::new(),
                 table: Table::default(),
-                most_keys: MOST_KEYS,
+                most_keys: usize::MAX,
                 deadlines: Deadlines::default(),
                 source: Source::Asleep,
                 layout: None,
@@ -146,7 +142,7 @@ impl Tracking {
         !self.is_driven.swap(true, Ordering::AcqRel)
     }
 
-    /// Bounds the keys that are remembered.
+    /// Bounds the keys that are remembered; one more puts others out, whose readers are told that they have changed.
     pub fn set_most_keys(&self, most_keys: usize) {
         self.state().most_keys = most_keys.max(1);
     }

@@ -64,6 +64,9 @@ struct Hearing {
 /// A connection on which one server tells.
 struct Ear {
     state: Rc<EarState>,
+    /// The server has slots, or is the only one. One that has none and can't be reached holds nobody up: no request reaches
+    /// it either.
+    is_needed: bool,
     task: AbortHandle,
 }
 
@@ -150,10 +153,11 @@ impl Hearing {
         match self.writers().await {
             Ok(nodes) => {
                 self.trouble = None;
-                self.ears.retain(|node, _| nodes.contains(node));
-                for node in nodes {
+                self.ears.retain(|node, _| nodes.contains_key(node));
+                for (node, is_needed) in nodes {
                     let (worker, stirred) = (&self.worker, &self.stirred);
-                    self.ears.entry(node).or_insert_with(|| Ear::listen(worker, node, stirred));
+                    let ear = self.ears.entry(node).or_insert_with(|| Ear::listen(worker, node, stirred));
+                    ear.is_needed = is_needed;
                 }
                 self.looked = Some((Instant::now(), changes));
             }
@@ -161,29 +165,26 @@ impl Hearing {
         }
     }
 
-    /// The one server; or all nodes of a cluster that have slots, or may be given some, key by key.
-    async fn writers(&mut self) -> Result<Vec<Option<Node>>, LinkError> {
+    /// The one server; or all nodes of a cluster that have slots, and those that may be given some, key by key. Says which
+    /// have.
+    async fn writers(&mut self) -> Result<HashMap<Option<Node>, bool>, LinkError> {
         let all = self.errand.all_nodes().await?;
-        let Some(cluster) = self.worker.cluster.get() else { return Ok(all) };
-        let shards = cluster.shards_with_replicas();
-        let is_replica = |node: Node| {
-            let of = |(primary, replicas): &(Node, Vec<Node>)| *primary != node && replicas.contains(&node);
-            shards.iter().any(of) && shards.iter().all(|(primary, _)| *primary != node)
+        let Some(cluster) = self.worker.cluster.get() else {
+            return Ok(all.into_iter().map(|node| (node, true)).collect());
         };
-        let mut nodes: Vec<_> = all.into_iter().filter(|node| !node.is_some_and(is_replica)).collect();
-        for (primary, _) in &shards {
-            if !nodes.contains(&Some(*primary)) {
-                nodes.push(Some(*primary));
-            }
-        }
-        Ok(nodes)
+        let shards = cluster.shards_with_replicas();
+        let replicas: Vec<_> = shards.iter().flat_map(|(_, replicas)| replicas.iter().copied().map(Some)).collect();
+        let others = all.into_iter().filter(|node| !replicas.contains(node)).map(|node| (node, false));
+        let primaries = shards.iter().map(|(primary, _)| (Some(*primary), true));
+        Ok(others.chain(primaries).collect())
     }
 
     /// Says whether all servers tell.
     fn settle(&self) {
         let clients = &self.worker.everybody;
         let tracking = clients.tracking();
-        let deaf = self.ears.values().find(|ear| !ear.state.hears.get());
+        let matters = |ear: &Ear| ear.is_needed || ear.state.trouble.borrow().is_none();
+        let deaf = self.ears.values().find(|ear| !ear.state.hears.get() && matters(ear));
         let trouble = match (deaf, self.ears.is_empty()) {
             (None, false) if self.trouble.is_none() => {
                 if !tracking.is_standing() {
@@ -208,7 +209,7 @@ impl Ear {
         let state = Rc::<EarState>::default();
         let listener =
             Listener { worker: Rc::clone(worker), node, state: Rc::clone(&state), stirred: Rc::clone(stirred) };
-        Self { state, task: spawn_local(listener.run()).abort_handle() }
+        Self { state, is_needed: true, task: spawn_local(listener.run()).abort_handle() }
     }
 }
 
@@ -278,7 +279,10 @@ impl Listener {
             let heard = link.receive(&mut scanner, |reply| match reply.first() {
                 Some(b'>') => self.take_push(reply),
                 Some(b'-') => refusal = Some(String::from_utf8_lossy(&reply[1..]).trim_end().to_owned()),
-                _ if !self.state.hears.replace(true) => self.stirred.notify_one(),
+                _ if !self.state.hears.replace(true) => {
+                    self.state.trouble.replace(None);
+                    self.stirred.notify_one();
+                }
                 _ => {}
             });
             match (tokio::time::timeout(wait, heard).await, asked) {
