@@ -27,11 +27,14 @@ pub(super) struct Remembered {
     pub(super) broadcast: bool,
 }
 
+/// What was read at one place, most often one key.
+pub(super) type There = SmallVec<[Remembered; 1]>;
+
 /// The table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// Of each physical key what was read there, in the order of the keys.
-    places: BTreeMap<Box<[u8]>, Vec<Remembered>>,
+    places: BTreeMap<Box<[u8]>, There>,
     keys: usize,
     /// Where the next to be put out is looked for.
     hand: Vec<u8>,
@@ -46,7 +49,7 @@ impl Table {
     /// Notes that a key was read at this place; the key, for whoever else has to remember it.
     pub(super) fn note(&mut self, place: &[u8], key: &[u8], reader: Option<u64>, broadcast: bool) -> Key {
         if !self.places.contains_key(place) {
-            self.places.insert(place.into(), Vec::new());
+            self.places.insert(place.into(), There::new());
         }
         let Some(there) = self.places.get_mut(place) else { return key.into() };
         let at = match find(there, key) {
@@ -74,7 +77,7 @@ impl Table {
     }
 
     /// Forgets what was read at a place.
-    pub(super) fn take(&mut self, place: &[u8]) -> Vec<Remembered> {
+    pub(super) fn take(&mut self, place: &[u8]) -> There {
         let taken = self.places.remove(place).unwrap_or_default();
         self.keys -= taken.len();
         taken
@@ -92,10 +95,10 @@ impl Table {
     }
 
     /// Forgets what was read at some place or other, going round: what is put out where there is no room.
-    pub(super) fn take_any(&mut self) -> Vec<Remembered> {
+    pub(super) fn take_any(&mut self) -> There {
         let from = (Bound::Excluded(self.hand.as_slice()), Bound::Unbounded);
         let next = self.places.range::<[u8], _>(from).next().or_else(|| self.places.iter().next());
-        let Some((place, _)) = next else { return Vec::new() };
+        let Some((place, _)) = next else { return There::new() };
         self.hand = place.to_vec();
         let place = std::mem::take(&mut self.hand);
         let taken = self.take(&place);
