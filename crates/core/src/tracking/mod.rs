@@ -181,12 +181,15 @@ impl Tracking {
         self.state().break_off();
     }
 
-    /// Servers can't be asked, or refuse it. Who is told already waits for them; others are told why not.
-    pub fn fail(&self, why: &str) {
+    /// Servers can't be asked, or refuse it. Who is told already waits for them; whoever asks now is told why not. Whether
+    /// there is anybody.
+    pub fn fail(&self, why: &str) -> bool {
         let mut state = self.state();
-        if state.source == Source::Wanted {
+        let is_wanted = state.source == Source::Wanted;
+        if is_wanted {
             state.source = Source::Failed(why.to_owned());
         }
+        is_wanted
     }
 
     /// Whether nobody is told of anything or wants to be; then no server need tell.

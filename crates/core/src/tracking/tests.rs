@@ -192,14 +192,14 @@ fn who_asks_first_waits_for_the_servers_and_hears_their_refusal() {
     assert!(tracking.take_over() && !tracking.take_over());
     assert_eq!((tracking.prepare(), tracking.prepare()), (Readiness::Later, Readiness::Later));
     assert!(!tracking.rest());
-    tracking.fail("NOPERM");
+    assert!(tracking.fail("NOPERM") && !tracking.fail("another reason"));
     assert_eq!(tracking.prepare(), Readiness::Refused("NOPERM".into()));
     assert_eq!(tracking.begin(1, &mailbox, &Mode::default()), Err("NOPERM".into()));
     assert_eq!(tracking.prepare(), Readiness::Later, "they are asked anew");
     tracking.stand();
     assert_eq!(tracking.begin(1, &mailbox, &Mode::default()), Ok(()));
     tracking.break_off();
-    tracking.fail("NOPERM");
+    assert!(!tracking.fail("NOPERM"));
     assert_eq!(tracking.prepare(), Readiness::Ready, "who comes later is told behind each answer");
     assert!(!tracking.rest());
     tracking.end(1);

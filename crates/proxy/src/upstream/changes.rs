@@ -197,8 +197,7 @@ impl Hearing {
             (None, _) => self.trouble.clone(),
         };
         tracking.break_off();
-        if let Some(why) = trouble {
-            tracking.fail(&why);
+        if trouble.is_some_and(|why| tracking.fail(&why)) {
             clients.wake_all();
         }
     }
