@@ -23,7 +23,7 @@ use crate::servers::{Binary, Flavor, Version};
 use crate::wire::{Wire, WireError};
 
 /// How long a server may take until it answers; generous, for loaded machines.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Between two tries to connect while it starts.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
 

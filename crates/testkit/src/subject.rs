@@ -18,7 +18,7 @@ use crate::ports;
 use crate::server::Server;
 
 /// How long it may take until it listens; generous, for loaded machines.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_WITHIN: Duration = Duration::from_secs(60);
 /// What it prints once it listens; the address follows.
 const READY_LINE: &str = "listening on ";
 

@@ -14,7 +14,7 @@ use keyfold_core::resp::write_command;
 use crate::reply::{Malformed, Scanner, Value};
 
 /// How long one read or write may take, unless [`Wire::set_timeout`] says otherwise.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const READ_BYTES: usize = 64 * 1024;
 
 /// Why no reply came.
