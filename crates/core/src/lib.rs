@@ -46,6 +46,7 @@
 //! | [`sweep`] | removing what has expired, and spilled values that nothing points to |
 //! | [`template`] | the shapes of families of keys |
 //! | [`tracking`] | client-side caching: who is told of which keys when they change |
+//! | [`user_script`] | users' scripts, known by their hashes, and what is put before those whose keys are folded |
 //! | [`walk`] | the walk over a server's names |
 //!
 //! # A client without a proxy
@@ -86,4 +87,5 @@ pub mod string;
 pub mod sweep;
 pub mod template;
 pub mod tracking;
+pub mod user_script;
 pub mod walk;

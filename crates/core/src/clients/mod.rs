@@ -40,6 +40,7 @@ pub(crate) use pause::PauseMode;
 pub(crate) use turns::{Admission, KeyHash, Ticket, Turn, Turns, hash_of};
 
 use crate::tracking::Tracking;
+use crate::user_script::Scripts;
 use monitor::Monitors;
 
 /// The clients of one proxy, shared by everything that serves them.
@@ -48,6 +49,7 @@ pub struct Clients {
     /// By their ids, which count up: the order in which they came.
     entries: RwLock<BTreeMap<u64, Arc<Entry>>>,
     pause: Pause,
+    scripts: Scripts,
     monitors: Monitors,
     tracking: Tracking,
     /// Clients that ever came.
@@ -130,6 +132,11 @@ impl Clients {
     /// CLIENT PAUSE, as it stands.
     pub fn pause(&self) -> &Pause {
         &self.pause
+    }
+
+    /// The scripts that they have made known.
+    pub(crate) fn scripts(&self) -> &Scripts {
+        &self.scripts
     }
 
     /// Ends CLIENT PAUSE: whoever waits for that goes on.

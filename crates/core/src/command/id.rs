@@ -53,7 +53,8 @@ ids! {
     Punsubscribe = "punsubscribe", Sunsubscribe = "sunsubscribe",
     // Programs.
     Eval = "eval", EvalRo = "eval_ro", Evalsha = "evalsha", EvalshaRo = "evalsha_ro", Fcall = "fcall",
-    FcallRo = "fcall_ro", ScriptKill = "script|kill", ScriptDebug = "script|debug", FunctionKill = "function|kill",
+    FcallRo = "fcall_ro", ScriptLoad = "script|load", ScriptExists = "script|exists",
+    ScriptFlush = "script|flush", ScriptKill = "script|kill", ScriptDebug = "script|debug", FunctionKill = "function|kill",
     // The server.
     Acl = "acl", AclCat = "acl|cat", AclGenpass = "acl|genpass", AclHelp = "acl|help", Info = "info",
     Debug = "debug", Save = "save", Shutdown = "shutdown", Wait = "wait", Waitaof = "waitaof", Sync = "sync",

@@ -244,7 +244,8 @@ fn a_subcommand_has_an_id_of_its_own_or_its_containers() {
         ("CLIENT LIST", Id::Client),
         ("CLIENT HELP", Id::ClientHelp),
         ("SCRIPT KILL", Id::ScriptKill),
-        ("SCRIPT LOAD x", Id::Other),
+        ("SCRIPT LOAD x", Id::ScriptLoad),
+        ("SCRIPT SHOW x", Id::Other),
         ("HGET k f", Id::Other),
     ] {
         assert_eq!(id(request), expected, "{request}");

@@ -267,12 +267,21 @@ mod tests {
     fn what_concerns_all_primaries_is_asked_of_each() {
         with_client(|client, env| {
             let (mut out, mut wire) = (Vec::new(), Vec::new());
-            let (slot, sent) = begin(client, "SCRIPT EXISTS a b", env, &mut out);
-            assert_eq!(sent.len(), 2);
-            for (part, reply) in [b"*2\r\n:1\r\n:1\r\n", b"*2\r\n:0\r\n:1\r\n"].into_iter().enumerate() {
-                client.handle_part_reply(slot, part, reply, env, &mut wire, &mut out);
-            }
-            assert_eq!(text(&out), "*2 :0 :1");
+            let mut ask = |request: &str, replies: [&[u8]; 2]| {
+                out.clear();
+                let (slot, sent) = begin(client, request, env, &mut out);
+                assert_eq!(sent.len(), 2);
+                for (part, reply) in replies.into_iter().enumerate() {
+                    client.handle_part_reply(slot, part, reply, env, &mut wire, &mut out);
+                }
+                text(&out)
+            };
+            let sha = "356a192b7913b04c54574d18c28d46e6395428ab";
+            let both = b"*2\r\n:1\r\n:1\r\n".as_slice();
+            assert_eq!(ask(&format!("SCRIPT EXISTS {sha} a"), [both, both]), "*2 :0 :0", "keyfold knows neither");
+            ask("SCRIPT LOAD 1", [b"$1\r\n-\r\n"; 2]);
+            assert_eq!(ask(&format!("SCRIPT EXISTS {sha} a"), [both, both]), "*2 :1 :0");
+            assert_eq!(ask(&format!("SCRIPT EXISTS {sha} a"), [both, b"*2\r\n:0\r\n:1\r\n"]), "*2 :0 :0");
         });
     }
 }

@@ -43,6 +43,7 @@ mod sum;
 mod time_span;
 pub(crate) mod transaction;
 mod transfer;
+mod user_call;
 pub(crate) mod wait;
 pub(crate) mod watch;
 mod work;
@@ -58,6 +59,7 @@ pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub(crate) use retire::RETIRE_MS;
 pub(crate) use script::{CompareAndSet, Script};
 pub(crate) use store::encode;
+pub(crate) use user_call::{ScriptsExist, UserCall};
 pub use watch::Watched;
 pub(crate) use work::Work;
 
@@ -174,6 +176,8 @@ pub(crate) enum UnderWay {
     FieldWrite(Box<FieldWrite>),
     Work(Box<Work>),
     Foreign(Box<Foreign>),
+    UserCall(Box<UserCall>),
+    ScriptsExist(ScriptsExist),
     Copy(Box<Copy>),
     Pieces(Box<pieces::Pieces>),
     List(Box<listing::List>),
@@ -279,6 +283,8 @@ impl Exchange {
             UnderWay::Delete(delete) => return delete.handle_reply(reply, env, io),
             UnderWay::Work(work) => return work.handle_reply(reply, env, io),
             UnderWay::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
+            UnderWay::UserCall(call) => return call.handle_reply(reply, io),
+            UnderWay::ScriptsExist(exist) => return exist.handle_reply(reply, io),
             UnderWay::Copy(copy) => return copy.handle_reply(reply, env, io),
             UnderWay::Pieces(pieces) => return pieces.handle_reply(reply, env, io),
             UnderWay::List(list) => return list.handle_reply(reply, env, io),

@@ -203,12 +203,18 @@ impl Layout {
 
 /// The name of the key that holds the value of `key` spilled under `nonce`, beside a bucket of this origin.
 pub fn spill_name(origin: Origin, nonce: u64, key: &[u8]) -> Vec<u8> {
-    let mut name = Name::new();
-    name::encode_head(origin, Mark::Spill, &mut name);
+    let mut name = spill_head(origin);
     base62::encode(nonce, &mut name);
     name.push(b':');
     name.extend_from_slice(key);
     name.into_vec()
+}
+
+/// What the names of values spilled beside a bucket of this origin begin with. The nonce follows in base62, a colon and the key.
+pub(crate) fn spill_head(origin: Origin) -> Name {
+    let mut head = Name::new();
+    name::encode_head(origin, Mark::Spill, &mut head);
+    head
 }
 
 /// Where one rule places the key with these parts.

@@ -85,6 +85,7 @@ pub use file::{FileNamespace, LayoutFile};
 pub use former::Former;
 pub use heads::{Found, Heads, NAMES_PATTERN};
 pub(crate) use locate::RESERVED_PREFIXES;
+pub(crate) use locate::spill_head;
 pub use locate::{Located, Moving, Physical, Place, spill_name};
 pub use merge::Merged;
 pub use moving::Move;

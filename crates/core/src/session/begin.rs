@@ -10,8 +10,8 @@ use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, Io, NativeFirst, ReplyKind, UnderWay, Work, increment, info,
-    keyspace, listing, native, wait,
+    Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, Io, NativeFirst, ReplyKind, ScriptsExist, UnderWay, UserCall,
+    Work, increment, info, keyspace, listing, native, wait,
 };
 use crate::layout::{Located, Place};
 use crate::resp::{Answer, write_command};
@@ -85,6 +85,9 @@ impl Session {
             self.expects_large = self.expects_large.saturating_sub(1);
         }
         self.entry().note_request(plan.command, env.now_ms);
+        if !plan.route.is_refusal() {
+            self.note_script(plan.command, args, env);
+        }
         plan.count_touched(env);
         self.show_to_monitors(plan, args, env.now_ms);
         if plan.route.is_refusal()
@@ -165,6 +168,15 @@ impl Session {
                 sent(UnderWay::PassOn, 1, Hold::Nothing)
             }
             Route::Many { command, places } => self.begin_many(*command, places, args, env, io),
+            Route::Script { command, script, places } => {
+                let call = UserCall::start(*command, args, places.of(args), script, env, io.wire);
+                sent(UnderWay::UserCall(Box::new(call)), 1, Hold::All)
+            }
+            Route::ScriptsExist => {
+                request.pass_on(io);
+                let exist = ScriptsExist { known: self.known_scripts(args) };
+                sent(UnderWay::ScriptsExist(exist), 1, Hold::Nothing)
+            }
             Route::Foreign { foreign, places } => {
                 let (foreign, replies) = Foreign::start(args, places.folded_of(args), foreign, protocol, env, io.wire);
                 sent(UnderWay::Foreign(Box::new(foreign)), replies, Hold::All)

@@ -22,6 +22,7 @@ mod queue;
 mod refusal;
 mod replica_read;
 mod route;
+mod script;
 mod subscriptions;
 mod target;
 mod tracking;
@@ -390,7 +391,7 @@ impl Session {
         // What may keep a connection busy must not have other clients' requests behind it. A client's WATCH would
         // be ended there by a transaction of keyfold's own.
         let is_long = patience == Patience::Slow || self.expects_large > 0 || is_large(args);
-        let keeps_away = is_long && (matches!(route, Route::PassOn) || !self.has_own_state());
+        let keeps_away = is_long && (matches!(route, Route::PassOn | Route::Script { .. }) || !self.has_own_state());
         if let Route::Hello(hello) = route {
             Lane::Shared { database, protocol: hello.protocol }
         } else if matches!(route, Route::Kill) {

@@ -1,5 +1,7 @@
 //! Which way a request goes: by its command, its keys, and the state of its client.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::cluster::Endpoint;
@@ -15,8 +17,10 @@ use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
     unknown_command, wrong_arity,
 };
+use crate::session::script::calls_script;
 use crate::session::{Hold, Patience, Session};
 use crate::string::{CopyCommand, Run};
+use crate::user_script::UserScript;
 
 /// The namespaces of the keys that a request names, one for each key.
 pub(crate) type Touched = SmallVec<[NamespaceIndex; 1]>;
@@ -56,6 +60,10 @@ pub(crate) enum Route {
     /// A string command on several keys, on one that has to be looked at together with its type, or on one that lies in
     /// one of two places.
     Many { command: StringCommand, places: Places },
+    /// A user's script of whose keys some are folded.
+    Script { command: Id, script: Arc<UserScript>, places: Places },
+    /// SCRIPT EXISTS.
+    ScriptsExist,
     /// A command of another type that names folded keys.
     Foreign { foreign: OnOtherType, places: Places },
     /// A command on the whole keyspace.
@@ -289,6 +297,7 @@ impl Session {
             id if id.subscribes() => Route::OnOwnLane(id),
             Id::Select => Route::Select { database: parse_integer(args[1]).and_then(|number| number.try_into().ok()) },
             Id::ScriptKill | Id::FunctionKill => Route::Kill,
+            Id::ScriptExists if !env.layout.is_empty() => Route::ScriptsExist,
             Id::Info if args.len() == 2 && is_word(args[1], "keyfold") => Route::Local(command),
             Id::Flushall | Id::Flushdb => {
                 effort.patience = Patience::with(command, args);
@@ -331,6 +340,13 @@ impl Session {
             return Route::PassOn;
         }
         effort.touched.extend(places.folded().map(|(_, namespace)| namespace));
+        if calls_script(command.id) {
+            return match self.find_script(command, args, &places, env) {
+                Ok(Some(script)) => Route::Script { command: command.id, script, places },
+                Ok(None) => Route::PassOn,
+                Err(message) => Route::error(message),
+            };
+        }
         let Some(run) = command.run else {
             return self.route_foreign(command, args, &keys, places, env, effort);
         };
@@ -479,6 +495,12 @@ impl Session {
     ) -> Result<Queued, String> {
         let route = match self.route_keys(command, args, env, effort) {
             Route::Error { message, .. } => return Err(message),
+            Route::Script { .. } => {
+                let name = command.name.to_uppercase();
+                return Err(format!(
+                    "ERR keyfold: {name} on folded keys is not supported inside MULTI; send it by itself, which is as atomic"
+                ));
+            }
             route => route,
         };
         let keys = command.keys_in(args).iter().map(|key| key.index).collect();

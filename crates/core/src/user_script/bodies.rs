@@ -1,0 +1,198 @@
+//! The scripts that clients have made known, by EVAL and SCRIPT LOAD. A server knows them too, as they came; keyfold has to
+//! know what it wraps.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use sha1::{Digest, Sha1};
+
+use super::text;
+
+/// So many bytes of scripts are kept at most; those that were not used for longest go first.
+const MOST_BYTES: usize = 16 << 20;
+/// What an entry takes beside its script.
+const ENTRY_BYTES: usize = 512;
+
+/// A hash in hex, in small letters, as servers name scripts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sha([u8; 40]);
+
+impl Sha {
+    fn of(text: &[u8]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; 40];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(Sha1::digest(text)) {
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        Self(hex)
+    }
+
+    /// Reads it in letters of either size; none where it has another length.
+    fn parse(text: &[u8]) -> Option<Self> {
+        text.to_ascii_lowercase().try_into().ok().map(Self)
+    }
+
+    /// The 40 digits.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Sha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+/// A user's script.
+#[derive(Debug)]
+pub struct UserScript {
+    /// By which the user calls it.
+    pub sha: Sha,
+    body: Vec<u8>,
+    /// The server has `server` beside `redis`.
+    has_server: bool,
+    wrapped_sha: OnceLock<Sha>,
+    obstacle: OnceLock<Option<&'static str>>,
+}
+
+impl UserScript {
+    /// Its text.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The text that is sent in its place where its keys are folded.
+    pub fn wrapped(&self) -> Vec<u8> {
+        text::wrapped(&self.body, self.has_server)
+    }
+
+    /// The hash of that text.
+    pub fn wrapped_sha(&self) -> Sha {
+        *self.wrapped_sha.get_or_init(|| Sha::of(&self.wrapped()))
+    }
+
+    /// Whether its first line says that it writes nothing.
+    pub fn says_no_writes(&self) -> bool {
+        let line = self.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        line.starts_with(b"#!") && memchr::memmem::find(line, b"no-writes").is_some()
+    }
+
+    /// Whether it has a first line for the server and nothing behind it, which is an error of its own.
+    pub fn is_first_line_alone(&self) -> bool {
+        self.body.starts_with(b"#!") && !self.body.contains(&b'\n')
+    }
+
+    /// What of it can't be carried out on folded keys, because it goes past the names that a script has.
+    pub fn obstacle(&self) -> Option<&'static str> {
+        *self.obstacle.get_or_init(|| text::obstacle(&self.body))
+    }
+}
+
+/// The scripts that one keyfold knows. Bounded: what is forgotten is answered NOSCRIPT, and sent again by the client.
+#[derive(Debug, Default)]
+pub struct Scripts(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    scripts: HashMap<Sha, (Arc<UserScript>, u64)>,
+    /// By when they were used last.
+    order: BTreeMap<u64, Sha>,
+    uses: u64,
+    bytes: usize,
+}
+
+impl Scripts {
+    /// Gets to know a script, before a server that has `server` beside `redis` or not.
+    pub fn note(&self, body: &[u8], has_server: bool) -> Arc<UserScript> {
+        let sha = Sha::of(body);
+        let mut known = self.lock();
+        if let Some(script) = known.find(sha) {
+            return script;
+        }
+        let script = Arc::new(UserScript {
+            sha,
+            body: body.to_vec(),
+            has_server,
+            wrapped_sha: OnceLock::new(),
+            obstacle: OnceLock::new(),
+        });
+        known.insert(Arc::clone(&script));
+        script
+    }
+
+    /// The script that EVALSHA names so.
+    pub fn find(&self, sha: &[u8]) -> Option<Arc<UserScript>> {
+        self.lock().find(Sha::parse(sha)?)
+    }
+
+    /// Forgets all, as SCRIPT FLUSH does.
+    pub fn forget_all(&self) {
+        *self.lock() = Known::default();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn find(&mut self, sha: Sha) -> Option<Arc<UserScript>> {
+        let (script, used) = self.scripts.get_mut(&sha)?;
+        self.uses += 1;
+        self.order.remove(used);
+        self.order.insert(self.uses, sha);
+        *used = self.uses;
+        Some(Arc::clone(script))
+    }
+
+    fn insert(&mut self, script: Arc<UserScript>) {
+        self.uses += 1;
+        self.bytes += script.body.len() + ENTRY_BYTES;
+        self.order.insert(self.uses, script.sha);
+        self.scripts.insert(script.sha, (script, self.uses));
+        while self.bytes > MOST_BYTES && self.scripts.len() > 1 {
+            let Some((_, oldest)) = self.order.pop_first() else { return };
+            if let Some((script, _)) = self.scripts.remove(&oldest) {
+                self.bytes -= script.body.len() + ENTRY_BYTES;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_found_by_its_hash_in_letters_of_either_size() {
+        let scripts = Scripts::default();
+        let noted = scripts.note(b"return 1", false);
+        assert_eq!(noted.sha.as_bytes(), b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        assert!(Arc::ptr_eq(&noted, &scripts.find(&noted.sha.as_bytes().to_ascii_uppercase()).unwrap()));
+        assert!(Arc::ptr_eq(&noted, &scripts.note(b"return 1", false)));
+        assert!(scripts.find(b"e0e1").is_none());
+        scripts.forget_all();
+        assert!(scripts.find(noted.sha.as_bytes()).is_none());
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_is_forgotten_first() {
+        let scripts = Scripts::default();
+        let body = |number: usize| [format!("return {number} --").into_bytes(), vec![b'x'; MOST_BYTES / 8]].concat();
+        let shas: Vec<Sha> = (0..7).map(|number| scripts.note(&body(number), false).sha).collect();
+        assert!(scripts.find(shas[0].as_bytes()).is_some());
+        let last = scripts.note(&body(7), false).sha;
+        let is_known: Vec<bool> =
+            shas.iter().chain([&last]).map(|sha| scripts.find(sha.as_bytes()).is_some()).collect();
+        assert_eq!(is_known, [true, false, true, true, true, true, true, true]);
+    }
+
+    #[test]
+    fn what_is_sent_has_a_hash_of_its_own() {
+        let script = Scripts::default().note(b"return 1", false);
+        assert_eq!(script.wrapped_sha(), Sha::of(&script.wrapped()));
+        assert_ne!(script.wrapped_sha(), script.sha);
+    }
+}

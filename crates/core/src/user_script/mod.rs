@@ -1,0 +1,22 @@
+//! Users' scripts (EVAL, EVALSHA) whose keys are folded. The server runs them, behind a few lines of keyfold's own that give
+//! them another `redis`: its `call` and `pcall` find declared keys where they lie.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `bodies` | the scripts that clients have made known |
+//! | `text` | what is put before one |
+//! | `lexer` | the words of a Lua program |
+//! | `prelude.lua` | what is put before: where the declared keys lie, and `redis.call` |
+//! | `ordinary.lua` | commands on a field, by the scripts that carry out commands on fields |
+//! | `rest.lua` | what those decline: other frames, spilled values, several keys; and what the server does on a scratch key |
+//!
+//! A command in a script goes one of three ways, from cheap to general: *by the script on a field* that carries out the same
+//! command elsewhere ([`crate::exchange`]); *by reading and writing* the frame, for values that need more; *on a scratch key*,
+//! where the server itself carries it out on the value and what it made of it is written back. So all errors are the server's
+//! words, and commands of any release work.
+
+mod bodies;
+mod lexer;
+mod text;
+
+pub use bodies::{Scripts, Sha, UserScript};

@@ -1,0 +1,124 @@
+-- keyfold: what stands before a user's script whose keys are folded. It gives the script a `redis` of its own, whose call
+-- and pcall find declared keys where they lie; all else is the server's. Before it is sent, comments go and the lines become
+-- one, so that the lines of the user's script keep their numbers. It runs at every call: what it makes costs time.
+-- The end of ARGV, which the script doesn't see: for each folded key its number among KEYS, its name, the field, how long
+-- what is stored there may be (nothing for a key of its own), a nonce in eight bytes with what names of spilled values begin
+-- with; then how many such keys there are, below zero where the script may only read.
+local real, places, reads_only, none, failed, time = redis, {}, false, false, nil, nil
+do
+  local KEYS, ARGV = KEYS, ARGV
+  local last = #ARGV
+  local count = tonumber(ARGV[last])
+  if count < 0 then reads_only, count = true, -count end
+  for at = last - count * 5, last - 1, 5 do
+    local number, key = tonumber(ARGV[at]), ARGV[at + 1]
+    local place = {KEYS[number], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], key}
+    KEYS[number], places[key] = key, place
+    -- Numbers are keys too, as the server writes them.
+    local named = tonumber(key)
+    if named and named == named and string.format('%.17g', named) == key then places[named] = place end
+  end
+  for at = last, last - count * 5, -1 do ARGV[at] = nil end
+end
+-- Commands on a field, by which the scripts on fields go. What was read or written last is remembered until a command passes
+-- by. After an error, which `failed` keeps, nothing more is done.
+local bucket_known, field_known, stored_known
+local function field_call(name, bucket, field, value)
+  if failed then return false end
+  if name == 'HGET' then
+    if bucket == bucket_known and field == field_known then return stored_known end
+    value = real.pcall(name, bucket, field) or false
+    if type(value) == 'table' then failed, value = value, nil end
+  elseif name == 'TIME' then
+    time = time or real.call('TIME')
+    return time
+  elseif value then
+    local reply = real.pcall(name, bucket, field, value)
+    if type(reply) == 'table' then failed, value = reply, nil end
+  else
+    value = false
+    local reply = real.pcall(name, bucket, field)
+    if type(reply) == 'table' then failed, value = reply, nil end
+  end
+  bucket_known, field_known, stored_known = value ~= nil and bucket, field, value
+  return value
+end
+local on_field
+do
+  local redis = {call = field_call}
+  on_field = function(KEYS, ARGV, script)
+    --@frame
+    if script then
+      --@frame_write
+      if script == 1 then
+        --@counter
+      elseif script == 2 then
+        --@replace
+      elseif script == 3 then
+        --@expire
+      elseif script == 4 then
+        --@take
+      elseif script == 5 then
+        --@splice
+      end
+      return write(ARGV[3], ARGV[4])
+    end
+    if number then value = string.format('%.0f', number) end
+    return value, expiry
+  end
+end
+--@ordinary
+local rest
+-- The reply to a command, or its error as a table.
+local function carry_out(...)
+  local name, key, x, y = ...
+  local count = select('#', ...)
+  local place = places[key]
+  local named = place or places[x] or places[y]
+  if not named and count > 4 then
+    for _, arg in ipairs({select(5, ...)}) do named = named or places[arg] end
+  end
+  if not named or type(name) ~= 'string' then
+    bucket_known = nil
+    return real.pcall(...)
+  end
+  local upper = string.upper(name)
+  -- A script that may only read gets the server's error for all other commands, also such as would write nothing.
+  local reads = ' GET MGET EXISTS TOUCH TYPE STRLEN TTL PTTL EXPIRETIME PEXPIRETIME GETRANGE SUBSTR '
+  local is_allowed = not reads_only or string.find(reads, ' ' .. upper .. ' ', 1, true)
+  if is_allowed and place and place[3] ~= '' then
+    local reply = ordinary(upper, place, count, select(3, ...))
+    if failed then
+      reply, failed = failed, nil
+      return reply
+    end
+    if type(reply) ~= 'table' or reply.ok ~= '?' then return reply end
+  end
+  if not rest then
+    --@rest
+    rest = carry_out_rest
+  end
+  return rest(upper, place, count, {...}, is_allowed)
+end
+return setmetatable({
+  pcall = carry_out,
+  call = function(...)
+    local reply = carry_out(...)
+    if type(reply) == 'table' and reply.err then
+      -- Before Redis 7 errors are texts.
+      if not real.REDIS_VERSION_NUM then error(reply.err, 0) end
+      -- The server notes on which line it was raised, which is here; it is to be where the script called.
+      local _, where = pcall(error, '', 3)
+      error(setmetatable({err = reply.err}, {__newindex = function(raised, name, value)
+        if name == 'line' then value = tonumber(string.match(where, ':(%d+):')) or value end
+        rawset(raised, name, value)
+      end}))
+    end
+    return reply
+  end,
+  setresp = function(version)
+    real.setresp(version)
+    none = nil
+    if version == 2 then none = false end
+  end
+}, {__index = real, __metatable = false})

@@ -1,0 +1,354 @@
+-- What is rare: values that a script on fields declines, commands on several keys, commands that the server carries out on
+-- a scratch key, errors. Nothing of it is made before it is needed.
+local function now()
+  local at = field_call('TIME')
+  return at[1] * 1000 + math.floor(at[2] / 1000)
+end
+
+local function carry_out_rest(upper, place, count, args, is_allowed)
+  local place_named, names_others = place, false
+  for at = 2, count do
+    local found = places[args[at]]
+    place_named = place_named or found
+    names_others = names_others or at > 2 and found ~= nil
+  end
+  local function refusal(place, why)
+    local key = string.gsub(place[5], '[%c\127-\255]', '?')
+    return {err = 'ERR keyfold: ' .. upper .. " in a script on the folded key '" .. key .. "': " .. why}
+  end
+  -- The digits of a number to another base, the highest first.
+  local function rebased(digits, from, to)
+    local out = {}
+    while digits[1] do
+      local rest, quotient = 0, {}
+      for _, digit in ipairs(digits) do
+        rest = rest * from + digit
+        local part = math.floor(rest / to)
+        rest = rest - part * to
+        if part > 0 or quotient[1] then quotient[#quotient + 1] = part end
+      end
+      table.insert(out, 1, rest)
+      digits = quotient
+    end
+    return out
+  end
+  -- The decimal form of an integer in two's complement.
+  local function decimal(bytes)
+    local digits, sign = {string.byte(bytes, 1, -1)}, ''
+    if digits[1] > 127 then
+      sign = '-'
+      for at = 1, #digits do digits[at] = 255 - digits[at] end
+      local at = #digits
+      while at > 0 and digits[at] == 255 do
+        digits[at] = 0
+        at = at - 1
+      end
+      if at == 0 then table.insert(digits, 1, 1) else digits[at] = digits[at] + 1 end
+    end
+    return sign .. table.concat(rebased(digits, 256, 10))
+  end
+  -- The reverse, in as few bytes as it takes; nothing for what is no integer of eight bytes in its one decimal form.
+  local function integer_bytes(text)
+    if text == '0' then return '\0' end
+    local sign, tail = string.match(text, '^(%-?)([1-9]%d*)$')
+    if not tail or #tail > 19 then return nil end
+    local digits = {}
+    for digit in string.gmatch(tail, '%d') do digits[#digits + 1] = tonumber(digit) end
+    if sign == '-' then
+      local at = #digits
+      while digits[at] == 0 do
+        digits[at] = 9
+        at = at - 1
+      end
+      digits[at] = digits[at] - 1
+    end
+    local bytes = rebased(digits, 10, 256)
+    while bytes[2] and bytes[1] == 0 do table.remove(bytes, 1) end
+    if bytes[1] > 127 then table.insert(bytes, 1, 0) end
+    if #bytes > 8 then return nil end
+    for at = 1, #bytes do bytes[at] = string.char(sign == '-' and 255 - bytes[at] or bytes[at]) end
+    return table.concat(bytes)
+  end
+  local function spill_name(place, nonce)
+    local digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+    local name = rebased({string.byte(nonce, 1, 8)}, 256, 62)
+    for at = 1, #name do name[at] = string.sub(digits, name[at] + 1, name[at] + 1) end
+    while name[2] and name[1] == '0' do table.remove(name, 1) end
+    return string.sub(place[4], 9) .. table.concat(name) .. ':' .. place[5]
+  end
+  local function take_failure()
+    local failure = failed
+    failed = nil
+    return failure
+  end
+  -- What lies in a field: when it expires, what it is (0 the value, 1 an integer, 2 a pointer, 3 a codec's), and that. All
+  -- nothing where there is none. An error is the fourth.
+  local function read_frame(place)
+    local stored = field_call('HGET', place[1], place[2])
+    if failed then return nil, nil, nil, take_failure() end
+    if not stored then return nil end
+    local tag = string.byte(stored)
+    if not tag or tag > 31 then return nil, 0, stored end
+    local length, expires_at = tag % 4, nil
+    local from = length == 0 and 2 or length == 1 and 7 or 10
+    if length == 3 or #stored < from - 1 then
+      return nil, nil, nil, refusal(place, 'what is stored there is none of keyfold\'s forms')
+    end
+    if length == 1 then
+      expires_at = struct.unpack('>I5', stored, 2) + 1577836800000
+    elseif length == 2 then
+      expires_at = struct.unpack('>i8', stored, 2)
+    end
+    if expires_at and expires_at < now() then return expires_at, nil, stored end
+    return expires_at, math.min(math.floor(tag / 4), 3), string.sub(stored, from)
+  end
+  -- The value in a field and when it expires; nothing where there is none. An error is the third.
+  local function read(place)
+    local expires_at, kind, body, failure = read_frame(place)
+    if failure or not kind then return nil, nil, failure end
+    if kind == 0 then return body, expires_at end
+    if kind == 1 and #body > 0 and #body < 9 then return decimal(body), expires_at end
+    if kind == 2 and #body == 8 then
+      local value = real.pcall('GET', spill_name(place, body))
+      if type(value) == 'string' then return value, expires_at end
+      return nil, nil, value or refusal(place, 'the long value that it points to is gone')
+    end
+    return nil, nil, refusal(place, 'its value was written by a codec, which the server can\'t read; use commands instead of a script')
+  end
+  -- Removes a spilled value that isn't pointed to any more, later where other clients may still have seen the pointer.
+  local function retire(place, kind, body)
+    if kind ~= 2 then return end
+    local nonce = string.sub(body, 1, 8)
+    if nonce == string.sub(place[4], 1, 8) then
+      real.pcall('UNLINK', spill_name(place, nonce))
+    else
+      real.pcall('PEXPIRE', spill_name(place, nonce), '5000')
+    end
+  end
+  local function remove(place)
+    local _, kind, body = read_frame(place)
+    field_call('HDEL', place[1], place[2])
+    if not failed then retire(place, kind, body) end
+    return take_failure()
+  end
+  -- Writes a value; nothing where that succeeded, else the error.
+  local function write(place, value, expires_at)
+    local _, kind, body = read_frame(place)
+    local tag, expiry, short = 0, '', nil
+    if expires_at then
+      local since_2020 = expires_at - 1577836800000
+      if since_2020 >= 0 and since_2020 < 1099511627776 then
+        tag, expiry = 1, struct.pack('>I5', since_2020)
+        short = expiry
+      elseif expires_at < 9007199254740992 then
+        tag, expiry = 2, struct.pack('>i8', expires_at)
+      else
+        return refusal(place, 'an expiry so far in the future can\'t be read in a script')
+      end
+    end
+    if failed then return take_failure() end
+    if kind ~= 2 and tag < 2 and on_field(place, {place[2], place[3], value, short}, 6) == true or failed then return take_failure() end
+    local integer, stored = tag > 0 and integer_bytes(value), nil
+    if integer then
+      stored = string.char(tag + 4) .. expiry .. integer
+    elseif tag > 0 or value ~= '' and string.byte(value) < 32 then
+      stored = string.char(tag) .. expiry .. value
+    else
+      stored = value
+    end
+    if #stored > tonumber(place[3]) then
+      local nonce = string.sub(place[4], 1, 8)
+      local reply = real.pcall('SET', spill_name(place, nonce), value)
+      if reply.err then return reply end
+      if kind == 2 and string.sub(body, 1, 8) == nonce then kind = nil end
+      stored = string.char(tag + 8) .. expiry .. nonce
+    end
+    field_call('HSET', place[1], place[2], stored)
+    if not failed then retire(place, kind, body) end
+    return take_failure()
+  end
+  -- The server carries a command out, with scratch keys at these positions in place of the folded keys' names, each of which
+  -- holds the value while it does.
+  local function on_scratch(positions)
+    local scratch = 'keyfold:{' .. (string.match(place_named[1], '^~{(.-)}') or 'home') .. '}:scratch'
+    local shown, before, order = {}, {}, {}
+    local result
+    for _, at in ipairs(positions) do
+      local place = places[args[at]]
+      if place and not shown[place] then
+        order[#order + 1] = place
+        shown[place] = place[1]
+        if place[3] ~= '' then
+          shown[place] = scratch .. #order
+          local value, expires_at, failure = read(place)
+          if not failure and value and not reads_only then
+            local reply = real.pcall('SET', shown[place], value)
+            if not reply.err and expires_at then
+              reply = real.pcall('PEXPIREAT', shown[place], string.format('%.0f', expires_at))
+            end
+            failure = type(reply) == 'table' and reply.err and reply
+          end
+          result = result or failure
+          before[place] = {value, expires_at}
+        end
+      end
+      if place then args[at] = shown[place] end
+    end
+    -- The server may go by a later time than was asked for before.
+    bucket_known, time = nil, nil
+    local is_answer = not result
+    if is_answer then result = real.pcall(unpack(args, 1, count)) end
+    for _, place in ipairs(order) do
+      local old = before[place]
+      if not old then
+        local kind = not reads_only and real.pcall('TYPE', place[1]).ok
+        if kind and kind ~= 'string' and kind ~= 'none' then
+          real.pcall('UNLINK', place[1])
+          result = refusal(place, 'it would hold another type than a string; use another key')
+        end
+      elseif reads_only then
+        local is_error = type(result) == 'table' and result.err
+        if not is_error and old[1] then
+          result = refusal(place, 'not supported where a script may only read; leave out no-writes, or call EVAL')
+        end
+      else
+        local value, expires_at = real.pcall('GET', shown[place]), nil
+        if type(value) == 'table' then
+          if is_answer then result = refusal(place, 'it would hold another type than a string; use another key') end
+        elseif is_answer then
+          if value then
+            expires_at = real.pcall('PEXPIRETIME', shown[place])
+            if type(expires_at) == 'table' then
+              expires_at = real.pcall('PTTL', shown[place])
+              if expires_at >= 0 then expires_at = now() + expires_at end
+            end
+            if expires_at < 0 then expires_at = nil end
+          end
+          local failure
+          if not value then
+            failure = old[1] and remove(place)
+          elseif value ~= old[1] or expires_at ~= old[2] then
+            failure = write(place, value, expires_at)
+          end
+          result = failure or result
+        end
+        real.pcall('UNLINK', shown[place])
+      end
+    end
+    return result
+  end
+  local function is_in(list) return string.find(list, ' ' .. upper .. ' ', 1, true) end
+  -- MGET, EXISTS, DEL and their like: each key by itself.
+  local function on_each()
+    -- As long as the server makes its tables, whatever is nil in them.
+    local sum, values = 0, {unpack(args, 2, count)}
+    for at = 2, count do
+      local reply
+      local place = places[args[at]]
+      if upper == 'MGET' and place and place[3] ~= '' then
+        local value, _, failure = read(place)
+        if failure then return failure end
+        if value then values[at - 1] = value else values[at - 1] = none end
+      elseif place and place[3] ~= '' then
+        local _, kind, _, failure = read_frame(place)
+        if kind and (upper == 'DEL' or upper == 'UNLINK') then failure = remove(place) end
+        if failure then return failure end
+        sum = sum + (kind and 1 or 0)
+      else
+        reply = real.pcall(args[1], place and place[1] or args[at])
+        if type(reply) == 'table' and reply.err then return reply end
+        if upper == 'MGET' then values[at - 1] = reply[1] else sum = sum + reply end
+      end
+    end
+    return upper == 'MGET' and values or sum
+  end
+  -- Reading a value that isn't stored as most are.
+  local function look()
+    if upper == 'GET' or upper == 'STRLEN' then
+      local value, _, failure = read(place)
+      if failure then return failure end
+      if upper == 'GET' then return value or none end
+      return value and #value or 0
+    end
+    if count == 4 then
+      local value, _, failure = read(place)
+      return failure or part_of(value or '', tonumber(args[3]), tonumber(args[4]))
+    end
+    local expires_at, kind, _, failure = read_frame(place)
+    if failure then return failure end
+    if upper == 'TYPE' then return {ok = kind and 'string' or 'none'} end
+    if not kind then return -2 end
+    if not expires_at then return -1 end
+    if upper == 'TTL' or upper == 'PTTL' then expires_at = expires_at - now() end
+    return (upper == 'TTL' or upper == 'EXPIRETIME') and math.floor((expires_at + 500) / 1000) or expires_at
+  end
+  -- MSET and MSETNX.
+  local function set_each()
+    for at = 2, count do
+      if type(args[at]) ~= 'string' and type(args[at]) ~= 'number' then return real.pcall(unpack(args, 1, count)) end
+    end
+    if upper == 'MSETNX' then
+      for at = 2, count, 2 do
+        local found = carry_out_rest('EXISTS', nil, 2, {'EXISTS', args[at]}, true)
+        if found ~= 0 then return found == 1 and 0 or found end
+      end
+    end
+    for at = 2, count, 2 do
+      local place, failure = places[args[at]], nil
+      if place and place[3] ~= '' and type(args[at + 1]) == 'string' then
+        failure = write(place, args[at + 1])
+      else
+        local set = {'SET', args[at], args[at + 1]}
+        local reply = place and carry_out_rest('SET', place, 3, set, true) or real.pcall(unpack(set))
+        failure = reply.err and reply
+      end
+      if failure then return failure end
+    end
+    return upper == 'MSET' and {ok = 'OK'} or 1
+  end
+  bucket_known = nil
+  if not is_allowed and is_in(' DEL UNLINK MSET MSETNX ') then return real.pcall(unpack(args, 1, count)) end
+  if count > 1 and is_in(' DEL UNLINK EXISTS TOUCH MGET ') then return on_each() end
+  local function is_integer(arg)
+    arg = tostring(arg)
+    return #arg < 16 and (arg == '0' or string.find(arg, '^%-?[1-9]%d*$'))
+  end
+  local is_part = count == 4 and is_in(' GETRANGE SUBSTR ') and is_integer(args[3]) and is_integer(args[4])
+  local is_look = is_part or count == 2 and is_in(' GET STRLEN TYPE TTL PTTL EXPIRETIME PEXPIRETIME ')
+  if place and place[3] ~= '' and is_look then return look() end
+  if is_in(' MSET MSETNX ') then
+    if count % 2 == 0 or count == 1 then return real.pcall(unpack(args, 1, count)) end
+    return set_each()
+  end
+  -- No argument of these is a key.
+  if is_in(' PUBLISH SPUBLISH ECHO PING ') then return real.pcall(unpack(args, 1, count)) end
+  if is_in(' RENAME RENAMENX COPY LCS ') then
+    local from, to = places[args[2]], places[args[3]]
+    if upper == 'COPY' and count > 3 and string.upper(args[4]) ~= 'REPLACE' then
+      return refusal(from or to, 'options but REPLACE are not supported')
+    end
+    if upper ~= 'LCS' and to and not from then
+      local kind = real.pcall('TYPE', args[2])
+      if kind.ok and kind.ok ~= 'string' and kind.ok ~= 'none' then
+        return refusal(to, 'it would hold another type than a string; use another key')
+      end
+    end
+    return on_scratch({2, 3})
+  end
+  local positions = {}
+  if upper == 'BITOP' then
+    for at = 3, count do positions[#positions + 1] = at end
+    return on_scratch(positions)
+  end
+  -- Of these only the first argument is a key.
+  local has_one_key = is_in('@one_key')
+  if place and (has_one_key or not names_others) and not is_in(' MOVE MIGRATE ') then return on_scratch({2}) end
+  if not place and has_one_key then return real.pcall(unpack(args, 1, count)) end
+  -- What the server hasn't, or not in scripts, it says itself.
+  local known = real.pcall('COMMAND', 'INFO', args[1])
+  known = not known.err and (known[1] or {}) or {nil, nil, {}}
+  local is_refused = not known[3]
+  for _, flag in ipairs(known[3] or {}) do is_refused = is_refused or flag.ok == 'noscript' end
+  if is_refused then return real.pcall(unpack(args, 1, count)) end
+  return refusal(place_named, 'not supported; use GET and SET, or leave the namespace unfolded')
+end

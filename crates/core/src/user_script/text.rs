@@ -1,0 +1,222 @@
+//! What is put before a user's script whose keys are folded.
+//!
+//! ```text
+//! #!lua flags=no-writes                        as the user wrote it
+//! local redis=(function()…end)() return (redis.call('GET',KEYS[1]))
+//! └──── the same before all scripts ────┘└──── the user's ────────┘
+//! ```
+//! All of it stands on the first line, so that the user's lines keep their numbers, which errors name. A call that is what
+//! the script returns is put in brackets: without them it would take the place of the line that it stands on.
+
+use std::sync::LazyLock;
+
+use super::lexer::{Kind, Word, words};
+use crate::command::{Find, keys::Begin, table};
+
+/// What stands between `local redis=` and the user's script.
+static PRELUDE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let names = one_key_commands();
+    let included = |name: &str| match name {
+        "frame" => include_str!("../exchange/field/frame.lua").to_owned(),
+        "frame_write" => include_str!("../exchange/field/frame_write.lua").to_owned(),
+        "counter" => include_str!("../exchange/field/counter.lua").to_owned(),
+        "replace" => include_str!("../exchange/field/replace.lua").to_owned(),
+        "expire" => include_str!("../exchange/field/expire.lua").to_owned(),
+        "take" => include_str!("../exchange/field/take.lua").to_owned(),
+        "splice" => include_str!("../exchange/field/splice.lua").to_owned(),
+        "ordinary" => include_str!("ordinary.lua").to_owned(),
+        "rest" => include_str!("rest.lua").replace("@one_key", &names),
+        _ => String::new(),
+    };
+    let mut program = String::new();
+    for line in include_str!("prelude.lua").lines() {
+        match line.trim_start().strip_prefix("--@") {
+            Some(name) => program.push_str(&included(name)),
+            None => program.push_str(line),
+        }
+        program.push('\n');
+    }
+    [b"local redis=(function()", squeezed(program.as_bytes()).as_slice(), b" end)()"].concat()
+});
+
+/// The names of all commands that have one key and have it as their first argument, each with a space before and behind.
+fn one_key_commands() -> String {
+    let has_one = |command: &&crate::command::Command| match &command.keys[..] {
+        [spec] => {
+            let is_first = spec.begin == Begin::Index(1) && matches!(spec.find, Find::Range { last: 0, .. });
+            is_first && !command.flags.contains(crate::command::Flags::MOVABLEKEYS)
+        }
+        _ => false,
+    };
+    let names = table().iter().filter(has_one).map(|command| command.name.to_ascii_uppercase());
+    names.fold(" ".to_owned(), |all, name| all + &name + " ")
+}
+
+/// The same program in one line and without comments.
+fn squeezed(program: &[u8]) -> Vec<u8> {
+    let mut out: Vec<u8> = Vec::with_capacity(program.len());
+    let mut before: Option<Word> = None;
+    for word in words(program) {
+        let text = word.text(program);
+        let touches = before.as_ref().is_some_and(|before| before.at.end == word.at.start);
+        let would_join = match (&before, out.last(), text.first()) {
+            (Some(before), Some(last), Some(first)) => {
+                let is_name = |kind| matches!(kind, Kind::Name | Kind::Number);
+                let joins_point = |kind, point: u8| kind == Kind::Number && point == b'.';
+                is_name(before.kind) && is_name(word.kind)
+                    || joins_point(before.kind, *first)
+                    || joins_point(word.kind, *last)
+                    || last == first && matches!(first, b'-' | b'[' | b'.')
+            }
+            _ => false,
+        };
+        if would_join && !touches {
+            out.push(b' ');
+        }
+        out.extend_from_slice(text);
+        before = Some(word);
+    }
+    out
+}
+
+/// The text that is sent for a user's script. Where it names `server`, as Valkey calls what Redis calls `redis`, it gets that
+/// too if the server has it.
+pub(super) fn wrapped(body: &[u8], has_server: bool) -> Vec<u8> {
+    let first_line =
+        if body.starts_with(b"#!") { memchr::memchr(b'\n', body).map_or(body.len(), |at| at + 1) } else { 0 };
+    let (first_line, rest) = body.split_at(first_line);
+    let words = words(rest);
+    let names_server = has_server && words.iter().any(|word| is_name(word, rest, b"server"));
+    let also: &[u8] = if names_server { b" local server=redis" } else { b"" };
+    [first_line, &PRELUDE, also, b" ", &bracketed(rest, &words)].concat()
+}
+
+fn is_name(word: &Word, program: &[u8], name: &[u8]) -> bool {
+    word.kind == Kind::Name && word.text(program) == name
+}
+
+/// The program with brackets around each `redis.call(…)` that is all of what is returned. Lua would carry it out in place of
+/// the function that returns it, and no one could say any more on which line it stood.
+fn bracketed(program: &[u8], words: &[Word]) -> Vec<u8> {
+    let symbol = |at: usize, byte: u8| words.get(at).is_some_and(|word| word.text(program) == [byte]);
+    let named = |at: usize, names: &[&[u8]]| {
+        words.get(at).is_some_and(|word| word.kind == Kind::Name && names.contains(&word.text(program)))
+    };
+    let calls =
+        |at: usize| named(at, &[b"redis", b"server"]) && symbol(at + 1, b'.') && named(at + 2, &[b"call", b"pcall"]);
+    // `local call = redis.call`
+    let other_names: Vec<&[u8]> = (0..words.len())
+        .filter(|at| symbol(at + 1, b'=') && calls(at + 2) && !symbol(at + 5, b'('))
+        .map(|at| words[at].text(program))
+        .collect();
+    let mut insertions = Vec::new();
+    for at in (0..words.len()).filter(|at| named(*at, &[b"return"])) {
+        let opens = if calls(at + 1) { at + 4 } else { at + 2 };
+        let is_call = (opens == at + 4 || named(at + 1, &other_names)) && symbol(opens, b'(');
+        if let Some(closes) = is_call.then(|| closing(program, words, opens)).flatten() {
+            insertions.extend([(words[at + 1].at.start, b'('), (words[closes].at.end, b')')]);
+        }
+    }
+    insertions.sort_unstable();
+    let mut out = Vec::with_capacity(program.len() + insertions.len());
+    let mut from = 0;
+    for (at, byte) in insertions {
+        out.extend_from_slice(&program[from..at]);
+        out.push(byte);
+        from = at;
+    }
+    out.extend_from_slice(&program[from..]);
+    out
+}
+
+/// The bracket that closes the one at `opens`.
+fn closing(program: &[u8], words: &[Word], opens: usize) -> Option<usize> {
+    let mut depth = 0;
+    for (at, word) in words.iter().enumerate().skip(opens) {
+        match word.text(program) {
+            b"(" => depth += 1,
+            b")" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// What of a script can't be given keyfold's `redis`, because it goes past the names that a script has; none where nothing
+/// does.
+pub(super) fn obstacle(body: &[u8]) -> Option<&'static str> {
+    let words = words(body);
+    let past = ["_G", "loadstring", "getfenv", "setfenv", "load"];
+    past.into_iter().find(|name| {
+        let is_it = |at: usize| is_name(&words[at], body, name.as_bytes());
+        let is_field = |at: usize| at > 0 && matches!(words[at - 1].text(body), b"." | b":");
+        let is_called = |at: usize| words.get(at + 1).is_some_and(|next| next.text(body) == b"(");
+        (0..words.len()).any(|at| is_it(at) && !is_field(at) && (*name != "load" || is_called(at)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after_prelude(body: &str, has_server: bool) -> String {
+        let text = String::from_utf8(wrapped(body.as_bytes(), has_server)).unwrap();
+        text.replacen(str::from_utf8(&PRELUDE).unwrap(), "…", 1)
+    }
+
+    #[test]
+    fn what_is_put_before_is_one_line_without_comments() {
+        let prelude = str::from_utf8(&PRELUDE).unwrap();
+        assert!(!prelude.contains("--") && !prelude.contains('\n'), "{prelude}");
+        assert!(prelude.contains(" HSET ") && prelude.contains(" INCR ") && !prelude.contains(" SUNION "));
+    }
+
+    #[test]
+    fn the_first_line_stays_first_and_lines_keep_their_numbers() {
+        assert_eq!(after_prelude("return 1", false), "… return 1");
+        assert_eq!(
+            after_prelude("#!lua flags=no-writes\nlocal a\nreturn a", false),
+            "#!lua flags=no-writes\n… local a\nreturn a"
+        );
+        assert_eq!(after_prelude("return server", true), "… local server=redis return server");
+        assert_eq!(after_prelude("return server", false), "… return server");
+    }
+
+    #[test]
+    fn a_call_that_is_returned_keeps_its_line() {
+        assert_eq!(
+            after_prelude("return redis.call('GET', (KEYS[1]))", false),
+            "… return (redis.call('GET', (KEYS[1])))"
+        );
+        assert_eq!(
+            after_prelude("local call = redis.call\nif call() then return call(')') end", false),
+            "… local call = redis.call\nif call() then return (call(')')) end"
+        );
+        for other in ["return redis.call(", "return redis.log(1)", "return f(redis.call(1))", "local a = redis.call(1)"]
+        {
+            assert_eq!(after_prelude(other, false), format!("… {other}"));
+        }
+    }
+
+    #[test]
+    fn what_goes_past_a_scripts_names_is_seen() {
+        for (body, found) in [
+            ("return _G.redis", Some("_G")),
+            ("loadstring('x')()", Some("loadstring")),
+            ("load(f)", Some("load")),
+            ("local load = 1 return load", None),
+            ("-- _G\nreturn '_G'", None),
+            ("return t._G, t.load(1)", None),
+        ] {
+            assert_eq!(obstacle(body.as_bytes()), found, "{body}");
+        }
+    }
+
+    #[test]
+    fn squeezing_joins_nothing() {
+        assert_eq!(squeezed(b"a = b - -1 .. c\nlocal  d = e [ [[f]] ]"), b"a=b- -1 ..c local d=e[ [[f]]]");
+    }
+}
