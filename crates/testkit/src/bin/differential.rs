@@ -37,6 +37,9 @@ struct Line {
     /// Compares no bounds of encodings, as is needed with servers after Redis 7.0 [default where they are started]
     #[arg(long)]
     later: bool,
+    /// Random scripts in place of commands, so many calls as are told
+    #[arg(long)]
+    scripts: bool,
     /// How many commands
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     commands: u64,
@@ -79,8 +82,35 @@ fn main() -> ExitCode {
     }
 }
 
+fn compare_scripts(sides: Sides, line: &Line) -> ExitCode {
+    let started = Instant::now();
+    let terminal = stderr().is_terminal();
+    let result = differential::run_scripts(sides, line.behind, line.seed, line.commands, |calls| {
+        if terminal {
+            eprint!("\r{calls} of {} calls ", line.commands);
+        }
+    });
+    match result {
+        Ok(calls) => {
+            println!("{calls} calls of scripts agree (seed {}, {:.1} s)", line.seed, started.elapsed().as_secs_f64());
+            ExitCode::SUCCESS
+        }
+        Err(differential::ScriptFailure::Difference(difference)) => {
+            println!("{difference}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("differential: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 fn compare(sides: Sides, line: &Line, later: bool) -> ExitCode {
     let Line { commands, seed, protocol: protocols, behind, .. } = *line;
+    if line.scripts {
+        return compare_scripts(sides, line);
+    }
     let options = Options { commands, seed, protocols, behind, later };
     let started = Instant::now();
     let terminal = stderr().is_terminal();

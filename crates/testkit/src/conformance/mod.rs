@@ -22,6 +22,7 @@ mod run;
 mod script;
 mod strings;
 mod transactions;
+mod user_scripts;
 
 pub use pool::{CODED_LAYOUT, LAYOUT, POOLS, Pool};
 pub use run::{Difference, Protocol, run, run_all};
@@ -47,6 +48,7 @@ pub const FAMILIES: &[(&str, &[Case])] = &[
     ("keyspace", keyspace::CASES),
     ("transactions", transactions::CASES),
     ("other types", other_types::CASES),
+    ("user scripts", user_scripts::CASES),
     ("pubsub", pubsub::CASES),
     ("connection", connection::CASES),
 ];

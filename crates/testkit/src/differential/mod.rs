@@ -14,6 +14,8 @@
 //! | `oracle` | what the plain side is asked where keyfold does more than a node |
 //! | `replay` | plays an epoch on both sides |
 //! | `stage` | starts both sides |
+//! | `script_text` | random Lua scripts on declared keys |
+//! | `scripts` | calls them on both sides |
 //! | `shrink` | finds the operations that a difference takes |
 //!
 //! A seed makes the same operations every time, whatever the servers answer. What need not be the same byte
@@ -28,6 +30,8 @@ mod keys;
 mod later;
 mod oracle;
 mod replay;
+mod script_text;
+mod scripts;
 mod shrink;
 mod slots;
 mod stage;
@@ -46,6 +50,7 @@ use crate::wire::{Wire, WireError};
 
 pub use behind::Behind;
 pub use keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
+pub use scripts::{ScriptDifference, ScriptFailure, run_scripts};
 pub use stage::{Stage, StageError};
 
 /// Operations between one emptying of the servers and the next.

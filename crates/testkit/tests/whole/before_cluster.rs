@@ -26,6 +26,15 @@ fn random_commands_get_a_clusters_answers_and_one_servers() {
 }
 
 #[test]
+fn random_scripts_get_a_clusters_answers() {
+    let binary = found().pop().expect("no redis-server or valkey-server; run scripts/ensure-server");
+    let stage = Stage::start(&binary, Behind::Cluster, false).expect("both sides start");
+    if let Err(failure) = differential::run_scripts(stage.sides(), Behind::Cluster, 1, 1_000, |_| {}) {
+        panic!("{}: {failure}", binary.name());
+    }
+}
+
+#[test]
 #[ignore = "takes long: `make test-long`"]
 fn many_random_commands_get_a_clusters_answers_and_one_servers_on_all() {
     for (seed, binary) in (1..).zip(found()) {

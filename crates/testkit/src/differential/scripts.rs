@@ -1,0 +1,160 @@
+//! Random scripts run on a plain server and a subject, on keys of which the subject folds some.
+//!
+//! Each script is called some times, by EVAL, EVALSHA and where it fits their reading kin, with keys of one group. After each
+//! call both sides are asked what the keys hold, by commands and by another script.
+
+use std::fmt;
+
+use sha1::{Digest as _, Sha1};
+
+use super::TIMEOUT;
+use super::behind::Behind;
+use super::keys::{Group, groups};
+use super::script_text::{ARGS, STRING_KEYS, script};
+use crate::random::Random;
+use crate::sides::{Link, Sides, shown};
+use crate::wire::WireError;
+
+/// Calls between one emptying of the servers and the next.
+const EPOCH: u64 = 500;
+/// Calls of one script.
+const CALLS: u64 = 5;
+
+/// What the keys of a call hold, and about how long they live.
+const STATE: &str = "\
+local r = {}
+for i = 1, #KEYS do
+  r[#r + 1] = redis.call('TYPE', KEYS[i]).ok
+  if r[#r] == 'string' then r[#r + 1] = redis.call('GET', KEYS[i]) end
+  local left = redis.call('PTTL', KEYS[i])
+  r[#r + 1] = left < 1000000000 and math.floor((left + 500000) / 1000000) or 'far ' .. math.floor(left / 100000000)
+end
+return r";
+
+/// The first call whose answers differ, or after which the keys hold something else.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct ScriptDifference {
+    /// The run's seed.
+    pub seed: u64,
+    /// How many calls had agreed.
+    pub agreed: u64,
+    /// The script.
+    pub script: String,
+    /// What was asked: the call, or about the keys after it.
+    pub asked: String,
+    /// What the keys held before the call, on the plain server.
+    pub before: String,
+    /// The plain server's reply, escaped.
+    pub plain: String,
+    /// The subject's.
+    pub subject: String,
+}
+
+impl fmt::Display for ScriptDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, agreed, script, asked, before, plain, subject } = self;
+        write!(
+            f,
+            "seed {seed}, after {agreed} calls that agreed:\n{script}\n  keys before: {before}\n  {asked}\n  plain:   {plain}\n  subject: {subject}"
+        )
+    }
+}
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptFailure {
+    /// The two sides answered differently.
+    #[error(transparent)]
+    Difference(Box<ScriptDifference>),
+    /// One of them can't be reached.
+    #[error("cannot connect: {0}")]
+    Connection(#[from] WireError),
+}
+
+/// Calls random scripts on both sides until there were enough calls or one differs; says how many there were. Both are
+/// emptied.
+///
+/// # Errors
+/// The first difference, or a side that can't be reached.
+pub fn run_scripts(
+    sides: Sides,
+    behind: Behind,
+    seed: u64,
+    calls: u64,
+    mut progress: impl FnMut(u64),
+) -> Result<u64, ScriptFailure> {
+    let mut random = Random::new(seed);
+    let groups: Vec<Group> = groups(behind).into_iter().filter(|group| !group.other.is_empty()).collect();
+    let mut agreed = 0;
+    while agreed < calls {
+        let mut link = sides.connect(TIMEOUT)?;
+        for command in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["HELLO", *random.pick(&["2", "3"])]] {
+            let args: Vec<Vec<u8>> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
+            let _ = link.call(&args);
+        }
+        for _ in 0..EPOCH / CALLS {
+            let group = random.pick(&groups);
+            call_some(&mut link, group, &mut random, &mut agreed)
+                .map_err(|difference| ScriptFailure::Difference(Box::new(ScriptDifference { seed, ..*difference })))?;
+        }
+        progress(agreed);
+    }
+    Ok(agreed)
+}
+
+/// Calls one new script.
+fn call_some(
+    link: &mut Link,
+    group: &Group,
+    random: &mut Random,
+    agreed: &mut u64,
+) -> Result<(), Box<ScriptDifference>> {
+    let reads_only = random.chance(10);
+    let text = script(random, reads_only);
+    let sha: String = Sha1::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    for nth in 0..CALLS {
+        let strings: Vec<&Vec<u8>> = group.folded.iter().chain(&group.plain).collect();
+        let mut keys: Vec<Vec<u8>> = (0..STRING_KEYS).map(|_| (*random.pick(&strings)).clone()).collect();
+        keys.push(random.pick(&group.other).clone());
+        let values: [&[u8]; 6] = [b"5", b"abc", b"", b"-1", &[b'v'; 70], b"\x00\xff"];
+        let name = match (nth, reads_only) {
+            (0, false) => "EVAL",
+            (0, true) => "EVAL_RO",
+            (_, false) => "EVALSHA",
+            (_, true) => "EVALSHA_RO",
+        };
+        let mut args = vec![name.into(), if nth == 0 { text.clone().into() } else { sha.clone().into() }];
+        args.push(keys.len().to_string().into_bytes());
+        args.extend(keys.iter().cloned());
+        args.extend((0..ARGS).map(|_| random.pick(&values).to_vec()));
+        let state = |name: &str| {
+            let mut args = vec![name.as_bytes().to_vec(), STATE.into(), keys.len().to_string().into_bytes()];
+            args.extend(keys.iter().cloned());
+            args
+        };
+        let read = [vec![b"MGET".to_vec()], keys.clone()].concat();
+        let before = shown(&link.call(&state("EVAL_RO"))[0]);
+        for asked in [args, state("EVAL"), read] {
+            let [plain, subject] = link.call(&asked);
+            if !same(&plain, &subject) {
+                let words = asked.iter().map(|arg| arg.escape_ascii().to_string());
+                let asked = words.map(|word| if word.len() > 200 { "…".to_owned() } else { word }).collect::<Vec<_>>();
+                return Err(Box::new(ScriptDifference {
+                    seed: 0,
+                    agreed: *agreed,
+                    script: text,
+                    asked: asked.join(" "),
+                    before,
+                    plain: shown(&plain),
+                    subject: shown(&subject),
+                }));
+            }
+        }
+        *agreed += 1;
+    }
+    Ok(())
+}
+
+fn same(plain: &Result<Vec<u8>, WireError>, subject: &Result<Vec<u8>, WireError>) -> bool {
+    matches!((plain, subject), (Ok(plain), Ok(subject)) if plain == subject)
+}
