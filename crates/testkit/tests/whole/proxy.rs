@@ -4,7 +4,7 @@ use keyfold_core::layout::Layout;
 use keyfold_testkit::coded::{Pair, store, train};
 use keyfold_testkit::conformance::{self, CODED_LAYOUT, LAYOUT, POOLS};
 use keyfold_testkit::differential::{self, Behind, Options, Stage, is_later};
-use keyfold_testkit::{Binary, Server, Sides, Subject, found};
+use keyfold_testkit::{Binary, Server, Sides, Subject, Wire, found};
 
 /// Steps of the conversations that differ, as docs/differences.md says: the case, and the step.
 const KNOWN: &[(&str, &str)] = &[
@@ -86,6 +86,74 @@ fn random_scripts_get_the_plain_servers_answers() {
         let stage = Stage::start(&binary, Behind::Server, false).expect("both sides start");
         if let Err(failure) = differential::run_scripts(stage.sides(), Behind::Server, seed, 2_000, |_| {}) {
             panic!("{}: {failure}", binary.name());
+        }
+    }
+}
+
+#[test]
+fn scripts_outlive_what_a_server_forgets() {
+    let binary = found().pop().expect("no redis-server or valkey-server; run scripts/ensure-server");
+    let (servers, _subject, sides) = start(&binary, LAYOUT);
+    let mut client = Wire::connect(sides.subject).expect("it listens");
+    let mut ask = |args: &[&[u8]]| client.ask(args).expect("it answers");
+    let loaded = ask(&[b"SCRIPT", b"LOAD", b"return redis.call('INCR', KEYS[1])"]);
+    let sha = loaded.bytes().expect("it is loaded").to_vec();
+    let call: [&[u8]; 4] = [b"EVALSHA", &sha, b"1", b"user:1:logins"];
+    for round in 1..4 {
+        assert_eq!(ask(&call).integer(), Some(round));
+        let mut server = servers[1].connect().expect("it listens");
+        server.ask(&[b"SCRIPT", b"FLUSH"]).expect("it answers");
+    }
+    assert_eq!(ask(&[b"GET", b"user:1:logins"]).bytes(), Some(&b"3"[..]));
+    ask(&[b"SCRIPT", b"FLUSH"]);
+    assert!(ask(&call).is_error(), "what the client had forgotten is");
+}
+
+/// Each value and expiry has one form, whoever writes it: by a command, by the scripts on fields, or past them.
+#[test]
+fn scripts_store_values_as_commands_do() {
+    const BY_FIELD: &[u8] = b"return redis.call('SET', KEYS[1], ARGV[1], 'PXAT', ARGV[2])";
+    const BY_SERVER: &[u8] = b"redis.call('DEL', KEYS[1]) redis.call('APPEND', KEYS[1], ARGV[1]) \
+        redis.call('BITFIELD', KEYS[1], 'INCRBY', 'u1', 0, 0) return redis.call('PEXPIREAT', KEYS[1], ARGV[2])";
+    let binary = found().pop().expect("no redis-server or valkey-server; run scripts/ensure-server");
+    let (servers, _subject, sides) = start(&binary, LAYOUT);
+    let mut client = Wire::connect(sides.subject).expect("it listens");
+    let mut server = servers[1].connect().expect("it listens");
+    let mut stored = || {
+        let found = server.ask(&[b"KEYS", b"~*"]).expect("it answers");
+        let [bucket] = found.elements().expect("there are keys") else { panic!("one bucket: {found:?}") };
+        server.call(&[b"HGETALL", bucket.bytes().expect("a key is a string")]).expect("it answers")
+    };
+    let values: [&[u8]; 18] = [
+        b"a",
+        b"\x01x",
+        b"0",
+        b"-0",
+        b"007",
+        b"127",
+        b"-129",
+        b"8388608",
+        b"140737488355327",
+        b"-140737488355329",
+        b"999999999999999",
+        b"-1000000000000000",
+        b"36028797018963968",
+        b"9223372036854775807",
+        b"-9223372036854775808",
+        b"9223372036854775808",
+        b"+5",
+        &[b'x'; 55],
+    ];
+    // The last that takes five bytes, the first that takes eight, and the last that Lua has.
+    for at in ["2677348427775", "2677348427776", "9007199254740991"] {
+        for value in values {
+            client.call(&[b"SET", b"user:1:logins", value, b"PXAT", at.as_bytes()]).expect("it answers");
+            let by_command = stored();
+            for script in [BY_FIELD, BY_SERVER] {
+                let reply = client.ask(&[b"EVAL", script, b"1", b"user:1:logins", value, at.as_bytes()]);
+                assert!(!reply.expect("it answers").is_error());
+                assert_eq!(stored(), by_command, "{} until {at}", value.escape_ascii());
+            }
         }
     }
 }
