@@ -126,7 +126,7 @@ fn answers(proxy: &Subject) -> Vec<String> {
 /// How many keys DBSIZE counts, once it no longer counts a replaced value that has just expired.
 fn size(proxy: &Subject, expected: &str) -> String {
     let mut wire = Wire::connect(proxy.address()).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let size = said(&mut wire, "DBSIZE");
         if size == expected || Instant::now() > deadline {

@@ -9,7 +9,7 @@ use keyfold_testkit::{Subject, Wire};
 use super::stage::{LAYOUT, OTHER, Stage, get, keys, on_every_server};
 
 /// Until when all must be well again.
-const MENDED_WITHIN: Duration = Duration::from_secs(20);
+const MENDED_WITHIN: Duration = Duration::from_secs(60);
 /// Every request is, if by an error; the time to connect, which is long in tests, is not awaited.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 /// So often a keyfold looks while nothing happens, and something to spare.
