@@ -13,11 +13,11 @@
 //! What holds: a client that was given a value, and hasn't been told since to forget its key, has the newest one, or one
 //! that was replaced so shortly before that the server's word is under way. One message too many is no harm.
 //!
-//! - A change that is told while a read is under way is told again behind its answer ([`traced`]).
+//! - A change that is told while a read is under way is told again behind its answer (`traced`).
 //! - Where the server's word can't be relied on (the connection broke, another layout is in force, slots have moved) all
 //!   clients are told to forget everything, and once more when it stands again; meanwhile each answer is followed by the
 //!   word to forget it.
-//! - Values in buckets say themselves when they expire, and keyfold tells at that time ([`deadlines`]).
+//! - Values in buckets say themselves when they expire, and keyfold tells at that time (`deadlines`).
 //!
 //! | module | what it holds |
 //! | --- | --- |
