@@ -65,7 +65,7 @@ impl Talk {
 
     pub(crate) fn connect(&self) -> Wire {
         let wire = Wire::connect(self.address).unwrap();
-        wire.set_timeout(Duration::from_secs(20)).unwrap();
+        wire.set_timeout(Duration::from_secs(60)).unwrap();
         wire
     }
 
@@ -85,7 +85,7 @@ impl Talk {
 
     pub(crate) fn read(&mut self, wire: &mut Wire) {
         let reply = String::from_utf8(wire.reply().unwrap()).unwrap();
-        self.heard.push(masked(&reply));
+        self.heard.extend(by_key(&masked(&reply)));
     }
 
     pub(crate) fn note_closed(&mut self, wire: &mut Wire) {
@@ -97,6 +97,21 @@ pub(crate) fn id(wire: &mut Wire) -> String {
     match wire.ask(&[b"CLIENT", b"ID"]).unwrap() {
         Value::Integer(id) => id.to_string(),
         other => panic!("{other:?}"),
+    }
+}
+
+/// A message that several keys are no longer what they were is the same as one for each, in any order.
+fn by_key(heard: &str) -> Vec<String> {
+    let lines: Vec<&str> = heard.lines().collect();
+    let keys = lines.iter().position(|line| line.ends_with("invalidate")).map_or(lines.len(), |at| at + 1);
+    match lines.get(keys) {
+        Some(count) if count.starts_with('*') && lines.len() > keys + 1 => {
+            let head = lines[..keys].join("\n");
+            let mut each: Vec<&[&str]> = lines[keys + 1..].chunks(2).collect();
+            each.sort_by_key(|key| key.last().copied());
+            each.iter().map(|key| format!("{head}\n*1\n{}", key.join("\n"))).collect()
+        }
+        _ => vec![heard.to_owned()],
     }
 }
 

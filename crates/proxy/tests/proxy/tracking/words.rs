@@ -90,7 +90,10 @@ fn options_and_errors_are_the_servers() {
 
 /// Waits for the push that names `key`, after those that may come before it.
 fn read_until(talk: &mut Talk, wire: &mut Wire, key: &str) {
-    while !talk.heard.last().is_some_and(|heard| heard.starts_with('>') && heard.lines().any(|line| line == key)) {
+    let names_it = |heard: &String| heard.starts_with('>') && heard.lines().any(|line| line == key);
+    let mut seen = talk.heard.len().saturating_sub(1);
+    while !talk.heard[seen..].iter().any(names_it) {
+        seen = talk.heard.len();
         talk.read(wire);
     }
 }
