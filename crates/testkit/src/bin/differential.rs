@@ -111,7 +111,7 @@ fn compare(sides: Sides, line: &Line, later: bool) -> ExitCode {
     if line.scripts {
         return compare_scripts(sides, line);
     }
-    let options = Options { commands, seed, protocols, behind, later };
+    let options = Options { commands, seed, protocols, behind, later, ..Options::default() };
     let started = Instant::now();
     let terminal = stderr().is_terminal();
     let result = differential::run(sides, &options, |commands| {

@@ -54,9 +54,16 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    pub(super) fn new(seed: u64, behind: Behind, protocols: Protocols, payloads: Vec<Vec<u8>>, later: Later) -> Self {
+    pub(super) fn new(
+        seed: u64,
+        behind: Behind,
+        protocols: Protocols,
+        payloads: Vec<Vec<u8>>,
+        later: Later,
+        is_keyfold: bool,
+    ) -> Self {
         let commands = COMMANDS.iter().copied().filter(|(_, form)| is_tried(form, behind));
-        let commands: Vec<_> = commands.chain(later.forms(behind == Behind::Server)).collect();
+        let commands: Vec<_> = commands.chain(later.forms(is_keyfold && behind == Behind::Server)).collect();
         Self {
             random: Random::new(seed),
             protocols,

@@ -88,6 +88,8 @@ pub struct Options {
     pub behind: Behind,
     /// The servers are later than Redis 7.0, whose bounds of encodings folded keys have: those are not compared.
     pub later: bool,
+    /// The subject is a keyfold, which has commands of later servers than the one behind it.
+    pub is_keyfold: bool,
 }
 
 /// The version whose bounds of encodings folded keys have.
@@ -100,7 +102,14 @@ pub fn is_later(binary: &Binary) -> bool {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { commands: 100_000, seed: 1, protocols: Protocols::Both, behind: Behind::Server, later: false }
+        Self {
+            commands: 100_000,
+            seed: 1,
+            protocols: Protocols::Both,
+            behind: Behind::Server,
+            later: false,
+            is_keyfold: true,
+        }
     }
 }
 
@@ -172,7 +181,8 @@ pub fn run(sides: Sides, options: &Options, mut progress: impl FnMut(u64)) -> Re
     let folded = groups(options.behind).into_iter().flat_map(|group| group.folded).collect();
     let later = Later::ask(&mut Wire::connect(sides.plain)?, folded)?;
     let payloads = payloads(sides)?;
-    let mut generator = Generator::new(options.seed, options.behind, options.protocols, payloads, later.clone());
+    let mut generator =
+        Generator::new(options.seed, options.behind, options.protocols, payloads, later.clone(), options.is_keyfold);
     let keys = generator.keys();
     let replay = Replay { sides, keys: &keys, new_commands: &later, behind: options.behind, later: options.later };
     let mut commands = 0;
@@ -265,7 +275,7 @@ mod tests {
     #[test]
     fn a_seed_makes_the_same_operations() {
         for behind in Behind::ALL {
-            let generator = |seed| Generator::new(seed, behind, Protocols::Both, Vec::new(), Later::default());
+            let generator = |seed| Generator::new(seed, behind, Protocols::Both, Vec::new(), Later::default(), true);
             let epoch = |seed| generator(seed).epoch(500);
             assert_eq!(epoch(5), epoch(5));
             assert_ne!(epoch(5), epoch(6));

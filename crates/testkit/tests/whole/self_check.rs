@@ -39,7 +39,7 @@ fn every_server_conforms_to_itself() {
 fn every_server_agrees_with_itself() {
     every_server(|binary, sides| {
         for (seed, protocols) in [(1, Protocols::Resp2), (2, Protocols::Resp3), (3, Protocols::Both)] {
-            let options = Options { commands: 20_000, seed, protocols, ..Options::default() };
+            let options = Options { commands: 20_000, seed, protocols, is_keyfold: false, ..Options::default() };
             if let Err(failure) = differential::run(sides, &options, |_| {}) {
                 panic!("{}: {failure}", binary.name());
             }
@@ -69,7 +69,7 @@ fn conformance_finds_a_wrong_subject() {
 #[test]
 fn the_differential_driver_finds_and_shrinks_a_wrong_subject() {
     let (_plain, _behind, sides) = wrong_sides();
-    let options = Options::default();
+    let options = Options { is_keyfold: false, ..Options::default() };
     let Err(Failure::Difference(difference)) = differential::run(sides, &options, |_| {}) else {
         panic!("a wrong STRLEN was not found");
     };
