@@ -71,6 +71,22 @@ struct Slot {
 }
 
 impl Slot {
+    /// With nothing under way and no answer.
+    fn new(lane: Lane, blocks: bool, lookups: LookupKind) -> Self {
+        Self {
+            lane,
+            blocks,
+            lookups,
+            exchange: None,
+            replica_read: None,
+            parts: None,
+            holds: HeldKeys::new(),
+            turn: None,
+            traced: None,
+            answer: Vec::new(),
+        }
+    }
+
     fn is_answered(&self) -> bool {
         self.exchange.is_none() && self.parts.is_none()
     }
@@ -216,21 +232,11 @@ impl Conversation {
             Begun::Sent { exchange, replies, hold } => {
                 let slot = self.first + self.slots.len() as u64;
                 let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
-                let (exchange, answer) = (Some(exchange), Vec::new());
+                let exchange = Some(exchange);
                 let replica_read = replica_read(lane, args, lookups);
                 let holds = self.held.hold(hold, plan, args);
-                self.slots.push_back(Slot {
-                    lane,
-                    blocks,
-                    lookups,
-                    exchange,
-                    replica_read,
-                    parts: None,
-                    holds,
-                    turn,
-                    traced,
-                    answer,
-                });
+                let begun = Slot { exchange, replica_read, holds, turn, traced, ..Slot::new(lane, blocks, lookups) };
+                self.slots.push_back(begun);
                 self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
                 Started::Sent { slot, replies }
             }
@@ -268,22 +274,9 @@ impl Conversation {
             under_way.push(exchange, replica_read, request.keys, answer);
         }
         let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
-        let (exchange, replica_read, parts) = (None, None, Some(under_way));
-        let answer = Vec::new();
         let holds = self.held.hold(hold, plan, args);
-        let turn = self.turn.take();
-        self.slots.push_back(Slot {
-            lane,
-            blocks,
-            lookups,
-            exchange,
-            replica_read,
-            parts,
-            holds,
-            turn,
-            traced,
-            answer,
-        });
+        let (parts, turn) = (Some(under_way), self.turn.take());
+        self.slots.push_back(Slot { parts, holds, turn, traced, ..Slot::new(lane, blocks, lookups) });
         self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
         self.settle_parts(slot, out);
         (slot, sent)
@@ -370,21 +363,7 @@ impl Conversation {
         let result = run(&mut self.session, &mut answer);
         if !answer.is_empty() {
             self.parked_bytes += answer.len();
-            let (lane, lookups) = (Lane::Local, LookupKind::None);
-            let (exchange, replica_read, parts, traced) = (None, None, None, None);
-            let (blocks, holds, turn) = (false, HeldKeys::new(), None);
-            self.slots.push_back(Slot {
-                lane,
-                blocks,
-                lookups,
-                exchange,
-                replica_read,
-                parts,
-                holds,
-                turn,
-                traced,
-                answer,
-            });
+            self.slots.push_back(Slot { answer, ..Slot::new(Lane::Local, false, LookupKind::None) });
         }
         result
     }
