@@ -41,7 +41,7 @@ pub use flight::{Direct, Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use proof::{Doubt, History, Picture, PictureNode, Walked, proof};
 pub use redirect::{Redirect, Whereto};
-pub use refresh::Refresh;
+pub use refresh::{Asked, Refresh};
 pub use replicas::{ReadFrom, ReplicaState, Replicas, ReplicationAsked};
 pub use replication::Replication;
 pub use roster::{endpoints, roster};

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use keyfold_core::cluster::{Adoption, Endpoint, Topology};
+use keyfold_core::cluster::{Adoption, Asked, AskedAt, Endpoint, Topology};
 use keyfold_core::resp::Protocol;
-use tokio::task::spawn_local;
+use tokio::task::{JoinSet, spawn_local};
 
 use super::clearance::look_for_all;
 use super::cluster::Cluster;
@@ -15,6 +15,8 @@ use crate::worker::Worker;
 
 /// One node may take so much of the time to connect to say what it knows.
 const SHARES: u32 = 4;
+/// The next node is asked meanwhile where one takes longer than this.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Looks after a cluster for as long as the worker lives.
 pub(crate) async fn keep(worker: Rc<Worker>, cluster: Rc<Cluster>) {
@@ -38,37 +40,62 @@ pub(crate) async fn keep(worker: Rc<Worker>, cluster: Rc<Cluster>) {
     }
 }
 
-/// Asks one node after the other until one says what is gone by.
+/// Asks nodes until one says what is gone by. The next is asked once one has said something else, or takes its time.
 async fn refresh(worker: Rc<Worker>, cluster: Rc<Cluster>) {
     let mut nodes = cluster.nodes();
     let first = worker.nonces.draw() % nodes.len().max(1) as u64;
     nodes.rotate_left(usize::try_from(first).unwrap_or(0));
-    let share = worker.config.timeouts.connect / SHARES;
-    let mut taken = false;
-    for node in nodes {
-        let asked = cluster.ask();
-        let said = tokio::time::timeout(share, ask(&worker, &node)).await.unwrap_or(Err(LinkError::TimedOut(share)));
-        match said {
-            Ok(topology) => match cluster.adopt(&topology, asked) {
-                Adoption::Adopted { changed } => {
-                    if changed {
-                        cluster.refresh.borrow_mut().note_change(cluster.now_ms());
-                        tracing::info!(by = %node, served = topology.served(), "the cluster's map is known");
-                    }
-                    taken = true;
-                    break;
+    let mut nodes = nodes.into_iter();
+    let (mut under_way, mut outcome) = (JoinSet::new(), Asked::Away);
+    let mut next = tokio::time::interval(PATIENCE);
+    while outcome != Asked::Taken {
+        tokio::select! {
+            Some(said) = under_way.join_next() => {
+                if let Ok((node, asked, said)) = said {
+                    outcome = hear(&cluster, &node, asked, said).unwrap_or(outcome);
                 }
-                Adoption::Doubtful => tracing::debug!(%node, "a node doesn't take the cluster for whole"),
-                Adoption::Older => tracing::debug!(%node, "a node knows of less than is known"),
-            },
-            Err(reason) => tracing::debug!(%node, %reason, "can't ask a node for the cluster's map"),
+                next.reset_immediately();
+            }
+            _ = next.tick(), if nodes.len() > 0 => {
+                if let Some(node) = nodes.next() {
+                    let (worker, asked) = (Rc::clone(&worker), cluster.ask());
+                    under_way.spawn_local(async move {
+                        let limit = worker.config.timeouts.connect / SHARES;
+                        let said = tokio::time::timeout(limit, ask(&worker, &node)).await;
+                        (node, asked, said.unwrap_or(Err(LinkError::TimedOut(limit))))
+                    });
+                }
+            }
+            else => break,
         }
     }
-    if !taken {
+    if cluster.refresh.borrow_mut().end(outcome, cluster.now_ms(), worker.nonces.draw()) {
         tracing::warn!("no node of the cluster says who has which slots; trying again");
     }
-    cluster.refresh.borrow_mut().end(taken, cluster.now_ms(), worker.nonces.draw());
     cluster.stirred.notify_one();
+}
+
+/// What a node's word comes to; none where it has said nothing.
+fn hear(cluster: &Cluster, node: &Endpoint, asked: AskedAt, said: Result<Topology, LinkError>) -> Option<Asked> {
+    let topology = said.inspect_err(|reason| tracing::debug!(%node, %reason, "can't ask a node for the cluster's map"));
+    let topology = topology.ok()?;
+    Some(match cluster.adopt(&topology, asked) {
+        Adoption::Adopted { changed } => {
+            if changed {
+                cluster.refresh.borrow_mut().note_change(cluster.now_ms());
+                tracing::info!(by = %node, served = topology.served(), "the cluster's map is known");
+            }
+            Asked::Taken
+        }
+        Adoption::Doubtful => {
+            tracing::debug!(%node, "a node doesn't take the cluster for whole");
+            Asked::Unsettled
+        }
+        Adoption::Older => {
+            tracing::debug!(%node, "a node knows of less than is known");
+            Asked::Unsettled
+        }
+    })
 }
 
 async fn ask(worker: &Worker, node: &Endpoint) -> Result<Topology, LinkError> {
