@@ -25,6 +25,7 @@ pub(crate) mod key;
 pub(crate) mod keyspace;
 pub(crate) mod listing;
 pub(crate) mod load;
+mod look;
 pub(crate) mod native;
 mod native_first;
 mod outcome;
@@ -53,6 +54,7 @@ pub(crate) use copy::Copy;
 pub(crate) use field::{Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
 use hello::answer_hello;
+pub(crate) use look::Look;
 pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
@@ -174,6 +176,7 @@ pub(crate) enum UnderWay {
     Delete(Box<native::Delete>),
     NativeFirst(Box<NativeFirst>),
     FieldWrite(Box<FieldWrite>),
+    Look(Box<Look>),
     Work(Box<Work>),
     Foreign(Box<Foreign>),
     UserCall(Box<UserCall>),
@@ -281,6 +284,7 @@ impl Exchange {
             UnderWay::Set(_) => io.answer.extend_from_slice(if reply.starts_with(b"-") { reply } else { b"+OK\r\n" }),
             UnderWay::Overwrite(overwrite) => return overwrite.handle_reply(reply, io),
             UnderWay::Delete(delete) => return delete.handle_reply(reply, env, io),
+            UnderWay::Look(look) => return look.handle_reply(reply, env, io),
             UnderWay::Work(work) => return work.handle_reply(reply, env, io),
             UnderWay::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
             UnderWay::UserCall(call) => return call.handle_reply(reply, io),

@@ -10,8 +10,8 @@ use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, Io, NativeFirst, ReplyKind, ScriptsExist, UnderWay, UserCall,
-    Work, increment, info, keyspace, listing, native, wait,
+    Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, Io, Look, NativeFirst, ReplyKind, ScriptsExist, UnderWay,
+    UserCall, Work, increment, info, keyspace, listing, native, wait,
 };
 use crate::layout::{Located, Place};
 use crate::resp::{Answer, write_command};
@@ -286,6 +286,10 @@ impl Session {
         if let Some(call) = FieldCall::of(command.id, args, place, env) {
             let write = FieldWrite::start(call, args, run, place, protocol, env, io.wire);
             return sent(UnderWay::FieldWrite(Box::new(write)), 1, Hold::SameKeys);
+        }
+        if !command.writes && Look::may_take(place) {
+            let look = Look::start(run, args, place, protocol, io.wire);
+            return sent(UnderWay::Look(Box::new(look)), 1, Hold::Nothing);
         }
         let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
         sent(UnderWay::Work(Box::new(work)), replies, command.hold())
