@@ -273,21 +273,22 @@ impl Delete {
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
         let mut commands = Commands::default();
+        let mut keys: SmallVec<[Key; 1]> = keys.map(|(logical, located)| Key::at(logical, located)).collect();
+        // Those of one bucket come to lie side by side, and a key that is named twice beside itself.
+        keys.sort_by(|a, b| (a.physical(), &a.logical).cmp(&(b.physical(), &b.logical)));
+        keys.dedup_by(|a, b| a.logical == b.logical);
         let mut buckets: Vec<Vec<Key>> = Vec::new();
-        let mut known = std::collections::BTreeMap::new();
         let mut native = 0;
-        for (logical, located) in std::collections::BTreeMap::from_iter(keys) {
-            let key = Key::at(logical, located);
+        for key in keys {
             if key.bucket().is_none() {
                 commands.push(&[command, key.physical()]);
                 native += 1;
                 continue;
             }
-            let bucket = *known.entry(key.physical().to_vec()).or_insert(buckets.len());
-            if bucket == buckets.len() {
-                buckets.push(Vec::new());
+            match buckets.last_mut() {
+                Some(bucket) if bucket[0].physical() == key.physical() => bucket.push(key),
+                _ => buckets.push(vec![key]),
             }
-            buckets[bucket].push(key);
         }
         for keys in &buckets {
             for command in [&b"HMGET"[..], b"HDEL"] {
