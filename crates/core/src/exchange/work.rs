@@ -32,6 +32,8 @@ pub(crate) struct Work {
     load: Load,
     space: Space,
     phase: Phase,
+    /// The keys were taken for absent, and not read yet.
+    guessed: bool,
     attempts: u32,
 }
 
@@ -65,7 +67,28 @@ impl Work {
         let replies = load.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let space = Space::new(env.now_ms);
-        (Self { args, run, protocol, load, space, phase: Phase::Loading, attempts: 0 }, replies)
+        (Self { args, run, protocol, load, space, phase: Phase::Loading, guessed: false, attempts: 0 }, replies)
+    }
+
+    /// Starts a command that mostly finds none of its keys there, such as MSETNX: what it does then is written if that is
+    /// so, in one round trip, and else it is worked out by what is there. None where it would write nothing.
+    pub(crate) fn start_on_nothing<'a>(
+        run: Run,
+        args: &[&[u8]],
+        keys: impl Iterator<Item = (&'a [u8], Located)>,
+        protocol: Protocol,
+        env: &mut Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> Option<(Self, u32)> {
+        let load = Load::located(env, keys).sparing();
+        let (mut space, mut answer) = (Space::new(env.now_ms), Vec::new());
+        let call = Call { args, dialect: env.dialect() };
+        run(&call, &mut space, &mut Answer::new(&mut answer, protocol)).ok()?;
+        let writes = store::plan_writes(env, load.keys(), &space).ok().filter(|writes| !writes.is_empty())?;
+        writes.send(wire);
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        let phase = Phase::Writing { writes, answer };
+        Some((Self { args, run, protocol, load, space, phase, guessed: true, attempts: 0 }, 1))
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
@@ -88,6 +111,10 @@ impl Work {
                 Ok(Reply::Integer(1)) => {
                     io.answer.append(answer);
                     Step::Done(Effect::None)
+                }
+                Ok(Reply::Integer(_)) if mem::take(&mut self.guessed) => {
+                    self.phase = Phase::Loading;
+                    Step::More(self.load.send(io.wire))
                 }
                 Ok(Reply::Integer(_)) => self.begin_again(env, io),
                 Ok(Reply::Error(error)) if error.starts_with(b"NOSCRIPT") => {

@@ -377,6 +377,12 @@ impl Session {
         if let Some((batch, replies)) = batch {
             return sent(UnderWay::SetMany(batch), replies, Hold::Nothing);
         }
+        if id == Id::Msetnx
+            && let Some((work, replies)) =
+                Work::start_on_nothing(run, args, places.of(args), self.protocol, env, io.wire)
+        {
+            return sent(UnderWay::Work(Box::new(work)), replies, command.hold());
+        }
         let (work, replies) = Work::start(run, args, places.of(args), self.protocol, env, io.wire);
         sent(UnderWay::Work(Box::new(work)), replies, command.hold())
     }

@@ -96,6 +96,12 @@ fn writes_that_look_at_the_old_value_take_one_round_trip() {
                 assert_eq!(check(before, command), 1, "{command} on {before:?}, {}", binary.name());
             }
         }
+        check("", "DEL n:2 n:3 plain");
+        let many = "MSETNX n:1 a n:2 b n:3 c plain d";
+        check("", many);
+        assert!(check("text", many) > 1 && check("", many) > 1, "it finds something there");
+        check("", "DEL n:2 n:3 plain");
+        assert_eq!(check("", many), 1, "MSETNX, {}", binary.name());
         assert!(check("text", "SETBIT n:1 9999 1") > 1, "what isn't ordinary is worked out");
         assert!(check("", "BITFIELD n:1 GET u8 0 SET u63 0 5") > 1, "a double hasn't all integers of 63 bits");
     }
