@@ -8,6 +8,7 @@ mod meaning;
 mod nodes;
 mod witnesses;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -63,6 +64,7 @@ pub(crate) fn keep(
             workers,
             current,
             next: None,
+            held_since: Cell::new(None),
             meaning: Meaning::default(),
             looked_on: 0,
             change: None,
@@ -109,6 +111,8 @@ struct Keeper {
     current: watch::Sender<Arc<Folding>>,
     /// A layout that was seen and isn't served yet.
     next: Option<Layout>,
+    /// Since when clients wait.
+    held_since: Cell<Option<Instant>>,
     /// What the register meant when it was last looked at.
     meaning: Meaning,
     /// The connection on which it looked last.
@@ -240,8 +244,11 @@ impl Keeper {
     /// Has all workers stop; where requests under way take too long, they go on.
     async fn stop(&mut self) -> Result<(), Broken> {
         let must_stop = self.member.found() == Found::Unreadable;
+        let since = Instant::now();
+        self.held_since.set(self.held_since.get().or(Some(since)));
         if !pause(&self.workers).await {
             if !must_stop {
+                tracing::debug!(held = ?since.elapsed(), "requests under way took too long to be held back for a change of the layout");
                 self.resume(None);
                 self.member.go_on();
             }
@@ -290,7 +297,8 @@ impl Keeper {
         let next = self.next.take().filter(|next| Some(next.revision()) == self.member.serving());
         let next = next.map(|layout| Arc::new(served.followed_by(layout)));
         if let Some(next) = &next {
-            tracing::info!(epoch = %next.layout.epoch(), "the server's layout has changed; serving the new one");
+            let held = self.held_since.get().map_or(Duration::ZERO, |since| since.elapsed());
+            tracing::info!(epoch = %next.layout.epoch(), ?held, "the server's layout has changed; serving the new one");
             self.current.send_replace(Arc::clone(next));
             self.meaning = Meaning::default();
         }
@@ -299,6 +307,7 @@ impl Keeper {
     }
 
     fn resume(&self, next: Option<&Arc<Folding>>) {
+        self.held_since.set(None);
         for worker in &self.workers {
             let _ = worker.send(Order::Resume(next.cloned()));
         }
