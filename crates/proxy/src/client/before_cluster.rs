@@ -113,7 +113,7 @@ impl Requests {
         let lane = if replica.is_some() { request.plan.lane } else { request.plan.lane.at_primary() };
         let node = replica.or_else(|| cluster.node_of(at));
         let upstream = node.and_then(|node| self.worker.lanes.known(Some(node), lane));
-        if upstream.is_some_and(|upstream| !upstream.poll_room(&self.client, high_water_bytes)) {
+        if upstream.as_ref().is_some_and(|upstream| !upstream.poll_room(&self.client, high_water_bytes)) {
             return Start::Wait;
         }
         let mut commands = cluster.room();
@@ -122,10 +122,12 @@ impl Requests {
             Started::Answered | Started::Pushes => Start::Begun,
             Started::Close => Start::Close,
             Started::Sent { slot, replies } => {
-                let at = state.conversation.goes_to(slot).unwrap_or(at);
+                let goes_to = state.conversation.goes_to(slot).filter(|elsewhere| *elsewhere != at);
+                let known = node.zip(upstream.as_deref()).filter(|_| goes_to.is_none());
+                let at = goes_to.unwrap_or(at);
                 note_written(state, &request.plan, at, cluster);
                 let whose = Whose { replica, ..self.whose(request, slot, at, replies) };
-                cluster.begin(whose, &mut commands, &self.worker);
+                cluster.begin_by(whose, &mut commands, known, &self.worker);
                 Start::Begun
             }
         };

@@ -208,27 +208,33 @@ impl Cluster {
 
     /// Begins the step of these commands: sends it, or has it wait. Takes them where it keeps them.
     pub(crate) fn begin(&self, whose: Whose, commands: &mut Vec<u8>, worker: &Rc<Worker>) {
-        if let Some(whose) = self.begin_direct(whose, commands, worker) {
-            let now_ms = self.now_ms();
-            self.begin_at(whose.step(mem::take(commands), now_ms), now_ms, worker);
-        }
+        let node = self.node_of(whose.at);
+        let upstream = node.and_then(|node| worker.lanes.known(Some(node), whose.lane.at_primary()));
+        self.begin_by(whose, commands, node.zip(upstream.as_deref()), worker);
     }
 
-    /// Writes a step to the connection on which its node just answers it, most likely; whose it is, where it can't be
-    /// written there now.
-    fn begin_direct(&self, whose: Whose, commands: &[u8], worker: &Rc<Worker>) -> Option<Whose> {
-        if !whose.is_ordinary() || commands.len() > DIRECT_BYTES {
-            return Some(whose);
+    /// The same by the shared connection to its slot's node, where there is one.
+    #[inline]
+    pub(crate) fn begin_by(
+        &self,
+        whose: Whose,
+        commands: &mut Vec<u8>,
+        known: Option<(Node, &Upstream)>,
+        worker: &Rc<Worker>,
+    ) {
+        if let Some((node, upstream)) = known
+            && whose.is_ordinary()
+            && commands.len() <= DIRECT_BYTES
+            && upstream.is_ready()
+            && let Some(direct) = self.router.borrow_mut().begin_direct(node, whose.at)
+        {
+            // Its node just answers it, most likely.
+            upstream.queue().send_direct(direct, whose, commands);
+            upstream.wake();
+            return;
         }
-        let mut router = self.router.borrow_mut();
-        let there = router.map().primary(whose.at).and_then(|node| {
-            let upstream = worker.lanes.known(Some(node), whose.lane.at_primary()).filter(|there| there.is_ready())?;
-            Some((upstream, router.begin_direct(node, whose.at)?))
-        });
-        let Some((upstream, direct)) = there else { return Some(whose) };
-        upstream.queue().send_direct(direct, whose, commands);
-        upstream.wake();
-        None
+        let now_ms = self.now_ms();
+        self.begin_at(whose.step(mem::take(commands), now_ms), now_ms, worker);
     }
 
     /// Notes that all replies to such a step have come; whether that is all.

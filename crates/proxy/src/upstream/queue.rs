@@ -151,6 +151,7 @@ impl Queue {
         self.push(Asker::Nobody, 1, patience);
     }
 
+    #[inline]
     fn push(&mut self, asker: Asker, replies: u32, patience: Option<Duration>) {
         if self.pipe.is_idle() {
             self.silence.broken();
@@ -160,6 +161,7 @@ impl Queue {
     }
 
     /// Writes the commands of a step that goes straight to this node.
+    #[inline]
     pub(super) fn send_direct(&mut self, direct: Direct, whose: Whose, commands: &[u8]) {
         self.outbox.buffer().extend_from_slice(commands);
         self.kept.extend(commands);
@@ -246,6 +248,7 @@ impl Queue {
     }
 
     /// The front has had one of its replies.
+    #[inline]
     fn advance(&mut self, after: &mut Afterwards<'_>) {
         match self.pipe.advance() {
             Some(Asked { asker: Asker::Direct(step), .. }) => match after.finish_direct(&step.direct) {
