@@ -4,18 +4,27 @@
 //! by the script that writes. On a shared connection the other database is selected only between two commands
 //! that are sent together.
 
+use crate::admin::scratch_key;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::{CompareAndSet, Env, Io, Step, done, fail, failure, script, store};
+use crate::exchange::{CompareAndSet, Env, Io, Refusal, Step, done, fail, failure, script, store};
 use crate::frame::Frame;
 use crate::layout::Located;
-use crate::resp::{Protocol, Reply};
+use crate::resp::{Protocol, Reply, write_command};
 use crate::string::{Entry, Held, Space};
 
-/// What a cluster's node with one database says to SELECT, and to COPY.
+/// What a cluster's node with one database says to SELECT. To COPY each version says something else.
 const NO_SELECT: &[u8] = b"-ERR SELECT is not allowed in cluster mode\r\n";
-const NO_COPY: &[u8] = b"-ERR Copying to another database is not allowed in cluster mode\r\n";
+
+/// Sends a COPY that is refused whatever its keys hold, for the server to say why; it has one reply. The keys of the request
+/// stay out of it.
+pub(crate) fn ask_why_refused(args: &[&[u8]], wire: &mut Vec<u8>) {
+    let scratch = scratch_key(args[1]);
+    let (other, mut harmless) = ([&scratch, &b":copy"[..]].concat(), args.to_vec());
+    (harmless[1], harmless[2]) = (&scratch, &other);
+    write_command(wire, &harmless);
+}
 
 /// Such a COPY under way.
 #[derive(Debug)]
@@ -37,6 +46,8 @@ enum Phase {
     Source,
     Destination(Batch),
     Writing(CompareAndSet),
+    /// The server is asked why it can't be.
+    Refused,
 }
 
 impl Copy {
@@ -85,6 +96,7 @@ impl Copy {
                 Ok(Reply::Error(_)) => done(io, &script::without_place(reply)),
                 _ => Step::Unexpected,
             },
+            Phase::Refused => Refusal::of(reply).end(io),
         }
     }
 
@@ -124,7 +136,12 @@ impl Copy {
         }
         // SELECT says of a database that isn't there what COPY would.
         if let Some(error) = replies.first().filter(|selected| selected.starts_with(b"-")) {
-            return if *error == *NO_SELECT { done(io, NO_COPY) } else { done(io, error) };
+            if *error != *NO_SELECT {
+                return done(io, error);
+            }
+            ask_why_refused(&self.args.iter().map(Vec::as_slice).collect::<Vec<_>>(), io.wire);
+            self.phase = Phase::Refused;
+            return Step::More(1);
         }
         let found = match replies.get(1).map(|raw| Reply::parse(raw)) {
             Some(Ok(Reply::Nil)) => None,

@@ -50,7 +50,7 @@ pub(crate) mod watch;
 mod work;
 
 pub(crate) use batch::Batch;
-pub(crate) use copy::Copy;
+pub(crate) use copy::{Copy, ask_why_refused};
 pub(crate) use field::{Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
 use hello::answer_hello;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::admin::{COPY_KEY, DICTIONARIES_KEY, LAYOUT_KEY, scratch_key};
+use crate::admin::{COPY_KEY, DICTIONARIES_KEY, LAYOUT_KEY};
 use crate::command::{Command, Id};
 use crate::exchange::overview::Overview;
 use crate::exchange::pieces::Pieces;
@@ -11,7 +11,7 @@ use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
     Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, Io, Look, NativeFirst, ReplyKind, ScriptsExist, UnderWay,
-    UserCall, Work, increment, info, keyspace, listing, native, wait,
+    UserCall, Work, ask_why_refused, increment, info, keyspace, listing, native, wait,
 };
 use crate::layout::{Located, Place};
 use crate::resp::{Answer, write_command};
@@ -392,11 +392,7 @@ impl Session {
         let copy = CopyCommand::read(args).ok();
         let database = copy.as_ref().and_then(|copy| copy.database_from(self.database));
         let (Some(CopyCommand { replace, .. }), Some(database)) = (copy, database) else {
-            // The server says what is wrong, before it looks at any key: those of the request stay out of it.
-            let scratch = scratch_key(args[1]);
-            let (other, mut harmless) = ([&scratch, &b":copy"[..]].concat(), args.to_vec());
-            (harmless[1], harmless[2]) = (&scratch, &other);
-            write_command(io.wire, &harmless);
+            ask_why_refused(args, io.wire);
             return sent(UnderWay::ErrorOnly { protocol: self.protocol }, 1, Hold::Nothing);
         };
         let mut keys = places.of(args);
