@@ -201,9 +201,10 @@ impl<'a> Runner<'a> {
 
     fn read(&mut self, step: &Step<'_>) -> Result<(), Unlike> {
         for awaited in mem::take(&mut self.lane(step).awaited) {
-            let slack_ms = SLACK_MS + i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
             let lane = &mut self.lanes[usize::from(step.second)];
             let replies = lane.link.replies();
+            // What they were waited for is time that passed between them too.
+            let slack_ms = SLACK_MS + i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
             let alike = match &replies {
                 [Ok(plain), Ok(subject)] => {
                     let [args, _] = &awaited.args;
