@@ -23,7 +23,7 @@ test-long: ## the tests that take minutes: the lab's studies on every server, la
 	cargo test -p keyfold-proxy --test proxy -- --ignored
 	cargo test -p keyfold-testkit --test whole -- --ignored
 
-clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs; their cluster clients and more
+clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs, lettuce; locks, limits, clusters
 	@scripts/ensure-server
 	scripts/with-keyfold scripts/clients
 	scripts/clients cluster

@@ -4,12 +4,13 @@ import java.util.Objects;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
 
-/** What the sessions share: the keyfolds, and how answers are checked. */
+/** What the sessions share: the server or keyfolds, and how answers are checked. */
 final class Session {
     static final int USERS = 1000;
     static final List<String> NAMES = IntStream.range(0, USERS).mapToObj(number -> "user:" + number).toList();
     static final List<String> NUMBERS = IntStream.range(0, USERS).mapToObj(Integer::toString).toList();
-    static final List<String> ADDRESSES = Arrays.asList(System.getenv("KEYFOLD_ADDRS").split(","));
+    static final List<String> ADDRESSES =
+            Arrays.asList(System.getenv().getOrDefault("KEYFOLD_ADDRS", System.getenv("KEYFOLD_ADDR")).split(","));
 
     private Session() {}
 
