@@ -237,6 +237,14 @@ pub(super) const CASES: &[Case] = &[
         OBJECT REFCOUNT none
         ?kind OBJECT IDLETIME <0>
         OBJECT IDLETIME none
+        ?exact OBJECT IDLETIME <1>
+        ?exact OBJECT FREQ <0>
+        ?exact OBJECT FREQ <1>
+        ?exact OBJECT REFCOUNT <1>
+        OBJECT ENCODING <1>
+        OBJECT IDLETIME <0> <1>
+        OBJECT FREQ
+        OBJECT HELP <0>
         OBJECT
         OBJECT NOPE <0>
         OBJECT ENCODING

@@ -15,6 +15,7 @@ mod counters;
 mod expiry;
 mod keyspace;
 mod later;
+mod library_scripts;
 mod other_types;
 pub(crate) mod pool;
 mod pubsub;
@@ -49,6 +50,7 @@ pub const FAMILIES: &[(&str, &[Case])] = &[
     ("transactions", transactions::CASES),
     ("other types", other_types::CASES),
     ("user scripts", user_scripts::CASES),
+    ("library scripts", library_scripts::CASES),
     ("pubsub", pubsub::CASES),
     ("connection", connection::CASES),
 ];

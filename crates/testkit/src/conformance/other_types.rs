@@ -137,6 +137,67 @@ pub(super) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "SORT beside folded keys",
+        "
+        RPUSH list 2 1 3
+        MSET w_1 30 w_2 20 w_3 10
+        SORT list BY w_* GET # GET w_*
+        SORT list BY <0>
+        SORT list GET <0>
+        SORT_RO list BY w_* GET <0> LIMIT 0 2
+        SORT list STORE sorted
+        SORT <0> STORE sorted
+        EXISTS sorted
+        SORT <0> BY w_* GET #
+        SET <0> 5
+        SORT <0>
+        SORT_RO <0> BY nosort
+        SORT <0> BY w_* GET # STORE sorted
+        SORT list STORE sorted DESC
+        LRANGE sorted 0 -1
+        GET <0>
+    ",
+    ),
+    case(
+        "HyperLogLogs and geographies beside folded keys",
+        "
+        SET <0> text
+        PFADD <0>
+        PFADD <0> a
+        PFCOUNT <0>
+        PFCOUNT <1>
+        PFADD hll x y
+        PFCOUNT <1> hll
+        PFCOUNT hll <0>
+        PFMERGE hll <1>
+        PFMERGE hll <0>
+        PFMERGE <0> hll
+        PFMERGE merged <1> hll
+        PFCOUNT hll merged
+        GEOADD <0> 13 38 p
+        GEOPOS <0> p
+        GEOHASH <0> p
+        GEODIST <0> p q
+        GEOSEARCH <0> FROMLONLAT 1 1 BYRADIUS 1 m
+        GEORADIUS <0> 1 1 1 m
+        GEORADIUS_RO <0> 1 1 1 m
+        GEORADIUSBYMEMBER <0> p 1 m
+        GEORADIUS <0> 1 1 1 m STORE near
+        GEOSEARCHSTORE near <0> FROMLONLAT 1 1 BYRADIUS 1 m
+        GEOPOS <1> p
+        GEOHASH <1> p
+        GEODIST <1> p q
+        GEOSEARCH <1> FROMLONLAT 1 1 BYRADIUS 1 m
+        GEORADIUS <1> 1 1 1 m
+        GEOADD near 13 38 p
+        GEORADIUS <1> 1 1 1 m STORE near
+        EXISTS near
+        GEOSEARCHSTORE near <1> FROMLONLAT 1 1 BYRADIUS 1 m
+        GET <0>
+        EXISTS <1>
+    ",
+    ),
+    case(
         "string commands on other types",
         "
         RPUSH list a
