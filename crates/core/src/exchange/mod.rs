@@ -287,7 +287,7 @@ impl Exchange {
             UnderWay::Look(look) => return look.handle_reply(reply, env, io),
             UnderWay::Work(work) => return work.handle_reply(reply, env, io),
             UnderWay::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
-            UnderWay::UserCall(call) => return call.handle_reply(reply, io),
+            UnderWay::UserCall(call) => return call.handle_reply(reply, env, io),
             UnderWay::ScriptsExist(exist) => return exist.handle_reply(reply, io),
             UnderWay::Copy(copy) => return copy.handle_reply(reply, env, io),
             UnderWay::Pieces(pieces) => return pieces.handle_reply(reply, env, io),

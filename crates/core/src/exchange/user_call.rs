@@ -10,11 +10,15 @@
 //! ```
 //! It is called by its hash; a server that doesn't know it answers NOSCRIPT and gets the text, and the user's script beside
 //! it, which it would know without keyfold: by that it is called where no key is folded.
+//!
+//! What the script reads isn't seen here. Where its client may cache that, the folded keys are looked at once more behind it: when
+//! they expire the server won't tell. What becomes of them in between, it does.
 
 use std::sync::Arc;
 
 use crate::command::Id;
 use crate::exchange::{Effect, Env, Io, Step, done};
+use crate::frame::{Frame, is_raw};
 use crate::layout::{Located, Place, spill_head};
 use crate::resp::{Reply, write_command};
 use crate::user_script::UserScript;
@@ -30,7 +34,19 @@ pub(crate) struct UserCall {
     reads_only: bool,
     /// What stands behind the script.
     args: Vec<Vec<u8>>,
+    /// The fields that it may have read for a cache.
+    read: Vec<ReadField>,
+    /// The script's, kept until these have been looked at.
+    answer: Vec<u8>,
     replies: Replies,
+}
+
+/// Where a key lies that a script may have read.
+#[derive(Debug)]
+struct ReadField {
+    key: Vec<u8>,
+    bucket: Vec<u8>,
+    field: Vec<u8>,
 }
 
 /// Which reply comes next.
@@ -42,21 +58,25 @@ enum Replies {
     Loaded,
     /// To EVAL.
     Whole,
+    /// To HGET of the field that stands here among those that it may have read.
+    Field(usize),
 }
 
 impl UserCall {
-    /// Sends the call of `script` that this request is, its keys in the order of the request; it has one reply.
+    /// Sends the call of `script` that this request is, its keys in the order of the request; it has one reply. Where it is
+    /// `for_cache`, somebody is told of what it reads.
     pub(crate) fn start<'k>(
         command: Id,
         args: &[&[u8]],
         keys: impl Iterator<Item = (&'k [u8], Located)>,
         script: &Arc<UserScript>,
+        for_cache: bool,
         env: &mut Env<'_>,
         wire: &mut Vec<u8>,
     ) -> Self {
         let reads_only = matches!(command, Id::EvalRo | Id::EvalshaRo);
         let writes = !reads_only && !script.says_no_writes();
-        let (mut physical, mut told) = (Vec::new(), Vec::new());
+        let (mut physical, mut told, mut read) = (Vec::new(), Vec::new(), Vec::new());
         let mut folded = 0_i64;
         for (number, (key, located)) in (1..).zip(keys) {
             let Located::Placed(place) = located else {
@@ -68,12 +88,20 @@ impl UserCall {
             if writes && place.kind.is_field() {
                 note_writes(&place, args, env);
             }
+            if for_cache && place.kind.is_field() {
+                read.push(ReadField {
+                    key: key.to_vec(),
+                    bucket: place.physical.to_vec(),
+                    field: place.field.to_vec(),
+                });
+            }
             physical.push(place.physical.into_vec());
         }
         told.push(if writes { folded } else { -folded }.to_string().into_bytes());
         let others = args[3 + physical.len()..].iter().map(|arg| arg.to_vec());
         let args = [args[2].to_vec()].into_iter().chain(physical).chain(others).chain(told).collect();
-        let call = Self { script: Arc::clone(script), reads_only, args, replies: Replies::ByHash };
+        let call =
+            Self { script: Arc::clone(script), reads_only, args, read, answer: Vec::new(), replies: Replies::ByHash };
         call.send(if reads_only { b"EVALSHA_RO" } else { b"EVALSHA" }, call.script.wrapped_sha().as_bytes(), wire);
         call
     }
@@ -84,10 +112,13 @@ impl UserCall {
     }
 
     /// Takes the reply.
-    pub(crate) fn handle_reply(&mut self, reply: &[u8], io: &mut Io<'_>) -> Step {
+    pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         if self.replies == Replies::Loaded {
             self.replies = Replies::Whole;
             return Step::Wait;
+        }
+        if let Replies::Field(number) = self.replies {
+            return self.note_expiry(number, reply, env, io);
         }
         if self.replies == Replies::ByHash && reply.starts_with(b"-NOSCRIPT") {
             self.replies = Replies::Loaded;
@@ -96,7 +127,7 @@ impl UserCall {
             return Step::More(2);
         }
         if !reply.starts_with(b"-") {
-            return done(io, reply);
+            return self.look(reply, io);
         }
         // The server says in which script it happened: to the user that is the script as it was sent here.
         let (wrapped, own) = (self.script.wrapped_sha(), self.script.sha);
@@ -107,6 +138,37 @@ impl UserCall {
             rest = &rest[at + own.as_bytes().len()..];
         }
         done(io, rest)
+    }
+
+    /// Asks when what the script may have read expires, where that is to be known, before it is answered.
+    fn look(&mut self, answer: &[u8], io: &mut Io<'_>) -> Step {
+        if self.read.is_empty() {
+            return done(io, answer);
+        }
+        self.answer = answer.to_vec();
+        for ReadField { bucket, field, .. } in &self.read {
+            write_command(io.wire, &[b"HGET", bucket, field]);
+        }
+        self.replies = Replies::Field(0);
+        Step::More(u32::try_from(self.read.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Takes the reply to HGET of the field with this number. Of what can't be read its reader is told at once.
+    fn note_expiry(&mut self, number: usize, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let until = match Reply::parse(reply) {
+            Ok(Reply::Bulk(stored)) if !is_raw(stored) => {
+                Frame::decode(stored).map_or(Some(env.now_ms), |frame| frame.expires_at_ms)
+            }
+            Ok(Reply::Bulk(_) | Reply::Nil) => None,
+            Ok(Reply::Error(_)) => Some(env.now_ms),
+            _ => return Step::Unexpected,
+        };
+        env.note_read_until(&self.read[number].key, until);
+        if number + 1 == self.read.len() {
+            return done(io, &self.answer);
+        }
+        self.replies = Replies::Field(number + 1);
+        Step::Wait
     }
 }
 
@@ -181,7 +243,7 @@ mod tests {
         let args: [&[u8]; 5] = [b"EVAL", b"return redis.call('INCR', KEYS[1])", b"1", b"n:15", b"x"];
         let (mut wire, mut answer) = (Vec::new(), Vec::new());
         let keys = [(args[3], layout.locate(args[3]))].into_iter();
-        let mut call = UserCall::start(Id::Eval, &args, keys, &script, &mut env, &mut wire);
+        let mut call = UserCall::start(Id::Eval, &args, keys, &script, false, &mut env, &mut wire);
         let sent = String::from_utf8_lossy(&wire).into_owned();
         let (wrapped, own) = (format!("{:?}", script.wrapped_sha()), format!("{:?}", script.sha));
         assert!(
@@ -190,12 +252,12 @@ mod tests {
         );
         wire.clear();
         let io = &mut Io { wire: &mut wire, answer: &mut answer };
-        assert!(matches!(call.handle_reply(b"-NOSCRIPT No matching script.\r\n", io), Step::More(2)));
+        assert!(matches!(call.handle_reply(b"-NOSCRIPT No matching script.\r\n", &env, io), Step::More(2)));
         assert!(String::from_utf8_lossy(io.wire).starts_with("*3\r\n$6\r\nSCRIPT\r\n"));
         assert!(String::from_utf8_lossy(io.wire).contains("*11\r\n$4\r\nEVAL\r\n"));
-        assert!(matches!(call.handle_reply(b"$1\r\nx\r\n", io), Step::Wait));
+        assert!(matches!(call.handle_reply(b"$1\r\nx\r\n", &env, io), Step::Wait));
         let error = |sha: &str| format!("-ERR no script: {sha}, on @user_script:1.\r\n");
-        assert!(matches!(call.handle_reply(error(&wrapped).as_bytes(), io), Step::Done(_)));
+        assert!(matches!(call.handle_reply(error(&wrapped).as_bytes(), &env, io), Step::Done(_)));
         assert_eq!(String::from_utf8(answer).unwrap(), error(&own));
     }
 }

@@ -169,7 +169,8 @@ impl Session {
             }
             Route::Many { command, places } => self.begin_many(*command, places, args, env, io),
             Route::Script { command, script, places } => {
-                let call = UserCall::start(*command, args, places.of(args), script, env, io.wire);
+                let for_cache = self.reads_for_cache();
+                let call = UserCall::start(*command, args, places.of(args), script, for_cache, env, io.wire);
                 sent(UnderWay::UserCall(Box::new(call)), 1, Hold::All)
             }
             Route::ScriptsExist => {
