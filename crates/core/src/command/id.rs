@@ -56,6 +56,8 @@ ids! {
     FcallRo = "fcall_ro", ScriptLoad = "script|load", ScriptExists = "script|exists",
     ScriptFlush = "script|flush", ScriptKill = "script|kill", ScriptDebug = "script|debug", FunctionKill = "function|kill",
     // The server.
+    CommandInfo = "command|info", CommandDocs = "command|docs", CommandGetkeys = "command|getkeys",
+    CommandGetkeysandflags = "command|getkeysandflags",
     Acl = "acl", AclCat = "acl|cat", AclGenpass = "acl|genpass", AclHelp = "acl|help", Info = "info",
     Debug = "debug", Save = "save", Shutdown = "shutdown", Wait = "wait", Waitaof = "waitaof", Sync = "sync",
     Psync = "psync", Replconf = "replconf", Cluster = "cluster",

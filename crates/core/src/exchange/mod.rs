@@ -23,6 +23,7 @@ mod in_place;
 pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod keyspace;
+pub(crate) mod later_commands;
 pub(crate) mod listing;
 pub(crate) mod load;
 mod look;
@@ -54,6 +55,7 @@ pub(crate) use copy::{Copy, ask_why_refused};
 pub(crate) use field::{Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
 use hello::answer_hello;
+pub(crate) use later_commands::LaterCommands;
 pub(crate) use look::Look;
 pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
@@ -181,6 +183,7 @@ pub(crate) enum UnderWay {
     Foreign(Box<Foreign>),
     UserCall(Box<UserCall>),
     ScriptsExist(ScriptsExist),
+    LaterCommands(Box<LaterCommands>),
     Copy(Box<Copy>),
     Pieces(Box<pieces::Pieces>),
     List(Box<listing::List>),
@@ -289,6 +292,7 @@ impl Exchange {
             UnderWay::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
             UnderWay::UserCall(call) => return call.handle_reply(reply, env, io),
             UnderWay::ScriptsExist(exist) => return exist.handle_reply(reply, io),
+            UnderWay::LaterCommands(commands) => return commands.handle_reply(reply, io),
             UnderWay::Copy(copy) => return copy.handle_reply(reply, env, io),
             UnderWay::Pieces(pieces) => return pieces.handle_reply(reply, env, io),
             UnderWay::List(list) => return list.handle_reply(reply, env, io),

@@ -16,6 +16,7 @@ use crate::exchange::{
 use crate::layout::{Located, Place};
 use crate::resp::{Answer, write_command};
 use crate::session::client_command::ReplyMode;
+use crate::session::command_command::answer_keys;
 use crate::session::hello::WRONG_PASSWORD;
 use crate::session::places::Places;
 use crate::session::queue::Queue;
@@ -177,6 +178,12 @@ impl Session {
                 request.pass_on(io);
                 let exist = ScriptsExist { known: self.known_scripts(args) };
                 sent(UnderWay::ScriptsExist(exist), 1, Hold::Nothing)
+            }
+            Route::LaterCommands(command) => {
+                request.pass_on(io);
+                let asked = self.asked_of_commands(args, *command, env.dialect());
+                let exchange = asked.map_or(UnderWay::PassOn, |asked| UnderWay::LaterCommands(Box::new(asked)));
+                sent(exchange, 1, Hold::Nothing)
             }
             Route::Foreign { foreign, places } => {
                 let (foreign, replies) = Foreign::start(args, places.folded_of(args), foreign, protocol, env, io.wire);
@@ -447,6 +454,7 @@ impl Session {
                 answer.error(SPOILT);
             }
             Id::Info => answer.verbatim(info::section(env).as_bytes()),
+            Id::CommandGetkeys | Id::CommandGetkeysandflags => answer_keys(command, args, env, &mut answer),
             // DISCARD, and UNWATCH where nothing is watched.
             _ => {
                 self.queue = None;

@@ -13,6 +13,7 @@ mod acl_command;
 mod begin;
 mod client_command;
 mod cluster_command;
+mod command_command;
 mod hello;
 mod hold;
 mod monitor;

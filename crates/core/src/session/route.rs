@@ -64,6 +64,8 @@ pub(crate) enum Route {
     Script { command: Id, script: Arc<UserScript>, places: Places },
     /// SCRIPT EXISTS.
     ScriptsExist,
+    /// COMMAND INFO or COMMAND DOCS, of commands of which the server lacks some.
+    LaterCommands(Id),
     /// A command of another type that names folded keys.
     Foreign { foreign: OnOtherType, places: Places },
     /// A command on the whole keyspace.
@@ -298,6 +300,9 @@ impl Session {
             Id::Select => Route::Select { database: parse_integer(args[1]).and_then(|number| number.try_into().ok()) },
             Id::ScriptKill | Id::FunctionKill => Route::Kill,
             Id::ScriptExists if !env.layout.is_empty() => Route::ScriptsExist,
+            Id::CommandInfo | Id::CommandDocs | Id::CommandGetkeys | Id::CommandGetkeysandflags => {
+                return self.route_about_commands(command, args, env);
+            }
             Id::Info if args.len() == 2 && is_word(args[1], "keyfold") => Route::Local(command),
             Id::Flushall | Id::Flushdb => {
                 effort.patience = Patience::with(command, args);

@@ -1,8 +1,9 @@
 //! The command table against the servers it was made from: the same keys in every request, by COMMAND
-//! GETKEYSANDFLAGS.
+//! GETKEYSANDFLAGS; and what keyfold tells of commands that the server behind lacks.
 
 use keyfold_core::command::{Access, Command, table};
-use keyfold_testkit::{Flavor, Value, Wire, found};
+use keyfold_testkit::conformance::LAYOUT;
+use keyfold_testkit::{Flavor, Server, Subject, Value, Wire, found};
 
 /// Requests whose keys are not simply at fixed places.
 const REQUESTS: &[&str] = &[
@@ -106,6 +107,64 @@ fn the_same_keys_as_every_server() {
             }
         }
         assert!(compared > 2000, "{}: only {compared} requests had keys", server.name());
+    }
+}
+
+/// Questions of commands that servers at hand came to have after Redis 7.0.
+const LATER: &[&str] = &[
+    "COMMAND INFO DELIFEQ",
+    "COMMAND INFO get MsetEx nope delifeq",
+    "COMMAND GETKEYS DELIFEQ k v",
+    "COMMAND GETKEYS DELIFEQ k",
+    "COMMAND GETKEYS MSETEX 2 a 1 b 2 NX EX 10",
+    "COMMAND GETKEYS MSETEX 3 a 1 b 2",
+    "COMMAND GETKEYS MSETEX x a 1",
+    "COMMAND GETKEYS MSETEX 1",
+    "COMMAND GETKEYSANDFLAGS MSETEX 2 a 1 b 2",
+    "COMMAND GETKEYSANDFLAGS DELIFEQ k v",
+    "COMMAND GETKEYS NOPE k",
+];
+
+/// What each question is answered.
+fn told(wire: &mut Wire, questions: &[&str]) -> Vec<String> {
+    let mut ask = |question: &&str| {
+        let args: Vec<&[u8]> = question.split(' ').map(str::as_bytes).collect();
+        format!("{question}: {}", wire.call(&args).expect("an answer").escape_ascii())
+    };
+    questions.iter().map(&mut ask).collect()
+}
+
+#[test]
+fn commands_that_the_server_lacks_are_told_as_by_one_that_has_them() {
+    let servers: Vec<Server> = found().iter().map(|binary| binary.start(&[]).unwrap()).collect();
+    let lacks = |server: &&Server| {
+        let answer = server.connect().unwrap().call(&[b"COMMAND", b"INFO", b"DELIFEQ"]).unwrap();
+        answer == b"*1\r\n*-1\r\n" || answer == b"*1\r\n$-1\r\n"
+    };
+    let oracle = servers.iter().find(|server| !lacks(server));
+    for server in servers.iter().filter(lacks) {
+        let connect = |subject: &Subject| Wire::connect(subject.address()).unwrap();
+        let subject = Subject::start(server, LAYOUT).unwrap();
+        let mut wire = connect(&subject);
+        let docs = String::from_utf8(wire.call(&[b"COMMAND", b"DOCS", b"GET", b"DELIFEQ"]).unwrap()).unwrap();
+        assert!(docs.starts_with("*4\r\n$3\r\nget\r\n") && docs.contains("$7\r\ndelifeq\r\n*8\r\n"), "{docs}");
+        assert_ne!(told(&mut wire, LATER), told(&mut server.connect().unwrap(), LATER));
+        if let Some(oracle) = oracle {
+            // Of GET itself servers of several releases say different things.
+            let questions: Vec<&str> = LATER.iter().copied().filter(|question| !question.contains("get")).collect();
+            assert_eq!(
+                told(&mut wire, &questions),
+                told(&mut oracle.connect().unwrap(), &questions),
+                "{}",
+                server.name()
+            );
+        }
+        // All that isn't asked by name is the server's, and everything where it is to be so.
+        let listed =
+            &["COMMAND COUNT", "COMMAND LIST FILTERBY PATTERN delifeq", "COMMAND INFO NOPE", "COMMAND DOCS NOPE"];
+        assert_eq!(told(&mut wire, listed), told(&mut server.connect().unwrap(), listed));
+        let off = Subject::beside_with(server, &["--newest-commands", "off"]).unwrap();
+        assert_eq!(told(&mut connect(&off), LATER), told(&mut server.connect().unwrap(), LATER));
     }
 }
 
