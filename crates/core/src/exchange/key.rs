@@ -169,6 +169,24 @@ impl Spot {
         }
     }
 
+    /// What lies there that a script on the server can't understand, because a codec or another application wrote it, and
+    /// the value that it means; none for a value that is gone.
+    pub(crate) fn strange(&self) -> Option<(&[u8], Option<&[u8]>)> {
+        let is_coded = |body: &Body<'_>| matches!(body, Body::Coded { .. } | Body::Spill { slot: Some(_), .. });
+        let stored = match &self.found {
+            Found::Field { stored, .. } => stored,
+            Found::Native { value: Some(stored), .. } if self.place.as_ref()?.kind.is_framed() => stored,
+            _ => return None,
+        };
+        if self.packing().is_none() && !Frame::decode(stored).is_ok_and(|frame| is_coded(&frame.body)) {
+            return None;
+        }
+        match &self.held {
+            Ok(Held::String(entry)) => Some((stored, Some(&entry.value))),
+            _ => Some((stored, None)),
+        }
+    }
+
     /// Decodes what was found, into `held`.
     pub(super) fn decode(&mut self, logical: &[u8], env: &Env<'_>) {
         self.held = self.read(logical, env).map_err(|why| failure(logical, &why));
@@ -299,6 +317,11 @@ impl Key {
             }
             Ok(Held::Unread(_) | Held::Other(_)) | Err(_) => None,
         }
+    }
+
+    /// The error reply where what lies in one of its spots can't be decoded.
+    pub(crate) fn undecodable(&self) -> Option<&str> {
+        self.spots.iter().find_map(|spot| spot.held.as_ref().err()).map(String::as_str)
     }
 
     /// Whether all spots that hold anything hold the same string.

@@ -33,6 +33,7 @@ mod outcome;
 pub(crate) mod overview;
 pub(crate) mod pieces;
 pub(crate) mod probe;
+mod recode;
 mod reply_kind;
 mod retire;
 mod script;
@@ -258,6 +259,7 @@ impl Exchange {
     pub(crate) fn contended_key(&self) -> Option<&[u8]> {
         match &self.0 {
             UnderWay::Work(work) => work.contended_key(),
+            UnderWay::UserCall(call) => call.contended_key(),
             UnderWay::Transaction(transaction) => transaction.contended_key(),
             UnderWay::Silent(exchange) => exchange.contended_key(),
             _ => None,

@@ -171,8 +171,8 @@ impl Session {
             Route::Many { command, places } => self.begin_many(*command, places, args, env, io),
             Route::Script { command, script, places } => {
                 let for_cache = self.reads_for_cache();
-                let call = UserCall::start(*command, args, places.of(args), script, for_cache, env, io.wire);
-                sent(UnderWay::UserCall(Box::new(call)), 1, Hold::All)
+                let (call, replies) = UserCall::start(*command, args, places.of(args), script, for_cache, env, io.wire);
+                sent(UnderWay::UserCall(Box::new(call)), replies, Hold::All)
             }
             Route::ScriptsExist => {
                 request.pass_on(io);
@@ -488,7 +488,7 @@ impl Session {
         sent(UnderWay::Probe(Box::new(probe)), 1, Hold::All)
     }
 
-    fn begin_exec(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Begun {
+    fn begin_exec(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
         let protocol = self.protocol;
         let queue = self.queue.take().unwrap_or_default();
         if queue.spoilt {

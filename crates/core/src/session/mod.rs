@@ -155,9 +155,11 @@ impl Plan {
         Some(command.keys_in(args)).filter(|keys| is_of_keys && !keys.is_empty() && !keys.is_open())
     }
 
-    /// Whether it writes keys that are known, where many may write them at once.
+    /// Whether it writes keys that are known, where many may write them at once. A script has to read some anew after each
+    /// write of others, though it may only read.
     pub(crate) fn may_contend(&self) -> bool {
-        self.may_write() && matches!(self.route, Route::One { .. } | Route::Many { .. } | Route::Exec { .. })
+        let is_known = matches!(self.route, Route::One { .. } | Route::Many { .. } | Route::Exec { .. });
+        self.may_write() && is_known || matches!(self.route, Route::Script { .. })
     }
 
     /// Whether it ends a transaction.
@@ -349,6 +351,7 @@ impl Session {
     pub(crate) fn written_keys<'a>(&'a self, plan: &Plan, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
         match &self.queue {
             Some(queue) if plan.is_exec() => queue.folded_keys().collect(),
+            _ if let Route::Script { places, .. } = &plan.route => places.folded_of(args).map(|(key, _)| key).collect(),
             _ => plan.keys(args).iter().flat_map(Keys::iter).map(|key| args[key.index]).collect(),
         }
     }

@@ -1,7 +1,7 @@
 //! The commands that a client has queued since MULTI.
 
 use crate::command::Command;
-use crate::exchange::transaction::{Queued, folded_keys};
+use crate::exchange::transaction::Queued;
 use crate::layout::Epoch;
 use crate::session::LARGE_BYTES;
 use crate::session::patience::MANY_ARGS;
@@ -50,9 +50,9 @@ impl Queue {
         self.bytes
     }
 
-    /// The folded keys that its commands name.
+    /// The keys of the commands that name folded ones.
     pub(crate) fn folded_keys(&self) -> impl Iterator<Item = &[u8]> {
-        folded_keys(&self.commands)
+        self.commands.iter().filter(|queued| queued.names_folded).flat_map(Queued::keys)
     }
 
     /// Whether it holds such a command.
@@ -63,6 +63,6 @@ impl Queue {
     /// Whether EXEC watches keys of its own, as something is to be worked out, or is so large that others shouldn't
     /// wait for it to pass.
     pub(crate) fn needs_own_lane(&self) -> bool {
-        self.bytes >= LARGE_BYTES || self.commands.iter().any(|queued| queued.folded)
+        self.bytes >= LARGE_BYTES || self.commands.iter().any(|queued| queued.names_folded)
     }
 }

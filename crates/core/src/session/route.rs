@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::cluster::Endpoint;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
-use crate::exchange::transaction::Queued;
+use crate::exchange::transaction::{Queued, Scripted};
 use crate::exchange::{Env, OnOtherType};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
 use crate::number::parse_integer;
@@ -17,7 +17,7 @@ use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
     unknown_command, wrong_arity,
 };
-use crate::session::script::calls_script;
+use crate::session::script::{calls_script, no_script};
 use crate::session::{Hold, Patience, Session};
 use crate::string::{CopyCommand, Run};
 use crate::user_script::UserScript;
@@ -346,7 +346,7 @@ impl Session {
         }
         effort.touched.extend(places.folded().map(|(_, namespace)| namespace));
         if calls_script(command.id) {
-            return match self.find_script(command, args, &places, env) {
+            return match self.find_script(command, args, env) {
                 Ok(Some(script)) => Route::Script { command: command.id, script, places },
                 Ok(None) => Route::PassOn,
                 Err(message) => Route::error(message),
@@ -483,7 +483,9 @@ impl Session {
         match self.settle_queued(command, args, env, effort) {
             Err(message) => Route::error(message),
             // Its keys are plain, and the server's own word counts: whether there is such a command.
-            Ok(queued) if !queued.folded && command.since.is_some() && !command.server_has(args, env.dialect()) => {
+            Ok(queued)
+                if !queued.names_folded && command.since.is_some() && !command.server_has(args, env.dialect()) =>
+            {
                 Route::Probe { refusal: None }
             }
             Ok(queued) => Route::Queue(queued),
@@ -498,24 +500,24 @@ impl Session {
         env: &Env<'_>,
         effort: &mut Effort,
     ) -> Result<Queued, String> {
-        let route = match self.route_keys(command, args, env, effort) {
-            Route::Error { message, .. } => return Err(message),
-            Route::Script { .. } => {
-                let name = command.name.to_uppercase();
-                return Err(format!(
-                    "ERR keyfold: {name} on folded keys is not supported inside MULTI; send it by itself, which is as atomic"
-                ));
-            }
-            route => route,
-        };
+        let route = self.route_keys(command, args, env, effort);
         let keys = command.keys_in(args).iter().map(|key| key.index).collect();
         let mut queued = Queued::passed(args, Some(command), keys);
         queued.names_folded = !matches!(route, Route::PassOn);
-        queued.folded = queued.names_folded;
         queued.is_slow = effort.patience == Patience::Slow;
-        if let Route::Foreign { foreign, .. } = route {
-            queued.keys.clone_from(&foreign.folded);
-            queued.foreign = Some(foreign);
+        match route {
+            // That a script isn't known is said in its place among the answers.
+            Route::Error { message, .. } if calls_script(command.id) && message == no_script(env.server) => {
+                queued.script = Scripted::Unknown(no_script(env.server));
+            }
+            Route::Error { message, .. } => return Err(message),
+            Route::Script { script, .. } => queued.script = Scripted::Call(script),
+            Route::Foreign { foreign, .. } => {
+                queued.folded = true;
+                queued.keys.clone_from(&foreign.folded);
+                queued.foreign = Some(foreign);
+            }
+            _ => queued.folded = queued.names_folded,
         }
         Ok(queued)
     }

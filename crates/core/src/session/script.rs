@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use crate::command::{Command, Id};
 use crate::exchange::Env;
-use crate::layout::Located;
 use crate::server_info::ServerInfo;
 use crate::session::Session;
-use crate::session::places::Places;
-use crate::session::refusal::printable;
 use crate::user_script::UserScript;
 
 /// What scripts are called through.
@@ -21,26 +18,9 @@ fn has_server(server: &ServerInfo) -> bool {
     server.is_valkey() && server.major() >= 8
 }
 
-fn no_script(server: &ServerInfo) -> &'static str {
+/// What a server answers that doesn't know a script.
+pub(super) fn no_script(server: &ServerInfo) -> &'static str {
     if has_server(server) { "NOSCRIPT No matching script." } else { "NOSCRIPT No matching script. Please use EVAL." }
-}
-
-/// Why a script on the server can't use a folded key; none where it can.
-fn why_unreachable(located: &Located, env: &Env<'_>) -> Option<String> {
-    match located {
-        Located::Plain | Located::Reserved => None,
-        Located::Moving(_) => Some("is being moved; try again once that is over".to_owned()),
-        Located::Placed(place) => {
-            let namespace = env.layout.namespace(place.namespace);
-            let is_coded = namespace.codecs.written().is_some() || place.kind.is_framed();
-            is_coded.then(|| {
-                format!(
-                    "belongs to the namespace {}, whose values are written by a codec, which a script on the server can't read; use commands instead",
-                    namespace.keys
-                )
-            })
-        }
-    }
 }
 
 impl Session {
@@ -53,15 +33,8 @@ impl Session {
         &self,
         command: &Command,
         args: &[&[u8]],
-        places: &Places,
         env: &Env<'_>,
     ) -> Result<Option<Arc<UserScript>>, String> {
-        for (key, located) in places.folded_of(args) {
-            if let Some(why) = why_unreachable(&located, env) {
-                let name = command.name.to_ascii_uppercase();
-                return Err(format!("ERR keyfold: {name} is not supported on '{}', which {why}", printable(key)));
-            }
-        }
         let scripts = self.joined.clients().scripts();
         let script = match command.id {
             Id::Eval | Id::EvalRo => scripts.note(args[1], has_server(env.server)),
@@ -109,10 +82,6 @@ mod tests {
         [[namespace]]
         keys = 'n:{id:int}'
         bucket = { span = 10 }
-        [[namespace]]
-        keys = 'c:{id:int}'
-        bucket = { span = 10 }
-        codec = 'hex'
     ";
 
     /// The answers to these requests of one client, where no server is needed; of others what is sent.
@@ -137,12 +106,7 @@ mod tests {
     #[test]
     fn what_a_script_could_not_do_rightly_is_refused_before_it_is_sent() {
         for (request, error) in [
-            (
-                &["EVAL", "return 1", "2", "n:1", "c:1"],
-                "-ERR keyfold: EVAL is not supported on 'c:1', which belongs to the namespace c:{id:int}, whose values are written by a codec",
-            ),
             (&["EVAL", "return _G.redis", "2", "n:1", "n:2"], "-ERR keyfold: a script on folded keys can't use _G"),
-            (&["EVALSHA_RO", "return 1", "2", "n:1", "c:1"], "-ERR keyfold: EVALSHA_RO is not supported on 'c:1'"),
             (
                 &["EVAL", "return 1", "2", "n:1", "~x"],
                 "-ERR keyfold: '~x' starts with a prefix that keyfold keeps for itself",
@@ -151,13 +115,42 @@ mod tests {
             let said = said("redis", &[request]);
             assert!(said[0].starts_with(error), "{}", said[0]);
         }
-        let queued = said("redis", &[&["MULTI"], &["EVAL", "return 1", "1", "n:1"], &["EXEC"]]);
-        assert!(
-            queued[1].starts_with("-ERR keyfold: EVAL on folded keys is not supported inside MULTI"),
-            "{}",
-            queued[1]
-        );
+        let queued = said("redis", &[&["MULTI"], &["EVAL", "return _G", "1", "n:1"], &["EXEC"]]);
+        assert!(queued[1].starts_with("-ERR keyfold: a script on folded keys can't use _G"), "{}", queued[1]);
         assert!(queued[2].starts_with("-EXECABORT"), "{}", queued[2]);
+    }
+
+    #[test]
+    fn a_transaction_brings_the_text_of_each_script_once() {
+        let call = |key| ["EVAL", "return 1", "1", key];
+        let sent = said(
+            "redis",
+            &[&["MULTI"], &call("n:1"), &call("n:2"), &["GET", "n:1"], &["INCR", "n:1"], &["PING"], &["EXEC"]],
+        );
+        assert!(sent[1..6].iter().all(|answer| answer == "+QUEUED\r\n"), "{sent:?}");
+        let exec = &sent[6];
+        let count = |word: &str| exec.matches(&format!("\r\n{word}\r\n")).count();
+        assert!(exec.starts_with("*1\r\n$5\r\nMULTI\r\n") && exec.ends_with("*1\r\n$4\r\nEXEC\r\n"), "{exec}");
+        assert_eq!([count("EVAL"), count("EVALSHA"), count("PING"), count("SETRANGE")], [2, 2, 1, 1], "{exec}");
+    }
+
+    #[test]
+    fn a_transaction_whose_commands_no_script_can_carry_out_is_refused() {
+        let call: &[&str] = &["EVAL", "return 1", "1", "n:1"];
+        let exec = |other: &[&str]| said("redis", &[&["MULTI"], call, other, &["EXEC"]]).pop().unwrap();
+        for other in [
+            &["OBJECT", "ENCODING", "n:1"][..],
+            &["BITFIELD", "n:1", "GET", "i64", "0"],
+            &["COPY", "n:2", "n:1", "DB", "1"],
+            &["BLPOP", "n:1", "1"],
+        ] {
+            let answer = exec(other);
+            assert!(answer.starts_with("-EXECABORT") || answer.contains("UNWATCH"), "{other:?}: {answer}");
+        }
+        for other in [&["OBJECT", "ENCODING", "n:2"][..], &["BITFIELD", "n:1", "GET", "i53", "0"]] {
+            let answer = exec(other);
+            assert!(answer.contains("WATCH\r\n$") || answer.contains("MULTI"), "{other:?}: {answer}");
+        }
     }
 
     #[test]
@@ -169,7 +162,7 @@ mod tests {
         for seen in [&["SCRIPT", "LOAD", "return 1"][..], &["EVAL", "return 1", "0"], &["EVAL", "return 1", "1", "n:2"]]
         {
             let said = said("redis", &[seen, &call, &["SCRIPT", "FLUSH"], &call]);
-            assert!(said[1].starts_with("*10\r\n$7\r\nEVALSHA\r\n") && !said[1].contains(sha), "{}", said[1]);
+            assert!(said[1].starts_with("*14\r\n$7\r\nEVALSHA\r\n") && !said[1].contains(sha), "{}", said[1]);
             assert!(said[3].starts_with("-NOSCRIPT"), "{}", said[3]);
         }
         let plain = said("redis", &[&["EVALSHA", sha, "1", "other"]]);

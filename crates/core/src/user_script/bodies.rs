@@ -58,6 +58,12 @@ pub struct UserScript {
 }
 
 impl UserScript {
+    /// The script with this text, before a server that has `server` beside `redis` or not.
+    pub(crate) fn new(body: &[u8], has_server: bool) -> Self {
+        let (wrapped_sha, obstacle) = (OnceLock::new(), OnceLock::new());
+        Self { sha: Sha::of(body), body: body.to_vec(), has_server, wrapped_sha, obstacle }
+    }
+
     /// Its text.
     pub fn body(&self) -> &[u8] {
         &self.body
@@ -111,13 +117,7 @@ impl Scripts {
         if let Some(script) = known.find(sha) {
             return script;
         }
-        let script = Arc::new(UserScript {
-            sha,
-            body: body.to_vec(),
-            has_server,
-            wrapped_sha: OnceLock::new(),
-            obstacle: OnceLock::new(),
-        });
+        let script = Arc::new(UserScript::new(body, has_server));
         known.insert(Arc::clone(&script));
         script
     }

@@ -5,8 +5,11 @@
 //! | --- | --- |
 //! | `bodies` | the scripts that clients have made known |
 //! | `text` | what is put before one |
+//! | `one_command` | a command as a script of its own, for transactions |
 //! | `lexer` | the words of a Lua program |
 //! | `prelude.lua` | what is put before: where the declared keys lie, and `redis.call` |
+//! | `elsewhere.lua` | what stands in for a bucket where a value is a codec's, a string of its own, or may lie in two places |
+//! | `numerals.lua` | numbers to other bases |
 //! | `ordinary.lua` | commands on a field, by the scripts that carry out commands on fields |
 //! | `rest.lua` | what those decline: other frames, spilled values, several keys; and what the server does on a scratch key |
 //!
@@ -17,6 +20,8 @@
 
 mod bodies;
 mod lexer;
+mod one_command;
 mod text;
 
 pub use bodies::{Scripts, Sha, UserScript};
+pub(crate) use one_command::{one_command, reply_of_one_command};

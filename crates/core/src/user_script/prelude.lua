@@ -1,47 +1,74 @@
 -- keyfold: what stands before a user's script whose keys are folded. It gives the script a `redis` of its own, whose call
 -- and pcall find declared keys where they lie; all else is the server's. Before it is sent, comments go and the lines become
 -- one, so that the lines of the user's script keep their numbers. It runs at every call: what it makes costs time.
--- The end of ARGV, which the script doesn't see: for each folded key its number among KEYS, its name, the field, how long
--- what is stored there may be (nothing for a key of its own), a nonce in eight bytes with what names of spilled values begin
--- with; then how many such keys there are, below zero where the script may only read.
 local real, places, reads_only, none, failed, time = redis, {}, false, false, nil, nil
-do
-  local KEYS, ARGV = KEYS, ARGV
-  local last = #ARGV
-  local count = tonumber(ARGV[last])
-  if count < 0 then reads_only, count = true, -count end
-  for at = last - count * 5, last - 1, 5 do
-    local number, key = tonumber(ARGV[at]), ARGV[at + 1]
-    local place = {KEYS[number], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], key}
-    KEYS[number], places[key] = key, place
-    -- Numbers are keys too, as the server writes them.
-    local named = tonumber(key)
-    if named and named == named and string.format('%.17g', named) == key then places[named] = place end
-  end
-  for at = last, last - count * 5, -1 do ARGV[at] = nil end
-end
 -- Commands on a field, by which the scripts on fields go. What was read or written last is remembered until a command passes
 -- by. After an error, which `failed` keeps, nothing more is done.
 local bucket_known, field_known, stored_known
+local function at_bucket(name, bucket, ...)
+  if type(bucket) == 'function' then return bucket(name, ...) end
+  return real.pcall(name, bucket, ...)
+end
 local function field_call(name, bucket, field, value)
   if failed then return false end
   if name == 'HGET' then
     if bucket == bucket_known and field == field_known then return stored_known end
-    value = real.pcall(name, bucket, field) or false
+    value = at_bucket(name, bucket, field) or false
     if type(value) == 'table' then failed, value = value, nil end
   elseif name == 'TIME' then
     time = time or real.call('TIME')
     return time
   elseif value then
-    local reply = real.pcall(name, bucket, field, value)
+    local reply = at_bucket(name, bucket, field, value)
     if type(reply) == 'table' then failed, value = reply, nil end
   else
     value = false
-    local reply = real.pcall(name, bucket, field)
+    local reply = at_bucket(name, bucket, field)
     if type(reply) == 'table' then failed, value = reply, nil end
   end
   bucket_known, field_known, stored_known = value ~= nil and bucket, field, value
   return value
+end
+--@elsewhere
+-- What a script is told by keyfold, at the end of KEYS and ARGV, and doesn't see. In ARGV it is: of each folded key its number
+-- among KEYS, its name, the field, how long what is stored there may be (nothing for a key of its own), a nonce in eight bytes
+-- with what names of spilled values begin with, and the number of its spots where it doesn't simply lie in a field; then its
+-- spots, six arguments each, the second of which is the number of its physical key among KEYS. Behind all of that: what to
+-- answer where keyfold has to read once more, the number of the script's own keys and of its own arguments, and how many
+-- folded keys there are, below zero where the script may only read.
+do
+  local KEYS, ARGV = KEYS, ARGV
+  local last = #ARGV
+  local again, own_keys, own_args, count = ARGV[last - 3], tonumber(ARGV[last - 2]), tonumber(ARGV[last - 1]), tonumber(ARGV[last])
+  if count < 0 then reads_only, count = true, -count end
+  local at = own_args + 1
+  for _ = 1, count do
+    local number, key = tonumber(ARGV[at]), ARGV[at + 1]
+    local place = {KEYS[number], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], key, KEYS[number]}
+    local spots, is_other = {}, false
+    local spot_count = tonumber(ARGV[at + 5])
+    at = at + 6
+    for nth = 1, spot_count do
+      local physical = KEYS[tonumber(ARGV[at + 1])]
+      spots[nth] = {ARGV[at], physical, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]}
+      if string.find(physical, '^~{') then place[6] = physical end
+      at = at + 6
+    end
+    if spot_count > 0 then
+      local bucket, why_not = elsewhere(key, spots)
+      if why_not == 'again' then return {again = {ok = again}} end
+      place[1], is_other = bucket, why_not == 'other'
+    end
+    KEYS[number] = key
+    if not is_other then
+      places[key] = place
+      -- Numbers are keys too, as the server writes them.
+      local named = tonumber(key)
+      if named and named == named and string.format('%.17g', named) == key then places[named] = place end
+    end
+  end
+  for nth = #KEYS, own_keys + 1, -1 do KEYS[nth] = nil end
+  for nth = last, own_args + 1, -1 do ARGV[nth] = nil end
 end
 local on_field
 do

@@ -16,37 +16,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     local key = string.gsub(place[5], '[%c\127-\255]', '?')
     return {err = 'ERR keyfold: ' .. upper .. " in a script on the folded key '" .. key .. "': " .. why}
   end
-  -- The digits of a number to another base, the highest first.
-  local function rebased(digits, from, to)
-    local out = {}
-    while digits[1] do
-      local rest, quotient = 0, {}
-      for _, digit in ipairs(digits) do
-        rest = rest * from + digit
-        local part = math.floor(rest / to)
-        rest = rest - part * to
-        if part > 0 or quotient[1] then quotient[#quotient + 1] = part end
-      end
-      table.insert(out, 1, rest)
-      digits = quotient
-    end
-    return out
-  end
-  -- The decimal form of an integer in two's complement.
-  local function decimal(bytes)
-    local digits, sign = {string.byte(bytes, 1, -1)}, ''
-    if digits[1] > 127 then
-      sign = '-'
-      for at = 1, #digits do digits[at] = 255 - digits[at] end
-      local at = #digits
-      while at > 0 and digits[at] == 255 do
-        digits[at] = 0
-        at = at - 1
-      end
-      if at == 0 then table.insert(digits, 1, 1) else digits[at] = digits[at] + 1 end
-    end
-    return sign .. table.concat(rebased(digits, 256, 10))
-  end
+  --@numerals
   -- The reverse, in as few bytes as it takes; nothing for what is no integer of eight bytes in its one decimal form.
   local function integer_bytes(text)
     if text == '0' then return '\0' end
@@ -68,13 +38,6 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if #bytes > 8 then return nil end
     for at = 1, #bytes do bytes[at] = string.char(sign == '-' and 255 - bytes[at] or bytes[at]) end
     return table.concat(bytes)
-  end
-  local function spill_name(place, nonce)
-    local digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-    local name = rebased({string.byte(nonce, 1, 8)}, 256, 62)
-    for at = 1, #name do name[at] = string.sub(digits, name[at] + 1, name[at] + 1) end
-    while name[2] and name[1] == '0' do table.remove(name, 1) end
-    return string.sub(place[4], 9) .. table.concat(name) .. ':' .. place[5]
   end
   local function take_failure()
     local failure = failed
@@ -109,7 +72,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if kind == 0 then return body, expires_at end
     if kind == 1 and #body > 0 and #body < 9 then return decimal(body), expires_at end
     if kind == 2 and #body == 8 then
-      local value = real.pcall('GET', spill_name(place, body))
+      local value = real.pcall('GET', spill_name(string.sub(place[4], 9), place[5], body))
       if type(value) == 'string' then return value, expires_at end
       return nil, nil, value or refusal(place, 'the long value that it points to is gone')
     end
@@ -120,9 +83,9 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if kind ~= 2 then return end
     local nonce = string.sub(body, 1, 8)
     if nonce == string.sub(place[4], 1, 8) then
-      real.pcall('UNLINK', spill_name(place, nonce))
+      real.pcall('UNLINK', spill_name(string.sub(place[4], 9), place[5], nonce))
     else
-      real.pcall('PEXPIRE', spill_name(place, nonce), '5000')
+      real.pcall('PEXPIRE', spill_name(string.sub(place[4], 9), place[5], nonce), '5000')
     end
   end
   local function remove(place)
@@ -158,7 +121,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     end
     if #stored > tonumber(place[3]) then
       local nonce = string.sub(place[4], 1, 8)
-      local reply = real.pcall('SET', spill_name(place, nonce), value)
+      local reply = real.pcall('SET', spill_name(string.sub(place[4], 9), place[5], nonce), value)
       if reply.err then return reply end
       if kind == 2 and string.sub(body, 1, 8) == nonce then kind = nil end
       stored = string.char(tag + 8) .. expiry .. nonce
@@ -170,7 +133,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   -- The server carries a command out, with scratch keys at these positions in place of the folded keys' names, each of which
   -- holds the value while it does.
   local function on_scratch(positions)
-    local scratch = 'keyfold:{' .. (string.match(place_named[1], '^~{(.-)}') or 'home') .. '}:scratch'
+    local scratch = 'keyfold:{' .. (string.match(place_named[6], '^~{(.-)}') or 'home') .. '}:scratch'
     local shown, before, order = {}, {}, {}
     local result
     for _, at in ipairs(positions) do

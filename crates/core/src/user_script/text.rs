@@ -15,8 +15,15 @@ use crate::command::{Find, keys::Begin, table};
 
 /// What stands between `local redis=` and the user's script.
 static PRELUDE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let names = one_key_commands();
-    let included = |name: &str| match name {
+    let mut program = String::new();
+    expand(include_str!("prelude.lua"), &mut program);
+    let behind = b" end)() if rawget(redis,'again')then return rawget(redis,'again')end";
+    [b"local redis=(function()", squeezed(program.as_bytes()).as_slice(), behind].concat()
+});
+
+/// Appends a program, with the files that it names where it names them.
+fn expand(text: &str, program: &mut String) {
+    let named = |name: &str| match name {
         "frame" => include_str!("../exchange/field/frame.lua").to_owned(),
         "frame_write" => include_str!("../exchange/field/frame_write.lua").to_owned(),
         "counter" => include_str!("../exchange/field/counter.lua").to_owned(),
@@ -24,20 +31,20 @@ static PRELUDE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         "expire" => include_str!("../exchange/field/expire.lua").to_owned(),
         "take" => include_str!("../exchange/field/take.lua").to_owned(),
         "splice" => include_str!("../exchange/field/splice.lua").to_owned(),
+        "elsewhere" => include_str!("elsewhere.lua").to_owned(),
+        "numerals" => include_str!("numerals.lua").to_owned(),
         "ordinary" => include_str!("ordinary.lua").to_owned(),
-        "rest" => include_str!("rest.lua").replace("@one_key", &names),
+        "rest" => include_str!("rest.lua").replace("@one_key", &one_key_commands()),
         _ => String::new(),
     };
-    let mut program = String::new();
-    for line in include_str!("prelude.lua").lines() {
+    for line in text.lines() {
         match line.trim_start().strip_prefix("--@") {
-            Some(name) => program.push_str(&included(name)),
+            Some(name) => expand(&named(name), program),
             None => program.push_str(line),
         }
         program.push('\n');
     }
-    [b"local redis=(function()", squeezed(program.as_bytes()).as_slice(), b" end)()"].concat()
-});
+}
 
 /// The names of all commands that have one key and have it as their first argument, each with a space before and behind.
 fn one_key_commands() -> String {

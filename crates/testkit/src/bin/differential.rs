@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use keyfold_testkit::differential::{self, Behind, Options, Protocols, Stage, is_later};
+use keyfold_testkit::differential::{self, Behind, Former, Options, Protocols, Stage, Way, is_later};
 use keyfold_testkit::{Binary, Sides, newest};
 
 /// Sends the same random commands to both and compares the replies. Both are emptied (FLUSHALL). A subject that is told by
@@ -40,6 +40,10 @@ struct Line {
     /// Random scripts in place of commands, so many calls as are told
     #[arg(long)]
     scripts: bool,
+    /// Runs scripts while all keys are being moved, and lie in their old places or their new ones: folded, placed or
+    /// unfolded
+    #[arg(long, value_name = "WAY", requires = "scripts", value_parser = way)]
+    moving: Option<Way>,
     /// How many commands
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     commands: u64,
@@ -65,14 +69,28 @@ fn behind(text: &str) -> Result<Behind, String> {
     Behind::ALL.into_iter().find(|behind| behind.name() == text).ok_or_else(|| format!("it is one of {all}"))
 }
 
+fn way(text: &str) -> Result<Way, String> {
+    let all = Way::ALL.map(Way::name).join(", ");
+    Way::ALL.into_iter().find(|way| way.name() == text).ok_or_else(|| format!("it is one of {all}"))
+}
+
+fn start(line: &Line) -> Result<Stage, differential::StageError> {
+    match line.moving {
+        Some(way) => Stage::moving(&line.server, way),
+        None => Stage::start(&line.server, line.behind, line.coded),
+    }
+}
+
 fn main() -> ExitCode {
     let line = Line::parse();
     match (line.plain, line.subject) {
-        (Some(plain), Some(subject)) => compare(Sides { plain, subject }, &line, line.later),
-        _ => match Stage::start(&line.server, line.behind, line.coded) {
+        (Some(plain), Some(subject)) => compare(Sides { plain, subject }, None, &line, line.later),
+        _ => match start(&line) {
             Ok(stage) => {
-                println!("{}, {}{}", line.server.name(), line.behind, if line.coded { ", with codecs" } else { "" });
-                compare(stage.sides(), &line, line.later || is_later(&line.server))
+                let codecs = if line.coded || line.moving.is_some() { ", with codecs" } else { "" };
+                let moving = line.moving.map_or_else(String::new, |way| format!(", being {}", way.name()));
+                println!("{}, {}{codecs}{moving}", line.server.name(), line.behind);
+                compare(stage.sides(), stage.former(), &line, line.later || is_later(&line.server))
             }
             Err(error) => {
                 eprintln!("differential: {error}");
@@ -82,10 +100,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn compare_scripts(sides: Sides, line: &Line) -> ExitCode {
+fn compare_scripts(sides: Sides, former: Option<&Former>, line: &Line) -> ExitCode {
     let started = Instant::now();
     let terminal = stderr().is_terminal();
-    let result = differential::run_scripts(sides, line.behind, line.seed, line.commands, |calls| {
+    let result = differential::run_scripts(sides, line.behind, former, line.seed, line.commands, |calls| {
         if terminal {
             eprint!("\r{calls} of {} calls ", line.commands);
         }
@@ -106,10 +124,10 @@ fn compare_scripts(sides: Sides, line: &Line) -> ExitCode {
     }
 }
 
-fn compare(sides: Sides, line: &Line, later: bool) -> ExitCode {
+fn compare(sides: Sides, former: Option<&Former>, line: &Line, later: bool) -> ExitCode {
     let Line { commands, seed, protocol: protocols, behind, .. } = *line;
     if line.scripts {
-        return compare_scripts(sides, line);
+        return compare_scripts(sides, former, line);
     }
     let options = Options { commands, seed, protocols, behind, later, ..Options::default() };
     let started = Instant::now();

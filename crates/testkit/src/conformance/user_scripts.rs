@@ -219,4 +219,119 @@ pub(super) const CASES: &[Case] = &[
         GET <0>
     "#,
     ),
+    case(
+        "scripts in a transaction",
+        r#"
+        SET <0> 5
+        MULTI
+        GET <0>
+        EVAL "return redis.call('INCRBY', KEYS[1], ARGV[1])" 1 <0> 3
+        GET <0>
+        APPEND <0> 0
+        EVAL "return {redis.call('GET', KEYS[1]), redis.call('SET', KEYS[2], ARGV[1]), redis.call('EXPIRE', KEYS[1], 100)}" 2 <0> <1> x
+        TTL <0>
+        MGET <0> <1> <2> plain:in-multi
+        SET <2> worked-out
+        LPUSH plain:list-in-multi <0>
+        EXEC
+        MGET <0> <1> <2>
+        LRANGE plain:list-in-multi 0 -1
+        MULTI
+        EVAL "return redis.call('INCR', KEYS[1])" 1 <0>
+        EXEC
+        SCRIPT LOAD "return redis.call('DECRBY', KEYS[1], 2)"
+        MULTI
+        EVALSHA <last> 1 <0>
+        EVALSHA <last> 1 <0>
+        EVALSHA 0000000000000000000000000000000000000000 1 <0>
+        EVALSHA_RO <last> 1 <0>
+        SCRIPT FLUSH
+        EVALSHA <last> 1 <0>
+        EVAL "return redis.call('GET', KEYS[1])" 1 <0>
+        EXEC
+        GET <0>
+    "#,
+    ),
+    case(
+        "errors of scripts in a transaction stay in their place",
+        r##"
+        SET <0> text
+        MULTI
+        EVAL "return redis.call('INCR', KEYS[1])" 1 <0>
+        EVAL "this is no script" 1 <0>
+        EVAL "this is no script" 1 <0>
+        EVAL "#!lua flags=no-writes\nreturn redis.call('SET', KEYS[1], 1)" 1 <0>
+        EVAL "#!lua flags=nonsense\nreturn 1" 1 <0>
+        EVAL "#!lua" 1 <0>
+        EVAL "redis.call('SET', KEYS[1], 'written')\nerror('after that')" 1 <0>
+        INCR <0>
+        GET <0>
+        EXEC
+        GET <0>
+        MULTI
+        EVAL "return redis.call('SET', KEYS[1], 1)" x <0>
+        EXEC
+        MULTI
+        EVAL "return 1" 2 <0>
+        EXEC
+        MULTI
+        EVAL
+        EXEC
+        MULTI
+        EVAL "return redis.call('SET', KEYS[1], 'never')" 1 <0>
+        DISCARD
+        GET <0>
+    "##,
+    ),
+    case(
+        "what Lua can't have exactly is exact beside a script",
+        r#"
+        SET <0> 9007199254740992
+        SET <1> -9223372036854775807
+        MULTI
+        EVAL "return redis.call('GET', KEYS[1])" 2 <0> <1>
+        INCR <0>
+        INCRBY <0> 9007199254740993
+        DECR <1>
+        DECR <1>
+        INCRBYFLOAT <0> 0.5
+        EVAL "return redis.call('MGET', KEYS[1], KEYS[2])" 2 <0> <1>
+        EXEC
+        SET <2> ohmytext
+        SET <3> mynewtext
+        MULTI
+        EVAL "return redis.call('STRLEN', KEYS[1])" 1 <2>
+        LCS <2> <3>
+        LCS <2> <3> LEN
+        LCS <2> <3> IDX
+        LCS <2> <3> IDX MINMATCHLEN 2 WITHMATCHLEN
+        GETDEL <2>
+        GET <2>
+        TYPE <2>
+        EXEC
+    "#,
+    ),
+    case(
+        "a watched key and scripts in a transaction",
+        r#"
+        SET <0> 1
+        WATCH <0>
+        MULTI
+        EVAL "return redis.call('INCR', KEYS[1])" 1 <0>
+        EXEC
+        WATCH <0>
+        b: SET <0> 7
+        MULTI
+        EVAL "return redis.call('INCR', KEYS[1])" 1 <0>
+        EXEC
+        GET <0>
+        WATCH <0>
+        EVAL "return redis.call('INCR', KEYS[1])" 1 <0>
+        MULTI
+        EVAL "return redis.call('INCR', KEYS[1])" 1 <0>
+        GET <0>
+        EXEC
+        GET <0>
+    "#,
+    ),
 ];

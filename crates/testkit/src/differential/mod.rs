@@ -14,6 +14,8 @@
 //! | `oracle` | what the plain side is asked where keyfold does more than a node |
 //! | `replay` | plays an epoch on both sides |
 //! | `stage` | starts both sides |
+//! | `moving` | namespaces that are on the move, and keys in their old places |
+//! | `script_queue` | commands beside scripts in a transaction |
 //! | `script_text` | random Lua scripts on declared keys |
 //! | `scripts` | calls them on both sides |
 //! | `shrink` | finds the operations that a difference takes |
@@ -28,8 +30,10 @@ mod generate;
 mod grammar;
 mod keys;
 mod later;
+mod moving;
 mod oracle;
 mod replay;
+mod script_queue;
 mod script_text;
 mod scripts;
 mod shrink;
@@ -50,6 +54,7 @@ use crate::wire::{Wire, WireError};
 
 pub use behind::Behind;
 pub use keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
+pub use moving::{Former, Way};
 pub use scripts::{ScriptDifference, ScriptFailure, run_scripts};
 pub use stage::{Stage, StageError};
 

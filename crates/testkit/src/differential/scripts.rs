@@ -1,7 +1,8 @@
 //! Random scripts run on a plain server and a subject, on keys of which the subject folds some.
 //!
-//! Each script is called some times, by EVAL, EVALSHA and where it fits their reading kin, with keys of one group. After each
-//! call both sides are asked what the keys hold, by commands and by another script.
+//! Each script is called some times, by EVAL, EVALSHA and where it fits their reading kin, with keys of one group, alone or
+//! among commands in a transaction. After each call both sides are asked what the keys hold, by commands and by another
+//! script. Where namespaces are on the move, keys are put into their old places now and then.
 
 use std::fmt;
 
@@ -10,6 +11,8 @@ use sha1::{Digest as _, Sha1};
 use super::TIMEOUT;
 use super::behind::Behind;
 use super::keys::{Group, groups};
+use super::moving::Former;
+use super::script_queue::command;
 use super::script_text::{ARGS, STRING_KEYS, script};
 use crate::random::Random;
 use crate::sides::{Link, Sides, shown};
@@ -79,6 +82,7 @@ pub enum ScriptFailure {
 pub fn run_scripts(
     sides: Sides,
     behind: Behind,
+    former: Option<&Former>,
     seed: u64,
     calls: u64,
     mut progress: impl FnMut(u64),
@@ -92,8 +96,16 @@ pub fn run_scripts(
             let args: Vec<Vec<u8>> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
             let _ = link.call(&args);
         }
+        let mut old = former.map(|former| Ok::<_, WireError>((former, former.connect()?))).transpose()?;
         for _ in 0..EPOCH / CALLS {
             let group = random.pick(&groups);
+            if let Some((former, server)) = &mut old {
+                for key in &group.folded {
+                    if random.chance(30) {
+                        former.put_back(key, random.bits(), server, &mut link)?;
+                    }
+                }
+            }
             call_some(&mut link, group, &mut random, &mut agreed)
                 .map_err(|difference| ScriptFailure::Difference(Box::new(ScriptDifference { seed, ..*difference })))?;
         }
@@ -134,7 +146,12 @@ fn call_some(
         };
         let read = [vec![b"MGET".to_vec()], keys.clone()].concat();
         let before = shown(&link.call(&state("EVAL_RO"))[0]);
-        for asked in [args, state("EVAL"), read] {
+        let mut all = vec![args];
+        if random.chance(30) {
+            surround(&mut all, random, &keys[..STRING_KEYS], &group.other, &values);
+        }
+        all.extend([state("EVAL"), read]);
+        for asked in all {
             let [plain, subject] = link.call(&asked);
             if !same(&plain, &subject) {
                 let words = asked.iter().map(|arg| arg.escape_ascii().to_string());
@@ -153,6 +170,19 @@ fn call_some(
         *agreed += 1;
     }
     Ok(())
+}
+
+/// Puts a call into a transaction, among commands and beside another call of the same script.
+fn surround(all: &mut Vec<Vec<Vec<u8>>>, random: &mut Random, keys: &[Vec<u8>], others: &[Vec<u8>], values: &[&[u8]]) {
+    let call = all[0].clone();
+    let commands = |random: &mut Random| -> Vec<Vec<Vec<u8>>> {
+        (0..random.below(4)).map(|_| command(random, keys, others, values)).collect()
+    };
+    let (before, between) = (commands(random), commands(random));
+    let again = random.chance(30).then_some(call);
+    let multi = vec![vec![b"MULTI".to_vec()]];
+    let exec = vec![vec![b"EXEC".to_vec()]];
+    *all = [multi, before, all.clone(), between, again.into_iter().collect(), commands(random), exec].concat();
 }
 
 fn same(plain: &Result<Vec<u8>, WireError>, subject: &Result<Vec<u8>, WireError>) -> bool {

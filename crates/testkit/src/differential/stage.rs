@@ -1,15 +1,19 @@
 //! The two sides, started for as long as a run needs them.
 
-use keyfold_core::layout::{Attempt, Layout, LayoutError};
+use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::layout::{Attempt, Layout, LayoutConflict, LayoutError, LayoutFile};
 
 use super::behind::Behind;
 use super::keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
+use super::moving::{Former, Way};
 use crate::cluster::{Cluster, ClusterError, Options};
+use crate::coded::{over, store};
 use crate::conformance::{CODED_LAYOUT, LAYOUT};
 use crate::server::{Server, StartError};
 use crate::servers::Binary;
 use crate::sides::Sides;
 use crate::subject::{Subject, SubjectError};
+use crate::wire::WireError;
 
 /// How many nodes the cluster behind keyfold has.
 const NODES: usize = 3;
@@ -29,6 +33,12 @@ pub enum StageError {
     /// The layout is none.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// Keys can't be moved so.
+    #[error(transparent)]
+    Conflict(#[from] LayoutConflict),
+    /// A connection.
+    #[error(transparent)]
+    Connection(#[from] WireError),
 }
 
 /// Servers, and keyfold before some of them.
@@ -38,6 +48,7 @@ pub struct Stage {
     _subject: Subject,
     _servers: Vec<Server>,
     _clusters: Vec<Cluster>,
+    former: Option<Former>,
 }
 
 impl Stage {
@@ -67,11 +78,51 @@ impl Stage {
             subject
         };
         let sides = Sides { plain, subject: subject.address() };
-        Ok(Self { sides, _subject: subject, _servers: servers, _clusters: clusters })
+        Ok(Self { sides, _subject: subject, _servers: servers, _clusters: clusters, former: None })
+    }
+
+    /// Starts both sides, where all namespaces of the layout with codecs are on the move.
+    ///
+    /// # Errors
+    /// Where one of them doesn't start.
+    pub fn moving(binary: &Binary, way: Way) -> Result<Self, StageError> {
+        let servers = vec![binary.start(&[])?, binary.start(&[])?];
+        let (former, subject) = begin_move(&servers[1], way)?;
+        let sides = Sides { plain: servers[0].address(), subject: subject.address() };
+        Ok(Self { sides, _subject: subject, _servers: servers, _clusters: Vec::new(), former: Some(former) })
+    }
+
+    /// Where keys lay before, where they are on the move.
+    pub fn former(&self) -> Option<&Former> {
+        self.former.as_ref()
     }
 
     /// Where the two listen.
     pub fn sides(&self) -> Sides {
         self.sides
     }
+}
+
+/// Puts a layout in force in which all namespaces of the coded layout are on the move, and starts keyfold by it.
+fn begin_move(server: &Server, way: Way) -> Result<(Former, Subject), StageError> {
+    drop(Subject::start(server, CODED_LAYOUT)?);
+    let mut wire = server.connect()?;
+    let stored = wire.ask(&[b"GET", LAYOUT_KEY])?;
+    let settled = Layout::from_stored(&String::from_utf8_lossy(stored.bytes().unwrap_or_default()))?;
+    let file = |text: &str| LayoutFile::parse(text);
+    let moving = match way {
+        Way::Folded => over(&settled, &Layout::default().plan_fold(&file(CODED_LAYOUT)?)?.layout),
+        Way::Placed => {
+            let other = CODED_LAYOUT.replace("span = 8", "span = 16").replace("count = 2", "count = 3");
+            settled.plan_fold(&file(&other)?)?.layout
+        }
+        Way::Unfolded => {
+            let all: Vec<_> = settled.iter().map(|(index, _)| index).collect();
+            settled.plan_unfold(&all)?.layout
+        }
+    };
+    wire.ask(&[b"FLUSHALL"])?;
+    store(&moving, &mut wire)?;
+    let subject = Subject::beside(server)?;
+    Ok((Former::new(server.address(), moving), subject))
 }

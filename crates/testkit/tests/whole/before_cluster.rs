@@ -28,9 +28,11 @@ fn random_commands_get_a_clusters_answers_and_one_servers() {
 #[test]
 fn random_scripts_get_a_clusters_answers() {
     let binary = found().pop().expect("no redis-server or valkey-server; run scripts/ensure-server");
-    let stage = Stage::start(&binary, Behind::Cluster, false).expect("both sides start");
-    if let Err(failure) = differential::run_scripts(stage.sides(), Behind::Cluster, 1, 1_000, |_| {}) {
-        panic!("{}: {failure}", binary.name());
+    for coded in [false, true] {
+        let stage = Stage::start(&binary, Behind::Cluster, coded).expect("both sides start");
+        if let Err(failure) = differential::run_scripts(stage.sides(), Behind::Cluster, None, 1, 1_000, |_| {}) {
+            panic!("{}: {failure}", binary.name());
+        }
     }
 }
 

@@ -17,5 +17,6 @@ mod proxy;
 mod redis_rs;
 mod redis_rs_cluster;
 mod round_trips;
+mod scripts;
 mod self_check;
 mod servers;

@@ -11,6 +11,7 @@
 
 mod queued;
 mod run;
+mod scripted;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +21,16 @@ use crate::exchange::batch::Batch;
 use crate::exchange::in_place::Hosting;
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
+use crate::exchange::recode::{Recode, Recoded};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::time_span::TimeSpan;
 use crate::exchange::work::read_help;
 use crate::exchange::{Effect, Env, Io, Refusal, Step, Watched};
 use crate::resp::{Answer, Protocol, write_command};
 use crate::string::Space;
-use queued::{Outcome, bytes_of, initial_outcomes, load_of, settle};
-pub(crate) use queued::{Queued, folded_keys};
+use queued::{Outcome, bytes_of, folded_keys, initial_outcomes, load_of, settle};
+pub(crate) use queued::{Queued, Scripted};
+use scripted::Answers;
 
 const MAX_ATTEMPTS: u32 = 1000;
 
@@ -75,6 +78,8 @@ pub(crate) struct Transaction {
     next: usize,
     /// Keys whose commands the server carries out on their large values, where these lie.
     hosted: BTreeMap<Vec<u8>, Hosting>,
+    /// The places of the replies to what is written that are none of the queue's.
+    uncounted: BTreeSet<usize>,
     attempts: u32,
     /// When EXEC may come, where that matters.
     span: Option<TimeSpan>,
@@ -104,6 +109,11 @@ enum Phase {
         batch: Batch,
         writes: CompareAndSet,
     },
+    /// It was carried out, and what scripts wrote is encoded.
+    Recoding {
+        recode: Box<Recode>,
+        answer: Vec<u8>,
+    },
     Unwatching,
 }
 
@@ -129,11 +139,12 @@ impl Transaction {
         mut queue: Vec<Queued>,
         watched: Option<Watched>,
         protocol: Protocol,
-        env: &Env<'_>,
+        env: &mut Env<'_>,
         wire: &mut Vec<u8>,
     ) -> Result<(Self, u32), String> {
+        scripted::settle(&mut queue, env.dialect())?;
         settle(&mut queue)?;
-        let mut load = load_of(&queue, env);
+        let mut load = load_of(&queue, &scripted::strange_keys(&queue, env), env);
         let places = places_of(&load);
         let mut drawn_in = Vec::new();
         let guard = match queue.iter().find(|queued| !queued.may_be_worked_out()) {
@@ -153,7 +164,7 @@ impl Transaction {
             None => Guard::Watch,
         };
         if !drawn_in.is_empty() {
-            load = load_of(&queue, env);
+            load = load_of(&queue, &scripted::strange_keys(&queue, env), env);
         }
         let mut exec = Self {
             protocol,
@@ -167,11 +178,12 @@ impl Transaction {
             phase: Phase::Watching,
             next: 0,
             hosted: BTreeMap::new(),
+            uncounted: BTreeSet::new(),
             attempts: 0,
             span: None,
             guard_key: None,
         };
-        let replies = if exec.load.is_some() { exec.begin(wire) } else { exec.commit(&[], wire) };
+        let replies = if exec.load.is_some() { exec.begin(wire) } else { exec.commit(&[], env, wire) };
         Ok((exec, replies))
     }
 
@@ -241,7 +253,7 @@ impl Transaction {
             Phase::Committing(batch) => match batch.handle_reply(reply) {
                 None => Step::Wait,
                 Some(_) if batch.aborted() => self.aborted(env, io),
-                Some(Ok(replies)) => self.finish(replies, io),
+                Some(Ok(replies)) => self.finish(replies, env, io),
                 Some(Err(Refusal::Error(error))) => done(io, &error),
                 Some(Err(Refusal::Unexpected)) => Step::Unexpected,
             },
@@ -254,6 +266,12 @@ impl Transaction {
                 }
                 Some(Err(refusal)) => self.refused(refusal, io),
             },
+            Phase::Recoding { recode, answer } => match recode.handle_reply(reply, env, io.wire) {
+                Recoded::Wait => Step::Wait,
+                Recoded::More(replies) => Step::More(replies),
+                Recoded::Done => done(io, answer),
+                Recoded::Unexpected => Step::Unexpected,
+            },
             Phase::Unwatching if reply != b"+OK\r\n" => Step::Unexpected,
             // The answer was written when it was known; this is UNWATCH's reply.
             Phase::Unwatching => Step::Done(Effect::Unwatched),
@@ -262,7 +280,7 @@ impl Transaction {
 
     /// The first folded key, where it has had to begin again.
     pub(crate) fn contended_key(&self) -> Option<&[u8]> {
-        folded_keys(&self.queue).next().filter(|_| self.attempts > 0)
+        self.load.as_ref()?.keys().first().filter(|_| self.attempts > 0).map(|key| &key.logical[..])
     }
 
     /// The watch was broken. Where it was ours alone, or by another key of a bucket in which the client watches
@@ -290,8 +308,10 @@ impl Transaction {
     /// A load of all that is read. Once a watch was broken these are the watched keys too, to see whether it was one of
     /// them.
     fn load_anew(&mut self, env: &Env<'_>) {
+        let strange = scripted::strange_keys(&self.queue, env);
         let watched = self.watched.iter().filter(|_| self.attempts > 0).flat_map(Watched::keys);
-        self.load = Some(self.guard.guarded(Load::new(env, folded_keys(&self.queue).chain(watched))));
+        let keys = folded_keys(&self.queue).chain(strange.iter().map(Vec::as_slice)).chain(watched);
+        self.load = Some(self.guard.guarded(Load::new(env, keys)));
     }
 
     /// Whether a key that the client watches holds something else than it did at its WATCH.
@@ -327,17 +347,26 @@ impl Transaction {
         Step::More(1)
     }
 
-    fn finish(&mut self, replies: Vec<Vec<u8>>, io: &mut Io<'_>) -> Step {
-        let before = self.hosted.values().map(|hosting| hosting.before.len()).sum();
-        let mut replies = replies.into_iter().skip(before);
-        Answer::new(io.answer, self.protocol).array(self.queue.len());
-        for outcome in mem::take(&mut self.outcomes) {
+    fn finish(&mut self, replies: Vec<Vec<u8>>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let replies = replies.into_iter().enumerate().filter(|(place, _)| !self.uncounted.contains(place));
+        let mut replies = replies.map(|(_, reply)| reply);
+        let (mut answers, mut answer) = (Answers::new(self.protocol), Vec::new());
+        Answer::new(&mut answer, self.protocol).array(self.queue.len());
+        for (queued, outcome) in self.queue.iter().zip(mem::take(&mut self.outcomes)) {
             match outcome {
-                Outcome::Answer(answer) => io.answer.extend(answer),
-                Outcome::Open | Outcome::Passed => io.answer.extend(replies.next().unwrap_or_default()),
+                Outcome::Answer(known) => answer.extend(known),
+                Outcome::Open | Outcome::Passed => {
+                    let reply = replies.next().unwrap_or_default();
+                    answer.extend_from_slice(&answers.read(queued, &reply));
+                }
             }
         }
-        Step::Done(Effect::Unwatched)
+        let written: Vec<Vec<u8>> = scripted::script_keys(&self.queue).collect();
+        let Some((recode, replies)) = Recode::start(written.iter().map(Vec::as_slice), env, io.wire) else {
+            return done(io, &answer);
+        };
+        self.phase = Phase::Recoding { recode: Box::new(recode), answer };
+        Step::More(replies)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Commands that a client has queued, and working them out one by one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::command::Command;
 use crate::dialect::Dialect;
@@ -10,6 +11,7 @@ use crate::exchange::foreign::{OnOtherType, Verdict};
 use crate::exchange::load::Load;
 use crate::resp::{Answer, Protocol};
 use crate::string::{Call, Halt, HelpRequest, Run, Space, finish};
+use crate::user_script::UserScript;
 
 /// A command in the queue.
 #[derive(Clone, Debug)]
@@ -28,13 +30,45 @@ pub(crate) struct Queued {
     pub(crate) foreign: Option<OnOtherType>,
     /// Whether the server may compute for long over it.
     pub(crate) is_slow: bool,
+    /// Whether the server carries it out by a script.
+    pub(crate) script: Scripted,
+}
+
+/// Whether the server carries a queued command out by a script.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Scripted {
+    /// It does not.
+    #[default]
+    No,
+    /// It is a call of this user's script, on folded keys.
+    Call(Arc<UserScript>),
+    /// It is a call of a script that nobody has made known: this is the error that answers it.
+    Unknown(&'static str),
+    /// It is a command on keys that a user's script uses too.
+    Command,
+}
+
+impl Scripted {
+    /// Whether a script is sent for it.
+    pub(super) fn is_sent(&self) -> bool {
+        matches!(self, Self::Call(_) | Self::Command)
+    }
 }
 
 impl Queued {
     /// A command that the server answers.
     pub(crate) fn passed(args: &[&[u8]], command: Option<&'static Command>, keys: Vec<usize>) -> Self {
         let args = args.iter().map(|arg| arg.to_vec()).collect();
-        Self { args, command, keys, folded: false, names_folded: false, foreign: None, is_slow: false }
+        Self {
+            args,
+            command,
+            keys,
+            folded: false,
+            names_folded: false,
+            foreign: None,
+            is_slow: false,
+            script: Scripted::No,
+        }
     }
 
     /// What it is worked out by, where that is needed or possible.
@@ -44,10 +78,11 @@ impl Queued {
 
     /// Whether it needs nothing of the server but strings and their expiry.
     pub(super) fn may_be_worked_out(&self) -> bool {
-        self.run().is_some() && self.foreign.is_none()
+        self.run().is_some() && self.foreign.is_none() && matches!(self.script, Scripted::No)
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+    /// The keys that concern it.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.keys.iter().filter_map(|index| self.args.get(*index)).map(Vec::as_slice)
     }
 }
@@ -63,14 +98,14 @@ pub(super) enum Outcome {
     Passed,
 }
 
-/// A load of the keys that are worked out here; none where there are none.
-pub(super) fn load_of(queue: &[Queued], env: &Env<'_>) -> Option<Load> {
-    queue.iter().find(|queued| queued.folded)?;
-    Some(Load::new(env, folded_keys(queue)))
+/// A load of the keys that are worked out here, and of those that a script can't understand; none where there are none.
+pub(super) fn load_of(queue: &[Queued], strange: &[Vec<u8>], env: &Env<'_>) -> Option<Load> {
+    let load = Load::new(env, folded_keys(queue).chain(strange.iter().map(Vec::as_slice)));
+    Some(load).filter(|load| !load.keys().is_empty())
 }
 
 /// The folded keys of a queue.
-pub(crate) fn folded_keys(queue: &[Queued]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn folded_keys(queue: &[Queued]) -> impl Iterator<Item = &[u8]> {
     queue.iter().filter(|queued| queued.folded).flat_map(Queued::keys)
 }
 
@@ -115,7 +150,12 @@ pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
 }
 
 pub(super) fn initial_outcomes(queue: &[Queued]) -> Vec<Outcome> {
-    queue.iter().map(|queued| if queued.folded { Outcome::Open } else { Outcome::Passed }).collect()
+    let initial = |queued: &Queued| match queued.script {
+        Scripted::Unknown(error) => Outcome::Answer(format!("-{error}\r\n").into_bytes()),
+        _ if queued.folded => Outcome::Open,
+        _ => Outcome::Passed,
+    };
+    queue.iter().map(initial).collect()
 }
 
 /// What came of working one command out.

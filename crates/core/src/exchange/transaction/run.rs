@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
 use super::queued::{Outcome, Queued, Worked, initial_outcomes, run_queued};
+use super::scripted::strange_keys;
 use super::{Guard, MOST_WATCHED, Phase, Transaction, places_of, too_many};
 use crate::admin::scratch_key;
 use crate::exchange::batch::Batch;
@@ -31,9 +32,24 @@ impl Transaction {
         if !self.drawn_in.is_empty() && self.load.iter().flat_map(Load::keys).any(is_other) {
             return self.let_go(env, io);
         }
+        if let Some(step) = self.look_at_script_keys(env, io) {
+            return step;
+        }
         self.hosted.clear();
         self.start_over(Space::new(env.now_ms).bounded(GROWTH_LIMIT_BYTES));
         self.work_out(env, io)
+    }
+
+    /// What scripts use has to be known whole; none where it is.
+    fn look_at_script_keys(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Option<Step> {
+        let strange = strange_keys(&self.queue, env);
+        let used = || self.load.iter().flat_map(Load::keys).filter(|key| strange.contains(&key.logical));
+        if let Some(error) = used().find_map(Key::undecodable).map(str::to_owned) {
+            return Some(self.give_up(format!("-{error}\r\n").into_bytes(), io));
+        }
+        let is_coded = |(_, slot): (u64, Option<u8>)| slot.is_some();
+        let lacks_bytes = used().flat_map(|key| key.spots()).any(|spot| spot.large_spill().is_some_and(is_coded));
+        lacks_bytes.then(|| self.read_all(io))
     }
 
     /// A plain key holds another type than a string: the commands in `drawn_in` go to the server after all.

@@ -1,6 +1,7 @@
 //! Carrying out what was worked out: by the script that compares what was read, or by MULTI and EXEC while it is watched.
 
 use super::queued::Outcome;
+use super::scripted::Sender;
 use super::{Guard, Phase, Transaction};
 use crate::admin::guard_key;
 use crate::exchange::batch::{Batch, Commands};
@@ -53,7 +54,7 @@ impl Transaction {
     /// The script has answered.
     pub(super) fn compared(&mut self, answer: &[u8], writes: CompareAndSet, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         match Reply::parse(answer) {
-            Ok(Reply::Integer(1)) => self.finish(Vec::new(), io),
+            Ok(Reply::Integer(1)) => self.finish(Vec::new(), env, io),
             Ok(Reply::Integer(_)) => self.begin_again(env, io),
             Ok(Reply::Error(error)) if error.starts_with(b"NOSCRIPT") => self.compare(writes, true, io.wire),
             Ok(Reply::Error(_)) => self.give_up(script::without_place(answer), io),
@@ -67,7 +68,7 @@ impl Transaction {
         let span = TimeSpan::of(expiries, self.space.now_ms());
         let has_effects = !writes.is_empty() || self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Passed));
         self.span = span.filter(|_| has_effects);
-        let Some(span) = &self.span else { return Step::More(self.commit(&writes, io.wire)) };
+        let Some(span) = &self.span else { return Step::More(self.commit(&writes, env, io.wire)) };
         let first = self.load.iter().flat_map(Load::keys).next().map_or(&[][..], |key| &key.logical);
         let guard = self.guard_key.get_or_insert_with(|| guard_key(Slot::of(first), (env.nonces)()));
         let (batch, replies) = Batch::send(&span.commands(guard), io.wire);
@@ -80,32 +81,40 @@ impl Transaction {
         &mut self,
         replies: &[Vec<u8>],
         writes: &[Vec<Vec<u8>>],
-        env: &Env<'_>,
+        env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Step {
         if let Some(error) = replies.iter().find(|reply| reply.starts_with(b"-")) {
             return self.give_up(error.clone(), io);
         }
         match self.span.as_ref().map(|span| span.holds(replies)) {
-            Some(Some(true)) | None => Step::More(self.commit(writes, io.wire)),
+            Some(Some(true)) | None => Step::More(self.commit(writes, env, io.wire)),
             Some(Some(false)) => self.begin_again(env, io),
             Some(None) => Step::Unexpected,
         }
     }
 
-    pub(super) fn commit(&mut self, writes: &[Vec<Vec<u8>>], wire: &mut Vec<u8>) -> u32 {
-        let mut commands = Commands::default();
+    pub(super) fn commit(&mut self, writes: &[Vec<Vec<u8>>], env: &mut Env<'_>, wire: &mut Vec<u8>) -> u32 {
+        let (mut commands, mut scripts) = (Commands::default(), Sender::default());
         for before in self.hosted.values().flat_map(|hosting| &hosting.before) {
+            scripts.uncounted.insert(commands.count() as usize);
             commands.push_bytes(before);
         }
+        scripts.begin(&self.queue, &mut commands);
+        let read = self.load.as_ref().map_or(&[][..], Load::keys);
         let outcomes = self.queue.iter().zip(&self.outcomes);
         for (queued, _) in outcomes.filter(|(_, outcome)| matches!(outcome, Outcome::Passed)) {
+            if scripts.push(queued, read, env, &mut commands) {
+                continue;
+            }
+            scripts.note_passed(queued);
             let mut args = queued.args.iter().map(Vec::as_slice).collect::<Vec<_>>();
             if let Some(hosting) = queued.keys().find_map(|key| self.hosted.get(key)) {
                 args[1] = &hosting.name;
             }
             commands.push_passed(&args);
         }
+        self.uncounted = scripts.uncounted;
         for write in writes {
             commands.push(&write.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }

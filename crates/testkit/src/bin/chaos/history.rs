@@ -102,11 +102,6 @@ impl History {
         past.join("\n      ")
     }
 
-    /// Whether a keyfold folds it: scripts can't name it then.
-    pub(crate) fn is_folded(&self) -> bool {
-        [&b"user:"[..], b"cart:"].iter().any(|head| self.key.starts_with(head))
-    }
-
     /// It was read.
     pub(crate) fn read(&mut self, found: Option<&[u8]>, span: Span) -> Verdict {
         let current = self.versions.iter().rposition(|version| version.acked_ms.is_some()).unwrap_or(0);

@@ -90,8 +90,7 @@ impl Worker {
     fn count(&mut self) {
         let at = self.random.index(self.counters.len());
         let history = &mut self.counters[at];
-        // Scripts take no folded keys.
-        let by_script = !history.is_folded() && self.random.chance(50);
+        let by_script = self.random.chance(50);
         let args: &[&[u8]] = if by_script { &[b"EVAL", SCRIPT, b"1", &history.key] } else { &[b"INCR", &history.key] };
         let (outcome, span) = timed(|| self.asker.call(&history.key, args));
         history.remember(format!("{span:?} {}: {}", args[0].escape_ascii(), brief(&outcome)));
