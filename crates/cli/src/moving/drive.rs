@@ -34,6 +34,9 @@ const LEAST_DOUBTS: u32 = 3;
 const REST: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(50);
 
+/// Batches that a server gets together where nobody else waits for it: it goes on while this side writes and reads.
+const AT_ONCE: usize = 4;
+
 /// What is true whenever a tool ends before it is done.
 const RUN_AGAIN: &str = "what has been moved stays moved, and all keys are reachable; run it again to go on";
 
@@ -253,9 +256,23 @@ impl Driver<'_> {
             let Some(count) = mover.next(&env, &mut wire) else { return Ok(()) };
             others.note_own(wire.len());
             let began = Instant::now();
-            let replies = server.exchange(&wire, count)?;
-            let took = began.elapsed();
-            mover.handle_replies(&replies, &mut env).map_err(|error| refused(server, &error))?;
+            server.send(&wire, count as u64)?;
+            let mut batches = vec![count];
+            while !share && self.pace.is_free() && batches.len() < AT_ONCE {
+                wire.clear();
+                if !mover.next_ahead(&env, &mut wire) {
+                    break;
+                }
+                others.note_own(wire.len());
+                server.send(&wire, 1)?;
+                batches.push(1);
+            }
+            let mut took = Duration::ZERO;
+            for count in batches {
+                let replies = (0..count).map(|_| server.receive()).collect::<anyhow::Result<Vec<_>>>()?;
+                took = began.elapsed();
+                mover.handle_replies(&replies, &mut env).map_err(|error| refused(server, &error))?;
+            }
             let moved = mover.moved().moved;
             self.progress.advance(usize::try_from(moved - shown).unwrap_or(0));
             self.pace.spend(count as u64 + 6 * (moved - shown));

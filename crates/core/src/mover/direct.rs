@@ -5,17 +5,17 @@
 //! where it is, and it goes the general way. Keys are gathered first, so that those of one bucket go together: a bucket is
 //! then read once and written once for all of them.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::mem;
 
 use crate::exchange::Env;
 use crate::exchange::Script;
-use crate::layout::{Moving, NamespaceIndex, Place};
+use crate::layout::{Moving, NamespaceIndex};
 use crate::resp::{Reply, write_command};
 use crate::slot::Slot;
 
-/// Gathered keys, at the most: some megabytes.
-const GATHERED: usize = 1 << 16;
+/// Gathered keys, at the most: some tens of megabytes. The more there are, the more of them go to one bucket.
+const GATHERED: usize = 1 << 18;
 
 /// Keys moved by one call: a server answers nobody else while it runs, which is for half a millisecond.
 const KEYS_A_CALL: usize = 128;
@@ -40,23 +40,43 @@ enum Way {
     Out,
 }
 
-/// A key that the server may move.
+/// A bucket whose keys go the same way. A call has those of one slot; outside a cluster that is 0.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Item {
+struct Bucket {
     way: Way,
     namespace: usize,
-    /// Of a cluster; 0 elsewhere.
     slot: u16,
-    bucket: Vec<u8>,
-    field: Vec<u8>,
-    key: Vec<u8>,
+    name: Box<[u8]>,
 }
 
-/// One call under way.
+impl Bucket {
+    /// Whether one call may have keys of both.
+    fn goes_with(&self, other: &Self) -> bool {
+        (self.way, self.namespace, self.slot) == (other.way, other.namespace, other.slot)
+    }
+}
+
+/// A key that the server may move, behind its field.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Item {
+    bytes: Box<[u8]>,
+    field_len: usize,
+}
+
+impl Item {
+    fn field(&self) -> &[u8] {
+        &self.bytes[..self.field_len]
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.bytes[self.field_len..]
+    }
+}
+
+/// One call under way: keys of one or several buckets.
 #[derive(Debug)]
 pub(super) struct Call {
-    way: Way,
-    items: Vec<Item>,
+    buckets: Vec<(Bucket, Vec<Item>)>,
 }
 
 /// What came of a call.
@@ -70,9 +90,11 @@ pub(super) enum Outcome {
 /// The keys that wait for it.
 #[derive(Debug)]
 pub(super) struct Direct {
-    gathered: Vec<Item>,
-    /// In the order in which they go.
-    sorted: VecDeque<Item>,
+    gathered: BTreeMap<Bucket, Vec<Item>>,
+    /// How many keys that are.
+    count: usize,
+    /// Enough were gathered, and they go now.
+    goes: bool,
     /// No call reaches two slots.
     by_slot: bool,
     keys_a_call: usize,
@@ -85,8 +107,9 @@ pub(super) struct Direct {
 impl Direct {
     pub(super) fn new() -> Self {
         Self {
-            gathered: Vec::new(),
-            sorted: VecDeque::new(),
+            gathered: BTreeMap::new(),
+            count: 0,
+            goes: false,
             by_slot: false,
             keys_a_call: KEYS_A_CALL,
             known: [false; 2],
@@ -114,37 +137,57 @@ impl Direct {
         if self.is_off || !place.kind.is_bucket() || env.server.major() < SINCE_MAJOR {
             return false;
         }
-        self.gathered.push(self.item(way, moving.namespace, place, key));
+        let slot = if self.by_slot { Slot::of(key).number() } else { 0 };
+        let NamespaceIndex(namespace) = moving.namespace;
+        let bucket = Bucket { way, namespace, slot, name: place.physical.as_slice().into() };
+        let bytes = [place.field.as_slice(), key].concat().into_boxed_slice();
+        self.put(bucket, [Item { bytes, field_len: place.field.len() }]);
         true
     }
 
-    fn item(&self, way: Way, NamespaceIndex(namespace): NamespaceIndex, place: &Place, key: &[u8]) -> Item {
-        let slot = if self.by_slot { Slot::of(key).number() } else { 0 };
-        let (bucket, field) = (place.physical.to_vec(), place.field.to_vec());
-        Item { way, namespace, slot, bucket, field, key: key.to_vec() }
+    fn put(&mut self, bucket: Bucket, items: impl IntoIterator<Item = Item>) {
+        let together = self.gathered.entry(bucket).or_default();
+        let before = together.len();
+        together.extend(items);
+        self.count += together.len() - before;
     }
 
     /// Whether enough are gathered.
     pub(super) fn is_full(&self) -> bool {
-        !self.sorted.is_empty() || self.gathered.len() >= GATHERED
+        self.goes || self.count >= GATHERED
     }
 
     /// Writes the next call, which has one reply; none where no keys wait.
     pub(super) fn send(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> Option<Call> {
-        if self.sorted.is_empty() {
-            // A walk by SCAN may bring a name twice.
-            self.gathered.sort_unstable();
-            self.gathered.dedup();
-            self.sorted = mem::take(&mut self.gathered).into();
-        }
-        let first = self.sorted.front()?;
-        let (way, namespace, slot) = (first.way, first.namespace, first.slot);
-        let is_of_call = |item: &&Item| (item.way, item.namespace, item.slot) == (way, namespace, slot);
-        let count = self.sorted.iter().take(self.keys_a_call).take_while(is_of_call).count();
-        let call = Call { way, items: self.sorted.drain(..count).collect() };
-        let is_known = mem::replace(&mut self.known[way as usize], true);
-        call.write(is_known, env.layout.namespace(NamespaceIndex(namespace)).value_limit, wire);
+        self.goes = !self.gathered.is_empty();
+        let call = Call { buckets: self.next_buckets() };
+        let (first, _) = call.buckets.first()?;
+        let is_known = mem::replace(&mut self.known[first.way as usize], true);
+        call.write(is_known, env.layout.namespace(NamespaceIndex(first.namespace)).value_limit, wire);
         Some(call)
+    }
+
+    /// Takes the keys of the next call out: whole buckets, but for the last.
+    fn next_buckets(&mut self) -> Vec<(Bucket, Vec<Item>)> {
+        let mut buckets: Vec<(Bucket, Vec<Item>)> = Vec::new();
+        let mut room = self.keys_a_call;
+        while room > 0
+            && let Some(next) = self.gathered.first_entry()
+            && buckets.first().is_none_or(|(first, _)| first.goes_with(next.key()))
+        {
+            let (bucket, mut items) = next.remove_entry();
+            self.count -= items.len();
+            // A walk by SCAN may bring a name twice.
+            items.sort_unstable();
+            items.dedup();
+            if items.len() > room {
+                let rest = items.split_off(room);
+                self.put(bucket.clone(), rest);
+            }
+            room -= items.len();
+            buckets.push((bucket, items));
+        }
+        buckets
     }
 
     /// Takes the reply to a call.
@@ -152,25 +195,29 @@ impl Direct {
     /// # Errors
     /// What the server said instead.
     pub(super) fn handle_reply(&mut self, call: Call, raw: &[u8]) -> Result<Outcome, String> {
+        let keys_of = |items: Vec<Item>| items.into_iter().map(|item| item.key().to_vec()).collect::<Vec<_>>();
         if raw.starts_with(b"-NOSCRIPT") {
             // Somebody had the server forget all scripts.
-            self.known[call.way as usize] = false;
-            call.items.into_iter().rev().for_each(|item| self.sorted.push_front(item));
+            self.known = [false; 2];
+            call.buckets.into_iter().for_each(|(bucket, items)| self.put(bucket, items));
             return Ok(Outcome::Again);
         }
         let Reply::Array(left) = super::parse(raw)? else {
             self.is_off = true;
-            let rest = self.gathered.drain(..).chain(self.sorted.drain(..));
-            return Ok(Outcome::Left(call.items.into_iter().chain(rest).map(|item| item.key).collect(), 0));
+            self.count = 0;
+            let rest = mem::take(&mut self.gathered);
+            let keys = call.buckets.into_iter().chain(rest).flat_map(|(_, items)| keys_of(items));
+            return Ok(Outcome::Left(keys.collect(), 0));
         };
-        let left = left.filter_map(|number| match number {
-            Reply::Integer(number) => usize::try_from(number - 1).ok(),
-            _ => None,
-        });
-        let total = call.items.len();
-        let mut items: Vec<Option<Item>> = call.items.into_iter().map(Some).collect();
-        let left: Vec<Vec<u8>> = left.filter_map(|at| items.get_mut(at)?.take()).map(|item| item.key).collect();
-        let moved = (total - left.len()) as u64;
+        let total = call.len();
+        let items: Vec<Item> = call.buckets.into_iter().flat_map(|(_, items)| items).collect();
+        let left: Vec<Vec<u8>> = left
+            .filter_map(|number| match number {
+                Reply::Integer(number) => Some(items.get(usize::try_from(number - 1).ok()?)?.key().to_vec()),
+                _ => None,
+            })
+            .collect();
+        let moved = total.saturating_sub(left.len()) as u64;
         Ok(Outcome::Left(left, moved))
     }
 }
@@ -178,29 +225,29 @@ impl Direct {
 impl Call {
     /// How many keys it has.
     pub(super) fn len(&self) -> usize {
-        self.items.len()
+        self.buckets.iter().map(|(_, items)| items.len()).sum()
     }
 
     fn write(&self, is_known: bool, value_limit: usize, wire: &mut Vec<u8>) {
-        let script = match self.way {
+        let Some((Bucket { way, .. }, _)) = self.buckets.first() else { return };
+        let script = match way {
             Way::In => &BRING_IN,
             Way::Out => &TAKE_OUT,
         };
         let (command, text): (&[u8], &[u8]) =
             if is_known { (b"EVALSHA", script.sha) } else { (b"EVAL", script.source.as_bytes()) };
         let limit = value_limit.to_string();
-        let buckets: Vec<&[Item]> = self.items.chunk_by(|one, next| one.bucket == next.bucket).collect();
-        let counts: Vec<String> = buckets.iter().map(|items| items.len().to_string()).collect();
-        let keys = (buckets.len() + self.items.len()).to_string();
+        let counts: Vec<String> = self.buckets.iter().map(|(_, items)| items.len().to_string()).collect();
+        let keys = (self.buckets.len() + self.len()).to_string();
         let mut args: Vec<&[u8]> = vec![command, text, keys.as_bytes()];
-        for items in &buckets {
-            args.push(&items[0].bucket);
-            args.extend(items.iter().map(|item| item.key.as_slice()));
+        for (bucket, items) in &self.buckets {
+            args.push(&bucket.name);
+            args.extend(items.iter().map(Item::key));
         }
-        args.extend((self.way == Way::In).then_some(limit.as_bytes()));
-        for (items, count) in buckets.iter().zip(&counts) {
+        args.extend((*way == Way::In).then_some(limit.as_bytes()));
+        for ((_, items), count) in self.buckets.iter().zip(&counts) {
             args.push(count.as_bytes());
-            args.extend(items.iter().map(|item| item.field.as_slice()));
+            args.extend(items.iter().map(Item::field));
         }
         write_command(wire, &args);
     }

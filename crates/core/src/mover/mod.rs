@@ -25,7 +25,7 @@
 
 mod direct;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 
 use crate::cluster::Redirect;
@@ -101,8 +101,8 @@ enum Sent {
     Names,
     Buckets(Vec<BucketWalk>),
     Keys(Load),
-    /// Keys that the server moves by itself.
-    Direct(Call),
+    /// Keys that the server moves by itself, oldest first.
+    Direct(VecDeque<Call>),
     /// Calls of the script, each with the keys it moves; before them perhaps the reply that loads the script.
     Move {
         calls: Vec<Vec<Vec<u8>>>,
@@ -236,8 +236,18 @@ impl Mover {
 
     /// The next call by which the server moves keys itself.
     fn send_direct(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> Option<usize> {
-        self.sent = Sent::Direct(self.direct.send(env, wire)?);
+        self.sent = Sent::Direct(VecDeque::from([self.direct.send(env, wire)?]));
         Some(1)
+    }
+
+    /// Writes one more batch behind those under way, where it doesn't depend on what comes of them: it has one reply.
+    /// [`Self::handle_replies`] takes the replies to one batch after the other.
+    pub fn next_ahead(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> bool {
+        let Sent::Direct(calls) = &mut self.sent else { return false };
+        let call = self.direct.send(env, wire);
+        let is_sent = call.is_some();
+        calls.extend(call);
+        is_sent
     }
 
     /// What is read need not be of one moment: the script checks all of it once more.
@@ -284,10 +294,13 @@ impl Mover {
                 buckets.into_iter().zip(replies).try_for_each(|(bucket, raw)| self.take_fields(bucket, raw, env))
             }
             Sent::Keys(load) => self.take_keys(load, replies, env),
-            Sent::Direct(call) => match replies {
-                [answer] => self.take_direct(call, answer),
-                _ => Err(UNEXPECTED.to_owned()),
-            },
+            Sent::Direct(mut calls) => {
+                let ([answer], Some(call)) = (replies, calls.pop_front()) else { return Err(UNEXPECTED.to_owned()) };
+                if !calls.is_empty() {
+                    self.sent = Sent::Direct(calls);
+                }
+                self.take_direct(call, answer)
+            }
             Sent::Move { calls, loads } => {
                 let (loaded, answers) = replies.split_at(usize::from(loads).min(replies.len()));
                 loaded.iter().try_for_each(|reply| refuse_error(reply))?;

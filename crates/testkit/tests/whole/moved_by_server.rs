@@ -97,9 +97,15 @@ fn run_mover(layout: &Layout, server: &Server) -> Moved {
         let mut env = context.env(1_800_000_000_000, &mut nonces);
         let mut commands = Vec::new();
         let Some(count) = mover.next(&env, &mut commands) else { return mover.moved().clone() };
+        let mut batches = vec![count];
+        while batches.len() < 3 && mover.next_ahead(&env, &mut commands) {
+            batches.push(1);
+        }
         wire.send_bytes(&commands).unwrap();
-        let replies: Vec<_> = (0..count).map(|_| wire.reply().unwrap()).collect();
-        mover.handle_replies(&replies, &mut env).unwrap();
+        for count in batches {
+            let replies: Vec<_> = (0..count).map(|_| wire.reply().unwrap()).collect();
+            mover.handle_replies(&replies, &mut env).unwrap();
+        }
     }
 }
 
