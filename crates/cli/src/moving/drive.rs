@@ -34,6 +34,9 @@ const LEAST_DOUBTS: u32 = 3;
 const REST: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(50);
 
+/// A move rests so many times as long as it has worked, where others use the server.
+const RESTS: u32 = 2;
+
 /// Batches that a server gets together where nobody else waits for it: it goes on while this side writes and reads.
 const AT_ONCE: usize = 4;
 
@@ -243,7 +246,7 @@ impl Driver<'_> {
     fn walk(&mut self, node: usize, server: &mut Server, mover: &mut Mover) -> Result<(), Hindrance> {
         let time = ServerTime::ask(server)?;
         let context = Context::new(self.layout, server.version().info());
-        let mut others = Others::default();
+        let mut others = Others::new();
         let mut wire = Vec::new();
         let mut shown = 0;
         loop {
@@ -277,8 +280,8 @@ impl Driver<'_> {
             self.progress.advance(usize::try_from(moved - shown).unwrap_or(0));
             self.pace.spend(count as u64 + 6 * (moved - shown));
             if share && self.pace.is_free() {
-                // Whoever waits has the server for as long.
-                thread::sleep(took);
+                // Whoever waits has the server for longer.
+                thread::sleep(took * RESTS);
             }
             shown = moved;
             self.look(node, server)?;

@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_millis(100);
 const QUIET_BYTES_PER_SECOND: f64 = 16_000.0;
 
 /// What is known of one server's others.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Others {
     /// When it was asked, and what it had been sent by then.
     asked: Option<(Instant, u64)>,
@@ -24,6 +24,11 @@ pub(super) struct Others {
 }
 
 impl Others {
+    /// Nothing is known yet, and so they are taken to be there.
+    pub(super) fn new() -> Self {
+        Self { asked: None, own: 0, are_there: true }
+    }
+
     /// Notes what the move sends.
     pub(super) fn note_own(&mut self, bytes: usize) {
         self.own += bytes as u64;
@@ -59,12 +64,13 @@ mod tests {
         let server = found().remove(0).start(&[]).unwrap();
         let mut tool = Server::connect(&server.url().parse::<ServerAddress>().unwrap().into()).unwrap();
         let mut other = server.connect().unwrap();
-        let mut others = Others::default();
+        let mut others = Others::new();
         let mut look = |sends: &mut dyn FnMut(&mut Others)| {
             sends(&mut others);
             std::thread::sleep(EVERY);
             others.are_there(&mut tool).unwrap()
         };
+        assert!(look(&mut |_| {}), "nothing is known yet");
         assert!(!look(&mut |_| {}));
         let request =
             b"*2\r\n$4\r\nPING\r\n$50000\r\n".iter().chain(&[b'x'; 50_000]).chain(b"\r\n").copied().collect::<Vec<_>>();

@@ -195,11 +195,11 @@ impl Sender {
 }
 
 fn located(queued: &Queued, env: &Env<'_>) -> Vec<(Vec<u8>, Located)> {
-    all_keys(queued)
-        .into_iter()
-        .map(|key| (env.layout.locate(&key), key))
-        .map(|(located, key)| (key, located))
-        .collect()
+    let with_place = |key: Vec<u8>| {
+        let located = env.layout.locate(&key);
+        (key, located)
+    };
+    all_keys(queued).into_iter().map(with_place).collect()
 }
 
 fn as_slices(keys: &[(Vec<u8>, Located)]) -> impl Iterator<Item = (&[u8], Located)> {
