@@ -1,7 +1,8 @@
 //! A command that reads one key in a bucket and writes nothing: one HGET, and what the command's function makes of it.
 //!
 //! That is all where the value lies in its field, as nearly all do. Where it is spilled, or the function needs the server's
-//! help, the command is worked out from the start by a [`Work`], which knows how.
+//! help, a [`Work`] goes on from the same reply: the field isn't read a second time, because what the client has sent behind
+//! this command may have changed it by then.
 
 use smallvec::SmallVec;
 
@@ -47,7 +48,7 @@ impl Look {
             Ok(Reply::Nil) => Held::Nothing,
             Ok(Reply::Bulk(stored)) => match self.read(stored, env) {
                 Some(held) => held,
-                None => return self.work_out(env, io),
+                None => return self.work_out(reply, env, io),
             },
             _ => return Refusal::of(reply).end(io),
         };
@@ -56,7 +57,7 @@ impl Look {
             return Step::Done(Effect::None);
         }
         io.answer.truncate(before);
-        self.work_out(env, io)
+        self.work_out(reply, env, io)
     }
 
     /// Answers by what the key holds; false where that takes the server's help.
@@ -90,13 +91,47 @@ impl Look {
         })
     }
 
-    /// Begins from the start, where one look does not tell.
-    fn work_out(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+    /// Works the command out from what was read, where one look does not tell.
+    fn work_out(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         let args: Vec<&[u8]> = self.args.iter().map(SmallVec::as_slice).collect();
-        let located = env.layout.locate(args[1]);
-        let (work, replies) =
-            Work::start(self.run, &args, std::iter::once((args[1], located)), self.protocol, env, io.wire);
-        self.work = Some(Box::new(work));
-        Step::More(replies)
+        let key = (args[1], env.layout.locate(args[1]));
+        // It would read the same field by the same one command.
+        let mut asked = Vec::new();
+        let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.protocol, env, &mut asked);
+        debug_assert_eq!(replies, 1, "one field is one command");
+        self.work.insert(Box::new(work)).handle_reply(reply, env, io)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Context;
+    use crate::exchange::ServerInfo;
+    use crate::layout::Layout;
+    use crate::string;
+
+    /// What a client sends behind a command may change the field before it would be read a second time.
+    #[test]
+    fn a_field_is_read_once() {
+        let layout = Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n").unwrap();
+        let context = Context::without_data(&layout, ServerInfo::default());
+        let nonces = &mut || 7;
+        let mut env = context.env(1, nonces);
+        let place = layout.locate(b"n:15").place().unwrap();
+        let mut spilled = Vec::new();
+        Body::Spill { nonce: 3, slot: None }.encode(None, &mut spilled);
+        for (name, stored, next) in [("dump", b"x".to_vec(), "SET"), ("strlen", spilled, "STRLEN")] {
+            let (mut wire, mut answer) = (Vec::new(), Vec::new());
+            let args: [&[u8]; 2] = [name.as_bytes(), b"n:15"];
+            let run = string::lookup(name.as_bytes()).unwrap();
+            let mut look = Look::start(run, &args, &place, Protocol::Resp2, &mut wire);
+            wire.clear();
+            let reply = [format!("${}\r\n", stored.len()).as_bytes(), &stored, b"\r\n"].concat();
+            let io = &mut Io { wire: &mut wire, answer: &mut answer };
+            assert!(matches!(look.handle_reply(&reply, &mut env, io), Step::More(_)), "{name}");
+            let sent = String::from_utf8_lossy(&wire).into_owned();
+            assert!(sent.contains(next) && !sent.contains("HGET") && answer.is_empty(), "{name}: {sent}");
+        }
     }
 }
