@@ -155,6 +155,9 @@ fn fill_parts(parts: &[Part], arguments: &Arguments, group: usize, random: &mut 
     }
 }
 
+/// Whatever the unit, what expires before that may do so while it is compared.
+const SOON: u64 = 100_000;
+
 /// Takes a word away, puts one in, or changes one. A key stays a key, so that what other types' keys are
 /// called stays known; and no number is small and positive, so that nothing expires while it is compared.
 fn spoil(words: &mut Vec<Filled>, random: &mut Random) {
@@ -170,6 +173,14 @@ fn spoil(words: &mut Vec<Filled>, random: &mut Random) {
         2 => words.insert(at.max(1), Filled::word(word)),
         _ if at > 0 && !words[at].is_key => words[at].bytes = word,
         _ => words[0].bytes.make_ascii_lowercase(),
+    }
+    // EX or PX may have come to stand before a number that was none of an expiry.
+    for at in 1..words.len() {
+        let says_expiry = ["EX", "PX"].iter().any(|word| words[at - 1].bytes.eq_ignore_ascii_case(word.as_bytes()));
+        let number = str::from_utf8(&words[at].bytes).ok().and_then(|text| text.parse::<u64>().ok());
+        if says_expiry && number.is_some_and(|number| (1..SOON).contains(&number)) {
+            words[at - 1].bytes = b"x".to_vec();
+        }
     }
 }
 
