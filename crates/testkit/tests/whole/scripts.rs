@@ -35,8 +35,10 @@ fn count(address: SocketAddr, in_transactions: bool) -> Vec<Option<i64>> {
     let mut wire = Wire::connect(address).expect("it listens");
     let call: [&[u8]; 5] = [b"EVAL", COUNT, b"2", KEYS[0], KEYS[1]];
     let is_loss = |answer: &Value| format!("{answer:?}").contains("may or may not have been carried out");
+    // On a slow machine others may come first a thousand times, and it is to be tried again.
+    let is_worn_out = |answer: &Value| format!("{answer:?}").contains("nothing was carried out, try again");
     let mut counted = Vec::new();
-    for _ in 0..CALLS {
+    while counted.len() < CALLS {
         let answer = if in_transactions {
             let strlen: [&[u8]; 2] = [b"STRLEN", KEYS[0]];
             let answers = wire.transact(&[&strlen, &call, &strlen]).expect("it answers");
@@ -47,6 +49,9 @@ fn count(address: SocketAddr, in_transactions: bool) -> Vec<Option<i64>> {
         } else {
             wire.ask(&call).expect("it answers")
         };
+        if is_worn_out(&answer) {
+            continue;
+        }
         assert!(answer.integer().is_some() || is_loss(&answer), "{answer:?}");
         counted.push(answer.integer());
     }

@@ -34,6 +34,9 @@ use scripted::Answers;
 
 const MAX_ATTEMPTS: u32 = 1000;
 
+/// What is answered then where the client itself watches nothing.
+const WORN_OUT: &[u8] = b"-ERR keyfold: other clients changed the keys each time this transaction was worked out; nothing was carried out, try again\r\n";
+
 /// Arguments of more bytes than this don't go through the script, unless keys lie in more places than [`FEW`].
 const MOST_COMPARED_BYTES: usize = 1 << 20;
 /// So many physical keys a server watches in less than a millisecond.
@@ -299,7 +302,11 @@ impl Transaction {
         }
         self.attempts += 1;
         if self.attempts == MAX_ATTEMPTS {
-            return self.give_up_with_nil(io);
+            // Nil would say to a client that watches nothing that a key which it watches was changed.
+            return match self.watched {
+                Some(_) => self.give_up_with_nil(io),
+                None => self.give_up(WORN_OUT.to_vec(), io),
+            };
         }
         self.load_anew(env);
         Step::More(self.begin(io.wire))
