@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
         NOPE
         nope <0> b "c\r\nd"
         "" a
-        "GET\x00" a
+        "NOPE\x00" a
         NOPE <x*200> <y*200>
         NOPE a b c d e f g h i j k l m n o p q r s t u v w x y z
         CLIENT ID
@@ -119,10 +119,10 @@ pub(super) const CASES: &[Case] = &[
         RPUSH list b a
         SORT list "ALPHA\x00" "STORE\x00x" sorted
         LRANGE sorted 0 -1
-        "GET\x00" <0> "a\x00b" "c\r\nd"
+        "NOPE\x00" <0> "a\x00b" "c\r\nd"
         "\x00GET" <0>
         MULTI
-        "SET\x00" <0> v
+        "NOPE\x00" <0> v
         GET <0>
         EXEC
         GET <0>
