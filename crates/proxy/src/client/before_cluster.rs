@@ -122,9 +122,9 @@ impl Requests {
             Started::Answered | Started::Pushes => Start::Begun,
             Started::Close => Start::Close,
             Started::Sent { slot, replies } => {
-                let goes_to = state.conversation.goes_to(slot).filter(|elsewhere| *elsewhere != at);
-                let known = node.zip(upstream.as_deref()).filter(|_| goes_to.is_none());
-                let at = goes_to.unwrap_or(at);
+                let at = state.conversation.goes_to(slot).unwrap_or(at);
+                // Where another node has that slot the router doesn't take the step for this one.
+                let known = node.zip(upstream.as_deref());
                 note_written(state, &request.plan, at, cluster);
                 let whose = Whose { replica, ..self.whose(request, slot, at, replies) };
                 cluster.begin_by(whose, &mut commands, known, &self.worker);
