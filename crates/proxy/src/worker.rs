@@ -20,7 +20,7 @@ use tokio_rustls::rustls::ClientConfig;
 use crate::address::Route;
 use crate::arrival::{Arrival, greet};
 use crate::backoff::Backoff;
-use crate::client::{self, Client};
+use crate::client::{self, Client, Gathering, end_waits};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::folding::Folding;
@@ -75,6 +75,8 @@ pub(crate) struct Worker {
     /// Where every socket is read into, one at a time.
     pub(crate) scratch: RefCell<Box<[u8]>>,
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
+    /// Those whose answers wait for others.
+    pub(crate) gathering: Gathering,
     /// The clients of all workers, as they see one another.
     pub(crate) everybody: Arc<Clients>,
     /// A task waits for the end of CLIENT PAUSE.
@@ -121,6 +123,7 @@ impl Worker {
             cluster: OnceCell::new(),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             clients: RefCell::default(),
+            gathering: Gathering::default(),
             everybody,
             awaits_unpause: Cell::new(false),
             stopping: Cell::new(false),
@@ -204,6 +207,7 @@ impl Worker {
         let cluster = Rc::new(Cluster::new(seeds, &self.config));
         if self.cluster.set(Rc::clone(&cluster)).is_ok() {
             spawn_local(keep(Rc::clone(self), cluster));
+            spawn_local(end_waits(Rc::clone(self)));
             for (_, client) in self.clients.borrow().iter() {
                 client.set_front(self.front());
             }

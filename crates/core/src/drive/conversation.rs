@@ -41,6 +41,8 @@ pub struct Conversation {
     own_was_reset: bool,
     /// A part of the first slot's answer has gone out, and the rest comes as it is received.
     flowing: bool,
+    /// The answers to all that came with some request are there since it was last asked.
+    gathered: bool,
     /// Where the next request stands in the line of a key that many clients write.
     ticket: Option<Ticket>,
     /// It is the next request's turn to write such a key.
@@ -53,6 +55,8 @@ struct Slot {
     lane: Lane,
     /// It waits for what other clients may do.
     blocks: bool,
+    /// It is the last of those that came together.
+    ends_batch: bool,
     /// What its answer tells of the keys that it read.
     lookups: LookupKind,
     /// None once it is answered.
@@ -76,6 +80,7 @@ impl Slot {
         Self {
             lane,
             blocks,
+            ends_batch: false,
             lookups,
             exchange: None,
             replica_read: None,
@@ -134,6 +139,7 @@ impl Conversation {
             own_in_flight: 0,
             own_was_reset: false,
             flowing: false,
+            gathered: false,
             ticket: None,
             turn: None,
         }
@@ -152,6 +158,18 @@ impl Conversation {
     /// Requests that are under way, or whose answers wait for those before.
     pub fn in_flight(&self) -> usize {
         self.slots.len()
+    }
+
+    /// All requests that have come by now are begun: their answers may go out together.
+    pub fn end_batch(&mut self) {
+        if let Some(last) = self.slots.back_mut() {
+            last.ends_batch = true;
+        }
+    }
+
+    /// Whether, since this was last asked, the answers to all requests of a batch ([`Self::end_batch`]) have come.
+    pub fn take_gathered(&mut self) -> bool {
+        std::mem::take(&mut self.gathered)
     }
 
     /// Bytes of answers that wait for those before.
@@ -555,6 +573,7 @@ impl Conversation {
         }
         while let Some(slot) = self.slots.pop_front_if(|slot| slot.is_answered()) {
             self.first += 1;
+            self.gathered |= slot.ends_batch;
             self.parked_bytes = self.parked_bytes.saturating_sub(slot.answer.len());
             out.extend_from_slice(&slot.answer);
             self.keep_room(slot.answer);

@@ -11,8 +11,9 @@ use std::time::Duration;
 use keyfold_core::session::Peer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::gathering::ENOUGH_BYTES;
 use super::requests::Requests;
-use super::{Client, Ending};
+use super::{Client, Ending, State};
 use crate::inbox::{self, Inbox, SCRATCH_BYTES};
 use crate::socket::Socket;
 use crate::worker::Worker;
@@ -168,14 +169,28 @@ impl Connection {
     fn poll_answers(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<Poll<()>> {
         let mut state = self.client.state.borrow_mut();
         let before = state.outbox.unsent();
-        if before == 0 {
+        if before == 0 || self.awaits_more(&mut state) {
             return Ok(Poll::Ready(()));
         }
+        self.client.waits.end();
         let flushed = state.outbox.poll_flush(socket, cx)?;
         if state.outbox.unsent() < before {
             self.client.took.set(self.worker.tick.get());
         }
         Ok(flushed)
+    }
+
+    /// Whether the answers that are there wait for others, of requests that came with theirs: see
+    /// [`gathering`](super::gathering).
+    fn awaits_more(&self, state: &mut State) -> bool {
+        let is_whole = state.conversation.take_gathered();
+        !is_whole
+            && state.conversation.in_flight() > 0
+            && !self.requests.blocked
+            && !state.conversation.is_flowing()
+            && state.outbox.unsent() < ENOUGH_BYTES
+            && self.worker.cluster.get().is_some()
+            && self.worker.gathering.may_wait(&self.client)
     }
 
     /// Gives the own connection back once it holds nothing of this client and no request waits, be it for this

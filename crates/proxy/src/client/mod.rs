@@ -6,6 +6,7 @@
 
 mod before_cluster;
 mod connection;
+mod gathering;
 mod requests;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -25,6 +26,8 @@ use crate::upstream::{NodeStep, Upstream};
 use crate::worker::Worker;
 
 pub(crate) use connection::serve;
+use gathering::Waits;
+pub(crate) use gathering::{Gathering, end_waits};
 
 /// A client without requests under way keeps room for so many.
 const KEPT_SLOTS: usize = 32;
@@ -43,6 +46,8 @@ pub(crate) struct Client {
     heard: Cell<u32>,
     /// The worker's tick when it last took a byte of what waits for it, or when nothing waited.
     took: Cell<u32>,
+    /// Its answers wait for others.
+    waits: Waits,
     max_queued_answer_bytes: usize,
 }
 
@@ -89,6 +94,7 @@ impl Client {
             ending: Cell::new(None),
             heard: Cell::new(worker.tick.get()),
             took: Cell::new(worker.tick.get()),
+            waits: Waits::default(),
             max_queued_answer_bytes: worker.config.limits.max_queued_answer_bytes,
         }
     }

@@ -85,6 +85,7 @@ impl Requests {
                     Err(error) => self.refuse(&format!("ERR {error}")),
                 }
             }
+            self.client.state.borrow_mut().conversation.end_batch();
             if self.over { input.len() } else { start }
         })
     }

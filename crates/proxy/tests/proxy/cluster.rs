@@ -12,7 +12,7 @@ use keyfold_testkit::cluster::{Failover, Options, key_in, slot_of};
 use keyfold_testkit::servers::{Binary, each, newest_and_others};
 use keyfold_testkit::{Cluster, Wire};
 
-use crate::stage::{address, call, eventually};
+use crate::stage::{address, call, commands, eventually};
 
 const USERS: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\n";
 
@@ -460,5 +460,29 @@ fn a_node_that_stands_still_holds_up_no_other_nodes_keys() {
             with < without * 2 + Duration::from_millis(20),
             "{with:?} with a node that stands still, {without:?} without"
         );
+    });
+}
+
+#[test]
+fn answers_that_leave_together_do_not_wait_for_a_node_that_stands_still() {
+    each(&newest_and_others().0[..1], |binary| {
+        let (mut cluster, proxy) = stage(binary, 3, 0);
+        let key_of = |node: usize| {
+            let key = (0..)
+                .map(|id| format!("user:{id}"))
+                .find(|key| cluster.owner(slot_of(key.as_bytes())).unwrap() == node);
+            key.expect("there are enough users")
+        };
+        let (there, frozen) = (key_of(0), key_of(2));
+        let mut wire = connect(&proxy);
+        assert_eq!(call(&mut wire, &format!("SET {there} 1")), "+OK\r\n");
+        cluster.freeze(2).unwrap();
+        wire.send_bytes(&commands(&[&format!("GET {there}"), &format!("GET {frozen}")])).unwrap();
+        assert_eq!(wire.reply().unwrap(), b"$1\r\n1\r\n");
+        let since = Instant::now();
+        let given_up = String::from_utf8(wire.reply().unwrap()).unwrap();
+        assert!(given_up.starts_with('-'), "{given_up}");
+        assert!(since.elapsed() > Duration::from_millis(500), "both came together");
+        cluster.wake(2).unwrap();
     });
 }
