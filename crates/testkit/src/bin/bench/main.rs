@@ -5,6 +5,7 @@
 //! | [`memory`] | bytes a record, plain and folded |
 //! | [`speed`] | requests a second: the server alone, behind nutcracker, behind keyfold |
 //! | [`commands`] | requests a second by command: plain, the cheapest form on a folded key, and through keyfold |
+//! | [`cluster`] | requests a second through keyfold: before a cluster, and before one server |
 //! | [`idle`] | what idle connections cost the proxy, and that ten thousand work |
 //! | [`codecs`] | what codecs save, and what they cost |
 //! | [`proxy`] | a keyfold proxy in a process of its own |
@@ -14,6 +15,7 @@
 //! | [`report`] | tables and JSON |
 //! | [`options`] | the command line |
 
+mod cluster;
 mod codecs;
 mod commands;
 mod idle;
@@ -49,21 +51,20 @@ fn main() -> anyhow::Result<()> {
         if options.wants(Part::Speed) {
             speed::measure(&binary, &options, &mut report)?;
         }
+        let mut goals = Vec::new();
         if options.wants(Part::Commands) {
-            let server = binary.name();
-            missed.extend(
-                commands::measure(&binary, &options, &mut report)?.into_iter().map(|why| format!("{server}: {why}")),
-            );
+            goals.extend(commands::measure(&binary, &options, &mut report)?);
+        }
+        if options.wants(Part::Cluster) {
+            goals.extend(cluster::measure(&binary, &options, &mut report)?);
         }
         if options.wants(Part::Idle) {
             idle::measure(&binary, &options, &mut report)?;
         }
         if options.wants(Part::Codecs) {
-            let server = binary.name();
-            missed.extend(
-                codecs::measure(&binary, &options, &mut report)?.into_iter().map(|why| format!("{server}: {why}")),
-            );
+            goals.extend(codecs::measure(&binary, &options, &mut report)?);
         }
+        missed.extend(goals.into_iter().map(|why| format!("{}: {why}", binary.name())));
     }
     report.finish()?;
     if options.check && !missed.is_empty() {

@@ -28,6 +28,7 @@ pub(crate) enum Part {
     Memory,
     Speed,
     Commands,
+    Cluster,
     Idle,
     Codecs,
 }
@@ -35,7 +36,7 @@ pub(crate) enum Part {
 /// What to measure, and how much of it.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// All five where none is named
+    /// All six where none is named
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
     /// Only this server, as in `redis 7.0.15` or `valkey`; may be repeated
@@ -62,7 +63,7 @@ pub(crate) struct Options {
     /// Only this row of the commands, as in `GETEX EX`; may be repeated
     #[arg(long = "command", value_name = "NAME")]
     commands: Vec<String>,
-    /// Exit code 1 where a goal of the codecs or of the commands is missed
+    /// Exit code 1 where a goal of the codecs, the commands or the cluster is missed
     #[arg(long)]
     pub(crate) check: bool,
     /// Less of everything: a check that it runs, no measurement

@@ -17,7 +17,8 @@ use keyfold_testkit::{Server, Wire};
 /// The child's part: a proxy by the layout that the server holds, until standard input ends.
 pub(crate) fn serve(upstream: &str) -> anyhow::Result<()> {
     let address = upstream.parse::<ServerAddress>()?;
-    let held = stored::read(&mut Connection::connect(&address.clone().into())?)?.context("it holds no layout")?;
+    let held =
+        stored::read(&mut Connection::connect_to_node(&address.clone().into())?)?.context("it holds no layout")?;
     let mut config = Config::new(address, held.layout);
     config.listen.push("127.0.0.1:0".parse()?);
     let handle = keyfold_proxy::start(config)?;

@@ -51,6 +51,7 @@ const ENOUGH: usize = 40;
 
 /// Lets nodes of a cluster and keyfolds before it fail under load, and checks every answer.
 #[derive(Parser)]
+#[command(args_override_self = true)]
 struct Options {
     /// Rounds
     #[arg(long, value_name = "N", default_value_t = 20)]

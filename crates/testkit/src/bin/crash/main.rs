@@ -25,6 +25,7 @@ use crate::stage::Stage;
 
 /// Kills movers, proxies and the server while keys are folded and unfolded under load, and checks every key.
 #[derive(Parser)]
+#[command(args_override_self = true)]
 struct Options {
     /// Rounds
     #[arg(long, value_name = "N", default_value_t = 20)]

@@ -18,6 +18,7 @@ const KEYS_A_CLIENT: u64 = 1000;
 
 /// How fast keys move, and what a load feels of it.
 #[derive(Parser)]
+#[command(args_override_self = true)]
 struct Options {
     /// Keys that are moved
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]

@@ -10,6 +10,7 @@ use keyfold_testkit::{Binary, newest};
 /// Twenty million keys take some 4 GB of the server's memory plain, 2 GB more while a dump is imported beside it, and 4 GB
 /// of disk. A tool that takes more than 200 MB fails the run.
 #[derive(Parser)]
+#[command(args_override_self = true)]
 pub(crate) struct Options {
     /// Keys, a quarter in each namespace
     #[arg(long, value_name = "N", default_value_t = 20_000_000)]
