@@ -249,6 +249,10 @@ pub(crate) fn reads_only(command: Id) -> bool {
 
 /// Whether what lies there may be something that a script can't understand.
 pub(crate) fn may_be_strange(located: &Located, env: &Env<'_>) -> bool {
+    // A string of its own lies there as it is, also where codecs wrote other places of its namespace before.
+    if matches!(located, Located::Placed(place) if place.kind.is_raw()) {
+        return false;
+    }
     let is_theirs = |place: &Option<Place>| place.as_ref().is_some_and(|place| place.kind.packing().is_some());
     let is_coded = located.namespace().is_some_and(|index| !env.layout.namespace(index).codecs.is_empty());
     is_coded || matches!(located, Located::Moving(moving) if is_theirs(&moving.old))
@@ -407,7 +411,7 @@ impl ScriptsExist {
 mod tests {
     use super::*;
     use crate::exchange::RETIRE_MS;
-    use crate::layout::Layout;
+    use crate::layout::{Layout, LayoutFile};
     use crate::user_script::Scripts;
 
     #[test]
@@ -465,6 +469,31 @@ mod tests {
         let error = |sha: &str| format!("-ERR no script: {sha}, on @user_script:1.\r\n");
         assert!(matches!(call.handle_reply(error(&wrapped).as_bytes(), &mut env, io), Step::Done(_)));
         assert_eq!(String::from_utf8(answer).unwrap(), error(&own));
+    }
+
+    /// Its slots outlast the codec: values in other places may have been written by them.
+    #[test]
+    fn a_string_of_its_own_is_the_servers_once_its_codec_is_left() {
+        let coded = Layout::parse_file("[[namespace]]\nkeys = 'p:{name}'\ncodec = 'hex'\n").unwrap();
+        let (index, namespace) = coded.iter().next().unwrap();
+        let coded = coded.written_by(index, &namespace.codec, None).unwrap();
+        let file = LayoutFile::parse("[[namespace]]\nkeys = 'p:{name}'\n").unwrap();
+        let moving = coded.plan_fold(&file).unwrap().layout;
+        let layout = moving.settled(&[index]);
+        let args: [&[u8]; 4] = [b"EVAL", BODY, b"1", b"p:x"];
+        let located = layout.locate(args[3]);
+        assert!(matches!(&located, Located::Placed(place) if place.kind.is_raw()), "{located:?}");
+        assert!(!layout.namespace(index).codecs.is_empty());
+        let context = crate::drive::Context::without_data(&layout, crate::exchange::ServerInfo::default());
+        let nonces = &mut || 7;
+        let (mut env, mut wire) = (context.env(1, nonces), Vec::new());
+        let script = Scripts::default().note(BODY, false);
+        let keys = [(args[3], located)].into_iter();
+        let (_, replies) = UserCall::start(Id::Eval, &args, keys, &script, false, &mut env, &mut wire);
+        let sent = shown(&mut wire);
+        assert!(replies == 1 && sent.contains("EVALSHA"), "{sent}");
+        // Neither a field, nor a longest value, nor a spot.
+        assert!(sent.contains("$3\r\np:x\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$1\r\n0\r\n"), "{sent}");
     }
 
     #[test]
