@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use super::{CodecError, large};
+use super::{CodecError, Effort, large};
 
 /// The name of a dictionary: the first half of its bytes' SHA-256, in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,7 +46,7 @@ impl FromStr for DictionaryId {
 /// The bytes that the server keeps: compressed, as dictionaries are text.
 pub fn pack(dictionary: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
-    large::encode(dictionary, &mut packed);
+    large::encode(dictionary, Effort::Full, &mut packed);
     packed
 }
 

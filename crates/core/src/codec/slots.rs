@@ -180,7 +180,7 @@ impl Codecs {
         out: &mut Vec<u8>,
     ) -> bool {
         match (number, effort) {
-            (LARGE_SLOT, _) => large::encode(value, out),
+            (LARGE_SLOT, _) => large::encode(value, effort, out),
             (_, Effort::Full) => self.find(number).is_ok_and(|codec| codec.encode(value, owner, out)),
             (_, Effort::Quick) => self.find(number).is_ok_and(|codec| codec.encode_quickly(value, owner, out)),
         }

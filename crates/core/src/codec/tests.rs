@@ -82,7 +82,7 @@ fn no_value_takes_more_than_without_a_codec() {
         next
     });
     let mut zipped = Vec::new();
-    large::encode(b"already compressed, already compressed", &mut zipped);
+    large::encode(b"already compressed, already compressed", Effort::Full, &mut zipped);
     let long = b"0123456789".repeat(20_000);
     let values: [&[u8]; 9] = [b"", b"x", b"\x00", b"17", b"-9223372036854775808", &noise, &zipped, &long, &[0; 70_000]];
     for codec in ["zstd", "fsst", "hex", "uuid", "auto"] {

@@ -18,7 +18,7 @@ pub(crate) fn encode<'r>(
     expires_at_ms: Option<i64>,
 ) -> PhysicalWrites<'r> {
     let coded = place.is_some_and(|place| env.layout.namespace(place.namespace).codecs.written().is_some());
-    let effort = if coded { env.stats.encoding().effort(env.now_ms) } else { Effort::Full };
+    let effort = if coded { env.stats.encoding().effort(env.now_ms, value.len()) } else { Effort::Full };
     let writes = env.layout.physical_writes_by(effort, place, key, value, expires_at_ms, &mut *env.nonces);
     if let Some(place) = place.filter(|place| !place.kind.is_raw()) {
         let stats = env.stats.namespace(place.namespace);
