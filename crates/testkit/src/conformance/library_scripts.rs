@@ -202,4 +202,40 @@ pub(super) const CASES: &[Case] = &[
         EVALSHA <last> 1 <2> 2 1000
     "#,
     ),
+    case(
+        "Sidekiq: jobs that are due, and counters of what was done",
+        r#"
+        EVALSHA 0123456789012345678901234567890123456789 1 plain:schedule 100
+        ZADD plain:schedule 50 "{\"jid\":\"a\"}" 60 "{\"jid\":\"b\"}" 200 "{\"jid\":\"c\"}"
+        SCRIPT LOAD "local key, now = KEYS[1], ARGV[1]\nlocal due = redis.call('zrange', key, '-inf', now, 'byscore', 'limit', 0, 1)\nif due[1] then\n  redis.call('zrem', key, due[1])\n  return due[1]\nend"
+        EVALSHA <last> 1 plain:schedule 100
+        EVALSHA <last> 1 plain:schedule 100
+        EVALSHA <last> 1 plain:schedule 100
+        ZCARD plain:schedule
+        MULTI
+        SADD plain:queues default
+        LPUSH plain:queue:default "{\"jid\":\"a\"}" "{\"jid\":\"b\"}"
+        EXEC
+        RPOP plain:queue:default
+        +MULTI
+        +INCRBY <0> 2
+        +INCRBY <1> 2
+        +INCRBY <2> 1
+        +EXPIRE <1> 200000
+        +HSET plain:process busy 1
+        EXEC
+        SCRIPT LOAD "local done = redis.call('incrby', KEYS[1], ARGV[1])\nredis.call('lpush', KEYS[2], done)\nredis.call('ltrim', KEYS[2], 0, 1)\nreturn redis.call('mget', KEYS[1], KEYS[3])"
+        +EVALSHA <last> 3 <0> plain:done <2> 5
+        +EVALSHA <last> 3 <0> plain:done <2> 1
+        EVALSHA <last> 3 <0> plain:done <3> 1
+        LRANGE plain:done 0 -1
+        MGET <0> <1> <2> <3>
+        EVAL "local left = redis.call('TTL', KEYS[1])\nreturn left > 0 and math.floor(left / 100 + 0.5) or left" 1 <1>
+        +MULTI
+        +SET <4> "{\"jid\":\"a\"}" NX EX 300000
+        +SET <4> "{\"jid\":\"b\"}" NX EX 300000
+        +GET <4>
+        EXEC
+    "#,
+    ),
 ];
