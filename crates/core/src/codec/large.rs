@@ -1,7 +1,7 @@
 //! Values too large for a codec of their namespace: whole zstd frames, with nothing to know beforehand.
 
-use super::{CodecError, Effort};
 use super::zstd::{Contexts, with_contexts};
+use super::{CodecError, Effort};
 
 /// The slot that every namespace with a codec has without naming it.
 pub const LARGE_SLOT: u8 = u8::MAX;

@@ -57,7 +57,7 @@ impl Measured {
 pub fn measure(binary: &Binary, case: &Case) -> anyhow::Result<Measured> {
     let started = start(binary, case)?;
     let (model, allocator) = model_for(started.server(), case)?;
-    let measured = loaded_bytes(started.server(), case, &[])?;
+    let measured = loaded_bytes(binary, started.server(), case, &[])?;
     Ok(Measured { predicted: case.predict(&model), measured, allocator })
 }
 
@@ -66,7 +66,7 @@ pub fn measure(binary: &Binary, case: &Case) -> anyhow::Result<Measured> {
 /// # Errors
 /// Where the server doesn't do as it is told.
 pub fn weigh_case(binary: &Binary, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<u64> {
-    loaded_bytes(start(binary, case)?.server(), case, before)
+    loaded_bytes(binary, start(binary, case)?.server(), case, before)
 }
 
 /// The model of a server of this kind, as it allocates, with the case's limits.
@@ -111,8 +111,8 @@ fn start(binary: &Binary, case: &Case) -> anyhow::Result<Started> {
     Ok(Started::Cluster(cluster))
 }
 
-fn loaded_bytes(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<u64> {
-    warm_up(server)?;
+fn loaded_bytes(binary: &Binary, server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<u64> {
+    warm_up(binary, server)?;
     let empty = weigh(server, if case.in_cluster { NODE_STIRS_BYTES } else { 0 })?;
     load(server, case, before)?;
     let loaded = if case.in_cluster { weigh_all_slots(server)? } else { weigh(server, 0)? };
@@ -134,13 +134,20 @@ fn model_for(server: &Server, case: &Case) -> anyhow::Result<(Model, Allocator)>
 }
 
 /// Runs every command that is used later once, on keys of one slot.
-fn warm_up(server: &Server) -> anyhow::Result<()> {
+fn warm_up(binary: &Binary, server: &Server) -> anyhow::Result<()> {
     let mut commands = Commands::default();
     commands.push(&[b"SET", b"{warm}", b"up", b"PXAT", EXPIRES_AT_MS.to_string().as_bytes()]);
     commands.push(&[b"HSET", b"{warm}:h", b"f", b"v"]);
     commands.push(&[b"SADD", b"{warm}:s", b"member"]);
     commands.push(&[b"DEL", b"{warm}", b"{warm}:h", b"{warm}:s"]);
-    connect(server)?.query_all::<()>(&commands)?;
+    let mut connection = connect(server)?;
+    connection.query_all::<()>(&commands)?;
+    // A connection's buffer of 16 KiB would become one of 1 KiB where a slow machine leaves it idle for a moment. Before 7.0
+    // they keep their size.
+    if binary.version().major >= 7 {
+        connection.ask::<String>(&[b"DEBUG", b"REPLYBUFFER", b"RESIZING", b"0"])?;
+    }
+    drop(connection);
     weigh(server, NODE_STIRS_BYTES)?;
     Ok(())
 }
