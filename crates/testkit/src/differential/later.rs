@@ -90,10 +90,10 @@ impl Later {
     }
 
     /// The forms that are tried: those that the server has, and where there is a model the others too. There is none before a
-    /// cluster, where a node of Valkey 9.1 moreover carries out MSETEX of several slots that it has.
+    /// cluster, where a node of Valkey 9.1 moreover carries out MSETEX whatever its slots, also in a transaction.
     pub(super) fn forms(&self, has_model: bool) -> impl Iterator<Item = (u64, &'static str)> {
         let is_tried =
-            move |form: &&'static str| has_model || !self.lacks.contains(form) && !form.starts_with("MSETEX 2");
+            move |form: &&'static str| has_model || !self.lacks.contains(form) && !form.starts_with("MSETEX");
         LATER.iter().filter(move |(_, form, _)| is_tried(form)).map(|(weight, form, _)| (*weight, *form))
     }
 
