@@ -22,6 +22,11 @@ impl ServerInfo {
         self.name.eq_ignore_ascii_case("valkey")
     }
 
+    /// Whether scripts have `server` beside `redis`.
+    pub(crate) fn has_server_in_scripts(&self) -> bool {
+        self.is_valkey_since(8, 0)
+    }
+
     /// Its first two numbers; zeros where they don't read.
     fn release(&self) -> (u32, u32) {
         let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0));

@@ -40,7 +40,7 @@ pub(crate) use pause::PauseMode;
 pub(crate) use turns::{Admission, KeyHash, Ticket, Turn, Turns, hash_of};
 
 use crate::tracking::Tracking;
-use crate::user_script::Scripts;
+use crate::user_script::{Functions, Scripts};
 use monitor::Monitors;
 
 /// The clients of one proxy, shared by everything that serves them.
@@ -50,6 +50,7 @@ pub struct Clients {
     entries: RwLock<BTreeMap<u64, Arc<Entry>>>,
     pause: Pause,
     scripts: Scripts,
+    functions: Arc<Functions>,
     monitors: Monitors,
     tracking: Tracking,
     /// Clients that ever came.
@@ -132,6 +133,11 @@ impl Clients {
     /// CLIENT PAUSE, as it stands.
     pub fn pause(&self) -> &Pause {
         &self.pause
+    }
+
+    /// The functions that the servers have.
+    pub(crate) fn functions(&self) -> &Arc<Functions> {
+        &self.functions
     }
 
     /// The scripts that they have made known.

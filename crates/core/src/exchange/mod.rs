@@ -18,6 +18,7 @@ mod batch;
 mod copy;
 mod field;
 mod foreign;
+mod function_call;
 mod hello;
 mod in_place;
 pub(crate) mod info;
@@ -55,6 +56,7 @@ pub(crate) use batch::Batch;
 pub(crate) use copy::{Copy, ask_why_refused};
 pub(crate) use field::{Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
+pub(crate) use function_call::FunctionCall;
 use hello::answer_hello;
 pub(crate) use later_commands::LaterCommands;
 pub(crate) use look::Look;
@@ -183,6 +185,7 @@ pub(crate) enum UnderWay {
     Work(Box<Work>),
     Foreign(Box<Foreign>),
     UserCall(Box<UserCall>),
+    FunctionCall(Box<FunctionCall>),
     ScriptsExist(ScriptsExist),
     LaterCommands(Box<LaterCommands>),
     Copy(Box<Copy>),
@@ -260,6 +263,7 @@ impl Exchange {
         match &self.0 {
             UnderWay::Work(work) => work.contended_key(),
             UnderWay::UserCall(call) => call.contended_key(),
+            UnderWay::FunctionCall(call) => call.contended_key(),
             UnderWay::Transaction(transaction) => transaction.contended_key(),
             UnderWay::Silent(exchange) => exchange.contended_key(),
             _ => None,
@@ -293,6 +297,7 @@ impl Exchange {
             UnderWay::Work(work) => return work.handle_reply(reply, env, io),
             UnderWay::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
             UnderWay::UserCall(call) => return call.handle_reply(reply, env, io),
+            UnderWay::FunctionCall(call) => return call.handle_reply(reply, env, io),
             UnderWay::ScriptsExist(exist) => return exist.handle_reply(reply, io),
             UnderWay::LaterCommands(commands) => return commands.handle_reply(reply, io),
             UnderWay::Copy(copy) => return copy.handle_reply(reply, env, io),

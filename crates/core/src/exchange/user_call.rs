@@ -20,6 +20,9 @@
 //! any other by now: then nothing is done, and it is all done once more. What the script writes no codec encodes; that is
 //! made up for behind it ([`Recode`]).
 //!
+//! A function of a library (FCALL) is called the same way ([`FunctionCall`](super::FunctionCall)): a script calls it, with some
+//! arguments of keyfold's own behind the user's.
+//!
 //! What the script reads isn't seen here. Where its client may cache that, the folded keys are looked at once more behind it:
 //! when they expire the server won't tell. What becomes of them in between, it does.
 
@@ -48,10 +51,12 @@ const NO_LIMIT: &[u8] = b"4294967296";
 #[derive(Debug)]
 pub(crate) struct UserCall {
     script: Arc<UserScript>,
-    /// EVAL_RO or EVALSHA_RO.
+    /// EVAL_RO, EVALSHA_RO or FCALL_RO.
     reads_only: bool,
     /// The request.
     request: Vec<Vec<u8>>,
+    /// What stands behind its arguments.
+    also: Vec<Vec<u8>>,
     /// Its keys, in their order.
     keys: Vec<(Vec<u8>, Located)>,
     /// What is sent behind the script.
@@ -89,12 +94,14 @@ enum Phase {
 
 impl UserCall {
     /// Starts the call of `script` that this request is, its keys in the order of the request; with the number of replies to
-    /// come. Where it is `for_cache`, somebody is told of what it reads.
+    /// come. Behind its arguments it gets what is `also` there. Where it is `for_cache`, somebody is told of what it reads.
+    #[expect(clippy::too_many_arguments, reason = "all of a call")]
     pub(crate) fn start<'k>(
         command: Id,
         args: &[&[u8]],
         keys: impl Iterator<Item = (&'k [u8], Located)>,
         script: &Arc<UserScript>,
+        also: Vec<Vec<u8>>,
         for_cache: bool,
         env: &mut Env<'_>,
         wire: &mut Vec<u8>,
@@ -103,6 +110,7 @@ impl UserCall {
             script: Arc::clone(script),
             reads_only: reads_only(command),
             request: args.iter().map(|arg| arg.to_vec()).collect(),
+            also,
             keys: keys.map(|(key, located)| (key.to_vec(), located)).collect(),
             behind: Behind::default(),
             phase: Phase::ByHash,
@@ -128,7 +136,7 @@ impl UserCall {
     fn call(&mut self, read: &[Key], env: &mut Env<'_>, wire: &mut Vec<u8>) -> u32 {
         let request: Vec<&[u8]> = self.request.iter().map(Vec::as_slice).collect();
         let keys = self.keys.iter().map(|(key, located)| (key.as_slice(), located.clone()));
-        self.behind = behind(self.reads_only, &request, keys, &self.script, read, env);
+        self.behind = behind(self.reads_only, (&request, &self.also), keys, &self.script, read, env);
         self.send(if self.reads_only { b"EVALSHA_RO" } else { b"EVALSHA" }, self.script.wrapped_sha().as_bytes(), wire);
         self.phase = Phase::ByHash;
         1
@@ -156,10 +164,13 @@ impl UserCall {
                 }
             },
             Phase::ByHash if reply.starts_with(b"-NOSCRIPT") => {
-                self.phase = Phase::Loaded;
-                write_command(io.wire, &[b"SCRIPT", b"LOAD", self.script.body()]);
+                let is_script = self.script.function().is_none();
+                if is_script {
+                    write_command(io.wire, &[b"SCRIPT", b"LOAD", self.script.body()]);
+                }
                 self.send(if self.reads_only { b"EVAL_RO" } else { b"EVAL" }, &self.script.wrapped(), io.wire);
-                Step::More(2)
+                self.phase = if is_script { Phase::Loaded } else { Phase::Whole };
+                Step::More(1 + u32::from(is_script))
             }
             Phase::Loaded => {
                 self.phase = Phase::Whole;
@@ -244,7 +255,7 @@ impl Behind {
 
 /// Whether a command calls a script that may only read.
 pub(crate) fn reads_only(command: Id) -> bool {
-    matches!(command, Id::EvalRo | Id::EvalshaRo)
+    matches!(command, Id::EvalRo | Id::EvalshaRo | Id::FcallRo)
 }
 
 /// Whether what lies there may be something that a script can't understand.
@@ -258,11 +269,11 @@ pub(crate) fn may_be_strange(located: &Located, env: &Env<'_>) -> bool {
     is_coded || matches!(located, Located::Moving(moving) if is_theirs(&moving.old))
 }
 
-/// What stands behind the script in a call of it. `keys` are those of the request `args`, in their order; `read` is what was
-/// read of them.
+/// What stands behind the script in a call of it: the request `args` with what is `also` there. `keys` are its keys, in their
+/// order; `read` is what was read of them.
 pub(crate) fn behind<'k>(
     reads_only: bool,
-    args: &[&[u8]],
+    (args, also_given): (&[&[u8]], &[Vec<u8>]),
     keys: impl Iterator<Item = (&'k [u8], Located)>,
     script: &UserScript,
     read: &[Key],
@@ -311,29 +322,41 @@ pub(crate) fn behind<'k>(
             again = format!("again {:x}", (env.nonces)()).into_bytes();
         }
     }
-    let counts = [keys.len().to_string(), others.len().to_string()];
+    let counts = [keys.len().to_string(), (others.len() + also_given.len()).to_string()];
     told.push(again.clone());
     told.extend(counts.map(String::into_bytes));
     told.push(if writes { folded } else { -folded }.to_string().into_bytes());
     physical.extend(also);
     let count = physical.len().to_string().into_bytes();
-    let others = others.iter().map(|arg| arg.to_vec());
+    let others = others.iter().map(|arg| arg.to_vec()).chain(also_given.iter().cloned());
     Behind { args: [count].into_iter().chain(physical).chain(others).chain(told).collect(), again }
 }
 
-/// The reply to a call, with the user's script where the server says in which script an error happened.
+/// The reply to a call, with the user's script or function where the server says in which script an error happened.
 pub(crate) fn naming_the_users<'r>(script: &UserScript, reply: &'r [u8]) -> Cow<'r, [u8]> {
     if !reply.starts_with(b"-") {
         return Cow::Borrowed(reply);
     }
-    let (wrapped, mut named, mut rest) = (script.wrapped_sha(), Vec::with_capacity(reply.len()), reply);
-    while let Some(at) = memchr::memmem::find(rest, wrapped.as_bytes()) {
-        named.extend_from_slice(&rest[..at]);
-        named.extend_from_slice(script.sha.as_bytes());
-        rest = &rest[at + wrapped.as_bytes().len()..];
+    let wrapped = script.wrapped_sha();
+    Cow::Owned(match script.function() {
+        None => replaced(reply, wrapped.as_bytes(), script.sha.as_bytes()),
+        Some(_) if memchr::memmem::find(reply, b" on @user_script:").is_none() => reply.to_vec(),
+        Some(function) => {
+            replaced(&replaced(reply, wrapped.as_bytes(), &function.name), b"user_script:", b"user_function:")
+        }
+    })
+}
+
+/// The text with `with` in place of each `what`.
+fn replaced(text: &[u8], what: &[u8], with: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(at) = memchr::memmem::find(rest, what) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(with);
+        rest = &rest[at + what.len()..];
     }
-    named.extend_from_slice(rest);
-    Cow::Owned(named)
+    out.extend_from_slice(rest);
+    out
 }
 
 /// What the script's first line is told of a folded key, the `number`th, but for its spots.
@@ -452,7 +475,8 @@ mod tests {
         let args: [&[u8]; 5] = [b"EVAL", BODY, b"1", b"n:15", b"x"];
         let (mut wire, mut answer) = (Vec::new(), Vec::new());
         let keys = [(args[3], layout.locate(args[3]))].into_iter();
-        let (mut call, 1) = UserCall::start(Id::Eval, &args, keys, &script, false, &mut env, &mut wire) else {
+        let (mut call, 1) = UserCall::start(Id::Eval, &args, keys, &script, Vec::new(), false, &mut env, &mut wire)
+        else {
             panic!()
         };
         let sent = shown(&mut wire);
@@ -489,7 +513,7 @@ mod tests {
         let (mut env, mut wire) = (context.env(1, nonces), Vec::new());
         let script = Scripts::default().note(BODY, false);
         let keys = [(args[3], located)].into_iter();
-        let (_, replies) = UserCall::start(Id::Eval, &args, keys, &script, false, &mut env, &mut wire);
+        let (_, replies) = UserCall::start(Id::Eval, &args, keys, &script, Vec::new(), false, &mut env, &mut wire);
         let sent = shown(&mut wire);
         assert!(replies == 1 && sent.contains("EVALSHA"), "{sent}");
         // Neither a field, nor a longest value, nor a spot.
@@ -513,7 +537,8 @@ mod tests {
         };
         let (mut wire, mut answer) = (Vec::new(), Vec::new());
         let keys = [(args[3], located)].into_iter();
-        let (mut call, 1) = UserCall::start(Id::Eval, &args, keys, &script, false, &mut env, &mut wire) else {
+        let (mut call, 1) = UserCall::start(Id::Eval, &args, keys, &script, Vec::new(), false, &mut env, &mut wire)
+        else {
             panic!()
         };
         assert!(shown(&mut wire).contains("HGET") && call.contended_key().is_none());

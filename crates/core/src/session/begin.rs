@@ -10,8 +10,8 @@ use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, Io, Look, NativeFirst, ReplyKind, ScriptsExist, UnderWay,
-    UserCall, Work, ask_why_refused, increment, info, keyspace, listing, native, wait,
+    Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, FunctionCall, Io, Look, NativeFirst, ReplyKind, ScriptsExist,
+    UnderWay, UserCall, Work, ask_why_refused, increment, info, keyspace, listing, native, wait,
 };
 use crate::layout::{Located, Place};
 use crate::resp::{Answer, write_command};
@@ -170,8 +170,14 @@ impl Session {
             }
             Route::Many { command, places } => self.begin_many(*command, places, args, env, io),
             Route::Script { command, script, places } => {
-                let for_cache = self.reads_for_cache();
-                let (call, replies) = UserCall::start(*command, args, places.of(args), script, for_cache, env, io.wire);
+                let (for_cache, keys) = (self.reads_for_cache(), places.of(args));
+                let Some(script) = script else {
+                    let functions = self.joined.clients().functions();
+                    let (call, replies) = FunctionCall::start(*command, args, keys, functions, for_cache, env, io.wire);
+                    return sent(UnderWay::FunctionCall(Box::new(call)), replies, Hold::All);
+                };
+                let also = Vec::new();
+                let (call, replies) = UserCall::start(*command, args, keys, script, also, for_cache, env, io.wire);
                 sent(UnderWay::UserCall(Box::new(call)), replies, Hold::All)
             }
             Route::ScriptsExist => {

@@ -17,7 +17,7 @@ use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
     unknown_command, wrong_arity,
 };
-use crate::session::script::{calls_script, no_script};
+use crate::session::script::{calls_function, calls_script, no_script};
 use crate::session::{Hold, Patience, Session};
 use crate::string::{CopyCommand, Run};
 use crate::user_script::UserScript;
@@ -60,8 +60,8 @@ pub(crate) enum Route {
     /// A string command on several keys, on one that has to be looked at together with its type, or on one that lies in
     /// one of two places.
     Many { command: StringCommand, places: Places },
-    /// A user's script of whose keys some are folded.
-    Script { command: Id, script: Arc<UserScript>, places: Places },
+    /// A user's script of whose keys some are folded; none where it is a function of the server's, which is to be found.
+    Script { command: Id, script: Option<Arc<UserScript>>, places: Places },
     /// SCRIPT EXISTS.
     ScriptsExist,
     /// COMMAND INFO or COMMAND DOCS, of commands of which the server lacks some.
@@ -347,10 +347,13 @@ impl Session {
         effort.touched.extend(places.folded().map(|(_, namespace)| namespace));
         if calls_script(command.id) {
             return match self.find_script(command, args, env) {
-                Ok(Some(script)) => Route::Script { command: command.id, script, places },
+                Ok(Some(script)) => Route::Script { command: command.id, script: Some(script), places },
                 Ok(None) => Route::PassOn,
                 Err(message) => Route::error(message),
             };
+        }
+        if calls_function(command.id) {
+            return Route::Script { command: command.id, script: None, places };
         }
         let Some(run) = command.run else {
             return self.route_foreign(command, args, &keys, places, env, effort);
@@ -508,10 +511,10 @@ impl Session {
         match route {
             // That a script isn't known is said in its place among the answers.
             Route::Error { message, .. } if calls_script(command.id) && message == no_script(env.server) => {
-                queued.script = Scripted::Unknown(no_script(env.server));
+                queued.script = Scripted::Failed(no_script(env.server).to_owned());
             }
             Route::Error { message, .. } => return Err(message),
-            Route::Script { script, .. } => queued.script = Scripted::Call(script),
+            Route::Script { script, .. } => queued.script = script.map_or(Scripted::Function, Scripted::Call),
             Route::Foreign { foreign, .. } => {
                 queued.folded = true;
                 queued.keys.clone_from(&foreign.folded);

@@ -13,14 +13,18 @@ pub(super) fn calls_script(command: Id) -> bool {
     matches!(command, Id::Eval | Id::EvalRo | Id::Evalsha | Id::EvalshaRo)
 }
 
-/// Whether scripts have `server` beside `redis`.
-fn has_server(server: &ServerInfo) -> bool {
-    server.is_valkey() && server.major() >= 8
+/// What functions are called through.
+pub(super) fn calls_function(command: Id) -> bool {
+    matches!(command, Id::Fcall | Id::FcallRo)
 }
 
 /// What a server answers that doesn't know a script.
 pub(super) fn no_script(server: &ServerInfo) -> &'static str {
-    if has_server(server) { "NOSCRIPT No matching script." } else { "NOSCRIPT No matching script. Please use EVAL." }
+    if server.has_server_in_scripts() {
+        "NOSCRIPT No matching script."
+    } else {
+        "NOSCRIPT No matching script. Please use EVAL."
+    }
 }
 
 impl Session {
@@ -37,13 +41,11 @@ impl Session {
     ) -> Result<Option<Arc<UserScript>>, String> {
         let scripts = self.joined.clients().scripts();
         let script = match command.id {
-            Id::Eval | Id::EvalRo => scripts.note(args[1], has_server(env.server)),
+            Id::Eval | Id::EvalRo => scripts.note(args[1], env.server.has_server_in_scripts()),
             _ => scripts.find(args[1]).ok_or_else(|| no_script(env.server).to_owned())?,
         };
-        if let Some(name) = script.obstacle() {
-            return Err(format!(
-                "ERR keyfold: a script on folded keys can't use {name}, which may reach past them; call redis by its name"
-            ));
+        if let Some(refusal) = script.refusal() {
+            return Err(refusal);
         }
         Ok(Some(script).filter(|script| !script.is_first_line_alone()))
     }
@@ -59,7 +61,7 @@ impl Session {
             _ => None,
         };
         if let Some(body) = body {
-            scripts.note(body, has_server(env.server));
+            scripts.note(body, env.server.has_server_in_scripts());
         }
     }
 

@@ -19,7 +19,7 @@ const ENTRY_BYTES: usize = 512;
 pub struct Sha([u8; 40]);
 
 impl Sha {
-    fn of(text: &[u8]) -> Self {
+    pub(super) fn of(text: &[u8]) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut hex = [0; 40];
         for (pair, byte) in hex.chunks_exact_mut(2).zip(Sha1::digest(text)) {
@@ -45,23 +45,50 @@ impl fmt::Debug for Sha {
     }
 }
 
-/// A user's script.
+/// A user's script, or one of a library's functions.
 #[derive(Debug)]
 pub struct UserScript {
-    /// By which the user calls it.
+    /// By which the user calls it. Of a function that of its library.
     pub sha: Sha,
-    body: Vec<u8>,
+    /// Of a function its library.
+    body: Arc<[u8]>,
+    function: Option<Function>,
     /// The server has `server` beside `redis`.
     has_server: bool,
     wrapped_sha: OnceLock<Sha>,
     obstacle: OnceLock<Option<&'static str>>,
 }
 
+/// What a server says of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Function {
+    /// Its name, as it was registered.
+    pub(crate) name: Vec<u8>,
+    /// Its flags, in order.
+    pub(crate) flags: Vec<Vec<u8>>,
+    /// Whether it is written in Lua; modules have other engines.
+    pub(crate) is_lua: bool,
+}
+
 impl UserScript {
     /// The script with this text, before a server that has `server` beside `redis` or not.
     pub(crate) fn new(body: &[u8], has_server: bool) -> Self {
+        Self::with(Sha::of(body), body.into(), None, has_server)
+    }
+
+    /// A function of the library with this text and its hash.
+    pub(super) fn of_library(sha: Sha, code: Arc<[u8]>, function: Function, has_server: bool) -> Self {
+        Self::with(sha, code, Some(function), has_server)
+    }
+
+    fn with(sha: Sha, body: Arc<[u8]>, function: Option<Function>, has_server: bool) -> Self {
         let (wrapped_sha, obstacle) = (OnceLock::new(), OnceLock::new());
-        Self { sha: Sha::of(body), body: body.to_vec(), has_server, wrapped_sha, obstacle }
+        Self { sha, body, function, has_server, wrapped_sha, obstacle }
+    }
+
+    /// What it is as a function; none for a script.
+    pub(crate) fn function(&self) -> Option<&Function> {
+        self.function.as_ref()
     }
 
     /// Its text.
@@ -71,7 +98,10 @@ impl UserScript {
 
     /// The text that is sent in its place where its keys are folded.
     pub fn wrapped(&self) -> Vec<u8> {
-        text::wrapped(&self.body, self.has_server)
+        match &self.function {
+            Some(function) => text::wrapped_library(&self.body, &function.flags, self.has_server),
+            None => text::wrapped(&self.body, self.has_server),
+        }
     }
 
     /// The hash of that text.
@@ -79,8 +109,11 @@ impl UserScript {
         *self.wrapped_sha.get_or_init(|| Sha::of(&self.wrapped()))
     }
 
-    /// Whether its first line says that it writes nothing.
+    /// Whether its first line, or what a function was registered with, says that it writes nothing.
     pub fn says_no_writes(&self) -> bool {
+        if let Some(function) = &self.function {
+            return function.flags.iter().any(|flag| flag == b"no-writes");
+        }
         let line = self.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
         line.starts_with(b"#!") && memchr::memmem::find(line, b"no-writes").is_some()
     }
@@ -93,6 +126,18 @@ impl UserScript {
     /// What of it can't be carried out on folded keys, because it goes past the names that a script has.
     pub fn obstacle(&self) -> Option<&'static str> {
         *self.obstacle.get_or_init(|| text::obstacle(&self.body))
+    }
+
+    /// The error of one that can't be carried out for that reason.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        if self.function.as_ref().is_some_and(|function| !function.is_lua) {
+            return Some("ERR keyfold: a function on folded keys must be of the engine LUA".to_owned());
+        }
+        let name = self.obstacle()?;
+        let what = if self.function.is_some() { "function" } else { "script" };
+        Some(format!(
+            "ERR keyfold: a {what} on folded keys can't use {name}, which may reach past them; call redis by its name"
+        ))
     }
 }
 

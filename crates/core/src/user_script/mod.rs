@@ -1,14 +1,17 @@
-//! Users' scripts (EVAL, EVALSHA) whose keys are folded. The server runs them, behind a few lines of keyfold's own that give
+//! Users' scripts (EVAL, EVALSHA) and functions (FCALL) whose keys are folded. The server runs them, behind a few lines of keyfold's own that give
 //! them another `redis`: its `call` and `pcall` find declared keys where they lie.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `bodies` | the scripts that clients have made known |
+//! | `functions` | the functions that a server has |
 //! | `text` | what is put before one |
 //! | `one_command` | a command as a script of its own, for transactions |
 //! | `lexer` | the words of a Lua program |
 //! | `prelude.lua` | what is put before: where the declared keys lie, and `redis.call` |
 //! | `elsewhere.lua` | what stands in for a bucket where a value is a codec's, a string of its own, or may lie in two places |
+//! | `library.lua`, `caught.lua` | what is put before a library of functions besides |
+//! | `state.lua`, `stale.lua` | which functions the server has, and whether keyfold knows them |
 //! | `numerals.lua` | numbers to other bases |
 //! | `ordinary.lua` | commands on a field, by the scripts that carry out commands on fields |
 //! | `rest.lua` | what those decline: other frames, spilled values, several keys; and what the server does on a scratch key |
@@ -19,9 +22,11 @@
 //! words, and commands of any release work.
 
 mod bodies;
+mod functions;
 mod lexer;
 mod one_command;
 mod text;
 
 pub use bodies::{Scripts, Sha, UserScript};
+pub(crate) use functions::{Asked, Asking, Functions, Listed};
 pub(crate) use one_command::{one_command, reply_of_one_command};

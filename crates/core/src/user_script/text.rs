@@ -7,6 +7,14 @@
 //! ```
 //! All of it stands on the first line, so that the user's lines keep their numbers, which errors name. A call that is what
 //! the script returns is put in brackets: without them it would take the place of the line that it stands on.
+//!
+//! A library of functions becomes a script too, which loads it and calls one function:
+//!
+//! ```text
+//! #!lua flags=no-writes                        the function's flags
+//! if…stale…end local redis=(function()…end)() return (function(library)…end)(function(...)the library
+//!  end)
+//! ```
 
 use std::sync::LazyLock;
 
@@ -15,11 +23,29 @@ use crate::command::{Find, keys::Begin, table};
 
 /// What stands between `local redis=` and the user's script.
 static PRELUDE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let mut program = String::new();
-    expand(include_str!("prelude.lua"), &mut program);
+    let program = expanded(include_str!("prelude.lua"));
     let behind = b" end)() if rawget(redis,'again')then return rawget(redis,'again')end";
     [b"local redis=(function()", squeezed(program.as_bytes()).as_slice(), behind].concat()
 });
+
+/// What stands before a library of functions in front of [`PRELUDE`]: whether the library is still the server's.
+static STALE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let check = squeezed(expanded(include_str!("stale.lua")).as_bytes());
+    let behind = b" end)()then return{ok='stale '..ARGV[ARGV[#ARGV-1]-1]}end ";
+    [b"if(function()", check.as_slice(), behind].concat()
+});
+
+/// A script that answers in which state the server's functions are.
+pub(super) static STATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let state = squeezed(expanded(include_str!("state.lua")).as_bytes());
+    [b"#!lua flags=no-writes,allow-oom,allow-stale\n", state.as_slice(), b" return state"].concat()
+});
+
+fn expanded(text: &str) -> String {
+    let mut program = String::new();
+    expand(text, &mut program);
+    program
+}
 
 /// Appends a program, with the files that it names where it names them.
 fn expand(text: &str, program: &mut String) {
@@ -34,6 +60,7 @@ fn expand(text: &str, program: &mut String) {
         "elsewhere" => include_str!("elsewhere.lua").to_owned(),
         "numerals" => include_str!("numerals.lua").to_owned(),
         "ordinary" => include_str!("ordinary.lua").to_owned(),
+        "state" => include_str!("state.lua").to_owned(),
         "rest" => include_str!("rest.lua").replace("@one_key", &one_key_commands()),
         _ => String::new(),
     };
@@ -96,6 +123,37 @@ pub(super) fn wrapped(body: &[u8], has_server: bool) -> Vec<u8> {
     let names_server = has_server && words.iter().any(|word| is_name(word, rest, b"server"));
     let also: &[u8] = if names_server { b" local server=redis" } else { b"" };
     [first_line, &PRELUDE, also, b" ", &bracketed(rest, &words)].concat()
+}
+
+/// The text that is sent for a call of one of a library's functions that has these flags.
+pub(super) fn wrapped_library(code: &[u8], flags: &[Vec<u8>], has_server: bool) -> Vec<u8> {
+    let library = code.splitn(2, |byte| *byte == b'\n').nth(1).unwrap_or_default();
+    let words = words(library);
+    let names = |name: &[u8]| words.iter().any(|word| is_name(word, library, name));
+    let names_server = has_server && names(b"server");
+    let first_line: &[u8] = if flags.is_empty() { b"#!lua" } else { b"#!lua flags=" };
+    let also: &[u8] = if names_server { b" local server=redis" } else { b"" };
+    let caught = if names(b"pcall") { squeezed(include_bytes!("caught.lua")) } else { Vec::new() };
+    // A random number's next ones are the same in each script that says no seed, but not in each call of a function.
+    let seed = if names(b"random") { "math.randomseed(tonumber(string.sub(number, -7), 16))" } else { "" };
+    let before = include_str!("library.lua").replace("--@seed", seed);
+    let before = before.replace("--@server", if names_server { "server = redis" } else { "" });
+    [
+        first_line,
+        &flags.join(&b','),
+        b"\n",
+        &STALE,
+        &PRELUDE,
+        also,
+        b" ",
+        &caught,
+        b" ",
+        &squeezed(before.as_bytes()),
+        b"(function(...) ",
+        &bracketed(library, &words),
+        b"\n end)",
+    ]
+    .concat()
 }
 
 fn is_name(word: &Word, program: &[u8], name: &[u8]) -> bool {
@@ -190,6 +248,31 @@ mod tests {
         );
         assert_eq!(after_prelude("return server", true), "… local server=redis return server");
         assert_eq!(after_prelude("return server", false), "… return server");
+    }
+
+    #[test]
+    fn a_library_is_a_function_of_a_script() {
+        let text = |code: &str, flags: &[&str], has_server| {
+            let flags: Vec<Vec<u8>> = flags.iter().map(|flag| flag.as_bytes().to_vec()).collect();
+            let text = String::from_utf8(wrapped_library(code.as_bytes(), &flags, has_server)).unwrap();
+            let text = text.replacen(str::from_utf8(&STALE).unwrap(), "?", 1);
+            text.replacen(str::from_utf8(&PRELUDE).unwrap(), "…", 1)
+        };
+        let plain = text("#!lua name=l\nlocal a\nreturn -- b", &[], true);
+        assert!(plain.starts_with("#!lua\n?…  return(function(library)"), "{plain}");
+        assert!(plain.ends_with("end)(function(...) local a\nreturn -- b\n end)"), "{plain}");
+        assert!(
+            !plain.contains("local server") && !plain.contains("randomseed") && !plain.contains("caught"),
+            "{plain}"
+        );
+        let flagged = text("#!lua name=l\nserver.f(pcall, math.random)", &["allow-oom", "no-writes"], true);
+        assert!(
+            flagged.starts_with("#!lua flags=allow-oom,no-writes\n?… local server=redis local pcall="),
+            "{flagged}"
+        );
+        assert_eq!(flagged.matches("server=redis").count(), 3, "{flagged}");
+        assert!(flagged.contains("math.randomseed("), "{flagged}");
+        assert_eq!(flagged.lines().count(), 3, "lines keep their numbers");
     }
 
     #[test]

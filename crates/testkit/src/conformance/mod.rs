@@ -13,6 +13,7 @@ mod compressible;
 mod connection;
 mod counters;
 mod expiry;
+mod functions;
 mod keyspace;
 mod later;
 mod library_scripts;
@@ -51,6 +52,7 @@ pub const FAMILIES: &[(&str, &[Case])] = &[
     ("other types", other_types::CASES),
     ("user scripts", user_scripts::CASES),
     ("library scripts", library_scripts::CASES),
+    ("functions", functions::CASES),
     ("pubsub", pubsub::CASES),
     ("connection", connection::CASES),
 ];

@@ -8,6 +8,7 @@ mod chaos;
 mod command_keys;
 #[cfg(feature = "bench")]
 mod families;
+mod functions;
 #[cfg(feature = "bench")]
 mod memory_model;
 mod moved_by_server;

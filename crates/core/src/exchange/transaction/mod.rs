@@ -28,6 +28,7 @@ use crate::exchange::work::read_help;
 use crate::exchange::{Effect, Env, Io, Refusal, Step, Watched};
 use crate::resp::{Answer, Protocol, write_command};
 use crate::string::Space;
+use crate::user_script::Listed;
 use queued::{Outcome, bytes_of, folded_keys, initial_outcomes, load_of, settle};
 pub(crate) use queued::{Queued, Scripted};
 use scripted::Answers;
@@ -92,6 +93,8 @@ pub(crate) struct Transaction {
 
 #[derive(Debug)]
 enum Phase {
+    /// The server is asked for the functions that are called.
+    Finding,
     Watching,
     Loading,
     Asking(Batch),
@@ -139,6 +142,43 @@ impl Transaction {
     /// # Errors
     /// The error that answers EXEC where the queue can't be carried out; nothing was written then.
     pub(crate) fn start(
+        queue: Vec<Queued>,
+        watched: Option<Watched>,
+        protocol: Protocol,
+        env: &mut Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> Result<(Self, u32), String> {
+        if !queue.iter().any(|queued| matches!(queued.script, Scripted::Function)) {
+            return Self::start_found(queue, watched, protocol, env, wire);
+        }
+        // Without MULTI, so that what the client watches stays watched.
+        Listed::ask(wire);
+        Ok((Self { phase: Phase::Finding, ..Self::new(queue, watched, protocol, env) }, 1))
+    }
+
+    /// One of which nothing is known yet.
+    fn new(queue: Vec<Queued>, watched: Option<Watched>, protocol: Protocol, env: &Env<'_>) -> Self {
+        Self {
+            protocol,
+            guard: Guard::Watch,
+            outcomes: Vec::new(),
+            load: None,
+            queue,
+            drawn_in: Vec::new(),
+            watched,
+            space: Space::new(env.now_ms),
+            phase: Phase::Watching,
+            next: 0,
+            hosted: BTreeMap::new(),
+            uncounted: BTreeSet::new(),
+            attempts: 0,
+            span: None,
+            guard_key: None,
+        }
+    }
+
+    /// The same, of a queue whose functions are found.
+    fn start_found(
         mut queue: Vec<Queued>,
         watched: Option<Watched>,
         protocol: Protocol,
@@ -169,23 +209,9 @@ impl Transaction {
         if !drawn_in.is_empty() {
             load = load_of(&queue, &scripted::strange_keys(&queue, env), env);
         }
-        let mut exec = Self {
-            protocol,
-            guard,
-            outcomes: initial_outcomes(&queue),
-            load: load.map(|load| guard.guarded(load)),
-            queue,
-            drawn_in,
-            watched,
-            space: Space::new(env.now_ms),
-            phase: Phase::Watching,
-            next: 0,
-            hosted: BTreeMap::new(),
-            uncounted: BTreeSet::new(),
-            attempts: 0,
-            span: None,
-            guard_key: None,
-        };
+        let outcomes = initial_outcomes(&queue);
+        let load = load.map(|load| guard.guarded(load));
+        let mut exec = Self { guard, outcomes, load, drawn_in, ..Self::new(queue, watched, protocol, env) };
         let replies = if exec.load.is_some() { exec.begin(wire) } else { exec.commit(&[], env, wire) };
         Ok((exec, replies))
     }
@@ -212,6 +238,11 @@ impl Transaction {
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         match &mut self.phase {
+            Phase::Finding if matches!(reply.first(), Some(b'-' | b'!')) => self.give_up(reply.to_vec(), io),
+            Phase::Finding => match Listed::read(reply, env.server.has_server_in_scripts()) {
+                Some(listed) => self.begin_found(&listed, env, io),
+                None => Step::Unexpected,
+            },
             Phase::Watching if reply.starts_with(b"-") => done(io, reply),
             Phase::Watching if reply != b"+OK\r\n" => Step::Unexpected,
             Phase::Watching => {
@@ -278,6 +309,19 @@ impl Transaction {
             Phase::Unwatching if reply != b"+OK\r\n" => Step::Unexpected,
             // The answer was written when it was known; this is UNWATCH's reply.
             Phase::Unwatching => Step::Done(Effect::Unwatched),
+        }
+    }
+
+    /// The server has these functions: it begins.
+    fn begin_found(&mut self, listed: &Listed, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        let (mut queue, watched) = (mem::take(&mut self.queue), self.watched.take());
+        scripted::find_functions(&mut queue, listed);
+        match Self::start_found(queue, watched, self.protocol, env, io.wire) {
+            Ok((transaction, replies)) => {
+                *self = transaction;
+                Step::More(replies)
+            }
+            Err(message) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
         }
     }
 

@@ -42,8 +42,10 @@ pub(crate) enum Scripted {
     No,
     /// It is a call of this user's script, on folded keys.
     Call(Arc<UserScript>),
-    /// It is a call of a script that nobody has made known: this is the error that answers it.
-    Unknown(&'static str),
+    /// It is a call of a function that the server has, which is to be found.
+    Function,
+    /// It is a call of a script or a function that can't be carried out: this is the error that answers it.
+    Failed(String),
     /// It is a command on keys that a user's script uses too.
     Command,
 }
@@ -51,7 +53,7 @@ pub(crate) enum Scripted {
 impl Scripted {
     /// Whether a script is sent for it.
     pub(super) fn is_sent(&self) -> bool {
-        matches!(self, Self::Call(_) | Self::Command)
+        matches!(self, Self::Call(_) | Self::Function | Self::Command)
     }
 }
 
@@ -150,8 +152,8 @@ pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
 }
 
 pub(super) fn initial_outcomes(queue: &[Queued]) -> Vec<Outcome> {
-    let initial = |queued: &Queued| match queued.script {
-        Scripted::Unknown(error) => Outcome::Answer(format!("-{error}\r\n").into_bytes()),
+    let initial = |queued: &Queued| match &queued.script {
+        Scripted::Failed(error) => Outcome::Answer(format!("-{error}\r\n").into_bytes()),
         _ if queued.folded => Outcome::Open,
         _ => Outcome::Passed,
     };

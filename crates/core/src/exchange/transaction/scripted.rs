@@ -17,12 +17,13 @@ use crate::command::{Categories, Command, Flags, Id};
 use crate::dialect::Dialect;
 use crate::exchange::Env;
 use crate::exchange::batch::Commands;
+use crate::exchange::function_call::{behind_arguments, found};
 use crate::exchange::key::Key;
 use crate::exchange::user_call::{behind, may_be_strange, naming_the_users, reads_only};
 use crate::layout::Located;
 use crate::resp::Protocol;
 use crate::string::CopyCommand;
-use crate::user_script::{Sha, UserScript, one_command, reply_of_one_command};
+use crate::user_script::{Listed, Sha, UserScript, one_command, reply_of_one_command};
 
 /// Lua takes no more arguments of a call than about 8,000.
 const MOST_ARGS: usize = 7000;
@@ -66,6 +67,16 @@ pub(super) fn settle(queue: &mut [Queued], dialect: Dialect<'_>) -> Result<(), S
         }
     }
     Ok(())
+}
+
+/// Finds the functions that are called, among those that the server has.
+pub(super) fn find_functions(queue: &mut [Queued], listed: &Listed) {
+    for queued in queue.iter_mut().filter(|queued| matches!(queued.script, Scripted::Function)) {
+        queued.script = match found(listed, &queued.args[1]) {
+            Ok(script) => Scripted::Call(script),
+            Err(error) => Scripted::Failed(error),
+        };
+    }
 }
 
 /// Every key that a queued command names.
@@ -144,8 +155,10 @@ impl Sender {
             (Scripted::Call(script), Some(command)) => {
                 let keys = located(queued, env);
                 let reads_only = reads_only(command.id);
-                let behind = behind(reads_only, &args, as_slices(&keys), script, read, env);
-                if !self.sent.contains(&script.wrapped_sha()) {
+                // What functions there are was asked when this EXEC began.
+                let (also, _) = behind_arguments(script, Vec::new(), env);
+                let behind = behind(reads_only, (&args, &also), as_slices(&keys), script, read, env);
+                if script.function().is_none() && !self.sent.contains(&script.wrapped_sha()) {
                     // Elsewhere it is called by its hash where no key is folded.
                     self.push_uncounted(&[b"SCRIPT", b"LOAD", script.body()], commands);
                 }
@@ -160,7 +173,7 @@ impl Sender {
                     .chain(args.iter().copied())
                     .collect();
                 let script = one_command();
-                let behind = behind(false, &call, as_slices(&keys), script, read, env);
+                let behind = behind(false, (&call, &[]), as_slices(&keys), script, read, env);
                 self.call(script, false, &behind.args, commands);
             }
             _ => return false,
@@ -247,7 +260,7 @@ impl Answers {
                 answer
             }
             Scripted::Command => reply_of_one_command(&queued.args[0], self.protocol, reply),
-            Scripted::No | Scripted::Unknown(_) => Cow::Borrowed(reply),
+            Scripted::No | Scripted::Function | Scripted::Failed(_) => Cow::Borrowed(reply),
         }
     }
 }
