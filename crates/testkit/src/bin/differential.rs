@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use keyfold_testkit::differential::{self, Behind, Former, Options, Protocols, Stage, Way, is_later};
+use keyfold_testkit::differential::{self, Behind, CalledAs, Former, Options, Protocols, Stage, Way, is_later};
 use keyfold_testkit::{Binary, Sides, newest};
 
 /// Sends the same random commands to both and compares the replies. Both are emptied (FLUSHALL). A subject that is told by
@@ -38,11 +38,14 @@ struct Line {
     #[arg(long)]
     later: bool,
     /// Random scripts in place of commands, so many calls as are told
-    #[arg(long)]
+    #[arg(long, group = "called")]
     scripts: bool,
-    /// Runs scripts while all keys are being moved, and lie in their old places or their new ones: folded, placed or
+    /// Random functions in place of commands, so many calls as are told
+    #[arg(long, group = "called")]
+    functions: bool,
+    /// Runs scripts or functions while all keys are being moved, and lie in their old places or their new ones: folded, placed or
     /// unfolded
-    #[arg(long, value_name = "WAY", requires = "scripts", value_parser = way)]
+    #[arg(long, value_name = "WAY", requires = "called", value_parser = way)]
     moving: Option<Way>,
     /// How many commands
     #[arg(long, value_name = "N", default_value_t = 100_000)]
@@ -103,14 +106,16 @@ fn main() -> ExitCode {
 fn compare_scripts(sides: Sides, former: Option<&Former>, line: &Line) -> ExitCode {
     let started = Instant::now();
     let terminal = stderr().is_terminal();
-    let result = differential::run_scripts(sides, line.behind, former, line.seed, line.commands, |calls| {
+    let (called_as, what) =
+        if line.functions { (CalledAs::Functions, "functions") } else { (CalledAs::Scripts, "scripts") };
+    let result = differential::run_scripts(sides, line.behind, former, called_as, line.seed, line.commands, |calls| {
         if terminal {
             eprint!("\r{calls} of {} calls ", line.commands);
         }
     });
     match result {
         Ok(calls) => {
-            println!("{calls} calls of scripts agree (seed {}, {:.1} s)", line.seed, started.elapsed().as_secs_f64());
+            println!("{calls} calls of {what} agree (seed {}, {:.1} s)", line.seed, started.elapsed().as_secs_f64());
             ExitCode::SUCCESS
         }
         Err(differential::ScriptFailure::Difference(difference)) => {
@@ -126,7 +131,7 @@ fn compare_scripts(sides: Sides, former: Option<&Former>, line: &Line) -> ExitCo
 
 fn compare(sides: Sides, former: Option<&Former>, line: &Line, later: bool) -> ExitCode {
     let Line { commands, seed, protocol: protocols, behind, .. } = *line;
-    if line.scripts {
+    if line.scripts || line.functions {
         return compare_scripts(sides, former, line);
     }
     let options = Options { commands, seed, protocols, behind, later, ..Options::default() };

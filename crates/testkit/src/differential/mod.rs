@@ -55,7 +55,7 @@ use crate::wire::{Wire, WireError};
 pub use behind::Behind;
 pub use keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
 pub use moving::{Former, Way};
-pub use scripts::{ScriptDifference, ScriptFailure, run_scripts};
+pub use scripts::{CalledAs, ScriptDifference, ScriptFailure, run_scripts};
 pub use stage::{Stage, StageError};
 
 /// Operations between one emptying of the servers and the next.

@@ -7,10 +7,15 @@ pub(super) const STRING_KEYS: usize = 3;
 /// How many other arguments.
 pub(super) const ARGS: usize = 2;
 
+/// What a function is called, in a library of any name.
+pub(super) const FUNCTION: &str = "fold_it";
+
+/// Where the values are gathered that it answers with.
+const GATHERED: &str = "local r = {}\n";
+
 /// Makes of a reply a string that tells it from all others. What the length of a table with nil in it is, isn't looked at: Lua
 /// doesn't say, and servers differ. Times are given apart, and never looked at to the second.
 const HEAD: &str = "\
-local r = {}
 local function s(x)
   if type(x) ~= 'table' then return type(x) .. ':' .. tostring(x) end
   if x.err then return 'error:' .. x.err end
@@ -231,6 +236,39 @@ pub(super) fn script(random: &mut Random, reads_only: bool) -> String {
         text.push_str("#!lua flags=no-writes\n");
     }
     text.push_str(HEAD);
+    text.push_str(&body(random, reads_only));
+    text
+}
+
+/// A library of one function or some.
+pub(super) fn library(random: &mut Random, reads_only: bool) -> String {
+    let may_load = random.chance(95);
+    let no_writes = if reads_only && may_load { Some("'no-writes'") } else { None };
+    let others = ["'allow-oom'", "'allow-stale'", "'allow-cross-slot-keys'"].into_iter().filter(|_| random.chance(5));
+    let flags = no_writes.into_iter().chain(others).collect::<Vec<_>>().join(", ");
+    let mut text = "#!lua name=keyfold_differential\n".to_owned();
+    let is_head_apart = random.chance(70);
+    if is_head_apart {
+        text.push_str(HEAD);
+    }
+    if random.chance(20) {
+        text.push_str("redis.register_function('other', function() return redis.status_reply('OTHER') end)\n");
+    }
+    let head = if is_head_apart { "" } else { HEAD };
+    let body = body(random, reads_only);
+    let (begin, end) = match flags.is_empty() && random.chance(50) {
+        true => (format!("redis.register_function('{FUNCTION}', "), ")".to_owned()),
+        false => (
+            format!("redis.register_function{{function_name = '{FUNCTION}', callback = "),
+            format!(", flags = {{{flags}}}, description = 'it is compared'}}"),
+        ),
+    };
+    text + &format!("{begin}function(KEYS, ARGV)\n{head}{body}\nend{end}\n")
+}
+
+/// What it does.
+fn body(random: &mut Random, reads_only: bool) -> String {
+    let mut text = GATHERED.to_owned();
     if random.chance(10) {
         text.push_str("redis.setresp(3)\n");
     }

@@ -3,6 +3,9 @@
 //! Each script is called some times, by EVAL, EVALSHA and where it fits their reading kin, with keys of one group, alone or
 //! among commands in a transaction. After each call both sides are asked what the keys hold, by commands and by another
 //! script. Where namespaces are on the move, keys are put into their old places now and then.
+//!
+//! A script may also be the function of a library, which takes the place of the library before: then it is called by FCALL and
+//! FCALL_RO.
 
 use std::fmt;
 
@@ -13,7 +16,7 @@ use super::behind::Behind;
 use super::keys::{Group, groups};
 use super::moving::Former;
 use super::script_queue::command;
-use super::script_text::{ARGS, STRING_KEYS, script};
+use super::script_text::{ARGS, FUNCTION, STRING_KEYS, library, script};
 use crate::random::Random;
 use crate::sides::{Link, Sides, shown};
 use crate::wire::WireError;
@@ -33,6 +36,15 @@ for i = 1, #KEYS do
   r[#r + 1] = left < 1000000000 and math.floor((left + 500000) / 1000000) or 'far ' .. math.floor(left / 100000000)
 end
 return r";
+
+/// What random scripts are called as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalledAs {
+    /// Scripts: EVAL and its kin.
+    Scripts,
+    /// Functions: FCALL and its kin.
+    Functions,
+}
 
 /// The first call whose answers differ, or after which the keys hold something else.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -83,6 +95,7 @@ pub fn run_scripts(
     sides: Sides,
     behind: Behind,
     former: Option<&Former>,
+    called_as: CalledAs,
     seed: u64,
     calls: u64,
     mut progress: impl FnMut(u64),
@@ -92,7 +105,9 @@ pub fn run_scripts(
     let mut agreed = 0;
     while agreed < calls {
         let mut link = sides.connect(TIMEOUT)?;
-        for command in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["HELLO", *random.pick(&["2", "3"])]] {
+        for command in
+            [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["FUNCTION", "FLUSH"], &["HELLO", *random.pick(&["2", "3"])]]
+        {
             let args: Vec<Vec<u8>> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
             let _ = link.call(&args);
         }
@@ -106,7 +121,7 @@ pub fn run_scripts(
                     }
                 }
             }
-            call_some(&mut link, group, &mut random, &mut agreed)
+            call_some(&mut link, group, called_as, &mut random, &mut agreed)
                 .map_err(|difference| ScriptFailure::Difference(Box::new(ScriptDifference { seed, ..*difference })))?;
         }
         progress(agreed);
@@ -118,24 +133,31 @@ pub fn run_scripts(
 fn call_some(
     link: &mut Link,
     group: &Group,
+    called_as: CalledAs,
     random: &mut Random,
     agreed: &mut u64,
 ) -> Result<(), Box<ScriptDifference>> {
     let reads_only = random.chance(10);
-    let text = script(random, reads_only);
+    let text = match called_as {
+        CalledAs::Scripts => script(random, reads_only),
+        CalledAs::Functions => library(random, reads_only),
+    };
     let sha: String = Sha1::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let function = if random.chance(50) { FUNCTION.to_owned() } else { FUNCTION.to_uppercase() };
     for nth in 0..CALLS {
         let strings: Vec<&Vec<u8>> = group.folded.iter().chain(&group.plain).collect();
         let mut keys: Vec<Vec<u8>> = (0..STRING_KEYS).map(|_| (*random.pick(&strings)).clone()).collect();
         keys.push(random.pick(&group.other).clone());
         let values: [&[u8]; 6] = [b"5", b"abc", b"", b"-1", &[b'v'; 70], b"\x00\xff"];
-        let name = match (nth, reads_only) {
-            (0, false) => "EVAL",
-            (0, true) => "EVAL_RO",
-            (_, false) => "EVALSHA",
-            (_, true) => "EVALSHA_RO",
+        let (name, called) = match (called_as, nth, reads_only) {
+            (CalledAs::Scripts, 0, false) => ("EVAL", &text),
+            (CalledAs::Scripts, 0, true) => ("EVAL_RO", &text),
+            (CalledAs::Scripts, _, false) => ("EVALSHA", &sha),
+            (CalledAs::Scripts, _, true) => ("EVALSHA_RO", &sha),
+            (CalledAs::Functions, _, false) => ("FCALL", &function),
+            (CalledAs::Functions, _, true) => ("FCALL_RO", &function),
         };
-        let mut args = vec![name.into(), if nth == 0 { text.clone().into() } else { sha.clone().into() }];
+        let mut args = vec![name.into(), called.clone().into()];
         args.push(keys.len().to_string().into_bytes());
         args.extend(keys.iter().cloned());
         args.extend((0..ARGS).map(|_| random.pick(&values).to_vec()));
@@ -151,6 +173,10 @@ fn call_some(
             surround(&mut all, random, &keys[..STRING_KEYS], &group.other, &values);
         }
         all.extend([state("EVAL"), read]);
+        if called_as == CalledAs::Functions && nth == 0 {
+            let load = ["FUNCTION", "LOAD", "REPLACE", &text].map(|word| word.as_bytes().to_vec());
+            all.insert(0, load.to_vec());
+        }
         for asked in all {
             let [plain, subject] = link.call(&asked);
             if !same(&plain, &subject) {

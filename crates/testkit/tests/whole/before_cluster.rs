@@ -1,6 +1,6 @@
 //! The `keyfold` program before a cluster, compared with a cluster and with one server.
 
-use keyfold_testkit::differential::{self, Behind, Options, Stage, is_later};
+use keyfold_testkit::differential::{self, Behind, CalledAs, Options, Stage, is_later};
 use keyfold_testkit::{Binary, found};
 
 const BEHIND: [Behind; 2] = [Behind::Cluster, Behind::ClusterAsServer];
@@ -30,8 +30,12 @@ fn random_scripts_get_a_clusters_answers() {
     let binary = found().pop().expect("no redis-server or valkey-server; run scripts/ensure-server");
     for coded in [false, true] {
         let stage = Stage::start(&binary, Behind::Cluster, coded).expect("both sides start");
-        if let Err(failure) = differential::run_scripts(stage.sides(), Behind::Cluster, None, 1, 1_000, |_| {}) {
-            panic!("{}: {failure}", binary.name());
+        for called_as in [CalledAs::Scripts, CalledAs::Functions] {
+            let sides = stage.sides();
+            let run = differential::run_scripts(sides, Behind::Cluster, None, called_as, 1, 1_000, |_| {});
+            if let Err(failure) = run {
+                panic!("{}: {failure}", binary.name());
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use keyfold_core::layout::Layout;
 use keyfold_testkit::coded::{Pair, store, train};
 use keyfold_testkit::conformance::{self, CODED_LAYOUT, LAYOUT, POOLS};
-use keyfold_testkit::differential::{self, Behind, Options, Stage, Way, is_later};
+use keyfold_testkit::differential::{self, Behind, CalledAs, Options, Stage, Way, is_later};
 use keyfold_testkit::{Binary, Server, Sides, Subject, Wire, found};
 
 /// Steps of the conversations that differ, as docs/differences.md says: the case, and the step.
@@ -99,9 +99,12 @@ fn random_scripts_find_keys_that_are_on_the_move() {
 }
 
 fn compare_scripts(binary: &Binary, stage: &Stage, seed: u64) {
-    let run = differential::run_scripts(stage.sides(), Behind::Server, stage.former(), seed, 1_000, |_| {});
-    if let Err(failure) = run {
-        panic!("{}: {failure}", binary.name());
+    for called_as in [CalledAs::Scripts, CalledAs::Functions] {
+        let (sides, former) = (stage.sides(), stage.former());
+        let run = differential::run_scripts(sides, Behind::Server, former, called_as, seed, 1_000, |_| {});
+        if let Err(failure) = run {
+            panic!("{}: {failure}", binary.name());
+        }
     }
 }
 
