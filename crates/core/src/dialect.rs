@@ -7,6 +7,7 @@
 //!
 //! What several servers have in different forms goes by the vendor of the one behind: MSETEX before a Valkey is Valkey's.
 
+use crate::notify::Event;
 use crate::server_info::ServerInfo;
 
 /// A release: its first two numbers.
@@ -45,6 +46,8 @@ impl Since {
     const BIT_START_ALONE: Self = Self { redis: NEVER, valkey: (8, 0) };
     /// GETEX reads its number before it looks at the key.
     const GETEX_NUMBER_FIRST: Self = Self { redis: NEVER, valkey: (9, 1) };
+    /// A key that is given a time in the past has expired, and wasn't removed as by DEL.
+    const PAST_EXPIRES: Self = Self { redis: NEVER, valkey: (8, 1) };
 }
 
 /// By whose rules a command is read.
@@ -101,6 +104,11 @@ impl<'s> Dialect<'s> {
     /// Whether GETEX reads its number before it looks at the key.
     pub(crate) fn reads_getex_number_first(self) -> bool {
         self.server_has(Since::GETEX_NUMBER_FIRST)
+    }
+
+    /// What is told of a key that a command gives a time in the past.
+    pub(crate) fn event_of_past_expiry(self) -> Event {
+        if self.server_has(Since::PAST_EXPIRES) { Event::Expired } else { Event::Del }
     }
 }
 

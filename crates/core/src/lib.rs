@@ -33,6 +33,7 @@
 //! | [`memory`] | what keys will take in a server, before they are there |
 //! | [`mover`] | the walk that brings keys from their old places to their new ones |
 //! | `named` | enums whose every variant has a name |
+//! | [`notify`] | keyspace notifications of folded keys, as a plain server publishes them |
 //! | [`number`] | numbers in arguments and values, as strictly as the server reads them |
 //! | [`placement`] | the rules that give keys their places |
 //! | [`record`] | how a key, its value and its expiry lie in a server |
@@ -74,6 +75,7 @@ pub mod layout;
 pub mod memory;
 pub mod mover;
 mod named;
+pub mod notify;
 pub mod number;
 pub mod placement;
 pub mod record;

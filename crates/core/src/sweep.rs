@@ -14,6 +14,7 @@ use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, NAMES_PATTERN, NamespaceIndex, Physical, spill_name};
+use crate::notify::{Event, Notices};
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
@@ -68,6 +69,8 @@ pub struct Sweep {
     /// No call of the script reaches two slots.
     by_slot: bool,
     sent: Sent,
+    /// What is published of what it removes.
+    notices: Option<Notices>,
     /// By the last batch.
     swept: Swept,
 }
@@ -81,7 +84,16 @@ impl Default for Sweep {
 impl Sweep {
     fn over(names: Option<KeyWalk>) -> Self {
         let (suspects, expired, orphans) = (Vec::new(), Vec::new(), Vec::new());
-        Self { names, suspects, expired, orphans, by_slot: false, sent: Sent::Removals, swept: Swept::default() }
+        Self {
+            names,
+            suspects,
+            expired,
+            orphans,
+            by_slot: false,
+            sent: Sent::Removals,
+            notices: None,
+            swept: Swept::default(),
+        }
     }
 
     /// The same on a node of a cluster. What lies on another is left alone.
@@ -97,6 +109,11 @@ impl Sweep {
         sweep.suspects =
             buckets.iter().map(|(namespace, name)| Suspect::Bucket(BucketWalk::new(*namespace, name))).collect();
         sweep
+    }
+
+    /// Has it be published from now on that keys have expired, as `notices` say.
+    pub fn publish(&mut self, notices: Option<Notices>) {
+        self.notices = notices;
     }
 
     /// Writes the next batch of commands; how many replies they have, none at the end of the walk.
@@ -210,7 +227,7 @@ impl Sweep {
                 continue;
             }
             self.swept.expired += 1;
-            self.expired.push(removal(namespace, name, field, stored, &frame, env));
+            self.expired.push(removal(namespace, name, field, stored, &frame, self.notices, env));
         }
         if let Some(at) = next_expiry {
             env.stats.sweep().expiring.note(namespace, name, at, env.now_ms);
@@ -248,6 +265,7 @@ fn removal(
     field: &[u8],
     stored: &[u8],
     frame: &Frame<'_>,
+    notices: Option<Notices>,
     env: &Env<'_>,
 ) -> CompareAndSet {
     let mut removal = CompareAndSet::default();
@@ -262,6 +280,11 @@ fn removal(
         && let Some(origin) = Layout::origin_of(bucket)
     {
         removal.write(&[b"UNLINK", &spill_name(origin, nonce, &key)]);
+    }
+    if let Some(notices) = notices
+        && let Some(key) = env.layout.key_of(namespace, bucket, field)
+    {
+        removal.publish(notices, &key, Event::Expired);
     }
     removal
 }

@@ -136,6 +136,7 @@ async fn sweep_batch(sweep: &mut Sweep, errand: &mut Errand, layout: Revision) -
     if revision(errand) != layout {
         return Err(Broken::LayoutChanged);
     }
+    sweep.publish(errand.notices());
     let mut commands = Vec::new();
     let Some(count) = sweep.next(&mut commands) else { return Ok(None) };
     let replies = errand.request(&commands, count).await?;

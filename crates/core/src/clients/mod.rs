@@ -39,6 +39,7 @@ pub use pause::Pause;
 pub(crate) use pause::PauseMode;
 pub(crate) use turns::{Admission, KeyHash, Ticket, Turn, Turns, hash_of};
 
+use crate::notify::Notifications;
 use crate::tracking::Tracking;
 use crate::user_script::{Functions, Scripts};
 use monitor::Monitors;
@@ -53,6 +54,7 @@ pub struct Clients {
     functions: Arc<Functions>,
     monitors: Monitors,
     tracking: Tracking,
+    notifications: Notifications,
     /// Clients that ever came.
     came: AtomicU64,
     /// Requests of clients that have gone.
@@ -86,6 +88,11 @@ impl Clients {
     /// Whose turn it is to write a key that many write.
     pub(crate) fn turns(&self) -> &Turns {
         &self.turns
+    }
+
+    /// What is to be published of folded keys.
+    pub fn notifications(&self) -> &Notifications {
+        &self.notifications
     }
 
     /// How many there are.

@@ -483,13 +483,10 @@ impl Conversation {
         }
     }
 
-    /// Takes a reply on the client's own lane; true when it is a push and goes to the client as it is.
-    pub fn handle_push(&mut self, reply: &[u8], out: &mut Vec<u8>) -> bool {
-        let is_push = self.session.handle_push(reply);
-        if is_push {
-            out.extend_from_slice(reply);
-        }
-        is_push
+    /// Takes a reply on the client's own lane; true when it is a push, which goes to the client unless it concerns
+    /// only keyfold.
+    pub fn handle_push(&mut self, reply: &[u8], env: &Env<'_>, out: &mut Vec<u8>) -> bool {
+        self.session.handle_push(reply, env.layout, out)
     }
 
     /// Tells the client which keys to forget that it has read, where there are any: at once, and again behind the answers to

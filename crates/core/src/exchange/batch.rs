@@ -192,6 +192,16 @@ impl Batch {
     }
 }
 
+/// Commands as one call of the script that carries each of them out, whatever becomes of the others.
+pub(crate) fn at_once(commands: impl Iterator<Item = Vec<Vec<u8>>>) -> Vec<Vec<u8>> {
+    let mut words = [&b"EVAL"[..], AT_ONCE.as_bytes(), b"0"].map(<[u8]>::to_vec).to_vec();
+    for command in commands {
+        words.push(command.len().to_string().into_bytes());
+        words.extend(command);
+    }
+    words
+}
+
 /// Appends encoded commands as one call of a script, by `EVAL` or `EVAL_RO`, that carries them out.
 fn write_at_once(eval: &[u8], commands: &[u8], wire: &mut Vec<u8>) {
     let mut words: Vec<Cow<'_, [u8]>> = [eval, AT_ONCE.as_bytes(), b"0"].map(Cow::Borrowed).to_vec();

@@ -1,7 +1,8 @@
 -- keyfold: run the writes if the reads still answer as they did. TIME must not be later than the milliseconds that are
 -- expected after "+", and must be later than those after ">".
 -- ARGV: the number of checks; each check: a command, then its expected reply ("-" absent, "+" and the
--- reply otherwise); then the writes, each a command. A command: its number of arguments, then those.
+-- reply otherwise); then the writes, each a command. A command: its number of arguments, then those. That one is published
+-- or not changes nothing about what was written.
 local at = 2
 local function run(call)
   local count = tonumber(ARGV[at])
@@ -29,5 +30,5 @@ for _ = 1, tonumber(ARGV[1]) do
   end
   at = at + 1
 end
-while at <= #ARGV do run(redis.call) end
+while at <= #ARGV do run(ARGV[at + 1] == 'PUBLISH' and redis.pcall or redis.call) end
 return 1

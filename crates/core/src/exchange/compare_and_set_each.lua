@@ -31,7 +31,7 @@ while at <= #ARGV do
   end
   if not unchanged then changed[#changed + 1] = group end
   for _ = 1, writes do
-    if unchanged then run(redis.call) else skip() end
+    if not unchanged then skip() else run(ARGV[at + 1] == 'PUBLISH' and redis.pcall or redis.call) end
   end
 end
 return changed

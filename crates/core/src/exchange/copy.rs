@@ -11,6 +11,7 @@ use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Env, Io, Refusal, Step, done, fail, failure, script, store};
 use crate::frame::Frame;
 use crate::layout::Located;
+use crate::notify::{Event, Notices};
 use crate::resp::{Protocol, Reply, write_command};
 use crate::string::{Entry, Held, Space};
 
@@ -39,6 +40,8 @@ pub(crate) struct Copy {
     source: Load,
     entry: Entry,
     phase: Phase,
+    /// What is published of keys in the client's database.
+    notices: Option<Notices>,
 }
 
 #[derive(Debug)]
@@ -67,7 +70,12 @@ impl Copy {
         debug_assert!(!destination.is_moving(), "refused where it is planned");
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let (entry, phase) = (Entry::default(), Phase::Source);
-        (Self { protocol, args, here, there, replace, destination, source, entry, phase }, replies)
+        (Self { protocol, args, here, there, replace, destination, source, entry, phase, notices: None }, replies)
+    }
+
+    /// The same, where what it does is published.
+    pub(crate) fn publishing(self, notices: Option<Notices>) -> Self {
+        Self { notices, ..self }
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
@@ -189,6 +197,19 @@ impl Copy {
         let Entry { value, expires_at_ms } = &self.entry;
         let record = store::encode(env, self.destination.place(), &self.args[2], value, *expires_at_ms);
         store::add_writes(&mut writes, &record);
+        self.publish(&mut writes, found, env);
         writes
+    }
+
+    fn publish(&self, writes: &mut CompareAndSet, found: Option<&[u8]>, env: &Env<'_>) {
+        let Some(notices) = self.notices.filter(|_| self.destination.is_told_by_keyfold()) else { return };
+        let notices = notices.in_database(self.there);
+        let in_bucket = self.destination.bucket().is_some();
+        let has_expired =
+            found.is_some_and(|stored| Frame::decode(stored).is_ok_and(|frame| frame.expired(env.now_ms)));
+        let events = (in_bucket && has_expired).then_some(Event::Expired);
+        for event in events.into_iter().chain([Event::New, Event::CopyTo]) {
+            writes.publish(notices, &self.args[2], event);
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::command::Id;
 use crate::exchange::key::Key;
 use crate::exchange::{Env, Io, Step, UserCall, done};
 use crate::layout::Located;
+use crate::notify::Notices;
 use crate::user_script::{Asked, Asking, Functions, Listed, UserScript};
 
 /// How often it is asked again before it is given up: each time somebody has changed the functions.
@@ -44,6 +45,8 @@ pub(crate) struct FunctionCall {
     keys: Vec<(Vec<u8>, Located)>,
     /// Somebody is told of what it reads.
     for_cache: bool,
+    /// What is published of what it does.
+    notices: Option<Notices>,
     phase: Phase,
     /// The server's refusal, and in which states it is right.
     refused: Option<(Vec<u8>, Vec<u8>)>,
@@ -60,13 +63,15 @@ enum Phase {
 
 impl FunctionCall {
     /// Starts the call that this request is, its keys in the order of the request; with the number of replies to come. Where it
-    /// is `for_cache`, somebody is told of what it reads.
+    /// is `for_cache`, somebody is told of what it reads; `notices` is what is published of what it does.
+    #[expect(clippy::too_many_arguments, reason = "all of a call")]
     pub(crate) fn start<'k>(
         command: Id,
         args: &[&[u8]],
         keys: impl Iterator<Item = (&'k [u8], Located)>,
         functions: &Arc<Functions>,
         for_cache: bool,
+        notices: Option<Notices>,
         env: &mut Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
@@ -76,6 +81,7 @@ impl FunctionCall {
             request: args.iter().map(|arg| arg.to_vec()).collect(),
             keys: keys.map(|(key, located)| (key.to_vec(), located)).collect(),
             for_cache,
+            notices,
             phase: Phase::Asking(Asked::default()),
             refused: None,
             attempts: 0,
@@ -104,7 +110,16 @@ impl FunctionCall {
         let (also, stale) = behind_arguments(script, states.clone(), env);
         let args: Vec<&[u8]> = self.request.iter().map(Vec::as_slice).collect();
         let keys = self.keys.iter().map(|(key, located)| (key.as_slice(), located.clone()));
-        let (call, replies) = UserCall::start(self.command, &args, keys, script, also, self.for_cache, env, wire);
+        let (call, replies) = UserCall::start(
+            self.command,
+            &args,
+            keys,
+            &script.publishing(self.notices),
+            also,
+            self.for_cache,
+            env,
+            wire,
+        );
         self.phase = Phase::Calling { call: Box::new(call), states, stale };
         replies
     }
@@ -221,7 +236,7 @@ mod tests {
             let located = self.layout.locate(args[3]);
             self.within(now_ms, |functions, env, io| {
                 let keys = [(args[3], located)].into_iter();
-                FunctionCall::start(Id::Fcall, &args, keys, functions, false, env, io.wire).0
+                FunctionCall::start(Id::Fcall, &args, keys, functions, false, None, env, io.wire).0
             })
         }
 

@@ -285,6 +285,11 @@ impl Key {
         self.spots[0].bucket()
     }
 
+    /// Whether it is for keyfold to publish what happens to it: it is written under another name than its own.
+    pub(crate) fn is_told_by_keyfold(&self) -> bool {
+        self.spots[0].place.as_ref().is_some_and(|place| place.physical.as_slice() != self.logical)
+    }
+
     /// Whether each place where it may lie is in a bucket.
     pub(crate) fn is_in_buckets(&self) -> bool {
         self.spots.iter().all(|spot| spot.bucket().is_some())

@@ -15,6 +15,7 @@ use crate::stats::Stats;
 use crate::tracking::Tracking;
 
 mod batch;
+mod configure;
 mod copy;
 mod field;
 mod foreign;
@@ -53,6 +54,7 @@ pub(crate) mod watch;
 mod work;
 
 pub(crate) use batch::Batch;
+pub(crate) use configure::{Configure, sets as sets_configuration};
 pub(crate) use copy::{Copy, ask_why_refused};
 pub(crate) use field::{Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
@@ -188,6 +190,7 @@ pub(crate) enum UnderWay {
     FunctionCall(Box<FunctionCall>),
     ScriptsExist(ScriptsExist),
     LaterCommands(Box<LaterCommands>),
+    Configure(Configure),
     Copy(Box<Copy>),
     Pieces(Box<pieces::Pieces>),
     List(Box<listing::List>),
@@ -299,6 +302,7 @@ impl Exchange {
             UnderWay::UserCall(call) => return call.handle_reply(reply, env, io),
             UnderWay::FunctionCall(call) => return call.handle_reply(reply, env, io),
             UnderWay::ScriptsExist(exist) => return exist.handle_reply(reply, io),
+            UnderWay::Configure(configure) => return configure.handle_reply(reply, io),
             UnderWay::LaterCommands(commands) => return commands.handle_reply(reply, io),
             UnderWay::Copy(copy) => return copy.handle_reply(reply, env, io),
             UnderWay::Pieces(pieces) => return pieces.handle_reply(reply, env, io),

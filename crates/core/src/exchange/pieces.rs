@@ -13,6 +13,7 @@ use crate::command::Id;
 use crate::exchange::native::Delete;
 use crate::exchange::{Effect, Env, Exchange, Io, Step, UnderWay, Work, done};
 use crate::layout::Located;
+use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, Reply};
 use crate::string::Run;
 
@@ -42,6 +43,8 @@ pub(crate) struct Pieces {
     step: Option<Exchange>,
     total: Total,
     protocol: Protocol,
+    /// What is published of what it does.
+    notices: Option<Notices>,
 }
 
 impl Pieces {
@@ -56,12 +59,14 @@ impl Pieces {
         run: Run,
         args: &[&[u8]],
         protocol: Protocol,
+        notices: Option<Notices>,
         env: &mut Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
         let (keys, ends) = (Vec::new(), Vec::with_capacity(args.len() - 1));
         let total = if id == Id::Mget { Total::Elements(Vec::new()) } else { Total::Sum(0) };
-        let mut pieces = Self { id, name: args[0].to_vec(), run, keys, ends, asked: 0, step: None, total, protocol };
+        let mut pieces =
+            Self { id, name: args[0].to_vec(), run, keys, ends, asked: 0, step: None, total, protocol, notices };
         for key in &args[1..] {
             pieces.keys.extend_from_slice(key);
             pieces.ends.push(pieces.keys.len());
@@ -81,12 +86,12 @@ impl Pieces {
         let deletes = matches!(self.id, Id::Del | Id::Unlink);
         let keys: Vec<_> = args[1..].iter().map(|key| (*key, env.layout.locate(key))).collect();
         let is_moving = keys.iter().any(|(_, located)| matches!(located, Located::Moving(_)));
-        let (under_way, replies) = if deletes && !is_moving {
+        let (under_way, replies) = if deletes && !is_moving && self.notices.is_none() {
             let (delete, replies) = Delete::start(args[0], keys.into_iter(), wire);
             (UnderWay::Delete(Box::new(delete)), replies)
         } else {
             let (work, replies) = Work::start(self.run, &args, keys.into_iter(), self.protocol, env, wire);
-            (UnderWay::Work(Box::new(work)), replies)
+            (UnderWay::Work(Box::new(work.publishing(self.notices))), replies)
         };
         self.step = Some(Exchange(under_way));
         replies

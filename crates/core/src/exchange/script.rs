@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::exchange::batch::at_once;
+use crate::notify::{Event, Notices};
 use crate::resp::write_command;
 use crate::slot::Slot;
 
@@ -29,11 +31,11 @@ impl Script {
 }
 
 const COMPARE_AND_SET: Script =
-    Script { source: include_str!("compare_and_set.lua"), sha: b"7d08b79546894452584a7e711e8ad3ace82a4f08" };
+    Script { source: include_str!("compare_and_set.lua"), sha: b"a5e8678c426f1be69455b994b4a08112445d5151" };
 
 /// The same for many groups of checks and writes, each by itself.
 const EACH: Script =
-    Script { source: include_str!("compare_and_set_each.lua"), sha: b"1fa86d174d2c817a1d2a390ceca382d8748fe051" };
+    Script { source: include_str!("compare_and_set_each.lua"), sha: b"8a46ee9e1119d0d9243124c6253ac535d0d2b98c" };
 
 /// What the script does to its first key where a check fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub(crate) struct CompareAndSet {
     checks: usize,
     check_args: Vec<Vec<u8>>,
     writes: Vec<Vec<Vec<u8>>>,
+    /// What is published with the writes: channels and messages.
+    events: Vec<[Vec<u8>; 2]>,
 }
 
 impl CompareAndSet {
@@ -91,9 +95,25 @@ impl CompareAndSet {
         self.writes.push(command.iter().map(|arg| arg.to_vec()).collect());
     }
 
+    /// Publishes that something has happened to a key, once all writes are carried out.
+    pub(crate) fn publish(&mut self, notices: Notices, key: &[u8], event: Event) {
+        self.events.extend(notices.messages(key, event));
+    }
+
     /// The writes alone, for where WATCH stands in for the checks.
     pub(crate) fn into_writes(self) -> Vec<Vec<Vec<u8>>> {
-        self.writes
+        let mut writes = self.writes;
+        if !self.events.is_empty() {
+            // A server where keyfold may not publish would refuse all of a transaction for it.
+            let events = self.events.into_iter().map(|[channel, message]| vec![b"PUBLISH".to_vec(), channel, message]);
+            writes.push(at_once(events));
+        }
+        writes
+    }
+
+    /// The commands that publish.
+    fn publishes(&self) -> impl Iterator<Item = [&[u8]; 3]> {
+        self.events.iter().map(|[channel, message]| [b"PUBLISH", channel.as_slice(), message])
     }
 
     /// The slot of its keys, which in a cluster all have the same.
@@ -101,9 +121,9 @@ impl CompareAndSet {
         self.keys.first().map(|key| Slot::of(key))
     }
 
-    /// Whether there is anything to write.
+    /// Whether there is nothing to write or to publish.
     pub(crate) fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.events.is_empty()
     }
 
     /// Appends the call. It has one reply: 1 when it was carried out, 0 when a check failed.
@@ -142,6 +162,10 @@ impl CompareAndSet {
             args.push(number(write.len()));
             args.extend(write.iter().cloned());
         }
+        for publish in self.publishes() {
+            args.push(number(publish.len()));
+            args.extend(publish.map(<[u8]>::to_vec));
+        }
         write_command(wire, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
 
@@ -153,11 +177,15 @@ impl CompareAndSet {
         let mut args = vec![b"EVALSHA".to_vec(), EACH.sha.to_vec(), number(keys.len())];
         args.extend(keys.into_iter().cloned());
         for group in groups {
-            args.extend([number(group.checks), number(group.writes.len())]);
+            args.extend([number(group.checks), number(group.writes.len() + group.events.len())]);
             args.extend(group.check_args.iter().cloned());
             for write in &group.writes {
                 args.push(number(write.len()));
                 args.extend(write.iter().cloned());
+            }
+            for publish in group.publishes() {
+                args.push(number(publish.len()));
+                args.extend(publish.map(<[u8]>::to_vec));
             }
         }
         write_command(wire, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
@@ -195,6 +223,7 @@ pub(crate) fn without_place(reply: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notify::{Classes, Notifications};
 
     #[test]
     fn the_hashes_are_the_texts() {
@@ -230,5 +259,32 @@ mod tests {
             .collect::<Vec<_>>();
         write_command(&mut expected, &args);
         assert_eq!(wire, expected);
+    }
+
+    #[test]
+    fn events_come_behind_the_writes() {
+        let notifications = Notifications::default();
+        notifications.follow(Classes::parse(b"KEA"));
+        let notices = notifications.in_database(7).unwrap();
+        let mut writes = CompareAndSet::default();
+        writes.publish(notices, b"k", Event::Set);
+        writes.check(&[b"HGET", b"b", b"f"], None);
+        writes.write(&[b"HSET", b"b", b"f", b"new"]);
+        let mut wire = Vec::new();
+        writes.send(&mut wire);
+        let mut expected = Vec::new();
+        let words = "1 b 1 3 HGET b f - 4 HSET b f new 3 PUBLISH __keyspace@7__:k set 3 PUBLISH __keyevent@7__:set k";
+        let head = [&b"EVALSHA"[..], COMPARE_AND_SET.sha];
+        write_command(&mut expected, &head.into_iter().chain(words.split(' ').map(str::as_bytes)).collect::<Vec<_>>());
+        assert_eq!(wire, expected);
+        let all = writes.into_writes();
+        assert_eq!(all.len(), 2);
+        assert_eq!(
+            all[1][2..],
+            "0 3 PUBLISH __keyspace@7__:k set 3 PUBLISH __keyevent@7__:set k"
+                .split(' ')
+                .map(str::as_bytes)
+                .collect::<Vec<_>>()
+        );
     }
 }

@@ -1,11 +1,14 @@
 //! Writes what a command changed to where the keys lie: raw, framed, spilled, or as keys of their own.
 
+use std::collections::BTreeSet;
+
 use crate::codec::Effort;
 use crate::exchange::key::{Key, Spot};
 use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure, transfer};
 use crate::layout::Place;
+use crate::notify::{Event, Notices};
 use crate::record::PhysicalWrites;
 use crate::string::{Entry, Held, Space, Unread, WhyUnread};
 
@@ -53,11 +56,16 @@ pub(crate) fn needs_all_bytes(keys: &[Key], space: &Space) -> bool {
 }
 
 /// Everything that the space's changes come to, with the checks that no key it was worked out from has
-/// changed meanwhile.
+/// changed meanwhile; and what is published of them.
 ///
 /// # Errors
 /// The error reply, where a list, hash or another type would come to lie under a folded key.
-pub(crate) fn plan_writes(env: &mut Env<'_>, keys: &[Key], space: &Space) -> Result<CompareAndSet, String> {
+pub(crate) fn plan_writes(
+    env: &mut Env<'_>,
+    keys: &[Key],
+    space: &Space,
+    notices: Option<Notices>,
+) -> Result<CompareAndSet, String> {
     let mut writes = CompareAndSet::default();
     let by_name = transfer::by_name(keys);
     // What leaves its key for one other is renamed; this comes first, before the key's own changes retire it.
@@ -76,10 +84,31 @@ pub(crate) fn plan_writes(env: &mut Env<'_>, keys: &[Key], space: &Space) -> Res
             held => plan_write(env, &mut writes, key, held)?,
         }
     }
+    // A transaction may leave a key as it was, and has done something to it all the same.
+    if let Some(notices) = notices {
+        publish(&mut writes, &by_name, space, notices);
+    }
     if !writes.is_empty() {
         check_all(&mut writes, keys, space.now_ms());
     }
     Ok(writes)
+}
+
+/// Adds what is published of folded keys: before all else of a key that what it held had expired, and last that what it was
+/// given has. Of a plain key the server tells itself.
+fn publish(writes: &mut CompareAndSet, by_name: &transfer::ByName<'_>, space: &Space, notices: Notices) {
+    let mut begun = BTreeSet::new();
+    let folded = |logical: &[u8]| by_name.get(logical).filter(|key| key.is_told_by_keyfold());
+    for (logical, event) in space.events() {
+        let Some(key) = folded(logical) else { continue };
+        if begun.insert(logical) && key.field_expires_at_ms().is_some_and(|at| at < space.now_ms()) {
+            writes.publish(notices, logical, Event::Expired);
+        }
+        writes.publish(notices, logical, event);
+    }
+    for logical in space.written_expired().filter(|logical| folded(logical).is_some()) {
+        writes.publish(notices, logical, Event::Expired);
+    }
 }
 
 /// Adds the checks that the keys still hold what was read at this time.

@@ -11,8 +11,9 @@ use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Effect, Env, Io, Step, done, fail, script, store};
+use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, script, store};
 use crate::layout::Located;
+use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::{self, Call, Halt, HelpRequest, Run, Space, finish};
 
@@ -35,6 +36,8 @@ pub(crate) struct Work {
     /// The keys were taken for absent, and not read yet.
     guessed: bool,
     attempts: u32,
+    /// What is published of what it does.
+    notices: Option<Notices>,
 }
 
 #[derive(Debug)]
@@ -67,7 +70,25 @@ impl Work {
         let replies = load.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let space = Space::new(env.now_ms);
-        (Self { args, run, protocol, load, space, phase: Phase::Loading, guessed: false, attempts: 0 }, replies)
+        (
+            Self {
+                args,
+                run,
+                protocol,
+                load,
+                space,
+                phase: Phase::Loading,
+                guessed: false,
+                attempts: 0,
+                notices: None,
+            },
+            replies,
+        )
+    }
+
+    /// The same, where what it does is published.
+    pub(crate) fn publishing(self, notices: Option<Notices>) -> Self {
+        Self { notices, ..self }
     }
 
     /// Starts a command that mostly finds none of its keys there, such as MSETNX: what it does then is written if that is
@@ -84,11 +105,11 @@ impl Work {
         let (mut space, mut answer) = (Space::new(env.now_ms), Vec::new());
         let call = Call { args, dialect: env.dialect() };
         run(&call, &mut space, &mut Answer::new(&mut answer, protocol)).ok()?;
-        let writes = store::plan_writes(env, load.keys(), &space).ok().filter(|writes| !writes.is_empty())?;
+        let writes = store::plan_writes(env, load.keys(), &space, None).ok().filter(|writes| !writes.is_empty())?;
         writes.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let phase = Phase::Writing { writes, answer };
-        Some((Self { args, run, protocol, load, space, phase, guessed: true, attempts: 0 }, 1))
+        Some((Self { args, run, protocol, load, space, phase, guessed: true, attempts: 0, notices: None }, 1))
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
@@ -147,7 +168,7 @@ impl Work {
     }
 
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        self.space = Space::new(env.now_ms).bounded(GROWTH_LIMIT_BYTES);
+        self.space = self.empty_space(env).bounded(GROWTH_LIMIT_BYTES);
         self.load.fill(&mut self.space);
         self.work_out(env, io)
     }
@@ -177,7 +198,7 @@ impl Work {
         if store::needs_all_bytes(self.load.keys(), &self.space) {
             return self.read_all(io);
         }
-        match store::plan_writes(env, self.load.keys(), &self.space) {
+        match store::plan_writes(env, self.load.keys(), &self.space, self.notices) {
             Err(message) => fail(io, self.protocol, &message),
             Ok(writes) if writes.is_empty() => done(io, &out),
             Ok(writes) => {
@@ -191,7 +212,10 @@ impl Work {
     /// The command works on more bytes than are read here: the server does it, or they are read after all.
     fn work_elsewhere(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        // Of what the server writes in place it isn't known beforehand what is to be published.
+        let may_go = self.notices.is_none() || !in_place::writes(args[0]);
         if let [key] = self.load.keys()
+            && may_go
             && let Some((in_place, replies)) = InPlace::start(&args, key, self.space.held(&key.logical), env, io.wire)
         {
             self.phase = Phase::InPlace(in_place);
@@ -201,9 +225,13 @@ impl Work {
             return self.read_all(io);
         }
         // Several keys, or one that is being moved: what the client asks for is made here.
-        self.space = Space::new(env.now_ms);
+        self.space = self.empty_space(env);
         self.load.fill(&mut self.space);
         self.work_out(env, io)
+    }
+
+    fn empty_space(&self, env: &Env<'_>) -> Space {
+        Space::new(env.now_ms).noting_events(self.notices.is_some())
     }
 
     fn read_all(&mut self, io: &mut Io<'_>) -> Step {

@@ -10,10 +10,12 @@ use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, FunctionCall, Io, Look, NativeFirst, ReplyKind, ScriptsExist,
-    UnderWay, UserCall, Work, ask_why_refused, increment, info, keyspace, listing, native, wait,
+    Configure, Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, FunctionCall, Io, Look, NativeFirst, ReplyKind,
+    ScriptsExist, UnderWay, UserCall, Work, ask_why_refused, increment, info, keyspace, listing, native,
+    sets_configuration, wait,
 };
 use crate::layout::{Located, Place};
+use crate::notify::Notices;
 use crate::resp::{Answer, write_command};
 use crate::session::client_command::ReplyMode;
 use crate::session::command_command::answer_keys;
@@ -156,10 +158,20 @@ impl Session {
         }
     }
 
+    /// What is published of what the client writes; none where the server has nothing of it published.
+    pub(super) fn notices(&self) -> Option<Notices> {
+        self.joined.clients().notifications().in_database(self.database)
+    }
+
     fn begin_route(&mut self, route: &Route, request: Request<'_>, env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
         let (protocol, args) = (self.protocol, request.args);
         match route {
             Route::One { command, place } => self.begin_one(*command, place, args, env, io),
+            Route::PassOn if sets_configuration(args) => {
+                request.pass_on(io);
+                let configure = Configure::start(Arc::clone(self.joined.clients()), io.wire);
+                sent(UnderWay::Configure(configure), 2, Hold::All)
+            }
             Route::PassOn | Route::Kill | Route::Select { database: None } => {
                 request.pass_on(io);
                 sent(UnderWay::PassOn, 1, Hold::Nothing)
@@ -173,7 +185,9 @@ impl Session {
                 let (for_cache, keys) = (self.reads_for_cache(), places.of(args));
                 let Some(script) = script else {
                     let functions = self.joined.clients().functions();
-                    let (call, replies) = FunctionCall::start(*command, args, keys, functions, for_cache, env, io.wire);
+                    let notices = self.notices();
+                    let (call, replies) =
+                        FunctionCall::start(*command, args, keys, functions, for_cache, notices, env, io.wire);
                     return sent(UnderWay::FunctionCall(Box::new(call)), replies, Hold::All);
                 };
                 let also = Vec::new();
@@ -276,6 +290,10 @@ impl Session {
         io: &mut Io<'_>,
     ) -> Begun {
         let (protocol, run) = (self.protocol, command.run);
+        if let Some(notices) = self.notices().filter(|_| command.writes) {
+            let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
+            return sent(UnderWay::Work(Box::new(work.publishing(Some(notices)))), replies, command.hold());
+        }
         match command.id {
             Id::Get => {
                 return sent(UnderWay::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, Hold::Nothing);
@@ -371,17 +389,24 @@ impl Session {
         io: &mut Io<'_>,
     ) -> Begun {
         let StringCommand { id, run, .. } = command;
+        let notices = self.notices().filter(|_| command.writes);
         if Pieces::may_take(id, places.len()) {
             // Later commands of the client wait until its last step is answered.
-            let (pieces, replies) = Pieces::start(id, run, args, self.protocol, env, io.wire);
+            let (pieces, replies) = Pieces::start(id, run, args, self.protocol, notices, env, io.wire);
             return sent(UnderWay::Pieces(Box::new(pieces)), replies, Hold::All);
+        }
+        if id == Id::Copy && !places.are_moving() {
+            return self.begin_copy(run, places, args, env, io);
+        }
+        if notices.is_some() {
+            let (work, replies) = Work::start(run, args, places.of(args), self.protocol, env, io.wire);
+            return sent(UnderWay::Work(Box::new(work.publishing(notices))), replies, command.hold());
         }
         let batch = match id {
             _ if places.are_moving() => set_form(id)
                 .zip(places.of(args).next())
                 .and_then(|(form, key)| native::set_moving(env, form, key, args, io.wire)),
             Id::Del | Id::Unlink => return begin_delete(args[0], places.of(args), io),
-            Id::Copy => return self.begin_copy(run, places, args, env, io),
             Id::Mset => {
                 let values = args[2..].iter().step_by(2).copied();
                 native::set_many(env, places.of(args).zip(values), io.wire)
@@ -416,12 +441,12 @@ impl Session {
             let databases = (self.database, database);
             let (copy, replies) =
                 Copy::start(args, [source, destination], databases, replace, self.protocol, env, io.wire);
-            return sent(UnderWay::Copy(Box::new(copy)), replies, Hold::All);
+            return sent(UnderWay::Copy(Box::new(copy.publishing(self.notices()))), replies, Hold::All);
         }
         let mut here = args[..3].to_vec();
         here.extend(replace.then_some(&b"REPLACE"[..]));
         let (work, replies) = Work::start(run, &here, places.of(args), self.protocol, env, io.wire);
-        sent(UnderWay::Work(Box::new(work)), replies, Hold::SameKeys)
+        sent(UnderWay::Work(Box::new(work.publishing(self.notices()))), replies, Hold::SameKeys)
     }
 
     /// What is answered without the server.
@@ -515,7 +540,7 @@ impl Session {
             false => self.requeue(queue.commands, env),
         };
         let begun = match commands {
-            Ok(commands) => Transaction::start(commands, watched, protocol, env, io.wire),
+            Ok(commands) => Transaction::start(commands, watched, self.notices(), protocol, env, io.wire),
             Err(message) => Err(format!("EXECABORT Transaction discarded because of: {message}")),
         };
         match begun {

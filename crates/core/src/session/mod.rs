@@ -37,6 +37,8 @@ use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State, Tur
 use crate::cluster::{Front, Target};
 use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, Watched};
+use crate::layout::Layout;
+use crate::notify::{self, Heard};
 use crate::resp::{Answer, Protocol};
 use crate::tracking::Mode;
 use client_command::ReplyMode;
@@ -516,11 +518,17 @@ impl Session {
     }
 
     /// Looks at a reply that came on the client's own lane, before any exchange does: true when it is a push
-    /// (a pub/sub message, a confirmation), which goes to the client as it is.
-    pub fn handle_push(&mut self, reply: &[u8]) -> bool {
+    /// (a pub/sub message, a confirmation), which goes to the client, as it is or as it would be without a layout; what
+    /// concerns only keyfold doesn't.
+    pub fn handle_push(&mut self, reply: &[u8], layout: &Layout, out: &mut Vec<u8>) -> bool {
         let is_push = self.subscriptions.handle_push(reply, self.protocol);
         if is_push {
             self.entry().note_state(&self.state(false));
+            match notify::hear(reply, layout) {
+                Heard::AsItCame => out.extend_from_slice(reply),
+                Heard::Instead(other) => out.extend(other),
+                Heard::Nothing => {}
+            }
         }
         is_push
     }
@@ -571,7 +579,7 @@ mod tests {
     use super::*;
     use crate::drive::Context;
     use crate::exchange::Io;
-    use crate::layout::{Layout, NamespaceIndex};
+    use crate::layout::NamespaceIndex;
     use crate::server_info::ServerInfo;
 
     #[test]

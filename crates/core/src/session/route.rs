@@ -371,7 +371,9 @@ impl Session {
             Located::Placed(place) => place.kind.is_raw() || place.kind.is_framed() && leaves_values_alone(command.id),
             Located::Plain | Located::Reserved | Located::Moving(_) => true,
         };
-        if places.iter().all(is_native) && !may_bring_another_type(command.id) && server_has {
+        // What the server publishes of a short name means nothing to clients.
+        let is_told = command.writes && self.notices().is_some();
+        if places.iter().all(is_native) && !may_bring_another_type(command.id) && server_has && !is_told {
             return Route::Rewrite(places);
         }
         match places.take_only() {

@@ -47,7 +47,7 @@ impl Session {
         if let Some(refusal) = script.refusal() {
             return Err(refusal);
         }
-        Ok(Some(script).filter(|script| !script.is_first_line_alone()))
+        Ok(Some(script.publishing(self.notices())).filter(|script| !script.is_first_line_alone()))
     }
 
     /// Notes what a request says of scripts: clients name them by their hashes later.

@@ -6,6 +6,7 @@
 
 use super::bits::{self, BAD_OFFSET, grown};
 use super::{Call, Flow, Halt, SYNTAX_ERROR, Space, integer};
+use crate::notify::Event;
 use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::resp::word::{c_text, is_word};
@@ -51,7 +52,10 @@ fn write(key: &[u8], operations: &[Operation], last_bit: u64, space: &mut Space,
         space.check_growth(len)?;
     }
     let mut entry = grown(held, len);
-    let mut changed = len_before != Some(entry.value.len());
+    let has_grown = len_before != Some(entry.value.len());
+    let mut changed = has_grown;
+    // The server tells of writes, and not that it has made room for some that failed.
+    let mut is_told = false;
 
     answer.array(operations.len());
     for Operation { field, action } in operations {
@@ -70,6 +74,7 @@ fn write(key: &[u8], operations: &[Operation], last_bit: u64, space: &mut Space,
         if let Some(after) = after {
             field.encode(&mut entry.value, after);
             changed |= after != before;
+            is_told |= has_grown || after != before;
         }
         match shown {
             Some(value) => answer.integer(value),
@@ -78,6 +83,9 @@ fn write(key: &[u8], operations: &[Operation], last_bit: u64, space: &mut Space,
     }
     if changed {
         space.put(key, entry);
+        if is_told {
+            space.note(Event::SetBit, key);
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 use super::{Call, Entry, Flow, Halt, Held, SYNTAX_ERROR, Space};
 use crate::dialect::Since;
 use crate::named;
+use crate::notify::Event;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
 
@@ -114,8 +115,10 @@ pub(super) fn bitop(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>)
     answer.integer(i64::try_from(value.len()).unwrap_or(i64::MAX));
     if !value.is_empty() {
         space.put(destination, Entry { value, expires_at_ms: None });
+        space.note(Event::Set, destination);
     } else if *space.held(destination) != Held::Nothing {
         space.remove(destination);
+        space.note(Event::Del, destination);
     }
     Ok(())
 }

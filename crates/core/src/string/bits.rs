@@ -13,6 +13,7 @@ use std::ops::RangeInclusive;
 
 use super::bit_range::{BitRange, ReadFirst};
 use super::{Call, Entry, Flow, Halt, MAX_STRING_BYTES, SYNTAX_ERROR, Space, integer};
+use crate::notify::Event;
 use crate::number::parse_integer;
 use crate::resp::Answer;
 
@@ -36,6 +37,7 @@ pub(super) fn setbit(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
         let mut entry = grown(held, byte + 1);
         entry.value[byte] = if on { entry.value[byte] | mask } else { entry.value[byte] & !mask };
         space.put(call.args[1], entry);
+        space.note(Event::SetBit, call.args[1]);
     }
     answer.integer(i64::from(was_on));
     Ok(())

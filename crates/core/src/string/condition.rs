@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Call, Flow, Halt, Space, WRONG_TYPE};
 use crate::dialect::Since;
+use crate::notify::Event;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
 
@@ -118,6 +119,7 @@ pub(super) fn delifeq(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
 fn remove_if(is_meant: bool, key: &[u8], space: &mut Space, answer: &mut Answer<'_>) {
     if is_meant {
         space.remove(key);
+        space.note(Event::Del, key);
     }
     answer.integer(i64::from(is_meant));
 }

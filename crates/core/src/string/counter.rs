@@ -5,6 +5,7 @@
 
 use super::space::SCRATCH;
 use super::{Call, Entry, Flow, Halt, HelpRequest, Reply, Space};
+use crate::notify::Event;
 use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
 
@@ -36,6 +37,7 @@ fn add(key: &[u8], by: i64, space: &mut Space, answer: &mut Answer<'_>) -> Flow 
     };
     let sum = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
     replace_value(space, key, sum.to_string().into_bytes());
+    space.note(Event::IncrBy, key);
     answer.integer(sum);
     Ok(())
 }
@@ -52,6 +54,7 @@ pub(super) fn incrbyfloat(call: &Call<'_>, space: &mut Space, answer: &mut Answe
     };
     answer.bulk(&sum);
     replace_value(space, key, sum);
+    space.note(Event::IncrByFloat, key);
     Ok(())
 }
 

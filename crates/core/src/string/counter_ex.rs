@@ -11,6 +11,7 @@
 use super::counter_float::{self, FloatBounds};
 use super::options::{Unit, expiry};
 use super::{Call, Entry, Flow, Halt, SYNTAX_ERROR, Space};
+use crate::notify::Event;
 use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
 use crate::resp::word::is_word;
@@ -161,11 +162,18 @@ fn write(options: &Options, key: &[u8], value: Vec<u8>, expires_at_ms: Option<i6
         // It is over already, and the key is gone with it.
         if space.exists(key) {
             space.remove(key);
+            space.note(Event::Del, key);
         }
         return;
     }
     let kept = if options.persist { None } else { earlier };
     space.put(key, Entry { value, expires_at_ms: if sets_expiry { expires_at_ms } else { kept } });
+    space.note(if options.by_float.is_some() { Event::IncrByFloat } else { Event::IncrBy }, key);
+    if sets_expiry {
+        space.note(Event::Expire, key);
+    } else if options.persist && earlier.is_some() {
+        space.note(Event::Persist, key);
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use super::space::SCRATCH;
 use super::{Call, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, not_on_type};
+use crate::notify::Event;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
 
@@ -58,9 +59,15 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
     if expires_at_ms.is_some_and(|at| at <= space.now_ms()) {
         if space.exists(key) {
             space.remove(key);
+            space.note(Event::Del, key);
         }
     } else {
+        if options.replace && space.exists(key) {
+            // The server removes it first.
+            space.remove(key);
+        }
         space.put(key, Entry { value, expires_at_ms });
+        space.note(Event::Restore, key);
     }
     answer.ok();
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::{Call, Flow, Halt, Held, Space, not_on_type};
 use crate::dialect::Dialect;
+use crate::notify::Event;
 use crate::resp::Answer;
 use crate::resp::word::{c_text, is_word};
 
@@ -88,8 +89,10 @@ fn set_expiry(form: ExpireForm, call: &Call<'_>, space: &mut Space, answer: &mut
     if met {
         if at <= space.now_ms() {
             space.remove(key);
+            space.note(call.dialect.event_of_past_expiry(), key);
         } else {
             space.set_expiry(key, Some(at));
+            space.note(Event::Expire, key);
         }
     }
     answer.integer(i64::from(met));
@@ -212,6 +215,7 @@ pub(super) fn persist(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
     let expiring = string_expiry(space, key, "persist")?.flatten().is_some();
     if expiring {
         space.set_expiry(key, None);
+        space.note(Event::Persist, key);
     }
     answer.integer(i64::from(expiring));
     Ok(())

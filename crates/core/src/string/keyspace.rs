@@ -2,6 +2,7 @@
 //! Redis 7.0 db.c.
 
 use super::{Call, Flow, Held, Space, not_on_type};
+use crate::notify::Event;
 use crate::number::parse_integer;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
@@ -12,6 +13,7 @@ pub(super) fn del(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -
     for key in &call.args[1..] {
         if space.exists(key) {
             space.remove(key);
+            space.note(Event::Del, key);
             removed += 1;
         }
     }
@@ -40,7 +42,7 @@ pub(super) fn rename(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
     let (from, to) = (call.args[1], call.args[2]);
     check_source(space, from)?;
     if from != to {
-        space.rename(from, to);
+        rename_to(space, from, to);
     }
     answer.ok();
     Ok(())
@@ -52,10 +54,16 @@ pub(super) fn renamenx(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'
     check_source(space, from)?;
     let free = from != to && !space.exists(to);
     if free {
-        space.rename(from, to);
+        rename_to(space, from, to);
     }
     answer.integer(i64::from(free));
     Ok(())
+}
+
+fn rename_to(space: &mut Space, from: &[u8], to: &[u8]) {
+    space.rename(from, to);
+    space.note(Event::RenameFrom, from);
+    space.note(Event::RenameTo, to);
 }
 
 fn check_source(space: &Space, from: &[u8]) -> Flow {
@@ -87,6 +95,7 @@ pub(super) fn copy(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
         }
     }
     space.copy(from, to);
+    space.note(Event::CopyTo, to);
     answer.integer(1);
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::options::{Of, Options};
 use super::set::expiry_of;
 use super::{Call, Entry, Flow, Halt, Space};
+use crate::notify::Event;
 use crate::number::parse_integer;
 use crate::resp::Answer;
 
@@ -64,6 +65,10 @@ pub(super) fn msetex(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
         for pair in pairs.chunks_exact(2) {
             let kept = if options.keep_ttl { expiry_of(space, pair[0]) } else { None };
             space.put(pair[0], Entry { value: pair[1].to_vec(), expires_at_ms: expires_at_ms.or(kept) });
+            space.note(Event::Set, pair[0]);
+            if expires_at_ms.is_some() {
+                space.note(Event::Expire, pair[0]);
+            }
         }
     }
     answer.integer(i64::from(!held_back));
@@ -82,6 +87,7 @@ fn pairs<'a>(call: &'a Call<'_>, command: &str) -> Result<&'a [&'a [u8]], Halt> 
 fn write(pairs: &[&[u8]], space: &mut Space) {
     for pair in pairs.chunks_exact(2) {
         space.put(pair[0], Entry { value: pair[1].to_vec(), expires_at_ms: None });
+        space.note(Event::Set, pair[0]);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Parts of a string: APPEND, GETRANGE (SUBSTR), SETRANGE, STRLEN. Redis 7.0 t_string.c.
 
 use super::{Call, Entry, Flow, Halt, MAX_STRING_BYTES, Space};
+use crate::notify::Event;
 use crate::resp::Answer;
 
 /// A length as an answer. No buffer is longer than an `i64` counts.
@@ -39,6 +40,7 @@ pub(super) fn append(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
         space.put(key, Entry { value: tail.to_vec(), expires_at_ms: None });
         length(tail)
     };
+    space.note(Event::Append, key);
     answer.integer(len);
     Ok(())
 }
@@ -87,6 +89,7 @@ pub(super) fn setrange(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'
         }
         entry.value[start..end].copy_from_slice(patch);
         answer.integer(length(&entry.value));
+        space.note(Event::SetRange, key);
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::condition::Condition;
 use super::options::{Of, Options, Unit, expiry};
 use super::{Call, Entry, Flow, Halt, Space};
 use crate::dialect::{Dialect, Since};
+use crate::notify::Event;
 use crate::resp::Answer;
 
 /// GET key: the value, or nil.
@@ -143,9 +144,20 @@ fn run(form: SetForm, call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
     if options.get {
         get(call, space, answer)?;
     }
-    if !held_back {
+    let is_over = call.dialect.is_valkey() && expires_at_ms.is_some_and(|at| at < space.now_ms());
+    if !held_back && is_over {
+        // Valkey removes what is there, and says no more than that.
+        if space.exists(key) {
+            space.remove(key);
+            space.note(call.dialect.event_of_past_expiry(), key);
+        }
+    } else if !held_back {
         let kept = if options.keep_ttl { expiry_of(space, key) } else { None };
         space.put(key, Entry { value: value.to_vec(), expires_at_ms: expires_at_ms.or(kept) });
+        space.note(Event::Set, key);
+        if expires_at_ms.is_some() {
+            space.note(Event::Expire, key);
+        }
     }
     match form {
         _ if options.get => {}
@@ -161,6 +173,7 @@ pub(super) fn getdel(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
     get(call, space, answer)?;
     if space.exists(call.args[1]) {
         space.remove(call.args[1]);
+        space.note(Event::Del, call.args[1]);
     }
     Ok(())
 }
@@ -203,8 +216,10 @@ pub(super) fn getex(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>)
     let absolute = options.expire.is_some_and(|(unit, _)| unit.is_absolute());
     if absolute && at.is_some_and(|at| at <= space.now_ms()) {
         space.remove(key);
+        space.note(call.dialect.event_of_past_expiry(), key);
     } else if at.is_some() || (options.persist && had_expiry) {
         space.set_expiry(key, at);
+        space.note(if at.is_some() { Event::Expire } else { Event::Persist }, key);
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::notify::Event;
 use crate::resp::Answer;
 
 /// A string key: its value, and when it expires.
@@ -114,6 +115,8 @@ pub struct Space {
     help: Option<Vec<Reply>>,
     /// No value may grow beyond so many bytes here.
     growth_limit: Option<usize>,
+    /// What has happened to keys, in its order; none where nobody wants to know.
+    events: Option<Vec<(Vec<u8>, Event)>>,
 }
 
 impl Space {
@@ -126,6 +129,24 @@ impl Space {
     #[must_use]
     pub fn bounded(self, bytes: usize) -> Self {
         Self { growth_limit: Some(bytes), ..self }
+    }
+
+    /// The same, where it is noted what happens to keys, if `notes`.
+    #[must_use]
+    pub fn noting_events(self, notes: bool) -> Self {
+        Self { events: notes.then(Vec::new), ..self }
+    }
+
+    /// What commands did to keys, in the order in which a server tells it.
+    pub fn events(&self) -> impl Iterator<Item = (&[u8], Event)> {
+        self.events.iter().flatten().map(|(key, event)| (key.as_slice(), *event))
+    }
+
+    /// Says what a command has done to a key.
+    pub(super) fn note(&mut self, event: Event, key: &[u8]) {
+        if let Some(events) = &mut self.events {
+            events.push((key.to_vec(), event));
+        }
     }
 
     /// Halts where a value is to grow to a length that isn't worked on here.
@@ -206,6 +227,9 @@ impl Space {
 
     /// Writes a string, its expiry included, whatever was there.
     pub fn put(&mut self, key: &[u8], entry: Entry) {
+        if self.events.is_some() && !self.exists(key) {
+            self.note(Event::New, key);
+        }
         self.slots.insert(key.to_vec(), Slot { held: Held::String(entry), changed: true });
     }
 
@@ -241,6 +265,8 @@ impl Space {
 
     /// Gives `to` what `from` holds, of any type, whatever was there.
     pub fn copy(&mut self, from: &[u8], to: &[u8]) {
+        // What was there is removed first, so that the key is a new one in any case.
+        self.note(Event::New, to);
         let held = self.held(from).clone();
         self.slots.insert(to.to_vec(), Slot { held, changed: true });
     }
@@ -254,6 +280,13 @@ impl Space {
     /// that was written with an expiry in the past shows as nothing.
     pub fn changes(&self) -> impl Iterator<Item = (&[u8], &Held)> {
         self.slots.iter().filter(|(_, slot)| slot.changed).map(|(key, slot)| (key.as_slice(), self.living(&slot.held)))
+    }
+
+    /// The keys that were given a value which has expired already.
+    pub(crate) fn written_expired(&self) -> impl Iterator<Item = &[u8]> {
+        let has_expired = |slot: &Slot| slot.held != Held::Nothing && *self.living(&slot.held) == Held::Nothing;
+        let gone = self.slots.iter().filter(move |(_, slot)| slot.changed && has_expired(slot));
+        gone.map(|(key, _)| key.as_slice())
     }
 
     /// The replies to the last [`HelpRequest`], one a command; taken, so that the next ask starts afresh.

@@ -73,8 +73,78 @@ impl Fixture {
         run(&Call { args: &args, dialect }, &mut self.space, answer)
     }
 
+    /// Notes from now on what happens to keys.
+    pub(super) fn noting_events(mut self) -> Self {
+        self.space = self.space.noting_events(true);
+        self
+    }
+
+    /// What has happened to keys since the space began.
+    fn events(&self) -> Vec<String> {
+        self.space.events().map(|(key, event)| format!("{event} {}", key.escape_ascii())).collect()
+    }
+
     /// The keys written since the space began.
     pub(super) fn changed(&self) -> Vec<String> {
         self.space.changes().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()).collect()
     }
+}
+
+#[test]
+fn events_are_those_of_redis_in_its_order() {
+    for (command, events) in [
+        ("SET a v", &["set a"][..]),
+        ("SET none v PX 100", &["new none", "set none", "expire none"]),
+        ("SET a v KEEPTTL GET", &["set a"]),
+        ("SET a v NX", &[]),
+        ("SETNX none v", &["new none", "set none"]),
+        ("SETEX a 10 v", &["set a", "expire a"]),
+        ("GETSET a v", &["set a"]),
+        ("MSET a 1 none 2 none 3", &["set a", "new none", "set none", "set none"]),
+        ("MSETNX a 1 none 2", &[]),
+        ("APPEND a \"\"", &["append a"]),
+        ("SETRANGE none 2 x", &["new none", "setrange none"]),
+        ("INCR a", &["incrby a"]),
+        ("DECRBY none 3", &["new none", "incrby none"]),
+        ("SETBIT a 1 0", &[]),
+        ("SETBIT a 1 1", &["setbit a"]),
+        ("BITFIELD a SET u8 0 53", &[]),
+        ("BITFIELD a GET u8 0", &[]),
+        ("BITFIELD a SET u8 0 7 SET u8 1 9", &["setbit a"]),
+        ("BITOP NOT none a", &["new none", "set none"]),
+        ("BITOP NOT a none", &["del a"]),
+        ("DEL a none e a", &["del a", "del e"]),
+        ("GETDEL a", &["del a"]),
+        ("GETDEL none", &[]),
+        ("GETEX a PX 5", &["expire a"]),
+        ("GETEX a PXAT 5", &["del a"]),
+        ("GETEX a PERSIST", &[]),
+        ("GETEX e PERSIST", &["persist e"]),
+        ("GETEX a", &[]),
+        ("EXPIRE a 10", &["expire a"]),
+        ("EXPIRE a 10 XX", &[]),
+        ("EXPIRE a -1", &["del a"]),
+        ("PERSIST e", &["persist e"]),
+        ("PERSIST a", &[]),
+        ("RENAME a e", &["new e", "rename_from a", "rename_to e"]),
+        ("RENAME a a", &[]),
+        ("RENAMENX a e", &[]),
+        ("COPY a e", &[]),
+        ("COPY a e REPLACE", &["new e", "copy_to e"]),
+        ("DELIFEQ a 5", &["del a"]),
+        ("DELIFEQ a 6", &[]),
+    ] {
+        let mut keys = now_is(1000).noting_events();
+        keys.string("a", "5");
+        keys.string_until("e", "v", 5000);
+        let args: Vec<&str> = command.split(' ').map(|word| word.trim_matches('"')).collect();
+        keys.run(&args);
+        assert_eq!(keys.events(), events, "{command}");
+        if !events.is_empty() {
+            assert!(!keys.changed().is_empty(), "{command}");
+        }
+    }
+    let mut silent = now_is(1000);
+    silent.run(&["SET", "a", "v"]);
+    assert!(silent.events().is_empty());
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use sha1::{Digest, Sha1};
 
 use super::text;
+use crate::notify::Notices;
 
 /// So many bytes of scripts are kept at most; those that were not used for longest go first.
 const MOST_BYTES: usize = 16 << 20;
@@ -57,6 +58,10 @@ pub struct UserScript {
     has_server: bool,
     wrapped_sha: OnceLock<Sha>,
     obstacle: OnceLock<Option<&'static str>>,
+    /// What is published of what it does.
+    notices: Option<Notices>,
+    /// The same script with other notices, which was asked for last.
+    publishing: Mutex<Option<Arc<UserScript>>>,
 }
 
 /// What a server says of a function.
@@ -83,12 +88,28 @@ impl UserScript {
 
     fn with(sha: Sha, body: Arc<[u8]>, function: Option<Function>, has_server: bool) -> Self {
         let (wrapped_sha, obstacle) = (OnceLock::new(), OnceLock::new());
-        Self { sha, body, function, has_server, wrapped_sha, obstacle }
+        let (notices, publishing) = (None, Mutex::default());
+        Self { sha, body, function, has_server, wrapped_sha, obstacle, notices, publishing }
     }
 
     /// What it is as a function; none for a script.
     pub(crate) fn function(&self) -> Option<&Function> {
         self.function.as_ref()
+    }
+
+    /// The same script where this is published of what it does.
+    pub(crate) fn publishing(self: &Arc<Self>, notices: Option<Notices>) -> Arc<Self> {
+        if notices == self.notices {
+            return Arc::clone(self);
+        }
+        let mut kept = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        match kept.as_ref().filter(|script| script.notices == notices) {
+            Some(script) => Arc::clone(script),
+            None => {
+                let same = Self::with(self.sha, Arc::clone(&self.body), self.function.clone(), self.has_server);
+                Arc::clone(kept.insert(Arc::new(Self { notices, ..same })))
+            }
+        }
     }
 
     /// Its text.
@@ -99,8 +120,8 @@ impl UserScript {
     /// The text that is sent in its place where its keys are folded.
     pub fn wrapped(&self) -> Vec<u8> {
         match &self.function {
-            Some(function) => text::wrapped_library(&self.body, &function.flags, self.has_server),
-            None => text::wrapped(&self.body, self.has_server),
+            Some(function) => text::wrapped_library(&self.body, &function.flags, self.has_server, self.notices),
+            None => text::wrapped(&self.body, self.has_server, self.notices),
         }
     }
 

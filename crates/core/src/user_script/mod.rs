@@ -13,6 +13,7 @@
 //! | `library.lua`, `caught.lua` | what is put before a library of functions besides |
 //! | `state.lua`, `stale.lua` | which functions the server has, and whether keyfold knows them |
 //! | `numerals.lua` | numbers to other bases |
+//! | `events.lua` | what commands do to folded keys, published where the server publishes such |
 //! | `ordinary.lua` | commands on a field, by the scripts that carry out commands on fields |
 //! | `rest.lua` | what those decline: other frames, spilled values, several keys; and what the server does on a scratch key |
 //!

@@ -127,6 +127,7 @@ local function carry_out(...)
   end
   return rest(upper, place, count, {...}, is_allowed)
 end
+--@events
 return setmetatable({
   pcall = carry_out,
   call = function(...)

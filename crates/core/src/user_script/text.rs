@@ -16,17 +16,35 @@
 //!  end)
 //! ```
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use super::lexer::{Kind, Word, words};
 use crate::command::{Find, keys::Begin, table};
+use crate::notify::Notices;
 
 /// What stands between `local redis=` and the user's script.
-static PRELUDE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let program = expanded(include_str!("prelude.lua"));
+static PRELUDE: LazyLock<Vec<u8>> = LazyLock::new(|| prelude(""));
+
+/// The same where it is published what scripts do.
+static PUBLISHING: LazyLock<Vec<u8>> = LazyLock::new(|| prelude(include_str!("events.lua")));
+
+/// Stands there in the place of what is published.
+const NOTICES: &[u8] = b"'notices'";
+
+fn prelude(events: &str) -> Vec<u8> {
+    let program = expanded(&include_str!("prelude.lua").replace("--@events", events));
     let behind = b" end)() if rawget(redis,'again')then return rawget(redis,'again')end";
     [b"local redis=(function()", squeezed(program.as_bytes()).as_slice(), behind].concat()
-});
+}
+
+/// What stands before a user's script, where this is published of what it does.
+fn prelude_for(notices: Option<Notices>) -> Cow<'static, [u8]> {
+    let Some(notices) = notices else { return Cow::Borrowed(&PRELUDE) };
+    let at = memchr::memmem::find(&PUBLISHING, NOTICES).unwrap_or(PUBLISHING.len());
+    let (before, behind) = PUBLISHING.split_at(at);
+    Cow::Owned([before, notices.in_lua().as_bytes(), &behind[NOTICES.len().min(behind.len())..]].concat())
+}
 
 /// What stands before a library of functions in front of [`PRELUDE`]: whether the library is still the server's.
 static STALE: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -115,18 +133,18 @@ fn squeezed(program: &[u8]) -> Vec<u8> {
 
 /// The text that is sent for a user's script. Where it names `server`, as Valkey calls what Redis calls `redis`, it gets that
 /// too if the server has it.
-pub(super) fn wrapped(body: &[u8], has_server: bool) -> Vec<u8> {
+pub(super) fn wrapped(body: &[u8], has_server: bool, notices: Option<Notices>) -> Vec<u8> {
     let first_line =
         if body.starts_with(b"#!") { memchr::memchr(b'\n', body).map_or(body.len(), |at| at + 1) } else { 0 };
     let (first_line, rest) = body.split_at(first_line);
     let words = words(rest);
     let names_server = has_server && words.iter().any(|word| is_name(word, rest, b"server"));
     let also: &[u8] = if names_server { b" local server=redis" } else { b"" };
-    [first_line, &PRELUDE, also, b" ", &bracketed(rest, &words)].concat()
+    [first_line, &prelude_for(notices), also, b" ", &bracketed(rest, &words)].concat()
 }
 
 /// The text that is sent for a call of one of a library's functions that has these flags.
-pub(super) fn wrapped_library(code: &[u8], flags: &[Vec<u8>], has_server: bool) -> Vec<u8> {
+pub(super) fn wrapped_library(code: &[u8], flags: &[Vec<u8>], has_server: bool, notices: Option<Notices>) -> Vec<u8> {
     let library = code.splitn(2, |byte| *byte == b'\n').nth(1).unwrap_or_default();
     let words = words(library);
     let names = |name: &[u8]| words.iter().any(|word| is_name(word, library, name));
@@ -143,7 +161,7 @@ pub(super) fn wrapped_library(code: &[u8], flags: &[Vec<u8>], has_server: bool) 
         &flags.join(&b','),
         b"\n",
         &STALE,
-        &PRELUDE,
+        &prelude_for(notices),
         also,
         b" ",
         &caught,
@@ -226,9 +244,10 @@ pub(super) fn obstacle(body: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notify::{Classes, Notifications};
 
     fn after_prelude(body: &str, has_server: bool) -> String {
-        let text = String::from_utf8(wrapped(body.as_bytes(), has_server)).unwrap();
+        let text = String::from_utf8(wrapped(body.as_bytes(), has_server, None)).unwrap();
         text.replacen(str::from_utf8(&PRELUDE).unwrap(), "…", 1)
     }
 
@@ -237,6 +256,17 @@ mod tests {
         let prelude = str::from_utf8(&PRELUDE).unwrap();
         assert!(!prelude.contains("--") && !prelude.contains('\n'), "{prelude}");
         assert!(prelude.contains(" HSET ") && prelude.contains(" INCR ") && !prelude.contains(" SUNION "));
+    }
+
+    #[test]
+    fn what_is_published_is_said_where_anything_is() {
+        let notifications = Notifications::default();
+        notifications.follow(Classes::parse(b"Eg$"));
+        let published = prelude_for(notifications.in_database(3));
+        let published = str::from_utf8(&published).unwrap();
+        assert!(published.contains("=unpack{false,'__keyevent@3__:','g$'}"), "{published}");
+        assert!(!published.contains("'notices'") && !published.contains("--") && !published.contains('\n'));
+        assert!(!str::from_utf8(&PRELUDE).unwrap().contains("PUBLISH'"));
     }
 
     #[test]
@@ -254,7 +284,7 @@ mod tests {
     fn a_library_is_a_function_of_a_script() {
         let text = |code: &str, flags: &[&str], has_server| {
             let flags: Vec<Vec<u8>> = flags.iter().map(|flag| flag.as_bytes().to_vec()).collect();
-            let text = String::from_utf8(wrapped_library(code.as_bytes(), &flags, has_server)).unwrap();
+            let text = String::from_utf8(wrapped_library(code.as_bytes(), &flags, has_server, None)).unwrap();
             let text = text.replacen(str::from_utf8(&STALE).unwrap(), "?", 1);
             text.replacen(str::from_utf8(&PRELUDE).unwrap(), "…", 1)
         };

@@ -144,11 +144,12 @@ impl Client {
         progress
     }
 
-    /// Takes a reply on the client's own lane; true when it is a push and goes to the client as it is.
-    pub(crate) fn handle_push(&self, reply: &[u8]) -> bool {
+    /// Takes a reply on the client's own lane; true when it is a push, which goes to the client unless it concerns
+    /// only keyfold.
+    pub(crate) fn handle_push(&self, reply: &[u8], env: &Env<'_>) -> bool {
         let mut state = self.state.borrow_mut();
         let State { conversation, outbox, .. } = &mut *state;
-        let pushed = conversation.handle_push(reply, outbox.buffer());
+        let pushed = conversation.handle_push(reply, env, outbox.buffer());
         if pushed {
             if state.conversation.session().is_cut_off() {
                 self.ending.set(Some(Ending::ServerStateLost));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use keyfold_core::admin::home;
 use keyfold_core::cluster::{Endpoint, Node, Redirect, Topology, roster};
 use keyfold_core::exchange::Env;
+use keyfold_core::notify::Notices;
 use keyfold_core::resp::{Protocol, Reply, write_command};
 use keyfold_core::slot::Slot;
 
@@ -217,12 +218,18 @@ impl Errand {
         self.worker.with_env(body)
     }
 
-    /// Asks for the server's time, and for how long an argument it takes.
+    /// What is to be published of keys in its database.
+    pub(crate) fn notices(&self) -> Option<Notices> {
+        self.worker.everybody.notifications().in_database(self.database)
+    }
+
+    /// Asks for the server's time, for how long an argument it takes, and for what it publishes of its keys.
     pub(crate) async fn sample_clock(&mut self) -> Result<(), LinkError> {
         let mut link = self.take_link().await?;
         let at = link.at.clone();
         within(&self.worker, at.as_ref(), link.sample_clock(&self.worker)).await?;
         within(&self.worker, at.as_ref(), link.learn_limits(&self.worker)).await?;
+        within(&self.worker, at.as_ref(), link.learn_notifications(&self.worker)).await?;
         self.link = Some(link);
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use keyfold_core::change::Clearance;
 use keyfold_core::cluster::{Endpoint, Node};
 use keyfold_core::exchange::ServerInfo;
+use keyfold_core::notify::Classes;
 use keyfold_core::resp::{Protocol, Reply, ReplyError, ReplyScanner, write_command};
 use keyfold_core::sentinel::{NoPrimary, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -340,6 +341,19 @@ impl Link {
         let buffered = self.setting(b"client-query-buffer-limit").await?.map(|bytes| bytes.saturating_sub(2));
         if let Some(bytes) = longest.into_iter().chain(buffered).min() {
             worker.max_bulk_bytes.set(bytes);
+        }
+        Ok(())
+    }
+
+    /// Asks what the server publishes of its keys. One that doesn't tell publishes what it did last.
+    pub(crate) async fn learn_notifications(&mut self, worker: &Worker) -> Result<(), LinkError> {
+        let notifications = worker.everybody.notifications();
+        let known = notifications.known();
+        let mut question = Vec::new();
+        Classes::ask(&mut question);
+        let reply = self.ask(&question, 1).await?.pop().unwrap_or_default();
+        if let Some(classes) = Classes::read(&reply) {
+            notifications.follow_since(known, classes);
         }
         Ok(())
     }

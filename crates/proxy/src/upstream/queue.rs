@@ -208,7 +208,7 @@ impl Queue {
             Some(owner) if owner.awaits_pushes() && is_elsewhere(reply) => {
                 return Err(LinkError::Elsewhere(String::from_utf8_lossy(reply).trim_end().to_owned()));
             }
-            Some(owner) if owner.handle_push(reply) => return Ok(()),
+            Some(owner) if owner.handle_push(reply, env) => return Ok(()),
             // Nobody here asked for pushes; a server may still send some.
             None if reply.first() == Some(&b'>') => return Ok(()),
             _ => {}

@@ -8,6 +8,7 @@
 //! | `damage` | what of values that no codec wrote? |
 //! | `frozen` | what of connections, and of a server, that stand still or are busy? |
 //! | `nearest` | do reads go to whichever node of a shard is nearest, and elsewhere once it is frozen? |
+//! | `notifications` | do subscribers hear what happens to folded keys, by their names and once? |
 //! | `half_way` | what of a slot whose source is lost while its keys are on their way? |
 //! | `order` | do answers come in the order of the requests, however the bytes come? |
 //! | `limits` | does nothing grow without bound, and does one client not harm another? |
@@ -41,6 +42,7 @@ mod leaving;
 mod limits;
 mod loss;
 mod nearest;
+mod notifications;
 mod order;
 mod own_lane;
 mod relay;

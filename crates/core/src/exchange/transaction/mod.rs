@@ -26,6 +26,7 @@ use crate::exchange::script::CompareAndSet;
 use crate::exchange::time_span::TimeSpan;
 use crate::exchange::work::read_help;
 use crate::exchange::{Effect, Env, Io, Refusal, Step, Watched};
+use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::string::Space;
 use crate::user_script::Listed;
@@ -76,6 +77,8 @@ pub(crate) struct Transaction {
     watched: Option<Watched>,
     load: Option<Load>,
     space: Space,
+    /// What is published of what it does.
+    notices: Option<Notices>,
     phase: Phase,
     outcomes: Vec<Outcome>,
     /// The first command that may have no answer yet.
@@ -144,20 +147,27 @@ impl Transaction {
     pub(crate) fn start(
         queue: Vec<Queued>,
         watched: Option<Watched>,
+        notices: Option<Notices>,
         protocol: Protocol,
         env: &mut Env<'_>,
         wire: &mut Vec<u8>,
     ) -> Result<(Self, u32), String> {
         if !queue.iter().any(|queued| matches!(queued.script, Scripted::Function)) {
-            return Self::start_found(queue, watched, protocol, env, wire);
+            return Self::start_found(queue, watched, notices, protocol, env, wire);
         }
         // Without MULTI, so that what the client watches stays watched.
         Listed::ask(wire);
-        Ok((Self { phase: Phase::Finding, ..Self::new(queue, watched, protocol, env) }, 1))
+        Ok((Self { phase: Phase::Finding, ..Self::new(queue, watched, notices, protocol, env) }, 1))
     }
 
     /// One of which nothing is known yet.
-    fn new(queue: Vec<Queued>, watched: Option<Watched>, protocol: Protocol, env: &Env<'_>) -> Self {
+    fn new(
+        queue: Vec<Queued>,
+        watched: Option<Watched>,
+        notices: Option<Notices>,
+        protocol: Protocol,
+        env: &Env<'_>,
+    ) -> Self {
         Self {
             protocol,
             guard: Guard::Watch,
@@ -167,6 +177,7 @@ impl Transaction {
             drawn_in: Vec::new(),
             watched,
             space: Space::new(env.now_ms),
+            notices,
             phase: Phase::Watching,
             next: 0,
             hosted: BTreeMap::new(),
@@ -181,6 +192,7 @@ impl Transaction {
     fn start_found(
         mut queue: Vec<Queued>,
         watched: Option<Watched>,
+        notices: Option<Notices>,
         protocol: Protocol,
         env: &mut Env<'_>,
         wire: &mut Vec<u8>,
@@ -211,7 +223,7 @@ impl Transaction {
         }
         let outcomes = initial_outcomes(&queue);
         let load = load.map(|load| guard.guarded(load));
-        let mut exec = Self { guard, outcomes, load, drawn_in, ..Self::new(queue, watched, protocol, env) };
+        let mut exec = Self { guard, outcomes, load, drawn_in, ..Self::new(queue, watched, notices, protocol, env) };
         let replies = if exec.load.is_some() { exec.begin(wire) } else { exec.commit(&[], env, wire) };
         Ok((exec, replies))
     }
@@ -315,8 +327,8 @@ impl Transaction {
     /// The server has these functions: it begins.
     fn begin_found(&mut self, listed: &Listed, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         let (mut queue, watched) = (mem::take(&mut self.queue), self.watched.take());
-        scripted::find_functions(&mut queue, listed);
-        match Self::start_found(queue, watched, self.protocol, env, io.wire) {
+        scripted::find_functions(&mut queue, listed, self.notices);
+        match Self::start_found(queue, watched, self.notices, self.protocol, env, io.wire) {
             Ok((transaction, replies)) => {
                 *self = transaction;
                 Step::More(replies)

@@ -62,7 +62,7 @@ impl Transaction {
 
     /// Begins to work the queue out on what was read.
     fn start_over(&mut self, space: Space) {
-        self.space = space;
+        self.space = space.noting_events(self.notices.is_some());
         self.next = 0;
         self.outcomes = initial_outcomes(&self.queue);
         if let Some(load) = &self.load {
@@ -147,7 +147,9 @@ impl Transaction {
             let is_large = matches!(held, Held::Unread(Unread { why: WhyUnread::Large, .. }));
             let is_meant = named.contains(logical) || is_large || many_grow && names().any(in_place::writes);
             let is_alone = commands.iter().all(|queued| queued.foreign.is_none() && queued.keys == [1]);
-            if is_meant && is_alone {
+            // Of what the server writes where it lies it isn't known beforehand what is to be published.
+            let is_told = self.notices.is_some() && names().any(in_place::writes);
+            if is_meant && is_alone && !is_told {
                 hosted.extend(in_place::host(names(), key, held, env).map(|hosting| (logical.to_vec(), hosting)));
             }
         }

@@ -21,6 +21,7 @@ use crate::exchange::function_call::{behind_arguments, found};
 use crate::exchange::key::Key;
 use crate::exchange::user_call::{behind, may_be_strange, naming_the_users, reads_only};
 use crate::layout::Located;
+use crate::notify::Notices;
 use crate::resp::Protocol;
 use crate::string::CopyCommand;
 use crate::user_script::{Listed, Sha, UserScript, one_command, reply_of_one_command};
@@ -69,11 +70,11 @@ pub(super) fn settle(queue: &mut [Queued], dialect: Dialect<'_>) -> Result<(), S
     Ok(())
 }
 
-/// Finds the functions that are called, among those that the server has.
-pub(super) fn find_functions(queue: &mut [Queued], listed: &Listed) {
+/// Finds the functions that are called, among those that the server has, where this is published of what they do.
+pub(super) fn find_functions(queue: &mut [Queued], listed: &Listed, notices: Option<Notices>) {
     for queued in queue.iter_mut().filter(|queued| matches!(queued.script, Scripted::Function)) {
         queued.script = match found(listed, &queued.args[1]) {
-            Ok(script) => Scripted::Call(script),
+            Ok(script) => Scripted::Call(script.publishing(notices)),
             Err(error) => Scripted::Failed(error),
         };
     }
@@ -125,9 +126,16 @@ pub(super) struct Sender {
     sent: HashSet<Sha>,
     /// The places of commands that are nobody's.
     pub(super) uncounted: BTreeSet<usize>,
+    /// What is published of commands.
+    notices: Option<Notices>,
 }
 
 impl Sender {
+    /// One that has sent nothing, where this is published of what commands do.
+    pub(super) fn new(notices: Option<Notices>) -> Self {
+        Self { notices, ..Self::default() }
+    }
+
     /// Adds what comes before all commands of a queue: by it a server that takes no writes refuses all of the transaction,
     /// as it does where such a command itself is queued.
     pub(super) fn begin(&mut self, queue: &[Queued], commands: &mut Commands) {
@@ -172,7 +180,7 @@ impl Sender {
                     .chain(keys.iter().map(|(key, _)| key.as_slice()))
                     .chain(args.iter().copied())
                     .collect();
-                let script = one_command();
+                let script = &one_command().publishing(self.notices);
                 let behind = behind(false, (&call, &[]), as_slices(&keys), script, read, env);
                 self.call(script, false, &behind.args, commands);
             }

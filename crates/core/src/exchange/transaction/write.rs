@@ -20,7 +20,7 @@ impl Transaction {
         if store::needs_all_bytes(keys, &self.space) {
             return self.read_all(io);
         }
-        match (store::plan_writes(env, keys, &self.space), self.guard) {
+        match (store::plan_writes(env, keys, &self.space, self.notices), self.guard) {
             (Ok(writes), Guard::Watch) => self.bound(writes.into_writes(), env, io),
             (Ok(mut writes), Guard::Compare) => {
                 if writes.is_empty() {
@@ -95,7 +95,7 @@ impl Transaction {
     }
 
     pub(super) fn commit(&mut self, writes: &[Vec<Vec<u8>>], env: &mut Env<'_>, wire: &mut Vec<u8>) -> u32 {
-        let (mut commands, mut scripts) = (Commands::default(), Sender::default());
+        let (mut commands, mut scripts) = (Commands::default(), Sender::new(self.notices));
         for before in self.hosted.values().flat_map(|hosting| &hosting.before) {
             scripts.uncounted.insert(commands.count() as usize);
             commands.push_bytes(before);

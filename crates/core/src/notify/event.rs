@@ -1,0 +1,59 @@
+//! What can happen to a string key, in the server's words.
+
+use super::Classes;
+
+crate::named! {
+    /// What has happened to a key.
+    pub enum Event {
+        /// It has another value: SET and its like, MSET, BITOP.
+        Set = "set",
+        /// Bytes were added at its end.
+        Append = "append",
+        /// Bytes of it were written.
+        SetRange = "setrange",
+        /// Bits of it were written: SETBIT, BITFIELD.
+        SetBit = "setbit",
+        /// It was counted up or down.
+        IncrBy = "incrby",
+        /// The same by a number that is no integer.
+        IncrByFloat = "incrbyfloat",
+        /// It was removed by a command.
+        Del = "del",
+        /// It expires at another time.
+        Expire = "expire",
+        /// It doesn't expire any more.
+        Persist = "persist",
+        /// It has another name now.
+        RenameFrom = "rename_from",
+        /// It has come by this name.
+        RenameTo = "rename_to",
+        /// Another key was copied here.
+        CopyTo = "copy_to",
+        /// It was made from a payload.
+        Restore = "restore",
+        /// It had expired, and was removed.
+        Expired = "expired",
+        /// It wasn't there before.
+        New = "new",
+    }
+}
+
+impl Event {
+    /// The class that it is of.
+    pub(crate) fn class(self) -> Classes {
+        match self {
+            Self::Set | Self::Append | Self::SetRange | Self::SetBit | Self::IncrBy | Self::IncrByFloat => {
+                Classes::STRING
+            }
+            Self::Del
+            | Self::Expire
+            | Self::Persist
+            | Self::RenameFrom
+            | Self::RenameTo
+            | Self::CopyTo
+            | Self::Restore => Classes::GENERIC,
+            Self::Expired => Classes::EXPIRED,
+            Self::New => Classes::NEW,
+        }
+    }
+}
