@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use keyfold_testkit::differential::{self, Behind, CalledAs, Former, Options, Protocols, Stage, Way, is_later};
+use keyfold_testkit::differential::{
+    self, Behind, CalledAs, Former, Options, Protocols, ScriptOptions, Stage, Way, is_later,
+};
 use keyfold_testkit::{Binary, Sides, newest};
 
 /// Sends the same random commands to both and compares the replies. Both are emptied (FLUSHALL). A subject that is told by
@@ -37,6 +39,9 @@ struct Line {
     /// Compares no bounds of encodings, as is needed with servers after Redis 7.0 [default where they are started]
     #[arg(long)]
     later: bool,
+    /// Compares what subscribers hear of folded keys too, before one server
+    #[arg(long, conflicts_with = "moving")]
+    notifications: bool,
     /// Random scripts in place of commands, so many calls as are told
     #[arg(long, group = "called")]
     scripts: bool,
@@ -108,7 +113,9 @@ fn compare_scripts(sides: Sides, former: Option<&Former>, line: &Line) -> ExitCo
     let terminal = stderr().is_terminal();
     let (called_as, what) =
         if line.functions { (CalledAs::Functions, "functions") } else { (CalledAs::Scripts, "scripts") };
-    let result = differential::run_scripts(sides, line.behind, former, called_as, line.seed, line.commands, |calls| {
+    let Line { behind, notifications, seed, commands: calls, .. } = *line;
+    let options = ScriptOptions { behind, former, called_as, notifications, seed, calls };
+    let result = differential::run_scripts(sides, &options, |calls| {
         if terminal {
             eprint!("\r{calls} of {} calls ", line.commands);
         }
@@ -134,7 +141,8 @@ fn compare(sides: Sides, former: Option<&Former>, line: &Line, later: bool) -> E
     if line.scripts || line.functions {
         return compare_scripts(sides, former, line);
     }
-    let options = Options { commands, seed, protocols, behind, later, ..Options::default() };
+    let notifications = line.notifications;
+    let options = Options { commands, seed, protocols, behind, later, notifications, ..Options::default() };
     let started = Instant::now();
     let terminal = stderr().is_terminal();
     let result = differential::run(sides, &options, |commands| {

@@ -8,6 +8,7 @@
 //! | `grammar` | how the table is written, and commands made of it |
 //! | `keys` | keys, and the layouts that fold them before a cluster |
 //! | `arguments` | keys, values, numbers, times |
+//! | `heard` | keyspace notifications, as a subscriber of each side hears them |
 //! | `later` | commands of later servers, and what they are to answer where the plain server hasn't got them |
 //! | `slots` | the slots that a command names |
 //! | `generate` | epochs: commands in pipelines and transactions, a second connection that interferes |
@@ -28,6 +29,7 @@ mod behind;
 mod commands;
 mod generate;
 mod grammar;
+mod heard;
 mod keys;
 mod later;
 mod moving;
@@ -55,7 +57,7 @@ use crate::wire::{Wire, WireError};
 pub use behind::Behind;
 pub use keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
 pub use moving::{Former, Way};
-pub use scripts::{CalledAs, ScriptDifference, ScriptFailure, run_scripts};
+pub use scripts::{CalledAs, ScriptDifference, ScriptFailure, ScriptOptions, run_scripts};
 pub use stage::{Stage, StageError};
 
 /// Operations between one emptying of the servers and the next.
@@ -93,6 +95,8 @@ pub struct Options {
     pub behind: Behind,
     /// The servers are later than Redis 7.0, whose bounds of encodings folded keys have: those are not compared.
     pub later: bool,
+    /// Compares keyspace notifications of folded keys too.
+    pub notifications: bool,
     /// The subject is a keyfold, which has commands of later servers than the one behind it.
     pub is_keyfold: bool,
 }
@@ -113,6 +117,7 @@ impl Default for Options {
             protocols: Protocols::Both,
             behind: Behind::Server,
             later: false,
+            notifications: false,
             is_keyfold: true,
         }
     }
@@ -183,13 +188,21 @@ impl fmt::Display for Difference {
 /// # Errors
 /// The first difference, or a side that can't be reached.
 pub fn run(sides: Sides, options: &Options, mut progress: impl FnMut(u64)) -> Result<Agreed, Failure> {
-    let folded = groups(options.behind).into_iter().flat_map(|group| group.folded).collect();
+    let folded: Vec<_> = groups(options.behind).into_iter().flat_map(|group| group.folded).collect();
+    let heard = options.notifications.then(|| folded.iter().cloned().collect());
     let later = Later::ask(&mut Wire::connect(sides.plain)?, folded)?;
     let payloads = payloads(sides)?;
     let mut generator =
         Generator::new(options.seed, options.behind, options.protocols, payloads, later.clone(), options.is_keyfold);
     let keys = generator.keys();
-    let replay = Replay { sides, keys: &keys, new_commands: &later, behind: options.behind, later: options.later };
+    let replay = Replay {
+        sides,
+        keys: &keys,
+        new_commands: &later,
+        behind: options.behind,
+        later: options.later,
+        heard: heard.as_ref(),
+    };
     let mut commands = 0;
     while commands < options.commands {
         let ops = generator.epoch(EPOCH.min(usize::try_from(options.commands).unwrap_or(EPOCH)));

@@ -1,12 +1,14 @@
 //! Sends operations to both sides and compares what comes back.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::mem;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::behind::Behind;
 use super::generate::Op;
+use super::heard::Ears;
 use super::later::Later;
 use super::oracle::{Expected, Oracle};
 use super::slots::is;
@@ -40,6 +42,8 @@ pub(super) struct Replay<'a> {
     pub(super) new_commands: &'a Later,
     /// Where later servers have other bounds of encodings, these are not compared.
     pub(super) later: bool,
+    /// The keys of which it is compared what subscribers hear.
+    pub(super) heard: Option<&'a BTreeSet<Vec<u8>>>,
 }
 
 impl Replay<'_> {
@@ -51,6 +55,8 @@ impl Replay<'_> {
         if let Some(mismatch) = unlike(0, &cleared).filter(|_| shown(&cleared[0]) != shown(&cleared[1])) {
             return Ok(Some(mismatch));
         }
+        let protocol = ops.first().and_then(|op| op.args.get(1)).map_or(&b"2"[..], Vec::as_slice);
+        let mut ears = self.heard.map(|folded| Ears::open(self.sides, protocol, folded.clone())).transpose()?;
         let Self { keys, behind, new_commands, later, .. } = *self;
         let mut player = Player { keys, behind, new_commands, later, slack_ms: SLACK_MS };
         let mut start = 0;
@@ -60,10 +66,26 @@ impl Replay<'_> {
             if let Some(mismatch) = player.play(lane, &ops[start..end]) {
                 return Ok(Some(Mismatch { index: start + mismatch.index, ..mismatch }));
             }
+            if let Some(ears) = &mut ears
+                && let Some([plain, subject]) = heard_otherwise(ears, &ops[end - 1])?
+                // Where a model answers, other commands bring the plain side to where it has to be.
+                && !self.new_commands.models(&ops[end - 1].args)
+            {
+                return Ok(Some(Mismatch { index: end - 1, plain, subject }));
+            }
             start = end;
         }
         Ok(None)
     }
+}
+
+/// What subscribers have heard of a batch whose last operation this is, where that differs.
+fn heard_otherwise(ears: &mut Ears, last: &Op) -> Result<Option<[String; 2]>, WireError> {
+    let different = ears.compare()?;
+    if different.is_some() || last.wait_ms == 0 {
+        return Ok(different);
+    }
+    ears.compare_expired(last)
 }
 
 /// After the last operation that is sent with the one at `start`.

@@ -13,6 +13,7 @@ use sha1::{Digest as _, Sha1};
 
 use super::TIMEOUT;
 use super::behind::Behind;
+use super::heard::Ears;
 use super::keys::{Group, groups};
 use super::moving::Former;
 use super::script_queue::command;
@@ -86,6 +87,30 @@ pub enum ScriptFailure {
     Connection(#[from] WireError),
 }
 
+/// What is called, and what is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptOptions<'f> {
+    /// What the subject stands before.
+    pub behind: Behind,
+    /// Where keys lay before, while they are being moved.
+    pub former: Option<&'f Former>,
+    /// How what is made up is called.
+    pub called_as: CalledAs,
+    /// Compares what subscribers hear of folded keys too.
+    pub notifications: bool,
+    /// Makes the same calls again.
+    pub seed: u64,
+    /// How many calls.
+    pub calls: u64,
+}
+
+impl ScriptOptions<'_> {
+    /// So many scripts by this seed.
+    pub fn new(behind: Behind, seed: u64, calls: u64) -> Self {
+        Self { behind, former: None, called_as: CalledAs::Scripts, notifications: false, seed, calls }
+    }
+}
+
 /// Calls random scripts on both sides until there were enough calls or one differs; says how many there were. Both are
 /// emptied.
 ///
@@ -93,13 +118,10 @@ pub enum ScriptFailure {
 /// The first difference, or a side that can't be reached.
 pub fn run_scripts(
     sides: Sides,
-    behind: Behind,
-    former: Option<&Former>,
-    called_as: CalledAs,
-    seed: u64,
-    calls: u64,
+    options: &ScriptOptions<'_>,
     mut progress: impl FnMut(u64),
 ) -> Result<u64, ScriptFailure> {
+    let ScriptOptions { behind, former, called_as, notifications, seed, calls } = *options;
     let mut random = Random::new(seed);
     let groups: Vec<Group> = groups(behind).into_iter().filter(|group| !group.other.is_empty()).collect();
     let mut agreed = 0;
@@ -111,6 +133,8 @@ pub fn run_scripts(
             let args: Vec<Vec<u8>> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
             let _ = link.call(&args);
         }
+        let folded = || groups.iter().flat_map(|group| group.folded.iter().cloned()).collect();
+        let mut ears = notifications.then(|| Ears::open(sides, b"3", folded())).transpose()?;
         let mut old = former.map(|former| Ok::<_, WireError>((former, former.connect()?))).transpose()?;
         for _ in 0..EPOCH / CALLS {
             let group = random.pick(&groups);
@@ -121,7 +145,7 @@ pub fn run_scripts(
                     }
                 }
             }
-            call_some(&mut link, group, called_as, &mut random, &mut agreed)
+            call_some(&mut link, group, called_as, ears.as_mut(), &mut random, &mut agreed)
                 .map_err(|difference| ScriptFailure::Difference(Box::new(ScriptDifference { seed, ..*difference })))?;
         }
         progress(agreed);
@@ -134,6 +158,7 @@ fn call_some(
     link: &mut Link,
     group: &Group,
     called_as: CalledAs,
+    mut ears: Option<&mut Ears>,
     random: &mut Random,
     agreed: &mut u64,
 ) -> Result<(), Box<ScriptDifference>> {
@@ -178,7 +203,15 @@ fn call_some(
             all.insert(0, load.to_vec());
         }
         for asked in all {
-            let [plain, subject] = link.call(&asked);
+            let [mut plain, mut subject] = link.call(&asked);
+            let heard = ears.as_mut().map_or(Ok(None), |ears| ears.compare());
+            if let Some(heard) = heard.transpose() {
+                // What can't be heard is no agreement.
+                [plain, subject] = heard.map_or_else(
+                    |error| [Ok(error.to_string().into_bytes()), Ok(Vec::new())],
+                    |heard| heard.map(|heard| Ok(heard.into_bytes())),
+                );
+            }
             if !same(&plain, &subject) {
                 let words = asked.iter().map(|arg| arg.escape_ascii().to_string());
                 let asked = words.map(|word| if word.len() > 200 { "…".to_owned() } else { word }).collect::<Vec<_>>();

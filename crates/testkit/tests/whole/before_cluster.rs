@@ -1,6 +1,6 @@
 //! The `keyfold` program before a cluster, compared with a cluster and with one server.
 
-use keyfold_testkit::differential::{self, Behind, CalledAs, Options, Stage, is_later};
+use keyfold_testkit::differential::{self, Behind, CalledAs, Options, ScriptOptions, Stage, is_later};
 use keyfold_testkit::{Binary, found};
 
 const BEHIND: [Behind; 2] = [Behind::Cluster, Behind::ClusterAsServer];
@@ -31,9 +31,8 @@ fn random_scripts_get_a_clusters_answers() {
     for coded in [false, true] {
         let stage = Stage::start(&binary, Behind::Cluster, coded).expect("both sides start");
         for called_as in [CalledAs::Scripts, CalledAs::Functions] {
-            let sides = stage.sides();
-            let run = differential::run_scripts(sides, Behind::Cluster, None, called_as, 1, 1_000, |_| {});
-            if let Err(failure) = run {
+            let options = ScriptOptions { called_as, ..ScriptOptions::new(Behind::Cluster, 1, 1_000) };
+            if let Err(failure) = differential::run_scripts(stage.sides(), &options, |_| {}) {
                 panic!("{}: {failure}", binary.name());
             }
         }

@@ -3,7 +3,7 @@
 use keyfold_core::layout::Layout;
 use keyfold_testkit::coded::{Pair, store, train};
 use keyfold_testkit::conformance::{self, CODED_LAYOUT, LAYOUT, POOLS};
-use keyfold_testkit::differential::{self, Behind, CalledAs, Options, Stage, Way, is_later};
+use keyfold_testkit::differential::{self, Behind, CalledAs, Options, ScriptOptions, Stage, Way, is_later};
 use keyfold_testkit::{Binary, Server, Sides, Subject, Wire, found};
 
 /// Steps of the conversations that differ, as docs/differences.md says: the case, and the step.
@@ -78,6 +78,25 @@ fn random_commands_get_the_plain_servers_answers() {
 }
 
 #[test]
+fn subscribers_hear_of_folded_keys_what_the_plain_server_tells() {
+    for (seed, binary) in (1..).zip(found()) {
+        for coded in [false, true] {
+            let stage = Stage::start(&binary, Behind::Server, coded).expect("both sides start");
+            let later = is_later(&binary);
+            let options = Options { seed, commands: 6_000, later, notifications: true, ..Options::default() };
+            if let Err(failure) = differential::run(stage.sides(), &options, |_| {}) {
+                panic!("{}: {failure}", binary.name());
+            }
+            let options = ScriptOptions { notifications: true, ..ScriptOptions::new(Behind::Server, seed, 500) };
+            let run = differential::run_scripts(stage.sides(), &options, |_| {});
+            if let Err(failure) = run {
+                panic!("{}: {failure}", binary.name());
+            }
+        }
+    }
+}
+
+#[test]
 fn random_scripts_get_the_plain_servers_answers() {
     for (seed, binary) in (1..).zip(found()) {
         for coded in [false, true] {
@@ -100,9 +119,9 @@ fn random_scripts_find_keys_that_are_on_the_move() {
 
 fn compare_scripts(binary: &Binary, stage: &Stage, seed: u64) {
     for called_as in [CalledAs::Scripts, CalledAs::Functions] {
-        let (sides, former) = (stage.sides(), stage.former());
-        let run = differential::run_scripts(sides, Behind::Server, former, called_as, seed, 1_000, |_| {});
-        if let Err(failure) = run {
+        let former = stage.former();
+        let options = ScriptOptions { former, called_as, ..ScriptOptions::new(Behind::Server, seed, 1_000) };
+        if let Err(failure) = differential::run_scripts(stage.sides(), &options, |_| {}) {
             panic!("{}: {failure}", binary.name());
         }
     }
