@@ -152,7 +152,7 @@ pub(super) const CASES: &[Case] = &[
         EXISTS <0>
         EVAL "return {redis.call('SETNX', KEYS[1], 'a'), redis.call('SETNX', KEYS[1], 'b'), redis.call('GETDEL', KEYS[1])}" 1 <0>
         EVAL "redis.call('SET', KEYS[1], 'x', 'PX', 1)" 1 <0>
-        ?until=:0 EXISTS <0>
+        ?until=:0 EVAL "return redis.call('EXISTS', KEYS[1])" 1 <0>
         EVAL "return {redis.call('EXISTS', KEYS[1]), redis.call('TTL', KEYS[1]), redis.call('INCR', KEYS[1])}" 1 <0>
     "#,
     ),
