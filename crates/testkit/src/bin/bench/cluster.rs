@@ -13,7 +13,7 @@ use keyfold_testkit::cluster::{Cluster, Options as ClusterOptions};
 use crate::options::Options;
 use crate::proxy::Proxy;
 use crate::redis_benchmark::{self, Load, RANDOM_KEY, Target, median};
-use crate::report::Report;
+use crate::report::{Report, cell, each_round};
 
 /// The keys that redis-benchmark writes, as a cluster has them: a bucket in each slot.
 const LAYOUT: &str = "cluster = true\n\n[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { count = 1 }\n";
@@ -75,7 +75,7 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
                 Cell::Whole(pipeline as u64),
                 cell(one.thousands, 1),
                 cell(three.thousands, 1),
-                ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(" ").into(),
+                each_round(&ratios),
                 Cell::Number(ratio, 2),
                 cell(one.keyfold_cpu, 2),
                 cell(three.keyfold_cpu, 2),
@@ -108,8 +108,4 @@ struct Side {
     keyfold_cpu: Vec<f64>,
     /// Of all its servers together.
     server_cpu: Vec<f64>,
-}
-
-fn cell(numbers: Vec<f64>, decimals: usize) -> Cell {
-    median(numbers).map_or(Cell::Nothing, |number| Cell::Number(number, decimals))
 }

@@ -1,7 +1,9 @@
 //! Tables for people, JSON for scripts.
 
-use keyfold_lab::Table;
+use keyfold_lab::{Cell, Table};
 use serde_json::{Value, json};
+
+use crate::redis_benchmark::median;
 
 /// Shows tables as they are done, or all of them as JSON at the end.
 pub(crate) struct Report {
@@ -29,4 +31,14 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// The median of what the rounds gave.
+pub(crate) fn cell(numbers: Vec<f64>, decimals: usize) -> Cell {
+    median(numbers).map_or(Cell::Nothing, |number| Cell::Number(number, decimals))
+}
+
+/// The ratio of each round.
+pub(crate) fn each_round(ratios: &[f64]) -> Cell {
+    ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(" ").into()
 }

@@ -10,8 +10,8 @@ use keyfold_testkit::Binary;
 use crate::nutcracker::{self, Nutcracker};
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, Target, median};
-use crate::report::Report;
+use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, Target};
+use crate::report::{Report, cell, each_round};
 
 /// The keys that redis-benchmark writes: `key:000000012345`.
 const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
@@ -89,13 +89,9 @@ fn row(command: &str, load: Load, rounds: &[Round]) -> Vec<Cell> {
         thousands(&rounds.iter().map(|round| round.server).collect::<Vec<_>>()),
         thousands(&others),
         thousands(&keyfold),
-        ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(" ").into(),
+        each_round(&ratios),
         cell(ratios, 2),
         cpu(&others),
         cpu(&keyfold),
     ]
-}
-
-fn cell(numbers: Vec<f64>, decimals: usize) -> Cell {
-    median(numbers).map_or(Cell::Nothing, |number| Cell::Number(number, decimals))
 }
