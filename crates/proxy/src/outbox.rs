@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use keyfold_core::drive::Written;
 use tokio::io::AsyncWrite;
 
 use crate::socket::Socket;
@@ -31,6 +32,12 @@ impl Outbox {
     /// Where to append.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
+    }
+
+    /// What waits, with the command that begins at `command`, of all bytes ever written, as the last.
+    pub(crate) fn with_last(&mut self, command: u64) -> Written<'_> {
+        let base = self.written - self.sent as u64;
+        Written { bytes: &mut self.bytes, base, sent: self.written, command }
     }
 
     /// How many bytes wait.

@@ -34,7 +34,12 @@ impl<W> Pipe<W> {
         self.awaited.front_mut().map(|(whose, _)| whose)
     }
 
-    /// How many replies are still to come for it.
+    /// Who asked last, to note something of it.
+    pub fn back_mut(&mut self) -> Option<&mut W> {
+        self.awaited.back_mut().map(|(whose, _)| whose)
+    }
+
+    /// How many replies are still to come for the front.
     pub fn left_for_front(&self) -> u32 {
         self.awaited.front().map_or(0, |(_, left)| *left)
     }

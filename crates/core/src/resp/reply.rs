@@ -55,6 +55,14 @@ impl ReplyScanner {
     }
 }
 
+/// Where the head of the array ends that `input` begins with, and how many elements follow; none where more bytes are needed.
+///
+/// # Errors
+/// Bytes that can't be a reply.
+pub fn array_head(input: &[u8]) -> Result<Option<(usize, u64)>, ReplyError> {
+    Ok(Head::read(input, 0)?.map(|head| (head.end, head.elements)))
+}
+
 /// Follows one reply while its bytes are handed on in pieces, so that nobody holds all of them.
 #[derive(Clone, Debug)]
 pub struct ReplyFlow {

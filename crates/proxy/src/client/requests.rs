@@ -238,13 +238,14 @@ fn begin_there(
     at: &At<'_>,
 ) -> Start {
     let mut queue = at.upstream.queue();
+    let start = queue.outbox.appended();
     let started = state.conversation.begin(plan, args, raw, env, queue.outbox.buffer(), state.outbox.buffer());
     match started {
         Started::Answered => return Start::Begun,
         Started::Close => return Start::Close,
         Started::Pushes => queue.expect_pushes(),
         Started::Sent { slot, replies } => {
-            queue.expect(at.client, slot, replies, at.patience);
+            queue.expect(at.client, slot, replies, at.patience, start);
             if matches!(plan.lane, Lane::Own { .. }) {
                 state.conversation.session().entry().note_waits_on(at.upstream.waits_on(None));
             }

@@ -415,6 +415,10 @@ impl Upstream {
                     }
                     continue;
                 }
+                if let Some(len) = queue.open_joined(&input[start..])? {
+                    start += len;
+                    continue;
+                }
                 let Some(len) = queue.pipe.scan(&input[start..])? else {
                     if queue.begin_flow(&input[start..], after.now_ms()) {
                         continue;
@@ -425,7 +429,9 @@ impl Upstream {
                 if reply.starts_with(READONLY) {
                     worker.doubt_place();
                 }
-                queue.handle_reply(reply, env, &mut after)?;
+                for _ in 0..queue.take_sharers(reply) {
+                    queue.handle_reply(reply, env, &mut after)?;
+                }
                 start += len;
             }
             Ok(start)

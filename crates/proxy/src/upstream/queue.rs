@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use keyfold_core::cluster::{Direct, Landed, Redirect};
-use keyfold_core::drive::{Pipe, Progress};
+use keyfold_core::drive::{Joining, Pipe, Progress};
 use keyfold_core::exchange::Env;
-use keyfold_core::resp::{ReplyFlow, write_command};
+use keyfold_core::resp::{ReplyFlow, array_head, write_command};
 use keyfold_core::session::LARGE_BYTES;
 
 use super::LinkError;
@@ -34,6 +34,11 @@ pub(crate) struct Queue {
     pub(crate) outbox: Outbox,
     /// Whose replies come next.
     pub(super) pipe: Pipe<Asked>,
+    /// What of a client's commands may be sent as one with the next.
+    joining: Joining,
+    /// How many commands each that was joined stands for, oldest first: those of `pipe` from one that [begins
+    /// it](Asked::begins_joined) on.
+    joined: VecDeque<u32>,
     /// The commands of all steps in `pipe` that are [`Asker::Direct`], oldest first.
     kept: VecDeque<u8>,
     /// The reply to the first request goes to its client in pieces.
@@ -74,6 +79,8 @@ pub(super) struct Asked {
     pub(super) patience: Option<Duration>,
     /// Where the commands end, in all that was ever written to the outbox.
     pub(super) end: u64,
+    /// Its command was sent as one with those of who asked next, and no reply has come.
+    begins_joined: bool,
 }
 
 /// Whose the replies are.
@@ -123,6 +130,8 @@ impl Queue {
             status: Status::Connecting,
             outbox: Outbox::default(),
             pipe: Pipe::default(),
+            joining: Joining::default(),
+            joined: VecDeque::new(),
             kept: VecDeque::new(),
             flow: None,
             waits_for_owner: false,
@@ -136,8 +145,53 @@ impl Queue {
     }
 
     /// Adds a request's replies to those that are awaited.
-    pub(crate) fn expect(&mut self, client: &Rc<Client>, slot: u64, replies: u32, patience: Option<Duration>) {
+    ///
+    /// Its commands begin at `start` of all bytes that were ever written to the outbox, and may be joined to those before.
+    pub(crate) fn expect(
+        &mut self,
+        client: &Rc<Client>,
+        slot: u64,
+        replies: u32,
+        patience: Option<Duration>,
+        start: u64,
+    ) {
+        if replies == 1 && self.owner.is_none() {
+            match (self.joining.join(self.outbox.with_last(start)), self.pipe.back_mut(), self.joined.back_mut()) {
+                (1, ..) | (_, None, _) => {}
+                (2, Some(last), _) => {
+                    last.begins_joined = true;
+                    self.joined.push_back(2);
+                }
+                (commands, _, last) => last.into_iter().for_each(|last| *last = commands),
+            }
+        }
         self.push(Asker::Client(Rc::clone(client), slot), replies, patience);
+    }
+
+    /// Takes the head of an array off `input`, where its elements are the replies to commands that were joined; how long
+    /// it is.
+    pub(super) fn open_joined(&mut self, input: &[u8]) -> Result<Option<usize>, LinkError> {
+        let Some(front) = self.pipe.front_mut().filter(|front| front.begins_joined && input.starts_with(b"*")) else {
+            return Ok(None);
+        };
+        let Some((len, elements)) = array_head(input)? else { return Ok(None) };
+        front.begins_joined = false;
+        match self.joined.pop_front() {
+            Some(commands) if u64::from(commands) == elements => Ok(Some(len)),
+            _ => Err(LinkError::Unexpected),
+        }
+    }
+
+    /// How many of those who asked get this reply, which is no such array: more than one where it is for all whose
+    /// commands were joined.
+    pub(super) fn take_sharers(&mut self, reply: &[u8]) -> u32 {
+        match self.pipe.front_mut() {
+            Some(front) if front.begins_joined && !reply.starts_with(b">") => {
+                front.begins_joined = false;
+                self.joined.pop_front().unwrap_or(1)
+            }
+            _ => 1,
+        }
     }
 
     /// Notes that confirmations will come as pushes.
@@ -157,7 +211,7 @@ impl Queue {
             self.silence.broken();
         }
         let end = self.outbox.appended();
-        self.pipe.expect(Asked { asker, patience, end }, replies);
+        self.pipe.expect(Asked { asker, patience, end, begins_joined: false }, replies);
     }
 
     /// Writes the commands of a step that goes straight to this node.

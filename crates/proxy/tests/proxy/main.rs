@@ -8,6 +8,7 @@
 //! | `damage` | what of values that no codec wrote? |
 //! | `frozen` | what of connections, and of a server, that stand still or are busy? |
 //! | `nearest` | do reads go to whichever node of a shard is nearest, and elsewhere once it is frozen? |
+//! | `joined` | can anybody tell that neighbours are read and written by one command? |
 //! | `notifications` | do subscribers hear what happens to folded keys, by their names and once? |
 //! | `half_way` | what of a slot whose source is lost while its keys are on their way? |
 //! | `order` | do answers come in the order of the requests, however the bytes come? |
@@ -37,6 +38,7 @@ mod folding;
 mod frozen;
 mod half_way;
 mod info;
+mod joined;
 mod large;
 mod leaving;
 mod limits;

@@ -1,0 +1,128 @@
+//! What clients send one after the other on one bucket goes to the server as one command, and nobody can tell.
+
+use keyfold_core::layout::Layout;
+
+use crate::stage::{Stage, call, commands, stage_with};
+
+const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 100 }\n";
+
+fn stage() -> Stage {
+    stage_with(|config| {
+        config.layout = Layout::parse_file(LAYOUT).unwrap().into();
+        config.threads = Some(1.try_into().unwrap());
+        config.sweep.fields_per_second = 0;
+    })
+}
+
+/// How often the server carried out a command.
+fn calls(stage: &Stage, command: &str) -> u32 {
+    let stats = call(&mut stage.server.connect().unwrap(), "INFO commandstats");
+    let line =
+        stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls="))?.split(',').next());
+    line.map_or(0, |calls| calls.parse().unwrap())
+}
+
+/// The answers to requests that are sent at once, in both protocols.
+fn answers(stage: &Stage, texts: &[&str]) -> [Vec<String>; 2] {
+    [2, 3].map(|protocol| {
+        let mut client = stage.connect();
+        call(&mut client, &format!("HELLO {protocol}"));
+        client.send_bytes(&commands(texts)).unwrap();
+        texts.iter().map(|_| String::from_utf8(client.reply().unwrap()).unwrap()).collect()
+    })
+}
+
+#[test]
+fn neighbours_are_read_and_written_by_one_command() {
+    let stage = stage();
+    let (hset, hget) = (calls(&stage, "hset"), calls(&stage, "hget"));
+    let ids: Vec<u32> = (0..150).collect();
+    let set: Vec<String> = ids.iter().map(|id| format!("SET user:{id} value-{id}")).collect();
+    let written = answers(&stage, &set.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(written.iter().flatten().all(|answer| answer == "+OK\r\n"), "{written:?}");
+    let get: Vec<String> = ids.iter().map(|id| format!("GET user:{id}")).collect();
+    for read in answers(&stage, &get.iter().map(String::as_str).collect::<Vec<_>>()) {
+        for (id, answer) in ids.iter().zip(read) {
+            let value = format!("value-{id}");
+            assert_eq!(answer, format!("${}\r\n{value}\r\n", value.len()));
+        }
+    }
+    // Two buckets of 100 and 50, twice: two commands for the first, unless what came was read in parts.
+    let (hset, hget) = (calls(&stage, "hset") - hset, calls(&stage, "hget") - hget);
+    assert!(hset < 60, "HSET was called {hset} times for 300 keys");
+    assert!(hget < 30 && calls(&stage, "hmget") < 30, "{hget} calls of HGET, {} of HMGET", calls(&stage, "hmget"));
+}
+
+/// Each answer is what the same requests get one by one.
+#[test]
+fn whatever_is_between_has_its_place() {
+    let texts = [
+        "SET user:1 one",
+        "SET user:2 2",
+        "SET user:3 three PX 100000",
+        "GET user:1",
+        "GET user:4",
+        "INCR user:2",
+        "GET user:2",
+        "GET user:3",
+        "STRLEN user:3",
+        "EXISTS user:9",
+        "TTL user:1",
+        "GET other",
+        "GET user:1",
+        "SET user:1 uno",
+        "SET user:1 eins",
+        "GET user:1",
+        "DEL user:1",
+        "GET user:1",
+        "GET user:2",
+        "SET user:100 a",
+        "SET user:2 b",
+        "GET user:100",
+        "GET user:2",
+        "MGET user:1 user:2",
+        "GETRANGE user:3 1 2",
+        "GET user:3",
+        "PING",
+        "GET user:3",
+    ];
+    let together = answers(&stage(), &texts);
+    let one_by_one = stage();
+    let alone = [2, 3].map(|protocol| {
+        let mut client = one_by_one.connect();
+        call(&mut client, &format!("HELLO {protocol}"));
+        texts.map(|text| call(&mut client, text)).to_vec()
+    });
+    assert_eq!(together, alone);
+}
+
+#[test]
+fn an_error_is_everybodys() {
+    let stage = stage();
+    let mut direct = stage.server.connect().unwrap();
+    call(&mut stage.connect(), "SET user:1 a");
+    let keys = call(&mut direct, "KEYS ~*");
+    let bucket = keys.lines().nth(2).unwrap();
+    call(&mut direct, &format!("DEL {bucket}"));
+    call(&mut direct, &format!("LPUSH {bucket} x"));
+    let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+    for texts in [
+        ["GET user:1", "GET user:2", "GET user:3", "GET user:101"],
+        ["SET user:1 a", "SET user:2 b", "SET user:3 c", "SET user:101 d"],
+    ] {
+        for answers in answers(&stage, &texts) {
+            let (wrongs, other) = answers.split_at(3);
+            assert!(wrongs.iter().all(|answer| answer == wrong), "{answers:?}");
+            assert!(other.iter().all(|answer| !answer.starts_with('-')), "{answers:?}");
+        }
+    }
+    call(&mut direct, "CONFIG SET maxmemory 1");
+    call(&mut direct, &format!("DEL {bucket}"));
+    for answers in answers(&stage, &["SET user:1 a", "SET user:2 b", "GET user:1", "GET user:2", "PING"]) {
+        assert!(answers[..2].iter().all(|answer| answer.starts_with("-OOM ")), "{answers:?}");
+        assert!(
+            answers[2..4].iter().all(|answer| !answer.starts_with('-')) && answers[4] == "+PONG\r\n",
+            "{answers:?}"
+        );
+    }
+}
