@@ -3,30 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use keyfold_core::layout::Layout;
 use keyfold_proxy::Handle;
 use keyfold_testkit::{Server, Value, Wire};
 
-use crate::stage::{address, call, config_for, eventually, serve, start_server};
-
-/// Buckets, values of which some spill; keys of their own under short names; values that are frames.
-const LAYOUT: &str = r#"
-    [[namespace]]
-    keys = "user:{id:int}"
-    bucket = { span = 64 }
-    value_limit = 32
-    [[namespace]]
-    keys = "cart:{id:int}"
-    bucket = { count = 2 }
-    [[namespace]]
-    keys = "zip:{id:int}"
-    [[namespace]]
-    keys = "own:{id:int}"
-    placement = "framed"
-    codec = "hex"
-"#;
+use crate::stage::{ALL_WAYS, address, call, eventually, proxy_before, start_server};
 
 const FENCE: &str = "fence";
 
@@ -78,18 +59,10 @@ impl Ear {
     }
 }
 
-/// A keyfold before this server, which sweeps often.
-fn proxy_before(server: &Server) -> Handle {
-    let mut config = config_for(server);
-    config.layout = Layout::parse_file(LAYOUT).unwrap().into();
-    config.sweep.pause = Duration::from_millis(50);
-    serve(server, config)
-}
-
 /// Two keyfolds before a server that publishes this, as both know.
 fn two(setting: &str) -> (Server, Handle, Handle) {
     let server = start_server(&[]);
-    let (one, other) = (proxy_before(&server), proxy_before(&server));
+    let (one, other) = (proxy_before(&server, ALL_WAYS), proxy_before(&server, ALL_WAYS));
     let mut wire = Wire::connect(address(&one)).unwrap();
     assert_eq!(call(&mut wire, "CONFIG SET notify-keyspace-events KEA"), "+OK\r\n");
     let (mut ear, mut wire) = (Ear::at(address(&one), 2), Wire::connect(address(&other)).unwrap());
@@ -228,7 +201,7 @@ fn keys_of_their_own_expire_by_their_names() {
 #[test]
 fn nothing_is_published_where_nothing_is_asked_for() {
     let server = start_server(&[]);
-    let proxy = proxy_before(&server);
+    let proxy = proxy_before(&server, ALL_WAYS);
     let (mut wire, mut direct) = (Wire::connect(address(&proxy)).unwrap(), server.connect().unwrap());
     let mut calls = |name: &str| {
         let stats = call(&mut direct, "INFO commandstats");

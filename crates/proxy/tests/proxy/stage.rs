@@ -13,6 +13,23 @@ use keyfold_testkit::{Server, Wire, found};
 /// How long a condition may take to come true on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A namespace of each way to fold: buckets, values of which some spill; keys of their own under short names; values that are frames.
+pub(crate) const ALL_WAYS: &str = r#"
+    [[namespace]]
+    keys = "user:{id:int}"
+    bucket = { span = 64 }
+    value_limit = 32
+    [[namespace]]
+    keys = "cart:{id:int}"
+    bucket = { count = 2 }
+    [[namespace]]
+    keys = "zip:{id:int}"
+    [[namespace]]
+    keys = "own:{id:int}"
+    placement = "framed"
+    codec = "hex"
+"#;
+
 pub(crate) struct Stage {
     pub(crate) proxy: Handle,
     pub(crate) server: Server,
@@ -35,6 +52,14 @@ pub(crate) fn stage_with(configure: impl FnOnce(&mut Config)) -> Stage {
 pub(crate) fn serve(server: &Server, config: Config) -> Handle {
     server.put_in_force(&config.layout).unwrap();
     start(config).unwrap()
+}
+
+/// A proxy before this server that sweeps often, its layout in force there.
+pub(crate) fn proxy_before(server: &Server, layout: &str) -> Handle {
+    let mut config = config_for(server);
+    config.layout = Layout::parse_file(layout).unwrap().into();
+    config.sweep.pause = Duration::from_millis(50);
+    serve(server, config)
 }
 
 /// Replaces the layout in force as keyfold's tools do: once nobody serves the one before.

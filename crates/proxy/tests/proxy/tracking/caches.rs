@@ -11,8 +11,8 @@ use keyfold_proxy::Handle;
 use keyfold_testkit::random::Random;
 use keyfold_testkit::{Server, Value, Wire, found};
 
-use super::told::{LAYOUT, keys_of, proxy_before};
-use crate::stage::{address, call, eventually};
+use super::told::keys_of;
+use crate::stage::{ALL_WAYS, address, call, eventually, proxy_before};
 
 /// How many commands a run has, at least.
 const COMMANDS: usize = 12_000;
@@ -221,7 +221,7 @@ fn held(wire: &mut Wire, key: &str) -> Value {
 }
 
 fn run(server: &Server, seed: u64) {
-    let proxies = [proxy_before(server, LAYOUT), proxy_before(server, LAYOUT)];
+    let proxies = [proxy_before(server, ALL_WAYS), proxy_before(server, ALL_WAYS)];
     let mut random = Random::new(seed);
     let ways = [Way::Plainly, Way::OptIn, Way::OptOut, Way::Broadcast, Way::Redirected, Way::NoLoop];
     let mut caches: Vec<Cache> = proxies.iter().flat_map(|proxy| ways.map(|way| Cache::new(proxy, way))).collect();

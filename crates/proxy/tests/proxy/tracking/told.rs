@@ -7,24 +7,9 @@ use keyfold_core::layout::{Layout, LayoutFile, Located};
 use keyfold_proxy::Handle;
 use keyfold_testkit::{Server, Value, Wire, found};
 
-use crate::stage::{Stage, address, call, change_layout, config_for, eventually, serve, start_server};
-
-/// Buckets, values of which some spill; keys of their own under short names; values that are frames.
-pub(super) const LAYOUT: &str = r#"
-    [[namespace]]
-    keys = "user:{id:int}"
-    bucket = { span = 64 }
-    value_limit = 32
-    [[namespace]]
-    keys = "cart:{id:int}"
-    bucket = { count = 2 }
-    [[namespace]]
-    keys = "zip:{id:int}"
-    [[namespace]]
-    keys = "own:{id:int}"
-    placement = "framed"
-    codec = "hex"
-"#;
+use crate::stage::{
+    ALL_WAYS, Stage, address, call, change_layout, config_for, eventually, proxy_before, serve, start_server,
+};
 
 /// A key of each kind.
 const KEYS: [&str; 5] = ["user:1", "cart:1", "zip:1", "own:1", "plain"];
@@ -87,14 +72,6 @@ pub(super) fn keys_of(push: &[u8]) -> Vec<String> {
     last.elements().map_or(vec![EVERYTHING.to_owned()], |keys| keys.iter().map(name).collect())
 }
 
-/// A proxy before this server, its layout in force there.
-pub(super) fn proxy_before(server: &Server, layout: &str) -> Handle {
-    let mut config = config_for(server);
-    config.layout = Layout::parse_file(layout).unwrap().into();
-    config.sweep.pause = Duration::from_millis(50);
-    serve(server, config)
-}
-
 /// Where a key lies in the server: a key, and a field where that is a hash.
 fn place(layout: &Layout, key: &str) -> (Vec<u8>, Option<Vec<u8>>) {
     match layout.locate(key.as_bytes()) {
@@ -110,7 +87,7 @@ fn two() -> (Server, Handle, Handle) {
 }
 
 fn two_before(server: Server) -> (Server, Handle, Handle) {
-    let (one, other) = (proxy_before(&server, LAYOUT), proxy_before(&server, LAYOUT));
+    let (one, other) = (proxy_before(&server, ALL_WAYS), proxy_before(&server, ALL_WAYS));
     (server, one, other)
 }
 
@@ -220,7 +197,7 @@ fn what_expires_in_a_bucket_is_told_at_that_time() {
     let server = start_server(&[]);
     let serve = || {
         let mut config = config_for(&server);
-        config.layout = Layout::parse_file(LAYOUT).unwrap().into();
+        config.layout = Layout::parse_file(ALL_WAYS).unwrap().into();
         // Nobody sweeps: what has expired stays where it is.
         config.sweep.fields_per_second = 0;
         serve(&server, config)
@@ -305,7 +282,7 @@ fn broadcasts_tell_of_what_anybody_reads_here() {
 #[test]
 fn the_loss_of_the_servers_word_is_told_and_made_good() {
     let mut server = start_server(&[]);
-    let proxy = proxy_before(&server, LAYOUT);
+    let proxy = proxy_before(&server, ALL_WAYS);
     let mut me = Told::new(&proxy, "");
     let mut direct = server.connect().unwrap();
     let listener = |direct: &mut Wire| {
@@ -343,7 +320,7 @@ fn the_loss_of_the_servers_word_is_told_and_made_good() {
 #[test]
 fn what_is_read_while_the_servers_word_is_missing_is_not_kept() {
     let server = start_server(&[]);
-    let proxy = proxy_before(&server, LAYOUT);
+    let proxy = proxy_before(&server, ALL_WAYS);
     let mut me = Told::new(&proxy, "");
     let mut direct = server.connect().unwrap();
     // From now on no other connection is allowed to hear.
@@ -367,7 +344,7 @@ fn what_is_read_while_the_servers_word_is_missing_is_not_kept() {
 fn a_server_that_may_not_be_asked_is_named_to_who_asks() {
     let server = start_server(&[]);
     call(&mut server.connect().unwrap(), "ACL SETUSER default -client|tracking");
-    let proxy = proxy_before(&server, LAYOUT);
+    let proxy = proxy_before(&server, ALL_WAYS);
     let mut me = connect(&proxy);
     call(&mut me, "HELLO 3");
     for _ in 0..2 {
@@ -419,7 +396,7 @@ fn own_writes_are_told_right_behind_their_answers() {
 fn own_writes_are_not_told_to_who_wants_it_so() {
     let stage = {
         let server = start_server(&[]);
-        Stage { proxy: proxy_before(&server, LAYOUT), server }
+        Stage { proxy: proxy_before(&server, ALL_WAYS), server }
     };
     let mut me = Told::new(&stage.proxy, " NOLOOP");
     let mut direct = stage.server.connect().unwrap();
@@ -444,7 +421,7 @@ fn own_writes_are_not_told_to_who_wants_it_so() {
 #[test]
 fn nobody_listens_where_nobody_asks() {
     let server = start_server(&[]);
-    let proxy = proxy_before(&server, LAYOUT);
+    let proxy = proxy_before(&server, ALL_WAYS);
     let mut wire = connect(&proxy);
     call(&mut wire, "SET user:1 v");
     let mut direct = server.connect().unwrap();
