@@ -205,17 +205,21 @@ impl Load {
         if let Some(replies) = batch.again(wire) {
             return Loading::More(replies);
         }
-        let replies = match batch.take() {
-            Ok(replies) => replies,
-            Err(error) => return Loading::Failed(error),
-        };
+        match batch.take() {
+            Ok(replies) => self.take_replies(&replies, env, wire),
+            Err(error) => Loading::Failed(error),
+        }
+    }
+
+    /// Takes the replies to all that was sent last.
+    pub(crate) fn take_replies(&mut self, replies: &[Vec<u8>], env: &Env<'_>, wire: &mut Vec<u8>) -> Loading {
         let loading = if self.spills.is_empty() {
-            match self.take_found(&replies, env.now_ms) {
+            match self.take_found(replies, env.now_ms) {
                 Ok(()) => self.read_spills(wire),
                 Err(error) => Loading::Failed(error),
             }
         } else {
-            self.take_spills(&replies, wire)
+            self.take_spills(replies, wire)
         };
         if matches!(loading, Loading::Ready) {
             let leaves_spills = self.leaves_spills;

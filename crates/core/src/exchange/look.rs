@@ -46,7 +46,7 @@ impl Look {
         }
         let held = match Reply::parse(reply) {
             Ok(Reply::Nil) => Held::Nothing,
-            Ok(Reply::Bulk(stored)) => match self.read(stored, env) {
+            Ok(Reply::Bulk(stored)) => match held_in_field(stored, &self.args[1], self.namespace, env) {
                 Some(held) => held,
                 None => return self.work_out(reply, env, io),
             },
@@ -70,27 +70,6 @@ impl Look {
         finish(flow, &mut answer).is_ok()
     }
 
-    /// What the key holds by what is stored in its field; none where its value lies elsewhere.
-    fn read(&self, stored: &[u8], env: &Env<'_>) -> Option<Held> {
-        let key = &self.args[1];
-        let unread = |expires_at_ms, why: &str| {
-            let why = WhyUnread::Undecodable(failure(key, why));
-            Held::Unread(Unread { origin: key.to_vec(), expires_at_ms, why })
-        };
-        let frame = match Frame::decode(stored) {
-            Ok(Frame { body: Body::Spill { .. }, .. }) => return None,
-            Ok(frame) => frame,
-            Err(error) => return Some(unread(None, &error.to_string())),
-        };
-        let expires_at_ms = frame.expires_at_ms;
-        env.note_read_until(key, expires_at_ms);
-        Some(match decode(env, self.namespace, key, &frame, None) {
-            Ok(Some(value)) => Held::String(Entry { value: value.into_owned(), expires_at_ms }),
-            Ok(None) => Held::Nothing,
-            Err(why) => unread(expires_at_ms, &why),
-        })
-    }
-
     /// Works the command out from what was read, where one look does not tell.
     fn work_out(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         let args: Vec<&[u8]> = self.args.iter().map(SmallVec::as_slice).collect();
@@ -99,8 +78,28 @@ impl Look {
         let mut asked = Vec::new();
         let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.protocol, env, &mut asked);
         debug_assert_eq!(replies, 1, "one field is one command");
-        self.work.insert(Box::new(work)).handle_reply(reply, env, io)
+        self.work.insert(Box::new(work)).take_replies(&[reply.to_vec()], env, io)
     }
+}
+
+/// What a key holds by what is stored in its field; none where its value lies elsewhere.
+pub(super) fn held_in_field(stored: &[u8], key: &[u8], namespace: NamespaceIndex, env: &Env<'_>) -> Option<Held> {
+    let unread = |expires_at_ms, why: &str| {
+        let why = WhyUnread::Undecodable(failure(key, why));
+        Held::Unread(Unread { origin: key.to_vec(), expires_at_ms, why })
+    };
+    let frame = match Frame::decode(stored) {
+        Ok(Frame { body: Body::Spill { .. }, .. }) => return None,
+        Ok(frame) => frame,
+        Err(error) => return Some(unread(None, &error.to_string())),
+    };
+    let expires_at_ms = frame.expires_at_ms;
+    env.note_read_until(key, expires_at_ms);
+    Some(match decode(env, namespace, key, &frame, None) {
+        Ok(Some(value)) => Held::String(Entry { value: value.into_owned(), expires_at_ms }),
+        Ok(None) => Held::Nothing,
+        Err(why) => unread(expires_at_ms, &why),
+    })
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub(crate) mod later_commands;
 pub(crate) mod listing;
 pub(crate) mod load;
 mod look;
+mod look_at_many;
 pub(crate) mod native;
 mod native_first;
 mod outcome;
@@ -62,6 +63,7 @@ pub(crate) use function_call::FunctionCall;
 use hello::answer_hello;
 pub(crate) use later_commands::LaterCommands;
 pub(crate) use look::Look;
+pub(crate) use look_at_many::LookAtMany;
 pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
@@ -184,6 +186,7 @@ pub(crate) enum UnderWay {
     NativeFirst(Box<NativeFirst>),
     FieldWrite(Box<FieldWrite>),
     Look(Box<Look>),
+    LookAtMany(Box<LookAtMany>),
     Work(Box<Work>),
     Foreign(Box<Foreign>),
     UserCall(Box<UserCall>),
@@ -297,6 +300,7 @@ impl Exchange {
             UnderWay::Overwrite(overwrite) => return overwrite.handle_reply(reply, io),
             UnderWay::Delete(delete) => return delete.handle_reply(reply, env, io),
             UnderWay::Look(look) => return look.handle_reply(reply, env, io),
+            UnderWay::LookAtMany(look) => return look.handle_reply(reply, env, io),
             UnderWay::Work(work) => return work.handle_reply(reply, env, io),
             UnderWay::Foreign(foreign) => return foreign.handle_reply(reply, env, io),
             UnderWay::UserCall(call) => return call.handle_reply(reply, env, io),

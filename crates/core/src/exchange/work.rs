@@ -114,12 +114,10 @@ impl Work {
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         match &mut self.phase {
-            Phase::Loading => match self.load.handle_reply(reply, env, io.wire) {
-                Loading::Wait => Step::Wait,
-                Loading::More(replies) => Step::More(replies),
-                Loading::Failed(refusal) => refusal.end(io),
-                Loading::Ready => self.loaded(env, io),
-            },
+            Phase::Loading => {
+                let loading = self.load.handle_reply(reply, env, io.wire);
+                self.go_on(loading, env, io)
+            }
             Phase::Asking(batch) => match batch.handle_reply(reply) {
                 None => Step::Wait,
                 Some(Err(refusal)) => refusal.end(io),
@@ -165,6 +163,21 @@ impl Work {
     /// The first of its keys, where it has had to begin again.
     pub(crate) fn contended_key(&self) -> Option<&[u8]> {
         self.load.keys().first().filter(|_| self.attempts > 0).map(|key| &key.logical[..])
+    }
+
+    /// Goes on from the replies to the commands that [`Self::start`] wrote, which somebody else has sent.
+    pub(crate) fn take_replies(&mut self, replies: &[Vec<u8>], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        let loading = self.load.take_replies(replies, env, io.wire);
+        self.go_on(loading, env, io)
+    }
+
+    fn go_on(&mut self, loading: Loading, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+        match loading {
+            Loading::Wait => Step::Wait,
+            Loading::More(replies) => Step::More(replies),
+            Loading::Failed(refusal) => refusal.end(io),
+            Loading::Ready => self.loaded(env, io),
+        }
     }
 
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {

@@ -10,8 +10,8 @@ use crate::exchange::probe::{Probe, WhenKnown};
 use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
-    Configure, Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, FunctionCall, Io, Look, NativeFirst, ReplyKind,
-    ScriptsExist, UnderWay, UserCall, Work, ask_why_refused, increment, info, keyspace, listing, native,
+    Configure, Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, FunctionCall, Io, Look, LookAtMany, NativeFirst,
+    ReplyKind, ScriptsExist, UnderWay, UserCall, Work, ask_why_refused, increment, info, keyspace, listing, native,
     sets_configuration, wait,
 };
 use crate::layout::{Located, Place};
@@ -415,6 +415,11 @@ impl Session {
         };
         if let Some((batch, replies)) = batch {
             return sent(UnderWay::SetMany(batch), replies, Hold::Nothing);
+        }
+        if !command.writes
+            && let Some((look, replies)) = LookAtMany::start(run, args, places.placed(), self.protocol, io.wire)
+        {
+            return sent(UnderWay::LookAtMany(Box::new(look)), replies, Hold::Nothing);
         }
         if id == Id::Msetnx
             && let Some((work, replies)) =

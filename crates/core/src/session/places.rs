@@ -54,6 +54,11 @@ impl Places {
         self.0.iter().map(|(_, located)| located)
     }
 
+    /// The place of each key, where it has one and no two.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = Option<&Place>> {
+        self.iter().map(|located| if let Located::Placed(place) = located { Some(place) } else { None })
+    }
+
     /// Takes out the place of a key that is the only one, and the first argument.
     pub(crate) fn take_only(&mut self) -> Option<Place> {
         matches!(self.0[..], [(1, Located::Placed(_))]).then(|| self.0.pop()?.1.place()).flatten()
