@@ -1,8 +1,11 @@
 //! What clients send one after the other on one bucket goes to the server as one command, and nobody can tell.
 
 use keyfold_core::layout::Layout;
+use keyfold_core::resp::write_command;
+use keyfold_testkit::Wire;
+use keyfold_testkit::random::Random;
 
-use crate::stage::{Stage, call, commands, stage_with};
+use crate::stage::{Stage, call, commands, stage_with, start_server};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 100 }\n";
 
@@ -124,5 +127,65 @@ fn an_error_is_everybodys() {
             answers[2..4].iter().all(|answer| !answer.starts_with('-')) && answers[4] == "+PONG\r\n",
             "{answers:?}"
         );
+    }
+}
+
+/// A request on keys that share few buckets, mostly neighbours of each other.
+fn draw(random: &mut Random, first: usize, nth: usize) -> Vec<Vec<u8>> {
+    let id = if random.chance(70) { first + nth % 40 } else { random.index(300) };
+    let key = |id: usize| format!("user:{id}");
+    let long = "long".repeat(100);
+    let value = ["12", "three", "\u{1}x", &long][random.index(4)];
+    let text = match random.index(24) {
+        0..8 => format!("GET {}", key(id)),
+        8..14 => format!("SET {} {value}", key(id)),
+        14 => format!("SET {} {value} EX 1000", key(id)),
+        15 => format!("MGET {} {} {} {}", key(id), key(first + 1), key(first), key(id)),
+        16 => format!("MGET {} {} other", key(id), key(first + 150)),
+        17 => format!("EXISTS {} {} {}", key(id), key(first + 101), key(id)),
+        18 => format!("STRLEN {}", key(id)),
+        19 => format!("INCR {}", key(id)),
+        20 => format!("DEL {}", key(id)),
+        21 => format!("APPEND {} +", key(id)),
+        22 => format!("SETNX {} {value}", key(id)),
+        _ => format!("PERSIST {}", key(id)),
+    };
+    text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// The replies to requests that are sent at once.
+fn replies(client: &mut Wire, requests: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for request in requests {
+        write_command(&mut bytes, &request.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+    client.send_bytes(&bytes).unwrap();
+    requests.iter().map(|_| client.reply().unwrap()).collect()
+}
+
+#[test]
+fn random_pipelines_get_what_a_plain_server_answers() {
+    let (stage, plain) = (
+        stage_with(|config| {
+            let layout = format!("{LAYOUT}value_limit = 100\n");
+            config.layout = Layout::parse_file(&layout).unwrap().into();
+        }),
+        start_server(&[]),
+    );
+    let mut random = Random::new(5);
+    let (mut folded, mut direct) = (stage.connect(), plain.connect().unwrap());
+    for _ in 0..400 {
+        let (first, count) = (random.index(150), 1 + random.index(120));
+        let requests: Vec<_> = (0..count).map(|nth| draw(&mut random, first, nth)).collect();
+        let (found, expected) = (replies(&mut folded, &requests), replies(&mut direct, &requests));
+        for ((request, found), expected) in requests.iter().zip(found).zip(expected) {
+            let request = request.join(&b' ');
+            assert_eq!(
+                found.escape_ascii().to_string(),
+                expected.escape_ascii().to_string(),
+                "{}",
+                request.escape_ascii()
+            );
+        }
     }
 }
