@@ -7,6 +7,9 @@ FUZZ_SECONDS ?= 60
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# The debug builds are those of the whole workspace with its tests: of a part of it, features and with them half of all crates
+# are others, and are built once more.
+
 # Many tests wait for servers more than they compute.
 export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 
@@ -16,12 +19,8 @@ test: ## the tests, against every server at hand; what takes minutes is in test-
 
 test-long: ## the tests that take minutes: the lab's studies on every server, large families, a large model, clusters, Sentinels
 	@scripts/ensure-server
-	cargo test -p keyfold --test program -- --ignored
-	cargo test -p keyfold-survey --lib -- --ignored
-	cargo test -p keyfold-core --test move_model -- --ignored before_two
-	cargo test -p keyfold-testkit --test bed -- --ignored
-	cargo test -p keyfold-proxy --test proxy -- --ignored
-	cargo test -p keyfold-testkit --test whole -- --ignored
+	cargo test --workspace --lib --test program --test bed --test proxy --test whole -- --ignored
+	cargo test --workspace --test move_model -- --ignored before_two
 
 clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs, lettuce; locks, limits, clusters
 	@scripts/ensure-server
