@@ -1,35 +1,38 @@
 //! `keyfold fold` and `keyfold unfold`: looks, says what will happen, and moves keys while clients go on.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `print.rs` | says what will happen, and what has |
+//! | `clean.rs` | removes what keyfold keeps on a server where nothing is folded any more |
+
+mod clean;
+mod print;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY, witness};
 use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex};
-use keyfold_core::placement::Placement;
 use keyfold_core::template::Templates;
-use keyfold_report::number::{count, mebibytes, plural, tenths};
-use keyfold_report::table::{self, Align};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::Stored;
 use keyfold_server::pace::Pace;
 use keyfold_server::{Nodes, listpack, replicas};
-use serde_json::{Value, json};
 
 use crate::codec::choice::Choice;
 use crate::codec::settle::{self, Settled};
 use crate::config::fold::{Direction, Fold, check_names};
-use crate::layout::evidence::count_keyfolds;
 use crate::layout::{keys, writer};
 use crate::moving::KeyCheck;
 use crate::moving::both;
-use crate::moving::carry_out::{Done, carry_out, differs};
-use crate::moving::checks::{self, Checks};
-use crate::moving::drive::{self, Driven};
+use crate::moving::carry_out::{carry_out, differs};
+use crate::moving::checks;
 use crate::moving::survey::{self, Survey};
 use crate::moving::{recovery, rollout};
 use crate::scan;
+use clean::clean;
+use print::{plan_json, report, show_plan};
 
 /// Some keys stay in their old places.
 const LEFT: u8 = 3;
@@ -212,47 +215,6 @@ fn nothing_to_do(config: &Fold) -> &'static str {
     }
 }
 
-/// Removes what keyfold keeps on the server, where nothing is folded any more and the user wants it.
-fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut dyn Write) -> anyhow::Result<()> {
-    if !matches!(config.direction, Direction::Unfold { clean: true }) || config.flags.dry_run {
-        return Ok(());
-    }
-    if layout.namespaces().iter().any(|namespace| !namespace.placement.is_plain() || namespace.is_moving()) {
-        bail!("keys are still folded, so the layout stays; unfold them too, without --namespace");
-    }
-    let keyfolds: usize = nodes.servers().iter_mut().map(count_keyfolds).sum();
-    let is_served = keyfolds > 0;
-    if !is_served {
-        remove_witnesses(nodes)?;
-    }
-    let server = nodes.home();
-    server.select(0)?;
-    let own = LASTING.iter().filter(|key| !is_served || (**key != LAYOUT_KEY && **key != COPY_KEY));
-    for key in own {
-        server.ask::<()>(&[b"DEL", key])?;
-    }
-    if is_served {
-        let what = "removed what keyfold keeps on the server, but the layout, which names nothing any more";
-        return Ok(writeln!(out, "{what}: keyfolds that run go by it")?);
-    }
-    Ok(writeln!(out, "removed the layout from the server")?)
-}
-
-/// Before the home: without witnesses a layout is in force all the same, and whoever comes writes them again. A witness that
-/// knows more than the home says that this was set back.
-fn remove_witnesses(nodes: &mut Nodes) -> anyhow::Result<()> {
-    if !nodes.are_cluster() {
-        return Ok(());
-    }
-    for slot in witness::slots() {
-        let owner = nodes.owner_of_slot(slot);
-        let server = &mut nodes.servers()[owner];
-        server.select(0)?;
-        server.ask::<()>(&[b"DEL", &witness::key(slot)])?;
-    }
-    Ok(())
-}
-
 fn agreed(out: &mut dyn Write) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("nothing was changed: say --yes to go on without being asked");
@@ -262,130 +224,4 @@ fn agreed(out: &mut dyn Write) -> anyhow::Result<bool> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).context("can't read the answer")?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
-}
-
-fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut dyn Write) -> anyhow::Result<()> {
-    use Align::{Left, Right};
-    let rows = moving(planned).map(|(index, namespace, from)| {
-        let keys = survey.families.get(&index).map_or(0, |family| family.keys);
-        vec![namespace.keys.to_string(), count(keys), from.line(namespace.keys.first()), namespace.line()]
-    });
-    let heads = [("keys", Left), ("count", Right), ("from", Left), ("to", Left)];
-    writeln!(out, "{}\n", table::render(&heads, rows))?;
-    writeln!(
-        out,
-        "memory: {} now, {} after{}",
-        mebibytes(survey.used_bytes()),
-        mebibytes(survey.after_bytes()),
-        saving(survey.used_bytes(), survey.after_bytes())
-    )?;
-    for warning in &checks.warnings {
-        writeln!(out, "warning: {warning}")?;
-    }
-    for obstacle in &checks.obstacles {
-        writeln!(out, "obstacle: {obstacle}")?;
-    }
-    Ok(())
-}
-
-fn moving(planned: &Move) -> impl Iterator<Item = (usize, &Namespace, &Placement)> {
-    planned.layout.iter().filter_map(|(index, namespace)| {
-        namespace.former.as_ref().map(|former| (index.0, namespace, &former.placement))
-    })
-}
-
-fn saving(before: u64, after: u64) -> String {
-    if after >= before {
-        return String::new();
-    }
-    let percent = (before - after) as f64 * 100.0 / before.max(1) as f64;
-    format!(", {} % less", tenths(percent))
-}
-
-fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Value {
-    let namespaces: Vec<Value> = moving(planned)
-        .map(|(index, namespace, from)| {
-            let family = survey.families.get(&index);
-            json!({
-                "keys": namespace.keys.source(),
-                "count": family.map_or(0, |family| family.keys),
-                "other_types": family.map_or(0, |family| family.other_keys),
-                "from": from.line(namespace.keys.first()),
-                "to": namespace.line(),
-            })
-        })
-        .collect();
-    json!({
-        "namespaces": namespaces,
-        "memory": { "before_bytes": survey.used_bytes(), "predicted_bytes": survey.after_bytes() },
-        "warnings": checks.warnings,
-        "obstacles": checks.obstacles,
-    })
-}
-
-fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Driven { moved, expired, left, peak_bytes, took, unproven, seen: _ } = &done.driven;
-    if config.flags.json {
-        let mut report = plan_json(planned, survey, &Checks::default());
-        report["moved"] = json!(moved);
-        report["expired"] = json!(expired);
-        report["left"] = json!(left.left_count);
-        report["stragglers"] = json!(done.stragglers);
-        report["settled"] = json!(done.settled);
-        report["unsettled_because"] = json!(unproven);
-        report["epoch"] = json!(done.layout.epoch().0);
-        report["seconds"] = json!(took.as_secs_f64());
-        report["memory"]["after_bytes"] = json!(done.used_bytes);
-        report["memory"]["peak_bytes"] = json!(peak_bytes);
-        return Ok(writeln!(out, "{report:#}")?);
-    }
-    let rate = u128::from(*moved) * 1_000_000 / took.as_micros().max(1);
-    writeln!(
-        out,
-        "\nmoved {} in {:.1} s, {} a second; layout epoch {} is in force",
-        plural(*moved, "key"),
-        took.as_secs_f64(),
-        count(u64::try_from(rate).unwrap_or(u64::MAX)),
-        done.layout.epoch()
-    )?;
-    writeln!(
-        out,
-        "memory: {} before, {} at the most, {} now ({} predicted){}",
-        mebibytes(survey.used_bytes()),
-        mebibytes(*peak_bytes),
-        mebibytes(done.used_bytes),
-        mebibytes(survey.after_bytes()),
-        saving(survey.used_bytes(), done.used_bytes)
-    )?;
-    if left.left_count > 0 {
-        writeln!(
-            out,
-            "\n{} in old places, where clients of keyfold still reach them; the namespaces stay between their \
-             placements. Mend this and run the same command again:",
-            if left.left_count == 1 {
-                "1 key stays".to_owned()
-            } else {
-                format!("{} keys stay", count(left.left_count))
-            }
-        )?;
-        for (key, why) in left.left.iter().take(config.flags.list) {
-            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(why))?;
-        }
-    }
-    if let Some(why) = unproven {
-        writeln!(
-            out,
-            "\nall keys that were found have been moved, but a failover could bring some back to old places: {why}. The \
-             namespaces stay between their placements, and clients see every key; run the same command again to settle them"
-        )?;
-    }
-    if done.stragglers > 0 {
-        writeln!(
-            out,
-            "\n{} written to old places past keyfold while the move ended; they are not lost, but clients of keyfold \
-             don't see them. Point those clients to keyfold, and run the same command again",
-            if done.stragglers == 1 { "1 key was".to_owned() } else { format!("{} keys were", count(done.stragglers)) }
-        )?;
-    }
-    Ok(())
 }

@@ -1,0 +1,52 @@
+//! Leaves nothing of keyfold's on a server where nothing is folded any more.
+
+use std::io::Write;
+
+use anyhow::bail;
+use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY, witness};
+use keyfold_core::layout::Layout;
+use keyfold_server::Nodes;
+
+use crate::config::fold::{Direction, Fold};
+use crate::layout::evidence::count_keyfolds;
+
+/// Removes what keyfold keeps on the server, where nothing is folded any more and the user wants it.
+pub(super) fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut dyn Write) -> anyhow::Result<()> {
+    if !matches!(config.direction, Direction::Unfold { clean: true }) || config.flags.dry_run {
+        return Ok(());
+    }
+    if layout.namespaces().iter().any(|namespace| !namespace.placement.is_plain() || namespace.is_moving()) {
+        bail!("keys are still folded, so the layout stays; unfold them too, without --namespace");
+    }
+    let keyfolds: usize = nodes.servers().iter_mut().map(count_keyfolds).sum();
+    let is_served = keyfolds > 0;
+    if !is_served {
+        remove_witnesses(nodes)?;
+    }
+    let server = nodes.home();
+    server.select(0)?;
+    let own = LASTING.iter().filter(|key| !is_served || (**key != LAYOUT_KEY && **key != COPY_KEY));
+    for key in own {
+        server.ask::<()>(&[b"DEL", key])?;
+    }
+    if is_served {
+        let what = "removed what keyfold keeps on the server, but the layout, which names nothing any more";
+        return Ok(writeln!(out, "{what}: keyfolds that run go by it")?);
+    }
+    Ok(writeln!(out, "removed the layout from the server")?)
+}
+
+/// Before the home: without witnesses a layout is in force all the same, and whoever comes writes them again. A witness that
+/// knows more than the home says that this was set back.
+fn remove_witnesses(nodes: &mut Nodes) -> anyhow::Result<()> {
+    if !nodes.are_cluster() {
+        return Ok(());
+    }
+    for slot in witness::slots() {
+        let owner = nodes.owner_of_slot(slot);
+        let server = &mut nodes.servers()[owner];
+        server.select(0)?;
+        server.ask::<()>(&[b"DEL", &witness::key(slot)])?;
+    }
+    Ok(())
+}

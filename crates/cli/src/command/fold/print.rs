@@ -1,0 +1,141 @@
+//! What a move will do and has done, for people and for programs.
+
+use std::io::Write;
+
+use keyfold_core::layout::{Move, Namespace};
+use keyfold_core::placement::Placement;
+use keyfold_report::number::{count, mebibytes, plural, tenths};
+use keyfold_report::table::{self, Align};
+use serde_json::{Value, json};
+
+use crate::config::fold::Fold;
+use crate::moving::carry_out::Done;
+use crate::moving::checks::Checks;
+use crate::moving::drive::{self, Driven};
+use crate::moving::survey::Survey;
+
+pub(super) fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut dyn Write) -> anyhow::Result<()> {
+    use Align::{Left, Right};
+    let rows = moving(planned).map(|(index, namespace, from)| {
+        let keys = survey.families.get(&index).map_or(0, |family| family.keys);
+        vec![namespace.keys.to_string(), count(keys), from.line(namespace.keys.first()), namespace.line()]
+    });
+    let heads = [("keys", Left), ("count", Right), ("from", Left), ("to", Left)];
+    writeln!(out, "{}\n", table::render(&heads, rows))?;
+    writeln!(
+        out,
+        "memory: {} now, {} after{}",
+        mebibytes(survey.used_bytes()),
+        mebibytes(survey.after_bytes()),
+        saving(survey.used_bytes(), survey.after_bytes())
+    )?;
+    for warning in &checks.warnings {
+        writeln!(out, "warning: {warning}")?;
+    }
+    for obstacle in &checks.obstacles {
+        writeln!(out, "obstacle: {obstacle}")?;
+    }
+    Ok(())
+}
+
+fn moving(planned: &Move) -> impl Iterator<Item = (usize, &Namespace, &Placement)> {
+    planned.layout.iter().filter_map(|(index, namespace)| {
+        namespace.former.as_ref().map(|former| (index.0, namespace, &former.placement))
+    })
+}
+
+fn saving(before: u64, after: u64) -> String {
+    if after >= before {
+        return String::new();
+    }
+    let percent = (before - after) as f64 * 100.0 / before.max(1) as f64;
+    format!(", {} % less", tenths(percent))
+}
+
+pub(super) fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Value {
+    let namespaces: Vec<Value> = moving(planned)
+        .map(|(index, namespace, from)| {
+            let family = survey.families.get(&index);
+            json!({
+                "keys": namespace.keys.source(),
+                "count": family.map_or(0, |family| family.keys),
+                "other_types": family.map_or(0, |family| family.other_keys),
+                "from": from.line(namespace.keys.first()),
+                "to": namespace.line(),
+            })
+        })
+        .collect();
+    json!({
+        "namespaces": namespaces,
+        "memory": { "before_bytes": survey.used_bytes(), "predicted_bytes": survey.after_bytes() },
+        "warnings": checks.warnings,
+        "obstacles": checks.obstacles,
+    })
+}
+
+pub(super) fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Driven { moved, expired, left, peak_bytes, took, unproven, seen: _ } = &done.driven;
+    if config.flags.json {
+        let mut report = plan_json(planned, survey, &Checks::default());
+        report["moved"] = json!(moved);
+        report["expired"] = json!(expired);
+        report["left"] = json!(left.left_count);
+        report["stragglers"] = json!(done.stragglers);
+        report["settled"] = json!(done.settled);
+        report["unsettled_because"] = json!(unproven);
+        report["epoch"] = json!(done.layout.epoch().0);
+        report["seconds"] = json!(took.as_secs_f64());
+        report["memory"]["after_bytes"] = json!(done.used_bytes);
+        report["memory"]["peak_bytes"] = json!(peak_bytes);
+        return Ok(writeln!(out, "{report:#}")?);
+    }
+    let rate = u128::from(*moved) * 1_000_000 / took.as_micros().max(1);
+    writeln!(
+        out,
+        "\nmoved {} in {:.1} s, {} a second; layout epoch {} is in force",
+        plural(*moved, "key"),
+        took.as_secs_f64(),
+        count(u64::try_from(rate).unwrap_or(u64::MAX)),
+        done.layout.epoch()
+    )?;
+    writeln!(
+        out,
+        "memory: {} before, {} at the most, {} now ({} predicted){}",
+        mebibytes(survey.used_bytes()),
+        mebibytes(*peak_bytes),
+        mebibytes(done.used_bytes),
+        mebibytes(survey.after_bytes()),
+        saving(survey.used_bytes(), done.used_bytes)
+    )?;
+    if left.left_count > 0 {
+        writeln!(
+            out,
+            "\n{} in old places, where clients of keyfold still reach them; the namespaces stay between their \
+             placements. Mend this and run the same command again:",
+            if left.left_count == 1 {
+                "1 key stays".to_owned()
+            } else {
+                format!("{} keys stay", count(left.left_count))
+            }
+        )?;
+        for (key, why) in left.left.iter().take(config.flags.list) {
+            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(why))?;
+        }
+    }
+    if let Some(why) = unproven {
+        writeln!(
+            out,
+            "\nall keys that were found have been moved, but a failover could bring some back to old places: {why}. The \
+             namespaces stay between their placements, and clients see every key; run the same command again to settle them"
+        )?;
+    }
+    if done.stragglers > 0 {
+        writeln!(
+            out,
+            "\n{} written to old places past keyfold while the move ended; they are not lost, but clients of keyfold \
+             don't see them. Point those clients to keyfold, and run the same command again",
+            if done.stragglers == 1 { "1 key was".to_owned() } else { format!("{} keys were", count(done.stragglers)) }
+        )?;
+    }
+    Ok(())
+}
