@@ -57,9 +57,8 @@ impl OwnServer {
         if socket.as_os_str().len() > SOCKET_PATH_BYTES {
             bail!("{} is too long for a unix socket; set TMPDIR to a shorter path", socket.display());
         }
-        if let Some(data) = data {
-            fs::create_dir_all(data).with_context(|| format!("can't make {}", data.display()))?;
-        }
+        let data = data.map(make_directory).transpose()?;
+        let data = data.as_deref();
         let log = data.unwrap_or(scratch.path()).join("server.log");
         let mut child = spawn(&program, scratch.path(), &socket, data, &log, args)?;
         let pipe = child.stdin.take();
@@ -160,6 +159,13 @@ fn find_program() -> anyhow::Result<PathBuf> {
         .iter()
         .find_map(|program| directories.iter().map(|dir| dir.join(program)).find(|file| file.is_file()))
         .context("no valkey-server or redis-server is on PATH; install one, or name one with --server PROGRAM")
+}
+
+/// Makes a directory where there is none. Its whole path: the server goes into it before it opens what lies there.
+fn make_directory(path: &Path) -> anyhow::Result<PathBuf> {
+    fs::create_dir_all(path)
+        .and_then(|()| fs::canonicalize(path))
+        .with_context(|| format!("can't make the directory {}", path.display()))
 }
 
 /// Starts the supervisor, which starts the server.

@@ -60,8 +60,18 @@ impl Keyfold {
 
     /// The same before a server that `make_ready` makes ready, with the log in its hands.
     pub(crate) fn serve_after(args: &[&str], make_ready: impl FnOnce(&mut BufReader<ChildStderr>)) -> Self {
+        Self::start(Path::new("."), args, make_ready)
+    }
+
+    /// Starts it in a directory, from which relative paths are meant.
+    pub(crate) fn serve_in(directory: &Path, args: &[&str]) -> Self {
+        Self::start(directory, args, |_| ())
+    }
+
+    fn start(directory: &Path, args: &[&str], make_ready: impl FnOnce(&mut BufReader<ChildStderr>)) -> Self {
         let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
-        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command.args(args).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         make_ready(&mut stderr);
@@ -74,6 +84,11 @@ impl Keyfold {
             panic!("no address in {line:?}; {log}");
         };
         Self { child, stdout, stderr, address }
+    }
+
+    /// As tools take it.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.address)
     }
 
     pub(crate) fn connect(&self) -> Wire {

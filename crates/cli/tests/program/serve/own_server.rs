@@ -78,3 +78,19 @@ fn data_lasts_and_belongs_to_one_keyfold() {
     assert_eq!(keyfold.connect().call(&[b"GET", b"user:7"]).unwrap(), b"$5\r\nseven\r\n");
     assert_eq!(keyfold.end_by(Signal::INT).code(), Some(0));
 }
+
+/// The server goes into the directory before it opens its log there.
+#[test]
+fn data_may_be_named_from_where_one_stands() {
+    let dir = TempDir::new().unwrap();
+    for data in ["./data", "data", "deep/er/../data"] {
+        let keyfold = Keyfold::serve_in(dir.path(), &["--data", data]);
+        assert_eq!(keyfold.connect().call(&[b"SET", b"kept", data.as_bytes()]).unwrap(), b"+OK\r\n");
+        assert_eq!(keyfold.end_by(Signal::TERM).code(), Some(0));
+        assert!(dir.path().join(data).join("server.log").is_file(), "{data}");
+        let keyfold = Keyfold::serve_in(dir.path(), &["--data", data]);
+        let kept = format!("${}\r\n{data}\r\n", data.len());
+        assert_eq!(keyfold.connect().call(&[b"GET", b"kept"]).unwrap(), kept.as_bytes());
+        keyfold.end_by(Signal::TERM);
+    }
+}
