@@ -1,10 +1,7 @@
 //! What `keyfold layout` is to do: files are read here.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
-use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_server::Target;
 use keyfold_server::secrets;
@@ -59,10 +56,9 @@ pub(crate) fn resolve(command: LayoutCommand) -> anyhow::Result<LayoutTask> {
 
 /// A layout's file, or the stored form.
 fn read_given(path: &Path) -> anyhow::Result<Given> {
-    let text = fs::read_to_string(path).with_context(|| format!("can't read the layout {}", path.display()))?;
+    let text = file::text(path)?;
     if let Ok(layout) = Layout::from_stored_with(&text, secrets::given()) {
         return Ok(Given::Stored(Box::new(layout)));
     }
-    let parsed = LayoutFile::parse_with(&text, &Kinds::default(), secrets::given());
-    parsed.map(Given::File).map_err(|error| anyhow!("{}", file::show(&path.display().to_string(), &text, &error)))
+    file::parse(&file::name(path), &text).map(Given::File)
 }

@@ -1,7 +1,7 @@
 //! Reads a layout's file, and shows a mistake in its line.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use anyhow::{Context, anyhow};
 use keyfold_core::codec::Kinds;
@@ -9,11 +9,32 @@ use keyfold_core::layout::{Layout, LayoutError, LayoutFile};
 
 use keyfold_server::secrets;
 
-/// Reads and parses a file.
+/// Reads and parses a file; `-` is standard input. All that is wrong is said.
 pub(crate) fn read(path: &Path) -> anyhow::Result<LayoutFile> {
-    let text = fs::read_to_string(path).with_context(|| format!("can't read the layout {}", path.display()))?;
-    LayoutFile::parse_with(&text, &Kinds::default(), secrets::given())
-        .map_err(|error| anyhow!("{}", show(&path.display().to_string(), &text, &error)))
+    let text = text(path)?;
+    parse(&name(path), &text)
+}
+
+/// Parses a file's text.
+pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<LayoutFile> {
+    LayoutFile::check_with(text, &Kinds::default(), secrets::given()).map_err(|errors| {
+        let shown: Vec<_> = errors.iter().map(|error| show(name, text, error)).collect();
+        match errors.len() {
+            1 => anyhow!("{}", shown.concat()),
+            many => anyhow!("{name} has {many} mistakes:\n{}", shown.join("\n")),
+        }
+    })
+}
+
+/// What a file says, or standard input where it is `-`.
+pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
+    let read = if path.as_os_str() == "-" { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
+    read.with_context(|| format!("can't read the layout {}", name(path)))
+}
+
+/// How a file is named to people.
+pub(crate) fn name(path: &Path) -> String {
+    if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 /// The layout that a file is by itself.

@@ -80,6 +80,12 @@ impl LayoutFile {
 
     /// The same, with other codecs, and the secrets that namespaces may be keyed by.
     pub fn parse_with(text: &str, kinds: &Kinds, secrets: &Secrets) -> Result<Self, LayoutError> {
+        Self::check_with(text, kinds, secrets).map_err(|mut errors| errors.swap_remove(0))
+    }
+
+    /// The same with all that is wrong, in the order of the lines: at least one mistake. What isn't TOML, or has a field
+    /// that there is not, is the only one.
+    pub fn check_with(text: &str, kinds: &Kinds, secrets: &Secrets) -> Result<Self, Vec<LayoutError>> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct File {
@@ -88,19 +94,22 @@ impl LayoutFile {
             #[serde(default)]
             namespace: Vec<Entry>,
         }
-        let file: File = parse_toml(text)?;
-        if let Some(from) = file.namespace.iter().find_map(|entry| entry.from.as_ref()) {
-            return Err(LayoutError::at(text, from.span().start, Problem::FromInFile));
-        }
-        if let Some(slot) = file.namespace.iter().find_map(|entry| entry.slot.first()) {
-            return Err(LayoutError::at(text, slot.span().start, Problem::SlotInFile));
-        }
-        if let Some(names) = file.namespace.iter().find_map(|entry| entry.names.as_ref()) {
-            return Err(LayoutError::at(text, names.span().start, Problem::NamesInFile));
+        let mut file: File = parse_toml(text).map_err(|error| vec![error])?;
+        let mut errors = Vec::new();
+        for entry in &mut file.namespace {
+            errors.extend(entry.take_stored(text));
         }
         let reader = Reader { text, kinds: Some(kinds), secrets, cluster: file.cluster };
-        let namespaces = read_namespaces(&reader, file.namespace)?;
-        Ok(Self { namespaces: namespaces.into_iter().map(|read| read.namespace).collect() })
+        match read_namespaces(&reader, file.namespace) {
+            Ok(namespaces) if errors.is_empty() => {
+                Ok(Self { namespaces: namespaces.into_iter().map(|read| read.namespace).collect() })
+            }
+            read => {
+                errors.extend(read.err().into_iter().flatten());
+                errors.sort_by_key(|error| (error.line, error.column));
+                Err(errors)
+            }
+        }
     }
 }
 
@@ -122,6 +131,17 @@ pub(super) struct Entry {
     writes: Option<u8>,
     #[serde(default)]
     slot: Vec<Spanned<SlotEntry>>,
+}
+
+impl Entry {
+    /// Takes out what only the server's own layout has, and says where it stood.
+    fn take_stored(&mut self, text: &str) -> Vec<LayoutError> {
+        let from = self.from.take().map(|from| (from.span().start, Problem::FromInFile));
+        let slot = mem::take(&mut self.slot).first().map(|slot| (slot.span().start, Problem::SlotInFile));
+        let names = self.names.take().map(|names| (names.span().start, Problem::NamesInFile));
+        let found = [from, slot, names].into_iter().flatten();
+        found.map(|(offset, problem)| LayoutError::at(text, offset, problem)).collect()
+    }
 }
 
 /// What was read of one namespace.
@@ -229,51 +249,70 @@ struct Bucket {
     by: Option<String>,
 }
 
-/// Reads every entry, and then refuses entries that don't go together.
-pub(super) fn read_namespaces(reader: &Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Read>, LayoutError> {
-    let spans: Vec<Vec<_>> = entries.iter().map(|entry| entry.keys.0.iter().map(Spanned::span).collect()).collect();
-    let mut all: Vec<Read> = Vec::with_capacity(entries.len());
-    for (mut entry, spans) in entries.into_iter().zip(&spans) {
-        let (names, from, keys) = (entry.names.take(), entry.from.take(), spans[0].clone());
-        let codecs = reader.codecs(mem::take(&mut entry.slot), entry.writes)?;
-        let namespace = reader.namespace(entry)?;
-        let stem = reader.stem(names, &keys, &namespace.keys, &namespace.placement, namespace.field_limit)?;
-        let former = from.map(|from| reader.former(&namespace.keys, from)).transpose()?;
-        all.push(Read { namespace, stem, former, codecs });
-    }
-    let templates: Vec<_> = all.iter().flat_map(|read| read.namespace.keys.iter()).collect();
-    if let Some(clash) = overlap::first_clash(&templates) {
-        return Err(reader.clash(&templates, &spans.concat(), clash));
-    }
-    let hashes: Vec<_> = all.iter().map(Read::hashes).collect();
-    match same_names(&hashes) {
-        Some((later, earlier)) => {
-            let [later, earlier] = [later, earlier].map(|index| (&all[index].namespace.keys, &spans[index][0]));
-            Err(reader.same_names(later, earlier))
+/// Reads every entry, and refuses entries that don't go together; with all that is wrong, in no order.
+pub(super) fn read_namespaces(reader: &Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Read>, Vec<LayoutError>> {
+    let (mut all, mut spans, mut errors) = (Vec::with_capacity(entries.len()), Vec::new(), Vec::new());
+    for entry in entries {
+        let entry_spans: Vec<_> = entry.keys.0.iter().map(Spanned::span).collect();
+        if let Some(read) = reader.entry(entry, &mut errors) {
+            all.push(read);
+            spans.push(entry_spans);
         }
-        None => Ok(all),
     }
+    let templates: Vec<_> = all.iter().flat_map(|read: &Read| read.namespace.keys.iter()).collect();
+    let template_spans = spans.concat();
+    errors.extend(overlap::clashes(&templates).map(|clash| reader.clash(&templates, &template_spans, clash)));
+    let hashes: Vec<_> = all.iter().map(Read::hashes).collect();
+    if errors.is_empty()
+        && let Some((later, earlier)) = same_names(&hashes)
+    {
+        let [later, earlier] = [later, earlier].map(|index| (&all[index].namespace.keys, &spans[index][0]));
+        errors.push(reader.same_names(later, earlier));
+    }
+    if errors.is_empty() { Ok(all) } else { Err(errors) }
+}
+
+/// What was read; a mistake is noted, and what stands beside it is read all the same.
+fn noted<T>(read: Result<T, LayoutError>, errors: &mut Vec<LayoutError>) -> Option<T> {
+    read.map_err(|error| errors.push(error)).ok()
 }
 
 impl Reader<'_> {
-    fn namespace(&self, entry: Entry) -> Result<FileNamespace, LayoutError> {
-        let keys = self.templates(&entry.keys)?;
-        let span = entry.codec.as_ref().map(Spanned::span);
-        let codec = entry.codec.map(|codec| self.codec(&codec)).transpose()?.unwrap_or_else(CodecRule::none);
-        let placement = self.placement(&keys, &entry.keys.0[0].span(), entry.bucket, entry.placement, entry.cluster)?;
-        let mut placement = self.keyed(placement, entry.keyed)?;
+    /// One entry whole; none where anything in it is wrong.
+    fn entry(&self, mut entry: Entry, errors: &mut Vec<LayoutError>) -> Option<Read> {
+        let (names, from, span) = (entry.names.take(), entry.from.take(), entry.keys.0[0].span());
+        let codecs = noted(self.codecs(mem::take(&mut entry.slot), entry.writes), errors);
+        let namespace = self.namespace(entry, errors)?;
+        let FileNamespace { keys, placement, field_limit, .. } = &namespace;
+        let stem = noted(self.stem(names, &span, keys, placement, *field_limit), errors)?;
+        let former = noted(from.map(|from| self.former(keys, from)).transpose(), errors)?;
+        Some(Read { stem, former, codecs: codecs?, namespace })
+    }
+
+    fn namespace(&self, entry: Entry, errors: &mut Vec<LayoutError>) -> Option<FileNamespace> {
+        let (keys_span, codec_span) = (entry.keys.0[0].span(), entry.codec.as_ref().map(Spanned::span));
+        let keys = noted(self.templates(&entry.keys), errors);
+        let codec = noted(entry.codec.map(|codec| self.codec(&codec)).transpose(), errors);
+        let value_limit = noted(self.limit("value_limit", entry.value_limit, DEFAULT_VALUE_LIMIT), errors);
+        let field_limit = noted(self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT), errors);
+        // What the placement may be depends on the keys.
+        let (keys, codec) = (keys?, codec?.unwrap_or_else(CodecRule::none));
+        let placement = self.placement(&keys, &keys_span, entry.bucket, entry.placement, entry.cluster);
+        let placement = placement.and_then(|placement| self.keyed(placement, entry.keyed));
+        let mut placement = noted(placement, errors)?;
         if !codec.is_none() {
             // In the stored form values are still decoded on their way to being plain.
             if placement.is_plain() && self.kinds.is_some() {
-                return Err(self.error(&span.unwrap_or_default(), Problem::CodecOfPlain));
+                errors.push(self.error(&codec_span.unwrap_or_default(), Problem::CodecOfPlain));
+                return None;
             }
             placement = placement.with_codec();
         }
         let kind = self.kinds.and_then(|kinds| kinds.find(&codec.name));
-        Ok(FileNamespace {
-            placement: self.with_text_table(&keys, placement, entry.text_table)?,
-            value_limit: self.limit("value_limit", entry.value_limit, DEFAULT_VALUE_LIMIT)?,
-            field_limit: self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT)?,
+        Some(FileNamespace {
+            placement: noted(self.with_text_table(&keys, placement, entry.text_table), errors)?,
+            value_limit: value_limit?,
+            field_limit: field_limit?,
             codec_waits: kind.is_none_or(|kind| kind.needs_training()),
             codec,
             keys,
@@ -282,8 +321,8 @@ impl Reader<'_> {
 
     fn templates(&self, keys: &Keys) -> Result<Templates, LayoutError> {
         let parsed = keys.0.iter().map(|keys| {
-            let template =
-                Template::parse(keys.get_ref()).map_err(|error| self.error(&keys.span(), Problem::Keys(error)))?;
+            let template = Template::parse_located(keys.get_ref())
+                .map_err(|(at, error)| LayoutError::at(self.text, self.offset_in(keys, at), Problem::Keys(error)))?;
             if overlap::is_reserved(&template) {
                 return Err(self.error(&keys.span(), Problem::Reserved { keys: template.to_string() }));
             }

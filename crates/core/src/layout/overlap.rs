@@ -20,9 +20,9 @@ pub(super) fn is_reserved(template: &Template) -> bool {
     Automaton::of(template).beyond(&Automaton::of_prefixes(&RESERVED_PREFIXES)).is_none()
 }
 
-/// The first two templates that share keys without one being the more specific.
-pub(super) fn first_clash(templates: &[&Template]) -> Option<Clash> {
-    relations(templates).into_iter().find_map(|(earlier, later, relation)| match relation {
+/// Each two templates that share keys without one being the more specific.
+pub(super) fn clashes(templates: &[&Template]) -> impl Iterator<Item = Clash> {
+    relations(templates).into_iter().filter_map(|(earlier, later, relation)| match relation {
         Relation::Same => Some(Clash { earlier, later, example: None }),
         Relation::Crossing(example) => Some(Clash { earlier, later, example: Some(example) }),
         Relation::Disjoint | Relation::Within | Relation::Around => None,
@@ -72,7 +72,7 @@ pub(super) fn shared_keys(namespaces: &[Namespace]) -> Option<Conflict> {
         .flat_map(|namespace| namespace.keys.iter().map(move |template| (namespace, template)))
         .collect();
     let templates: Vec<_> = all.iter().map(|(_, template)| *template).collect();
-    let Clash { earlier, later, .. } = first_clash(&templates)?;
+    let Clash { earlier, later, .. } = clashes(&templates).next()?;
     let example =
         Automaton::of(templates[later]).shared(&Automaton::of(templates[earlier]))?.escape_ascii().to_string();
     let [(namespace, _), (other, _)] = [later, earlier].map(|index| all[index]);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use serde::Deserialize;
+use toml::Spanned;
 
 use super::error::{LayoutError, Problem};
 use crate::codec::Kinds;
@@ -32,5 +33,13 @@ pub(super) struct Reader<'t> {
 impl Reader<'_> {
     pub(super) fn error(&self, span: &Range<usize>, problem: Problem) -> LayoutError {
         LayoutError::at(self.text, span.start, problem)
+    }
+
+    /// Where a byte of a string stands in the text; the string's own beginning where it has escapes or several lines.
+    pub(super) fn offset_in(&self, string: &Spanned<String>, byte: usize) -> usize {
+        let span = string.span();
+        let written = self.text.get(span.start + 1..span.end.saturating_sub(1));
+        let is_verbatim = written == Some(string.get_ref().as_str());
+        if is_verbatim { span.start + 1 + byte } else { span.start }
     }
 }

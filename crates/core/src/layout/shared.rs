@@ -101,7 +101,7 @@ fn mistakes_are_shown_where_they_stand() {
         (at("[]", count), "line 2, column 8: invalid length 0, expected a template"),
         (at("['a:{x}', 7]", count), "line 2, column 18: invalid type: integer `7`, expected a string"),
         (at("7", count), "line 2, column 8: invalid type: integer `7`, expected a template such as"),
-        (at("['a:{x}', 'b:{x']", count), "line 2, column 18: `keys`: "),
+        (at("['a:{x}', 'b:{x']", count), "line 2, column 21: `keys`: "),
         (
             at("['a:{x}', 'b:{x}', 'a:{y}']", count),
             "line 2, column 27: `keys`: `a:{y}` matches exactly the keys of `a:{x}` (line 2)",

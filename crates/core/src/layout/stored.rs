@@ -100,9 +100,13 @@ impl Layout {
         for used in &stored.used {
             generations.note(parse_said(text, "used", used)?);
         }
-        let namespaces =
-            read_namespaces(&Reader { text, kinds: None, secrets, cluster: false }, stored.namespace)?.into_iter();
-        let namespaces = namespaces.map(|Read { namespace, stem, former, codecs }| Namespace {
+        let reader = Reader { text, kinds: None, secrets, cluster: false };
+        let namespaces = read_namespaces(&reader, stored.namespace).map_err(|mut errors| {
+            // What must be left as it is wins over what looks like damage beside it.
+            let told = errors.iter().position(|error| !error.is_damage()).unwrap_or_default();
+            errors.swap_remove(told)
+        })?;
+        let namespaces = namespaces.into_iter().map(|Read { namespace, stem, former, codecs }| Namespace {
             former,
             codecs,
             ..namespace.with_stem(stem, None)

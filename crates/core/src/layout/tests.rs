@@ -205,7 +205,7 @@ fn mistakes_are_named_with_their_line() {
     let at = |keys: &str, rest: &str| refusal(&format!("\n{}", namespace(keys, rest)));
     assert_eq!(
         at("user:{id:uint}", ""),
-        "line 3, column 8: `keys`: `{id:uint}`: unknown type \"uint\"; there are `int`, `int(12)` (zero-padded), \
+        "line 3, column 14: `keys`: `{id:uint}`: unknown type \"uint\"; there are `int`, `int(12)` (zero-padded), \
          `uuid` and `hex`, and text is written without a type, `{id}`"
     );
     assert_eq!(

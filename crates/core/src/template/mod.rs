@@ -92,6 +92,14 @@ pub struct Template {
 impl Template {
     /// Reads a template, and refuses one that would be ambiguous.
     pub fn parse(source: &str) -> Result<Self, TemplateError> {
+        Self::parse_located(source).map_err(|(_, error)| error)
+    }
+
+    /// The same; where it is wrong, with the byte of `source` at which that is.
+    ///
+    /// # Errors
+    /// See [`Self::parse`].
+    pub fn parse_located(source: &str) -> Result<Self, (usize, TemplateError)> {
         parse::parse(source)
     }
 

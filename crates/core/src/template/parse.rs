@@ -5,22 +5,27 @@ use super::{Piece, Placeholder, Template, TemplateError, Type};
 /// The longest template read; it bounds the automata built from templates.
 pub(super) const MAX_BYTES: usize = 512;
 
-pub(super) fn parse(source: &str) -> Result<Template, TemplateError> {
+/// A template, or the byte at which it is wrong, and how.
+pub(super) fn parse(source: &str) -> Result<Template, (usize, TemplateError)> {
     if source.is_empty() {
-        return Err(TemplateError::Empty);
+        return Err((0, TemplateError::Empty));
     }
     if source.len() > MAX_BYTES {
-        return Err(TemplateError::TooLong { bytes: source.len(), max: MAX_BYTES });
+        return Err((0, TemplateError::TooLong { bytes: source.len(), max: MAX_BYTES }));
     }
     let mut template = Template { source: source.to_owned(), pieces: Vec::new(), placeholders: Vec::new() };
-    let mut at = 0;
+    let (mut at, mut placeholders_at) = (0, Vec::new());
     while at < source.len() {
-        at = read_piece(source, at, &mut template)?;
+        let next = read_piece(source, at, &mut template).map_err(|error| (at, error))?;
+        if template.placeholders.len() > placeholders_at.len() {
+            placeholders_at.push(at);
+        }
+        at = next;
     }
     if template.placeholders.is_empty() {
-        return Err(TemplateError::NoPlaceholder);
+        return Err((0, TemplateError::NoPlaceholder));
     }
-    check_neighbours(&template)?;
+    check_neighbours(&template).map_err(|(placeholder, error)| (placeholders_at[placeholder], error))?;
     Ok(template)
 }
 
@@ -84,26 +89,28 @@ fn read_placeholder(inner: &str, at: usize) -> Result<Placeholder, TemplateError
     Ok(Placeholder { name, kind })
 }
 
-/// Refuses a placeholder of no fixed length whose end could not be told from what follows it.
-fn check_neighbours(template: &Template) -> Result<(), TemplateError> {
-    let mut placeholders = template.placeholders.iter().peekable();
+/// Refuses a placeholder of no fixed length whose end could not be told from what follows it; says which one it is.
+fn check_neighbours(template: &Template) -> Result<(), (usize, TemplateError)> {
+    let mut placeholders = template.placeholders.iter().enumerate().peekable();
     for (i, piece) in template.pieces.iter().enumerate() {
         let Piece::Placeholder(kind) = *piece else { continue };
-        let Some(placeholder) = placeholders.next() else { break };
+        let Some((number, placeholder)) = placeholders.next() else { break };
         let name = placeholder.name.clone();
         match template.pieces.get(i + 1) {
             None => {}
             Some(Piece::Literal(literal)) => {
                 if let Some(&byte) = literal.first().filter(|&&byte| run_takes(kind, byte)) {
-                    return Err(TemplateError::SwallowsLiteral { name, kind, byte: byte.into() });
+                    return Err((number, TemplateError::SwallowsLiteral { name, kind, byte: byte.into() }));
                 }
             }
             Some(Piece::Placeholder(_)) => {
-                let next = placeholders.peek().map(|next| next.name.clone()).unwrap_or_default();
+                let next = placeholders.peek().map(|(_, next)| next.name.clone()).unwrap_or_default();
                 match kind {
-                    Type::Text => return Err(TemplateError::Unbounded { name, next }),
+                    Type::Text => return Err((number, TemplateError::Unbounded { name, next })),
                     // Every placeholder may begin with a digit.
-                    Type::Int | Type::Hex => return Err(TemplateError::SwallowsPlaceholder { name, kind, next }),
+                    Type::Int | Type::Hex => {
+                        return Err((number, TemplateError::SwallowsPlaceholder { name, kind, next }));
+                    }
                     Type::Padded(_) | Type::Uuid => {}
                 }
             }

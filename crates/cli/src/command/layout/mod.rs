@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::config::layout::{LayoutTask, Push};
 use crate::config::target;
 use crate::flags::layout::ShowFlags;
+use crate::layout::file;
 use crate::moving::rollout;
 use crate::print::layout::{namespaces, namespaces_json};
 
@@ -43,7 +44,7 @@ fn check(path: &Path, layout: &Layout, json: bool, out: &mut dyn Write) -> anyho
     }
     writeln!(out, "{}\n", namespaces(layout))?;
     let (spaces, warned) = (layout.namespaces().len() as u64, warnings.len() as u64);
-    writeln!(out, "{} is right: {}, {}", path.display(), plural(spaces, "namespace"), plural(warned, "warning"))?;
+    writeln!(out, "{} is right: {}, {}", file::name(path), plural(spaces, "namespace"), plural(warned, "warning"))?;
     Ok(())
 }
 
