@@ -75,6 +75,7 @@ impl Ground {
             left: true,
         };
         let mut server = ground.connect()?;
+        server.refuse_keyfold()?;
         let mended = mark::mend(&mut server, config.i_know)?;
         let claimed = ground.claim(&mut server, config);
         match &mended {

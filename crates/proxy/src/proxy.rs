@@ -106,6 +106,7 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     let membership = Arc::new(Membership::new()?);
     let (folding_sender, folding) =
         watch::channel(Arc::new(Folding::new((*config.layout).clone(), config.read_only_in_doubt)));
+    folding.borrow().namespaces.note_server(config.upstream.to_string());
     let room = Room::new(config.worker_count(), config.limits.max_clients);
     let clients = Arc::new(Clients::default());
     clients.tracking().set_most_keys(config.limits.max_tracked_keys);

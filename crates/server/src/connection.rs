@@ -18,6 +18,7 @@ use keyfold_proxy::config::ServerTls;
 use keyfold_proxy::tls;
 use rustls::ClientConfig;
 
+use crate::behind;
 use crate::commands::Commands;
 use crate::error::LinkError;
 use crate::info::Info;
@@ -116,11 +117,12 @@ impl Server {
     }
 
     /// Connects once the server answers questions, however long it loads its data or runs a script; the log says once
-    /// what is waited for.
+    /// what is waited for. A keyfold is refused.
     pub fn connect_when_ready(target: &Target) -> anyhow::Result<Self> {
         let mut is_told = false;
         loop {
-            let ready = Self::connect(target).and_then(|mut server| server.look().map(|()| server));
+            let look = |mut server: Self| server.refuse_keyfold().and_then(|()| server.look()).map(|()| server);
+            let ready = Self::connect(target).and_then(look);
             match ready {
                 Err(error) if is_not_ready(&error) => {
                     if !is_told {
@@ -132,6 +134,14 @@ impl Server {
                 ready => return ready,
             }
         }
+    }
+
+    /// Refuses to work through a keyfold, and names the server behind it. Who connects to a keyfold on purpose doesn't ask.
+    ///
+    /// # Errors
+    /// It is one.
+    pub fn refuse_keyfold(&mut self) -> anyhow::Result<()> {
+        behind::refuse_keyfold(&self.info("keyfold")?, &self.target.address)
     }
 
     /// Another connection to the same server.
@@ -307,7 +317,10 @@ impl Server {
 
     /// Goes on in another database.
     pub fn select(&mut self, database: u32) -> anyhow::Result<()> {
-        self.ask(&[b"SELECT", database.to_string().as_bytes()])
+        self.query(&[b"SELECT", database.to_string().as_bytes()]).map_err(|error| match is_no_database(&error) {
+            true => anyhow!("the server at {} has no database {database} ({error})", self.address()),
+            false => self.failed("SELECT", &error),
+        })
     }
 }
 
@@ -319,6 +332,12 @@ const ENDED: [io::ErrorKind; 5] = [
     io::ErrorKind::UnexpectedEof,
     io::ErrorKind::NotConnected,
 ];
+
+/// Whether a server has no such database, or, in a cluster, but one.
+fn is_no_database(error: &LinkError) -> bool {
+    let LinkError::Refused(text) = error else { return false };
+    text.contains("DB index is out of range") || text.contains("SELECT is not allowed in cluster mode")
+}
 
 /// The server's own address, and a connection to it.
 fn open(target: &Target, limit: Duration) -> anyhow::Result<(ServerAddress, Link)> {
@@ -372,6 +391,9 @@ fn query<T: FromReply>(link: &mut Link, command: &[&[u8]]) -> Result<T, LinkErro
 fn explain(error: &LinkError, address: &ServerAddress) -> anyhow::Error {
     use io::ErrorKind::{ConnectionRefused, NotFound, TimedOut, WouldBlock};
     let text = error.to_string();
+    if address.database > 0 && is_no_database(error) {
+        return anyhow!("the server has no database {} ({text})", address.database);
+    }
     let is_over_tls = |wanted| matches!(&address.route, Route::Tcp { tls, .. } if *tls == wanted);
     let broken = match error {
         LinkError::Broken(error) => Some(error.kind()),

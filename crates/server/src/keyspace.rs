@@ -34,9 +34,19 @@ pub fn databases(server: &mut Server) -> anyhow::Result<Vec<Database>> {
     Ok(parse(server.info("keyspace")?.text()))
 }
 
-/// Of those, the ones that are meant.
+/// Of those, the ones that are meant. Leaves the connection in database 0 where one of these has no keys.
+///
+/// # Errors
+/// One that is meant doesn't exist.
 pub fn chosen(server: &mut Server, wanted: &Databases) -> anyhow::Result<Vec<Database>> {
-    Ok(databases(server)?.into_iter().filter(|database| wanted.contains(database.number)).collect())
+    let found = databases(server)?;
+    for number in &wanted.only {
+        if !found.iter().any(|database| database.number == *number) {
+            server.select(*number)?;
+            server.select(0)?;
+        }
+    }
+    Ok(found.into_iter().filter(|database| wanted.contains(database.number)).collect())
 }
 
 /// How many keys they have together.

@@ -18,6 +18,7 @@
 //! | `replicas.rs` | the replicas that servers say they have |
 //! | `steps.rs` | steps to a cluster's nodes, followed where nodes lead them |
 //! | `time.rs` | the server's time |
+//! | `behind.rs` | whether what answers is a keyfold, and which server is behind it |
 //! | `listpack.rs` | the settings that keep buckets small, and whether they suffice |
 //! | `memory.rs` | how a server takes memory, and how much it has taken |
 //! | `keyspace.rs` | which databases hold keys |
@@ -32,6 +33,7 @@
 //! Errors are anyhow's, as in the program: whoever uses this shows them to a person, with what was being done.
 #![forbid(unsafe_code)]
 
+mod behind;
 pub mod census;
 pub mod cluster_nodes;
 pub mod commands;

@@ -71,7 +71,7 @@ impl Nodes {
     /// Connects to the server at `target`, and where that is a node of a cluster to all primaries.
     ///
     /// # Errors
-    /// One of them can't be reached; slots that nobody has, so that not all keys would be seen.
+    /// A keyfold answers there; one of them can't be reached; slots that nobody has, so that not all keys would be seen.
     pub fn connect(target: &Target) -> anyhow::Result<Self> {
         let mut nodes = Self::connect_to_those_there(target)?;
         nodes.require_all()?;
@@ -82,9 +82,10 @@ impl Nodes {
     /// one that holds keyfold's own keys.
     ///
     /// # Errors
-    /// The first one or the home can't be reached; slots that nobody has.
+    /// A keyfold answers there; the first one or the home can't be reached; slots that nobody has.
     pub fn connect_to_those_there(target: &Target) -> anyhow::Result<Self> {
         let mut server = Server::connect_to_node(target)?;
+        server.refuse_keyfold()?;
         if !server.version().is_cluster() {
             return Ok(Self { target: target.clone(), servers: vec![server], cluster: None, away: Vec::new() });
         }

@@ -11,6 +11,7 @@ use crate::stats::{LayoutCounts, Swept};
 /// ```text
 /// # Keyfold
 /// keyfold_version:0.1.0
+/// keyfold_server:redis://127.0.0.1:6379
 /// keyfold_layout_epoch:3
 /// keyfold_layout_in_doubt:0
 /// keyfold_layout_losses:found=0,put_back=0,connections_closed=0
@@ -18,7 +19,8 @@ use crate::stats::{LayoutCounts, Swept};
 /// keyfold_namespace_0:keys=user:{id:int}:logins,names=~hY3p,reads=7,writes=5,spills=0,conflicts=0
 /// keyfold_codecs_0:codec=zstd,slot=0,value_bytes=1280,stored_bytes=310,undecodable=0
 /// ```
-/// Losses are of the layout on the server, changed past keyfold: how often this keyfold found that, how often it put the
+/// The server is the one behind, as it was named at the start, without a password: tools that are given this keyfold's own
+/// port say so by it. Losses are of the layout on the server, changed past keyfold: how often this keyfold found that, how often it put the
 /// layout back, and how many connections of keyfolds that didn't answer it had closed for it.
 ///
 /// The line of codecs stands there only where values are compressed, or were. Its bytes are of the values written since
@@ -49,10 +51,11 @@ pub(crate) fn section(env: &Env<'_>) -> String {
     let namespaces = env.layout.namespaces();
     let LayoutCounts { found_lost, put_back, connections_closed } = env.stats.layouts().counts();
     let mut text = format!(
-        "# Keyfold\r\nkeyfold_version:{}\r\nkeyfold_layout_epoch:{}\r\nkeyfold_layout_in_doubt:{}\r\n\
+        "# Keyfold\r\nkeyfold_version:{}\r\n{}keyfold_layout_epoch:{}\r\nkeyfold_layout_in_doubt:{}\r\n\
          keyfold_layout_losses:found={found_lost},put_back={put_back},connections_closed={connections_closed}\r\n\
          keyfold_namespaces:{}\r\n",
         env!("CARGO_PKG_VERSION"),
+        env.stats.server().map_or_else(String::new, |server| format!("keyfold_server:{}\r\n", on_one_line(server))),
         env.layout.epoch(),
         u8::from(env.layout.is_in_doubt()),
         namespaces.len()
@@ -85,6 +88,11 @@ pub(crate) fn section(env: &Env<'_>) -> String {
     }
     write_sweep(env, &mut text);
     text
+}
+
+/// A path may hold any byte; a line of INFO ends at the first break.
+fn on_one_line(text: &str) -> String {
+    text.replace(['\r', '\n'], " ")
 }
 
 fn write_sweep(env: &Env<'_>, text: &mut String) {

@@ -1,7 +1,7 @@
 //! Counts of what each namespace's keys go through, for INFO and for the log.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::layout::NamespaceIndex;
 
@@ -33,6 +33,7 @@ pub struct Stats {
     encoding: Encoding,
     primary: Arc<PrimaryState>,
     replicas: Arc<ReplicaStates>,
+    server: Arc<OnceLock<String>>,
 }
 
 /// What happened to the layout on the server past keyfold, and what this process did about it.
@@ -125,15 +126,27 @@ impl Stats {
             encoding: Encoding::default(),
             primary: Arc::default(),
             replicas: Arc::default(),
+            server: Arc::default(),
         }
     }
 
-    /// Says of the primary and of replicas what `earlier` says, now and later.
+    /// Says of the server behind, of its primary and of replicas what `earlier` says, now and later.
     #[must_use]
     pub fn following(mut self, earlier: &Self) -> Self {
         self.primary = Arc::clone(&earlier.primary);
         self.replicas = Arc::clone(&earlier.replicas);
+        self.server = Arc::clone(&earlier.server);
         self
+    }
+
+    /// Notes which server is behind, as it was named at the start and without a password. Only the first word counts.
+    pub fn note_server(&self, name: String) {
+        let _ = self.server.set(name);
+    }
+
+    /// The server behind, where it was noted.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.server.get().map(String::as_str)
     }
 
     /// The primary that Sentinels name.
