@@ -10,7 +10,7 @@ use crate::observation::Kind;
 use crate::plan::{self, Part, Plan};
 use crate::population::{Population, SampledKey};
 use crate::slot_tally::HotSlot;
-use crate::survey::{FamilyFindings, Findings};
+use crate::survey::{FamilyFindings, Findings, Folded};
 
 /// A family is of strings if nearly all of its keys are.
 const NEARLY_ALL: f64 = 0.98;
@@ -51,9 +51,11 @@ pub struct Advised {
 pub struct Report {
     /// The families, the one that takes most first.
     pub families: Vec<Advised>,
+    /// What the server's layout has folded already.
+    pub folded: Vec<Folded>,
     /// How many keys were looked at.
     pub seen: u64,
-    /// How many there are.
+    /// How many there are, as the server counts them.
     pub keys: u64,
     /// What all take by the memory model.
     pub model_bytes: u64,
@@ -69,17 +71,34 @@ pub type Codings<'c> = &'c mut dyn FnMut(&Population<'_>, &[SampledKey]) -> Vec<
 
 /// Weighs what was found, on a server that has the layout `stored`.
 pub fn advise(findings: Findings, aims: &Aims, stored: Option<Layout>, codings: Codings<'_>) -> Report {
-    let Findings { families, seen, keys, model_bytes, hot_slots, .. } = findings;
+    let Findings { families, folded, seen, keys, model_bytes, hot_slots, .. } = findings;
     let mut advised: Vec<_> = families.into_iter().map(|family| weigh(family, aims, codings)).collect();
-    heed_plan(&mut advised, stored);
-    let saved: f64 = savings(&advised, aims);
+    heed_plan(&mut advised, stored, aims);
+    for one in &mut advised {
+        (one.family.sample, one.family.even) = (Vec::new(), Vec::new());
+    }
+    let saved: f64 = savings(&advised, &folded, aims);
     let after_bytes = (model_bytes as f64 - saved).max(0.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^53")]
-    Report { families: advised, seen, keys, model_bytes, after_bytes: after_bytes.round() as u64, hot_slots }
+    let after_bytes = after_bytes.round() as u64;
+    Report { families: advised, folded, seen, keys, model_bytes, after_bytes, hot_slots }
 }
 
-fn weigh(mut family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
-    let after_bytes = family.bytes.value;
+impl Report {
+    /// How many keys there are to clients: those in buckets one by one.
+    pub fn logical_keys(&self) -> u64 {
+        logical_keys(self.keys, &self.folded)
+    }
+}
+
+/// How many keys there are to clients, where a server counts so many and has these folded.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys, not negative")]
+pub fn logical_keys(keys: u64, folded: &[Folded]) -> u64 {
+    let more: f64 = folded.iter().map(|one| one.keys.value - one.physical()).sum();
+    (keys as f64 + more).max(0.0).round() as u64
+}
+
+fn weigh(family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
     let (advice, why, choice) = match no_strings(&family) {
         Some(why) => (Advice::Leave, why, None),
         None => match family.population() {
@@ -87,18 +106,21 @@ fn weigh(mut family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advis
             Some(population) => decide(choose_among(&population, aims, &codings(&population, &family.even))),
         },
     };
-    (family.sample, family.even) = (Vec::new(), Vec::new());
-    let after_bytes = match (&choice, advice) {
+    let after_bytes = after_bytes(&family, advice, choice.as_ref(), aims);
+    Advised { family, advice, why, choice, after_bytes }
+}
+
+/// What a family takes once the advice is taken.
+fn after_bytes(family: &FamilyFindings, advice: Advice, choice: Option<&Choice>, aims: &Aims) -> f64 {
+    let now = family.bytes.value;
+    match (choice, advice) {
         // Its share of the slots' tables stays as it is.
         (Some(choice), Advice::Fold | Advice::Zip) if aims.model.has_tables_by_slot() => {
-            (after_bytes - choice.bytes_now as f64 + choice.bytes_after as f64).max(0.0)
+            (now - choice.bytes_now as f64 + choice.bytes_after as f64).max(0.0)
         }
-        (Some(choice), Advice::Fold | Advice::Zip) => {
-            after_bytes * choice.bytes_after as f64 / choice.bytes_now.max(1) as f64
-        }
-        _ => after_bytes,
-    };
-    Advised { family, advice, why, choice, after_bytes }
+        (Some(choice), Advice::Fold | Advice::Zip) => now * choice.bytes_after as f64 / choice.bytes_now.max(1) as f64,
+        _ => now,
+    }
 }
 
 fn decide(choice: Choice) -> (Advice, String, Option<Choice>) {
@@ -180,27 +202,45 @@ fn tables(family: &FamilyFindings) -> String {
     format!("; {share:.0} % are hashtables, over the limits up to which they are packed")
 }
 
-/// Advice that can't be taken beside other advice is none.
-fn heed_plan(advised: &mut [Advised], stored: Option<Layout>) {
+/// What is advised for each family is what a plan of all makes of it: some can't be folded beside others, some share the
+/// buckets of others.
+fn heed_plan(advised: &mut [Advised], stored: Option<Layout>, aims: &Aims) {
     let family = |one: &Advised| {
         let (template, choice) = (one.family.template.clone()?, one.choice.clone()?);
-        Some(plan::Family { template, keys: one.family.summary.keys, choice })
+        Some(plan::Family { template, keys: one.family.population()?.keys, choice })
     };
-    let plan = Plan::new(advised.iter().filter_map(family).collect(), stored);
-    for (family, part) in &plan.families {
-        let Part::Dropped(reason) = part else { continue };
+    let mut plan = Plan::new(advised.iter().filter_map(family).collect(), stored);
+    let populations: Vec<_> =
+        advised.iter().filter(|one| one.choice.is_some()).filter_map(|one| one.family.population()).collect();
+    plan.share(&populations, aims);
+    drop(populations);
+    for (family, part) in plan.families {
         let named = |one: &&mut Advised| one.family.template.as_ref() == Some(&family.template);
-        if let Some(one) = advised.iter_mut().find(named) {
-            one.advice = Advice::Leave;
-            one.why.clone_from(reason);
-            one.after_bytes = one.family.bytes.value;
+        let Some(one) = advised.iter_mut().find(named) else { continue };
+        match part {
+            Part::Dropped(reason) => (one.advice, one.why) = (Advice::Leave, reason),
+            Part::GoesWith(wider) => {
+                (one.advice, one.why) = (Advice::Leave, format!("too few for a namespace: they go with `{wider}`"));
+            }
+            Part::Shared(templates) => {
+                (one.advice, one.why) = (Advice::Fold, format!("in the buckets of {templates}"));
+                one.choice = Some(family.choice);
+            }
+            Part::Namespace | Part::KeptPlain | Part::Left => continue,
         }
+        one.after_bytes = after_bytes(&one.family, one.advice, one.choice.as_ref(), aims);
     }
 }
 
 /// What all advice saves together: the tables of keys shrink for all.
-fn savings(advised: &[Advised], aims: &Aims) -> f64 {
+fn savings(advised: &[Advised], folded: &[Folded], aims: &Aims) -> f64 {
     let (mut now, mut after) = (Keyspace::new(&aims.model), Keyspace::new(&aims.model));
+    for one in folded {
+        let (keys, expiring) = (one.physical(), one.expiring());
+        let footprint = crate::choose::Footprint { keys, expiring, ..Default::default() };
+        footprint.add_to(&mut now);
+        footprint.add_to(&mut after);
+    }
     for one in advised {
         match (&one.choice, one.advice) {
             (Some(choice), Advice::Fold | Advice::Zip) => {

@@ -11,6 +11,7 @@
 //! | `slot_tally.rs` | how full the slots of a cluster are, and which have far more keys than others |
 //! | `summary` | what is counted of one family while its keys go by |
 //! | `survey.rs` | the whole: keys go in, families with what they take come out |
+//! | `folded.rs` | what is folded already: physical keys, counted as the logical keys that they hold |
 //! | `population.rs` | what a placement must know of a family's keys |
 //! | `choose` | whether to fold a family, and how: every way weighed on its own keys |
 //! | `codec` | what codecs make of a family's values: trained, judged, and what they take |
@@ -26,6 +27,7 @@ pub mod codec;
 pub mod diagnosis;
 pub mod eviction;
 pub mod family;
+pub mod folded;
 pub mod observation;
 pub mod plan;
 pub mod population;

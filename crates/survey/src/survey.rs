@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use keyfold_core::layout::{Layout, Namespace};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, SlotFill, ValueShape};
 use keyfold_core::template::{Parts, Template};
 
 use crate::family::{Families, Family, Split};
+use crate::folded::{FoldedTally, Held};
 use crate::observation::{Content, Kind, Observation};
 use crate::population::{Blocks, Population, SampledKey};
 use crate::sample::BlockSample;
@@ -31,6 +33,8 @@ pub struct Survey {
     seen: u64,
     sample_bytes: usize,
     databases: BTreeMap<u32, Database>,
+    /// What the server's layout has folded.
+    folded: Option<FoldedTally>,
 }
 
 /// What was seen of one database.
@@ -48,6 +52,8 @@ struct Database {
 pub struct Findings {
     /// The families, the one that takes most first.
     pub families: Vec<FamilyFindings>,
+    /// What the server's layout has folded, the namespace that takes most first. No key of it is in a family.
+    pub folded: Vec<Folded>,
     /// How many keys were seen.
     pub seen: u64,
     /// How many there are.
@@ -67,6 +73,42 @@ pub struct Estimate {
     pub value: f64,
     /// The true one is at most so far away, 95 times in 100.
     pub within: f64,
+}
+
+/// The folded keys of one namespace.
+#[derive(Clone, Debug)]
+pub struct Folded {
+    /// The templates, as the layout writes them.
+    pub name: String,
+    /// The line of the layout that places them.
+    pub line: String,
+    /// Where keys of it still come from; none where all lie in one place.
+    pub moving_from: Option<String>,
+    /// How many logical keys it has.
+    pub keys: Estimate,
+    /// What they take by the memory model and `MEMORY USAGE`, with their share of the tables of keys.
+    pub bytes: Estimate,
+    /// What was counted, of those that were seen.
+    pub held: Held,
+    /// How many times as many there are.
+    scale: f64,
+}
+
+impl Folded {
+    /// How many keys the server has for them.
+    pub fn physical(&self) -> f64 {
+        self.held.physical as f64 * self.scale
+    }
+
+    /// How many of these the server has an expiry of.
+    pub fn expiring(&self) -> f64 {
+        self.held.expiring as f64 * self.scale
+    }
+
+    /// Bytes a logical key.
+    pub fn bytes_per_key(&self) -> f64 {
+        self.bytes.value / self.keys.value.max(1.0)
+    }
 }
 
 /// What was found of one family.
@@ -100,7 +142,14 @@ impl Survey {
     /// A survey of a server that takes memory as `model` says.
     pub fn new(model: Model) -> Self {
         let (families, databases) = (Families::new(), BTreeMap::new());
-        Self { model, families, seen: 0, sample_bytes: SAMPLE_BYTES, databases }
+        Self { model, families, seen: 0, sample_bytes: SAMPLE_BYTES, databases, folded: None }
+    }
+
+    /// Counts what this layout has folded as logical keys of its namespaces.
+    #[must_use]
+    pub fn over(mut self, layout: Option<Layout>) -> Self {
+        self.folded = layout.map(FoldedTally::new);
+        self
     }
 
     /// Counts a key.
@@ -113,9 +162,12 @@ impl Survey {
         if self.model.is_in_cluster_mode() {
             counted.slots.add(&observation.key, observation.has_expiry);
         }
+        self.seen += 1;
+        if self.folded.as_mut().is_some_and(|folded| folded.take(observation, bytes)) {
+            return;
+        }
         let split = Split::of(&observation.key);
         self.families.tally(&split).add(observation, &split, bytes);
-        self.seen += 1;
         if self.seen.is_multiple_of(MEASURE_EVERY) {
             self.bound_samples();
         }
@@ -148,7 +200,7 @@ impl Survey {
 
     /// What was found, where the server has `total` keys; as many as were seen, if all were.
     pub fn finish(self, total: u64) -> Findings {
-        let Self { model, families, seen, databases, .. } = self;
+        let Self { model, families, seen, databases, folded, .. } = self;
         let total = total.max(seen);
         let scale = if seen == 0 { 1.0 } else { total as f64 / seen as f64 };
         let tables = Tables::of(&model, &databases, scale);
@@ -156,12 +208,24 @@ impl Survey {
         let families = families.finish().into_iter().map(|family| findings(family, &scan, &tables));
         let mut families: Vec<_> = families.collect();
         families.sort_by(|a, b| b.bytes.value.total_cmp(&a.bytes.value).then_with(|| a.name.cmp(&b.name)));
+        let folded = folded.iter().flat_map(FoldedTally::all);
+        let mut folded: Vec<_> =
+            folded.map(|(namespace, held)| findings_of_folded(namespace, held, &scan, &tables)).collect();
+        folded.sort_by(|a, b| b.bytes.value.total_cmp(&a.bytes.value).then_with(|| a.name.cmp(&b.name)));
         let content: u64 = databases.values().map(|database| database.bytes).sum();
         let model_bytes = scaled(content, scale) + tables.bytes;
         let expiring = databases.values().map(|database| scaled(database.expiring, scale)).sum();
         let mut slots = SlotTally::default();
         databases.into_values().for_each(|database| slots.merge(database.slots));
-        Findings { families, seen, keys: total, expiring, model_bytes, hot_slots: slots.hot_slots(seen < total) }
+        Findings {
+            families,
+            folded,
+            seen,
+            keys: total,
+            expiring,
+            model_bytes,
+            hot_slots: slots.hot_slots(seen < total),
+        }
     }
 }
 
@@ -220,6 +284,31 @@ impl Scan {
     fn scale(&self) -> f64 {
         if self.seen == 0 { 1.0 } else { self.total as f64 / self.seen as f64 }
     }
+
+    /// How far off a sum over all keys may be, where one key of all adds nothing to it, mostly, or what it takes.
+    fn spread(&self, sum: f64, sum_of_squares: f64) -> f64 {
+        let (n, all) = (self.seen.max(1) as f64, self.total.max(1) as f64);
+        let variance = (sum_of_squares / n - (sum / n).powi(2)).max(0.0);
+        CONFIDENCE_95 * all * (variance / n * (1.0 - n / all).max(0.0)).sqrt()
+    }
+}
+
+fn findings_of_folded(namespace: &Namespace, held: &Held, scan: &Scan, tables: &Tables) -> Folded {
+    let scale = scan.scale();
+    let estimate = |value: f64, sum: u64, squares: f64| Estimate {
+        value: value * scale,
+        within: scan.spread(sum as f64, squares),
+    };
+    let table_bytes = tables.per_key * held.physical as f64 + tables.per_expiring * held.expiring as f64;
+    Folded {
+        name: namespace.keys.to_string(),
+        line: namespace.line(),
+        moving_from: namespace.former.as_ref().map(|former| former.placement.line(namespace.keys.first())),
+        keys: estimate(held.keys as f64, held.keys, held.keys_squared),
+        bytes: estimate(held.bytes as f64 + table_bytes, held.bytes, held.bytes_squared),
+        held: held.clone(),
+        scale,
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are far below the largest f64")]
@@ -228,19 +317,14 @@ fn scaled(count: u64, scale: f64) -> u64 {
 }
 
 fn findings(family: Family<Summary>, scan: &Scan, tables: &Tables) -> FamilyFindings {
-    let (scale, seen, total) = (scan.scale(), scan.seen, scan.total);
+    let scale = scan.scale();
     let blocks = family.blocks(family.tally.blocks);
     let Family { template, name, tally: mut summary, .. } = family;
     let keys = summary.keys as f64;
     let per_key = tables.per_key + tables.per_expiring * summary.expiring as f64 / keys.max(1.0);
     let bytes = summary.bytes as f64 + per_key * keys;
-    // What one key of all adds to the family: nothing, mostly, or what it takes.
-    let spread = |sum: f64, sum_of_squares: f64| {
-        let (n, all) = (seen.max(1) as f64, total.max(1) as f64);
-        let variance = (sum_of_squares / n - (sum / n).powi(2)).max(0.0);
-        CONFIDENCE_95 * all * (variance / n * (1.0 - n / all).max(0.0)).sqrt()
-    };
-    let (keys_within, bytes_within) = (spread(keys, keys), spread(summary.bytes as f64, summary.bytes_squared));
+    let (keys_within, bytes_within) =
+        (scan.spread(keys, keys), scan.spread(summary.bytes as f64, summary.bytes_squared));
     let sample = std::mem::replace(&mut summary.sample, BlockSample::new(0));
     let Shares { kept, within, slots_seen } = shares(&sample, 1.0 / scale, scan.by_slot);
     let even = std::mem::replace(&mut summary.even, BlockSample::new(0));

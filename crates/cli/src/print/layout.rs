@@ -33,3 +33,13 @@ pub(crate) fn namespaces_json(layout: &Layout) -> Value {
     };
     layout.namespaces().iter().map(namespace).collect()
 }
+
+/// The moves that have not come to their end, a line for each namespace.
+pub(crate) fn open_moves(layout: &Layout) -> Vec<String> {
+    let open = layout.moving().filter_map(|namespace| {
+        let from = namespace.former.as_ref()?.placement.line(namespace.keys.first());
+        let (keys, to) = (&namespace.keys, namespace.line());
+        Some(format!("a move of {keys} from {from} to {to} is open: its keys lie in both, as far as it came"))
+    });
+    open.collect()
+}

@@ -1,4 +1,5 @@
-//! Layouts as tables and as JSON, and choices as JSON.
+//! Layouts as tables and as JSON, choices and what is folded already as JSON.
 
 pub(crate) mod choice;
+pub(crate) mod folded;
 pub(crate) mod layout;

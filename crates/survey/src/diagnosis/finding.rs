@@ -50,6 +50,8 @@ named! {
         StrayFields = "stray-fields",
         /// Names of keyfold's that no layout knows.
         UnknownNames = "unknown-names",
+        /// Keys of a namespace that lie in two places, as a move of them has not come to its end.
+        MoveOpen = "move-open",
         /// A layout that doesn't read.
         DamagedLayout = "damaged-layout",
         /// Codecs of values that can't be used, for want of a dictionary.

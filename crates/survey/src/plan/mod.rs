@@ -9,7 +9,7 @@ mod tests;
 mod text;
 
 use keyfold_core::codec::Kinds;
-use keyfold_core::layout::{Layout, LayoutError, LayoutFile, Problem};
+use keyfold_core::layout::{Layout, LayoutError, LayoutFile, Namespace, Problem};
 use keyfold_core::memory::{Keyspace, Model};
 use keyfold_core::template::{Automaton, Relation, Template, Templates};
 
@@ -90,8 +90,7 @@ impl Plan {
             namespace.keys.iter().any(has)
         });
         if let Some(namespace) = around {
-            let keys = &namespace.keys;
-            return Part::Dropped(format!("the server's layout has these keys already, as `{keys}`"));
+            return Part::Dropped(had_already(namespace));
         }
         match self.check(Some(family)) {
             Ok(()) => Part::Namespace,
@@ -221,6 +220,19 @@ impl Plan {
             footprint.add_to(&mut after);
         }
         (now, after)
+    }
+}
+
+/// Why a family needs no namespace of its own: the server's layout has one.
+fn had_already(namespace: &Namespace) -> String {
+    let keys = &namespace.keys;
+    let had = format!("the server's layout has these keys already, as `{keys}`");
+    if namespace.is_moving() {
+        return format!("{had}, and a move of them is open, which `keyfold fold` or `keyfold unfold` ends");
+    }
+    match namespace.placement.is_plain() {
+        true => had,
+        false => format!("{had}; `keyfold fold` moves those that still lie under their own names"),
     }
 }
 

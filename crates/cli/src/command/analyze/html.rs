@@ -23,12 +23,16 @@ pub(super) fn page(analysis: &Analysis) -> String {
         let (heads, rows) = table::nodes(analysis);
         page.table(&heads, rows);
     }
-    if report.families.is_empty() {
+    if report.families.is_empty() && report.folded.is_empty() {
         page.paragraph("There are no keys.");
         return page.finish();
     }
     page.heading("Where the bytes go");
-    page.bars(&Bars { rows: report.families.iter().take(BARS).map(taken).collect() });
+    let folded = report.folded.iter().map(|one| {
+        let label = format!("{}, {} a key, folded", bytes(one.bytes.value), tenths(one.bytes_per_key()));
+        Bar { name: one.name.clone(), parts: vec![("now", one.bytes.value, label)] }
+    });
+    page.bars(&Bars { rows: folded.chain(report.families.iter().map(taken)).take(BARS).collect() });
     page.heading("Before and after");
     let changed: Vec<_> = report.families.iter().filter(|one| one.advice != Advice::Leave).take(BARS).collect();
     if changed.is_empty() {
@@ -64,7 +68,7 @@ fn keys(analysis: &Analysis) -> String {
     if analysis.is_sampled() {
         format!("{} of about {} keys looked at", count(report.seen), count(report.keys))
     } else {
-        format!("all {} keys looked at", count(report.keys))
+        format!("all {} keys looked at", count(report.logical_keys()))
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Analysis;
 use crate::print::choice::choice_json;
+use crate::print::folded::folded_json;
 use crate::scan::End;
 
 pub(super) fn value(analysis: &Analysis) -> Value {
@@ -30,6 +31,7 @@ pub(super) fn value(analysis: &Analysis) -> Value {
         })).collect::<Vec<_>>(),
         "walk": {
             "keys": report.keys,
+            "logical_keys": report.logical_keys(),
             "seen": report.seen,
             "complete": matches!(analysis.walked.end, End::Complete),
             "sampled": analysis.is_sampled(),
@@ -38,6 +40,7 @@ pub(super) fn value(analysis: &Analysis) -> Value {
             "denied": analysis.walked.denied.iter().map(|(command, error)| json!({ "command": command, "error": error })).collect::<Vec<_>>(),
         },
         "notes": analysis.notes,
+        "folded": report.folded.iter().map(folded_json).collect::<Vec<_>>(),
         "families": report.families.iter().map(|one| family(analysis, one)).collect::<Vec<_>>(),
     })
 }

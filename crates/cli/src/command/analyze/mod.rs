@@ -79,7 +79,8 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     let (addresses, slots) = (nodes.addresses(), nodes.slots());
 
     let started = Instant::now();
-    let (survey, mut walked) = survey(analyze, nodes, &chosen, Survey::new(model.clone()), &interrupt);
+    let (survey, mut walked) =
+        survey(analyze, nodes, &chosen, Survey::new(model.clone()).over(stored.clone()), &interrupt);
     let took = started.elapsed();
     let measured = measured_after(analyze, &walked).unwrap_or(measured_before);
     let shares = addresses.into_iter().zip(slots).zip(chosen.iter().zip(&measured));

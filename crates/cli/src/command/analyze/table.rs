@@ -1,9 +1,9 @@
 //! The analysis as text: what takes the memory, then what to do.
 
-use keyfold_report::number::{bytes, count, tenths};
+use keyfold_report::number::{bytes, count, plural, tenths};
 use keyfold_report::table::{Align, render as table};
 use keyfold_survey::advice::{Advice, Advised};
-use keyfold_survey::survey::Estimate;
+use keyfold_survey::survey::{Estimate, Folded};
 
 use super::{Analysis, Share};
 
@@ -22,7 +22,7 @@ pub(super) fn render(analysis: &Analysis) -> String {
         let (heads, rows) = nodes(analysis);
         text.push_str(&format!("\n{}\n", table(&heads, rows)));
     }
-    if report.families.is_empty() {
+    if report.families.is_empty() && report.folded.is_empty() {
         text.push_str("\nThere are no keys.\n");
     } else {
         let (heads, rows) = costs(analysis);
@@ -45,8 +45,11 @@ fn memory(analysis: &Analysis) -> String {
     let report = &analysis.report;
     let (measured, model, after) = (analysis.measured.keys_bytes, report.model_bytes, report.after_bytes);
     let mut text = format!(
-        "{} keys take {} as measured, {} by the model; {} after what is advised",
-        count(report.keys),
+        "{} {} as measured, {} by the model; {} after what is advised",
+        match report.logical_keys() {
+            1 => "1 key takes".to_owned(),
+            keys => format!("{} keys take", count(keys)),
+        },
         bytes(measured as f64),
         bytes(model as f64),
         bytes(after as f64)
@@ -111,7 +114,49 @@ pub(super) fn costs(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
             stored_as(one),
         ]
     };
-    (heads, analysis.report.families.iter().take(SHOWN).map(row).collect())
+    let folded = analysis.report.folded.iter().map(folded_costs);
+    (heads, folded.chain(analysis.report.families.iter().take(SHOWN).map(row)).collect())
+}
+
+/// What a folded namespace takes.
+fn folded_costs(one: &Folded) -> Vec<String> {
+    let mut row = vec![
+        name(&one.name),
+        estimate(one.keys, |keys| count(rounded(keys))),
+        estimate(one.bytes, bytes),
+        tenths(one.bytes_per_key()),
+    ];
+    row.extend([const { String::new() }; 4]);
+    row.push(folded_in(one));
+    row
+}
+
+/// `folded in 157 buckets`.
+pub(super) fn folded_in(one: &Folded) -> String {
+    let held = &one.held;
+    let mut text = match held.buckets {
+        0 => "folded under shorter names".to_owned(),
+        buckets => format!("folded in {}", plural(buckets, "bucket")),
+    };
+    if held.tables > 0 {
+        text += &format!(", {} of them hashtables", count(held.tables));
+    }
+    if held.spills > 0 {
+        text += &format!(", and {} in keys of their own", plural(held.spills, "long value"));
+    }
+    text
+}
+
+/// By which line of the layout a namespace is folded, and what is to be done about it.
+pub(super) fn folded_how(one: &Folded) -> String {
+    let mut text = one.line.clone();
+    if let Some(from) = &one.moving_from {
+        text += &format!("; a move of its keys from {from} is open, which `keyfold fold` or `keyfold unfold` ends");
+    }
+    if one.held.tables > 0 {
+        text += "; `keyfold doctor` says why some buckets are hashtables";
+    }
+    text
 }
 
 /// How many times shorter a codec makes the values.
@@ -155,7 +200,16 @@ pub(super) fn advice(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
         row.push(how(one));
         row
     };
-    (heads, analysis.report.families.iter().take(SHOWN).map(row).collect())
+    let folded = analysis.report.folded.iter().map(|one| {
+        let mut row = vec![name(&one.name), "folded".to_owned(), bytes(one.bytes.value)];
+        row.extend([const { String::new() }; 4]);
+        if let Some(cost) = analysis.usd(one.bytes.value) {
+            row.extend([price(cost), String::new()]);
+        }
+        row.push(folded_how(one));
+        row
+    });
+    (heads, folded.chain(analysis.report.families.iter().take(SHOWN).map(row)).collect())
 }
 
 /// The line of a layout, or the reason.

@@ -4,18 +4,21 @@
 use std::ops::ControlFlow;
 
 use anyhow::bail;
+use keyfold_core::layout::Layout;
 use keyfold_core::memory::Model;
 use keyfold_core::placement::name::{ADMINISTRATION_PREFIX, DATA_PREFIX};
 use keyfold_core::template::{Part, Parts, Template};
+use keyfold_report::number::decimals;
 use keyfold_report::progress::Progress;
 use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
+use keyfold_survey::advice;
 use keyfold_survey::codec::Coding;
 use keyfold_survey::observation::{Content, Kind, Observation};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::sample::{Block, BlockSample};
 use keyfold_survey::slot_tally::{self, SlotTally};
-use keyfold_survey::survey::{self, FamilyFindings};
+use keyfold_survey::survey::{self, FamilyFindings, Folded};
 
 use crate::config::plan::PlanConfig;
 use crate::scan::{self, Database, Denied, End, Walked};
@@ -61,7 +64,9 @@ impl Gathered {
 /// What a walk over the server gave.
 pub(crate) struct Survey {
     pub(crate) families: Vec<Gathered>,
-    /// How many keys were seen, and how many there are.
+    /// What the server's layout has folded already.
+    pub(crate) folded: Vec<Folded>,
+    /// How many keys were seen, and how many there are, as the server counts them.
     pub(crate) seen: u64,
     pub(crate) total: u64,
     /// How many of them expire.
@@ -84,6 +89,11 @@ pub(crate) struct NodeShare {
 }
 
 impl Survey {
+    /// How many keys there are to clients: those in buckets one by one.
+    pub(crate) fn logical_keys(&self) -> u64 {
+        advice::logical_keys(self.total, &self.folded)
+    }
+
     /// So many bytes of all keys, as far as they are those of one node's.
     pub(crate) fn of_node(&self, node: &NodeShare, bytes: u64) -> f64 {
         let keys: u64 = self.nodes.iter().map(|node| node.keys).sum();
@@ -96,6 +106,7 @@ pub(crate) fn gather(
     nodes: &mut Nodes,
     config: &PlanConfig,
     model: &Model,
+    stored: Option<&Layout>,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
     let address = &config.target.address;
@@ -108,16 +119,21 @@ pub(crate) fn gather(
     let shares =
         shares.map(|((address, slots), databases)| NodeShare { address, slots, keys: scan::keys_of(databases) });
     let shares: Vec<_> = shares.collect();
-    let mut gathering = Gathering::new(&config.templates, model);
+    let mut gathering = Gathering::new(&config.templates, model, stored);
     let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
     let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
+    let mut seen = 0;
     let walked = config.walk.run(nodes.servers(), &databases, &mut |page| {
         progress.advance(page.keys.len());
-        page.keys.iter().for_each(|key| gathering.observe(page.database, key));
+        // What keyfold keeps for itself is no family of anybody's.
+        for key in page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX)) {
+            gathering.observe(page.database, key);
+            seen += 1;
+        }
         if interrupt.wanted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     drop(progress);
-    let Walked { end, keys: seen, denied, .. } = walked;
+    let Walked { end, denied, .. } = walked;
     let mut notes: Vec<_> =
         denied.iter().map(|(command, _)| format!("{command} was refused: {}", Denied::consequence(command))).collect();
     let ended = matches!(end, End::Complete);
@@ -134,19 +150,27 @@ pub(crate) fn gather(
     }
     // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
     let total = if ended && config.walk.sample.is_none() { seen } else { total.max(seen) };
-    let (families, expiring) = gathering.finish(seen, total, &mut notes);
+    let Harvest { families, folded, expiring } = gathering.finish(seen, total, &mut notes);
     if families.is_empty() && !config.templates.is_empty() {
         let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
         bail!("the server at {address} holds no keys of {}", templates.join(", "));
     }
     let reads_values = ended && !denied.contains("GET");
-    Ok(Survey { families, seen, total, expiring, notes, databases, reads_values, nodes: shares })
+    Ok(Survey { families, folded, seen, total, expiring, notes, databases, reads_values, nodes: shares })
 }
 
 /// Families as they are found, or those that were asked for.
 enum Gathering {
     Found(Box<survey::Survey>),
     Asked(Vec<Growing>, Box<Asked>),
+}
+
+/// What the keys came to.
+struct Harvest {
+    families: Vec<Gathered>,
+    folded: Vec<Folded>,
+    /// How many keys expire.
+    expiring: u64,
 }
 
 /// What is known of the keys besides their families, where templates were given.
@@ -159,9 +183,9 @@ struct Asked {
 }
 
 impl Gathering {
-    fn new(templates: &[Template], model: &Model) -> Self {
+    fn new(templates: &[Template], model: &Model, stored: Option<&Layout>) -> Self {
         if templates.is_empty() {
-            Self::Found(Box::new(survey::Survey::new(model.clone())))
+            Self::Found(Box::new(survey::Survey::new(model.clone()).over(stored.cloned())))
         } else {
             let slots = model.is_in_cluster_mode().then(SlotTally::default);
             let asked = Asked { by_slot: model.has_tables_by_slot(), slots, expiring: 0 };
@@ -170,10 +194,6 @@ impl Gathering {
     }
 
     fn observe(&mut self, database: u32, observation: &Observation) {
-        // What keyfold keeps for itself is no family of anybody's.
-        if observation.key.starts_with(ADMINISTRATION_PREFIX) {
-            return;
-        }
         match self {
             Self::Found(survey) => survey.observe(database, observation),
             Self::Asked(families, asked) => {
@@ -186,16 +206,16 @@ impl Gathering {
         }
     }
 
-    fn finish(self, seen: u64, total: u64, notes: &mut Vec<String>) -> (Vec<Gathered>, u64) {
+    fn finish(self, seen: u64, total: u64, notes: &mut Vec<String>) -> Harvest {
         match self {
             Self::Found(survey) => {
-                let survey::Findings { families, hot_slots, expiring, .. } = survey.finish(total);
+                let survey::Findings { families, folded, hot_slots, expiring, .. } = survey.finish(total);
                 notes.extend(slot_tally::notes(&hot_slots));
                 let others: f64 = families.iter().map(|family| family.keys.value - strings(family)).sum();
                 if others >= 0.5 {
-                    notes.push(format!("{others:.0} keys of other types than string stay as they are"));
+                    notes.push(format!("{} keys of other types than string stay as they are", decimals(others, 0)));
                 }
-                (families.into_iter().filter_map(found).collect(), expiring)
+                Harvest { families: families.into_iter().filter_map(found).collect(), folded, expiring }
             }
             Self::Asked(families, asked) => {
                 let share = seen as f64 / total as f64;
@@ -204,7 +224,7 @@ impl Gathering {
                 let families = families.into_iter().filter_map(|family| family.finish(share, asked.by_slot));
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
                 let expiring = (asked.expiring as f64 / share).round() as u64;
-                (families.collect(), expiring)
+                Harvest { families: families.collect(), folded: Vec::new(), expiring }
             }
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
     let facts = memory::model_of_all(&mut nodes, &config.flags.settings.assume)?;
     // Ctrl-C ends the walk, and what was seen is planned for.
     let interrupt = Interrupt::listen()?;
-    let mut survey = gather::gather(&mut nodes, config, &facts.model, &interrupt)?;
+    let mut survey = gather::gather(&mut nodes, config, &facts.model, stored.as_ref(), &interrupt)?;
     let aims = Aims {
         growth: config.flags.growth,
         min_saving: config.flags.min_saving,

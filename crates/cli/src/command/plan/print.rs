@@ -3,17 +3,19 @@
 use std::io::Write;
 
 use keyfold_core::template::Template;
-use keyfold_report::number::{bytes, count, plural, tenths};
+use keyfold_report::number::{bytes, count, decimals, plural, tenths};
 use keyfold_report::table::{Align, render};
 use keyfold_server::version::Version;
 use keyfold_survey::choose::{Aims, Choice, CodecChoice, Setting, Verdict};
 use keyfold_survey::plan::{Family, Part, Plan};
+use keyfold_survey::survey::Folded;
 use serde_json::{Value, json};
 
 use super::gather::{NodeShare, Survey};
 use super::prove::Proof;
 use crate::config::plan::PlanConfig;
 use crate::print::choice::choice_json;
+use crate::print::folded::folded_json;
 
 /// All that is shown.
 pub(super) struct Report<'a> {
@@ -32,7 +34,12 @@ impl Report<'_> {
 
     fn text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let Self { server, survey, plan, .. } = self;
-        writeln!(out, "{server}: {} of {} seen; a key, on average\n", count(survey.seen), plural(survey.total, "key"))?;
+        let clients = match survey.folded.is_empty() {
+            true => String::new(),
+            false => format!(", which are {} to clients", count(survey.logical_keys())),
+        };
+        let (seen, total) = (count(survey.seen), plural(survey.total, "key"));
+        writeln!(out, "{server}: {seen} of {total} seen{clients}; a key, on average\n")?;
         let heads = [
             ("keys", Align::Left),
             ("number", Align::Right),
@@ -45,10 +52,16 @@ impl Report<'_> {
             ("advice", Align::Left),
         ];
         let (notable, minor, minor_keys) = plan.notable();
-        writeln!(out, "{}\n", render(&heads, notable.map(|(family, part)| row(family, part))))?;
+        let rows = survey.folded.iter().map(folded_row).chain(notable.map(|(family, part)| row(family, part)));
+        writeln!(out, "{}\n", render(&heads, rows))?;
         let (now, after) = plan.total_bytes(&self.aims.model);
         let ratio = now as f64 / after.max(1) as f64;
-        writeln!(out, "all of it: {} bytes now, {} as planned, {ratio:.2}×", count(now), count(after))?;
+        let what = if survey.folded.is_empty() { "all of it" } else { "what is not folded yet" };
+        match plan.families.is_empty() {
+            true => writeln!(out, "there are no more strings to fold")?,
+            false => writeln!(out, "{what}: {} bytes now, {} as planned, {ratio:.2}×", count(now), count(after))?,
+        }
+        self.open_moves(out)?;
         self.nodes(out, (now, after))?;
         for (family, part) in plan.notable().0 {
             if let Some(why) = why_not(family, part) {
@@ -81,6 +94,19 @@ impl Report<'_> {
         match &self.config.flags.out {
             Some(path) => writeln!(out, "the layout is in {}, with the reasons", path.display())?,
             None => writeln!(out, "write the layout, with the reasons, by --out FILE")?,
+        }
+        Ok(())
+    }
+
+    /// The moves that have not come to their end.
+    fn open_moves(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let open = self.survey.folded.iter().filter_map(|one| Some((one, one.moving_from.as_ref()?)));
+        for (one, from) in open {
+            writeln!(
+                out,
+                "a move of {} from {from} to {} is open, which `keyfold fold` or `keyfold unfold` ends",
+                one.name, one.line
+            )?;
         }
         Ok(())
     }
@@ -150,7 +176,10 @@ impl Report<'_> {
         let (now, after) = self.plan.total_bytes(&self.aims.model);
         let mut report = json!({
             "server": self.server.to_string(),
-            "keys": { "seen": self.survey.seen, "total": self.survey.total },
+            "keys": {
+                "seen": self.survey.seen, "total": self.survey.total, "logical": self.survey.logical_keys(),
+            },
+            "folded": self.survey.folded.iter().map(folded_json).collect::<Vec<_>>(),
             "memory": { "model_bytes": now, "after_bytes": after },
             "families": self.plan.families.iter().map(family_json).collect::<Vec<_>>(),
             "notes": self.survey.notes,
@@ -169,6 +198,14 @@ impl Report<'_> {
         }
         Ok(writeln!(out, "{report:#}")?)
     }
+}
+
+/// What a namespace of the server's layout has folded already.
+fn folded_row(one: &Folded) -> Vec<String> {
+    let mut cells = vec![one.name.clone(), decimals(one.keys.value, 0), tenths(one.bytes_per_key())];
+    cells.extend([const { String::new() }; 5]);
+    cells.push(format!("folded: {}", one.line));
+    cells
 }
 
 fn row(family: &Family, part: &Part) -> Vec<String> {

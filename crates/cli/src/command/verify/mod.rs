@@ -17,6 +17,7 @@ use serde_json::json;
 
 use self::counted::Counted;
 use crate::config::verify::Verify;
+use crate::print::layout::open_moves;
 use crate::records::Record;
 use crate::records::compare::{Close, Differences, Sums, same_expiry};
 use crate::records::digest;
@@ -203,6 +204,7 @@ impl Verdict {
                 "server": nodes.first().version().to_string(),
                 "nodes": if nodes.are_cluster() { nodes.addresses() } else { Vec::new() },
                 "epoch": layout.epoch().0,
+                "open_moves": open_moves(layout),
                 "counts": self.counted.json(layout),
                 "findings": self.findings.json(),
                 "compared": compared,
@@ -217,6 +219,9 @@ impl Verdict {
             }
             0 => writeln!(out, "every key lies in its place, once")?,
             found => writeln!(out, "{}:\n{}", plural(found, "finding"), self.findings)?,
+        }
+        for open in open_moves(layout) {
+            writeln!(out, "{open}; unless one is at it, `keyfold fold` ends it and `keyfold unfold` takes it back")?;
         }
         self.compared.as_ref().map_or(Ok(()), |compared| compared.print(out))
     }

@@ -1,6 +1,7 @@
 //! `keyfold analyze` as a process, on real servers.
 
 mod cluster;
+mod folded;
 mod page;
 
 use std::io::{Read, Write};
@@ -104,6 +105,32 @@ fn families_bytes_and_advice_on_every_server() {
         assert!(memory["after_bytes"].as_f64().unwrap() < model);
         assert!(report["server"].as_str().unwrap().len() > 5);
     });
+}
+
+#[test]
+fn what_analyze_advises_is_what_plan_writes() {
+    let server = found().pop().unwrap().start(&[]).unwrap();
+    fill_mixed(&server);
+    let mut wire = server.connect().unwrap();
+    for (name, keys) in [("alpha", 150), ("beta", 120), ("gamma", 90), ("delta", 20)] {
+        fill(
+            &mut wire,
+            (0..keys).map(|i| words(&format!("SET {name}:{:08x}-aaaa-4bbb-8ccc-000000000000 {i}", i * 7919))),
+        );
+    }
+    let report = json(&[&server.url()]);
+    let plan = Command::new(env!("CARGO_BIN_EXE_keyfold")).args(["plan", &server.url(), "--json"]).output().unwrap();
+    let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
+    let families = plan["families"].as_array().unwrap();
+    assert!(families.len() > 4, "{plan:#}");
+    for planned in families {
+        let keys = planned["keys"].as_str().unwrap();
+        let advised = family(&report, keys);
+        assert_eq!(advised["advice"], planned["advice"], "{keys}: {advised:#}");
+        if planned["advice"] != "leave" {
+            assert_eq!(advised["fold"]["placement"], planned["placement"], "{keys}");
+        }
+    }
 }
 
 #[test]

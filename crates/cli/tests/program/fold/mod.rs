@@ -9,5 +9,5 @@ mod past;
 mod proxies;
 mod refused;
 mod round_trip;
-mod stage;
+pub(crate) mod stage;
 mod stays;

@@ -176,6 +176,12 @@ fn the_promise_is_kept(binary: &Binary, records: &[Record]) -> (Value, Layout) {
         serde_json::from_str(&succeed(&args)).unwrap()
     };
     let report = planned(&["--out", &name]);
+    let advised = succeed(&["analyze", &cluster.url(1), "--no-values", "--json"]);
+    let advised: Value = serde_json::from_str(&advised).unwrap();
+    let shared = report["families"].as_array().unwrap().iter().filter(|one| !one["shares_buckets_of"].is_null());
+    for keys in shared.map(|one| one["keys"].as_str().unwrap()) {
+        assert_eq!(family(&advised, keys)["advice"], "fold", "{keys} shares buckets, by keyfold plan");
+    }
     let sampled = planned(&["--sample", &(records.len() / 3).to_string()]);
     // Of small families a part of the keys doesn't show who meets in a slot, so that none are to share buckets.
     let shares = layout_of(&path).namespaces().iter().any(|namespace| namespace.keys.are_several());

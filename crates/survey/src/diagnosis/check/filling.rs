@@ -1,5 +1,7 @@
 //! How full buckets are: too few entries save little, and one too many unpacks the bucket.
 
+use keyfold_core::layout::Namespace;
+
 use super::super::family::Family;
 use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
@@ -18,7 +20,12 @@ const WORTH_PERCENT: u64 = 10;
 const NEARLY_FULL_PERCENT: u64 = 80;
 
 pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
+    let is_moving = |name: &FamilyName| namespace_of(name, seen).is_some_and(Namespace::is_moving);
     for (name, family) in seen.families.iter().filter(|(_, family)| family.fill.hashes() >= BUCKETS) {
+        // Its buckets fill, or empty.
+        if is_moving(name) {
+            continue;
+        }
         findings.extend(sparse(seen, name, family));
         findings.extend(nearly_full(seen, name, family));
     }

@@ -1,4 +1,4 @@
-//! A stored layout that doesn't read, or whose values don't.
+//! A stored layout that doesn't read, or whose values don't, or by which keys are on their way.
 
 use keyfold_core::layout::Namespace;
 
@@ -9,6 +9,7 @@ use super::super::{LayoutState, Observation};
 pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     if let LayoutState::Known(layout) = &seen.layout {
         findings.extend(layout.namespaces().iter().filter_map(unusable));
+        findings.extend(layout.moving().filter_map(|namespace| move_open(seen, namespace)));
     }
     let LayoutState::Damaged(reason) = &seen.layout else { return };
     let what = "the server's own layout can't be read: no keyfold will serve this server";
@@ -24,6 +25,29 @@ pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
 /// The command that restores a layout.
 pub(super) fn recover(url: &str) -> String {
     format!("keyfold layout recover {url} --layout layout.toml")
+}
+
+/// A move that has not come to its end. What buckets hold says little about what they will hold.
+fn move_open(seen: &Observation, namespace: &Namespace) -> Option<Finding> {
+    let from = namespace.former.as_ref()?.placement.line(namespace.keys.first());
+    let what = format!(
+        "a move of these keys from {from} to {} is open: they lie in both, as far as it came",
+        namespace.line()
+    );
+    let mut finding = Finding::note(Trouble::MoveOpen, namespace.keys.source(), what);
+    finding
+        .why
+        .push("until it ends each of them is looked for twice, and how full its buckets are isn't judged".to_owned());
+    let url = &seen.names.url;
+    let mends = [
+        (
+            "unless a fold or unfold is at it now, end it, with the layout's file",
+            format!("keyfold fold {url} --layout layout.toml"),
+        ),
+        ("take it back", format!("keyfold unfold {url}")),
+    ];
+    finding.mends.extend(mends.into_iter().map(|(what, command)| Mend::command(what, command)));
+    Some(finding)
 }
 
 /// The slots of a namespace whose values nobody can read.

@@ -184,6 +184,8 @@ fn right_bucket(seen: &Observation, name: &FamilyName, family: &Family, tally: &
     let namespace = namespace_of(name, seen);
     let count = family.fill.entries().div_ceil(AIM_ENTRIES).max(2);
     let mend = match namespace {
+        // How many keys there will be isn't known from the buckets while some are still on their way.
+        Some(namespace) if namespace.is_moving() => return None,
         Some(namespace) if namespace.placement.span().is_some_and(|span| span > AIM_ENTRIES) => {
             other_buckets(seen, "smaller buckets", "bucket = { span = 128 }")
         }
