@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::Keyspace;
-use keyfold_report::number::plural;
+use keyfold_report::number::{count, plural};
 use keyfold_report::progress::Progress;
 use keyfold_report::table::{Align, render};
 use keyfold_server::layout::dictionaries;
@@ -50,6 +50,8 @@ pub(super) struct Proof {
     /// The server that it was measured on.
     pub(super) server: String,
     keys: usize,
+    /// How many were wanted: where they are more, the sample has no more.
+    wanted: usize,
     plain_bytes: Pair,
     folded_bytes: Pair,
     plain_us: Pair,
@@ -62,15 +64,23 @@ impl Proof {
         [self.plain_bytes, self.folded_bytes].iter().all(|pair| pair.off_percent().abs() <= TOLERANCE_PERCENT)
     }
 
+    /// How many times as long a read takes: of this nothing depends on how fast the machine is.
+    fn read_ratio(&self) -> Pair {
+        let ratio = |of: fn(Pair) -> f64| of(self.folded_us) / of(self.plain_us).max(f64::MIN_POSITIVE);
+        Pair { predicted: ratio(|pair| pair.predicted), measured: ratio(|pair| pair.measured) }
+    }
+
     pub(super) fn json(&self) -> Value {
         let pair = |pair: &Pair| json!({ "predicted": pair.predicted, "measured": pair.measured });
         json!({
             "server": self.server,
             "keys": self.keys,
+            "keys_wanted": self.wanted,
             "plain_bytes": pair(&self.plain_bytes),
             "folded_bytes": pair(&self.folded_bytes),
             "plain_read_us": pair(&self.plain_us),
             "folded_read_us": pair(&self.folded_us),
+            "read_ratio": pair(&self.read_ratio()),
             "holds": self.holds(),
         })
     }
@@ -81,23 +91,33 @@ impl fmt::Display for Proof {
         let heads =
             [("proved", Align::Left), ("predicted", Align::Right), ("measured", Align::Right), ("off", Align::Right)];
         let keys = self.keys as f64;
-        let row = |name: &str, pair: Pair, each: f64| {
-            let number = |number: f64| format!("{:.2}", number / each);
-            vec![
-                name.to_owned(),
-                number(pair.predicted),
-                number(pair.measured),
-                format!("{:+.1} %", pair.off_percent()),
-            ]
+        let number = |number: f64| format!("{number:.2}");
+        let row = |name: &str, pair: Pair, off: String| {
+            vec![name.to_owned(), number(pair.predicted), number(pair.measured), off]
         };
+        let off = |pair: Pair| format!("{:+.1} %", pair.off_percent());
+        let bytes = |name: &str, pair: Pair| {
+            let each = Pair { predicted: pair.predicted / keys, measured: pair.measured / keys };
+            row(name, each, off(each))
+        };
+        let ratio = self.read_ratio();
         let rows = [
-            row("bytes a key, plain", self.plain_bytes, keys),
-            row("bytes a key, as planned", self.folded_bytes, keys),
-            row("µs a read, plain", self.plain_us, 1.0),
-            row("µs a read, as planned", self.folded_us, 1.0),
+            bytes("bytes a key, plain", self.plain_bytes),
+            bytes("bytes a key, as planned", self.folded_bytes),
+            // Those that are predicted were measured on another machine.
+            row("µs a read, plain", self.plain_us, String::new()),
+            row("µs a read, as planned", self.folded_us, String::new()),
+            row("times as long a read", ratio, off(ratio)),
         ];
         writeln!(f, "{}\n", render(&heads, rows))?;
-        write!(f, "{} loaded into {} twice; times depend on the machine", plural(self.keys as u64, "key"), self.server)
+        write!(f, "{} loaded into {} twice", plural(self.keys as u64, "key"), self.server)?;
+        if self.keys < self.wanted {
+            write!(f, ", all that the sample of the families has ({} were wanted)", count(self.wanted as u64))?;
+        }
+        write!(
+            f,
+            "; µs depend on the machine, and the prediction is of another: compare how many times as long a read takes"
+        )
     }
 }
 
@@ -121,6 +141,7 @@ pub(super) fn prove(
     Ok(Proof {
         server,
         keys: trial.keys.len(),
+        wanted: config.prove_keys,
         plain_bytes: pair(trial.plain_bytes, plain_bytes),
         folded_bytes: pair(trial.folded_bytes, folded_bytes),
         plain_us: pair(trial.plain_us, plain_us),
