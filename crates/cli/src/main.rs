@@ -11,7 +11,8 @@
 //! | `moving` | a namespace's move over a live server |
 //! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
 //! | `scan` | the walk over a live server's keys |
-//! | `print` | layouts as tables and as JSON, and choices as JSON |
+//! | `question.rs` | a question to the person at the terminal |
+//! | `print` | layouts as tables and as JSON, choices and what is folded already as JSON |
 //!
 //! Only this program and the crates made for it (`keyfold-server`, `keyfold-lab`) use anyhow; what fails in the other
 //! libraries says by itself what was wrong.
@@ -22,6 +23,7 @@ mod flags;
 mod layout;
 mod moving;
 mod print;
+mod question;
 mod records;
 mod scan;
 mod weighing;

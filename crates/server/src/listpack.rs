@@ -14,6 +14,9 @@ use crate::replicas;
 
 const VALUE: &str = "hash-max-listpack-value";
 const ENTRIES: &str = "hash-max-listpack-entries";
+/// What servers have them at by themselves: Redis 6.2 to 8 and Valkey to 9.1 (`config.c`).
+const DEFAULT_VALUE: u64 = 64;
+const DEFAULT_ENTRIES: u64 = 512;
 
 /// What a layout needs of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +118,23 @@ pub fn limits(server: &mut Server) -> (Option<u64>, Option<u64>) {
     (read(server, ENTRIES).1, read(server, VALUE).1)
 }
 
+/// The server's hash-max-listpack-entries, where it tells; `assumed` wins.
+pub fn entries_limit(server: &mut Server, assumed: &[(String, u64)]) -> Option<u64> {
+    let assumed = assumed.iter().rev().find(|(name, _)| name == ENTRIES);
+    assumed.map(|(_, value)| *value).or_else(|| read(server, ENTRIES).1)
+}
+
+/// The settings that are higher than a server has them by itself, such as `hash-max-listpack-value 2048`, each with the
+/// command that puts it back.
+pub fn above_default(server: &mut Server) -> Vec<(String, String)> {
+    let above = [(ENTRIES, DEFAULT_ENTRIES), (VALUE, DEFAULT_VALUE)].into_iter().filter_map(|(setting, default)| {
+        let (name, has) = read(server, setting);
+        let has = has.filter(|has| *has > default)?;
+        Some((format!("{name} {has}"), format!("CONFIG SET {name} {default}")))
+    });
+    above.collect()
+}
+
 /// The setting's name on this server, and its value where the server tells.
 pub(crate) fn read(server: &mut Server, setting: &str) -> (String, Option<u64>) {
     match server.setting(setting) {
@@ -132,6 +152,24 @@ pub fn raise(server: &mut Server, layout: &Layout) -> anyhow::Result<Vec<String>
         raised.push(format!("{} {}", short.name, short.need.least));
     }
     Ok(raised)
+}
+
+impl Shortfall {
+    /// Whether the server told what it has, so that it may be raised there.
+    pub fn is_told(&self) -> bool {
+        self.has.is_some()
+    }
+
+    /// Whether the other is of the same setting.
+    pub fn is_of_setting(&self, other: &Self) -> bool {
+        self.need.setting == other.need.setting
+    }
+
+    /// `hash-max-listpack-value from 64 to 2048`; what the server has is left out where it didn't tell.
+    pub fn change(&self) -> String {
+        let from = self.has.map_or_else(String::new, |has| format!(" from {has}"));
+        format!("{}{from} to {}", self.name, self.need.least)
+    }
 }
 
 impl fmt::Display for Shortfall {

@@ -30,6 +30,8 @@ pub(crate) struct Done {
     pub(crate) stragglers: u64,
     /// `used_memory` at the end.
     pub(crate) used_bytes: u64,
+    /// `used_memory_rss` at the end.
+    pub(crate) rss_bytes: u64,
 }
 
 /// From the first change of the layout to the last. `keys` is how many there are to be moved, about.
@@ -46,8 +48,8 @@ pub(crate) fn carry_out(
         false => planned.layout.clone(),
     };
     let driven = drive::drive(nodes, &moving, keys, pace, interrupt)?;
-    let mut done =
-        Done { driven, layout: moving.clone(), settled: planned.moving.is_empty(), stragglers: 0, used_bytes: 0 };
+    let settled = planned.moving.is_empty();
+    let mut done = Done { driven, layout: moving.clone(), settled, stragglers: 0, used_bytes: 0, rss_bytes: 0 };
     connect_anew(nodes)?;
     if done.driven.is_proof() && !planned.moving.is_empty() {
         let settled = moving.settled(&planned.moving);
@@ -63,6 +65,9 @@ pub(crate) fn carry_out(
         (done.layout, done.settled) = (settled, true);
     }
     done.used_bytes = used_memory(nodes)?;
+    for server in nodes.servers() {
+        done.rss_bytes += server.info("memory")?.number("used_memory_rss");
+    }
     Ok(done)
 }
 

@@ -4,6 +4,7 @@ use keyfold_core::layout::Layout;
 use keyfold_report::number::{mebibytes, plural};
 use keyfold_server::{Nodes, Server, listpack};
 
+use super::filling::Overfull;
 use super::survey::{ServerMemory, Survey};
 use super::{pass, permissions};
 
@@ -17,20 +18,27 @@ pub(crate) struct Checks {
     pub(crate) obstacles: Vec<String>,
     /// What works, and should be known.
     pub(crate) warnings: Vec<String>,
+    /// Settings that are to be raised first, where the user wants that.
+    pub(crate) raises: Vec<String>,
+}
+
+/// What the user says of the servers' limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits<'a> {
+    /// What they are, where servers don't tell.
+    pub(crate) assumed: &'a [(String, u64)],
+    /// Whether they are raised where the layout needs more.
+    pub(crate) raise: bool,
 }
 
 /// Looks at each server's role, its user's rights, settings, memory and clients, and at what stands against a move of a
 /// cluster's keys.
-pub(crate) fn check(
-    nodes: &mut Nodes,
-    layout: &Layout,
-    survey: &Survey,
-    assumed: &[(String, u64)],
-) -> anyhow::Result<Checks> {
+pub(crate) fn check(nodes: &mut Nodes, layout: &Layout, survey: &Survey, limits: Limits<'_>) -> anyhow::Result<Checks> {
     let mut checks = Checks::default();
     let folds = layout.moving().any(|namespace| !namespace.placement.is_plain());
     let is_cluster = nodes.are_cluster();
     let mut clients = Clients::default();
+    let mut entries_limit = None;
     for (server, memory) in nodes.servers().iter_mut().zip(&survey.servers) {
         let mut obstacles = Vec::new();
         if server.info("replication")?.field("role") == Some("slave") {
@@ -43,7 +51,11 @@ pub(crate) fn check(
         }
         obstacles.extend(permissions::check(server)?);
         if folds {
-            obstacles.extend(listpack::shortfalls(server, layout, assumed).iter().map(ToString::to_string));
+            let (short, raises) = look_at_limits(server, layout, limits);
+            obstacles.extend(short);
+            checks.raises.extend(raises);
+            let limit = listpack::entries_limit(server, limits.assumed);
+            entries_limit = entries_limit.into_iter().chain(limit).min();
         }
         obstacles.extend(check_memory(server, memory)?);
         clients.look(server);
@@ -52,9 +64,18 @@ pub(crate) fn check(
         checks.obstacles.extend(obstacles.into_iter().map(named));
     }
     clients.warn(&mut checks.warnings);
-    if folds {
-        checks.warnings.extend(listpack::shortfalls_at_replicas(nodes, layout, assumed)?);
+    if folds && !limits.raise {
+        checks.warnings.extend(listpack::shortfalls_at_replicas(nodes, layout, limits.assumed)?);
     }
+    check_filling(
+        &mut checks,
+        layout,
+        survey,
+        entries_limit.map(|limit| match limits.raise {
+            true => limit.max(listpack::least(layout).0),
+            false => limit,
+        }),
+    );
     if is_cluster && let Some(doubt) = pass::doubt_now(nodes)? {
         checks.warnings.push(format!("the move could not be settled now: {doubt}"));
     }
@@ -78,6 +99,35 @@ pub(crate) fn check(
         }
     }
     Ok(checks)
+}
+
+/// What falls short, with what to do, and what is to be raised.
+fn look_at_limits(server: &mut Server, layout: &Layout, limits: Limits<'_>) -> (Vec<String>, Vec<String>) {
+    let mut raised = if limits.raise { listpack::shortfalls(server, layout, &[]) } else { Vec::new() };
+    raised.retain(listpack::Shortfall::is_told);
+    let mut short = listpack::shortfalls(server, layout, limits.assumed);
+    short.retain(|short| !raised.iter().any(|raised| raised.is_of_setting(short)));
+    let short = short.iter().map(|short| match short.is_told() {
+        true => format!(
+            "{short}. `keyfold fold --raise-limits` does that, on replicas too; `keyfold plan --keep-settings` makes a layout \
+             for the settings as they are"
+        ),
+        false => short.to_string(),
+    });
+    let address = server.address();
+    (short.collect(), raised.iter().map(|raised| format!("{} on the server at {address}", raised.change())).collect())
+}
+
+/// Buckets that would be too full; a server that doesn't tell its limit is not judged.
+fn check_filling(checks: &mut Checks, layout: &Layout, survey: &Survey, limit: Option<u64>) {
+    for (index, family) in &survey.families {
+        let namespace = &layout.namespaces()[*index];
+        match limit.and_then(|limit| family.filling.over(namespace, limit)) {
+            Some(Overfull::Mistake(text)) => checks.obstacles.push(text),
+            Some(Overfull::Some(text)) => checks.warnings.push(text),
+            None => {}
+        }
+    }
 }
 
 fn check_memory(server: &mut Server, memory: &ServerMemory) -> anyhow::Result<Option<String>> {

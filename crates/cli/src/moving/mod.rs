@@ -10,6 +10,7 @@ pub(crate) mod both;
 pub(crate) mod carry_out;
 pub(crate) mod checks;
 pub(crate) mod drive;
+mod filling;
 mod hashes;
 mod leftovers;
 mod others;
@@ -21,6 +22,7 @@ pub(crate) mod rollout;
 mod sample;
 pub(crate) mod survey;
 
+use filling::Filling;
 use hashes::Hashes;
 
 /// Whether to look for keys of new namespaces.
@@ -42,4 +44,6 @@ pub(crate) struct Family {
     pub(crate) other_keys: u64,
     /// What is amiss with handmade hashes.
     pub(crate) hashes: Hashes,
+    /// How full new buckets will be, as far as they were sampled whole.
+    pub(crate) filling: Filling,
 }

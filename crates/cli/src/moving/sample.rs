@@ -72,6 +72,14 @@ impl<'m> Sample<'m> {
         self.before.add_hash(name.len() as u64, bucket, false);
     }
 
+    /// How many entries each new bucket will have; none where only a part of what goes to each was sampled, as where keys
+    /// come out of other buckets.
+    pub(super) fn fills(&self) -> impl Iterator<Item = u64> {
+        let is_whole = self.all_buckets == 0 || self.sampled_keys >= self.all_keys;
+        let buckets = self.after.buckets().map(|(_, bucket)| bucket.fields());
+        buckets.filter(move |_| is_whole)
+    }
+
     /// Weighs the key of one of its fields in the new place.
     pub(super) fn weigh_field(&mut self, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
         self.after.add(key, value, expires_at_ms);

@@ -49,6 +49,8 @@ pub(crate) struct ServerMemory {
     pub(crate) used_bytes: u64,
     /// What it will be, by the memory model.
     pub(crate) after_bytes: u64,
+    /// `used_memory_rss` when the survey ended: what the system gave the process.
+    pub(crate) rss_bytes: u64,
 }
 
 impl Survey {
@@ -60,6 +62,11 @@ impl Survey {
     /// What that will be.
     pub(crate) fn after_bytes(&self) -> u64 {
         self.servers.iter().map(|server| server.after_bytes).sum()
+    }
+
+    /// `used_memory_rss` of all servers together, when it ended.
+    pub(crate) fn rss_bytes(&self) -> u64 {
+        self.servers.iter().map(|server| server.rss_bytes).sum()
     }
 
     /// Keys to be moved.
@@ -100,6 +107,7 @@ pub(crate) fn survey(
                 families: &mut families,
             };
             look.walk(interrupt, &mut progress)?;
+            look.note_fills();
             let weighed = look.samples.values().map(Sample::weighed).sum::<Weighed>();
             let (keys_of_all, sum) = found.remove(&number).unwrap_or_default();
             found.insert(number, (keys_of_all + keys, [sum, weighed].into_iter().sum()));
@@ -109,11 +117,12 @@ pub(crate) fn survey(
     found.values().for_each(|(keys, weighed)| change.add(&model, *keys, weighed));
     let servers = of_each.iter().zip(nodes.servers());
     let servers = servers.map(|(keys, server)| {
-        let used_bytes = server.used_memory()?;
+        let memory = server.info("memory")?;
+        let (used_bytes, rss_bytes) = (memory.needed::<u64>("used_memory")?, memory.number("used_memory_rss"));
         #[expect(clippy::cast_possible_truncation, reason = "bytes of a server, far below 2^53")]
         let share = (change.bytes as f64 * (*keys as f64 / all.max(1) as f64)) as i64;
         let after_bytes = used_bytes.saturating_add_signed(share) + first_uses_bytes(server)?;
-        Ok(ServerMemory { used_bytes, after_bytes })
+        Ok(ServerMemory { used_bytes, after_bytes, rss_bytes })
     });
     Ok(Survey { families, servers: servers.collect::<anyhow::Result<_>>()? })
 }
@@ -323,6 +332,14 @@ impl<'m> Look<'_, 'm> {
             self.sample(namespace).weigh_field(&key, &value, expires_at_ms);
         }
         self.sample(namespace).weigh_bucket(name, &bucket);
+    }
+
+    /// Hands on how full new buckets of this database will be.
+    fn note_fills(&mut self) {
+        for (index, sample) in &self.samples {
+            let filling = &mut self.families.entry(*index).or_default().filling;
+            sample.fills().for_each(|entries| filling.add(entries));
+        }
     }
 
     fn is_sampled(&self, digest: u128) -> bool {

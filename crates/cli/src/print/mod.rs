@@ -2,4 +2,5 @@
 
 pub(crate) mod choice;
 pub(crate) mod folded;
+pub(crate) mod held;
 pub(crate) mod layout;

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::bail;
 use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY, witness};
 use keyfold_core::layout::Layout;
-use keyfold_server::Nodes;
+use keyfold_server::{Nodes, listpack};
 
 use crate::config::fold::{Direction, Fold};
 use crate::layout::evidence::count_keyfolds;
@@ -29,11 +29,24 @@ pub(super) fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut
     for key in own {
         server.ask::<()>(&[b"DEL", key])?;
     }
-    if is_served {
-        let what = "removed what keyfold keeps on the server, but the layout, which names nothing any more";
-        return Ok(writeln!(out, "{what}: keyfolds that run go by it")?);
+    let mut said = vec![match is_served {
+        true => "removed what keyfold keeps on the server, but the layout, which names nothing any more: keyfolds that run go \
+                 by it"
+            .to_owned(),
+        false => "removed the layout from the server".to_owned(),
+    }];
+    for server in nodes.servers() {
+        let address = server.address().to_string();
+        said.extend(listpack::above_default(server).into_iter().map(|(setting, back)| {
+            format!(
+                "{setting} stays on the server at {address}; if it was raised for keyfold alone, put it back: {back}"
+            )
+        }));
     }
-    Ok(writeln!(out, "removed the layout from the server")?)
+    // Standard output is a program's where JSON is wanted.
+    let mut err = anstream::stderr();
+    let out: &mut dyn Write = if config.flags.json { &mut err } else { out };
+    Ok(said.iter().try_for_each(|line| writeln!(out, "{line}"))?)
 }
 
 /// Before the home: without witnesses a layout is in force all the same, and whoever comes writes them again. A witness that

@@ -8,7 +8,7 @@
 mod clean;
 mod print;
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -27,9 +27,10 @@ use crate::layout::{keys, writer};
 use crate::moving::KeyCheck;
 use crate::moving::both;
 use crate::moving::carry_out::{carry_out, differs};
-use crate::moving::checks;
+use crate::moving::checks::{self, Checks, Limits};
 use crate::moving::survey::{self, Survey};
 use crate::moving::{recovery, rollout};
+use crate::question;
 use crate::scan;
 use clean::clean;
 use print::{plan_json, report, show_plan};
@@ -41,8 +42,10 @@ pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode
     let interrupt = Interrupt::listen()?;
     let mut nodes = Nodes::connect(&config.target)?;
     scan::warn(&nodes);
-    match look_and_move(config, &mut nodes, &interrupt, out) {
+    let mut is_begun = false;
+    match look_and_move(config, &mut nodes, &interrupt, &mut is_begun, out) {
         // Whatever broke off, it is what was wanted.
+        Err(_) if interrupt.wanted() && !is_begun => bail!("interrupted; nothing was changed"),
         Err(_) if interrupt.wanted() => {
             bail!("interrupted; what has been moved stays moved, and all keys are reachable. Run it again to go on")
         }
@@ -54,53 +57,48 @@ pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode
     }
 }
 
+/// `is_begun` is set before anything is changed.
 fn look_and_move(
     config: &Fold,
     nodes: &mut Nodes,
     interrupt: &Interrupt,
+    is_begun: &mut bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     writer::enter(nodes.home())?;
     let before = in_force(nodes)?;
     let mut pace = Pace::new(config.flags.pace.max_ops);
-    let Look { planned, survey, choices } = look(config, nodes, before.as_ref(), &mut pace.looking(), interrupt)?;
-    if planned.moving.is_empty() && !differs(before.as_ref(), &planned.layout) {
-        writeln!(out, "{}", nothing_to_do(config))?;
-        clean(config, nodes, &planned.layout, out)?;
+    let look = look(config, nodes, before.as_ref(), &mut pace.looking(), interrupt)?;
+    if look.planned.moving.is_empty() && !differs(before.as_ref(), &look.planned.layout) {
+        say_nothing_to_do(config, &look, out)?;
+        clean(config, nodes, &look.planned.layout, out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Direction::Fold { raise_limits: true, .. } = &config.direction
-        && !config.flags.dry_run
-    {
-        raise_limits(nodes, &planned.layout, out)?;
-    }
-    let mut checks = checks::check(nodes, &planned.layout, &survey, &config.flags.settings.assume)?;
-    checks.obstacles.extend(both::check(nodes, before.as_ref().map(|stored| &stored.layout), &planned.layout)?);
-    if !config.flags.json {
-        for choice in &choices {
-            writeln!(out, "{}\n", choice.show())?;
-        }
-        show_plan(&planned, &survey, &checks, out)?;
-    }
+    let raise = matches!(config.direction, Direction::Fold { raise_limits: true, .. });
+    let limits = Limits { assumed: &config.flags.settings.assume, raise };
+    let mut checks = checks::check(nodes, &look.planned.layout, &look.survey, limits)?;
+    let now = before.as_ref().map(|stored| &stored.layout);
+    checks.obstacles.extend(both::check(nodes, now, &look.planned.layout)?);
+    propose(config, &look, &checks, out)?;
     if config.flags.dry_run {
-        if config.flags.json {
-            writeln!(out, "{:#}", plan_json(&planned, &survey, &checks))?;
-        }
         return Ok(ExitCode::SUCCESS);
     }
-    check_no_plain_keys(nodes, before.as_ref(), &planned.layout)?;
-    if let Some(obstacle) = checks.obstacles.first() {
-        bail!("nothing was changed: {obstacle}");
-    }
-    if !config.flags.yes && !agreed(out)? {
+    check_no_plain_keys(nodes, before.as_ref(), &look.planned.layout)?;
+    if !config.flags.yes && !question::ask("Go on?", interrupt, out)? {
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
     }
+    *is_begun = true;
+    let raised = if raise { raise_limits(nodes, &look.planned.layout)? } else { Vec::new() };
+    if !config.flags.json {
+        raised.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    let Look { planned, survey, .. } = look;
     dictionaries::write(nodes.home(), &planned.layout)?;
     let done = carry_out(nodes, before.as_ref(), &planned, survey.keys(), &mut pace, interrupt)?;
     // Whoever removes dictionaries that no layout named may have met these before the layout was in force.
     dictionaries::write(nodes.home(), &planned.layout)?;
-    report(config, &planned, &survey, &done, out)?;
+    report(config, &planned, &survey, &done, &raised, out)?;
     if done.driven.is_proof() && done.stragglers == 0 {
         clean(config, nodes, &done.layout, out)?;
         return Ok(ExitCode::SUCCESS);
@@ -108,24 +106,47 @@ fn look_and_move(
     Ok(ExitCode::from(LEFT))
 }
 
-/// Raises what the layout needs higher, on the servers and on replicas of theirs, which may take their places.
-fn raise_limits(nodes: &mut Nodes, layout: &Layout, out: &mut dyn Write) -> anyhow::Result<()> {
-    for server in nodes.servers() {
-        let address = server.address().to_string();
-        for setting in listpack::raise(server, layout)? {
-            writeln!(out, "set {setting} on the server at {address}; write it into its configuration too")?;
+/// Says what will happen.
+///
+/// # Errors
+/// Something stands against it. Obstacles that have been listed aren't said twice.
+fn propose(config: &Fold, look: &Look, checks: &Checks, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Look { planned, survey, choices } = look;
+    let obstacles = &checks.obstacles;
+    if config.flags.json {
+        if config.flags.dry_run || !obstacles.is_empty() {
+            writeln!(out, "{:#}", plan_json(planned, survey, checks))?;
         }
+    } else {
+        choices.iter().try_for_each(|choice| writeln!(out, "{}\n", choice.show()))?;
+        show_plan(planned, survey, checks, out)?;
+    }
+    match (config.flags.json, obstacles.len()) {
+        (_, 0) => Ok(()),
+        (true, _) => bail!("nothing was changed: {}", obstacles.join("; ")),
+        (false, 1) => bail!("nothing was changed: see to the obstacle above first"),
+        (false, many) => bail!("nothing was changed: see to the {many} obstacles above first"),
+    }
+}
+
+/// Raises what the layout needs higher, on the servers and on replicas of theirs, which may take their places. Returns a
+/// line for each setting.
+fn raise_limits(nodes: &mut Nodes, layout: &Layout) -> anyhow::Result<Vec<String>> {
+    let mut done = Vec::new();
+    let line =
+        |setting: String, whose: &str| format!("set {setting} on the {whose}; write it into its configuration too");
+    for server in nodes.servers() {
+        let whose = format!("server at {}", server.address());
+        done.extend(listpack::raise(server, layout)?.into_iter().map(|setting| line(setting, &whose)));
     }
     for replica in replicas::connect(nodes)? {
-        let address = &replica.target.address;
+        let whose = format!("replica at {}", replica.target.address);
         match replica.server.and_then(|mut server| listpack::raise(&mut server, layout)) {
-            Ok(raised) => raised.iter().try_for_each(|setting| {
-                writeln!(out, "set {setting} on the replica at {address}; write it into its configuration too")
-            })?,
-            Err(error) => writeln!(out, "the limits of the replica at {address} were not raised: {error:#}")?,
+            Ok(raised) => done.extend(raised.into_iter().map(|setting| line(setting, &whose))),
+            Err(error) => done.push(format!("the limits of the {whose} were not raised: {error:#}")),
         }
     }
-    Ok(())
+    Ok(done)
 }
 
 /// The layout in force; put there first where it was lost, or set back.
@@ -208,20 +229,18 @@ fn check_no_plain_keys(nodes: &mut Nodes, before: Option<&Stored>, layout: &Layo
     absent.try_for_each(|absent| absent.context("nothing was changed; fold these first, without --from"))
 }
 
-fn nothing_to_do(config: &Fold) -> &'static str {
-    match config.direction {
-        Direction::Fold { .. } => "everything lies where the layout says",
-        Direction::Unfold { .. } => "nothing is folded",
+fn say_nothing_to_do(config: &Fold, look: &Look, out: &mut dyn Write) -> anyhow::Result<()> {
+    if config.flags.json {
+        let mut report = plan_json(&look.planned, &look.survey, &Checks::default());
+        report["moved"] = 0.into();
+        return Ok(writeln!(out, "{report:#}")?);
     }
-}
-
-fn agreed(out: &mut dyn Write) -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() {
-        bail!("nothing was changed: say --yes to go on without being asked");
-    }
-    write!(out, "\nGo on? [y/N] ")?;
-    out.flush()?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line).context("can't read the answer")?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    Ok(writeln!(
+        out,
+        "{}",
+        match config.direction {
+            Direction::Fold { .. } => "everything lies where the layout says",
+            Direction::Unfold { .. } => "nothing is folded",
+        }
+    )?)
 }

@@ -13,6 +13,7 @@ use crate::moving::carry_out::Done;
 use crate::moving::checks::Checks;
 use crate::moving::drive::{self, Driven};
 use crate::moving::survey::Survey;
+use crate::print::held;
 
 pub(super) fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut dyn Write) -> anyhow::Result<()> {
     use Align::{Left, Right};
@@ -22,13 +23,15 @@ pub(super) fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &
     });
     let heads = [("keys", Left), ("count", Right), ("from", Left), ("to", Left)];
     writeln!(out, "{}\n", table::render(&heads, rows))?;
-    writeln!(
-        out,
-        "memory: {} now, {} after{}",
-        mebibytes(survey.used_bytes()),
-        mebibytes(survey.after_bytes()),
-        saving(survey.used_bytes(), survey.after_bytes())
-    )?;
+    let (now, after) = (survey.used_bytes(), survey.after_bytes());
+    match checks.obstacles.is_empty() {
+        true => writeln!(out, "memory: {} now, {} after{}", mebibytes(now), mebibytes(after), saving(now, after))?,
+        // Nothing is promised that won't come as things are.
+        false => writeln!(out, "memory: {} now", mebibytes(now))?,
+    }
+    for raise in &checks.raises {
+        writeln!(out, "to be set first: {raise}")?;
+    }
     for warning in &checks.warnings {
         writeln!(out, "warning: {warning}")?;
     }
@@ -70,13 +73,33 @@ pub(super) fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Val
         "memory": { "before_bytes": survey.used_bytes(), "predicted_bytes": survey.after_bytes() },
         "warnings": checks.warnings,
         "obstacles": checks.obstacles,
+        "raises": checks.raises,
     })
 }
 
-pub(super) fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
+/// What the process holds follows what it uses late, or not at all: somebody who looks at the system's numbers is told why.
+fn say_rss(before: u64, done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
+    if before == 0 || done.rss_bytes == 0 {
+        return Ok(());
+    }
+    writeln!(out, "held by the process (RSS): {} before, {} now", mebibytes(before), mebibytes(done.rss_bytes))?;
+    held::advice(done.used_bytes, done.rss_bytes).iter().try_for_each(|advice| writeln!(out, "{advice}"))?;
+    Ok(())
+}
+
+/// `raised` are the lines of settings that were raised.
+pub(super) fn report(
+    config: &Fold,
+    planned: &Move,
+    survey: &Survey,
+    done: &Done,
+    raised: &[String],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let Driven { moved, expired, left, peak_bytes, took, unproven, seen: _ } = &done.driven;
     if config.flags.json {
         let mut report = plan_json(planned, survey, &Checks::default());
+        report["raises"] = json!(raised);
         report["moved"] = json!(moved);
         report["expired"] = json!(expired);
         report["left"] = json!(left.left_count);
@@ -87,6 +110,8 @@ pub(super) fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done
         report["seconds"] = json!(took.as_secs_f64());
         report["memory"]["after_bytes"] = json!(done.used_bytes);
         report["memory"]["peak_bytes"] = json!(peak_bytes);
+        report["memory"]["rss_before_bytes"] = json!(survey.rss_bytes());
+        report["memory"]["rss_after_bytes"] = json!(done.rss_bytes);
         return Ok(writeln!(out, "{report:#}")?);
     }
     let rate = u128::from(*moved) * 1_000_000 / took.as_micros().max(1);
@@ -107,6 +132,7 @@ pub(super) fn report(config: &Fold, planned: &Move, survey: &Survey, done: &Done
         mebibytes(survey.after_bytes()),
         saving(survey.used_bytes(), done.used_bytes)
     )?;
+    say_rss(survey.rss_bytes(), done, out)?;
     if left.left_count > 0 {
         writeln!(
             out,

@@ -5,6 +5,7 @@ mod cluster;
 mod cluster_stage;
 mod codecs;
 mod interrupted;
+mod limits;
 mod past;
 mod proxies;
 mod refused;

@@ -58,7 +58,7 @@ fn a_replica_is_refused() {
     let mut wire = replica.connect();
     while said(&mut wire, "DBSIZE") != said(&mut stage.connect(), "DBSIZE") {}
     replica.fold(LAYOUT, &[]).assert_code(1).assert_says("replica").assert_says("nothing was changed");
-    replica.fold(LAYOUT, &["--dry-run"]).assert_code(0).assert_says("obstacle: this server is a replica");
+    replica.fold(LAYOUT, &["--dry-run"]).assert_code(1).assert_says("obstacle: this server is a replica");
     // And it follows its primary when that is folded.
     let before = stage.keyspace();
     stage.fold(LAYOUT, &[]).assert_code(0);

@@ -21,7 +21,7 @@ fn refused(server: &Server, layout: &str, options: &[&str], said: &str) {
     let dir = TempDir::new().unwrap();
     let ran = fold(server, &write_layout(dir.path(), layout), options);
     assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
-    assert!(ran.stderr.contains(said), "{said}: {}", ran.stderr);
+    assert!(ran.stdout.contains(said) || ran.stderr.contains(said), "{said}: {}{}", ran.stdout, ran.stderr);
     assert_eq!(names(&mut server.connect().unwrap(), "keyfold:{home}:layout"), 0, "{said}");
 }
 

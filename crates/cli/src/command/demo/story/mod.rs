@@ -239,7 +239,7 @@ impl Teller {
 
     /// What a dry run predicts.
     fn predicted(&self, layout: &str) -> anyhow::Result<u64> {
-        let text = self.output(&["fold"], &["--layout", layout, "--dry-run", "--json"])?;
+        let text = self.output(&["fold"], &["--layout", layout, "--raise-limits", "--dry-run", "--json"])?;
         let report: Value = serde_json::from_str(&text).context("the dry run's report is no JSON")?;
         report["memory"]["predicted_bytes"].as_u64().context("the dry run predicts nothing")
     }
