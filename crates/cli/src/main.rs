@@ -54,14 +54,16 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
     let mut code = ExitCode::SUCCESS;
     match command {
+        Command::Guide(flags) => code = command::guide::run(&flags, &mut out)?,
         Command::Serve(flags) => command::serve::run(config::serve::resolve(*flags)?, &mut out)?,
         Command::Layout(flags) => code = command::layout::run(config::layout::resolve(flags.command)?, &mut out)?,
+        Command::Status(flags) => command::status::run(&flags, &mut out)?,
         Command::Where(flags) => command::where_key::run(&config::where_key::resolve(flags)?, &mut out)?,
         Command::Fold(flags) => code = command::fold::run(&config::fold::resolve_fold(*flags)?, &mut out)?,
         Command::Unfold(flags) => code = command::fold::run(&config::fold::resolve_unfold(*flags), &mut out)?,
         Command::Train(flags) => command::train::run(&config::train::resolve(flags)?, &mut out)?,
         Command::Recode(flags) => code = command::recode::run(&flags, &mut out)?,
-        Command::Export(flags) => code = command::export::run(&config::export::resolve(*flags))?,
+        Command::Export(flags) => code = command::export::run(&config::export::resolve(*flags)?)?,
         Command::Import(flags) => code = command::import::run(&config::import::resolve(*flags), &mut out)?,
         Command::Verify(flags) => code = command::verify::run(&config::verify::resolve(*flags)?, &mut out)?,
         Command::Doctor(flags) => code = command::doctor::run(&config::doctor::resolve(flags)?, &mut out)?,

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::databases::DatabaseFlags;
 use super::pace::PaceFlags;
-use super::units::parse_growth;
+use super::units::{parse_count, parse_growth};
 use super::upstream::{SettingsFlags, UpstreamFlags};
 
 const ABOUT: &str = "\
@@ -21,7 +21,8 @@ Examples:
   keyfold analyze redis://127.0.0.1:6379
   keyfold analyze redis://user:password@host --sample 100000 --max-ops 2000
       a part of the keys, at most 2,000 commands a second
-  keyfold analyze redis://127.0.0.1:6379 --html report.html --usd-per-gb-month 12
+  keyfold analyze redis://127.0.0.1:6379 --html report.html \\
+      --usd-per-gb-month 12
   keyfold analyze redis://127.0.0.1:6379 --json
 
 Ctrl-C ends the walk, and what was seen so far is reported.
@@ -38,7 +39,7 @@ pub(crate) struct AnalyzeFlags {
     pub(crate) upstream: UpstreamFlags,
 
     /// Look at about so many keys only, and say how far the numbers may be off [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<NonZero<u64>>)]
     pub(crate) sample: Option<NonZero<u64>>,
 
     #[command(flatten)]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::units::parse_count;
+
 const ABOUT: &str = "\
 Fold data before your eyes, and measure what it saves.
 
@@ -60,7 +62,7 @@ pub(crate) struct DemoFlags {
     pub(crate) layout: Option<PathBuf>,
 
     /// Records of each data set [default: 150,000 made up, 200,000 with --measure, or all of a file]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<NonZero<usize>>)]
     pub(crate) records: Option<NonZero<usize>>,
 
     /// The server to start [default: valkey-server or redis-server on PATH]

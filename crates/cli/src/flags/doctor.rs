@@ -21,7 +21,8 @@ Examples:
   keyfold doctor redis://127.0.0.1:6379
   keyfold doctor redis://127.0.0.1:6379 --config-file /etc/redis/redis.conf
       is that file in effect?
-  keyfold doctor rediss://user:password@managed.example:6379 --assume hash-max-listpack-entries=512
+  keyfold doctor rediss://user:password@managed.example:6379 \\
+      --assume hash-max-listpack-entries=512
       where CONFIG is blocked
   keyfold doctor redis://127.0.0.1:6379 --max-ops 2000
       without disturbing anybody

@@ -12,7 +12,8 @@ const EXAMPLES: &str = "\
 Examples:
   keyfold export redis://127.0.0.1:6379 --out dump.jsonl.gz
   keyfold export redis://127.0.0.1:6379 --database 0 | jq -r .key
-  keyfold export redis://127.0.0.1:6379 --out dump.jsonl --max-ops 5000     beside clients, gently
+  keyfold export redis://127.0.0.1:6379 --out dump.jsonl --max-ops 5000
+      beside clients, gently
 
 One line of JSON for each key as clients know it, folded or not; nothing of keyfold's own. The server is read
 while clients write: each key is right at one moment, the whole is no snapshot. For --max-ops a bucket is one or two
@@ -30,6 +31,10 @@ pub(crate) struct ExportFlags {
     /// Where to: - is standard output, and a name that ends in .gz is packed. It is there once it is whole
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) out: PathBuf,
+
+    /// Write over a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
 
     #[command(flatten)]
     pub(crate) databases: DatabaseFlags,

@@ -6,15 +6,22 @@ use clap::Args;
 
 use super::pace::PaceFlags;
 use super::source::SourceFlags;
+use super::units::parse_count;
 use super::upstream::{SettingsFlags, UpstreamFlags};
 
 const FOLD_EXAMPLES: &str = "\
 Examples:
-  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --dry-run     what would happen, and what it saves
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --dry-run
+      what would happen, and what it saves
   keyfold fold redis://127.0.0.1:6379 --layout layout.toml
-  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --namespace 'user:{id:int}' --max-ops 20000 --yes
-  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --from me-redis --crumbs user=u --value zlib
-  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --from buckets --keys 'mediabucket:{id/1000}'
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --raise-limits
+      where values are longer than the server packs by itself
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml \\
+      --namespace 'user:{id:int}' --max-ops 20000 --yes
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml \\
+      --from me-redis --crumbs user=u --value zlib
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml \\
+      --from buckets --keys 'mediabucket:{id/1000}'
 
 Keys move while clients of keyfold go on reading and writing them. Ctrl-C stops at any point, and so does a crash:
 every key stays reachable, and the same command goes on where it was. Other buckets than before, or another span,
@@ -31,7 +38,8 @@ const UNFOLD_EXAMPLES: &str = "\
 Examples:
   keyfold unfold redis://127.0.0.1:6379
   keyfold unfold redis://127.0.0.1:6379 --namespace 'user:{id:int}' --yes
-  keyfold unfold redis://127.0.0.1:6379 --clean --yes      and leave nothing of keyfold's on the server
+  keyfold unfold redis://127.0.0.1:6379 --clean --yes
+      and leave nothing of keyfold's on the server
 
 --max-ops is for the time while keys move; the looks at all keys before and after take a quarter of the time.
 
@@ -61,7 +69,7 @@ pub(crate) struct MoveFlags {
     pub(crate) pace: PaceFlags,
 
     /// How many of the keys that stay are listed
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse_count::<usize>)]
     pub(crate) list: usize,
 
     /// Print JSON

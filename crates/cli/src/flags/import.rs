@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::pace::PaceFlags;
+use super::units::parse_count;
 use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
@@ -38,14 +39,14 @@ pub(crate) struct ImportFlags {
     pub(crate) dry_run: bool,
 
     /// Put all keys into this database, whatever the dump says
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<u32>)]
     pub(crate) database: Option<u32>,
 
     #[command(flatten)]
     pub(crate) pace: PaceFlags,
 
     /// How many of the keys that were not written are listed
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse_count::<usize>)]
     pub(crate) list: usize,
 
     /// Print JSON

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use keyfold_proxy::address::ServerAddress;
 
-use super::upstream::WayFlags;
+use super::upstream::{self, WayFlags};
 
 /// What stands above the subcommands.
 pub(crate) const ABOUT: &str = "\
@@ -117,7 +117,7 @@ fn parse_server(text: &str) -> Result<LabServer, String> {
     if text == "embedded" {
         return Ok(LabServer::Embedded);
     }
-    text.parse().map(LabServer::At).map_err(|error| format!("{error}; or write `embedded`"))
+    upstream::parse_server(text).map(LabServer::At).map_err(|error| format!("{error}; or write `embedded`"))
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -35,7 +35,7 @@ Exit codes: 0 right (there may be warnings), 1 wrong, 2 usage";
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckFlags {
-    /// The layout
+    /// The layout; - is standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
@@ -47,8 +47,10 @@ pub(crate) struct CheckFlags {
 const SHOW_EXAMPLES: &str = "\
 Examples:
   keyfold layout show redis://127.0.0.1:6379
-  keyfold layout show unix:///run/redis.sock --file > layout.toml     to change, and push
-  keyfold layout show unix:///run/redis.sock --toml > kept.toml       to keep beside backups
+  keyfold layout show unix:///run/redis.sock --file > layout.toml
+      to change, and push
+  keyfold layout show unix:///run/redis.sock --toml > kept.toml
+      to keep beside backups
 
 Exit codes: 0 shown, 1 no server or no layout there, 2 usage";
 
@@ -74,7 +76,7 @@ pub(crate) struct ShowFlags {
 
 const PUSH_EXAMPLES: &str = "\
 Examples:
-  keyfold layout push layout.toml --upstream redis://127.0.0.1:6379
+  keyfold layout push redis://127.0.0.1:6379 layout.toml
 
 Every keyfold before that server takes the layout up while clients go on. What they write meanwhile
 is folded with it.
@@ -82,14 +84,14 @@ is folded with it.
 Exit codes: 0 the server has the layout, 1 refused or failed, and nothing was changed, 2 usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = PUSH_EXAMPLES)]
+#[command(after_help = PUSH_EXAMPLES, allow_missing_positional = true)]
 pub(crate) struct PushFlags {
-    /// The layout
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,
+
+    /// The layout; - is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
 
     /// Don't look whether keys of new namespaces are on the server already. Such keys become invisible
     #[arg(long)]

@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fold;
+pub(crate) mod guide;
 pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod layout;
@@ -15,6 +16,7 @@ pub(crate) mod plan;
 pub(crate) mod recode;
 pub(crate) mod serve;
 pub(crate) mod source;
+pub(crate) mod status;
 pub(crate) mod supervise;
 pub(crate) mod train;
 pub(crate) mod units;
@@ -28,17 +30,40 @@ use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  keyfold demo                                      see what folding saves, on servers of its own
-  keyfold analyze redis://127.0.0.1:6379            what takes the memory, and what to do
+  keyfold demo
+      see what folding saves, on servers of its own
+  keyfold try redis://127.0.0.1:6379
+      all the way with your own keys, step by step, asking before it changes any
+  keyfold analyze redis://127.0.0.1:6379
+      what takes the memory, and what to do
   keyfold plan redis://127.0.0.1:6379 --out layout.toml
-  keyfold layout check layout.toml                  is the layout right, and what does it say?
-  keyfold serve --layout layout.toml                a proxy with a private server behind it
-  keyfold serve --layout layout.toml --listen 127.0.0.1:6380 --upstream redis://127.0.0.1:6379
-  keyfold where user:1000:logins --upstream redis://127.0.0.1:6379
-  keyfold fold redis://127.0.0.1:6379 --layout layout.toml --dry-run
+  keyfold layout check layout.toml
+      is the layout right, and what does it say?
+  keyfold serve redis://127.0.0.1:6379 --listen 127.0.0.1:6380
+      a proxy before that server: clients go to port 6380 from now on
+  keyfold serve --layout layout.toml
+      a proxy with a private server behind it
+  keyfold fold redis://127.0.0.1:6379 --layout layout.toml
+      move the keys to where the layout says; asks before it begins
+  keyfold status redis://127.0.0.1:6379
+      what is folded, and what does it save?
+  keyfold where redis://127.0.0.1:6379 user:1000:logins
   keyfold export redis://127.0.0.1:6379 --out dump.jsonl.gz
   keyfold verify redis://127.0.0.1:6379 --against dump.jsonl.gz
-  keyfold doctor redis://127.0.0.1:6379             why is memory not what it should be?
+  keyfold doctor redis://127.0.0.1:6379
+      why is memory not what it should be?
+
+A server may be named without redis://, as in 127.0.0.1:6379 or localhost.
+
+Words:
+  folded     a key that lies in a bucket, with others like it
+  bucket     a small hash, which the server packs tightly
+  namespace  keys of one shape, and the rule that gives them their buckets
+  layout     the namespaces of a server, kept in the server itself
+  zipped     a key that stays one of its own, under a shorter name
+  codec      what writes values in fewer bytes; slot: the number by which a
+             value names the one that wrote it
+  epoch      the number of the layout: one more with each change
 
 Exit codes:
   0  done
@@ -46,6 +71,9 @@ Exit codes:
   2  the command line is wrong
   3  done, but not all is well; the help of the command says what
   4  different; see the help of verify";
+
+/// Over the options that every command has.
+const EVERY: &str = "With every command";
 
 /// Folds small Redis and Valkey keys into a fraction of their memory, behind the clients' back.
 ///
@@ -59,17 +87,20 @@ pub(crate) struct Cli {
 
     /// What is logged to stderr: error, warn, info, debug, trace, or a filter by module, as in
     /// info,keyfold_proxy=debug [default: info for serve, warn otherwise]
-    #[arg(long, global = true, value_name = "FILTER", env = "KEYFOLD_LOG", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "FILTER", env = "KEYFOLD_LOG", hide_env_values = true, help_heading = EVERY)]
     pub(crate) log: Option<String>,
 
     /// The secret of namespaces with `keyed = true`, which says in which bucket a key lies. Several while keys move from
     /// one secret to another: a file that doesn't say which means the first
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = EVERY)]
     pub(crate) secret_file: Vec<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Go all the way, step by step: look, plan, serve, fold, and how to go back
+    #[command(name = "try")]
+    Guide(Box<guide::GuideFlags>),
     /// Say which keys take the memory, and what folding them would save
     Analyze(Box<analyze::AnalyzeFlags>),
     /// Make the layout that saves the most of what a server holds, and say why
@@ -87,6 +118,8 @@ pub(crate) enum Command {
     Train(train::TrainFlags),
     /// Store values again by the codec in use, while clients go on
     Recode(recode::RecodeFlags),
+    /// Say what is folded, what that saves, which moves are open, and who serves
+    Status(status::StatusFlags),
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),
     /// Look whether every key lies in its place, and is what a file says
@@ -108,4 +141,37 @@ pub(crate) enum Command {
     /// Run a server for as long as standard input is open
     #[command(hide = true)]
     Supervise(supervise::SuperviseFlags),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// A terminal's width: what is wrapped can't be copied, and is no command any more.
+    const COLUMNS: usize = 80;
+
+    fn each(command: &clap::Command, look: &mut dyn FnMut(&clap::Command)) {
+        look(command);
+        command.get_subcommands().for_each(|sub| each(sub, look));
+    }
+
+    #[test]
+    fn examples_are_not_wrapped() {
+        each(&Cli::command(), &mut |command| {
+            // The URLs of Sentinels are longer than a line.
+            if command.get_name() == "serve" {
+                return;
+            }
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let mut is_continued = false;
+            for line in after.lines() {
+                if is_continued || line.starts_with("  keyfold") {
+                    assert!(line.chars().count() <= COLUMNS, "{}: {line}", command.get_name());
+                    is_continued = line.ends_with('\\');
+                }
+            }
+        });
+    }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::databases::DatabaseFlags;
 use super::pace::PaceFlags;
-use super::units::parse_growth;
+use super::units::{parse_count, parse_growth};
 use super::upstream::{SettingsFlags, UpstreamFlags};
 
 /// What stands above the options.
@@ -23,8 +23,8 @@ const EXAMPLES: &str = "\
 Examples:
   keyfold plan redis://127.0.0.1:6379 --out layout.toml
   keyfold plan redis://127.0.0.1:6379 --prove --prove-keys 200000
-  keyfold plan redis://127.0.0.1:6379 --keys 'user:{id:int}:logins' --growth 10x
-  keyfold plan redis://127.0.0.1:6379 --json | jq '.families[] | select(.advice == \"fold\")'
+  keyfold plan redis://127.0.0.1:6379 --keys 'user:{id:int}' --growth 10x
+  keyfold plan redis://127.0.0.1:6379 --json | jq '.families[].advice'
 
 Exit codes:
   0  planned; with --prove, the bytes were within 5 % of what was predicted
@@ -73,7 +73,7 @@ pub(crate) struct PlanFlags {
     pub(crate) databases: DatabaseFlags,
 
     /// Look at about so many keys [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<NonZero<u64>>)]
     pub(crate) sample: Option<NonZero<u64>>,
 
     #[command(flatten)]
@@ -84,8 +84,8 @@ pub(crate) struct PlanFlags {
     #[arg(long)]
     pub(crate) prove: bool,
 
-    /// Keys to prove it with, of all families together [default: 200000]
-    #[arg(long, value_name = "N", requires = "prove")]
+    /// Keys to prove it with at most, of all families together; those of the sample, some 40,000 of each [default: 200000]
+    #[arg(long, value_name = "N", requires = "prove", value_parser = parse_count::<NonZero<usize>>)]
     pub(crate) prove_keys: Option<NonZero<usize>>,
 
     /// The server to prove it on [default: one of the same family on PATH]

@@ -3,12 +3,14 @@
 use clap::Args;
 
 use super::pace::PaceFlags;
+use super::units::parse_count;
 use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
 Examples:
   keyfold recode redis://127.0.0.1:6379
-  keyfold recode redis://127.0.0.1:6379 --namespace 'page:{path}' --max-ops 20000
+  keyfold recode redis://127.0.0.1:6379 --namespace 'page:{path}' \\
+      --max-ops 20000
 
 Stores values again that were written before the codec in use: raw, by an older dictionary, or by another codec.
 Clients go on reading and writing. Ctrl-C stops at any point, and so does a crash: every value stays readable, and the
@@ -32,7 +34,7 @@ pub(crate) struct RecodeFlags {
     pub(crate) pace: PaceFlags,
 
     /// How many of the values that stay are listed
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse_count::<usize>)]
     pub(crate) list: usize,
 
     /// Print JSON

@@ -12,7 +12,7 @@ pub(crate) enum Convention {
     Buckets,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Keys in an application's own hashes")]
 pub(crate) struct SourceFlags {
     /// Move keys out of hashes that an application folded them into itself, instead of plain keys

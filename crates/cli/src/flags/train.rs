@@ -7,7 +7,8 @@ use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
 Examples:
-  keyfold train redis://127.0.0.1:6379 --dry-run       what would a new dictionary save?
+  keyfold train redis://127.0.0.1:6379 --dry-run
+      what would a new dictionary save?
   keyfold train redis://127.0.0.1:6379
   keyfold train redis://127.0.0.1:6379 --namespace 'page:{path}' --codec auto
 

@@ -35,6 +35,20 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A whole number, also as keyfold prints it: `20000` or `20,000`. Of a type without 0, above 0.
+pub(crate) fn parse_count<N: FromStr>(text: &str) -> Result<N, String> {
+    let is_grouped = text.split(',').enumerate().all(|(at, group)| match at {
+        0 => (1..=3).contains(&group.len()) || !text.contains(','),
+        _ => group.len() == 3,
+    });
+    let digits = if is_grouped { text.replace(',', "") } else { text.to_owned() };
+    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
+    number.ok_or_else(|| match "0".parse::<N>() {
+        Ok(_) => "write a whole number, such as 20".to_owned(),
+        Err(_) => "write a whole number above 0, such as 20000".to_owned(),
+    })
+}
+
 /// How many times as many: `4x` or `4`.
 pub(crate) fn parse_growth(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix(['x', '×']).unwrap_or(text).parse::<f64>();
@@ -87,6 +101,21 @@ mod tests {
         for wrong in ["", "mb", "0", "-1", "1.5gb", "99999999999999999999", "99999999999gb"] {
             assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn counts() {
+        use std::num::NonZero;
+        let above_zero = parse_count::<NonZero<u64>>;
+        assert_eq!(
+            (above_zero("20000"), above_zero("1,234,567")),
+            (Ok(20_000.try_into().unwrap()), Ok(1_234_567.try_into().unwrap()))
+        );
+        assert_eq!((parse_count::<usize>("0"), parse_count::<u32>("16")), (Ok(0), Ok(16)));
+        for wrong in ["", "0", "-1", "+1", "1.5", "20k", "1,23", ",123", "1234,567", "99999999999999999999"] {
+            assert!(above_zero(wrong).unwrap_err().contains("above 0"), "{wrong}");
+        }
+        assert!(!parse_count::<usize>("many").unwrap_err().contains("above"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use keyfold_core::cluster::AddressMap;
-use keyfold_proxy::address::ServerAddress;
+use keyfold_proxy::address::{AddressError, ServerAddress};
 
 /// A server that is named nowhere is this one; `keyfold serve` starts one of its own instead.
 pub(crate) const LOCAL_PORT: u16 = 6379;
@@ -48,18 +48,18 @@ pub(crate) struct UpstreamFlags {
     pub(crate) way: WayFlags,
 }
 
-const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, unix:///path[?db=n], or \
-                        sentinel://[user:password@]host:port,host:port/NAME[/db] for the primary that Sentinels name \
-                        [default: redis://127.0.0.1:6379]";
+const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], or host:port alone; rediss://… for TLS, \
+                        unix:///path[?db=n], or sentinel://[user:password@]host:port,host:port/NAME[/db] for the primary \
+                        that Sentinels name [default: redis://127.0.0.1:6379]";
 
 /// How that is typed.
 #[derive(Args)]
 struct Typed {
-    #[arg(value_name = "URL", help = URL_HELP)]
+    #[arg(value_name = "URL", help = URL_HELP, value_parser = parse_server)]
     url: Option<ServerAddress>,
 
     /// The same as the argument URL
-    #[arg(long, value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true)]
+    #[arg(long, value_name = "URL", env = "KEYFOLD_UPSTREAM", hide_env_values = true, value_parser = parse_server)]
     upstream: Option<ServerAddress>,
 
     #[command(flatten)]
@@ -102,6 +102,19 @@ pub(crate) struct SettingsFlags {
     pub(crate) assume: Vec<(String, u64)>,
 }
 
+/// A server by its URL, or, as people name one in a hurry, by what stands in a URL behind `redis://`, or by the path of its
+/// socket.
+pub(crate) fn parse_server(text: &str) -> Result<ServerAddress, String> {
+    let url = match text {
+        _ if text.contains("://") => text.to_owned(),
+        _ if text.starts_with('/') => format!("unix://{text}"),
+        // `redis://6379` would be a host of that name.
+        _ if text.parse::<u16>().is_ok() => return Err(format!("{text} is a port alone: write 127.0.0.1:{text}")),
+        _ => format!("redis://{text}"),
+    };
+    url.parse().map_err(|error: AddressError| error.to_string())
+}
+
 fn parse_mapping(text: &str) -> Result<String, String> {
     AddressMap::default().add(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
@@ -135,6 +148,26 @@ mod tests {
             Route::Tcp { port, .. } => port,
             Route::Unix(_) | Route::Sentinel { .. } | Route::Cluster { .. } => 0,
         }))
+    }
+
+    #[test]
+    fn a_scheme_may_be_left_out() {
+        for (short, url) in [
+            ("127.0.0.1:6380", "redis://127.0.0.1:6380"),
+            ("localhost", "redis://localhost:6379"),
+            ("[::1]:7000/3", "redis://[::1]:7000"),
+            ("app:secret@cache.internal", "redis://cache.internal:6379"),
+            ("/run/redis.sock", "unix:///run/redis.sock"),
+            ("rediss://cache:6380", "rediss://cache:6380"),
+        ] {
+            assert_eq!(parse_server(short).unwrap().to_string(), url, "{short}");
+        }
+        assert_eq!(parse_server("[::1]:7000/3").unwrap().database, 3);
+        assert_eq!(parse_server("app:secret@cache").unwrap().user.as_deref(), Some("app"));
+        assert!(parse_server("6379").unwrap_err().contains("127.0.0.1:6379"));
+        for wrong in ["", "http://localhost", "localhost:port", "localhost:99999", "localhost/x", "my server"] {
+            assert!(parse_server(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

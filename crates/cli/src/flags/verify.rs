@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::databases::DatabaseFlags;
 use super::pace::PaceFlags;
+use super::units::parse_count;
 use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
@@ -45,7 +46,7 @@ pub(crate) struct VerifyFlags {
     pub(crate) pace: PaceFlags,
 
     /// How many findings, and how many keys that differ, are listed
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse_count::<usize>)]
     pub(crate) list: usize,
 
     /// Print JSON

@@ -89,7 +89,7 @@ fn an_open_move_is_known_to_all_tools() {
     folding.kill().unwrap();
     folding.wait().unwrap();
     let said = "a move of";
-    for args in [&["verify", &url, "--skip-encodings"][..], &["analyze", &url], &["plan", &url]] {
+    for args in [&["verify", &url, "--skip-encodings"][..], &["analyze", &url], &["plan", &url], &["status", &url]] {
         let ran = stage.run(args);
         ran.assert_code(0).assert_says(said).assert_says("is open");
     }

@@ -126,7 +126,7 @@ fn an_interrupted_export_leaves_the_file_before() {
     let path = dir.path().join("dump.jsonl");
     std::fs::write(&path, "yesterday's\n").unwrap();
     // Slow enough to be met in the middle: the wait for the first answers is some seconds long.
-    let args = ["export", &server.url(), "--out", path.to_str().unwrap(), "--max-ops", "10"];
+    let args = ["export", &server.url(), "--out", path.to_str().unwrap(), "--force", "--max-ops", "10"];
     let child = command(&args).stderr(Stdio::piped()).spawn().unwrap();
     while std::fs::read_dir(dir.path()).unwrap().count() < 2 {
         std::thread::yield_now();
@@ -137,4 +137,53 @@ fn an_interrupted_export_leaves_the_file_before() {
     assert!(output.status.code() == Some(1) && stderr.contains("is as it was"), "{stderr}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "yesterday's\n");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+}
+
+/// It may be the only dump there is.
+#[test]
+fn a_dump_is_written_over_only_where_that_is_said() {
+    let Some(binary) = found().pop() else { return };
+    let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
+    server.connect().unwrap().call(&[b"SET", b"key", b"value"]).unwrap();
+    let path = dir.path().join("dump.jsonl");
+    std::fs::write(&path, "the only one").unwrap();
+    let (url, out) = (server.url(), path.to_str().unwrap());
+    let ran = keyfold(&["export", &url, "--out", out]);
+    assert!(
+        ran.code == Some(1) && ran.stderr.contains("there already") && ran.stderr.contains("--force"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "the only one");
+    assert_eq!(keyfold(&["export", &url, "--out", out, "--force"]).code, Some(0));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"key\":\"key\",\"value\":\"value\"}\n");
+    // What is no file, such as a device, a pipe or this socket, is never replaced by one.
+    let socket = dir.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for more in [&[][..], &["--force"]] {
+        let ran = keyfold(&[&["export", &url, "--out", socket.to_str().unwrap()], more].concat());
+        assert!(ran.code == Some(1) && ran.stderr.contains("is no file"), "{}", ran.stderr);
+    }
+    assert!(!socket.is_file());
+}
+
+#[test]
+fn a_database_that_is_not_there_is_no_empty_one() {
+    let Some(binary) = found().pop() else { return };
+    let (server, dir) = (binary.start(&["--databases", "4"]).unwrap(), TempDir::new().unwrap());
+    server.connect().unwrap().call(&[b"SET", b"key", b"value"]).unwrap();
+    let (url, there, not_there) = (server.url(), format!("{}/3", server.url()), format!("{}/4", server.url()));
+    let dump = dir.path().join("dump.jsonl");
+    std::fs::write(&dump, "{\"key\":\"other\",\"value\":\"1\"}\n").unwrap();
+    for command in ["analyze", "plan", "doctor", "export", "verify"] {
+        let ran = keyfold(&[command, &url, "--database", "4"]);
+        assert_eq!(ran.code, Some(1), "{command}: {}", ran.stdout);
+        assert!(ran.stderr.contains("has no database 4"), "{command}: {}", ran.stderr);
+        let ran = keyfold(&[command, &not_there]);
+        assert!(ran.code == Some(1) && ran.stderr.contains("has no database 4"), "{command}: {}", ran.stderr);
+        let ran = keyfold(&[command, &there]);
+        assert!(!ran.stderr.contains("has no database"), "{command}: {}", ran.stderr);
+    }
+    let ran = keyfold(&["import", &url, dump.to_str().unwrap(), "--database", "4"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("has no database 4"), "{}{}", ran.stdout, ran.stderr);
 }

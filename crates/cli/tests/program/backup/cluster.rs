@@ -77,17 +77,17 @@ fn a_dump_goes_into_a_cluster_and_out_of_it() {
         let resharding = cluster.begin_reshard(slot, target).unwrap();
         for moved in 0..3 {
             run(&["verify", &url, "--against", &dump], 0);
-            run(&["export", &url, "--out", again], 0);
+            run(&["export", &url, "--out", again, "--force"], 0);
             assert_eq!(std::fs::read_to_string(again).unwrap().lines().count(), KEYS + OTHERS, "{moved} keys moved");
             if moved == 0 {
-                let place: Value = serde_json::from_str(&run(&["where", IN_MOTION, &url, "--json"], 0).stdout).unwrap();
+                let place: Value = serde_json::from_str(&run(&["where", &url, IN_MOTION, "--json"], 0).stdout).unwrap();
                 assert_eq!(place["slot"], slot, "{place:#}");
                 assert!(place["slot moves to"].is_string(), "{place:#}");
             }
             cluster.move_keys(resharding, 1).unwrap();
         }
         run(&["import", &url, &dump], 0);
-        let place = run(&["where", IN_MOTION, &url], 0).stdout;
+        let place = run(&["where", &url, IN_MOTION], 0).stdout;
         assert!(place.contains(&cluster.node(target).address().to_string()), "{place}");
         assert!(place.contains("spilled"), "{place}");
         cluster.finish_reshard(resharding).unwrap();

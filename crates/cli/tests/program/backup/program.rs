@@ -42,7 +42,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
 
 /// Exports to a file; the code is to be 0.
 pub(crate) fn export(server: &Server, path: &Path) {
-    let ran = keyfold(&["export", &server.url(), "--out", path.to_str().unwrap()]);
+    let ran = keyfold(&["export", &server.url(), "--out", path.to_str().unwrap(), "--force"]);
     assert_eq!(ran.code, Some(0), "{}: {}", server.name(), ran.stderr);
 }
 

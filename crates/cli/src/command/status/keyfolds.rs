@@ -1,0 +1,77 @@
+//! Who is connected to a server: keyfolds that serve, and tools that move keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use keyfold_core::change::{Connection, Owner};
+use keyfold_server::Nodes;
+
+/// Those that are connected.
+#[derive(Debug, Default)]
+pub(super) struct Keyfolds {
+    /// By what each calls itself.
+    pub(super) members: BTreeMap<String, Member>,
+    /// Connections of `keyfold fold`, `unfold` and `import`.
+    pub(super) writers: usize,
+    /// The server doesn't show its clients.
+    pub(super) are_hidden: bool,
+}
+
+/// One keyfold.
+#[derive(Debug, Default)]
+pub(super) struct Member {
+    /// The machines that it comes from, as servers see them.
+    pub(super) hosts: BTreeSet<String>,
+    pub(super) connections: usize,
+}
+
+impl Keyfolds {
+    /// Asks all servers.
+    pub(super) fn ask(nodes: &mut Nodes) -> Self {
+        let mut found = Self::default();
+        for server in nodes.servers() {
+            match server.ask::<String>(&[b"CLIENT", b"LIST"]) {
+                Ok(list) => Connection::read_all(&list, None).into_iter().for_each(|one| found.add(&one)),
+                Err(_) => found.are_hidden = true,
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, connection: &Connection) {
+        match &connection.owner {
+            Owner::Writer => self.writers += 1,
+            Owner::Member(name) => {
+                let member = self.members.entry(name.escape_ascii().to_string()).or_default();
+                member.connections += 1;
+                member.hosts.insert(host_of(&connection.address).to_owned());
+            }
+        }
+    }
+}
+
+/// `127.0.0.1` of `127.0.0.1:50012`; a unix socket's path of `/run/redis.sock:0`.
+fn host_of(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_told_by_their_keyfold() {
+        let list = "id=3 addr=127.0.0.1:5 name=keyfold:00ff\nid=4 addr=127.0.0.1:6 name=keyfold:00ff\n\
+                    id=5 addr=[::1]:7 name=keyfold:0a\nid=6 addr=/run/r.sock:0 name=keyfold-writer\n\
+                    id=7 addr=127.0.0.1:9 name=keyfold-tool\nid=8 addr=127.0.0.1:10 name=app\n";
+        let mut found = Keyfolds::default();
+        Connection::read_all(list, None).iter().for_each(|one| found.add(one));
+        let shown: Vec<_> = found
+            .members
+            .values()
+            .map(|one| (one.connections, one.hosts.iter().cloned().collect::<String>()))
+            .collect();
+        assert_eq!(shown, [(2, "127.0.0.1".to_owned()), (1, "[::1]".to_owned())]);
+        assert_eq!(found.writers, 1);
+        assert_eq!(host_of("/run/redis.sock:0"), "/run/redis.sock");
+    }
+}

@@ -1,0 +1,168 @@
+//! What folded keys take, and what they would take as plain ones: how many there are and what their buckets take by a
+//! sample of the server's keys, what the keys and values in them would take by a sample of these.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::ops::ControlFlow;
+
+use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_core::memory::{Model, ValueShape};
+use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
+use keyfold_server::keyspace::Databases;
+use keyfold_server::pace::Pace;
+use keyfold_server::{Nodes, memory};
+use keyfold_survey::survey::{Folded, Survey};
+
+use crate::records::inquiry::Wants;
+use crate::records::walk::{Home, Manner, Sight, walk_all};
+use crate::records::{Content, Record};
+use crate::scan::{self, KeyScan};
+
+/// Keys of the server that are looked at.
+const SAMPLE: u64 = 20_000;
+/// Logical keys whose values are read.
+const RECORDS: u64 = 20_000;
+
+/// What folding saves.
+#[derive(Debug)]
+pub(super) struct Savings {
+    pub(super) namespaces: Vec<Namespace>,
+    /// How many keys there are, as the server counts them.
+    pub(super) keys: u64,
+    /// How many of them were looked at.
+    pub(super) seen: u64,
+    /// What the folded keys of all namespaces take less than as plain ones, with the tables of keys; none where no value
+    /// of one was met.
+    pub(super) saved_bytes: Option<f64>,
+}
+
+/// The folded keys of one namespace.
+#[derive(Debug)]
+pub(super) struct Namespace {
+    pub(super) folded: Folded,
+    /// What one of them would take as a plain key, with its share of the tables of keys.
+    pub(super) plain_bytes_per_key: Option<f64>,
+}
+
+/// What sampled records would take as plain keys, the tables of keys aside.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plain {
+    records: u64,
+    bytes: u64,
+    expiring: u64,
+}
+
+impl Savings {
+    /// Of what `layout` has folded.
+    pub(super) fn of(
+        nodes: &mut Nodes,
+        layout: Option<&Layout>,
+        max_ops: Option<NonZero<u32>>,
+    ) -> anyhow::Result<Self> {
+        let model = memory::model_of_all(nodes, &[])?.model;
+        let all = Databases { only: Vec::new() };
+        let databases = scan::chosen_of_each(nodes.servers(), &all)?;
+        let keys = scan::keys_of(databases.iter().flatten());
+        let Some(layout) = layout else {
+            return Ok(Self { namespaces: Vec::new(), keys, seen: 0, saved_bytes: Some(0.0) });
+        };
+        let mut survey = Survey::new(model.clone()).over(Some(layout.clone()));
+        let walk = KeyScan { max_ops, sample: NonZero::new(SAMPLE), sample_every: 0 };
+        let walked = walk.run(nodes.servers(), &databases, &mut |page| {
+            let keys = page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX));
+            keys.for_each(|one| survey.observe(page.database, one));
+            ControlFlow::Continue(())
+        });
+        if let scan::End::Lost(error) = walked.end {
+            return Err(error);
+        }
+        let seen = survey.seen();
+        // A walk over all comes by each key, and by those that came meanwhile.
+        let findings = survey.finish(if walked.keys >= keys { seen } else { keys });
+        let plain = weigh(nodes, layout, &model, max_ops)?;
+        let by_name = |folded: Folded| {
+            let weighed = layout.iter().find(|(_, namespace)| namespace.keys.to_string() == folded.name);
+            (weighed.and_then(|(index, _)| plain.get(&index.0)).copied().unwrap_or_default(), folded)
+        };
+        let weighed: Vec<_> = findings.folded.into_iter().map(by_name).collect();
+        Ok(Self::weighed(weighed, &model, (findings.keys, findings.expiring), seen))
+    }
+
+    fn weighed(weighed: Vec<(Plain, Folded)>, model: &Model, (keys, expiring): (u64, u64), seen: u64) -> Self {
+        let tables_now = model.table_bytes(keys, expiring) as f64;
+        let (mut logical, mut logical_expiring) = (keys as f64, expiring as f64);
+        for (plain, folded) in &weighed {
+            let share = plain.expiring as f64 / plain.records.max(1) as f64;
+            logical += folded.keys.value - folded.physical();
+            logical_expiring += folded.keys.value * share - folded.expiring();
+        }
+        let tables_plain = model.table_bytes(rounded(logical), rounded(logical_expiring)) as f64;
+        let table_bytes_per_key = tables_plain / logical.max(1.0);
+        let mut saved = Some(tables_plain - tables_now);
+        let namespaces = weighed.into_iter().map(|(plain, folded)| {
+            let content = (plain.records > 0).then(|| plain.bytes as f64 / plain.records as f64);
+            let content_now = folded.held.bytes as f64 * folded.physical() / folded.held.physical.max(1) as f64;
+            saved = match content {
+                Some(content) => saved.map(|saved| saved + content * folded.keys.value - content_now),
+                None if folded.keys.value < 0.5 => saved,
+                None => None,
+            };
+            Namespace { plain_bytes_per_key: content.map(|content| content + table_bytes_per_key), folded }
+        });
+        let namespaces = namespaces.collect();
+        Self { namespaces, keys, seen, saved_bytes: saved }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys, made not negative")]
+fn rounded(keys: f64) -> u64 {
+    keys.max(0.0).round() as u64
+}
+
+/// Reads some of what is folded, and says what it would take as plain keys, by namespace.
+fn weigh(
+    nodes: &mut Nodes,
+    layout: &Layout,
+    model: &Model,
+    max_ops: Option<NonZero<u32>>,
+) -> anyhow::Result<BTreeMap<usize, Plain>> {
+    let mut plain: BTreeMap<usize, Plain> = BTreeMap::new();
+    let read = Cell::new(0);
+    let manner = Manner {
+        layout,
+        folded: true,
+        wants: Wants::default(),
+        forgetful: true,
+        listpack_limits: (None, None),
+        stopped: &|| read.get() >= RECORDS,
+    };
+    let all = Databases { only: Vec::new() };
+    walk_all(nodes, &all, "sampled", &manner, &mut Pace::new(max_ops), &mut |sight| {
+        if let Sight::Record(record, home) = sight {
+            read.set(read.get() + 1);
+            if let Some(NamespaceIndex(index)) = namespace_of(home) {
+                plain.entry(index).or_default().add(model, record);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(plain)
+}
+
+fn namespace_of(home: Home) -> Option<NamespaceIndex> {
+    match home {
+        Home::Plain => None,
+        Home::Zipped(namespace) | Home::Bucket(namespace) | Home::Spilled(namespace) => Some(namespace),
+    }
+}
+
+impl Plain {
+    fn add(&mut self, model: &Model, record: &Record) {
+        let Content::String(value) = &record.content else { return };
+        let has_expiry = record.expires_at_ms.is_some();
+        self.records += 1;
+        self.bytes += model.string_bytes(record.key.len() as u64, ValueShape::of(value), has_expiry);
+        self.expiring += u64::from(has_expiry);
+    }
+}
