@@ -4,7 +4,7 @@
 use keyfold_report::number::mebibytes;
 
 /// A process holds so much beyond what it uses in any case: code, stacks, the allocator's own.
-const USUAL_BYTES: u64 = 8 << 20;
+const USUAL_BYTES: u64 = 32 << 20;
 /// And less than one part in so many of what it uses is usual, too.
 const USUAL_SHARE: u64 = 4;
 
