@@ -42,7 +42,8 @@
 //! | `server_info` | which server it is, and of which release |
 //! | [`session`] | one client's connection, and the way of each of its requests |
 //! | [`slot`] | the slots of a cluster, and a short tag for each |
-//! | [`stats`] | what is counted of each namespace, and what the sweep knows and has done |
+//! | [`stats`] | what is counted of commands and of each namespace, and what the sweep knows and has done |
+//! | [`status`] | what a keyfold says of itself, for INFO, `/status` and metrics |
 //! | [`string`] | what each string command does to decoded values |
 //! | [`sweep`] | removing what has expired, and spilled values that nothing points to |
 //! | [`template`] | the shapes of families of keys |
@@ -85,6 +86,7 @@ mod server_info;
 pub mod session;
 pub mod slot;
 pub mod stats;
+pub mod status;
 pub mod string;
 pub mod sweep;
 pub mod template;

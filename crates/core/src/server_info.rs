@@ -28,7 +28,7 @@ impl ServerInfo {
     }
 
     /// Its first two numbers; zeros where they don't read.
-    fn release(&self) -> (u32, u32) {
+    pub(crate) fn release(&self) -> (u32, u32) {
         let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0));
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
     }

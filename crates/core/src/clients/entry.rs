@@ -167,13 +167,16 @@ impl Entry {
         self.answer_bytes.store(answer_bytes, Ordering::Relaxed);
     }
 
-    /// Counts what an answer tells of the keys that were read. Called by the one thread that serves the client.
-    pub fn note_answer(&self, kind: LookupKind, answer: &[u8]) {
-        if kind != LookupKind::None {
-            let sum = self.lookups() + kind.read(answer);
-            self.hits.store(sum.hits, Ordering::Relaxed);
-            self.misses.store(sum.misses, Ordering::Relaxed);
+    /// Counts what an answer tells of the keys that were read, and says it. Called by the one thread that serves the client.
+    pub(crate) fn note_answer(&self, kind: LookupKind, answer: &[u8]) -> Lookups {
+        if kind == LookupKind::None {
+            return Lookups::default();
         }
+        let told = kind.read(answer);
+        let sum = self.lookups() + told;
+        self.hits.store(sum.hits, Ordering::Relaxed);
+        self.misses.store(sum.misses, Ordering::Relaxed);
+        told
     }
 
     /// A command is under way on this connection, which no other client uses meanwhile.

@@ -40,7 +40,7 @@ pub use endpoint::{AddressMap, Endpoint, NoEndpoint, NoMapping};
 pub use flight::{Direct, Flight, Landed, Outcome};
 pub use map::{Adoption, AskedAt, Node, SlotMap};
 pub use proof::{Doubt, History, Picture, PictureNode, Walked, proof};
-pub use redirect::{Redirect, Whereto};
+pub use redirect::{Redirect, Redirects, Whereto};
 pub use refresh::{Asked, Refresh};
 pub use replicas::{ReadFrom, ReplicaState, Replicas, ReplicationAsked};
 pub use replication::Replication;

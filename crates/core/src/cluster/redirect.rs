@@ -62,6 +62,31 @@ impl<'r> Whereto<'r> {
     }
 }
 
+/// How often nodes did not carry out what they were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Redirects {
+    /// As another node has the slot.
+    pub moved: u64,
+    /// As the key is on another node already, on its way there.
+    pub asked: u64,
+    /// As some keys of several are on their way.
+    pub try_again: u64,
+    /// As nobody serves the slot, or the node can't at present.
+    pub unserved: u64,
+}
+
+impl Redirects {
+    /// Counts a node's word.
+    pub(super) fn note(&mut self, redirect: &Redirect<'_>) {
+        *match redirect {
+            Redirect::Moved(..) => &mut self.moved,
+            Redirect::Ask(..) => &mut self.asked,
+            Redirect::TryAgain => &mut self.try_again,
+            Redirect::ClusterDown | Redirect::ReadOnly | Redirect::Loading | Redirect::MasterDown => &mut self.unserved,
+        } += 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

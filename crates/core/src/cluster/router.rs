@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Adoption, AskedAt, Direct, Flight, Landed, Node, Outcome, Redirect, SlotMap, Topology, Turns};
+use super::{Adoption, AskedAt, Direct, Flight, Landed, Node, Outcome, Redirect, Redirects, SlotMap, Topology, Turns};
 use crate::slot::Slot;
 
 /// How long nodes are tried.
@@ -155,12 +155,25 @@ pub struct Router<W> {
     orders: VecDeque<Order<W>>,
     tries: Tries,
     wants_map: bool,
+    redirects: Redirects,
 }
 
 impl<W> Router<W> {
     /// A router that goes by this map.
     pub fn new(map: SlotMap, tries: Tries) -> Self {
-        Self { map, turns: Turns::default(), orders: VecDeque::new(), tries, wants_map: false }
+        Self {
+            map,
+            turns: Turns::default(),
+            orders: VecDeque::new(),
+            tries,
+            wants_map: false,
+            redirects: Redirects::default(),
+        }
+    }
+
+    /// How often nodes led steps elsewhere.
+    pub fn redirects(&self) -> Redirects {
+        self.redirects
     }
 
     /// Which node has which slot.
@@ -272,7 +285,9 @@ impl<W> Router<W> {
         let later = now_ms + self.tries.pause_ms;
         // Nodes that lead to each other are not asked without a pause.
         let soon = if step.led < 2 { now_ms } else { later };
-        let until = match Redirect::read(&cause) {
+        let redirect = Redirect::read(&cause);
+        redirect.iter().for_each(|redirect| self.redirects.note(redirect));
+        let until = match redirect {
             Some(Redirect::Moved(moved, to)) => {
                 self.map.note_moved(moved, to, node);
                 // The keys of commands that nobody here knows are known there.

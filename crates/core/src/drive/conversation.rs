@@ -9,14 +9,17 @@
 //! answers do, but for a large one that the server alone gives: it comes in pieces with nothing between them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::held::{Held, HeldKeys};
+use super::metering::{Metered, Metering};
 use super::parts::{PartRequest, Parts, SentPart};
 use super::replica_read::ReplicaRead;
-use crate::clients::{Admission, LookupKind, Ticket, Turn, hash_of};
+use crate::clients::{Admission, LookupKind, Lookups, Ticket, Turn, hash_of};
 use crate::exchange::{Effect, Env, Exchange, Io, Step};
 use crate::session::{Begun, Hold, LARGE_BYTES, Lane, Plan, Session};
+use crate::stats::{CommandStats, CommandWay, Stats};
 use crate::tracking::{Key, Mail, Stale, Traced};
 
 /// So many answers' room is kept for those that will wait in their slots.
@@ -47,6 +50,7 @@ pub struct Conversation {
     ticket: Option<Ticket>,
     /// It is the next request's turn to write such a key.
     turn: Option<Turn>,
+    metering: Metering,
 }
 
 /// A request that has begun and isn't answered, or whose answer waits for those before.
@@ -59,6 +63,7 @@ struct Slot {
     ends_batch: bool,
     /// What its answer tells of the keys that it read.
     lookups: LookupKind,
+    metered: Metered,
     /// None once it is answered.
     exchange: Option<Exchange>,
     /// A replica was asked, whose answer may not be the client's.
@@ -82,6 +87,7 @@ impl Slot {
             blocks,
             ends_batch: false,
             lookups,
+            metered: Metered::default(),
             exchange: None,
             replica_read: None,
             parts: None,
@@ -142,7 +148,20 @@ impl Conversation {
             gathered: false,
             ticket: None,
             turn: None,
+            metering: Metering::default(),
         }
+    }
+
+    /// The same, whose commands are counted.
+    #[must_use]
+    pub fn counted_by(mut self, stats: Arc<CommandStats>) -> Self {
+        self.metering = Metering::by(stats);
+        self
+    }
+
+    /// The next request can't begin yet: that it waits counts as part of how long it takes.
+    pub fn note_waiting(&mut self) {
+        self.metering.note_waiting();
     }
 
     /// What the client has chosen.
@@ -158,6 +177,16 @@ impl Conversation {
     /// Requests that are under way, or whose answers wait for those before.
     pub fn in_flight(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Answers that wait for those before.
+    pub fn parked(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.is_answered()).count()
+    }
+
+    /// Whether it waits for what other clients may do.
+    pub fn is_blocked(&self) -> bool {
+        self.slots.front().is_some_and(|slot| slot.blocks)
     }
 
     /// All requests that have come by now are begun: their answers may go out together.
@@ -241,8 +270,15 @@ impl Conversation {
     ) -> Started {
         let traced = self.session.trace(plan, args, env);
         let turn = self.turn.take();
-        let begun =
-            self.answer_in_order(out, |session, answer| session.begin(plan, args, raw, env, &mut Io { wire, answer }));
+        let metered = self.metering.begin(plan, args.len());
+        let (begun, fails) = self.answer_in_order(out, |session, answer| {
+            let start = answer.len();
+            let begun = session.begin(plan, args, raw, env, &mut Io { wire, answer });
+            (begun, answer.get(start) == Some(&b'-'))
+        });
+        if !matches!(begun, Begun::Sent { .. }) {
+            self.metering.end_here(metered, plan, fails);
+        }
         match begun {
             Begun::Answered => Started::Answered,
             Begun::Close => Started::Close,
@@ -253,8 +289,8 @@ impl Conversation {
                 let exchange = Some(exchange);
                 let replica_read = replica_read(lane, args, lookups);
                 let holds = self.held.hold(hold, plan, args);
-                let begun = Slot { exchange, replica_read, holds, turn, traced, ..Slot::new(lane, blocks, lookups) };
-                self.slots.push_back(begun);
+                let empty = Slot::new(lane, blocks, lookups);
+                self.slots.push_back(Slot { metered, exchange, replica_read, holds, turn, traced, ..empty });
                 self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
                 Started::Sent { slot, replies }
             }
@@ -273,6 +309,7 @@ impl Conversation {
     ) -> (u64, Vec<SentPart>) {
         let slot = self.first + self.slots.len() as u64;
         let traced = self.session.trace(plan, args, env);
+        let metered = self.metering.begin(plan, args.len());
         let is_silent = self.session.begin_parts(plan, args, env);
         let mut under_way = Box::new(Parts::new(plan.response(), self.session.protocol(), is_silent));
         let (mut sent, mut hold) = (Vec::new(), Hold::Nothing);
@@ -294,9 +331,9 @@ impl Conversation {
         let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
         let holds = self.held.hold(hold, plan, args);
         let (parts, turn) = (Some(under_way), self.turn.take());
-        self.slots.push_back(Slot { parts, holds, turn, traced, ..Slot::new(lane, blocks, lookups) });
+        self.slots.push_back(Slot { metered, parts, holds, turn, traced, ..Slot::new(lane, blocks, lookups) });
         self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
-        self.settle_parts(slot, out);
+        self.settle_parts(slot, Some(env.stats), out);
         (slot, sent)
     }
 
@@ -321,7 +358,7 @@ impl Conversation {
                 if let Some(replies) = self.ask_primary_for_part(slot, part, env, wire) {
                     return Progress::More(replies);
                 }
-                self.settle_parts(slot, out);
+                self.settle_parts(slot, Some(env.stats), out);
                 Progress::Kept
             }
         }
@@ -337,16 +374,17 @@ impl Conversation {
     /// Answers a part of the request in this slot with an error: its connection is lost.
     pub fn lose_part(&mut self, slot: u64, part: usize, reason: &str, out: &mut Vec<u8>) {
         let Some(index) = self.index(slot) else { return };
-        let Slot { lane, parts, .. } = &mut self.slots[index];
+        let Slot { lane, parts, metered, .. } = &mut self.slots[index];
         let session = &mut self.session;
         let write = |exchange: &Exchange, answer: &mut Vec<u8>| session.lose(*lane, exchange, reason, answer);
         if parts.as_mut().is_some_and(|parts| parts.lose(part, write)) {
-            self.settle_parts(slot, out);
+            metered.lose();
+            self.settle_parts(slot, None, out);
         }
     }
 
-    /// Answers the request in this slot, where all its parts are answered.
-    fn settle_parts(&mut self, slot: u64, out: &mut Vec<u8>) {
+    /// Answers the request in this slot, where all its parts are answered. What it found is counted where `stats` are known.
+    fn settle_parts(&mut self, slot: u64, stats: Option<&Stats>, out: &mut Vec<u8>) {
         let Some(index) = self.index(slot) else { return };
         let slot = &mut self.slots[index];
         if let Some(parts) = slot.parts.take_if(|parts| parts.are_answered()) {
@@ -354,7 +392,9 @@ impl Conversation {
             let start = answer.len();
             parts.write(answer);
             let written = answer.get(start..).unwrap_or_default();
-            self.session.entry().note_answer(slot.lookups, written);
+            let found = self.session.entry().note_answer(slot.lookups, written);
+            count_lookups(slot.metered, found, stats);
+            self.metering.end(slot.metered, || CommandWay::Parts, written);
             slot.traced.iter_mut().for_each(|traced| traced.note_answer(written));
             self.complete(index, out);
         }
@@ -363,11 +403,13 @@ impl Conversation {
     /// Answers a planned request that can't begin because the server is away.
     pub fn refuse(&mut self, plan: &Plan, reason: &str, out: &mut Vec<u8>) {
         self.turn = None;
+        self.metering.refuse(plan);
         self.answer_in_order(out, |session, answer| session.refuse_planned(plan, reason, answer));
     }
 
     /// Answers bytes that are no request; the client is to be closed after it.
     pub fn refuse_unread(&mut self, error: &str, out: &mut Vec<u8>) {
+        self.metering.refuse_unread();
         self.answer_in_order(out, |session, answer| session.refuse_unread(error, answer));
     }
 
@@ -421,7 +463,9 @@ impl Conversation {
             }
             Step::Done(effect) => {
                 let written = answer.get(start..).unwrap_or_default();
-                self.session.entry().note_answer(slot.lookups, written);
+                let found = self.session.entry().note_answer(slot.lookups, written);
+                count_lookups(slot.metered, found, Some(env.stats));
+                self.metering.end(slot.metered, || exchange.way(), written);
                 slot.traced.iter_mut().for_each(|traced| traced.note_answer(written));
                 self.own_was_reset |= matches!(effect, Effect::Reset);
                 self.session.apply(effect);
@@ -443,6 +487,7 @@ impl Conversation {
             }
             // Its user may not send it any more.
             Begun::Answered | Begun::Pushes | Begun::Close => {
+                self.metering.end(slot.metered, || CommandWay::PassedOn, b"-");
                 self.complete(index, out);
                 Progress::Kept
             }
@@ -530,6 +575,10 @@ impl Conversation {
         self.flowing = !ends;
         if ends {
             self.session.note_reply_bytes(LARGE_BYTES);
+            if let Some(slot) = self.slots.front() {
+                // Only what goes to the server as it came, and brings more than an error, comes in pieces.
+                self.metering.end(slot.metered, || CommandWay::PassedOn, b"");
+            }
             self.complete(0, out);
         }
     }
@@ -543,6 +592,8 @@ impl Conversation {
         let Some(exchange) = slot.exchange.take() else { return is_whole };
         let answer = if index == 0 { &mut *out } else { &mut slot.answer };
         self.session.lose(slot.lane, &exchange, reason, answer);
+        slot.metered.lose();
+        self.metering.end(slot.metered, || exchange.way(), b"");
         self.complete(index, out);
         is_whole
     }
@@ -619,6 +670,13 @@ impl Conversation {
     pub fn shrink_to(&mut self, slots: usize) {
         self.spare = Vec::new();
         self.slots.shrink_to(slots);
+    }
+}
+
+/// Counts what a read found of the keys of one namespace.
+fn count_lookups(metered: Metered, found: Lookups, stats: Option<&Stats>) {
+    if let (Some(namespace), Some(stats)) = (metered.namespace, stats) {
+        stats.namespace(namespace).count_lookups(found.hits, found.misses);
     }
 }
 

@@ -18,6 +18,7 @@ mod conversation;
 mod conversations;
 mod held;
 mod joining;
+mod metering;
 mod opening;
 mod parts;
 mod pipe;

@@ -1,10 +1,11 @@
 //! The section of INFO that is keyfold's own.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use crate::exchange::Env;
 use crate::resp::word::is_word;
-use crate::stats::{LayoutCounts, Swept};
+use crate::stats::{ReplicasStatus, SentinelStatus};
+use crate::status::{CodecStatus, LargeBucketStatus, LayoutStatus, NamespaceStatus, Status, SweepStatus};
 
 /// The section `# Keyfold`.
 ///
@@ -13,14 +14,19 @@ use crate::stats::{LayoutCounts, Swept};
 /// keyfold_version:0.1.0
 /// keyfold_server:redis://127.0.0.1:6379
 /// keyfold_layout_epoch:3
+/// keyfold_layout_hash:5d1c9b0a3f6e2477
+/// keyfold_layout_changes:0
 /// keyfold_layout_in_doubt:0
 /// keyfold_layout_losses:found=0,put_back=0,connections_closed=0
 /// keyfold_namespaces:1
-/// keyfold_namespace_0:keys=user:{id:int}:logins,names=~hY3p,reads=7,writes=5,spills=0,conflicts=0
+/// keyfold_namespace_0:keys=user:{id:int}:logins,names=~hY3p,reads=7,writes=5,spills=0,conflicts=0,hits=6,misses=1
 /// keyfold_codecs_0:codec=zstd,slot=0,value_bytes=1280,stored_bytes=310,undecodable=0
 /// ```
 /// The server is the one behind, as it was named at the start, without a password: tools that are given this keyfold's own
-/// port say so by it. Losses are of the layout on the server, changed past keyfold: how often this keyfold found that, how often it put the
+/// port say so by it. The hash is of all that the layout says; changes are how often this keyfold took up another. Hits and
+/// misses are keys that were read and there, or not, by requests whose keys are all of the namespace.
+///
+/// Losses are of the layout on the server, changed past keyfold: how often this keyfold found that, how often it put the
 /// layout back, and how many connections of keyfolds that didn't answer it had closed for it.
 ///
 /// The line of codecs stands there only where values are compressed, or were. Its bytes are of the values written since
@@ -48,72 +54,60 @@ use crate::stats::{LayoutCounts, Swept};
 /// keyfold_large_bucket_0:name=~hY3p:7,fields=200000,keys=user:{id:int}:logins
 /// ```
 pub(crate) fn section(env: &Env<'_>) -> String {
-    let namespaces = env.layout.namespaces();
-    let LayoutCounts { found_lost, put_back, connections_closed } = env.stats.layouts().counts();
-    let mut text = format!(
-        "# Keyfold\r\nkeyfold_version:{}\r\n{}keyfold_layout_epoch:{}\r\nkeyfold_layout_in_doubt:{}\r\n\
-         keyfold_layout_losses:found={found_lost},put_back={put_back},connections_closed={connections_closed}\r\n\
-         keyfold_namespaces:{}\r\n",
-        env!("CARGO_PKG_VERSION"),
-        env.stats.server().map_or_else(String::new, |server| format!("keyfold_server:{}\r\n", on_one_line(server))),
-        env.layout.epoch(),
-        u8::from(env.layout.is_in_doubt()),
-        namespaces.len()
-    );
-    text.extend(env.stats.primary().lines());
-    text.extend(env.stats.replicas().lines());
-    for (index, namespace) in env.layout.iter() {
-        let counts = env.stats.namespace(index).counts();
-        // Writing to a string can't fail.
-        let _ = write!(
-            text,
-            "keyfold_namespace_{}:keys={},names={},reads={},writes={},spills={},conflicts={}\r\n",
-            index.0,
-            namespace.keys,
-            namespace.names().as_deref().unwrap_or("none"),
-            counts.reads,
-            counts.writes,
-            counts.spills,
-            counts.conflicts
-        );
-        if namespace.codec.is_none() && namespace.codecs.is_empty() {
-            continue;
-        }
-        let slot = namespace.codecs.written().map_or("none".to_owned(), |slot| slot.number.to_string());
-        let _ = write!(
-            text,
-            "keyfold_codecs_{}:codec={},slot={slot},value_bytes={},stored_bytes={},undecodable={}\r\n",
-            index.0, namespace.codec.name, counts.value_bytes, counts.stored_bytes, counts.undecodable
-        );
-    }
-    write_sweep(env, &mut text);
+    let status = Status::new(env.layout, env.stats, env.now_ms);
+    let mut text = String::new();
+    // Writing to a string can't fail.
+    let _ = write_section(&status, &mut text);
     text
 }
 
-/// A path may hold any byte; a line of INFO ends at the first break.
-fn on_one_line(text: &str) -> String {
-    text.replace(['\r', '\n'], " ")
+fn write_section(status: &Status, text: &mut String) -> fmt::Result {
+    let LayoutStatus { epoch, in_doubt, hash, found_lost, put_back, connections_closed, changes, .. } = &status.layout;
+    // A path may hold any byte; a line of INFO ends at the first break.
+    let on_one_line = |server: &String| format!("keyfold_server:{}\r\n", server.replace(['\r', '\n'], " "));
+    let server = status.server.as_ref().map_or_else(String::new, on_one_line);
+    write!(
+        text,
+        "# Keyfold\r\nkeyfold_version:{}\r\n{server}keyfold_layout_epoch:{epoch}\r\nkeyfold_layout_hash:{hash}\r\n\
+         keyfold_layout_changes:{changes}\r\nkeyfold_layout_in_doubt:{}\r\n\
+         keyfold_layout_losses:found={found_lost},put_back={put_back},connections_closed={connections_closed}\r\n\
+         keyfold_namespaces:{}\r\n",
+        status.version,
+        u8::from(*in_doubt),
+        status.namespaces.len()
+    )?;
+    text.extend(status.sentinels.iter().map(SentinelStatus::lines));
+    text.extend(status.replicas.iter().map(ReplicasStatus::lines));
+    for (index, namespace) in status.namespaces.iter().enumerate() {
+        write_namespace(index, namespace, text)?;
+    }
+    let SweepStatus { fields, expired, orphans, noted, lag_ms, walk_ms, .. } = status.sweep;
+    write!(
+        text,
+        "keyfold_sweep:fields={fields},expired={expired},orphans={orphans},noted={noted},lag_ms={lag_ms},walk_ms={walk_ms}\r\n"
+    )?;
+    for (index, LargeBucketStatus { name, fields, keys, .. }) in status.large_buckets.iter().enumerate() {
+        write!(text, "keyfold_large_bucket_{index}:name={name},fields={fields},keys={keys}\r\n")?;
+    }
+    Ok(())
 }
 
-fn write_sweep(env: &Env<'_>, text: &mut String) {
-    let sweep = env.stats.sweep();
-    let Swept { fields, expired, orphans } = sweep.total();
-    let (noted, lag_ms) = (sweep.expiring.noted(), sweep.expiring.lag_ms(env.now_ms));
-    // Writing to a string can't fail.
-    let _ = write!(
+fn write_namespace(index: usize, namespace: &NamespaceStatus, text: &mut String) -> fmt::Result {
+    let NamespaceStatus { keys, reads, writes, spills, conflicts, hits, misses, .. } = namespace;
+    let names = namespace.names.as_deref().unwrap_or("none");
+    write!(
         text,
-        "keyfold_sweep:fields={fields},expired={expired},orphans={orphans},noted={noted},lag_ms={lag_ms},walk_ms={}\r\n",
-        sweep.walk_ms()
-    );
-    for (index, bucket) in sweep.large_buckets.all().iter().enumerate() {
-        let _ = write!(
-            text,
-            "keyfold_large_bucket_{index}:name={},fields={},keys={}\r\n",
-            bucket.name.escape_ascii(),
-            bucket.fields,
-            env.layout.namespace(bucket.namespace).keys
-        );
-    }
+        "keyfold_namespace_{index}:keys={keys},names={names},reads={reads},writes={writes},spills={spills},\
+         conflicts={conflicts},hits={hits},misses={misses}\r\n"
+    )?;
+    let Some(CodecStatus { name, slot, value_bytes, stored_bytes, .. }) = &namespace.codec else { return Ok(()) };
+    let slot = slot.map_or("none".to_owned(), |slot| slot.to_string());
+    write!(
+        text,
+        "keyfold_codecs_{index}:codec={name},slot={slot},value_bytes={value_bytes},stored_bytes={stored_bytes},\
+         undecodable={}\r\n",
+        namespace.undecodable
+    )
 }
 
 /// Whether INFO with these arguments shows the section.

@@ -11,7 +11,7 @@ use crate::dialect::Dialect;
 use crate::layout::{Layout, Place};
 use crate::resp::{Answer, Protocol};
 use crate::slot::Slot;
-use crate::stats::Stats;
+use crate::stats::{CommandWay, Stats};
 use crate::tracking::Tracking;
 
 mod batch;
@@ -243,6 +243,44 @@ impl Exchange {
             UnderWay::Foreign(foreign) => foreign.is_passed_on(),
             UnderWay::Silent(exchange) => exchange.is_the_servers(),
             _ => false,
+        }
+    }
+
+    /// How the command is carried out, as it came to be.
+    pub(crate) fn way(&self) -> CommandWay {
+        match &self.0 {
+            UnderWay::Get(_)
+            | UnderWay::Set(_)
+            | UnderWay::Overwrite(_)
+            | UnderWay::SetMany(_)
+            | UnderWay::Delete(_)
+            | UnderWay::NativeFirst(_)
+            | UnderWay::Look(_)
+            | UnderWay::LookAtMany(_) => CommandWay::Native,
+            UnderWay::FieldWrite(_) => CommandWay::Script,
+            UnderWay::Work(_) | UnderWay::Copy(_) | UnderWay::Pieces(_) => CommandWay::WorkedOut,
+            UnderWay::UserCall(_) | UnderWay::FunctionCall(_) => CommandWay::UserScript,
+            UnderWay::Transaction(_) => CommandWay::Transaction,
+            UnderWay::List(_)
+            | UnderWay::SlotList(_)
+            | UnderWay::Size(_)
+            | UnderWay::Random(_)
+            | UnderWay::Overview(_)
+            | UnderWay::Flush => CommandWay::Keyspace,
+            UnderWay::Silent(exchange) => exchange.way(),
+            UnderWay::PassOn
+            | UnderWay::Foreign(_)
+            | UnderWay::ScriptsExist(_)
+            | UnderWay::LaterCommands(_)
+            | UnderWay::Configure(_)
+            | UnderWay::Select { .. }
+            | UnderWay::Hello { .. }
+            | UnderWay::ErrorOnly { .. }
+            | UnderWay::Reset
+            | UnderWay::Probe(_)
+            | UnderWay::Wait { .. }
+            | UnderWay::Watch(_)
+            | UnderWay::Unwatch { .. } => CommandWay::PassedOn,
         }
     }
 

@@ -37,7 +37,7 @@ use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State, Tur
 use crate::cluster::{Front, Target};
 use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, Watched};
-use crate::layout::Layout;
+use crate::layout::{Layout, NamespaceIndex};
 use crate::notify::{self, Heard};
 use crate::resp::{Answer, Protocol};
 use crate::tracking::Mode;
@@ -193,6 +193,32 @@ impl Plan {
     /// What is made of the answers where several nodes carry it out.
     pub(crate) fn response(&self) -> ResponsePolicy {
         self.command.map_or_else(ResponsePolicy::default, |command| command.cluster.response)
+    }
+
+    /// The command, where the table knows it.
+    pub(crate) fn command(&self) -> Option<&'static Command> {
+        self.command
+    }
+
+    /// Whether it is refused before anything is sent.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.route.is_refusal()
+    }
+
+    /// Whether it waits for EXEC.
+    pub(crate) fn is_queued(&self) -> bool {
+        matches!(self.route, Route::Queue(_))
+    }
+
+    /// The namespace of the keys that it reads, of so many arguments, where all are of one.
+    pub(crate) fn read_namespace(&self, argc: usize) -> Option<NamespaceIndex> {
+        let keys = match self.lookup_kind(argc) {
+            LookupKind::None => return None,
+            LookupKind::One => 1,
+            LookupKind::Each | LookupKind::Counted(_) => argc - 1,
+        };
+        let first = *self.touched.first()?;
+        (self.touched.len() == keys && self.touched.iter().all(|namespace| *namespace == first)).then_some(first)
     }
 
     /// How the answer to the request, which has so many arguments, tells whether the keys that it read were there.

@@ -1,22 +1,30 @@
-//! Counts of what each namespace's keys go through, for INFO and for the log.
+//! Counts of commands and of what each namespace's keys go through, for INFO, for metrics and for the log.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::layout::NamespaceIndex;
 
+mod commands;
+mod contents;
+mod counter;
 mod encoding;
 mod expiring;
+mod histogram;
 mod large_buckets;
 mod primary;
 mod replicas;
 mod sweep;
 
+pub use commands::{CommandCounts, CommandEnd, CommandStats, CommandWay};
+pub use contents::Contents;
+pub use counter::Counter;
 pub use encoding::Encoding;
 pub use expiring::Expiring;
+pub use histogram::{Durations, Histogram};
 pub use large_buckets::{LargeBucket, LargeBuckets};
-pub use primary::PrimaryState;
-pub use replicas::ReplicaStates;
+pub use primary::{PrimaryState, PrimaryStatus, SentinelStatus};
+pub use replicas::{ReplicaStates, ReplicaStatus, ReplicasStatus};
 pub use sweep::{SweepState, Swept};
 
 /// Slots that are enough to know how many keys one holds.
@@ -42,6 +50,7 @@ pub struct LayoutStats {
     found_lost: AtomicU64,
     put_back: AtomicU64,
     connections_closed: AtomicU64,
+    changes: AtomicU64,
 }
 
 /// The same at one moment.
@@ -53,6 +62,8 @@ pub struct LayoutCounts {
     pub put_back: u64,
     /// Connections of processes that didn't answer to a change, which this one had closed.
     pub connections_closed: u64,
+    /// How often this process took up another layout.
+    pub changes: u64,
 }
 
 impl LayoutStats {
@@ -61,6 +72,7 @@ impl LayoutStats {
         self.found_lost.fetch_add(counts.found_lost, Ordering::Relaxed);
         self.put_back.fetch_add(counts.put_back, Ordering::Relaxed);
         self.connections_closed.fetch_add(counts.connections_closed, Ordering::Relaxed);
+        self.changes.fetch_add(counts.changes, Ordering::Relaxed);
     }
 
     /// All that was counted.
@@ -69,6 +81,7 @@ impl LayoutStats {
             found_lost: self.found_lost.load(Ordering::Relaxed),
             put_back: self.put_back.load(Ordering::Relaxed),
             connections_closed: self.connections_closed.load(Ordering::Relaxed),
+            changes: self.changes.load(Ordering::Relaxed),
         }
     }
 }
@@ -77,6 +90,8 @@ impl LayoutStats {
 #[derive(Debug, Default)]
 pub struct NamespaceStats {
     reads: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
     writes: AtomicU64,
     spills: AtomicU64,
     conflicts: AtomicU64,
@@ -86,6 +101,9 @@ pub struct NamespaceStats {
     has_spilled: AtomicBool,
     has_framed_counters: AtomicBool,
     warned: AtomicBool,
+    swept: AtomicU64,
+    expired: AtomicU64,
+    contents: Mutex<Option<Contents>>,
 }
 
 /// A namespace's counters at one moment.
@@ -93,6 +111,10 @@ pub struct NamespaceStats {
 pub struct Counts {
     /// Keys read.
     pub reads: u64,
+    /// Keys that were read and there, as the answers tell: of requests whose keys are all of this namespace.
+    pub hits: u64,
+    /// Keys that were read and not there.
+    pub misses: u64,
     /// Keys written, deleted ones included.
     pub writes: u64,
     /// Values that were longer than the namespace's limit and got a key of their own.
@@ -101,6 +123,10 @@ pub struct Counts {
     pub conflicts: u64,
     /// Values that a codec's slot or payload made unreadable.
     pub undecodable: u64,
+    /// Fields that the sweep looked at.
+    pub swept: u64,
+    /// Those of them that had expired.
+    pub expired: u64,
     /// Bytes of the values that were written to where codecs may shorten them.
     pub value_bytes: u64,
     /// Bytes that they were stored as.
@@ -202,10 +228,14 @@ impl NamespaceStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
             reads: read(&self.reads),
+            hits: read(&self.hits),
+            misses: read(&self.misses),
             writes: read(&self.writes),
             spills: read(&self.spills),
             conflicts: read(&self.conflicts),
             undecodable: read(&self.undecodable),
+            swept: read(&self.swept),
+            expired: read(&self.expired),
             value_bytes: read(&self.value_bytes),
             stored_bytes: read(&self.stored_bytes),
         }
@@ -219,10 +249,14 @@ impl NamespaceStats {
     /// Takes the counts of this namespace under an earlier layout along.
     pub fn add(&self, counts: Counts) {
         self.reads.fetch_add(counts.reads, Ordering::Relaxed);
+        self.hits.fetch_add(counts.hits, Ordering::Relaxed);
+        self.misses.fetch_add(counts.misses, Ordering::Relaxed);
         self.writes.fetch_add(counts.writes, Ordering::Relaxed);
         self.spills.fetch_add(counts.spills, Ordering::Relaxed);
         self.conflicts.fetch_add(counts.conflicts, Ordering::Relaxed);
         self.undecodable.fetch_add(counts.undecodable, Ordering::Relaxed);
+        self.swept.fetch_add(counts.swept, Ordering::Relaxed);
+        self.expired.fetch_add(counts.expired, Ordering::Relaxed);
         self.value_bytes.fetch_add(counts.value_bytes, Ordering::Relaxed);
         self.stored_bytes.fetch_add(counts.stored_bytes, Ordering::Relaxed);
         self.has_spilled.fetch_or(counts.spills > 0, Ordering::Relaxed);
@@ -232,8 +266,34 @@ impl NamespaceStats {
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts keys that were read: those that were there, and those that were not.
+    pub(crate) fn count_lookups(&self, hits: u64, misses: u64) {
+        if hits > 0 {
+            self.hits.fetch_add(hits, Ordering::Relaxed);
+        }
+        if misses > 0 {
+            self.misses.fetch_add(misses, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn count_write(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what the sweep looked at and found.
+    pub(crate) fn count_swept(&self, swept: Swept) {
+        self.swept.fetch_add(swept.fields, Ordering::Relaxed);
+        self.expired.fetch_add(swept.expired, Ordering::Relaxed);
+    }
+
+    /// What its buckets hold, as the last walk over all found; none where there was none.
+    pub fn contents(&self) -> Option<Contents> {
+        *self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says what a walk over all found.
+    pub fn set_contents(&self, contents: Option<Contents>) {
+        *self.contents.lock().unwrap_or_else(PoisonError::into_inner) = contents;
     }
 
     pub(crate) fn count_conflict(&self) {

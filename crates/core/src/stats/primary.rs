@@ -2,6 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::cluster::Endpoint;
 use crate::sentinel::{Primary, Sentinels};
 
@@ -45,22 +48,61 @@ impl PrimaryState {
         shown.primary = found.cloned();
     }
 
-    /// Lines of INFO; none where no Sentinels are asked.
-    pub(crate) fn lines(&self) -> Option<String> {
+    /// What is to be said of it; none where no Sentinels are asked.
+    pub fn status(&self) -> Option<SentinelStatus> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let Shown { sentinels, others, primary, changes, .. } = shown.as_ref()?;
+        let primary = primary.as_ref().map(|Primary { endpoint, epoch, named_by }| PrimaryStatus {
+            address: endpoint.to_string(),
+            named_by: named_by.to_string(),
+            epoch: *epoch,
+        });
+        let found = others.iter().map(ToString::to_string).collect();
+        Some(SentinelStatus { asked: sentinels.clone(), found, primary, changes: *changes })
+    }
+}
+
+/// The Sentinels that are asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct SentinelStatus {
+    /// Where they are, and the name by which they know the primary: `a:26379,b:26379/main`.
+    pub asked: String,
+    /// Others that these told of.
+    pub found: Vec<String>,
+    /// The primary that was found last; none where the last search found none.
+    pub primary: Option<PrimaryStatus>,
+    /// How often the primary became another.
+    pub changes: u64,
+}
+
+/// The primary that Sentinels name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct PrimaryStatus {
+    /// Where it is.
+    pub address: String,
+    /// By whose word.
+    pub named_by: String,
+    /// In which epoch of the Sentinels.
+    pub epoch: u64,
+}
+
+impl SentinelStatus {
+    /// Lines of INFO.
+    pub(crate) fn lines(&self) -> String {
+        let Self { asked, found, primary, changes } = self;
         let primary = match primary {
-            Some(Primary { endpoint, epoch, named_by }) => {
-                format!("address={endpoint},named_by={named_by},epoch={epoch}")
+            Some(PrimaryStatus { address, named_by, epoch }) => {
+                format!("address={address},named_by={named_by},epoch={epoch}")
             }
             None => "address=none".to_owned(),
         };
-        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
-        let others = match others.is_empty() {
+        let found = match found.is_empty() {
             true => String::new(),
-            false => format!("keyfold_sentinels_found:{}\r\n", others.join(",")),
+            false => format!("keyfold_sentinels_found:{}\r\n", found.join(",")),
         };
-        Some(format!("keyfold_sentinels:{sentinels}\r\n{others}keyfold_primary:{primary},changes={changes}\r\n"))
+        format!("keyfold_sentinels:{asked}\r\n{found}keyfold_primary:{primary},changes={changes}\r\n")
     }
 }
 
@@ -78,14 +120,14 @@ mod tests {
             named_by: named_by.parse().unwrap(),
         };
         let state = PrimaryState::default();
-        assert_eq!(state.lines(), None);
+        assert_eq!(state.status(), None);
         state.note(&sentinels, &[], Some(&primary("p:7", "a:1")));
         state.note(&sentinels, &[], None);
         let none = "keyfold_sentinels:a:1,b:2/main\r\nkeyfold_primary:address=none,changes=0\r\n";
-        assert_eq!(state.lines().as_deref(), Some(none));
+        assert_eq!(state.status().unwrap().lines(), none);
         let others = ["c:3", "[::1]:4"].map(|text| text.parse().unwrap());
         state.note(&sentinels, &others, Some(&primary("q:7", "b:2")));
-        let lines = state.lines().unwrap();
+        let lines = state.status().unwrap().lines();
         assert!(lines.contains("/main\r\nkeyfold_sentinels_found:c:3,[::1]:4\r\n"), "{lines}");
         assert!(lines.ends_with("keyfold_primary:address=q:7,named_by=b:2,epoch=1,changes=1\r\n"), "{lines}");
     }

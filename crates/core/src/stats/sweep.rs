@@ -15,6 +15,14 @@ pub struct Swept {
     pub orphans: u64,
 }
 
+impl std::ops::AddAssign for Swept {
+    fn add_assign(&mut self, more: Self) {
+        self.fields += more.fields;
+        self.expired += more.expired;
+        self.orphans += more.orphans;
+    }
+}
+
 /// What the sweep knows and has done.
 #[derive(Debug, Default)]
 pub struct SweepState {

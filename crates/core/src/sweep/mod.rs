@@ -10,6 +10,8 @@
 //! - A bucket is read in pieces, so that one which somebody made as large as he likes holds the server up for no
 //!   longer than any other.
 
+mod count;
+
 use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
 use crate::frame::{Body, Frame};
@@ -18,6 +20,7 @@ use crate::notify::{Event, Notices};
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
+pub use count::ContentsCount;
 
 /// Physical names asked for in one step of SCAN.
 const NAMES_AT_ONCE: u64 = 200;
@@ -71,6 +74,8 @@ pub struct Sweep {
     sent: Sent,
     /// What is published of what it removes.
     notices: Option<Notices>,
+    /// Counts what it comes by, where somebody wants to know.
+    count: Option<ContentsCount>,
     /// By the last batch.
     swept: Swept,
 }
@@ -92,6 +97,7 @@ impl Sweep {
             by_slot: false,
             sent: Sent::Removals,
             notices: None,
+            count: None,
             swept: Swept::default(),
         }
     }
@@ -109,6 +115,18 @@ impl Sweep {
         sweep.suspects =
             buckets.iter().map(|(namespace, name)| Suspect::Bucket(BucketWalk::new(*namespace, name))).collect();
         sweep
+    }
+
+    /// Has it count what it comes by, beside what was come by before.
+    #[must_use]
+    pub fn counting(mut self, count: Option<ContentsCount>) -> Self {
+        self.count = count;
+        self
+    }
+
+    /// What it has come by, where it counts that.
+    pub fn into_count(self) -> Option<ContentsCount> {
+        self.count
     }
 
     /// Has it be published from now on that keys have expired, as `notices` say.
@@ -218,17 +236,26 @@ impl Sweep {
         let is_first = walk.is_at_start();
         let Ok(fields) = walk.take(reply) else { return };
         let (namespace, name) = (walk.namespace(), walk.name());
-        let mut next_expiry = None;
+        let (mut next_expiry, mut swept) = (None, Swept::default());
+        let mut piece = ContentsCount::begin(namespace);
         for (field, stored) in fields {
-            self.swept.fields += 1;
-            let Ok(frame) = Frame::decode(stored) else { continue };
-            if !frame.expired(env.now_ms) {
-                next_expiry = next_expiry.into_iter().chain(frame.expires_at_ms).min();
+            swept.fields += 1;
+            let frame = Frame::decode(stored);
+            if let Ok(frame) = &frame
+                && frame.expired(env.now_ms)
+            {
+                swept.expired += 1;
+                self.expired.push(removal(namespace, name, field, stored, frame, self.notices, env));
                 continue;
             }
-            self.swept.expired += 1;
-            self.expired.push(removal(namespace, name, field, stored, &frame, self.notices, env));
+            next_expiry = next_expiry.into_iter().chain(frame.ok().and_then(|frame| frame.expires_at_ms)).min();
+            if let Some(count) = &mut self.count {
+                count.add(&mut piece, name, field, stored, env.layout);
+            }
         }
+        self.count.iter_mut().for_each(|count| count.end(&piece, name, walk.is_over()));
+        env.stats.namespace(namespace).count_swept(swept);
+        self.swept += swept;
         if let Some(at) = next_expiry {
             env.stats.sweep().expiring.note(namespace, name, at, env.now_ms);
         }
