@@ -282,6 +282,17 @@ fn decode(text: &str) -> Result<String, AddressError> {
     percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| AddressError::Credentials)
 }
 
+impl ServerAddress {
+    /// Where it is, without how it is spoken to: `host:port`, as the nodes of a cluster are named.
+    pub(crate) fn place(&self) -> String {
+        match &self.route {
+            Route::Tcp { host, port, .. } => Endpoint { host: host.clone(), port: *port }.to_string(),
+            Route::Unix(path) => path.display().to_string(),
+            Route::Cluster { .. } | Route::Sentinel { .. } => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.route {

@@ -57,6 +57,11 @@ impl Room {
         self.taken.iter().map(|taken| taken.load(Ordering::Relaxed)).sum()
     }
 
+    /// How many ever got a seat.
+    pub(crate) fn admitted(&self) -> u64 {
+        self.admitted.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

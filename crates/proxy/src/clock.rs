@@ -49,7 +49,8 @@ impl Clock {
         self.at(Instant::now())
     }
 
-    fn at(&self, now: Instant) -> i64 {
+    /// The same of a moment of the monotonic clock, which is now.
+    pub(crate) fn at(&self, now: Instant) -> i64 {
         let now_ms = (self.known.get().at_start_us + micros(now.saturating_duration_since(self.start))) / 1000;
         let last_ms = self.last_ms.get();
         if now_ms < last_ms && last_ms - now_ms <= STANDSTILL_MS {

@@ -14,6 +14,7 @@ use keyfold_core::resp::RequestLimits;
 use keyfold_core::session::Patience;
 
 use crate::address::{ListenAddress, ServerAddress};
+use crate::token::AdminToken;
 
 /// How far replicas may lag that are read from.
 pub const DEFAULT_MAX_REPLICA_LAG: Duration = Duration::from_secs(20);
@@ -33,6 +34,8 @@ pub struct Config {
     pub client_tls: Option<ClientTls>,
     /// How the server's certificate is checked.
     pub server_tls: ServerTls,
+    /// Where operators come in; none where they don't.
+    pub admin: Option<Admin>,
     /// Which keys are folded, and how.
     pub layout: Arc<Layout>,
     /// The codecs that are known; `layout` is open already, as far as it can be.
@@ -75,6 +78,7 @@ impl Config {
             threads: None,
             client_tls: None,
             server_tls: ServerTls::default(),
+            admin: None,
             layout: Arc::new(layout),
             codecs: Kinds::default(),
             secrets: Secrets::default(),
@@ -216,6 +220,17 @@ pub struct ClientTls {
     pub key: PathBuf,
     /// Clients have to show a certificate that this authority signed, PEM (`--tls-client-ca`).
     pub client_ca: Option<PathBuf>,
+}
+
+/// Where operators come in, and what they have to show.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Where (`--admin`).
+    pub listen: ListenAddress,
+    /// The token of whoever may ask (`--admin-token-file`); none: they need none.
+    pub token: Option<AdminToken>,
+    /// What `tls://` shows and asks; the authority is that of operators' certificates (`--admin-client-ca`).
+    pub tls: Option<ClientTls>,
 }
 
 /// How a server behind `rediss://` is checked, and what it is shown.

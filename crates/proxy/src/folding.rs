@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use keyfold_core::layout::{Attempt, Layout};
-use keyfold_core::stats::Stats as NamespaceStats;
+use keyfold_core::stats::{LayoutCounts, Stats as NamespaceStats};
 
 /// A layout in use, and what is counted under it. Replaced as a whole.
 #[derive(Debug)]
@@ -59,6 +59,7 @@ impl Folding {
         for (index, namespace) in self.layout.iter() {
             if let Some(kept) = next.layout.find(&namespace.keys) {
                 next.namespaces.namespace(kept).add(self.namespaces.namespace(index).counts());
+                next.namespaces.namespace(kept).set_contents(self.namespaces.namespace(index).contents());
                 if self.namespaces.namespace(index).has_spilled() {
                     next.namespaces.namespace(kept).note_spilled();
                 }
@@ -69,6 +70,8 @@ impl Folding {
         moving.for_each(|(index, _)| next.namespaces.namespace(index).note_spilled());
         next.namespaces.sweep().add(self.namespaces.sweep().total());
         next.namespaces.layouts().add(self.namespaces.layouts().counts());
+        let changes = u64::from(next.layout.revision() != self.layout.revision());
+        next.namespaces.layouts().add(LayoutCounts { changes, ..LayoutCounts::default() });
         next
     }
 }

@@ -21,6 +21,8 @@
 //! | [`config`], [`address`] | what the proxy can be told |
 //! | `proxy`, `shutdown` | its start and its end |
 //! | `reload` | what of it may be replaced while it runs |
+//! | `admin`, `token` | the operators' address: metrics, health and status; what they show |
+//! | `observation` | what servers say of their memory and limits, for operators |
 //! | `listen`, `arrival` | accepting, and handing connections to workers |
 //! | `worker`, `order` | one thread and what its tasks share; what it is told to do |
 //! | `client` | a client: its requests, slots and answers |
@@ -34,6 +36,7 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod address;
+mod admin;
 mod arrival;
 mod backoff;
 mod client;
@@ -46,6 +49,7 @@ mod keeper;
 mod listen;
 mod membership;
 mod nonce;
+mod observation;
 mod order;
 mod outbox;
 mod peers;
@@ -56,6 +60,7 @@ mod socket;
 mod stats;
 mod sweep;
 pub mod tls;
+mod token;
 mod upstream;
 mod whereabouts;
 mod worker;
@@ -68,4 +73,5 @@ pub use reload::Reloader;
 pub use shutdown::Stopper;
 pub use stats::Totals;
 pub use tls::TlsError;
+pub use token::{AdminToken, TokenError};
 pub use upstream::{Errand, LinkError};

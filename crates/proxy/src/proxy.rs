@@ -1,9 +1,11 @@
 //! Starts a proxy and ends it.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime};
 
 use keyfold_core::clients::Clients;
 use keyfold_core::layout::Layout;
@@ -12,12 +14,14 @@ use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
 use crate::address::ListenAddress;
+use crate::admin::{self, Routes, Sources};
 use crate::arrival::Room;
-use crate::config::Config;
+use crate::config::{Admin, Config};
 use crate::folding::Folding;
 use crate::keeper;
 use crate::listen::{self, Listener};
 use crate::membership::Membership;
+use crate::observation::{self, Observations};
 use crate::order::{Order, Task};
 use crate::reload::Reloader;
 use crate::shutdown::{Phase, Signals, Stopper};
@@ -42,9 +46,24 @@ pub enum StartError {
          password, listen on 127.0.0.1, or say --allow-open if the network keeps strangers out"
     )]
     Open(ListenAddress),
+    /// Anyone could look in.
+    #[error(
+        "refusing to let operators in on {0}: other machines can reach it and whoever asks has to show nothing; name a \
+         token's file by --admin-token-file, or use tls:// and name the authority of operators' certificates by \
+         --admin-client-ca, or listen on 127.0.0.1"
+    )]
+    OpenToOperators(ListenAddress),
     /// An address can't be had.
     #[error("can't listen on {address}: {source}")]
     Bind {
+        /// Which.
+        address: ListenAddress,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The operators' address can't be had.
+    #[error("can't let operators in on {address}: {source}")]
+    BindAdmin {
         /// Which.
         address: ListenAddress,
         /// Why not.
@@ -76,6 +95,7 @@ pub enum ServeError {
 #[derive(Debug)]
 pub struct Handle {
     addresses: Vec<ListenAddress>,
+    admin: Option<ListenAddress>,
     stopper: Stopper,
     workers: Vec<mpsc::UnboundedSender<Order>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -93,6 +113,7 @@ pub struct Handle {
 pub fn start(config: Config) -> Result<Handle, StartError> {
     let client_tls = config.client_tls.as_ref().map(tls::client_side).transpose()?.map(Current::new);
     let (listeners, addresses) = bind_all(&config, client_tls.as_ref())?;
+    let admin = config.admin.as_ref().map(bind_admin).transpose()?;
     let server_tls = match config.upstream.speaks_tls() {
         true => Some(Current::new(tls::server_side(&config.server_tls)?)),
         false => None,
@@ -110,23 +131,44 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     let room = Room::new(config.worker_count(), config.limits.max_clients);
     let clients = Arc::new(Clients::default());
     clients.tracking().set_most_keys(config.limits.max_tracked_keys);
-    let reloader = Reloader { config: Arc::clone(&config), clients, client_tls, server_tls: server_tls.clone() };
-    let mut handle =
-        Handle { addresses, stopper, workers: vec![], threads: vec![], room, stats: vec![], reloader, folding };
+    let admin_tls = admin.as_ref().and_then(|admin| admin.tls.clone());
+    let reloader =
+        Reloader { config: Arc::clone(&config), clients, client_tls, admin_tls, server_tls: server_tls.clone() };
+    let mut handle = Handle {
+        addresses,
+        admin: admin.as_ref().map(|admin| admin.address.clone()),
+        stopper,
+        workers: vec![],
+        threads: vec![],
+        room,
+        stats: vec![],
+        reloader,
+        folding,
+    };
+    // Each worker holds one end; the other one hears when all have ended.
+    let (running, ended) = mpsc::channel(1);
     let whereabouts = config.upstream.sentinels().map(|_| Arc::new(Whereabouts::new()));
     for _ in 0..config.worker_count() {
-        handle.spawn_worker(&config, server_tls.clone(), phase.clone(), &membership, whereabouts.clone())?;
+        handle.spawn_worker(&config, server_tls.clone(), phase.clone(), &membership, whereabouts.clone(), &running)?;
     }
+    drop(running);
+    let observations = admin.as_ref().map(|_| Arc::<Observations>::default());
     let who = format!("pid:{},listen:{}", std::process::id(), shown(&handle.addresses));
     let (kinds, secrets) = (config.codecs.clone(), config.secrets.clone());
-    handle.spawn(keeper::keep(membership, who, handle.workers.clone(), folding_sender, kinds, secrets));
+    handle.spawn(keeper::keep(Arc::clone(&membership), who, handle.workers.clone(), folding_sender, kinds, secrets));
     handle.spawn(dictionaries::keep());
     if let Some(announced) = &config.announced {
         handle.spawn(peers::watch(Arc::clone(announced)));
     }
     if config.sweep.fields_per_second > 0 {
-        handle.spawn(sweep::walk(Arc::clone(&config)));
+        handle.spawn(sweep::walk(Arc::clone(&config), observations.clone()));
         handle.spawn(sweep::remove_due());
+    }
+    if let (Some(admin), Some(observations)) = (admin, observations) {
+        handle.spawn(observation::observe(Arc::clone(&observations)));
+        let token = config.admin.as_ref().and_then(|admin| admin.token.clone());
+        let routes = Routes::new(handle.sources(membership, phase.clone(), observations), token);
+        handle.spawn_admin(admin, routes, phase.clone(), ended)?;
     }
     handle.spawn_acceptor(listeners, phase)?;
     Ok(handle)
@@ -167,6 +209,33 @@ fn bind_all(
     config.listen.iter().map(bind).collect()
 }
 
+/// Where operators come in, bound.
+struct BoundAdmin {
+    listener: Listener,
+    address: ListenAddress,
+    tls: Option<Arc<Current<ServerConfig>>>,
+}
+
+fn bind_admin(admin: &Admin) -> Result<BoundAdmin, StartError> {
+    let speaks_tls = matches!(admin.listen, ListenAddress::Tls(_));
+    let tls = admin.tls.as_ref().filter(|_| speaks_tls);
+    let asks_for_certificates = tls.is_some_and(|tls| tls.client_ca.is_some());
+    if admin.listen.is_open() && admin.token.is_none() && !asks_for_certificates {
+        return Err(StartError::OpenToOperators(admin.listen.clone()));
+    }
+    if admin.listen.is_open() && !speaks_tls {
+        tracing::warn!(
+            address = %admin.listen,
+            "the operators' token crosses the network in clear text; use tls:// where others may listen in"
+        );
+    }
+    let tls = tls.map(tls::client_side).transpose()?.map(Current::new);
+    let bound = listen::bind(&admin.listen, tls.as_ref());
+    let (listener, address) =
+        bound.map_err(|source| StartError::BindAdmin { address: admin.listen.clone(), source })?;
+    Ok(BoundAdmin { listener, address, tls })
+}
+
 /// Raises this process's soft limit of open files to the hard one: each client takes one.
 fn raise_descriptor_limit(config: &Config) {
     let needed = config.limits.max_clients as u64 + OTHER_DESCRIPTORS;
@@ -185,6 +254,11 @@ impl Handle {
     /// Where it listens, with the ports that port 0 got, in the order of the configuration.
     pub fn addresses(&self) -> &[ListenAddress] {
         &self.addresses
+    }
+
+    /// Where operators come in, with the port that port 0 got.
+    pub fn admin_address(&self) -> Option<&ListenAddress> {
+        self.admin.as_ref()
     }
 
     /// What it has counted so far.
@@ -279,14 +353,17 @@ impl Handle {
         phase: watch::Receiver<Phase>,
         membership: &Arc<Membership>,
         whereabouts: Option<Arc<Whereabouts>>,
+        running: &mpsc::Sender<Infallible>,
     ) -> Result<(), StartError> {
         let membership = Arc::clone(membership);
         let (sender, orders) = mpsc::unbounded_channel();
-        let stats = Arc::new(Stats::default());
+        let stats = Arc::new(Stats::new(config.admin.is_some().then(Instant::now)));
+        let running = running.clone();
         let (config, counted) = (Arc::clone(config), Arc::clone(&stats));
         let folding = Arc::clone(&self.folding.borrow());
         let clients = Arc::clone(&self.reloader.clients);
         let thread = std::thread::Builder::new().name(format!("keyfold-{}", self.workers.len())).spawn(move || {
+            let _running = running;
             // Made on its thread, where it stays: a worker holds what can't move to another.
             let worker = Worker::new(config, server_tls, counted, folding, membership, clients, whereabouts)
                 .map_err(io::Error::other)?;
@@ -295,6 +372,34 @@ impl Handle {
         self.workers.push(sender);
         self.threads.push(thread);
         self.stats.push(stats);
+        Ok(())
+    }
+
+    /// All that operators see.
+    fn sources(
+        &self,
+        membership: Arc<Membership>,
+        phase: watch::Receiver<Phase>,
+        observations: Arc<Observations>,
+    ) -> Sources {
+        let (stats, room, folding) = (self.stats.clone(), Arc::clone(&self.room), self.folding.clone());
+        Sources { stats, room, folding, membership, phase, observations, started: SystemTime::now() }
+    }
+
+    /// Lets operators in until all workers have ended: they want to see a proxy that ends, too.
+    fn spawn_admin(
+        &mut self,
+        admin: BoundAdmin,
+        routes: Arc<Routes>,
+        phase: watch::Receiver<Phase>,
+        ended: mpsc::Receiver<Infallible>,
+    ) -> Result<(), StartError> {
+        tracing::info!(address = %admin.address, "operators are let in");
+        let thread = std::thread::Builder::new().name("keyfold-admin".to_owned()).spawn(move || {
+            let _file = RemoveOnDrop(unix_path(&admin.address).into_iter().collect());
+            admin::run(admin.listener, routes, phase, ended)
+        })?;
+        self.threads.push(thread);
         Ok(())
     }
 

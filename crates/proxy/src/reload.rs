@@ -1,4 +1,5 @@
-//! What of a running proxy may be replaced: its users, and the certificates of connections that begin later.
+//! What of a running proxy may be replaced: its users, the operators' token, and the certificates of connections that begin
+//! later.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
 use crate::config::Config;
 use crate::tls::{self, Current, TlsError};
+use crate::token::{AdminToken, TokenError};
 
 /// Replaces parts of a running proxy, from any thread. No connection is closed by it but those of users who are no more.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub struct Reloader {
     pub(crate) clients: Arc<Clients>,
     /// None where no listener speaks TLS.
     pub(crate) client_tls: Option<Arc<Current<ServerConfig>>>,
+    /// None where operators don't come in by TLS.
+    pub(crate) admin_tls: Option<Arc<Current<ServerConfig>>>,
     /// None where the server is spoken to without TLS.
     pub(crate) server_tls: Option<Arc<Current<ClientConfig>>>,
 }
@@ -27,19 +31,41 @@ impl Reloader {
         self.clients.wake_all();
     }
 
-    /// Whether there is any certificate to read.
-    pub fn has_certificates(&self) -> bool {
-        self.client_tls.is_some() || self.server_tls.is_some()
+    /// Whether operators have to show a token.
+    pub fn has_admin_token(&self) -> bool {
+        self.admin_token().is_some()
     }
 
-    /// Reads all certificates again, of clients and of the server; those there are stay where one can't be used.
+    /// Reads the operators' token again; the one there is stays where the file is of no use.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn reload_admin_token(&self) -> Result<(), TokenError> {
+        self.admin_token().map_or(Ok(()), AdminToken::reload)
+    }
+
+    fn admin_token(&self) -> Option<&AdminToken> {
+        self.config.admin.as_ref()?.token.as_ref()
+    }
+
+    /// Whether there is any certificate to read.
+    pub fn has_certificates(&self) -> bool {
+        self.client_tls.is_some() || self.admin_tls.is_some() || self.server_tls.is_some()
+    }
+
+    /// Reads all certificates again, of clients, operators and the server; those there are stay where one can't be used.
     ///
     /// # Errors
     /// What is wrong with one.
     pub fn reload_certificates(&self) -> Result<(), TlsError> {
         let for_clients = self.config.client_tls.as_ref().map(tls::client_side).transpose()?;
+        let of_operators = self.config.admin.as_ref().and_then(|admin| admin.tls.as_ref());
+        let for_operators = of_operators.filter(|_| self.admin_tls.is_some()).map(tls::client_side).transpose()?;
         let for_server = self.server_tls.is_some().then(|| tls::server_side(&self.config.server_tls)).transpose()?;
         if let (Some(current), Some(next)) = (&self.client_tls, for_clients) {
+            current.set(next);
+        }
+        if let (Some(current), Some(next)) = (&self.admin_tls, for_operators) {
             current.set(next);
         }
         if let (Some(current), Some(next)) = (&self.server_tls, for_server) {

@@ -13,10 +13,11 @@ use keyfold_core::admin::sweep_lease::{RENEW_EVERY_MS, SweepLease};
 use keyfold_core::cluster::Node;
 use keyfold_core::layout::{NamespaceIndex, Revision};
 use keyfold_core::resp::{Reply, write_command};
-use keyfold_core::sweep::{Sweep, Swept};
+use keyfold_core::sweep::{ContentsCount, Sweep, Swept};
 use tokio::time::Instant;
 
 use crate::config::Config;
+use crate::observation::Observations;
 use crate::order::Task;
 use crate::upstream::{Errand, LinkError};
 
@@ -55,9 +56,9 @@ enum Broken {
     LayoutChanged,
 }
 
-/// The task that walks over all, again and again.
-pub(crate) fn walk(config: Arc<Config>) -> Task {
-    Box::new(|errand| Box::pin(walk_for_ever(errand, config)) as Pin<Box<dyn Future<Output = ()>>>)
+/// The task that walks over all, again and again. Where there are `observations` it counts what it comes by.
+pub(crate) fn walk(config: Arc<Config>, observations: Option<Arc<Observations>>) -> Task {
+    Box::new(|errand| Box::pin(walk_for_ever(errand, config, observations)) as Pin<Box<dyn Future<Output = ()>>>)
 }
 
 /// The task that looks through buckets in which something is known to have expired.
@@ -65,10 +66,11 @@ pub(crate) fn remove_due() -> Task {
     Box::new(|errand| Box::pin(remove_due_for_ever(errand)) as Pin<Box<dyn Future<Output = ()>>>)
 }
 
-async fn walk_for_ever(errand: Errand, config: Arc<Config>) {
+async fn walk_for_ever(errand: Errand, config: Arc<Config>, observations: Option<Arc<Observations>>) {
     let lease = errand.with_env(|env| SweepLease::new((env.nonces)()));
     let errand = errand.in_database(0);
-    let mut walker = Walker { errand, lease, renewed: None, pace: Pace::new(config.sweep.fields_per_second) };
+    let pace = Pace::new(config.sweep.fields_per_second);
+    let mut walker = Walker { errand, lease, renewed: None, pace, count: None };
     let mut pause = config.sweep.pause;
     loop {
         tokio::time::sleep(pause).await;
@@ -77,6 +79,7 @@ async fn walk_for_ever(errand: Errand, config: Arc<Config>) {
             continue;
         }
         let begun = Instant::now();
+        walker.count = observations.as_ref().map(|observations| walker.begin_count(observations));
         let swept = match walker.walk_all().await {
             Ok(swept) => swept,
             Err(reason) => {
@@ -167,6 +170,8 @@ struct Walker {
     lease: SweepLease,
     renewed: Option<Instant>,
     pace: Pace,
+    /// Counts what it comes by, where somebody wants to know and nothing was passed over.
+    count: Option<ContentsCount>,
 }
 
 impl Walker {
@@ -185,16 +190,29 @@ impl Walker {
 
     /// Walks every database that has keys, on each primary of a cluster in turn. One that is away is passed over.
     async fn walk_all(&mut self) -> Result<Swept, Broken> {
-        let mut all = Swept::default();
+        let (mut all, layout) = (Swept::default(), revision(&self.errand));
         for node in self.errand.nodes() {
             match self.walk_node(node, &mut all).await {
                 Err(Broken::Link(reason)) if node.is_some() => {
+                    self.count = None;
                     tracing::debug!(%reason, "a node of the cluster is swept later");
                 }
                 walked => walked?,
             }
         }
+        if let Some(count) = self.count.take().filter(|_| revision(&self.errand) == layout) {
+            self.errand.with_env(|env| {
+                for (namespace, contents) in count.finish(env.layout) {
+                    env.stats.namespace(namespace).set_contents(Some(contents));
+                }
+            });
+        }
         Ok(all)
+    }
+
+    fn begin_count(&self, observations: &Observations) -> ContentsCount {
+        let (limits, in_cluster) = (observations.limits(), self.errand.is_before_cluster());
+        self.errand.with_env(|env| ContentsCount::new(env.server, limits, in_cluster))
     }
 
     async fn walk_node(&mut self, node: Option<Node>, all: &mut Swept) -> Result<(), Broken> {
@@ -207,14 +225,17 @@ impl Walker {
 
     async fn walk_one(&mut self, node: Option<Node>, database: u32, all: &mut Swept) -> Result<(), Broken> {
         let mut errand = self.errand.another().at_node(node).in_database(database);
-        let mut sweep = placed(Sweep::default(), node);
+        let mut sweep = placed(Sweep::default(), node).counting(self.count.take());
         let layout = revision(&errand);
         loop {
             if !self.hold_lease().await? {
                 return Err(Broken::LeaseLost);
             }
             let begun = Instant::now();
-            let Some(batch) = sweep_batch(&mut sweep, &mut errand, layout).await? else { return Ok(()) };
+            let Some(batch) = sweep_batch(&mut sweep, &mut errand, layout).await? else {
+                self.count = sweep.into_count();
+                return Ok(());
+            };
             all.fields += batch.fields;
             all.expired += batch.expired;
             all.orphans += batch.orphans;

@@ -6,7 +6,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use keyfold_core::clients::Clients;
 use keyfold_core::cluster::{Endpoint, Front};
@@ -29,7 +29,7 @@ use crate::membership::Membership;
 use crate::nonce::Nonces;
 use crate::order::Order;
 use crate::shutdown::Phase;
-use crate::stats::Stats;
+use crate::stats::{ClientGauges, Stats};
 use crate::tls::Current;
 use crate::upstream::{Cluster, Errand, KeptLinks, Lanes, LinkError, Names, hear_changes, keep, look_out};
 use crate::whereabouts::Whereabouts;
@@ -143,9 +143,13 @@ impl Worker {
     pub(crate) fn with_env<R>(&self, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
         let server = self.server.borrow();
         let folding = self.folding.borrow();
+        let now = Instant::now();
+        if let Some(meters) = &self.stats.meters {
+            meters.set_now(now);
+        }
         let mut nonces = || self.nonces.draw();
         body(&mut Env {
-            now_ms: self.clock.now_ms(),
+            now_ms: self.clock.at(now),
             nonces: &mut nonces,
             server: &server,
             layout: &folding.layout,
@@ -294,6 +298,16 @@ impl Worker {
         }
     }
 
+    /// Looks after the connections to the server, and says that the worker runs.
+    fn check_lanes(&self) {
+        self.lanes.check(&self.config);
+        if let Some(meters) = &self.stats.meters {
+            meters.beat();
+            meters.lanes.set(self.lanes.gauges());
+            meters.cluster.set(self.cluster.get().map(|cluster| cluster.gauges()).unwrap_or_default());
+        }
+    }
+
     /// Closes what timed out and trims what is idle.
     fn check_all(&self) {
         let tick = self.tick.get().saturating_add(1);
@@ -301,8 +315,13 @@ impl Worker {
         self.everybody.sample_rate(self.clock.now_ms());
         let timeouts = &self.config.timeouts;
         let (idle, stall) = (ticks(timeouts.idle_client), ticks(timeouts.write_stall));
+        let mut gauges = self.stats.meters.as_ref().map(|_| ClientGauges::default());
         for (_, client) in self.clients.borrow().iter() {
             client.check(tick, idle, stall);
+            gauges.iter_mut().for_each(|gauges| client.note_in(gauges));
+        }
+        if let (Some(meters), Some(gauges)) = (&self.stats.meters, gauges) {
+            meters.clients.set(gauges);
         }
         self.leaving.borrow_mut().retain(|client| !client.is_quiet());
         if tick.is_multiple_of(WARN_TICKS) {
@@ -421,7 +440,7 @@ async fn look_after(worker: Rc<Worker>) {
     loop {
         tokio::select! {
             _ = clients.tick() => worker.check_all(),
-            _ = lanes.tick() => worker.lanes.check(&worker.config),
+            _ = lanes.tick() => worker.check_lanes(),
         }
     }
 }
@@ -453,6 +472,9 @@ async fn keep_clock(mut errand: Errand, mut last: Result<(), LinkError>, worker:
     let mut away = false;
     let mut before = worker.moves();
     loop {
+        if let Some(meters) = &worker.stats.meters {
+            meters.set_away(last.as_ref().err().map(ToString::to_string));
+        }
         let pause = match &last {
             Ok(()) => {
                 if away {

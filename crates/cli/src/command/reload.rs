@@ -1,6 +1,6 @@
-//! Reads files again on SIGHUP: users and certificates, which this keyfold goes by, and the layout, which is brought to
-//! the server, from where every keyfold takes it up. No connection is dropped; what is wrong with a file is logged, and
-//! what was read before stays in force.
+//! Reads files again on SIGHUP: users, certificates and the operators' token, which this keyfold goes by, and the layout,
+//! which is brought to the server, from where every keyfold takes it up. No connection is dropped; what is wrong with a file
+//! is logged, and what was read before stays in force.
 
 use std::path::{Path, PathBuf};
 
@@ -50,9 +50,16 @@ impl Files {
                 Err(error) => tracing::error!("the certificates are as they were: {error}"),
             }
         }
+        if reloader.has_admin_token() {
+            match reloader.reload_admin_token() {
+                Ok(()) => tracing::info!("read the operators' token again"),
+                Err(error) => tracing::error!("the operators' token is as it was: {error}"),
+            }
+        }
+        let has_others = self.users.path().is_some() || reloader.has_certificates() || reloader.has_admin_token();
         match &self.layout {
             Some(path) => self.reload_layout(path, target),
-            None if self.users.path().is_none() && !reloader.has_certificates() => {
+            None if !has_others => {
                 tracing::warn!("SIGHUP: there is no file to read again; --layout, --users and --tls-cert name some");
             }
             None => {}

@@ -94,6 +94,9 @@ fn serve(
     for address in handle.addresses() {
         writeln!(out, "listening on {address}")?;
     }
+    if let Some(address) = handle.admin_address() {
+        writeln!(out, "admin on {address}")?;
+    }
     out.flush()?;
     let ended = handle.join();
     stopped.store(true, Ordering::SeqCst);
@@ -110,6 +113,9 @@ fn explain(error: &StartError) -> anyhow::Error {
     match error {
         StartError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
             anyhow!("{error}; something listens there already, choose another with --listen 127.0.0.1:6380")
+        }
+        StartError::BindAdmin { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            anyhow!("{error}; something listens there already, choose another with --admin")
         }
         _ => anyhow!("{error}"),
     }

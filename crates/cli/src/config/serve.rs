@@ -10,13 +10,14 @@ use keyfold_core::access::Users;
 use keyfold_core::cluster::{Announced, Endpoint};
 use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_core::resp::RequestLimits;
-use keyfold_proxy::Config;
-use keyfold_proxy::config::{ClientTls, Limits, Sweeping, Timeouts};
+use keyfold_proxy::address::ListenAddress;
+use keyfold_proxy::config::{Admin, ClientTls, Limits, Sweeping, Timeouts};
+use keyfold_proxy::{AdminToken, Config};
 use keyfold_server::Target;
 use keyfold_server::secrets;
 
 use super::{target, users_file};
-use crate::flags::serve::{AccessFlags, LimitFlags, ServeFlags, TimeoutFlags};
+use crate::flags::serve::{AccessFlags, AdminFlags, LimitFlags, ServeFlags, TimeoutFlags};
 use crate::layout::file;
 use crate::moving::KeyCheck;
 
@@ -67,6 +68,7 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
     let layout = flags.layout.as_deref().map(file::read).transpose()?;
     let allow_open = flags.access.allow_open;
     let client_tls = client_tls(&flags.access);
+    let admin = admin(&flags.admin, &flags.access)?;
     let users_source = UsersSource::of(&flags.access);
     let users = users_source.read()?;
     let server = match flags.upstream.address {
@@ -79,6 +81,7 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
         listen: flags.listen,
         threads: flags.threads,
         client_tls,
+        admin,
         users: Arc::new(users),
         secrets: secrets::given().clone(),
         allow_open,
@@ -108,6 +111,17 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
 fn client_tls(flags: &AccessFlags) -> Option<ClientTls> {
     let (cert, key) = flags.tls_cert.clone().zip(flags.tls_key.clone())?;
     Some(ClientTls { cert, key, client_ca: flags.tls_client_ca.clone() })
+}
+
+/// Where operators come in. On TLS they are shown what clients are shown.
+fn admin(flags: &AdminFlags, access: &AccessFlags) -> anyhow::Result<Option<Admin>> {
+    let Some(listen) = flags.admin.clone() else { return Ok(None) };
+    let token = flags.admin_token_file.as_deref().map(AdminToken::read).transpose()?;
+    if flags.admin_client_ca.is_some() && !matches!(listen, ListenAddress::Tls(_)) {
+        bail!("--admin-client-ca is for TLS: write --admin tls://{listen}, or leave it out");
+    }
+    let tls = client_tls(access).map(|tls| ClientTls { client_ca: flags.admin_client_ca.clone(), ..tls });
+    Ok(Some(Admin { listen, token, tls }))
 }
 
 /// What says who may come in.

@@ -1,12 +1,13 @@
 //! `keyfold serve`.
 
+use std::net::Ipv4Addr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use keyfold_core::cluster::{Endpoint, ReadFrom};
-use keyfold_proxy::address::ListenAddress;
+use keyfold_proxy::address::{AddressError, ListenAddress};
 use keyfold_proxy::config::{DEFAULT_MAX_REPLICA_LAG, Limits, Sweeping, Timeouts};
 
 use super::units::{Bytes, Wait};
@@ -18,7 +19,8 @@ Run the proxy.
 Clients connect to keyfold as they would to the server. Without a URL, keyfold starts a valkey-server
 or redis-server of its own behind it, which nobody else can reach, and stops it when it ends.
 
-Each address is printed as a line `listening on ADDRESS` once clients can connect. SIGTERM and SIGINT let
+Each address is printed as a line `listening on ADDRESS` once clients can connect, and the operators' one as
+`admin on ADDRESS`. SIGTERM and SIGINT let
 every accepted request be answered; a second one ends at once.";
 
 const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, unix:///path[?db=n], \
@@ -41,6 +43,8 @@ Examples:
       before the primary that Sentinels name, whichever that is (docs/sentinel.md)
   KEYFOLD_PASSWORD=… keyfold serve --listen tls://0.0.0.0:6380 --tls-cert cert.pem --tls-key key.pem
       for other machines
+  keyfold serve --upstream redis://127.0.0.1:6379 --listen 127.0.0.1:6380 --admin 9379
+      with metrics at http://127.0.0.1:9379/metrics, and /readyz for who sends clients
 
 Exit codes:
   0  stopped as asked
@@ -109,6 +113,9 @@ pub(crate) struct ServeFlags {
     pub(crate) access: AccessFlags,
 
     #[command(flatten)]
+    pub(crate) admin: AdminFlags,
+
+    #[command(flatten)]
     pub(crate) settings: SettingsFlags,
 
     #[command(flatten)]
@@ -157,6 +164,24 @@ pub(crate) struct AccessFlags {
     /// Clients on tls:// have to show a certificate that this authority signed, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_client_ca: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Operators' address")]
+pub(crate) struct AdminFlags {
+    /// Where metrics (/metrics), health (/livez, /readyz) and /status are asked for by HTTP: a port of 127.0.0.1,
+    /// 10.0.0.1:9379, tls://[::1]:9379, unix:/path. Port 0 takes a free one (docs/metrics.md)
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_admin)]
+    pub(crate) admin: Option<ListenAddress>,
+
+    /// Who asks for more than health has to show this token as Bearer: the file's first line
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    pub(crate) admin_token_file: Option<PathBuf>,
+
+    /// Who asks on tls:// has to show a certificate that this authority signed, PEM; the address shows that of
+    /// --tls-cert
+    #[arg(long, value_name = "FILE", requires_all = ["admin", "tls_cert"])]
+    pub(crate) admin_client_ca: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -233,6 +258,14 @@ pub(crate) struct TimeoutFlags {
     /// For the requests under way to be answered at a shutdown
     #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().shutdown))]
     pub(crate) shutdown_timeout: Wait,
+}
+
+/// A port alone is one of this machine's own.
+fn parse_admin(text: &str) -> Result<ListenAddress, AddressError> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok(ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into())),
+        Err(_) => text.parse(),
+    }
 }
 
 fn parse_on_off(text: &str) -> Result<bool, &'static str> {

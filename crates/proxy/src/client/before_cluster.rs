@@ -206,7 +206,8 @@ impl Requests {
     fn whose(&self, request: &Request<'_, '_>, slot: u64, at: Slot, replies: u32) -> Whose {
         let patience = self.worker.config.timeouts.silence(request.plan.patience);
         let (client, lane) = (Rc::clone(&self.client), request.plan.lane);
-        Whose { client, slot, at, part: None, lane, patience, replies, replica: None, stays: false }
+        let blocks = request.plan.patience.blocks();
+        Whose { client, slot, at, part: None, lane, patience, replies, replica: None, stays: false, blocks }
     }
 
     /// The node that the client's own connection has to go to: where that is all the same, the one that it goes to.

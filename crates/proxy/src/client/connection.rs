@@ -105,6 +105,7 @@ impl Connection {
     }
 
     fn note_buffers(&self) {
+        self.client.held.set(self.requests.blocked);
         let state = self.client.state.borrow();
         state.conversation.session().entry().note_buffers(self.inbox.len(), state.queued_bytes());
     }
@@ -144,6 +145,9 @@ impl Connection {
                 return Ok(());
             }
             self.client.heard.set(worker.tick.get());
+            if let Some(meters) = &worker.stats.meters {
+                meters.client_received_bytes.add(read as u64);
+            }
             self.handle_input(&scratch[..read]);
         }
         self.client.wake();
@@ -173,9 +177,13 @@ impl Connection {
             return Ok(Poll::Ready(()));
         }
         self.client.waits.end();
+        let written = state.outbox.written();
         let flushed = state.outbox.poll_flush(socket, cx)?;
         if state.outbox.unsent() < before {
             self.client.took.set(self.worker.tick.get());
+        }
+        if let Some(meters) = &self.worker.stats.meters {
+            meters.client_sent_bytes.add(state.outbox.written() - written);
         }
         Ok(flushed)
     }

@@ -11,6 +11,7 @@ mod requests;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Waker;
 
 use keyfold_core::access::Users;
@@ -22,6 +23,7 @@ use keyfold_core::session::{Lane, Peer, Session};
 use keyfold_core::slot::Slot;
 
 use crate::outbox::Outbox;
+use crate::stats::ClientGauges;
 use crate::upstream::{NodeStep, Upstream};
 use crate::worker::Worker;
 
@@ -41,6 +43,8 @@ pub(crate) struct Client {
     woken: Cell<bool>,
     /// It waits for a connection to the server to be ready.
     waiting: Cell<bool>,
+    /// Its next request waits until it may begin.
+    held: Cell<bool>,
     ending: Cell<Option<Ending>>,
     /// The worker's tick when it last said something.
     heard: Cell<u32>,
@@ -79,18 +83,19 @@ impl Client {
     fn new(peer: Peer, worker: &Worker) -> Self {
         let mut session = worker.with_env(|env| Session::new(peer, &worker.everybody, env));
         session.set_front(worker.front());
-        let state = State {
-            conversation: Conversation::new(session),
-            outbox: Outbox::default(),
-            gone: false,
-            own: None,
-            written: Written::default(),
+        let conversation = Conversation::new(session);
+        let conversation = match &worker.stats.meters {
+            Some(meters) => conversation.counted_by(Arc::clone(&meters.commands)),
+            None => conversation,
         };
+        let state =
+            State { conversation, outbox: Outbox::default(), gone: false, own: None, written: Written::default() };
         Self {
             state: RefCell::new(state),
             task: OnceCell::new(),
             woken: Cell::new(false),
             waiting: Cell::new(false),
+            held: Cell::new(false),
             ending: Cell::new(None),
             heard: Cell::new(worker.tick.get()),
             took: Cell::new(worker.tick.get()),
@@ -302,6 +307,23 @@ impl Client {
                 self.wake();
             }
         }
+    }
+
+    /// Counts it among its worker's clients, as it is now.
+    pub(crate) fn note_in(&self, gauges: &mut ClientGauges) {
+        let state = self.state.borrow();
+        let conversation = &state.conversation;
+        let of_its_state = match () {
+            () if conversation.is_blocked() => &mut gauges.blocked,
+            () if self.held.get() => &mut gauges.held,
+            () if conversation.in_flight() > 0 => &mut gauges.active,
+            () if conversation.session().is_subscribed() => &mut gauges.subscribed,
+            () => &mut gauges.idle,
+        };
+        *of_its_state += 1;
+        gauges.requests += conversation.in_flight() as u64;
+        gauges.parked += conversation.parked() as u64;
+        gauges.answer_bytes += state.queued_bytes() as u64;
     }
 
     /// What others have decided about the client, and the lines of MONITOR that they have for it.

@@ -79,6 +79,7 @@ impl Requests {
                         Start::Close => self.over = true,
                         Start::Wait => {
                             self.blocked = true;
+                            self.client.state.borrow_mut().conversation.note_waiting();
                             break;
                         }
                     },
@@ -245,7 +246,7 @@ fn begin_there(
         Started::Close => return Start::Close,
         Started::Pushes => queue.expect_pushes(),
         Started::Sent { slot, replies } => {
-            queue.expect(at.client, slot, replies, at.patience, start);
+            queue.expect(at.client, slot, replies, at.patience, start, !plan.patience.blocks());
             if matches!(plan.lane, Lane::Own { .. }) {
                 state.conversation.session().entry().note_waits_on(at.upstream.waits_on(None));
             }

@@ -5,7 +5,7 @@
 //! to the cluster's own task ([`keep`]), or to the connection that has just read replies.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use super::Upstream;
 use super::lookout::Lookout;
 use super::step::{After, NodeStep, Whose};
 use crate::config::Config;
+use crate::stats::ClusterGauges;
 use crate::worker::Worker;
 
 /// A slot that is not served is tried again after so long.
@@ -49,6 +50,8 @@ pub(crate) struct Cluster {
     pub(super) replicas: RefCell<Replicas>,
     /// Each primary with a slot of its own.
     shards: RefCell<Vec<(Node, Slot)>>,
+    /// How many slots some node has.
+    served: Cell<u64>,
     start: Instant,
     /// There is something to do for the cluster's task.
     pub(super) stirred: Notify,
@@ -75,6 +78,7 @@ impl Cluster {
             lookout: Lookout::default(),
             replicas: RefCell::new(Replicas::new(config.read_from, max_lag_ms)),
             shards: RefCell::default(),
+            served: Cell::new(0),
             start: Instant::now(),
             stirred: Notify::new(),
             known: Notify::new(),
@@ -120,6 +124,22 @@ impl Cluster {
         let from_there = || shards.iter().skip(at).chain(&shards[..at]);
         let ready = from_there().find(|(node, _)| is_ready(*node)).or_else(|| from_there().next());
         ready.map_or(Slot::FIRST, |(_, slot)| *slot)
+    }
+
+    /// What is known of it, and how it went so far.
+    pub(crate) fn gauges(&self) -> ClusterGauges {
+        let (router, shards) = (self.router.borrow(), self.shards.borrow());
+        let map = router.map();
+        let replicas: BTreeSet<Node> = shards.iter().flat_map(|(_, slot)| map.replicas(*slot)).copied().collect();
+        ClusterGauges {
+            is_there: true,
+            primaries: shards.len() as u64,
+            replicas: replicas.len() as u64,
+            served_slots: self.served.get(),
+            held_slots: router.held() as u64,
+            map_changes: map.changes(),
+            redirects: router.redirects(),
+        }
     }
 
     /// Another layout is in force: replicas are read from once they have all that was written before.
@@ -175,12 +195,14 @@ impl Cluster {
         let mut router = self.router.borrow_mut();
         let adoption = router.adopt(topology, asked);
         if adoption == (Adoption::Adopted { changed: true }) {
-            let mut shards = BTreeMap::new();
+            let (mut shards, mut served) = (BTreeMap::new(), 0);
             for slot in Slot::all() {
                 if let Some(node) = router.map().primary(slot) {
                     shards.entry(node).or_insert(slot);
+                    served += 1;
                 }
             }
+            self.served.set(served);
             *self.shards.borrow_mut() = shards.into_iter().collect();
         }
         if matches!(adoption, Adoption::Adopted { .. }) && !self.is_known.replace(true) {

@@ -146,6 +146,15 @@ impl Errand {
         }
     }
 
+    /// Where the server is that it has a connection to, or would have.
+    pub(crate) fn address(&self) -> String {
+        let at = self.link.as_ref().and_then(|link| match (link.node, self.worker.cluster.get()) {
+            (Some(node), Some(cluster)) => Some(cluster.endpoint(node)),
+            _ => link.at.clone(),
+        });
+        at.map_or_else(|| self.worker.config.upstream.place(), |endpoint| endpoint.to_string())
+    }
+
     /// Whether it is before a cluster.
     pub(crate) fn is_before_cluster(&self) -> bool {
         self.worker.cluster.get().is_some()

@@ -13,6 +13,7 @@ use super::gate::Gate;
 use super::{Status, Upstream};
 use crate::client::Client;
 use crate::config::Config;
+use crate::stats::LaneGauges;
 use crate::worker::Worker;
 
 /// The shared connections to one server, of which there are a few.
@@ -121,6 +122,22 @@ impl Lanes {
         self.gates.borrow().values().for_each(|gate| gate.reopen());
         self.each_shared(|upstream| upstream.leave(worker));
         self.own.borrow().iter().for_each(|(_, upstream)| upstream.leave(worker));
+    }
+
+    /// How many there are.
+    pub(crate) fn gauges(&self) -> LaneGauges {
+        let mut gauges = LaneGauges::default();
+        for (_, upstream) in self.shared.borrow().iter().flatten() {
+            match upstream.queue.borrow().status {
+                Status::Ready => gauges.shared_ready += 1,
+                Status::Connecting => gauges.shared_connecting += 1,
+                Status::Away(_) => gauges.shared_away += 1,
+                Status::Closed => {}
+            }
+        }
+        gauges.own_idle = self.idle.borrow().len() as u64;
+        gauges.own_in_use = (self.own.borrow().len() as u64).saturating_sub(gauges.own_idle);
+        gauges
     }
 
     /// Looks after all connections, some times a second.

@@ -24,6 +24,7 @@ mod replicas;
 mod scout;
 mod silence;
 mod step;
+mod timing;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -58,6 +59,7 @@ pub(crate) use queue::{Queue, Status};
 pub(crate) use scout::look_out;
 use silence::Verdict;
 pub(crate) use step::{NodeStep, Whose};
+use timing::Timing;
 
 /// After so many full reads in a row others get their turn.
 const READS_PER_TURN: usize = 4;
@@ -333,6 +335,10 @@ impl Upstream {
         let mut guard = LoseOnDrop { upstream: self, worker, armed: true };
         self.number.set(link.number);
         self.at.replace(link.at);
+        if let Some(meters) = &worker.stats.meters {
+            meters.server_connected.add(1);
+            self.queue.borrow_mut().timing = Some(Timing::new(meters, &self.address(worker)));
+        }
         self.set_ready(worker);
         let mut socket = link.socket;
         let mut inbox = Inbox::default();
@@ -361,7 +367,12 @@ impl Upstream {
             Ok(()) => {}
             Err(why) => return Poll::Ready(why),
         }
-        match self.poll_commands(cx, socket, worker.config.limits.server_high_water_bytes) {
+        let before = self.queue.borrow().outbox.written();
+        let sent = self.poll_commands(cx, socket, worker.config.limits.server_high_water_bytes);
+        if let Some(meters) = &worker.stats.meters {
+            meters.server_sent_bytes.add(self.queue.borrow().outbox.written() - before);
+        }
+        match sent {
             Poll::Ready(Err(error)) => Poll::Ready(error.into()),
             _ => Poll::Pending,
         }
@@ -385,6 +396,9 @@ impl Upstream {
                 return Err(LinkError::Closed);
             }
             let fresh = &scratch[..read];
+            if let Some(meters) = &worker.stats.meters {
+                meters.server_received_bytes.add(read as u64);
+            }
             if inbox.len() == 0 {
                 let used = self.handle_replies(fresh, worker)?;
                 inbox.push(&fresh[used..]);
@@ -506,6 +520,17 @@ impl Upstream {
         wanted
     }
 
+    /// Where the server is that it is connected to.
+    fn address(&self, worker: &Worker) -> String {
+        if let (Some(node), Some(cluster)) = (self.node, worker.cluster.get()) {
+            return cluster.endpoint(node).to_string();
+        }
+        match &*self.at.borrow() {
+            Some(endpoint) => endpoint.to_string(),
+            None => worker.config.upstream.place(),
+        }
+    }
+
     /// The server, as people are told of it.
     fn server(&self, worker: &Worker) -> String {
         match (self.node, worker.cluster.get()) {
@@ -519,6 +544,9 @@ impl Upstream {
         let (pending, owner) = {
             let mut queue = self.queue.borrow_mut();
             if !queue.finishing {
+                if let Some(meters) = &worker.stats.meters {
+                    meters.server_lost.add(1);
+                }
                 worker.doubt_place();
                 if matches!(self.lane.get(), Lane::Shared { .. }) {
                     worker.everybody.tracking().doubt();

@@ -15,6 +15,7 @@ use super::LinkError;
 use super::after::Afterwards;
 use super::silence::Silence;
 use super::step::{DirectStep, NodeStep, Whose};
+use super::timing::Timing;
 use crate::client::Client;
 use crate::outbox::Outbox;
 
@@ -56,6 +57,8 @@ pub(crate) struct Queue {
     /// A request wanted this lane since the last try to connect.
     pub(super) wanted: bool,
     pub(super) silence: Silence,
+    /// How long its server takes to answer, where anybody wants to know.
+    pub(super) timing: Option<Timing>,
 }
 
 /// Whether requests may begin.
@@ -81,6 +84,8 @@ pub(super) struct Asked {
     pub(super) end: u64,
     /// Its command was sent as one with those of who asked next, and no reply has come.
     begins_joined: bool,
+    /// When it was asked, in microseconds; none where that is nobody's, or waits for what other clients may do.
+    pub(super) since_us: Option<u64>,
 }
 
 /// Whose the replies are.
@@ -141,10 +146,11 @@ impl Queue {
             finishing: false,
             wanted: true,
             silence: Silence::new(),
+            timing: None,
         }
     }
 
-    /// Adds a request's replies to those that are awaited.
+    /// Adds a request's replies to those that are awaited; `is_timed` where it waits for its server alone.
     ///
     /// Its commands begin at `start` of all bytes that were ever written to the outbox, and may be joined to those before.
     pub(crate) fn expect(
@@ -154,6 +160,7 @@ impl Queue {
         replies: u32,
         patience: Option<Duration>,
         start: u64,
+        is_timed: bool,
     ) {
         if replies == 1 && self.owner.is_none() {
             match (self.joining.join(self.outbox.with_last(start)), self.pipe.back_mut(), self.joined.back_mut()) {
@@ -165,7 +172,7 @@ impl Queue {
                 (commands, _, last) => last.into_iter().for_each(|last| *last = commands),
             }
         }
-        self.push(Asker::Client(Rc::clone(client), slot), replies, patience);
+        self.push(Asker::Client(Rc::clone(client), slot), replies, patience, is_timed);
     }
 
     /// Takes the head of an array off `input`, where its elements are the replies to commands that were joined; how long
@@ -202,16 +209,27 @@ impl Queue {
     /// Asks the server on the proxy's own account; the reply says nothing.
     pub(super) fn ask(&mut self, args: &[&[u8]], patience: Option<Duration>) {
         write_command(self.outbox.buffer(), args);
-        self.push(Asker::Nobody, 1, patience);
+        self.push(Asker::Nobody, 1, patience, false);
     }
 
     #[inline]
-    fn push(&mut self, asker: Asker, replies: u32, patience: Option<Duration>) {
+    fn push(&mut self, asker: Asker, replies: u32, patience: Option<Duration>, is_timed: bool) {
         if self.pipe.is_idle() {
             self.silence.broken();
         }
         let end = self.outbox.appended();
-        self.pipe.expect(Asked { asker, patience, end, begins_joined: false }, replies);
+        let since_us = self.timing.as_ref().filter(|_| is_timed).map(|timing| timing.now_us(&self.silence));
+        self.pipe.expect(Asked { asker, patience, end, begins_joined: false, since_us }, replies);
+    }
+
+    /// The front has had one of its replies; what that was, where it was the last.
+    #[inline]
+    fn take_front(&mut self) -> Option<Asked> {
+        let asked = self.pipe.advance()?;
+        if let (Some(timing), Some(since_us)) = (&self.timing, asked.since_us) {
+            timing.note(since_us, &self.silence);
+        }
+        Some(asked)
     }
 
     /// Writes the commands of a step that goes straight to this node.
@@ -219,8 +237,8 @@ impl Queue {
     pub(super) fn send_direct(&mut self, direct: Direct, whose: Whose, commands: &[u8]) {
         self.outbox.buffer().extend_from_slice(commands);
         self.kept.extend(commands);
-        let (replies, patience) = (whose.replies, whose.patience);
-        self.push(Asker::Direct(DirectStep { direct, whose, len: commands.len() }), replies, patience);
+        let (replies, patience, is_timed) = (whose.replies, whose.patience, !whose.blocks);
+        self.push(Asker::Direct(DirectStep { direct, whose, len: commands.len() }), replies, patience, is_timed);
     }
 
     /// Writes a step.
@@ -228,7 +246,8 @@ impl Queue {
         let replies = step.write(self.outbox.buffer()).unwrap_or(step.whose.replies);
         let shorter = step.whose.replica.map(|_| REPLICA_PATIENCE);
         let patience = step.whose.patience.into_iter().chain(shorter).min();
-        self.push(Asker::Step(step), replies, patience);
+        let is_timed = !step.whose.blocks;
+        self.push(Asker::Step(step), replies, patience, is_timed);
     }
 
     /// Sends what waited for the connection.
@@ -267,7 +286,9 @@ impl Queue {
             None if reply.first() == Some(&b'>') => return Ok(()),
             _ => {}
         }
-        let Some(Asked { asker, patience, .. }) = self.pipe.front_mut() else { return Err(LinkError::Unasked) };
+        let Some(Asked { asker, patience, since_us, .. }) = self.pipe.front_mut() else {
+            return Err(LinkError::Unasked);
+        };
         if let Asker::Direct(step) = asker
             && !step.direct.handle_reply(reply)
         {
@@ -280,8 +301,9 @@ impl Queue {
             Asker::Client(client, slot) => match client.handle_reply(*slot, reply, env, self.outbox.buffer()) {
                 Progress::More(replies) => {
                     let (asker, patience) = (Asker::Client(Rc::clone(client), *slot), *patience);
-                    self.pipe.advance();
-                    self.push(asker, replies, patience);
+                    let is_timed = since_us.is_some();
+                    self.take_front();
+                    self.push(asker, replies, patience, is_timed);
                     return Ok(());
                 }
                 progress => progress,
@@ -304,7 +326,7 @@ impl Queue {
     /// The front has had one of its replies.
     #[inline]
     fn advance(&mut self, after: &mut Afterwards<'_>) {
-        match self.pipe.advance() {
+        match self.take_front() {
             Some(Asked { asker: Asker::Direct(step), .. }) => match after.finish_direct(&step.direct) {
                 true => drop(self.kept.drain(..step.len)),
                 false => after.finish(step.whole(&mut self.kept, after.now_ms())),

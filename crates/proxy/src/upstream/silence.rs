@@ -33,6 +33,11 @@ impl Silence {
         *self = Self::new();
     }
 
+    /// Since when nothing was said.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
     pub(super) fn lasts(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }

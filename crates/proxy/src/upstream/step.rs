@@ -35,6 +35,8 @@ pub(crate) struct Whose {
     pub(crate) replica: Option<Node>,
     /// It depends on what its client has on its own connection, and can't go to another.
     pub(crate) stays: bool,
+    /// It waits for what other clients may do.
+    pub(crate) blocks: bool,
 }
 
 /// A step whose commands are kept elsewhere, as long as its node just answers.

@@ -20,6 +20,7 @@
 //! | `own_lane` | do blocking commands, transactions and subscriptions keep to their client? |
 //! | `sentinel` | does it follow the primary that Sentinels name, whoever is away or wrong? |
 //! | `replicas` | do reads go to replicas that are fit for it, nothing else, and is no key missed there? |
+//! | `operators` | is what operators are told right, do they harm nobody, and is nobody let in who shows nothing? |
 //! | `silence` | does CLIENT REPLY keep its word whatever goes wrong? |
 //! | `spills` | is a large value worked on where it lies, as the plain server would? |
 //! | `stopping` | is every accepted request answered? |
@@ -45,6 +46,7 @@ mod limits;
 mod loss;
 mod nearest;
 mod notifications;
+mod operators;
 mod order;
 mod own_lane;
 mod relay;

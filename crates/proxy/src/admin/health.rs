@@ -1,0 +1,100 @@
+//! Whether keyfold lives, and whether clients are to be sent to it.
+
+use std::time::Duration;
+
+use keyfold_core::slot::Slot;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::sources::Sources;
+use crate::shutdown::Phase;
+use crate::stats::Meters;
+
+/// A worker that has not run for so long hangs: it looks after itself five times a second.
+const HANGS_AFTER: Duration = Duration::from_secs(10);
+
+keyfold_core::named! {
+    /// Why clients are not to be sent to a keyfold.
+    pub(super) enum Reason {
+        /// It is asked to end.
+        Stopping = "stopping",
+        /// The server is away, or does not say what it has to.
+        ServerAway = "server_away",
+        /// The layout is being changed, is not there, or can't be served.
+        Layout = "layout",
+        /// Nobody is known to have some slots of the cluster.
+        MapUnserved = "map_unserved",
+        /// A worker hangs.
+        WorkerHangs = "worker_hangs",
+    }
+}
+
+/// What is answered to `/livez` and `/readyz`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Health {
+    /// All is well.
+    pub(super) ok: bool,
+    /// What is not.
+    pub(super) reasons: Vec<Trouble>,
+}
+
+/// One thing that is not well.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Trouble {
+    /// Which: `stopping`, `server_away`, `layout`, `map_unserved`, `worker_hangs`.
+    pub(super) reason: &'static str,
+    /// More about it, for whoever may know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) detail: Option<String>,
+}
+
+impl Health {
+    fn of(reasons: Vec<(Reason, String)>) -> Self {
+        let trouble = |(reason, detail): (Reason, _)| Trouble { reason: reason.name(), detail: Some(detail) };
+        Self { ok: reasons.is_empty(), reasons: reasons.into_iter().map(trouble).collect() }
+    }
+
+    /// The same for whoever has shown nothing: which, and no more.
+    pub(super) fn without_details(mut self) -> Self {
+        self.reasons.iter_mut().for_each(|trouble| trouble.detail = None);
+        self
+    }
+}
+
+/// Whether it makes sense to let this keyfold go on: all its workers run.
+pub(super) fn liveness(sources: &Sources) -> Health {
+    Health::of(hanging(sources).into_iter().collect())
+}
+
+fn hanging(sources: &Sources) -> Option<(Reason, String)> {
+    let silence = sources.longest_silence();
+    let detail = || format!("a worker has not run for {} s", silence.as_secs());
+    (silence > HANGS_AFTER).then(|| (Reason::WorkerHangs, detail()))
+}
+
+/// Whether clients are to be sent to it: their commands would be carried out.
+pub(super) fn readiness(sources: &Sources) -> Health {
+    Health::of(troubles(sources))
+}
+
+/// All that is not well.
+pub(super) fn troubles(sources: &Sources) -> Vec<(Reason, String)> {
+    let mut troubles = Vec::new();
+    if *sources.phase.borrow() > Phase::Running {
+        troubles.push((Reason::Stopping, "it was asked to end, and answers what it has accepted".to_owned()));
+    }
+    let away = sources.meters().find_map(Meters::away);
+    troubles.extend(away.map(|why| (Reason::ServerAway, why.to_string())));
+    if !sources.membership.is_serving() {
+        let why = sources.membership.trouble();
+        let detail =
+            why.map_or("it is being looked whether the layout may be served".to_owned(), |why| why.to_string());
+        troubles.push((Reason::Layout, detail));
+    }
+    let slots = Slot::all().count() as u64;
+    let served = sources.cluster().map(|cluster| cluster.served_slots).filter(|served| *served < slots);
+    let unserved = |served| format!("of {slots} slots {} are of no node that is known", slots - served);
+    troubles.extend(served.map(|served| (Reason::MapUnserved, unserved(served))));
+    troubles.extend(hanging(sources));
+    troubles
+}

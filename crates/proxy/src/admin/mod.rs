@@ -1,0 +1,27 @@
+//! The operators' address: metrics, health and status, over HTTP.
+//!
+//! ```text
+//! operator ──▶ server ──▶ routes ──┬─▶ exposition ──┐
+//!              bounds      token   ├─▶ health ──────┼──▶ sources: what workers have counted and said of themselves
+//!                                  └─▶ status ──────┘
+//! ```
+//! - It runs on a thread of its own and reads what is there already: no worker waits for it, or does anything because
+//!   somebody asks.
+//! - Whoever asks slowly, much or wrongly takes nothing but his own connection's place, and that for a bounded time.
+//! - No answer holds a key or a value; metrics hold no name of a bucket either. What metrics are told apart by is bounded:
+//!   commands by the table of those that servers have, namespaces by the layout, nodes by their number.
+//! - Beyond this machine nobody is let in who shows nothing: a token, or a certificate.
+
+mod catalog;
+mod collector;
+mod exposition;
+mod health;
+mod routes;
+mod series;
+mod server;
+mod sources;
+mod status;
+
+pub(crate) use routes::Routes;
+pub(crate) use server::run;
+pub(crate) use sources::Sources;

@@ -1,0 +1,31 @@
+//! Values of metrics, as they were gathered and before they are written.
+
+use keyfold_core::stats::Durations;
+
+use super::catalog::Family;
+
+/// What is known of one family at the moment.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) family: &'static Family,
+    pub(super) samples: Vec<Sample>,
+}
+
+/// One value, and what it is told apart by: as many words as its family has labels.
+#[derive(Debug)]
+pub(super) struct Sample {
+    pub(super) labels: Vec<String>,
+    pub(super) value: Value,
+}
+
+/// A value.
+#[derive(Debug)]
+pub(super) enum Value {
+    /// Of counters and gauges.
+    Number(u64),
+    /// Of gauges of seconds, and of what may be less than nothing.
+    Level(f64),
+    Durations(Box<Durations>),
+    /// Of infos, whose labels say all.
+    Nothing,
+}

@@ -1,0 +1,159 @@
+//! What the servers say of their memory and of the limits that keep buckets small, asked from time to time for operators.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use keyfold_core::memory::Limits;
+use keyfold_core::resp::{Reply, write_command};
+
+use crate::order::Task;
+use crate::upstream::Errand;
+
+/// How often they are asked.
+const EVERY: Duration = Duration::from_secs(15);
+
+/// The settings that are asked for. Servers before Redis 7.0 answer to the older name beside it.
+const LIMITS: &[u8] = b"hash-max-listpack-*";
+
+/// What each server said last. One that is away, or may not be asked, says nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Observations(Mutex<BTreeMap<String, Observed>>);
+
+/// What one server said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Observed {
+    /// `redis` or `valkey`.
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) used_memory: Option<u64>,
+    pub(crate) max_memory: Option<u64>,
+    pub(crate) listpack_entries: Option<u64>,
+    pub(crate) listpack_value: Option<u64>,
+}
+
+impl Observations {
+    /// By where they are.
+    pub(crate) fn all(&self) -> BTreeMap<String, Observed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Up to where hashes stay packed on all of them, as far as they said so.
+    pub(crate) fn limits(&self) -> Limits {
+        let all = self.all();
+        let (default, known) =
+            (Limits::default(), |limit: fn(&Observed) -> Option<u64>| all.values().filter_map(limit).min());
+        Limits {
+            hash_entries: known(|one| one.listpack_entries).unwrap_or(default.hash_entries),
+            hash_value_bytes: known(|one| one.listpack_value).unwrap_or(default.hash_value_bytes),
+            ..default
+        }
+    }
+
+    fn set(&self, all: BTreeMap<String, Observed>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+}
+
+/// The task that asks, again and again.
+pub(crate) fn observe(observations: Arc<Observations>) -> Task {
+    Box::new(|errand| Box::pin(observe_for_ever(errand, observations)) as Pin<Box<dyn Future<Output = ()>>>)
+}
+
+async fn observe_for_ever(errand: Errand, observations: Arc<Observations>) {
+    let asking = errand.unchecked();
+    let mut errands = BTreeMap::new();
+    loop {
+        let nodes = asking.nodes();
+        errands.retain(|node, _| nodes.contains(node));
+        let mut all = BTreeMap::new();
+        for node in nodes {
+            let errand = errands.entry(node).or_insert_with(|| asking.another().at_node(node));
+            match ask(errand).await {
+                Some(observed) => drop(all.insert(errand.address(), observed)),
+                // The next time on a new connection.
+                None => drop(errands.remove(&node)),
+            }
+        }
+        observations.set(all);
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// Asks one server; none where it is away.
+async fn ask(errand: &mut Errand) -> Option<Observed> {
+    let questions = |wire: &mut Vec<u8>| {
+        write_command(wire, &[b"INFO", b"server"]);
+        write_command(wire, &[b"INFO", b"memory"]);
+        write_command(wire, &[b"CONFIG", b"GET", LIMITS]);
+        3
+    };
+    let replies = errand.ask(questions).await.ok()?;
+    let [server, memory, limits] = &replies[..] else { return None };
+    Some(read(&text(server), &text(memory), limits))
+}
+
+fn text(reply: &[u8]) -> String {
+    let bytes = Reply::parse(reply).ok().and_then(Reply::bytes).unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn read(server: &str, memory: &str, limits: &[u8]) -> Observed {
+    let field = |text: &str, name: &str| {
+        let value = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned());
+        text.lines().find_map(value)
+    };
+    let (name, version) = match field(server, "valkey_version") {
+        Some(version) => ("valkey", version),
+        None => ("redis", field(server, "redis_version").unwrap_or_default()),
+    };
+    let number = |name| field(memory, name)?.parse().ok();
+    let mut observed = Observed {
+        name: name.to_owned(),
+        version,
+        used_memory: number("used_memory"),
+        max_memory: number("maxmemory"),
+        ..Observed::default()
+    };
+    if let Ok(Reply::Array(mut pairs)) = Reply::parse(limits) {
+        while let (Some(name), Some(value)) = (pairs.next().and_then(Reply::bytes), pairs.next().and_then(Reply::bytes))
+        {
+            let value = str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+            match name {
+                b"hash-max-listpack-entries" => observed.listpack_entries = value,
+                b"hash-max-listpack-value" => observed.listpack_value = value,
+                _ => {}
+            }
+        }
+    }
+    observed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_say_what_they_are_and_take() {
+        let server = "# Server\r\nserver_name:valkey\r\nredis_version:7.2.4\r\nvalkey_version:8.1.1\r\n";
+        let memory = "# Memory\r\nused_memory:1234\r\nused_memory_human:1K\r\nmaxmemory:0\r\n";
+        let limits =
+            b"*4\r\n$23\r\nhash-max-listpack-value\r\n$3\r\n128\r\n$25\r\nhash-max-listpack-entries\r\n$3\r\n512\r\n";
+        let observed = read(server, memory, limits);
+        assert_eq!((observed.name.as_str(), observed.version.as_str()), ("valkey", "8.1.1"));
+        assert_eq!((observed.used_memory, observed.max_memory), (Some(1234), Some(0)));
+        assert_eq!((observed.listpack_entries, observed.listpack_value), (Some(512), Some(128)));
+        let refused = read("redis_version:7.0.15\r\n", "", b"-NOPERM no\r\n");
+        assert_eq!((refused.name.as_str(), refused.used_memory, refused.listpack_value), ("redis", None, None));
+    }
+
+    #[test]
+    fn the_lowest_limits_hold() {
+        let observations = Observations::default();
+        assert_eq!(observations.limits(), Limits::default());
+        let one = |entries| Observed { listpack_entries: Some(entries), ..Observed::default() };
+        observations.set([("a:1".to_owned(), one(512)), ("b:2".to_owned(), one(128))].into());
+        assert_eq!(observations.limits().hash_entries, 128);
+    }
+}

@@ -1,0 +1,156 @@
+//! Who is let in.
+
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use keyfold_proxy::config::{Admin, ClientTls, Config};
+use keyfold_proxy::{AdminToken, StartError, start};
+use keyfold_testkit::Certificates;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::{Told, admin, admin_address, ask, ask_on};
+use crate::stage::{config_for, eventually, serve, stage_with, start_server};
+
+const TOKEN: &str = "a token that nobody guesses";
+
+fn token() -> (tempfile::NamedTempFile, AdminToken) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), TOKEN).unwrap();
+    let token = AdminToken::read(file.path()).unwrap();
+    (file, token)
+}
+
+#[test]
+fn nobody_beyond_this_machine_is_let_in_who_shows_nothing() {
+    let server = start_server(&[]);
+    let refused = |listen: &str, tls: Option<ClientTls>| {
+        let mut config = config_for(&server);
+        config.admin = Some(Admin { listen: listen.parse().unwrap(), token: None, tls });
+        match start(config) {
+            Err(StartError::OpenToOperators(address)) => StartError::OpenToOperators(address).to_string(),
+            other => panic!("{listen}: {other:?}"),
+        }
+    };
+    let files = Certificates::of(&["localhost"]).unwrap();
+    let tls = |client_ca| ClientTls { cert: files.cert.clone(), key: files.key.clone(), client_ca };
+    for (listen, tls) in [
+        ("0.0.0.0:0", None),
+        ("[::]:0", None),
+        ("0.0.0.0:0", Some(tls(Some(files.ca.clone())))),
+        ("tls://0.0.0.0:0", Some(tls(None))),
+    ] {
+        let why = refused(listen, tls);
+        assert!(
+            why.contains("--admin-token-file") && why.contains("--admin-client-ca") && why.contains("127.0.0.1"),
+            "{why}"
+        );
+    }
+    let mut config = config_for(&server);
+    config.admin = Some(Admin { listen: "tls://127.0.0.1:0".parse().unwrap(), token: None, tls: None });
+    let why = start(config).unwrap_err().to_string();
+    assert!(why.contains("--tls-cert"), "{why}");
+}
+
+#[test]
+fn a_token_is_shown_for_all_but_health_whose_details_it_shows() {
+    let (file, token) = token();
+    let mut server = start_server(&[]);
+    let mut config = config_for(&server);
+    config.timeouts.connect = std::time::Duration::from_secs(1);
+    config.admin = Some(Admin { listen: "0.0.0.0:0".parse().unwrap(), token: Some(token), tls: None });
+    let proxy = serve(&server, config);
+    let mut operator = admin_address(&proxy);
+    operator.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    let asked =
+        |path: &str, headers: &str| ask_on(&mut TcpStream::connect(operator).unwrap(), "GET", path, headers).unwrap();
+    let shown = format!("Authorization: Bearer {TOKEN}\r\n");
+    let wrong = "Authorization: Bearer a token that nobody guesset\r\n";
+    for path in ["/metrics", "/status", "/status/schema", "/", "/nothing"] {
+        for headers in ["", wrong, "Authorization: Basic eDp5\r\n", "Authorization: Bearer\r\n"] {
+            let told = asked(path, headers);
+            assert!(told.status == 401 && told.head.contains("www-authenticate: bearer"), "{path}: {told:?}");
+            assert!(!told.body.contains("keyfold_"), "{told:?}");
+        }
+        assert_eq!(asked(path, &shown).status, if path == "/nothing" { 404 } else { 200 }, "{path}");
+    }
+    eventually("it is ready", || asked("/readyz", "").status == 200);
+    server.kill();
+    eventually("the server is away", || asked("/readyz", "").status == 503);
+    let port = server.port().to_string();
+    assert_eq!(asked("/readyz", "").body, "{\"ok\":false,\"reasons\":[{\"reason\":\"server_away\"}]}\n");
+    assert!(!asked("/readyz", "").body.contains(&port) && asked("/readyz", &shown).body.contains("detail"));
+    assert_eq!(asked("/livez", "").status, 200);
+
+    std::fs::write(file.path(), "another token of enough bytes").unwrap();
+    proxy.reloader().reload_admin_token().unwrap();
+    assert_eq!(asked("/metrics", &shown).status, 401);
+    assert_eq!(asked("/metrics", "Authorization: Bearer another token of enough bytes\r\n").status, 200);
+}
+
+/// Asks by TLS, with a certificate where `identity` is.
+fn ask_by_tls(
+    config: &Config,
+    proxy: &keyfold_proxy::Handle,
+    files: &Certificates,
+    identity: bool,
+) -> std::io::Result<Told> {
+    assert!(config.admin.is_some());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&files.ca).unwrap()).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let client = if identity {
+        let cert = CertificateDer::from_pem_file(&files.cert).unwrap();
+        builder.with_client_auth_cert(vec![cert], PrivateKeyDer::from_pem_file(&files.key).unwrap()).unwrap()
+    } else {
+        builder.with_no_client_auth()
+    };
+    let connection = ClientConnection::new(Arc::new(client), ServerName::try_from("localhost").unwrap()).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(admin_address(proxy)).unwrap());
+    ask_on(&mut stream, "GET", "/metrics", "")
+}
+
+#[test]
+fn a_certificate_of_the_operators_authority_lets_in() {
+    let server = start_server(&[]);
+    let files = Certificates::of(&["localhost", "127.0.0.1"]).unwrap();
+    let tls = ClientTls { cert: files.cert.clone(), key: files.key.clone(), client_ca: Some(files.ca.clone()) };
+    let mut config = config_for(&server);
+    config.admin = Some(Admin { listen: "tls://127.0.0.1:0".parse().unwrap(), token: None, tls: Some(tls) });
+    let proxy = serve(&server, config.clone());
+    let told = ask_by_tls(&config, &proxy, &files, true).unwrap();
+    assert!(told.status == 200 && told.body.ends_with("# EOF\n"), "{}", told.head);
+    assert!(ask_by_tls(&config, &proxy, &files, false).is_err());
+    assert!(proxy.reloader().has_certificates());
+    proxy.reloader().reload_certificates().unwrap();
+    assert_eq!(ask_by_tls(&config, &proxy, &files, true).unwrap().status, 200);
+}
+
+#[test]
+fn a_unix_socket_goes_with_the_proxy() {
+    let dir = tempfile::tempdir().unwrap();
+    let path: PathBuf = dir.path().join("admin.sock");
+    let stage = stage_with(|config| {
+        let listen = format!("unix:{}", path.display()).parse().unwrap();
+        config.admin = Some(Admin { listen, ..admin(None) });
+    });
+    let told = ask_on(&mut UnixStream::connect(&path).unwrap(), "GET", "/livez", "").unwrap();
+    assert_eq!(told.status, 200);
+    drop(stage);
+    assert!(!path.exists());
+}
+
+#[test]
+fn without_it_there_is_none() {
+    let stage = stage_with(|_| {});
+    assert!(stage.proxy.admin_address().is_none());
+    let with = stage_with(super::with_admin);
+    assert_eq!(ask(&with.proxy, "/").status, 200);
+}

@@ -1,0 +1,64 @@
+//! What operators ask, and are told.
+//!
+//! | module | what it asks |
+//! | --- | --- |
+//! | `counts` | are metrics right to the last digit, and readable to others? |
+//! | `health` | does it say whether clients are to be sent to it, and why not? |
+//! | `bounds` | does nobody who asks slowly, much or wrongly harm clients or other operators? |
+//! | `access` | is nobody let in who shows nothing? |
+
+mod access;
+mod bounds;
+mod counts;
+mod health;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use keyfold_proxy::address::ListenAddress;
+use keyfold_proxy::config::{Admin, Config};
+use keyfold_proxy::{AdminToken, Handle};
+
+/// What was answered.
+#[derive(Debug)]
+struct Told {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+/// Operators come in on a free port of this machine.
+fn admin(token: Option<AdminToken>) -> Admin {
+    Admin { listen: "127.0.0.1:0".parse().unwrap(), token, tls: None }
+}
+
+fn with_admin(config: &mut Config) {
+    config.admin = Some(admin(None));
+}
+
+fn admin_address(proxy: &Handle) -> SocketAddr {
+    match proxy.admin_address() {
+        Some(ListenAddress::Tcp(address) | ListenAddress::Tls(address)) => *address,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks on a stream of bytes, which is closed after it.
+fn ask_on(stream: &mut (impl Read + Write), method: &str, path: &str, headers: &str) -> std::io::Result<Told> {
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: keyfold\r\nConnection: close\r\n{headers}\r\n")?;
+    read_told(stream)
+}
+
+fn read_told(stream: &mut impl Read) -> std::io::Result<Told> {
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or(std::io::ErrorKind::InvalidData)?;
+    Ok(Told { status, head: head.to_ascii_lowercase(), body: body.to_owned() })
+}
+
+fn ask(proxy: &Handle, path: &str) -> Told {
+    let mut stream = TcpStream::connect(admin_address(proxy)).unwrap();
+    ask_on(&mut stream, "GET", path, "").unwrap()
+}
