@@ -397,7 +397,7 @@ impl Handle {
         tracing::info!(address = %admin.address, "operators are let in");
         let thread = std::thread::Builder::new().name("keyfold-admin".to_owned()).spawn(move || {
             let _file = RemoveOnDrop(unix_path(&admin.address).into_iter().collect());
-            admin::run(admin.listener, routes, phase, ended)
+            admin::run(admin.listener, &routes, phase, ended)
         })?;
         self.threads.push(thread);
         Ok(())

@@ -61,7 +61,7 @@ enum Arrived {
 /// Blocks its thread.
 pub(crate) fn run(
     listener: Listener,
-    routes: Arc<Routes>,
+    routes: &Arc<Routes>,
     mut phase: watch::Receiver<Phase>,
     mut workers: mpsc::Receiver<Infallible>,
 ) -> io::Result<()> {
@@ -69,7 +69,7 @@ pub(crate) fn run(
     runtime.block_on(async {
         let accepting = Accepting::new(listener)?;
         tokio::select! {
-            () = accepting.accept_all(&routes) => {}
+            () = accepting.accept_all(routes) => {}
             _ = workers.recv() => {}
             _ = phase.wait_for(|phase| *phase == Phase::Ended) => {}
         }
