@@ -95,6 +95,13 @@ impl Keyfold {
         Wire::connect(self.address).unwrap()
     }
 
+    /// The next line that it prints, behind what it begins with.
+    pub(crate) fn said(&mut self, start: &str) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().strip_prefix(start).unwrap_or_else(|| panic!("{line:?}")).to_owned()
+    }
+
     /// Waits for the end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()

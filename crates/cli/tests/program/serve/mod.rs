@@ -4,6 +4,7 @@ mod cluster;
 mod keyed;
 pub(crate) mod keyfold;
 mod layout;
+mod operators;
 mod own_port;
 mod own_server;
 mod replica_limits;
