@@ -31,6 +31,9 @@ const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], redi
 const LISTEN_HELP: &str = "Where clients come in; may be repeated: 127.0.0.1:6379, tls://[::1]:6380, unix:/path. \
     Port 0 takes a free one";
 
+const ADMIN_HELP: &str = "Where metrics (/metrics), health (/livez, /readyz) and /status are asked for by HTTP: a port \
+    of 127.0.0.1, 10.0.0.1:9379, tls://[::1]:9379, unix:/path. Port 0 takes a free one (docs/metrics.md)";
+
 const EXAMPLES: &str = "\
 Examples:
   keyfold serve --layout layout.toml
@@ -169,9 +172,7 @@ pub(crate) struct AccessFlags {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Operators' address")]
 pub(crate) struct AdminFlags {
-    /// Where metrics (/metrics), health (/livez, /readyz) and /status are asked for by HTTP: a port of 127.0.0.1,
-    /// 10.0.0.1:9379, tls://[::1]:9379, unix:/path. Port 0 takes a free one (docs/metrics.md)
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_admin)]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_admin, help = ADMIN_HELP)]
     pub(crate) admin: Option<ListenAddress>,
 
     /// Who asks for more than health has to show this token as Bearer: the file's first line
