@@ -87,7 +87,7 @@ families! {
     NAMESPACE_CONFLICTS = Counter None "keyfold_namespace_conflicts" ["namespace"] "Commands worked out again because another client was quicker.";
     NAMESPACE_UNDECODABLE = Counter None "keyfold_namespace_undecodable" ["namespace"] "Values whose codec or payload could not be read.";
     NAMESPACE_SWEPT = Counter None "keyfold_namespace_swept" ["namespace"] "Fields that the sweep of this keyfold looked at.";
-    NAMESPACE_EXPIRED = Counter None "keyfold_namespace_expired" ["namespace"] "Expired fields that the sweep of this keyfold found and removed.";
+    NAMESPACE_EXPIRED = Counter None "keyfold_namespace_expired" ["namespace"] "Expired fields that the sweep of this keyfold found; one that its walk and its look at what is due find at once counts twice.";
     NAMESPACE_CODEC_INPUT = Counter Bytes "keyfold_namespace_codec_input" ["namespace"] "Values written to where a codec may shorten them.";
     NAMESPACE_CODEC_OUTPUT = Counter Bytes "keyfold_namespace_codec_output" ["namespace"] "What they were stored as.";
     NAMESPACE_MOVING = Gauge None "keyfold_namespace_moving" ["namespace"] "1 while its keys are being moved, and each lies in one of two places.";

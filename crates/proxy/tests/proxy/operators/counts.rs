@@ -212,7 +212,7 @@ fn what_namespaces_hold_and_save_is_found_by_the_sweep() {
         call(&mut client, &format!("PEXPIRE user:{} 1", 1_000_000 + id));
     }
     let metrics = until(&proxy, &of("namespace_keys"), 6300.0);
-    assert_eq!(value(&metrics, &of("namespace_expired_total")), Some(100.0));
+    assert!(value(&metrics, &of("namespace_expired_total")) >= Some(100.0));
     assert_eq!(value(&metrics, "keyfold_namespace_keys{namespace=\"doc:{name}:\\\"x\\\"\"}"), Some(0.0));
 }
 
