@@ -126,12 +126,11 @@ impl Open {
     }
 
     fn may_have(&self, next: &Self, written: &Written<'_>) -> bool {
-        let len = next.at.end - self.at.start;
         self.verb == next.verb
             && self.at.end == next.at.start
             && self.at.start >= written.sent
             && self.fields < FIELDS_AT_ONCE
-            && len <= BYTES_AT_ONCE as u64
+            && next.at.end - self.at.start <= BYTES_AT_ONCE as u64
             && self.bucket(written) == next.bucket(written)
     }
 

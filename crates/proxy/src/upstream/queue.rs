@@ -345,6 +345,8 @@ impl Queue {
 
     /// The connection is lost: everybody who was still owed replies, in order; whose steps are whole.
     pub(super) fn lose(&mut self, now_ms: i64) -> Vec<Asker> {
+        self.joining.forget();
+        self.joined.clear();
         self.pipe.lose().map(|asked| asked.asker.whole(&mut self.kept, now_ms)).collect()
     }
 

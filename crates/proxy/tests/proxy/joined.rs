@@ -5,7 +5,8 @@ use keyfold_core::resp::write_command;
 use keyfold_testkit::Wire;
 use keyfold_testkit::random::Random;
 
-use crate::stage::{Stage, call, commands, stage_with, start_server};
+use crate::relay::Relay;
+use crate::stage::{Stage, address, call, commands, config_for, eventually, serve, stage_with, start_server};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 100 }\n";
 
@@ -127,6 +128,48 @@ fn an_error_is_everybodys() {
             answers[2..4].iter().all(|answer| !answer.starts_with('-')) && answers[4] == "+PONG\r\n",
             "{answers:?}"
         );
+    }
+}
+
+/// What was joined on a connection that is lost is nothing to the next one: not how many share a reply, and not the bytes.
+#[test]
+fn a_lost_connection_leaves_nothing_behind() {
+    let server = start_server(&[]);
+    let relay = Relay::to(&server);
+    let mut config = config_for(&server);
+    config.upstream = relay.url().parse().unwrap();
+    config.threads = Some(1.try_into().unwrap());
+    config.layout = Layout::parse_file(LAYOUT).unwrap().into();
+    let proxy = serve(&server, config);
+    let mut client = Wire::connect(address(&proxy)).unwrap();
+    let pipelines = |round: usize| {
+        let set: Vec<String> = (0..7 + round).map(|id| format!("SET user:{id} {round}-{id}")).collect();
+        let get: Vec<String> = (0..5 + round).map(|id| format!("GET user:{id}")).collect();
+        [set, get].map(|texts| commands(&texts.iter().map(String::as_str).collect::<Vec<_>>()))
+    };
+    for round in 0..4 {
+        let [set, get] = pipelines(round);
+        client.send_bytes(&set).unwrap();
+        assert!((0..7 + round).all(|_| client.reply().unwrap() == b"+OK\r\n"));
+        let line = relay.line_that_said("HSET").unwrap();
+        line.freeze();
+        // What fills the socket stays with the proxy: half of it is never sent.
+        for _ in 0..2000 {
+            client.send_bytes(&get).unwrap();
+        }
+        eventually("the reads are on their way", || line.has_said("HMGET"));
+        line.cut();
+        for _ in 0..2000 * (5 + round) {
+            let answer = client.reply().unwrap();
+            assert!(answer.starts_with(b"-") || answer.starts_with(b"$"), "{}", answer.escape_ascii());
+        }
+        eventually("there is another connection", || call(&mut client, "GET user:1") == format!("$3\r\n{round}-1\r\n"));
+        for _ in 0..3 {
+            client.send_bytes(&get).unwrap();
+            for id in 0..5 + round {
+                assert_eq!(client.reply().unwrap(), format!("$3\r\n{round}-{id}\r\n").into_bytes());
+            }
+        }
     }
 }
 
