@@ -12,7 +12,7 @@ use keyfold_testkit::cluster::{Failover, Options, slot_of};
 use keyfold_testkit::servers::{Binary, Flavor, Version, each, newest_and_others};
 use keyfold_testkit::{Cluster, Wire};
 
-use crate::stage::{address, call, eventually};
+use crate::stage::{address, call, commands, eventually};
 
 const USERS: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\nvalue_limit = 64\n";
 
@@ -143,8 +143,7 @@ fn reads_go_to_replicas_and_nothing_else_does() {
         }
         // A client reads behind its own write what it wrote, where both are under way at once.
         for round in 0..200 {
-            wire.send(&[b"SET", b"user:3", round.to_string().as_bytes()]).unwrap();
-            wire.send(&[b"GET", b"user:3"]).unwrap();
+            wire.send_bytes(&commands(&[&format!("SET user:3 {round}"), "GET user:3"])).unwrap();
             assert_eq!(wire.reply().unwrap(), b"+OK\r\n");
             assert_eq!(String::from_utf8(wire.reply().unwrap()).unwrap(), bulk(&round.to_string()));
         }
