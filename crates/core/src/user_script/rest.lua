@@ -276,6 +276,10 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     arg = tostring(arg)
     return #arg < 16 and (arg == '0' or string.find(arg, '^%-?[1-9]%d*$'))
   end
+  -- A zero with a sign is an integer to some servers only.
+  if count == 4 and is_in(' GETRANGE SUBSTR ') then
+    for at = 3, 4 do if args[at] == 0 then args[at] = real.pcall('ECHO', args[at]) end end
+  end
   local is_part = count == 4 and is_in(' GETRANGE SUBSTR ') and is_integer(args[3]) and is_integer(args[4])
   local is_look = is_part or count == 2 and is_in(' GET STRLEN TYPE TTL PTTL EXPIRETIME PEXPIRETIME ')
   if place and place[3] ~= '' and is_look then return look() end

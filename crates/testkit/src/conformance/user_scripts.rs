@@ -71,6 +71,9 @@ pub(super) const CASES: &[Case] = &[
         EVAL "return redis.status_reply('FINE')" 1 <0>
         EVAL "return redis.call('SET', KEYS[1], 12)" 1 <0>
         EVAL "return redis.call('SET', KEYS[1], -0.5)" 1 <0>
+        EVAL "return redis.pcall('GETRANGE', KEYS[1], -0, -1)" 1 <0>
+        EVAL_RO "return redis.pcall('GETRANGE', KEYS[1], -0, -1)" 1 <0>
+        EVAL_RO "return redis.pcall('GETRANGE', KEYS[1], 0, -0)" 1 <0>
         EVAL "return {redis.call('GET', KEYS[1]), redis.call('get', KEYS[2])}" 2 <0> <1>
         EVAL "return redis.call('INCRBYFLOAT', KEYS[1], 3)" 1 <0>
         EVAL "return {type(redis.call('GET', KEYS[1])), type(redis.call('GET', KEYS[2])), type(redis.call('TYPE', KEYS[1])), type(redis.call('TTL', KEYS[1]))}" 2 <0> <1>
