@@ -228,7 +228,7 @@ impl Model<'_> {
 
     fn set(&mut self, args: &[Vec<u8>]) -> Answer {
         arity(args, args.len() >= 3)?;
-        let (mut options, mut condition, mut get) = (Vec::new(), None, false);
+        let (mut options, mut condition, mut get, mut is_bound) = (Vec::new(), None, false, false);
         let mut rest = args[3..].iter();
         while let Some(word) = rest.next() {
             match (c_word(word).to_ascii_uppercase().as_slice(), &condition) {
@@ -240,6 +240,7 @@ impl Model<'_> {
                     }
                 }
                 (b"GET", _) => get = true,
+                (b"NX" | b"XX", _) => is_bound = true,
                 (b"EX" | b"PX" | b"EXAT" | b"PXAT", _) => {
                     options.push(word.as_slice());
                     options.extend(rest.next().map(Vec::as_slice));
@@ -248,8 +249,7 @@ impl Model<'_> {
             }
         }
         let (name, other) = condition.ok_or(SYNTAX)?;
-        let is_bound = |word: &&[u8]| is_word(word, "NX") || is_word(word, "XX");
-        if options.iter().any(is_bound) {
+        if is_bound {
             return Err(SYNTAX.into());
         }
         self.try_options("set", &options)?;
@@ -304,7 +304,16 @@ impl Model<'_> {
         let too_few = if self.is_valkey { SYNTAX } else { "ERR wrong number of key-value pairs" };
         let pairs = args.get(2..2 + 2 * count).ok_or(too_few)?;
         let options: Vec<&[u8]> = args[2 + 2 * count..].iter().map(Vec::as_slice).collect();
-        let has = |word: &str| options.iter().any(|option| is_word(option, word));
+        let mut bare = Vec::new();
+        let mut rest = options.iter();
+        while let Some(option) = rest.next() {
+            bare.push(option);
+            // What an expiry says is no option, whatever it is called.
+            if ["EX", "PX", "EXAT", "PXAT"].iter().any(|unit| is_word(option, unit)) {
+                rest.next();
+            }
+        }
+        let has = |word: &str| bare.iter().any(|option| is_word(option, word));
         if has("GET") {
             return Err(SYNTAX.into());
         }
