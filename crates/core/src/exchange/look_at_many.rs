@@ -184,7 +184,7 @@ mod tests {
     fn replies(stored: &[u8]) -> Vec<Vec<u8>> {
         let field = [format!("${}\r\n", stored.len()).as_bytes(), stored, b"\r\n"].concat();
         let (one, three) = (&b"$4\r\nfive\r\n"[..], [b"*3\r\n$-1\r\n", &field[..], b"$4\r\nnine\r\n"].concat());
-        let mut exec = vec![b"*2\r\n".to_vec(), one.to_vec(), three];
+        let mut exec = [b"*2\r\n".to_vec(), one.to_vec(), three];
         // By the names of their buckets, which stand for ids from 0 and from 30.
         let layout = Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n").unwrap();
         let bucket = |key: &[u8]| layout.locate(key).place().unwrap().physical;
