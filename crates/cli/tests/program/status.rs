@@ -36,7 +36,8 @@ fn what_folding_saves_is_what_the_server_takes_less() {
         let now = status(stage);
         let saved = before - used_memory(stage);
         let said = now["saved_bytes"].as_f64().unwrap();
-        assert!((said / saved - 1.0).abs() < 0.1, "{}: {said} said, {saved} saved", stage.server.name());
+        // Of so few keys the server's own table is a good part, which grows and shrinks in steps of two.
+        assert!((said / saved - 1.0).abs() < 0.25, "{}: {said} said, {saved} saved", stage.server.name());
         let namespace = &now["namespaces"][0];
         assert_eq!(
             (&namespace["keys"], &namespace["count"]),
