@@ -34,9 +34,9 @@ impl<W> Pipe<W> {
         self.awaited.front_mut().map(|(whose, _)| whose)
     }
 
-    /// Who asked last, to note something of it.
-    pub fn back_mut(&mut self) -> Option<&mut W> {
-        self.awaited.back_mut().map(|(whose, _)| whose)
+    /// Who asked last, or so many before the last, to note something of it.
+    pub fn nth_back_mut(&mut self, before: usize) -> Option<&mut W> {
+        self.awaited.iter_mut().nth_back(before).map(|(whose, _)| whose)
     }
 
     /// How many replies are still to come for the front.

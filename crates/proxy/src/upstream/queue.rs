@@ -37,9 +37,6 @@ pub(crate) struct Queue {
     pub(super) pipe: Pipe<Asked>,
     /// What of a client's commands may be sent as one with the next.
     joining: Joining,
-    /// How many commands each that was joined stands for, oldest first: those of `pipe` from one that [begins
-    /// it](Asked::begins_joined) on.
-    joined: VecDeque<u32>,
     /// The commands of all steps in `pipe` that are [`Asker::Direct`], oldest first.
     kept: VecDeque<u8>,
     /// The reply to the first request goes to its client in pieces.
@@ -82,8 +79,9 @@ pub(super) struct Asked {
     pub(super) patience: Option<Duration>,
     /// Where the commands end, in all that was ever written to the outbox.
     pub(super) end: u64,
-    /// Its command was sent as one with those of who asked next, and no reply has come.
-    begins_joined: bool,
+    /// How many commands went out as the one that begins with its own, as long as no reply has come: 1 where it went alone, or
+    /// behind another's. The next ones in the pipe are those that share it.
+    joined: u32,
     /// When it was asked, in microseconds; none where that is nobody's, or waits for what other clients may do.
     pub(super) since_us: Option<u64>,
 }
@@ -136,7 +134,6 @@ impl Queue {
             outbox: Outbox::default(),
             pipe: Pipe::default(),
             joining: Joining::default(),
-            joined: VecDeque::new(),
             kept: VecDeque::new(),
             flow: None,
             waits_for_owner: false,
@@ -163,14 +160,9 @@ impl Queue {
         is_timed: bool,
     ) {
         if replies == 1 && self.owner.is_none() {
-            match (self.joining.join(self.outbox.with_last(start)), self.pipe.back_mut(), self.joined.back_mut()) {
-                (1, ..) | (_, None, _) => {}
-                (2, Some(last), _) => {
-                    last.begins_joined = true;
-                    self.joined.push_back(2);
-                }
-                (commands, _, last) => last.into_iter().for_each(|last| *last = commands),
-            }
+            let commands = self.joining.join(self.outbox.with_last(start));
+            let first = (commands as usize).checked_sub(2).and_then(|before| self.pipe.nth_back_mut(before));
+            first.into_iter().for_each(|first| first.joined = commands);
         }
         self.push(Asker::Client(Rc::clone(client), slot), replies, patience, is_timed);
     }
@@ -178,25 +170,19 @@ impl Queue {
     /// Takes the head of an array off `input`, where its elements are the replies to commands that were joined; how long
     /// it is.
     pub(super) fn open_joined(&mut self, input: &[u8]) -> Result<Option<usize>, LinkError> {
-        let Some(front) = self.pipe.front_mut().filter(|front| front.begins_joined && input.starts_with(b"*")) else {
+        let Some(front) = self.pipe.front_mut().filter(|front| front.joined > 1 && input.starts_with(b"*")) else {
             return Ok(None);
         };
         let Some((len, elements)) = array_head(input)? else { return Ok(None) };
-        front.begins_joined = false;
-        match self.joined.pop_front() {
-            Some(commands) if u64::from(commands) == elements => Ok(Some(len)),
-            _ => Err(LinkError::Unexpected),
-        }
+        let is_for_all = u64::from(mem::replace(&mut front.joined, 1)) == elements;
+        if is_for_all { Ok(Some(len)) } else { Err(LinkError::Unexpected) }
     }
 
     /// How many of those who asked get this reply, which is no such array: more than one where it is for all whose
     /// commands were joined.
     pub(super) fn take_sharers(&mut self, reply: &[u8]) -> u32 {
         match self.pipe.front_mut() {
-            Some(front) if front.begins_joined && !reply.starts_with(b">") => {
-                front.begins_joined = false;
-                self.joined.pop_front().unwrap_or(1)
-            }
+            Some(front) if !reply.starts_with(b">") => mem::replace(&mut front.joined, 1),
             _ => 1,
         }
     }
@@ -219,7 +205,7 @@ impl Queue {
         }
         let end = self.outbox.appended();
         let since_us = self.timing.as_ref().filter(|_| is_timed).map(|timing| timing.now_us(&self.silence));
-        self.pipe.expect(Asked { asker, patience, end, begins_joined: false, since_us }, replies);
+        self.pipe.expect(Asked { asker, patience, end, joined: 1, since_us }, replies);
     }
 
     /// The front has had one of its replies; what that was, where it was the last.
@@ -346,7 +332,6 @@ impl Queue {
     /// The connection is lost: everybody who was still owed replies, in order; whose steps are whole.
     pub(super) fn lose(&mut self, now_ms: i64) -> Vec<Asker> {
         self.joining.forget();
-        self.joined.clear();
         self.pipe.lose().map(|asked| asked.asker.whole(&mut self.kept, now_ms)).collect()
     }
 
