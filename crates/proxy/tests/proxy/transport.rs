@@ -1,7 +1,7 @@
 //! TLS and unix sockets, both ways.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,8 +19,12 @@ fn certificates() -> Certificates {
     Certificates::of(&["localhost", "127.0.0.1"]).unwrap()
 }
 
-/// A TLS client; with a certificate of its own where `identity` is.
-fn tls_client(proxy: &Handle, files: &Certificates, identity: bool) -> StreamOwned<ClientConnection, TcpStream> {
+/// A TLS client of this address; with a certificate of its own where `identity` is.
+pub(crate) fn tls_client(
+    at: SocketAddr,
+    files: &Certificates,
+    identity: bool,
+) -> StreamOwned<ClientConnection, TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&files.ca).unwrap()).unwrap();
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -35,7 +39,7 @@ fn tls_client(proxy: &Handle, files: &Certificates, identity: bool) -> StreamOwn
     };
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    StreamOwned::new(connection, TcpStream::connect(address(proxy)).unwrap())
+    StreamOwned::new(connection, TcpStream::connect(at).unwrap())
 }
 
 fn tls_proxy(server: &Server, files: &Certificates, client_ca: Option<PathBuf>) -> Handle {
@@ -49,7 +53,7 @@ fn tls_proxy(server: &Server, files: &Certificates, client_ca: Option<PathBuf>) 
 fn clients_by_tls() {
     let (server, files) = (start_server(&[]), certificates());
     let proxy = tls_proxy(&server, &files, None);
-    let mut client = tls_client(&proxy, &files, false);
+    let mut client = tls_client(address(&proxy), &files, false);
     let large = "x".repeat(300_000);
     client.write_all(&commands(&[&format!("SET a {large}"), "GET a", "QUIT"])).unwrap();
     let mut answers = Vec::new();
@@ -61,12 +65,12 @@ fn clients_by_tls() {
 fn clients_with_certificates_of_their_own() {
     let (server, files) = (start_server(&[]), certificates());
     let proxy = tls_proxy(&server, &files, Some(files.ca.clone()));
-    let mut known = tls_client(&proxy, &files, true);
+    let mut known = tls_client(address(&proxy), &files, true);
     known.write_all(&commands(&["PING"])).unwrap();
     let mut answer = [0; 7];
     known.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"+PONG\r\n");
-    let mut stranger = tls_client(&proxy, &files, false);
+    let mut stranger = tls_client(address(&proxy), &files, false);
     let refused = stranger.write_all(&commands(&["PING"])).and_then(|()| stranger.read_exact(&mut answer));
     assert!(refused.is_err());
 }
@@ -133,7 +137,7 @@ fn unix_sockets_both_ways() {
 
 /// Whether a new client that trusts these certificates' authority alone is served.
 fn serves(proxy: &Handle, files: &Certificates) -> bool {
-    let mut client = tls_client(proxy, files, false);
+    let mut client = tls_client(address(proxy), files, false);
     let mut answer = [0; 7];
     let asked = client.write_all(&commands(&["PING"])).and_then(|()| client.read_exact(&mut answer));
     asked.is_ok_and(|()| &answer == b"+PONG\r\n")
@@ -143,7 +147,7 @@ fn serves(proxy: &Handle, files: &Certificates) -> bool {
 fn certificates_are_read_again_and_no_connection_is_dropped() {
     let (server, shown, other) = (start_server(&[]), certificates(), certificates());
     let proxy = tls_proxy(&server, &shown, None);
-    let mut before = tls_client(&proxy, &shown, false);
+    let mut before = tls_client(address(&proxy), &shown, false);
     before.write_all(&commands(&["SET a b"])).unwrap();
     let mut answer = [0; 5];
     before.read_exact(&mut answer).unwrap();

@@ -3,18 +3,14 @@
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use keyfold_proxy::config::{Admin, ClientTls, Config};
-use keyfold_proxy::{AdminToken, StartError, start};
+use keyfold_proxy::config::{Admin, ClientTls};
+use keyfold_proxy::{AdminToken, Handle, StartError, start};
 use keyfold_testkit::Certificates;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::{Told, admin, admin_address, ask, ask_on};
 use crate::stage::{config_for, eventually, serve, stage_with, start_server};
+use crate::transport::tls_client;
 
 const TOKEN: &str = "a token that nobody guesses";
 
@@ -93,28 +89,8 @@ fn a_token_is_shown_for_all_but_health_whose_details_it_shows() {
 }
 
 /// Asks by TLS, with a certificate where `identity` is.
-fn ask_by_tls(
-    config: &Config,
-    proxy: &keyfold_proxy::Handle,
-    files: &Certificates,
-    identity: bool,
-) -> std::io::Result<Told> {
-    assert!(config.admin.is_some());
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(&files.ca).unwrap()).unwrap();
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots);
-    let client = if identity {
-        let cert = CertificateDer::from_pem_file(&files.cert).unwrap();
-        builder.with_client_auth_cert(vec![cert], PrivateKeyDer::from_pem_file(&files.key).unwrap()).unwrap()
-    } else {
-        builder.with_no_client_auth()
-    };
-    let connection = ClientConnection::new(Arc::new(client), ServerName::try_from("localhost").unwrap()).unwrap();
-    let mut stream = StreamOwned::new(connection, TcpStream::connect(admin_address(proxy)).unwrap());
-    ask_on(&mut stream, "GET", "/metrics", "")
+fn ask_by_tls(proxy: &Handle, files: &Certificates, identity: bool) -> std::io::Result<Told> {
+    ask_on(&mut tls_client(admin_address(proxy), files, identity), "GET", "/metrics", "")
 }
 
 #[test]
@@ -124,13 +100,13 @@ fn a_certificate_of_the_operators_authority_lets_in() {
     let tls = ClientTls { cert: files.cert.clone(), key: files.key.clone(), client_ca: Some(files.ca.clone()) };
     let mut config = config_for(&server);
     config.admin = Some(Admin { listen: "tls://127.0.0.1:0".parse().unwrap(), token: None, tls: Some(tls) });
-    let proxy = serve(&server, config.clone());
-    let told = ask_by_tls(&config, &proxy, &files, true).unwrap();
+    let proxy = serve(&server, config);
+    let told = ask_by_tls(&proxy, &files, true).unwrap();
     assert!(told.status == 200 && told.body.ends_with("# EOF\n"), "{}", told.head);
-    assert!(ask_by_tls(&config, &proxy, &files, false).is_err());
+    assert!(ask_by_tls(&proxy, &files, false).is_err());
     assert!(proxy.reloader().has_certificates());
     proxy.reloader().reload_certificates().unwrap();
-    assert_eq!(ask_by_tls(&config, &proxy, &files, true).unwrap().status, 200);
+    assert_eq!(ask_by_tls(&proxy, &files, true).unwrap().status, 200);
 }
 
 #[test]
