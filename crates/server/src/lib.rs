@@ -23,6 +23,7 @@
 //! | `memory.rs` | how a server takes memory, and how much it has taken |
 //! | `keyspace.rs` | which databases hold keys |
 //! | `pace.rs` | how fast a tool may go |
+//! | `priority.rs` | how a tool shares the machine's processors |
 //! | `interrupt.rs` | Ctrl-C, for work that has something to put away first |
 //! | `own.rs` | a server of keyfold's own |
 //! | `own_cluster.rs` | a cluster of such servers |
@@ -52,6 +53,7 @@ pub mod own;
 pub mod own_cluster;
 pub mod pace;
 mod primary;
+pub mod priority;
 pub mod replicas;
 pub mod reply;
 pub mod secrets;

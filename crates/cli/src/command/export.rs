@@ -10,6 +10,7 @@ use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
+use keyfold_server::priority;
 
 use crate::config::export::Export;
 use crate::records::dump::Writer;
@@ -25,6 +26,7 @@ const LISTED: usize = 20;
 
 pub(crate) fn run(config: &Export) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
+    priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;
     scan::warn(&nodes);
     let before = stored::read(nodes.home())?.map(|stored| stored.layout);

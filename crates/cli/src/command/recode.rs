@@ -11,6 +11,7 @@ use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::pace::Pace;
+use keyfold_server::priority;
 use keyfold_server::{Nodes, Server};
 use serde_json::json;
 
@@ -27,6 +28,7 @@ const LEFT: u8 = 3;
 
 pub(crate) fn run(flags: &RecodeFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
+    priority::give_way();
     let mut nodes = Nodes::connect(&target::resolve(&flags.upstream))?;
     scan::warn(&nodes);
     writer::enter(nodes.home())?;

@@ -4,6 +4,7 @@ use std::num::NonZero;
 
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
+use keyfold_server::priority;
 use keyfold_server::{Commands, Server};
 
 pub(super) struct Patient {
@@ -16,6 +17,7 @@ impl Patient {
     /// Takes signals from now on: the first stops the walk, the second the program.
     pub(super) fn new(server: Server, max_ops: Option<NonZero<u32>>) -> anyhow::Result<Self> {
         let interrupt = Interrupt::listen()?;
+        priority::give_way();
         let mut patient = Self { server, interrupt, pace: Pace::new(max_ops) };
         patient.server.leave_untouched()?;
         Ok(patient)

@@ -18,6 +18,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::Stored;
 use keyfold_server::pace::Pace;
+use keyfold_server::priority;
 use keyfold_server::{Nodes, listpack, replicas};
 
 use crate::codec::choice::Choice;
@@ -40,6 +41,7 @@ const LEFT: u8 = 3;
 
 pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
+    priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;
     scan::warn(&nodes);
     let mut is_begun = false;

@@ -19,6 +19,7 @@ use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
+use keyfold_server::priority;
 use keyfold_server::{Nodes, Server};
 
 use self::report::Report;
@@ -39,6 +40,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
+    priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;
     scan::warn(&nodes);
     if !nodes.are_cluster() {

@@ -12,6 +12,7 @@ use keyfold_report::number::{count, plural};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
+use keyfold_server::priority;
 use keyfold_server::{Nodes, ServerTime, listpack};
 use serde_json::json;
 
@@ -58,6 +59,7 @@ struct Compared {
 
 pub(crate) fn run(config: &Verify, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
+    priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;
     scan::warn(&nodes);
     let before = stored::read(nodes.home())?.map(|stored| stored.layout);

@@ -1,6 +1,7 @@
 //! Servers that can't, and settings that don't allow it.
 
 use keyfold_testkit::{Subject, Wire};
+use rustix::process::{Pid, getpriority_process};
 
 use super::stage::{LAYOUT, OTHER_LAYOUT, Stage, assert_same, fill, finish, ok, said};
 
@@ -44,6 +45,8 @@ fn slow_moving_begins_soon() {
     while said(&mut direct, "GET keyfold:{home}:layout") == "$-1\\r\\n" {
         assert!(folding.try_wait().unwrap().is_none(), "{:?}", finish(folding));
     }
+    let pid = Pid::from_raw(folding.id().try_into().unwrap());
+    assert_eq!(getpriority_process(pid).unwrap(), 19, "clients come first");
     folding.kill().unwrap();
     folding.wait().unwrap();
     stage.fold(LAYOUT, &[]).assert_code(0);
