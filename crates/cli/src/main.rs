@@ -28,6 +28,10 @@ mod records;
 mod scan;
 mod weighing;
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -72,6 +76,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
         Command::Lab(flags) => code = command::lab::run(&config::lab::resolve(flags.command), &mut out)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
+        Command::Manual(flags) => command::manual::run(&flags)?,
         Command::Supervise(flags) => supervisor::run(&flags.server, flags.lock.as_deref(), &flags.scratch)?,
     }
     out.flush()?;

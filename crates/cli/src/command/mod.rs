@@ -10,6 +10,7 @@ pub(crate) mod guide;
 pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod layout;
+pub(crate) mod manual;
 pub(crate) mod plan;
 pub(crate) mod recode;
 mod reload;

@@ -11,6 +11,7 @@ pub(crate) mod guide;
 pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod layout;
+pub(crate) mod manual;
 pub(crate) mod pace;
 pub(crate) mod plan;
 pub(crate) mod recode;
@@ -138,6 +139,9 @@ pub(crate) enum Command {
     Lab(lab::LabFlags),
     /// Write a completion script for a shell
     Completions(completions::CompletionsFlags),
+    /// Write the manual pages, one for each command, into a directory
+    #[command(hide = true)]
+    Manual(manual::ManualFlags),
     /// Run a server for as long as standard input is open
     #[command(hide = true)]
     Supervise(supervise::SuperviseFlags),
