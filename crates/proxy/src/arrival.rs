@@ -42,7 +42,7 @@ pub(crate) struct Seat {
 #[derive(Debug)]
 pub(crate) struct Room {
     taken: Box<[AtomicUsize]>,
-    max: usize,
+    max: AtomicUsize,
     admitted: AtomicU64,
     refused: AtomicU64,
 }
@@ -50,7 +50,17 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn new(workers: usize, max: usize) -> Arc<Self> {
         let taken = (0..workers).map(|_| AtomicUsize::new(0)).collect();
-        Arc::new(Self { taken, max, admitted: AtomicU64::new(0), refused: AtomicU64::new(0) })
+        Arc::new(Self { taken, max: max.into(), admitted: AtomicU64::new(0), refused: AtomicU64::new(0) })
+    }
+
+    /// How many there may be.
+    pub(crate) fn max(&self) -> usize {
+        self.max.load(Ordering::Relaxed)
+    }
+
+    /// Who is here stays, where more are than there may be from now on.
+    pub(crate) fn set_max(&self, max: usize) {
+        self.max.store(max, Ordering::Relaxed);
     }
 
     pub(crate) fn taken(&self) -> usize {
@@ -69,7 +79,7 @@ impl Room {
     /// A seat at the worker with the fewest clients. Only the accepting thread takes seats, so the bound
     /// holds although looking and taking are two steps.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Seat> {
-        if self.taken() >= self.max {
+        if self.taken() >= self.max() {
             return None;
         }
         let worker = (0..self.taken.len()).min_by_key(|worker| self.taken[*worker].load(Ordering::Relaxed))?;
@@ -82,7 +92,7 @@ impl Room {
     pub(crate) fn refuse(&self) {
         let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         if refused % 1000 == 1 {
-            tracing::warn!(max = self.max, refused, "client refused: as many as --max-clients are connected");
+            tracing::warn!(max = self.max(), refused, "client refused: as many as --max-clients are connected");
         }
     }
 }

@@ -68,7 +68,7 @@ mod worker;
 pub use config::Config;
 pub use nonce::Nonces;
 pub use order::Task;
-pub use proxy::{Handle, ServeError, StartError, serve, start};
+pub use proxy::{Handle, ServeError, StartError, check, serve, start};
 pub use reload::Reloader;
 pub use shutdown::Stopper;
 pub use stats::Totals;

@@ -37,6 +37,11 @@ pub(crate) enum Listener {
     Unix(StdUnixListener),
 }
 
+/// Why `tls://` can't be listened on without a certificate.
+pub(crate) fn no_certificate() -> io::Error {
+    io::Error::other("TLS needs --tls-cert and --tls-key")
+}
+
 /// Binds an address; what it became, with the port that port 0 got.
 pub(crate) fn bind(
     address: &ListenAddress,
@@ -49,7 +54,7 @@ pub(crate) fn bind(
             Ok((Listener::Tcp(listener), bound))
         }
         ListenAddress::Tls(wanted) => {
-            let tls = tls.ok_or_else(|| io::Error::other("TLS needs --tls-cert and --tls-key"))?;
+            let tls = tls.ok_or_else(no_certificate)?;
             let listener = bind_tcp(*wanted)?;
             let bound = ListenAddress::Tls(listener.local_addr()?);
             Ok((Listener::Tls(listener, Arc::clone(tls)), bound))

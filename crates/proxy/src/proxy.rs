@@ -118,7 +118,7 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         true => Some(Current::new(tls::server_side(&config.server_tls)?)),
         false => None,
     };
-    raise_descriptor_limit(&config);
+    raise_descriptor_limit(config.limits.max_clients);
     for address in &addresses {
         tracing::info!(%address, server = %config.upstream, "listening");
     }
@@ -132,8 +132,14 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     let clients = Arc::new(Clients::default());
     clients.tracking().set_most_keys(config.limits.max_tracked_keys);
     let admin_tls = admin.as_ref().and_then(|admin| admin.tls.clone());
-    let reloader =
-        Reloader { config: Arc::clone(&config), clients, client_tls, admin_tls, server_tls: server_tls.clone() };
+    let reloader = Reloader {
+        config: Arc::clone(&config),
+        clients,
+        room: Arc::clone(&room),
+        client_tls,
+        admin_tls,
+        server_tls: server_tls.clone(),
+    };
     let mut handle = Handle {
         addresses,
         admin: admin.as_ref().map(|admin| admin.address.clone()),
@@ -174,6 +180,34 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     Ok(handle)
 }
 
+/// What would keep a proxy from starting, as far as files and the configuration say: certificates of no use, addresses that
+/// anyone could come in at. Nothing is bound and nobody is connected to.
+pub fn check(config: &Config) -> Vec<StartError> {
+    let mut wrong: Vec<StartError> = Vec::new();
+    wrong.extend(refuse_open(config).err());
+    wrong.extend(config.admin.as_ref().and_then(|admin| refuse_open_to_operators(admin).err()));
+    wrong.extend(config.client_tls.as_ref().and_then(|tls| tls::client_side(tls).err()).map(StartError::from));
+    let needs_certificate = |address: &ListenAddress| matches!(address, ListenAddress::Tls(_));
+    if config.client_tls.is_none() {
+        let lacking = config.listen.iter().chain(config.admin.as_ref().map(|admin| &admin.listen));
+        wrong.extend(
+            lacking
+                .filter(|address| needs_certificate(address))
+                .map(|address| StartError::Bind { address: address.clone(), source: listen::no_certificate() }),
+        );
+    }
+    let of_operators = config.admin.as_ref().filter(|admin| needs_certificate(&admin.listen));
+    // What both show is told of already.
+    let of_operators = of_operators.and_then(|admin| admin.tls.as_ref()).filter(|tls| tls.client_ca.is_some());
+    if config.client_tls.as_ref().is_none_or(|tls| tls::client_side(tls).is_ok()) {
+        wrong.extend(of_operators.and_then(|tls| tls::client_side(tls).err()).map(StartError::from));
+    }
+    if config.upstream.speaks_tls() {
+        wrong.extend(tls::server_side(&config.server_tls).err().map(StartError::from));
+    }
+    wrong
+}
+
 /// Runs a proxy until SIGTERM or SIGINT: the first lets every accepted request be answered, the second ends
 /// at once.
 ///
@@ -196,17 +230,31 @@ fn bind_all(
     config: &Config,
     tls: Option<&Arc<Current<ServerConfig>>>,
 ) -> Result<(Vec<Listener>, Vec<ListenAddress>), StartError> {
-    if config.listen.is_empty() {
-        return Err(StartError::NoListener);
-    }
-    let guarded = config.users.initial().is_none() || config.allow_open;
-    if let Some(open) = config.listen.iter().find(|address| address.is_open() && !guarded) {
-        return Err(StartError::Open(open.clone()));
-    }
+    refuse_open(config)?;
     let bind = |address: &ListenAddress| {
         listen::bind(address, tls).map_err(|source| StartError::Bind { address: address.clone(), source })
     };
     config.listen.iter().map(bind).collect()
+}
+
+fn refuse_open(config: &Config) -> Result<(), StartError> {
+    if config.listen.is_empty() {
+        return Err(StartError::NoListener);
+    }
+    let guarded = config.users.initial().is_none() || config.allow_open;
+    match config.listen.iter().find(|address| address.is_open() && !guarded) {
+        Some(open) => Err(StartError::Open(open.clone())),
+        None => Ok(()),
+    }
+}
+
+fn refuse_open_to_operators(admin: &Admin) -> Result<(), StartError> {
+    let speaks_tls = matches!(admin.listen, ListenAddress::Tls(_));
+    let asks_for_certificates = speaks_tls && admin.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    match admin.listen.is_open() && admin.token.is_none() && !asks_for_certificates {
+        true => Err(StartError::OpenToOperators(admin.listen.clone())),
+        false => Ok(()),
+    }
 }
 
 /// Where operators come in, bound.
@@ -219,10 +267,7 @@ struct BoundAdmin {
 fn bind_admin(admin: &Admin) -> Result<BoundAdmin, StartError> {
     let speaks_tls = matches!(admin.listen, ListenAddress::Tls(_));
     let tls = admin.tls.as_ref().filter(|_| speaks_tls);
-    let asks_for_certificates = tls.is_some_and(|tls| tls.client_ca.is_some());
-    if admin.listen.is_open() && admin.token.is_none() && !asks_for_certificates {
-        return Err(StartError::OpenToOperators(admin.listen.clone()));
-    }
+    refuse_open_to_operators(admin)?;
     if admin.listen.is_open() && !speaks_tls {
         tracing::warn!(
             address = %admin.listen,
@@ -237,8 +282,8 @@ fn bind_admin(admin: &Admin) -> Result<BoundAdmin, StartError> {
 }
 
 /// Raises this process's soft limit of open files to the hard one: each client takes one.
-fn raise_descriptor_limit(config: &Config) {
-    let needed = config.limits.max_clients as u64 + OTHER_DESCRIPTORS;
+pub(crate) fn raise_descriptor_limit(max_clients: usize) {
+    let needed = max_clients as u64 + OTHER_DESCRIPTORS;
     match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(limit) if limit < needed => tracing::warn!(
             limit,

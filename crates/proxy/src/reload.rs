@@ -1,5 +1,5 @@
 //! What of a running proxy may be replaced: its users, the operators' token, and the certificates of connections that begin
-//! later.
+//! later; and some limits.
 
 use std::sync::Arc;
 
@@ -7,7 +7,9 @@ use keyfold_core::access::Users;
 use keyfold_core::clients::Clients;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
+use crate::arrival::Room;
 use crate::config::Config;
+use crate::proxy;
 use crate::tls::{self, Current, TlsError};
 use crate::token::{AdminToken, TokenError};
 
@@ -16,6 +18,7 @@ use crate::token::{AdminToken, TokenError};
 pub struct Reloader {
     pub(crate) config: Arc<Config>,
     pub(crate) clients: Arc<Clients>,
+    pub(crate) room: Arc<Room>,
     /// None where no listener speaks TLS.
     pub(crate) client_tls: Option<Arc<Current<ServerConfig>>>,
     /// None where operators don't come in by TLS.
@@ -29,6 +32,17 @@ impl Reloader {
     pub fn replace_users(&self, users: &Users) {
         self.config.users.replace_by(users);
         self.clients.wake_all();
+    }
+
+    /// How many clients there may be at one time. Those that are connected stay.
+    pub fn set_max_clients(&self, max: usize) {
+        self.room.set_max(max);
+        proxy::raise_descriptor_limit(max);
+    }
+
+    /// How many keys are remembered for clients that cache them.
+    pub fn set_max_tracked_keys(&self, max: usize) {
+        self.clients.tracking().set_most_keys(max);
     }
 
     /// Whether operators have to show a token.

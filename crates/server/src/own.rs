@@ -42,6 +42,19 @@ pub struct Ended {
 }
 
 impl OwnServer {
+    /// The program that would be started: `program`, or the first server on PATH.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn program(program: Option<&Path>) -> anyhow::Result<PathBuf> {
+        let Some(named) = program else { return find_program() };
+        let is_path = named.components().count() > 1;
+        let path = env::var_os("PATH").unwrap_or_default();
+        let is_there =
+            if is_path { named.is_file() } else { env::split_paths(&path).any(|dir| dir.join(named).is_file()) };
+        is_there.then(|| named.to_owned()).with_context(|| format!("there is no program {}", named.display()))
+    }
+
     /// Starts `program`, or the first server on PATH, and waits until it answers. With `data`, what it holds
     /// is kept there; without, it is gone at the end.
     pub fn start(program: Option<&Path>, data: Option<&Path>) -> anyhow::Result<Self> {
