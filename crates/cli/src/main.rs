@@ -11,6 +11,7 @@
 //! | `moving` | a namespace's move over a live server |
 //! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
 //! | `scan` | the walk over a live server's keys |
+//! | `settings` | what `keyfold serve` goes by: what was typed, the environment, its file, defaults |
 //! | `question.rs` | a question to the person at the terminal |
 //! | `print` | layouts as tables and as JSON, choices and what is folded already as JSON |
 //!
@@ -26,6 +27,7 @@ mod print;
 mod question;
 mod records;
 mod scan;
+mod settings;
 mod weighing;
 
 #[cfg(target_env = "musl")]
@@ -35,31 +37,42 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-use flags::{Cli, Command};
+use flags::Command;
 use keyfold_server::supervisor;
+use settings::{Failure, Line, Settings};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let Line { cli, settings } = match settings::read(&std::env::args_os().collect::<Vec<_>>()) {
+        Ok(line) => line,
+        Err(Failure::Typed(error)) => error.exit(),
+        Err(Failure::File(error)) => return fail(&error),
+    };
     config::log::start(&cli);
-    match keyfold_server::secrets::start(&cli.secret_file).and_then(|()| run(cli.command)) {
+    let is_json = config::log::is_json(&cli);
+    match keyfold_server::secrets::start(&cli.secret_file).and_then(|()| run(cli.command, settings)) {
         Ok(code) => code,
         // Whoever read the output has seen enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
-            let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
+        Err(error) if is_json => {
+            tracing::error!("{error:#}");
             ExitCode::FAILURE
         }
+        Err(error) => fail(&error),
     }
 }
 
-fn run(command: Command) -> anyhow::Result<ExitCode> {
+fn fail(error: &anyhow::Error) -> ExitCode {
+    let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
+    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
+    ExitCode::FAILURE
+}
+
+fn run(command: Command, settings: Settings) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
     let mut code = ExitCode::SUCCESS;
     match command {
         Command::Guide(flags) => code = command::guide::run(&flags, &mut out)?,
-        Command::Serve(flags) => command::serve::run(config::serve::resolve(*flags)?, &mut out)?,
+        Command::Serve(flags) => command::serve::run(*flags, settings, &mut out)?,
         Command::Layout(flags) => code = command::layout::run(config::layout::resolve(flags.command)?, &mut out)?,
         Command::Status(flags) => command::status::run(&flags, &mut out)?,
         Command::Where(flags) => command::where_key::run(&config::where_key::resolve(flags)?, &mut out)?,

@@ -7,14 +7,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::StartError;
+use keyfold_proxy::config::ServerTls;
 use keyfold_server::{OwnServer, Target, listpack};
 
-use crate::command::reload::{self, Files};
+use crate::command::reload::Reloading;
 use crate::command::settle;
-use crate::config::serve::{Behind, Serve};
+use crate::config::serve::{self as resolving, Behind, Serve};
+use crate::flags::serve::ServeFlags;
 use crate::moving::rollout;
+use crate::settings::Settings;
 
-pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(flags: ServeFlags, settings: Settings, out: &mut dyn Write) -> anyhow::Result<()> {
+    if flags.configuration.print_config {
+        return Ok(out.write_all(settings.to_file().as_bytes())?);
+    }
+    let checks = flags.configuration.check;
+    let config = resolving::resolve(flags, settings.file.as_ref())?;
+    if checks {
+        check(config)?;
+        return Ok(writeln!(out, "ok")?);
+    }
+    start(config, settings, out)
+}
+
+/// Looks at what is left to look at without a server.
+fn check(config: Serve) -> anyhow::Result<()> {
+    let target = match config.server {
+        Behind::Upstream(target) => target,
+        Behind::Own { program, .. } => {
+            OwnServer::program(program.as_deref())?;
+            Target { address: "unix:///nowhere".parse()?, tls: ServerTls::default(), addresses: Arc::default() }
+        }
+    };
+    let wrong = keyfold_proxy::check(&config.proxy.before(&target, Layout::default()));
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(resolving::all(wrong.iter().map(explain).collect())),
+    }
+}
+
+fn start(config: Serve, settings: Settings, out: &mut dyn Write) -> anyhow::Result<()> {
     let (mut own, target) = match &config.server {
         Behind::Upstream(target) => (None, target.clone()),
         Behind::Own { program, data } => {
@@ -27,7 +59,7 @@ pub(crate) fn run(config: Serve, out: &mut dyn Write) -> anyhow::Result<()> {
         }
     };
     let layout = prepare(&config, &target, own.is_some())?;
-    let served = serve(config, &target, layout, own.as_mut(), out);
+    let served = serve(config, settings, &target, layout, own.as_mut(), out);
     if let Some(own) = own {
         own.stop();
     }
@@ -70,15 +102,17 @@ fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout>
 /// Serves until asked to stop, or until keyfold's own server ends.
 fn serve(
     config: Serve,
+    settings: Settings,
     target: &Target,
     layout: Layout,
     own: Option<&mut OwnServer>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let files = Files { users: config.users, layout: config.layout_file, key_check: config.key_check };
+    let (users, layout_source, key_check) = (config.users, config.layout_source, config.key_check);
     let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(|error| explain(&error))?;
     handle.follow_signals().context("can't follow signals")?;
-    reload::follow(files, target.clone(), handle.reloader())?;
+    let (target_again, reloader) = (target.clone(), handle.reloader());
+    Reloading { users, layout: layout_source, key_check, settings, target: target_again, reloader }.follow()?;
     settle::follow(target.clone(), handle.layouts())?;
     let (stopped, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     if let Some(own) = own {

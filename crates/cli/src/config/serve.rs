@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use keyfold_core::access::Users;
 use keyfold_core::cluster::{Announced, Endpoint};
 use keyfold_core::layout::{Layout, LayoutFile};
@@ -17,22 +17,54 @@ use keyfold_server::Target;
 use keyfold_server::secrets;
 
 use super::{target, users_file};
-use crate::flags::serve::{AccessFlags, AdminFlags, LimitFlags, ServeFlags, TimeoutFlags};
+use crate::flags::serve::{AccessFlags, AdminFlags, LimitFlags, ServeFlags, ServerFlags, TimeoutFlags};
+use crate::flags::upstream::UpstreamFlags;
 use crate::layout::file;
 use crate::moving::KeyCheck;
+use crate::settings::ConfigFile;
 
-const PASSWORD_VARIABLE: &str = "KEYFOLD_PASSWORD";
+/// The one password of all clients.
+pub(crate) const PASSWORD_VARIABLE: &str = "KEYFOLD_PASSWORD";
 
 /// All that serving takes.
 pub(crate) struct Serve {
     pub(crate) server: Behind,
     pub(crate) layout: Option<LayoutFile>,
     /// Where it was read from.
-    pub(crate) layout_file: Option<PathBuf>,
+    pub(crate) layout_source: Option<LayoutSource>,
     pub(crate) key_check: KeyCheck,
     pub(crate) users: UsersSource,
     pub(crate) assumed: Vec<(String, u64)>,
     pub(crate) proxy: Proxy,
+}
+
+/// Where the layout is read from, at the start and on SIGHUP.
+#[derive(Clone)]
+pub(crate) enum LayoutSource {
+    /// `--layout FILE`
+    File(PathBuf),
+    /// The file that `--config` names has it.
+    Configuration(ConfigFile),
+}
+
+impl LayoutSource {
+    /// What is typed wins over what stands in the file.
+    pub(crate) fn of(flags: &ServeFlags, file: Option<&ConfigFile>) -> Option<Self> {
+        match &flags.layout {
+            Some(path) => Some(Self::File(path.clone())),
+            None => file.filter(|file| file.layout.is_some()).cloned().map(Self::Configuration),
+        }
+    }
+
+    /// What it says now; of a configuration, what that said when it was read.
+    pub(crate) fn read(&self) -> anyhow::Result<LayoutFile> {
+        match self {
+            Self::File(path) => file::read(path),
+            Self::Configuration(file) => {
+                file.layout().unwrap_or_else(|| unreachable!("it is a source only where it has a layout"))
+            }
+        }
+    }
 }
 
 /// The server behind the proxy.
@@ -64,30 +96,37 @@ fn announced(endpoints: &[Endpoint]) -> anyhow::Result<Option<Arc<Announced>>> {
     Ok(Some(Arc::new(Announced::new(&all, at).context("--announce")?)))
 }
 
-pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
-    let layout = flags.layout.as_deref().map(file::read).transpose()?;
-    let allow_open = flags.access.allow_open;
-    let client_tls = client_tls(&flags.access);
-    let admin = admin(&flags.admin, &flags.access)?;
+/// Reads all files that are named.
+///
+/// # Errors
+/// All that is wrong with them.
+pub(crate) fn resolve(flags: ServeFlags, file: Option<&ConfigFile>) -> anyhow::Result<Serve> {
+    let mut wrong = Vec::new();
+    let layout_source = LayoutSource::of(&flags, file);
+    let layout = noted(layout_source.as_ref().map(LayoutSource::read).transpose(), &mut wrong);
+    let admin = noted(admin(&flags.admin, &flags.access), &mut wrong);
     let users_source = UsersSource::of(&flags.access);
-    let users = users_source.read()?;
-    let server = match flags.upstream.address {
-        Some(address) => Behind::Upstream(target::at(address, flags.upstream.way)),
-        None => Behind::Own { program: flags.server.server, data: flags.server.data },
+    let users = noted(users_source.read(), &mut wrong);
+    let server = noted(behind(flags.upstream, flags.upstream_password_file.as_deref(), flags.server), &mut wrong);
+    let announced = noted(announced(&flags.announce), &mut wrong);
+    let (Some(layout), Some(admin), Some(users), Some(server), Some(announced)) =
+        (layout, admin, users, server, announced)
+    else {
+        return Err(all(wrong));
     };
     // The server's address is not known yet where the server is keyfold's own.
     let nowhere = "unix:///nowhere".parse()?;
     let config = Config {
         listen: flags.listen,
         threads: flags.threads,
-        client_tls,
+        client_tls: client_tls(&flags.access),
         admin,
         users: Arc::new(users),
         secrets: secrets::given().clone(),
-        allow_open,
+        allow_open: flags.access.allow_open,
         limits: limits(&flags.limits),
         timeouts: timeouts(&flags.timeouts),
-        announced: announced(&flags.announce)?,
+        announced,
         split_writes: flags.split_writes,
         newest_commands: flags.newest_commands,
         read_from: flags.read_from,
@@ -97,15 +136,44 @@ pub(crate) fn resolve(flags: ServeFlags) -> anyhow::Result<Serve> {
         ..Config::new(nowhere, Layout::default())
     };
     let key_check = if flags.skip_key_check { KeyCheck::Skip } else { KeyCheck::Look };
-    Ok(Serve {
-        server,
-        layout,
-        layout_file: flags.layout,
-        key_check,
-        users: users_source,
-        assumed: flags.settings.assume,
-        proxy: Proxy(config),
-    })
+    let (users, assumed, proxy) = (users_source, flags.settings.assume, Proxy(config));
+    Ok(Serve { server, layout, layout_source, key_check, users, assumed, proxy })
+}
+
+fn noted<T>(read: anyhow::Result<T>, wrong: &mut Vec<anyhow::Error>) -> Option<T> {
+    read.map_err(|error| wrong.push(error)).ok()
+}
+
+/// Several mistakes as one error.
+pub(crate) fn all(mut wrong: Vec<anyhow::Error>) -> anyhow::Error {
+    match wrong.len() {
+        1 => wrong.swap_remove(0),
+        many => {
+            let said: Vec<String> = wrong.iter().map(|error| format!("{error:#}")).collect();
+            anyhow!("{many} things are wrong:\n{}", said.join("\n"))
+        }
+    }
+}
+
+fn behind(upstream: UpstreamFlags, password: Option<&Path>, own: ServerFlags) -> anyhow::Result<Behind> {
+    let Some(mut address) = upstream.address else {
+        if password.is_some() {
+            bail!(
+                "--upstream-password-file is for a server that is named: write its URL, as --upstream or in KEYFOLD_UPSTREAM"
+            );
+        }
+        return Ok(Behind::Own { program: own.server, data: own.data });
+    };
+    if let Some(path) = password {
+        if address.password.is_some() {
+            bail!("the server's password is said twice: take it out of the URL, or leave out --upstream-password-file");
+        }
+        let text = read(path, "the server's password")?;
+        let password = str::from_utf8(first_line(&text)).ok().filter(|password| !password.is_empty());
+        let password = password.with_context(|| format!("{} begins with no password that is text", path.display()))?;
+        address.password = Some(password.to_owned());
+    }
+    Ok(Behind::Upstream(target::at(address, upstream.way)))
 }
 
 fn client_tls(flags: &AccessFlags) -> Option<ClientTls> {

@@ -28,6 +28,7 @@ pub(crate) mod where_key;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,12 +90,19 @@ pub(crate) struct Cli {
     /// What is logged to stderr: error, warn, info, debug, trace, or a filter by module, as in
     /// info,keyfold_proxy=debug [default: info for serve, warn otherwise]
     #[arg(long, global = true, value_name = "FILTER", env = "KEYFOLD_LOG", hide_env_values = true, help_heading = EVERY)]
+    #[arg(value_parser = parse_filter)]
     pub(crate) log: Option<String>,
 
     /// The secret of namespaces with `keyed = true`, which says in which bucket a key lies. Several while keys move from
     /// one secret to another: a file that doesn't say which means the first
     #[arg(long, global = true, value_name = "FILE", help_heading = EVERY)]
     pub(crate) secret_file: Vec<PathBuf>,
+}
+
+/// A filter of the log, which is kept as it was written.
+fn parse_filter(text: &str) -> Result<String, String> {
+    let parsed = EnvFilter::builder().parse(text);
+    parsed.map(|_| text.to_owned()).map_err(|error| format!("{error}; write error, warn, info, debug or trace"))
 }
 
 #[derive(Debug, Subcommand)]

@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use keyfold_core::cluster::{Endpoint, ReadFrom};
 use keyfold_proxy::address::{AddressError, ListenAddress};
 use keyfold_proxy::config::{DEFAULT_MAX_REPLICA_LAG, Limits, Sweeping, Timeouts};
@@ -46,19 +46,26 @@ Examples:
       before the primary that Sentinels name, whichever that is (docs/sentinel.md)
   KEYFOLD_PASSWORD=… keyfold serve --listen tls://0.0.0.0:6380 --tls-cert cert.pem --tls-key key.pem
       for other machines
+  keyfold serve --config /etc/keyfold/keyfold.toml
+      by a file (docs/configuration.md); --check says whether it is right
   keyfold serve --upstream redis://127.0.0.1:6379 --listen 127.0.0.1:6380 --admin 9379
       with metrics at http://127.0.0.1:9379/metrics, and /readyz for who sends clients
 
 Exit codes:
   0  stopped as asked
   1  did not start, or died; the reason is on stderr
-  2  the command line is wrong";
+  2  the command line is wrong
+  --check ends with 0 where all is right, and with 1 where anything is not";
 
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES, mut_arg("url", |url| url.help(URL_HELP)))]
 pub(crate) struct ServeFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,
+
+    /// The server's password: the file's first line, where the URL has none
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "server"])]
+    pub(crate) upstream_password_file: Option<PathBuf>,
 
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379", help = LISTEN_HELP)]
     pub(crate) listen: Vec<ListenAddress>,
@@ -110,6 +117,12 @@ pub(crate) struct ServeFlags {
     pub(crate) threads: Option<NonZero<usize>>,
 
     #[command(flatten)]
+    pub(crate) configuration: ConfigurationFlags,
+
+    #[command(flatten)]
+    pub(crate) log: LogFlags,
+
+    #[command(flatten)]
     pub(crate) server: ServerFlags,
 
     #[command(flatten)]
@@ -126,6 +139,38 @@ pub(crate) struct ServeFlags {
 
     #[command(flatten)]
     pub(crate) timeouts: TimeoutFlags,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Configuration file")]
+pub(crate) struct ConfigurationFlags {
+    /// A file that sets options, each by its name without the dashes. What is typed wins over the environment, and that
+    /// over the file (docs/configuration.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Read the file and all files that are named, say what is wrong, and end; nothing is connected to
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Print every option as such a file, with where its value comes from, and end
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) print_config: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Log")]
+pub(crate) struct LogFlags {
+    /// How the log is written: as text, or as JSON, an object a line
+    #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
 }
 
 #[derive(Args, Debug)]

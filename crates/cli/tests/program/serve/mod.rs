@@ -1,6 +1,7 @@
 //! `keyfold serve` as a process, before real servers.
 
 mod cluster;
+mod configuration;
 mod keyed;
 pub(crate) mod keyfold;
 mod layout;
