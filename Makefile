@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: chaos crash differential moves scale help test test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
+.PHONY: package try-package monitoring book chaos crash differential moves scale help test test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -26,6 +26,21 @@ clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-
 	@scripts/ensure-server
 	scripts/with-keyfold scripts/clients
 	scripts/clients cluster
+
+package: ## a Debian package, an archive for any Linux and a container image, in target/package
+	scripts/package
+
+try-package: ## install, start, upgrade and remove them in a small system that boots for it (as root)
+	@[ -d target/package ] || $(MAKE) package
+	scripts/try-package
+
+monitoring: ## alerts and dashboard against a real Prometheus
+	@scripts/ensure-server
+	cargo test --quiet --workspace --no-run
+	scripts/monitoring
+
+book: ## the docs as a site, in target/book
+	scripts/book
 
 lint: ## format, lints and docs, warnings as errors
 	cargo fmt --all --check
