@@ -6,69 +6,30 @@
 
 use std::fmt;
 
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{LISTPACK_ENTRIES as ENTRIES, LISTPACK_VALUE as VALUE, Layout, ListpackNeed};
 
 use crate::connection::Server;
 use crate::nodes::Nodes;
 use crate::replicas;
 
-const VALUE: &str = "hash-max-listpack-value";
-const ENTRIES: &str = "hash-max-listpack-entries";
 /// What servers have them at by themselves: Redis 6.2 to 8 and Valkey to 9.1 (`config.c`).
 const DEFAULT_VALUE: u64 = 64;
 const DEFAULT_ENTRIES: u64 = 512;
 
-/// What a layout needs of a setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
-    /// The name it has since Redis 7.0.
-    setting: &'static str,
-    /// At least this.
-    least: u64,
-    /// The template of the namespace that needs the most.
-    keys: String,
-    /// The line of the layout that says so.
-    because: String,
-}
-
 /// A need that the server's setting doesn't meet, or that nobody can tell of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
-    need: Need,
+    need: ListpackNeed,
     /// The name that this server knows the setting by.
     name: String,
     /// None where CONFIG is blocked.
     has: Option<u64>,
 }
 
-/// What `layout` needs.
-pub fn needs(layout: &Layout) -> Vec<Need> {
-    let folding = || layout.namespaces().iter().filter(|namespace| namespace.placement.has_buckets());
-    let value = folding().flat_map(|namespace| {
-        let need = |field: &str, limit: usize| Need {
-            setting: VALUE,
-            least: limit as u64,
-            keys: namespace.keys.to_string(),
-            because: format!("{field} = {limit}"),
-        };
-        [need("value_limit", namespace.value_limit), need("field_limit", namespace.field_limit)]
-    });
-    let entries = folding().filter_map(|namespace| {
-        Some(Need {
-            setting: ENTRIES,
-            least: namespace.placement.span()?,
-            keys: namespace.keys.to_string(),
-            because: namespace.line(),
-        })
-    });
-    let most = |needs: &mut dyn Iterator<Item = Need>| needs.max_by_key(|need| need.least);
-    [most(&mut value.into_iter()), most(&mut entries.into_iter())].into_iter().flatten().collect()
-}
-
 /// The needs that the server's settings don't meet. `assumed` stands in where CONFIG is blocked, and wins
 /// where it isn't.
 pub fn shortfalls(server: &mut Server, layout: &Layout, assumed: &[(String, u64)]) -> Vec<Shortfall> {
-    let check = |need: Need| {
+    let check = |need: ListpackNeed| {
         let assumed = assumed.iter().rev().find(|(name, _)| name == need.setting);
         let (name, has) = match assumed {
             Some((name, value)) => (name.clone(), Some(*value)),
@@ -76,7 +37,7 @@ pub fn shortfalls(server: &mut Server, layout: &Layout, assumed: &[(String, u64)
         };
         has.is_none_or(|has| has < need.least).then_some(Shortfall { need, name, has })
     };
-    needs(layout).into_iter().filter_map(check).collect()
+    layout.listpack_needs().into_iter().filter_map(check).collect()
 }
 
 /// What falls short at replicas that tell, with the replica: each may be a primary at any moment, and has its own memory
@@ -89,7 +50,7 @@ pub fn shortfalls_at_replicas(
     layout: &Layout,
     assumed: &[(String, u64)],
 ) -> anyhow::Result<Vec<String>> {
-    if needs(layout).is_empty() {
+    if layout.listpack_needs().is_empty() {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
@@ -108,7 +69,7 @@ pub fn shortfalls_at_replicas(
 
 /// What `layout` needs of hash-max-listpack-entries and -value; 0 where it needs nothing.
 pub fn least(layout: &Layout) -> (u64, u64) {
-    let needs = needs(layout);
+    let needs = layout.listpack_needs();
     let of = |setting| needs.iter().filter(|need| need.setting == setting).map(|need| need.least).max().unwrap_or(0);
     (of(ENTRIES), of(VALUE))
 }
@@ -174,40 +135,15 @@ impl Shortfall {
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { need: Need { setting, least, keys, because }, name, has } = self;
+        let Self { need, name, has } = self;
+        let ListpackNeed { setting, least, keys, because } = need;
         match has {
-            Some(has) => write!(
-                f,
-                "the server's {name} is {has}, and `{keys}` needs {least} ({because}): buckets over it become hashtables \
-                 and save nothing. On the server: CONFIG SET {name} {least}"
-            ),
+            Some(has) => write!(f, "{}. On the server: {}", need.unmet(name, *has), need.mend(name)),
             None => write!(
                 f,
                 "the server doesn't tell its {setting}, and `{keys}` needs {least} ({because}); check it where the \
                  server is managed, and say --assume {setting}={least}"
             ),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_layout_needs_the_most_of_its_namespaces() {
-        let layout = Layout::parse_file(
-            "[[namespace]]\nkeys = 'a:{id:int}'\nbucket = { span = 1000 }\n\
-             [[namespace]]\nkeys = 'b:{id}'\nbucket = { count = 10 }\nvalue_limit = 300\n\
-             [[namespace]]\nkeys = 'c:{id}'\nvalue_limit = 9000\n",
-        );
-        let needs = needs(&layout.unwrap());
-        let shown: Vec<_> = needs.iter().map(|need| (need.setting, need.least, need.because.as_str())).collect();
-        assert_eq!(shown, [(VALUE, 300, "value_limit = 300"), (ENTRIES, 1000, "bucket = { span = 1000 }")]);
-    }
-
-    #[test]
-    fn nothing_folded_needs_nothing() {
-        assert_eq!(needs(&Layout::default()), []);
     }
 }

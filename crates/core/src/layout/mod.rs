@@ -62,6 +62,7 @@ mod handmade;
 mod heads;
 #[cfg(test)]
 mod keyed;
+mod listpack;
 mod locate;
 mod merge;
 mod moving;
@@ -84,6 +85,7 @@ pub use error::{LayoutError, Problem};
 pub use file::{FileNamespace, LayoutFile};
 pub use former::Former;
 pub use heads::{Found, Heads, NAMES_PATTERN};
+pub use listpack::{LISTPACK_ENTRIES, LISTPACK_VALUE, ListpackNeed};
 pub(crate) use locate::RESERVED_PREFIXES;
 pub(crate) use locate::spill_head;
 pub use locate::{Located, Moving, Physical, Place, spill_name};

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use super::{Counter, Durations, Histogram};
-use crate::command::{Command, table};
+use crate::command::{Command, Flags, table};
 
 crate::named! {
     /// How a command was carried out.
@@ -110,6 +110,16 @@ impl CommandStats {
         }
     }
 
+    /// How long commands took, those left out that may wait for what other clients do (BLPOP, WAIT …): their time says
+    /// nothing of keyfold or the server.
+    pub fn durations(&self) -> Durations {
+        let mut all = Durations::default();
+        let prompt = table().iter().map(|command| !command.flags.contains(Flags::BLOCKING)).chain([true]);
+        let rows = self.rows.iter().zip(prompt).filter(|(_, is_prompt)| *is_prompt);
+        rows.filter_map(|(row, _)| row.get()).for_each(|row| all.add(&row.durations));
+        all
+    }
+
     /// Adds up what several threads have counted: all commands that came.
     pub fn sum(all: &[&Self]) -> Vec<CommandCounts> {
         let names = table().iter().map(|command| command.name).chain([OTHER]);
@@ -157,5 +167,15 @@ mod tests {
         assert_eq!(ends, [(CommandWay::Native, CommandEnd::Ok, 2), (CommandWay::PassedOn, CommandEnd::Error, 1)]);
         assert_eq!((all[0].durations.count(), all[0].durations.sum_us()), (2, 90));
         assert_eq!(all[1].durations.count(), 0);
+    }
+
+    #[test]
+    fn what_waits_for_other_clients_is_left_out_of_durations() {
+        let stats = CommandStats::default();
+        stats.count(table().lookup(b"get"), CommandWay::Native, CommandEnd::Ok, Some(40));
+        stats.count(table().lookup(b"blpop"), CommandWay::PassedOn, CommandEnd::Ok, Some(9_000_000));
+        stats.count(table().lookup(b"wait"), CommandWay::PassedOn, CommandEnd::Ok, Some(9_000_000));
+        stats.count(None, CommandWay::PassedOn, CommandEnd::Ok, Some(50));
+        assert_eq!((stats.durations().count(), stats.durations().sum_us()), (2, 90));
     }
 }

@@ -1,5 +1,7 @@
 //! How long things took, by powers of two.
 
+use std::ops::AddAssign;
+
 use super::Counter;
 
 /// The least bound is 2 to the power of this, in microseconds: 32 µs. A server on the same machine takes no less.
@@ -40,6 +42,45 @@ impl Durations {
         self.sum_us += histogram.sum_us.read();
     }
 
+    /// Of as many as each bound says, as [`Self::buckets`] gives them; a bound that is none of these counts to the next
+    /// greater one.
+    pub fn of_buckets(buckets: impl IntoIterator<Item = (Option<u64>, u64)>, sum_us: u64) -> Self {
+        let mut durations = Self { sum_us, ..Self::default() };
+        for (bound, count) in buckets {
+            let bucket = &mut durations.buckets[bound.map_or(BOUNDS, bucket_of)];
+            *bucket = bucket.saturating_add(count);
+        }
+        durations
+    }
+
+    /// Those that came after `earlier` was read.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut new = *self;
+        for (count, before) in new.buckets.iter_mut().zip(&earlier.buckets) {
+            *count = count.saturating_sub(*before);
+        }
+        new.sum_us = self.sum_us.saturating_sub(earlier.sum_us);
+        new
+    }
+
+    /// The time in microseconds that this share of them took no longer than, as Prometheus' `histogram_quantile` has it:
+    /// within a bucket they are taken to lie evenly, and beyond the last bound at that bound. None where there were none.
+    pub fn quantile_us(&self, share: f64) -> Option<f64> {
+        let count = self.count();
+        let rank = share.clamp(0.0, 1.0) * float(count);
+        let (mut below, mut least) = (0.0, 0.0);
+        for (bound, in_bucket) in self.buckets().filter(|_| count > 0) {
+            let Some(bound) = bound.map(float) else { break };
+            let in_bucket = float(in_bucket);
+            if in_bucket > 0.0 && below + in_bucket >= rank {
+                return Some(least + (bound - least) * ((rank - below) / in_bucket).clamp(0.0, 1.0));
+            }
+            (below, least) = (below + in_bucket, bound);
+        }
+        (count > 0).then_some(least)
+    }
+
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
@@ -56,6 +97,18 @@ impl Durations {
         let bounds = (LEAST_POWER..).take(BOUNDS).map(|power| Some(1 << power)).chain([None]);
         bounds.zip(self.buckets.iter().copied())
     }
+}
+
+impl AddAssign for Durations {
+    fn add_assign(&mut self, other: Self) {
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, more)| *sum += more);
+        self.sum_us += other.sum_us;
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "quantiles of buckets that are twice as wide as the one before are no closer")]
+fn float(number: u64) -> f64 {
+    number as f64
 }
 
 /// The first bucket whose bound is not exceeded.
@@ -92,5 +145,40 @@ mod tests {
         all.add(&other);
         assert_eq!((all.count(), all.sum_us()), (2, 81));
         assert_eq!(all.buckets().nth(1), Some((Some(64), 2)));
+    }
+
+    #[test]
+    fn quantiles_lie_where_prometheus_puts_them() {
+        let of = |buckets: &[(Option<u64>, u64)]| Durations::of_buckets(buckets.iter().copied(), 0);
+        assert_eq!(Durations::default().quantile_us(0.5), None);
+        let even = of(&[(Some(32), 50), (Some(64), 50)]);
+        assert_eq!([0.0, 0.25, 0.5, 0.75, 1.0].map(|share| even.quantile_us(share)), [0, 16, 32, 48, 64].map(|us| Some(f64::from(us))));
+        let late = of(&[(Some(64), 98), (Some(1 << 20), 1), (None, 1)]);
+        assert_eq!(late.quantile_us(0.5), Some(32.0 + 32.0 * 50.0 / 98.0));
+        assert_eq!(late.quantile_us(0.99), Some(f64::from(1 << 20)));
+        assert_eq!(late.quantile_us(1.0), Some(f64::from(1 << 23)), "what is beyond all bounds is taken to be at the last");
+        assert_eq!(of(&[(None, 3)]).quantile_us(0.5), Some(f64::from(1 << 23)));
+    }
+
+    #[test]
+    fn a_difference_is_what_came_between() {
+        let histogram = Histogram::default();
+        let read = |histogram: &Histogram| {
+            let mut durations = Durations::default();
+            durations.add(histogram);
+            durations
+        };
+        histogram.note(40);
+        let before = read(&histogram);
+        histogram.note(3000);
+        let between = read(&histogram).since(&before);
+        assert_eq!((between.count(), between.sum_us()), (1, 3000));
+        assert!(between.quantile_us(0.5).is_some_and(|us| us > 2048.0));
+        assert_eq!(before.since(&read(&histogram)), Durations::default(), "counts that went back are none");
+        let whole = read(&histogram);
+        assert_eq!(Durations::of_buckets(whole.buckets(), whole.sum_us()), whole);
+        let mut sum = before;
+        sum += between;
+        assert_eq!(sum, whole);
     }
 }

@@ -15,6 +15,7 @@ mod large_buckets;
 mod primary;
 mod replicas;
 mod sweep;
+mod traffic;
 
 pub use commands::{CommandCounts, CommandEnd, CommandStats, CommandWay};
 pub use contents::Contents;
@@ -26,6 +27,7 @@ pub use large_buckets::{LargeBucket, LargeBuckets};
 pub use primary::{PrimaryState, PrimaryStatus, SentinelStatus};
 pub use replicas::{ReplicaStates, ReplicaStatus, ReplicasStatus};
 pub use sweep::{SweepState, Swept};
+pub use traffic::Traffic;
 
 /// Slots that are enough to know how many keys one holds.
 const SLOTS_NOTED: u64 = 2048;
@@ -42,6 +44,7 @@ pub struct Stats {
     primary: Arc<PrimaryState>,
     replicas: Arc<ReplicaStates>,
     server: Arc<OnceLock<String>>,
+    traffic: Arc<OnceLock<Vec<Arc<dyn Traffic>>>>,
 }
 
 /// What happened to the layout on the server past keyfold, and what this process did about it.
@@ -153,15 +156,17 @@ impl Stats {
             primary: Arc::default(),
             replicas: Arc::default(),
             server: Arc::default(),
+            traffic: Arc::default(),
         }
     }
 
-    /// Says of the server behind, of its primary and of replicas what `earlier` says, now and later.
+    /// Says of the server behind, of its primary, of replicas and of traffic what `earlier` says, now and later.
     #[must_use]
     pub fn following(mut self, earlier: &Self) -> Self {
         self.primary = Arc::clone(&earlier.primary);
         self.replicas = Arc::clone(&earlier.replicas);
         self.server = Arc::clone(&earlier.server);
+        self.traffic = Arc::clone(&earlier.traffic);
         self
     }
 
@@ -173,6 +178,16 @@ impl Stats {
     /// The server behind, where it was noted.
     pub(crate) fn server(&self) -> Option<&str> {
         self.server.get().map(String::as_str)
+    }
+
+    /// Notes who counts requests. Only the first word counts.
+    pub fn note_traffic(&self, threads: Vec<Arc<dyn Traffic>>) {
+        let _ = self.traffic.set(threads);
+    }
+
+    /// Requests that were begun, and how long commands took where that is counted; none where nobody counts.
+    pub(crate) fn traffic(&self) -> Option<(u64, Option<Durations>)> {
+        self.traffic.get().map(|threads| traffic::sum(threads))
     }
 
     /// The primary that Sentinels name.

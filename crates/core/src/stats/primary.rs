@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cluster::Endpoint;
 use crate::sentinel::{Primary, Sentinels};
@@ -63,7 +63,7 @@ impl PrimaryState {
 }
 
 /// The Sentinels that are asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SentinelStatus {
     /// Where they are, and the name by which they know the primary: `a:26379,b:26379/main`.
@@ -77,7 +77,7 @@ pub struct SentinelStatus {
 }
 
 /// The primary that Sentinels name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct PrimaryStatus {
     /// Where it is.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Endpoint, ReadFrom, ReplicaState};
 
@@ -55,7 +55,7 @@ impl ReplicaStates {
 }
 
 /// The replicas that reads go to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ReplicasStatus {
     /// `replica` or `nearest`.
@@ -65,7 +65,7 @@ pub struct ReplicasStatus {
 }
 
 /// One replica.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ReplicaStatus {
     /// Where it is.

@@ -51,7 +51,7 @@ fn seconds(ms: u64) -> Value {
 }
 
 fn add_process(sources: &Sources, status: &Status, series: &mut Vec<Series>) {
-    let version = Sample { labels: vec![status.version.to_owned()], value: Value::Nothing };
+    let version = Sample { labels: vec![status.version.clone()], value: Value::Nothing };
     series.push(Series { family: &metric::BUILD, samples: vec![version] });
     let started = sources.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     series.push(one(&metric::START_TIME, Value::Level(started.as_secs_f64())));

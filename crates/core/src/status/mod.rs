@@ -1,22 +1,41 @@
-//! What a keyfold says of itself: gathered once, for INFO, for `/status` and for metrics.
+//! What a keyfold says of itself: gathered once, for INFO, for `/status`, for metrics, and for whoever watches.
 //!
-//! As JSON it is read by others' programs: fields may come, and none goes or means something else.
+//! As JSON it is read by others' programs: fields may come, and none goes or means something else. What is said here can be
+//! read back, from JSON and from the lines of INFO, so that all who show it show the same figures.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `info.rs` | the lines of `INFO keyfold`, and reads them back |
+//! | `latency.rs` | how long commands took |
+//! | `warning.rs` | what is not as it should be, and what to do |
+
+mod info;
+mod latency;
+mod warning;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::layout::{Layout, Namespace, NamespaceIndex};
 use crate::stats::{Contents, LargeBucket, LayoutCounts, NamespaceStats, ReplicasStatus, SentinelStatus, Stats, Swept};
+pub use latency::{LatencyBucket, LatencyStatus};
+pub use warning::Warning;
 
 /// What a keyfold says of itself at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Status {
     /// keyfold's version.
-    pub version: &'static str,
+    pub version: String,
     /// The server behind, as it was named at the start, without a password.
     pub server: Option<String>,
+    /// Requests of all clients that were begun since the start; none where nobody counts them.
+    #[serde(default)]
+    pub requests: Option<u64>,
+    /// How long their commands took since the start; none where operators are not let in.
+    #[serde(default)]
+    pub latency: Option<LatencyStatus>,
     /// The layout in use.
     pub layout: LayoutStatus,
     /// Its namespaces, in the order of their coming.
@@ -32,7 +51,7 @@ pub struct Status {
 }
 
 /// The layout in use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LayoutStatus {
     /// Its version: one more with each change.
@@ -52,15 +71,21 @@ pub struct LayoutStatus {
 }
 
 /// One namespace. Its counts are of this keyfold, since it was started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct NamespaceStatus {
     /// Its template, or its templates with bars between.
     pub keys: String,
     /// What the names of its buckets begin with; none where it has none.
     pub names: Option<String>,
+    /// Where its keys lie, as a line of the layout's file says it.
+    #[serde(default)]
+    pub placement: String,
     /// Its keys are being moved, and each lies in one of two places.
     pub moving: bool,
+    /// Where they lay before, while they are being moved.
+    #[serde(default)]
+    pub former: Option<String>,
     /// Keys read.
     pub reads: u64,
     /// Keys read that were there, of requests whose keys are all of this namespace.
@@ -87,7 +112,7 @@ pub struct NamespaceStatus {
 }
 
 /// How values of a namespace are compressed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct CodecStatus {
     /// The codec, by the layout.
@@ -101,7 +126,7 @@ pub struct CodecStatus {
 }
 
 /// What the sweep of this keyfold knows and has done since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SweepStatus {
     /// Fields looked at.
@@ -119,7 +144,7 @@ pub struct SweepStatus {
 }
 
 /// A bucket that is larger than any should be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LargeBucketStatus {
     /// Its name on the server, other bytes than letters, digits and signs escaped.
@@ -140,9 +165,12 @@ impl Status {
             fields: bucket.fields,
             keys: layout.namespace(bucket.namespace).keys.to_string(),
         };
+        let traffic = stats.traffic();
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             server: stats.server().map(str::to_owned),
+            requests: traffic.map(|(requests, _)| requests),
+            latency: traffic.and_then(|(_, durations)| durations).map(LatencyStatus::of),
             layout: LayoutStatus::new(layout, stats),
             namespaces: layout.iter().map(namespace).collect(),
             sentinels: stats.primary().status(),
@@ -150,6 +178,37 @@ impl Status {
             sweep: SweepStatus::new(stats, now_ms),
             large_buckets: stats.sweep().large_buckets.all().into_iter().map(large_bucket).collect(),
         }
+    }
+}
+
+/// What folding saves, over all namespaces of which that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct Saving {
+    /// Keys in buckets.
+    pub keys: u64,
+    /// What they take, by the memory model.
+    pub stored_bytes: u64,
+    /// What they would take as plain ones.
+    pub plain_bytes: u64,
+    /// What folding saves; less than nothing where it takes more.
+    pub saved_bytes: i64,
+}
+
+impl Status {
+    /// What folding saves, as the last whole walk of this keyfold's sweep found; none before the first is over, or where
+    /// another keyfold sweeps.
+    pub fn saving(&self) -> Option<Saving> {
+        let known = self.namespaces.iter().filter_map(|namespace| namespace.contents);
+        known.fold(None, |sum, one| {
+            let Saving { keys, stored_bytes, plain_bytes, saved_bytes } = sum.unwrap_or_default();
+            Some(Saving {
+                keys: keys.saturating_add(one.keys),
+                stored_bytes: stored_bytes.saturating_add(one.stored_bytes),
+                plain_bytes: plain_bytes.saturating_add(one.plain_bytes),
+                saved_bytes: saved_bytes.saturating_add(one.saved_bytes()),
+            })
+        })
     }
 }
 
@@ -181,6 +240,8 @@ impl NamespaceStatus {
         Self {
             keys: namespace.keys.to_string(),
             names: namespace.names(),
+            placement: namespace.line(),
+            former: namespace.former.as_ref().map(|former| former.placement.line(namespace.keys.first())),
             moving: namespace.is_moving(),
             reads: counts.reads,
             hits: counts.hits,
