@@ -112,8 +112,16 @@ impl Requests {
         conversation.refuse_unread(error, outbox.buffer());
     }
 
-    /// Begins the request that the reader has just found.
+    /// Begins the request that the reader has just found. It counts once, however often it has to wait before.
     fn begin(&mut self, request: &[u8], env: &mut Env<'_>) -> Start {
+        let start = self.try_to_begin(request, env);
+        if !matches!(start, Start::Wait) {
+            self.worker.stats.count_request();
+        }
+        start
+    }
+
+    fn try_to_begin(&mut self, request: &[u8], env: &mut Env<'_>) -> Start {
         let args = self.reader.args(request);
         let raw = (!self.reader.is_inline()).then_some(request);
         let client = Rc::clone(&self.client);
@@ -132,7 +140,6 @@ impl Requests {
         if !client.task.get().is_none_or(|task| state.conversation.take_turn(&plan, &args, task)) {
             return Start::Wait;
         }
-        self.worker.stats.count_request();
         if plan.lane != Lane::Local
             && let Some(cluster) = self.worker.cluster.get().map(Rc::clone)
         {
