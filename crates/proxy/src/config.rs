@@ -231,6 +231,18 @@ pub struct Admin {
     pub token: Option<AdminToken>,
     /// What `tls://` shows and asks; the authority is that of operators' certificates (`--admin-client-ca`).
     pub tls: Option<ClientTls>,
+    /// What a gigabyte (10⁹ bytes) of the server's memory costs a month, in US dollars (`--usd-per-gb-month`); none: what is
+    /// saved is told in bytes alone.
+    pub usd_per_gb_month: Option<f64>,
+    /// How often the history takes a sample. It keeps 360 of them: the last hour.
+    pub sample_every: Duration,
+}
+
+impl Admin {
+    /// Operators come in at this address, and need to show nothing.
+    pub fn at(listen: ListenAddress) -> Self {
+        Self { listen, token: None, tls: None, usd_per_gb_month: None, sample_every: Duration::from_secs(10) }
+    }
 }
 
 /// How a server behind `rediss://` is checked, and what it is shown.

@@ -21,7 +21,7 @@
 //! | [`config`], [`address`] | what the proxy can be told |
 //! | `proxy`, `shutdown` | its start and its end |
 //! | `reload` | what of it may be replaced while it runs |
-//! | `admin`, `token` | the operators' address: metrics, health and status; what they show |
+//! | [`admin`], `token` | the operators' address: metrics, health, status, history and a page; what they show |
 //! | `observation` | what servers say of their memory and limits, for operators |
 //! | `listen`, `arrival` | accepting, and handing connections to workers |
 //! | `worker`, `order` | one thread and what its tasks share; what it is told to do |
@@ -36,7 +36,7 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod address;
-mod admin;
+pub mod admin;
 mod arrival;
 mod backoff;
 mod client;

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 
 use keyfold_core::clients::Clients;
 use keyfold_core::layout::Layout;
-use keyfold_core::stats::Counts;
+use keyfold_core::stats::{Counts, Traffic};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
@@ -158,6 +158,8 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         handle.spawn_worker(&config, server_tls.clone(), phase.clone(), &membership, whereabouts.clone(), &running)?;
     }
     drop(running);
+    let traffic = handle.stats.iter().map(|stats| Arc::clone(stats) as Arc<dyn Traffic>);
+    handle.folding.borrow().namespaces.note_traffic(traffic.collect());
     let observations = admin.as_ref().map(|_| Arc::<Observations>::default());
     let who = format!("pid:{},listen:{}", std::process::id(), shown(&handle.addresses));
     let (kinds, secrets) = (config.codecs.clone(), config.secrets.clone());
@@ -172,8 +174,8 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     }
     if let (Some(admin), Some(observations)) = (admin, observations) {
         handle.spawn(observation::observe(Arc::clone(&observations)));
-        let token = config.admin.as_ref().and_then(|admin| admin.token.clone());
-        let routes = Routes::new(handle.sources(membership, phase.clone(), observations), token);
+        let sources = handle.sources(membership, phase.clone(), observations, admin.config.usd_per_gb_month);
+        let routes = Routes::new(sources, admin.config.token.clone(), admin.config.sample_every);
         handle.spawn_admin(admin, routes, phase.clone(), ended)?;
     }
     handle.spawn_acceptor(listeners, phase)?;
@@ -262,6 +264,7 @@ struct BoundAdmin {
     listener: Listener,
     address: ListenAddress,
     tls: Option<Arc<Current<ServerConfig>>>,
+    config: Admin,
 }
 
 fn bind_admin(admin: &Admin) -> Result<BoundAdmin, StartError> {
@@ -278,7 +281,7 @@ fn bind_admin(admin: &Admin) -> Result<BoundAdmin, StartError> {
     let bound = listen::bind(&admin.listen, tls.as_ref());
     let (listener, address) =
         bound.map_err(|source| StartError::BindAdmin { address: admin.listen.clone(), source })?;
-    Ok(BoundAdmin { listener, address, tls })
+    Ok(BoundAdmin { listener, address, tls, config: admin.clone() })
 }
 
 /// Raises this process's soft limit of open files to the hard one: each client takes one.
@@ -426,9 +429,11 @@ impl Handle {
         membership: Arc<Membership>,
         phase: watch::Receiver<Phase>,
         observations: Arc<Observations>,
+        usd_per_gb_month: Option<f64>,
     ) -> Sources {
         let (stats, room, folding) = (self.stats.clone(), Arc::clone(&self.room), self.folding.clone());
-        Sources { stats, room, folding, membership, phase, observations, started: SystemTime::now() }
+        let started = SystemTime::now();
+        Sources { stats, room, folding, membership, phase, observations, started, usd_per_gb_month }
     }
 
     /// Lets operators in until all workers have ended: they want to see a proxy that ends, too.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -11,7 +13,10 @@ use subtle::ConstantTimeEq;
 const LEAST_BYTES: usize = 16;
 
 /// What authorization by a token begins with, in any case (RFC 6750).
-const SCHEME: &[u8] = b"bearer ";
+const BEARER: &[u8] = b"bearer ";
+
+/// What authorization by a password begins with, in any case (RFC 7617): what browsers can show.
+const BASIC: &[u8] = b"basic ";
 
 /// A token that is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -65,13 +70,27 @@ impl AdminToken {
         Ok(())
     }
 
-    /// Whether a request shows it that authorizes itself so.
+    /// Whether a request shows it that authorizes itself so: as a bearer's token, or as the password of any user.
     pub(crate) fn is_shown(&self, authorization: &[u8]) -> bool {
-        let Some((scheme, token)) = authorization.split_at_checked(SCHEME.len()) else { return false };
-        let own = *self.digest.read().unwrap_or_else(PoisonError::into_inner);
-        let is_same = own.ct_eq(&<[u8; 32]>::from(Sha256::digest(token.trim_ascii())));
-        scheme.eq_ignore_ascii_case(SCHEME) && bool::from(is_same)
+        if let Some(token) = behind(authorization, BEARER) {
+            return self.is(token);
+        }
+        let Some(Ok(both)) = behind(authorization, BASIC).map(|both| STANDARD.decode(both)) else { return false };
+        // The user's name has no colon in it.
+        let colon = both.iter().position(|byte| *byte == b':');
+        colon.is_some_and(|colon| self.is(&both[colon + 1..]))
     }
+
+    fn is(&self, token: &[u8]) -> bool {
+        let own = *self.digest.read().unwrap_or_else(PoisonError::into_inner);
+        own.ct_eq(&<[u8; 32]>::from(Sha256::digest(token.trim_ascii()))).into()
+    }
+}
+
+/// What stands behind the name of a scheme, white space aside.
+fn behind<'v>(authorization: &'v [u8], scheme: &[u8]) -> Option<&'v [u8]> {
+    let (name, rest) = authorization.split_at_checked(scheme.len())?;
+    name.eq_ignore_ascii_case(scheme).then(|| rest.trim_ascii())
 }
 
 fn read_digest(path: &Path) -> Result<[u8; 32], TokenError> {
@@ -96,6 +115,17 @@ mod tests {
         assert!(is_shown("Bearer 0123456789abcdef") && is_shown("bearer  0123456789abcdef"));
         for wrong in ["", "Bearer", "Bearer ", "Basic 0123456789abcdef", "0123456789abcdef", "Bearer 0123456789abcdeF"]
         {
+            assert!(!is_shown(wrong), "{wrong}");
+        }
+        let basic = |both: &str| format!("Basic {}", STANDARD.encode(both));
+        for user in ["", "operator", "x y"] {
+            assert!(is_shown(&basic(&format!("{user}:0123456789abcdef"))), "{user}");
+        }
+        assert!(is_shown(&basic("a:0123456789abcdef").replace("Basic", "bASIC")));
+        for wrong in ["0123456789abcdef", "0123456789abcdef:", "a:b:0123456789abcdef", "a:", "a:0123456789abcdeF"] {
+            assert!(!is_shown(&basic(wrong)), "{wrong}");
+        }
+        for wrong in ["Basic", "Basic ", "Basic ????", "Basic OjA=", "Basic \u{fffd}"] {
             assert!(!is_shown(wrong), "{wrong}");
         }
         assert!(!format!("{token:?}").contains("0123456789"));

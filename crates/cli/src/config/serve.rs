@@ -189,7 +189,7 @@ fn admin(flags: &AdminFlags, access: &AccessFlags) -> anyhow::Result<Option<Admi
         bail!("--admin-client-ca is for TLS: write --admin tls://{listen}, or leave it out");
     }
     let tls = client_tls(access).map(|tls| ClientTls { client_ca: flags.admin_client_ca.clone(), ..tls });
-    Ok(Some(Admin { listen, token, tls }))
+    Ok(Some(Admin { token, tls, usd_per_gb_month: flags.usd_per_gb_month, ..Admin::at(listen) }))
 }
 
 /// What says who may come in.

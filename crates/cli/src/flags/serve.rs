@@ -31,8 +31,9 @@ const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], redi
 const LISTEN_HELP: &str = "Where clients come in; may be repeated: 127.0.0.1:6379, tls://[::1]:6380, unix:/path. \
     Port 0 takes a free one";
 
-const ADMIN_HELP: &str = "Where metrics (/metrics), health (/livez, /readyz) and /status are asked for by HTTP: a port \
-    of 127.0.0.1, 10.0.0.1:9379, tls://[::1]:9379, unix:/path. Port 0 takes a free one (docs/metrics.md)";
+const ADMIN_HELP: &str = "Where metrics (/metrics), health (/livez, /readyz), /status and a page to watch (/) are asked \
+    for by HTTP: a port of 127.0.0.1, 10.0.0.1:9379, tls://[::1]:9379, unix:/path. Port 0 takes a free one \
+    (docs/metrics.md, docs/watching.md)";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +50,7 @@ Examples:
   keyfold serve --config /etc/keyfold/keyfold.toml
       by a file (docs/configuration.md); --check says whether it is right
   keyfold serve --upstream redis://127.0.0.1:6379 --listen 127.0.0.1:6380 --admin 9379
-      with metrics at http://127.0.0.1:9379/metrics, and /readyz for who sends clients
+      with a page to watch at http://127.0.0.1:9379/, metrics at /metrics, and /readyz for who sends clients
 
 Exit codes:
   0  stopped as asked
@@ -220,7 +221,8 @@ pub(crate) struct AdminFlags {
     #[arg(long, value_name = "ADDRESS", value_parser = parse_admin, help = ADMIN_HELP)]
     pub(crate) admin: Option<ListenAddress>,
 
-    /// Who asks for more than health has to show this token as Bearer: the file's first line
+    /// Who asks for more than health has to show this token, as Bearer or, in a browser, as the password of any user: the
+    /// file's first line
     #[arg(long, value_name = "FILE", requires = "admin")]
     pub(crate) admin_token_file: Option<PathBuf>,
 
@@ -228,6 +230,11 @@ pub(crate) struct AdminFlags {
     /// --tls-cert
     #[arg(long, value_name = "FILE", requires_all = ["admin", "tls_cert"])]
     pub(crate) admin_client_ca: Option<PathBuf>,
+
+    /// What a gigabyte (10⁹ bytes) of the server's memory costs a month, in US dollars: the page says what is saved in
+    /// money too
+    #[arg(long, value_name = "USD", requires = "admin", value_parser = parse_price)]
+    pub(crate) usd_per_gb_month: Option<f64>,
 }
 
 #[derive(Args, Debug)]
@@ -312,6 +319,11 @@ fn parse_admin(text: &str) -> Result<ListenAddress, AddressError> {
         Ok(port) => Ok(ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into())),
         Err(_) => text.parse(),
     }
+}
+
+fn parse_price(text: &str) -> Result<f64, &'static str> {
+    let price: Option<f64> = text.parse().ok();
+    price.filter(|price| price.is_finite() && *price >= 0.0).ok_or("it is an amount, as in 4.5")
 }
 
 fn parse_on_off(text: &str) -> Result<bool, &'static str> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use keyfold_core::slot::Slot;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::sources::Sources;
 use crate::shutdown::Phase;
@@ -30,27 +30,43 @@ keyfold_core::named! {
 }
 
 /// What is answered to `/livez` and `/readyz`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Health {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Health {
     /// All is well.
-    pub(super) ok: bool,
+    pub ok: bool,
     /// What is not.
-    pub(super) reasons: Vec<Trouble>,
+    pub reasons: Vec<Trouble>,
 }
 
 /// One thing that is not well.
-#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Trouble {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Trouble {
     /// Which: `stopping`, `server_away`, `layout`, `map_unserved`, `worker_hangs`.
-    pub(super) reason: &'static str,
+    pub reason: String,
     /// More about it, for whoever may know.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) detail: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Reason {
+    /// What to do about it.
+    pub(super) fn advice(self) -> &'static str {
+        match self {
+            Self::Stopping => "Clients are to go to another keyfold; start this one again once it has ended.",
+            Self::ServerAway => "Look whether the server runs, and whether it can be reached from keyfold's machine by its --upstream.",
+            Self::Layout => {
+                "During a change it is over within milliseconds. Where it stays, see what the reason names, and \
+                 docs/operating.md, \"When keyfold's own keys are lost\"."
+            }
+            Self::MapUnserved => "Their node is away and no replica has taken its place: start it, or see `redis-cli --cluster fix`.",
+            Self::WorkerHangs => "Start this keyfold again: /livez says so to whoever watches over it.",
+        }
+    }
 }
 
 impl Health {
     fn of(reasons: Vec<(Reason, String)>) -> Self {
-        let trouble = |(reason, detail): (Reason, _)| Trouble { reason: reason.name(), detail: Some(detail) };
+        let trouble = |(reason, detail): (Reason, _)| Trouble { reason: reason.name().to_owned(), detail: Some(detail) };
         Self { ok: reasons.is_empty(), reasons: reasons.into_iter().map(trouble).collect() }
     }
 

@@ -1,9 +1,11 @@
-//! The operators' address: metrics, health and status, over HTTP.
+//! The operators' address: metrics, health, status and a page to watch, over HTTP.
 //!
 //! ```text
 //! operator ──▶ server ──▶ routes ──┬─▶ exposition ──┐
 //!              bounds      token   ├─▶ health ──────┼──▶ sources: what workers have counted and said of themselves
-//!                                  └─▶ status ──────┘
+//!                                  ├─▶ status ──────┤
+//!                                  ├─▶ history ─────┘    a sample of the status every ten seconds, of the last hour
+//!                                  └─▶ page              asks for status and history itself
 //! ```
 //! - It runs on a thread of its own and reads what is there already: no worker waits for it, or does anything because
 //!   somebody asks.
@@ -16,6 +18,8 @@ mod catalog;
 mod collector;
 mod exposition;
 mod health;
+mod history;
+mod page;
 mod routes;
 mod series;
 mod server;
@@ -25,3 +29,6 @@ mod status;
 pub(crate) use routes::Routes;
 pub(crate) use server::run;
 pub(crate) use sources::Sources;
+pub use health::{Health, Trouble};
+pub use history::{History, Sample};
+pub use status::{ClientsStatus, ClusterStatus, FullStatus, ServerStatus};

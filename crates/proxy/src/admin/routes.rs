@@ -1,16 +1,22 @@
 //! What is answered to each request.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
 use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
+use tokio::time::MissedTickBehavior;
 
 use super::exposition::{self, OPENMETRICS};
 use super::health::{Health, liveness, readiness};
+use super::history::Keeper;
+use super::page::PAGE;
 use super::sources::Sources;
 use super::status::{schema, status};
 use crate::token::AdminToken;
@@ -19,17 +25,25 @@ use crate::token::AdminToken;
 /// for, that takes a small part of one processor.
 const FRESH: Duration = Duration::from_millis(100);
 
+/// Samples are taken no closer than this.
+const LEAST_BETWEEN: Duration = Duration::from_millis(10);
+
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
 
 /// What is found where, for whoever comes to the wrong place.
 const INDEX: &str = "\
 keyfold, for operators
+/               a page to watch, for browsers (docs/watching.md); this text for others
+/help           this text
 /metrics        OpenMetrics (docs/metrics.md)
 /livez          whether it lives
 /readyz         whether clients are to be sent to it, and why not
 /status         what INFO keyfold says, as JSON
 /status/schema  the schema of that
+/history        how it went in the last hour, as JSON
 ";
 
 /// What operators may ask.
@@ -39,13 +53,33 @@ pub(crate) struct Routes {
     token: Option<AdminToken>,
     /// The metrics as they were gathered last.
     metrics: Mutex<Option<(Instant, Bytes)>>,
+    history: Mutex<Keeper>,
 }
 
 type Answer = Response<Full<Bytes>>;
 
 impl Routes {
-    pub(crate) fn new(sources: Sources, token: Option<AdminToken>) -> Arc<Self> {
-        Arc::new(Self { sources, token, metrics: Mutex::default() })
+    /// For whoever shows `token`, where there is one. The history begins now.
+    pub(crate) fn new(sources: Sources, token: Option<AdminToken>, sample_every: Duration) -> Arc<Self> {
+        let history = Mutex::new(Keeper::new(sample_every, &sources.status()));
+        Arc::new(Self { sources, token, metrics: Mutex::default(), history })
+    }
+
+    /// Takes samples for the history, for ever.
+    pub(super) async fn keep_history(&self) {
+        let mut ticks = tokio::time::interval(self.history().every().max(LEAST_BETWEEN));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first comes at once, when there is nothing to tell.
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            let status = status(&self.sources);
+            self.history().take(&status, Instant::now());
+        }
+    }
+
+    fn history(&self) -> MutexGuard<'_, Keeper> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers a request. Its body, where it has one, is nobody's concern.
@@ -67,7 +101,9 @@ impl Routes {
             "/metrics" => self.metrics(),
             "/status" => json(StatusCode::OK, &status(&self.sources)),
             "/status/schema" => json(StatusCode::OK, &schema()),
-            "/" => text(StatusCode::OK, TEXT, INDEX),
+            "/history" => json(StatusCode::OK, &self.history().history()),
+            "/" if wants_page(headers) => page(),
+            "/" | "/help" => text(StatusCode::OK, TEXT, INDEX),
             _ => text(StatusCode::NOT_FOUND, TEXT, INDEX),
         }
     }
@@ -94,7 +130,30 @@ fn text(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answe
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let headers = answer.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // What a browser was let in for is not for the pages of others.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    answer
+}
+
+/// Whether a browser asks, or whoever says that it can show pages.
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|kind| {
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("text/html")
+    })
+}
+
+fn page() -> Answer {
+    let mut answer = text(StatusCode::OK, HTML, PAGE.body.clone());
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, PAGE.policy.clone());
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
     answer
 }
 
@@ -115,7 +174,10 @@ fn health(health: Health, is_trusted: bool) -> Answer {
 
 fn unauthorized() -> Answer {
     let mut answer =
-        text(StatusCode::UNAUTHORIZED, TEXT, "show the token of --admin-token-file: Authorization: Bearer …\n");
-    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        text(StatusCode::UNAUTHORIZED, TEXT, "show the token of --admin-token-file: Authorization: Bearer …, or as a password\n");
+    // Programs take the first; browsers know the second alone, and ask their user.
+    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"keyfold\""));
+    let basic = HeaderValue::from_static("Basic realm=\"keyfold: any user, and the token as password\", charset=\"UTF-8\"");
+    answer.headers_mut().append(WWW_AUTHENTICATE, basic);
     answer
 }

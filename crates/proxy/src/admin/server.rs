@@ -70,6 +70,7 @@ pub(crate) fn run(
         let accepting = Accepting::new(listener)?;
         tokio::select! {
             () = accepting.accept_all(routes) => {}
+            () = routes.keep_history() => {}
             _ = workers.recv() => {}
             _ = phase.wait_for(|phase| *phase == Phase::Ended) => {}
         }

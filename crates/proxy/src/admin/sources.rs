@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use keyfold_core::layout::Layout;
 use keyfold_core::status::Status;
 use tokio::sync::watch;
 
@@ -25,6 +26,8 @@ pub(crate) struct Sources {
     pub(crate) observations: Arc<Observations>,
     /// When the proxy was started.
     pub(crate) started: SystemTime,
+    /// What memory costs, where that was said.
+    pub(crate) usd_per_gb_month: Option<f64>,
 }
 
 impl Sources {
@@ -37,9 +40,9 @@ impl Sources {
         Status::new(&folding.layout, &folding.namespaces, now_ms)
     }
 
-    /// Requests that were begun.
-    pub(super) fn requests(&self) -> u64 {
-        self.stats.iter().map(|stats| stats.requests()).sum()
+    /// The layout in use.
+    pub(super) fn layout(&self) -> Arc<Layout> {
+        Arc::clone(&self.folding.borrow().layout)
     }
 
     /// What each worker counts and says of itself.

@@ -10,7 +10,7 @@ mod nodes;
 use std::sync::Arc;
 use std::time::Instant;
 
-use keyfold_core::stats::Counter;
+use keyfold_core::stats::{CommandStats, Counter, Traffic};
 
 pub(crate) use gauges::{ClientGauges, ClusterGauges, LaneGauges};
 pub(crate) use meters::Meters;
@@ -46,8 +46,14 @@ impl Stats {
     pub(crate) fn count_request(&self) {
         self.requests.add(1);
     }
+}
 
-    pub(crate) fn requests(&self) -> u64 {
+impl Traffic for Stats {
+    fn requests(&self) -> u64 {
         self.requests.read()
+    }
+
+    fn commands(&self) -> Option<&CommandStats> {
+        self.meters.as_deref().map(|meters| &*meters.commands)
     }
 }

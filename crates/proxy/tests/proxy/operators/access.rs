@@ -26,7 +26,7 @@ fn nobody_beyond_this_machine_is_let_in_who_shows_nothing() {
     let server = start_server(&[]);
     let refused = |listen: &str, tls: Option<ClientTls>| {
         let mut config = config_for(&server);
-        config.admin = Some(Admin { listen: listen.parse().unwrap(), token: None, tls });
+        config.admin = Some(Admin { tls, ..Admin::at(listen.parse().unwrap()) });
         match start(config) {
             Err(StartError::OpenToOperators(address)) => StartError::OpenToOperators(address).to_string(),
             other => panic!("{listen}: {other:?}"),
@@ -47,7 +47,7 @@ fn nobody_beyond_this_machine_is_let_in_who_shows_nothing() {
         );
     }
     let mut config = config_for(&server);
-    config.admin = Some(Admin { listen: "tls://127.0.0.1:0".parse().unwrap(), token: None, tls: None });
+    config.admin = Some(Admin::at("tls://127.0.0.1:0".parse().unwrap()));
     let why = start(config).unwrap_err().to_string();
     assert!(why.contains("--tls-cert"), "{why}");
 }
@@ -58,7 +58,7 @@ fn a_token_is_shown_for_all_but_health_whose_details_it_shows() {
     let mut server = start_server(&[]);
     let mut config = config_for(&server);
     config.timeouts.connect = std::time::Duration::from_secs(1);
-    config.admin = Some(Admin { listen: "0.0.0.0:0".parse().unwrap(), token: Some(token), tls: None });
+    config.admin = Some(Admin { token: Some(token), ..Admin::at("0.0.0.0:0".parse().unwrap()) });
     let proxy = serve(&server, config);
     let mut operator = admin_address(&proxy);
     operator.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
@@ -66,13 +66,18 @@ fn a_token_is_shown_for_all_but_health_whose_details_it_shows() {
         |path: &str, headers: &str| ask_on(&mut TcpStream::connect(operator).unwrap(), "GET", path, headers).unwrap();
     let shown = format!("Authorization: Bearer {TOKEN}\r\n");
     let wrong = "Authorization: Bearer a token that nobody guesset\r\n";
-    for path in ["/metrics", "/status", "/status/schema", "/", "/nothing"] {
+    // As browsers show a password: any user's, base64 of `operator:` and the token.
+    let basic = "Authorization: Basic b3BlcmF0b3I6YSB0b2tlbiB0aGF0IG5vYm9keSBndWVzc2Vz\r\n";
+    for path in ["/metrics", "/status", "/status/schema", "/history", "/", "/help", "/nothing"] {
         for headers in ["", wrong, "Authorization: Basic eDp5\r\n", "Authorization: Bearer\r\n"] {
             let told = asked(path, headers);
             assert!(told.status == 401 && told.head.contains("www-authenticate: bearer"), "{path}: {told:?}");
+            assert!(told.head.contains("www-authenticate: basic realm="), "a browser asks for it: {told:?}");
             assert!(!told.body.contains("keyfold_"), "{told:?}");
         }
-        assert_eq!(asked(path, &shown).status, if path == "/nothing" { 404 } else { 200 }, "{path}");
+        for shown in [&shown, basic] {
+            assert_eq!(asked(path, shown).status, if path == "/nothing" { 404 } else { 200 }, "{path}");
+        }
     }
     eventually("it is ready", || asked("/readyz", "").status == 200);
     server.kill();
@@ -99,7 +104,7 @@ fn a_certificate_of_the_operators_authority_lets_in() {
     let files = Certificates::of(&["localhost", "127.0.0.1"]).unwrap();
     let tls = ClientTls { cert: files.cert.clone(), key: files.key.clone(), client_ca: Some(files.ca.clone()) };
     let mut config = config_for(&server);
-    config.admin = Some(Admin { listen: "tls://127.0.0.1:0".parse().unwrap(), token: None, tls: Some(tls) });
+    config.admin = Some(Admin { tls: Some(tls), ..Admin::at("tls://127.0.0.1:0".parse().unwrap()) });
     let proxy = serve(&server, config);
     let told = ask_by_tls(&proxy, &files, true).unwrap();
     assert!(told.status == 200 && told.body.ends_with("# EOF\n"), "{}", told.head);

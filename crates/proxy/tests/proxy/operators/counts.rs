@@ -12,7 +12,7 @@ use crate::talk::ends;
 const LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 64 }\n[[namespace]]\nkeys = 'doc:{name}:\"x\"'\nbucket = { count = 4 }\nvalue_limit = 20\n";
 
 /// The metrics as they are now; those that were gathered before are given away no more.
-fn scrape(proxy: &Handle) -> String {
+pub(super) fn scrape(proxy: &Handle) -> String {
     let told = ask(proxy, "/metrics");
     assert_eq!(told.status, 200);
     assert!(
@@ -25,13 +25,13 @@ fn scrape(proxy: &Handle) -> String {
 }
 
 /// What a line of metrics says; nothing where there is no such line.
-fn value(metrics: &str, name: &str) -> Option<f64> {
+pub(super) fn value(metrics: &str, name: &str) -> Option<f64> {
     let of_name = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
     metrics.lines().find_map(of_name)
 }
 
 /// Of all lines of this name.
-fn sum(metrics: &str, name: &str) -> f64 {
+pub(super) fn sum(metrics: &str, name: &str) -> f64 {
     let of_name = |line: &str| line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once(' ')?.1.parse::<f64>().ok();
     metrics.lines().filter_map(of_name).sum()
 }
@@ -246,7 +246,7 @@ fn no_key_and_no_value_is_ever_told() {
     let metrics = until(&proxy, keys, 1.0);
     for (path, body) in [("/metrics", metrics)]
         .into_iter()
-        .chain(["/status", "/readyz", "/livez", "/"].map(|path| (path, ask(&proxy, path).body)))
+        .chain(["/status", "/history", "/readyz", "/livez", "/"].map(|path| (path, ask(&proxy, path).body)))
     {
         assert!(!body.contains(MARK), "{path}: {body}");
     }

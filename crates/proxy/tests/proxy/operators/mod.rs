@@ -6,11 +6,13 @@
 //! | `health` | does it say whether clients are to be sent to it, and why not? |
 //! | `bounds` | does nobody who asks slowly, much or wrongly harm clients or other operators? |
 //! | `access` | is nobody let in who shows nothing? |
+//! | `page` | is the page one that asks nobody else, and is what it is drawn from right to the last digit? |
 
 mod access;
 mod bounds;
 mod counts;
 mod health;
+mod page;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -29,7 +31,7 @@ struct Told {
 
 /// Operators come in on a free port of this machine.
 fn admin(token: Option<AdminToken>) -> Admin {
-    Admin { listen: "127.0.0.1:0".parse().unwrap(), token, tls: None }
+    Admin { token, ..Admin::at("127.0.0.1:0".parse().unwrap()) }
 }
 
 fn with_admin(config: &mut Config) {
