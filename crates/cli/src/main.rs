@@ -75,6 +75,7 @@ fn run(command: Command, settings: Settings) -> anyhow::Result<ExitCode> {
         Command::Serve(flags) => command::serve::run(*flags, settings, &mut out)?,
         Command::Layout(flags) => code = command::layout::run(config::layout::resolve(flags.command)?, &mut out)?,
         Command::Status(flags) => command::status::run(&flags, &mut out)?,
+        Command::Top(flags) => code = command::top::run(config::top::resolve(*flags)?, &mut out)?,
         Command::Where(flags) => command::where_key::run(&config::where_key::resolve(flags)?, &mut out)?,
         Command::Fold(flags) => code = command::fold::run(&config::fold::resolve_fold(*flags)?, &mut out)?,
         Command::Unfold(flags) => code = command::fold::run(&config::fold::resolve_unfold(*flags), &mut out)?,

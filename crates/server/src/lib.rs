@@ -18,6 +18,7 @@
 //! | `replicas.rs` | the replicas that servers say they have |
 //! | `steps.rs` | steps to a cluster's nodes, followed where nodes lead them |
 //! | `time.rs` | the server's time |
+//! | `operators.rs` | questions to a keyfold's own address for operators, by HTTP |
 //! | `behind.rs` | whether what answers is a keyfold, and which server is behind it |
 //! | `listpack.rs` | the settings that keep buckets small, and whether they suffice |
 //! | `memory.rs` | how a server takes memory, and how much it has taken |
@@ -49,6 +50,7 @@ pub mod listpack;
 pub mod memory;
 mod node;
 pub mod nodes;
+pub mod operators;
 pub mod own;
 pub mod own_cluster;
 pub mod pace;
@@ -67,6 +69,7 @@ pub use connection::{Server, Target, is_not_ready};
 pub use error::LinkError;
 pub use info::Info;
 pub use nodes::Nodes;
+pub use operators::{Operators, OperatorsAddress};
 pub use own::OwnServer;
 pub use own_cluster::OwnCluster;
 pub use steps::Steps;

@@ -17,6 +17,7 @@ mod reload;
 pub(crate) mod serve;
 mod settle;
 pub(crate) mod status;
+pub(crate) mod top;
 pub(crate) mod train;
 pub(crate) mod verify;
 pub(crate) mod where_key;

@@ -14,6 +14,7 @@ pub(crate) mod plan;
 pub(crate) mod serve;
 pub(crate) mod source;
 pub(crate) mod target;
+pub(crate) mod top;
 pub(crate) mod train;
 mod users_file;
 pub(crate) mod verify;

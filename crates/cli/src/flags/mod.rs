@@ -19,6 +19,7 @@ pub(crate) mod serve;
 pub(crate) mod source;
 pub(crate) mod status;
 pub(crate) mod supervise;
+pub(crate) mod top;
 pub(crate) mod train;
 pub(crate) mod units;
 pub(crate) mod upstream;
@@ -49,6 +50,8 @@ Examples:
       move the keys to where the layout says; asks before it begins
   keyfold status redis://127.0.0.1:6379
       what is folded, and what does it save?
+  keyfold top redis://127.0.0.1:6380
+      the same as it goes on, by namespace and by keyfold
   keyfold where redis://127.0.0.1:6379 user:1000:logins
   keyfold export redis://127.0.0.1:6379 --out dump.jsonl.gz
   keyfold verify redis://127.0.0.1:6379 --against dump.jsonl.gz
@@ -129,6 +132,8 @@ pub(crate) enum Command {
     Recode(recode::RecodeFlags),
     /// Say what is folded, what that saves, which moves are open, and who serves
     Status(status::StatusFlags),
+    /// Watch keyfolds in a terminal: commands, latencies, hits, what is saved, moves, warnings
+    Top(Box<top::TopFlags>),
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),
     /// Look whether every key lies in its place, and is what a file says

@@ -13,3 +13,4 @@ mod serve;
 mod snapshots;
 mod sources;
 mod status;
+mod top;

@@ -7,26 +7,26 @@ use keyfold_server::Nodes;
 
 /// Those that are connected.
 #[derive(Debug, Default)]
-pub(super) struct Keyfolds {
+pub(crate) struct Keyfolds {
     /// By what each calls itself.
-    pub(super) members: BTreeMap<String, Member>,
+    pub(crate) members: BTreeMap<String, Member>,
     /// Connections of `keyfold fold`, `unfold` and `import`.
-    pub(super) writers: usize,
+    pub(crate) writers: usize,
     /// The server doesn't show its clients.
-    pub(super) are_hidden: bool,
+    pub(crate) are_hidden: bool,
 }
 
 /// One keyfold.
 #[derive(Debug, Default)]
-pub(super) struct Member {
+pub(crate) struct Member {
     /// The machines that it comes from, as servers see them.
-    pub(super) hosts: BTreeSet<String>,
-    pub(super) connections: usize,
+    pub(crate) hosts: BTreeSet<String>,
+    pub(crate) connections: usize,
 }
 
 impl Keyfolds {
     /// Asks all servers.
-    pub(super) fn ask(nodes: &mut Nodes) -> Self {
+    pub(crate) fn ask(nodes: &mut Nodes) -> Self {
         let mut found = Self::default();
         for server in nodes.servers() {
             match server.ask::<String>(&[b"CLIENT", b"LIST"]) {

@@ -6,9 +6,9 @@
 //! | `saving.rs` | what folded keys take, and would take as plain ones, by a sample |
 //! | `print.rs` | says it |
 
-mod keyfolds;
+pub(crate) mod keyfolds;
 mod print;
-mod saving;
+pub(crate) mod saving;
 
 use std::io::Write;
 

@@ -26,23 +26,23 @@ const RECORDS: u64 = 20_000;
 
 /// What folding saves.
 #[derive(Debug)]
-pub(super) struct Savings {
-    pub(super) namespaces: Vec<Namespace>,
+pub(crate) struct Savings {
+    pub(crate) namespaces: Vec<Namespace>,
     /// How many keys there are, as the server counts them.
-    pub(super) keys: u64,
+    pub(crate) keys: u64,
     /// How many of them were looked at.
-    pub(super) seen: u64,
+    pub(crate) seen: u64,
     /// What the folded keys of all namespaces take less than as plain ones, with the tables of keys; none where no value
     /// of one was met.
-    pub(super) saved_bytes: Option<f64>,
+    pub(crate) saved_bytes: Option<f64>,
 }
 
 /// The folded keys of one namespace.
 #[derive(Debug)]
-pub(super) struct Namespace {
-    pub(super) folded: Folded,
+pub(crate) struct Namespace {
+    pub(crate) folded: Folded,
     /// What one of them would take as a plain key, with its share of the tables of keys.
-    pub(super) plain_bytes_per_key: Option<f64>,
+    pub(crate) plain_bytes_per_key: Option<f64>,
 }
 
 /// What sampled records would take as plain keys, the tables of keys aside.
@@ -55,7 +55,7 @@ struct Plain {
 
 impl Savings {
     /// Of what `layout` has folded.
-    pub(super) fn of(
+    pub(crate) fn of(
         nodes: &mut Nodes,
         layout: Option<&Layout>,
         max_ops: Option<NonZero<u32>>,
