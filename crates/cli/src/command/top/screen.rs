@@ -1,10 +1,12 @@
 //! The terminal: taken, drawn on, and given back as it was, whatever ends the watching: a key, SIGINT, SIGTERM, SIGHUP, a
 //! terminal that has gone, a panic.
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -31,12 +33,31 @@ impl Drop for Taken {
     }
 }
 
+/// How long the end may take once it is wanted.
+const END_WITHIN: Duration = Duration::from_millis(500);
+
+/// Sees to the end where the terminal has gone: whoever waits for its next key waits for ever then.
+fn follow(ended: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let watcher = move || {
+        while !ended.load(Ordering::Relaxed) && io::stdout().is_terminal() {
+            thread::sleep(TICK);
+        }
+        ended.store(true, Ordering::Relaxed);
+        thread::sleep(END_WITHIN);
+        let _ = ratatui::try_restore();
+        process::exit(0);
+    };
+    thread::Builder::new().name("keyfold-top-end".to_owned()).spawn(watcher).context("can't start a thread")?;
+    Ok(())
+}
+
 /// Shows it until whoever watches has seen enough.
 pub(super) fn run(mut watch: Watch, said: &Receiver<Said>) -> anyhow::Result<()> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).context("can't follow signals")?;
     }
+    follow(Arc::clone(&ended))?;
     let mut terminal = ratatui::try_init().context("the terminal can't be drawn on; --once prints text")?;
     let _taken = Taken;
     let mut chosen = Chosen::default();
