@@ -52,13 +52,19 @@ impl FromStr for OperatorsAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("{text}: {error}"))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("the token is no part of the URL, where others see it: name its file by --token-file".to_owned());
+            return Err(
+                "the token is no part of the URL, where others see it: name its file by --token-file".to_owned()
+            );
         }
         let tls = match url.scheme() {
             "http+unix" => return Ok(Self::Unix(PathBuf::from(url.path()))),
             "http" => false,
             "https" => true,
-            other => return Err(format!("{other}:// is no operators' address: write http://host:port or https://host:port")),
+            other => {
+                return Err(format!(
+                    "{other}:// is no operators' address: write http://host:port or https://host:port"
+                ));
+            }
         };
         let host = match url.host() {
             Some(Host::Ipv6(ip)) => ip.to_string(),
@@ -76,7 +82,11 @@ impl fmt::Display for OperatorsAddress {
             Self::Unix(path) => write!(f, "http+unix://{}", path.display()),
             Self::Tcp { host, port, tls } => {
                 let scheme = if *tls { "https" } else { "http" };
-                if host.contains(':') { write!(f, "{scheme}://[{host}]:{port}") } else { write!(f, "{scheme}://{host}:{port}") }
+                if host.contains(':') {
+                    write!(f, "{scheme}://[{host}]:{port}")
+                } else {
+                    write!(f, "{scheme}://{host}:{port}")
+                }
             }
         }
     }
@@ -100,7 +110,8 @@ impl Operators {
         let speaks_tls = matches!(address, OperatorsAddress::Tcp { tls: true, .. });
         let tls = if speaks_tls { Some(tls::server_side(tls).map_err(|error| anyhow!("{error}"))?) } else { None };
         let shown = |token: &str| {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).context("the token holds what no header can")?;
+            let mut value =
+                HeaderValue::from_str(&format!("Bearer {token}")).context("the token holds what no header can")?;
             value.set_sensitive(true);
             anyhow::Ok(value)
         };
@@ -189,7 +200,9 @@ mod tests {
 
     #[test]
     fn an_address_is_a_url_without_secrets() {
-        for url in ["http://127.0.0.1:9379", "https://cache.internal:9379", "http://[::1]:9379", "http+unix:///run/k.sock"] {
+        for url in
+            ["http://127.0.0.1:9379", "https://cache.internal:9379", "http://[::1]:9379", "http+unix:///run/k.sock"]
+        {
             assert_eq!(url.parse::<OperatorsAddress>().unwrap().to_string(), url);
         }
         assert_eq!("http://a/status".parse::<OperatorsAddress>().unwrap().to_string(), "http://a:80");
@@ -213,7 +226,10 @@ mod tests {
         let operators = Operators::new(url.parse().unwrap(), &ServerTls::default(), Some("a token")).unwrap();
         let told = operators.get("/status").map_err(|error| format!("{error:#}"));
         let asked = fake.join().unwrap().to_ascii_lowercase();
-        assert!(asked.starts_with("get /status http/1.1\r\n") && asked.contains("authorization: bearer a token\r\n"), "{asked}");
+        assert!(
+            asked.starts_with("get /status http/1.1\r\n") && asked.contains("authorization: bearer a token\r\n"),
+            "{asked}"
+        );
         assert!(!format!("{operators:?}").contains("a token"));
         told
     }

@@ -30,7 +30,8 @@ pub(crate) fn resolve(flags: TopFlags) -> anyhow::Result<Top> {
     let token = match &flags.token_file {
         None => None,
         Some(path) => {
-            let text = fs::read_to_string(path).with_context(|| format!("can't read the token from {}", path.display()))?;
+            let text =
+                fs::read_to_string(path).with_context(|| format!("can't read the token from {}", path.display()))?;
             let token = text.lines().next().unwrap_or_default().trim().to_owned();
             if token.is_empty() {
                 bail!("the first line of {} is empty, and no token", path.display());

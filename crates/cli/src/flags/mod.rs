@@ -132,7 +132,7 @@ pub(crate) enum Command {
     Recode(recode::RecodeFlags),
     /// Say what is folded, what that saves, which moves are open, and who serves
     Status(status::StatusFlags),
-    /// Watch keyfolds in a terminal: commands, latencies, hits, what is saved, moves, warnings
+    /// Watch what keyfolds do: commands, latencies, hits, what is saved, warnings
     Top(Box<top::TopFlags>),
     /// Say where a key lives, and how it is stored
     Where(where_key::WhereFlags),

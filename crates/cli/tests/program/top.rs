@@ -1,6 +1,6 @@
 //! `keyfold top` as a process, before real keyfolds: one frame as text.
 
-use keyfold_testkit::{Server, Wire, found};
+use keyfold_testkit::{Certificates, Server, Wire, found};
 use tempfile::TempDir;
 
 use crate::serve::keyfold::{Keyfold, run, write_layout};
@@ -49,7 +49,8 @@ fn once(args: &[&str]) -> String {
 
 /// The cells of the row that begins with this.
 fn row<'o>(out: &'o str, name: &str) -> Vec<&'o str> {
-    let line = out.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("no {name} in {out}"));
+    let line =
+        out.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("no {name} in {out}"));
     line.split_whitespace().collect()
 }
 
@@ -73,7 +74,13 @@ fn the_figures_are_those_of_info_by_either_address() {
         assert_eq!(counts, expected, "{out}");
         assert_eq!(expected, ["400", "300", "100", "300", "0"]);
         assert!(out.contains("\\u{1b}[2J\\u{1b}[31mevil:{id:int}"), "{out}");
-        assert!(out.starts_with(&format!("keyfold top: {}, ready\n", if out.contains("http") { &stage.operators } else { &url })), "{out}");
+        assert!(
+            out.starts_with(&format!(
+                "keyfold top: {}, ready\n",
+                if out.contains("http") { &stage.operators } else { &url }
+            )),
+            "{out}"
+        );
         assert!(out.contains("nothing to warn of\n"), "{out}");
     }
     let both = once(&[&url, &stage.operators, &stage.server.url(), "--token-file", &stage.token]);
@@ -112,4 +119,27 @@ fn what_can_not_be_asked_is_said_and_the_others_are_shown() {
         let (code, _, err) = run(&[&["top", "--once"], args].concat());
         assert!(code == Some(2) && err.contains(why), "{args:?}: {err}");
     }
+}
+
+#[test]
+fn operators_by_tls_and_by_a_unix_socket_are_asked_too() {
+    let server = found().pop().unwrap().start(&[]).unwrap();
+    let files = Certificates::of(&["localhost", "127.0.0.1"]).unwrap();
+    let [cert, key, ca] = [&files.cert, &files.key, &files.ca].map(|path| path.to_str().unwrap());
+    let dir = TempDir::new().unwrap();
+    let socket = format!("unix:{}", dir.path().join("admin.sock").display());
+    let url = server.url();
+    let tls = ["--tls-cert", cert, "--tls-key", key, "--admin-client-ca", ca];
+    let by_tls = [&["--upstream", &url, "--admin", "tls://127.0.0.1:0"][..], &tls].concat();
+    let mut keyfold = Keyfold::serve(&by_tls);
+    let operators = keyfold.said("admin on ").replace("tls://", "https://");
+    let shown = ["--upstream-ca", ca, "--upstream-cert", cert, "--upstream-key", key];
+    let out = once(&[&[operators.as_str()][..], &shown].concat());
+    assert!(out.contains(", ready\n") && out.contains("There is no layout"), "{out}");
+    let (code, out, _) = run(&["top", "--once", &operators]);
+    assert!(code == Some(1) && out.contains("It can't be asked"), "its authority is nobody's: {out}");
+
+    let mut keyfold = Keyfold::serve(&["--upstream", &url, "--admin", &socket]);
+    let path = keyfold.said("admin on ").replace("unix:", "http+unix://");
+    assert!(once(&[&path]).contains(", ready\n"));
 }

@@ -106,7 +106,10 @@ impl AddAssign for Durations {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "quantiles of buckets that are twice as wide as the one before are no closer")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "quantiles of buckets that are twice as wide as the one before are no closer"
+)]
 fn float(number: u64) -> f64 {
     number as f64
 }
@@ -152,11 +155,18 @@ mod tests {
         let of = |buckets: &[(Option<u64>, u64)]| Durations::of_buckets(buckets.iter().copied(), 0);
         assert_eq!(Durations::default().quantile_us(0.5), None);
         let even = of(&[(Some(32), 50), (Some(64), 50)]);
-        assert_eq!([0.0, 0.25, 0.5, 0.75, 1.0].map(|share| even.quantile_us(share)), [0, 16, 32, 48, 64].map(|us| Some(f64::from(us))));
+        assert_eq!(
+            [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| even.quantile_us(share)),
+            [0, 16, 32, 48, 64].map(|us| Some(f64::from(us)))
+        );
         let late = of(&[(Some(64), 98), (Some(1 << 20), 1), (None, 1)]);
         assert_eq!(late.quantile_us(0.5), Some(32.0 + 32.0 * 50.0 / 98.0));
         assert_eq!(late.quantile_us(0.99), Some(f64::from(1 << 20)));
-        assert_eq!(late.quantile_us(1.0), Some(f64::from(1 << 23)), "what is beyond all bounds is taken to be at the last");
+        assert_eq!(
+            late.quantile_us(1.0),
+            Some(f64::from(1 << 23)),
+            "what is beyond all bounds is taken to be at the last"
+        );
         assert_eq!(of(&[(None, 3)]).quantile_us(0.5), Some(f64::from(1 << 23)));
     }
 

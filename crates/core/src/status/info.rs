@@ -114,7 +114,8 @@ fn plain(text: &str) -> Cow<'_, str> {
 
 fn write_section(status: &Status, text: &mut String) -> fmt::Result {
     let LayoutStatus { epoch, in_doubt, hash, found_lost, put_back, connections_closed, changes } = &status.layout;
-    let server = status.server.as_ref().map_or_else(String::new, |server| format!("keyfold_server:{}\r\n", plain(server)));
+    let server =
+        status.server.as_ref().map_or_else(String::new, |server| format!("keyfold_server:{}\r\n", plain(server)));
     write!(
         text,
         "# Keyfold\r\nkeyfold_version:{}\r\n{server}keyfold_layout_epoch:{epoch}\r\nkeyfold_layout_hash:{hash}\r\n\
@@ -158,7 +159,8 @@ fn write_latency(latency: &LatencyStatus, text: &mut String) -> fmt::Result {
 }
 
 fn write_namespace(index: usize, namespace: &NamespaceStatus, text: &mut String) -> fmt::Result {
-    let NamespaceStatus { keys, placement, reads, writes, spills, conflicts, hits, misses, swept, expired, .. } = namespace;
+    let NamespaceStatus { keys, placement, reads, writes, spills, conflicts, hits, misses, swept, expired, .. } =
+        namespace;
     let names = namespace.names.as_deref().unwrap_or("none");
     write!(
         text,
@@ -197,7 +199,10 @@ struct Fields<'t>(&'t str);
 
 impl<'t> Lines<'t> {
     fn value(&self, name: &str) -> Option<&'t str> {
-        self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|value| value.trim_end_matches('\r'))
+        self.0
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(|value| value.trim_end_matches('\r'))
     }
 
     fn number(&self, name: &str) -> u64 {
@@ -367,15 +372,29 @@ mod tests {
 
     #[test]
     fn what_is_said_in_info_is_read_back() {
-        let hostile = "[[namespace]]\nkeys = \"a,names=~x,reads=9:<script>\\\"'{id:int}:\u{202e}é\"\nbucket = { span = 64 }\n";
-        let layout =
-            format!("{hostile}codec = 'hex'\n[[namespace]]\nkeys = 'page:{{path}}'\n[[namespace]]\nkeys = 'b:{{id}}'\nbucket = {{ count = 4 }}\n");
+        let hostile =
+            "[[namespace]]\nkeys = \"a,names=~x,reads=9:<script>\\\"'{id:int}:\u{202e}é\"\nbucket = { span = 64 }\n";
+        let layout = format!(
+            "{hostile}codec = 'hex'\n[[namespace]]\nkeys = 'page:{{path}}'\n[[namespace]]\nkeys = 'b:{{id}}'\nbucket = {{ count = 4 }}\n"
+        );
         let layout = Layout::parse_file(&layout).unwrap();
         let stats = Stats::new(3);
         stats.note_server("unix:///run/a,b=c.sock".to_owned());
         stats.note_traffic(vec![std::sync::Arc::new(traffic(&[7, 40, 41, 9000, 1 << 40]))]);
         let first = stats.namespace(NamespaceIndex(0));
-        first.add(Counts { reads: 7, hits: 5, misses: 2, writes: 9, spills: 1, conflicts: 3, undecodable: 4, swept: 8, expired: 6, value_bytes: 100, stored_bytes: 30 });
+        first.add(Counts {
+            reads: 7,
+            hits: 5,
+            misses: 2,
+            writes: 9,
+            spills: 1,
+            conflicts: 3,
+            undecodable: 4,
+            swept: 8,
+            expired: 6,
+            value_bytes: 100,
+            stored_bytes: 30,
+        });
         first.set_contents(Some(Contents { keys: 6400, buckets: 100, stored_bytes: 98_000, plain_bytes: 460_000 }));
         stats.sweep().large_buckets.note(NamespaceIndex(0), b"~x,fields=1\r\n", 20_000, 1);
         stats.sweep().set_walk_ms(77);
@@ -393,7 +412,11 @@ mod tests {
         let read = Status::read_info(earlier).unwrap();
         assert_eq!((read.namespaces.len(), read.namespaces[0].writes, read.requests), (1, 4, None));
         assert_eq!(read.saving(), None);
-        for garbage in ["keyfold_version:\r\nkeyfold_namespaces:18446744073709551615\r\n", "keyfold_version:1\r\nkeyfold_namespaces:1\r\nkeyfold_namespace_0:keys=", "keyfold_version:1\nkeyfold_latency:\nkeyfold_latency_buckets:=,x=y,1=,inf\n"] {
+        for garbage in [
+            "keyfold_version:\r\nkeyfold_namespaces:18446744073709551615\r\n",
+            "keyfold_version:1\r\nkeyfold_namespaces:1\r\nkeyfold_namespace_0:keys=",
+            "keyfold_version:1\nkeyfold_latency:\nkeyfold_latency_buckets:=,x=y,1=,inf\n",
+        ] {
             assert!(Status::read_info(garbage).unwrap().namespaces.is_empty());
         }
     }
@@ -402,9 +425,16 @@ mod tests {
     fn what_controls_terminals_or_ends_lines_is_shown() {
         assert_eq!(plain("user:{id}"), "user:{id}");
         assert_eq!(plain("a\r\nkeyfold_version:9\x1b[2J\u{9b}"), "a\\r\\nkeyfold_version:9\\u{1b}[2J\\u{9b}");
-        let layout = Layout::parse_file("[[namespace]]\nkeys = \"a\\u001b\\r\\nkeyfold_sweep:fields=9:{id:int}\"\nbucket = { span = 64 }\n").unwrap();
+        let layout = Layout::parse_file(
+            "[[namespace]]\nkeys = \"a\\u001b\\r\\nkeyfold_sweep:fields=9:{id:int}\"\nbucket = { span = 64 }\n",
+        )
+        .unwrap();
         let info = Status::new(&layout, &Stats::new(1), 0).to_info();
-        assert!(!info.contains('\x1b') && info.lines().all(|line| line.starts_with("# Keyfold") || line.starts_with("keyfold_")), "{info}");
+        assert!(
+            !info.contains('\x1b')
+                && info.lines().all(|line| line.starts_with("# Keyfold") || line.starts_with("keyfold_")),
+            "{info}"
+        );
         assert_eq!(Status::read_info(&info).unwrap().sweep.fields, 0);
     }
 }

@@ -56,7 +56,10 @@ impl Status {
         }
         warnings.extend(self.namespaces.iter().flat_map(of_namespace));
         warnings.extend(self.large_buckets.iter().map(|bucket| {
-            let text = format!("A bucket of {} has {} fields: each command on it is slower for that.", bucket.keys, bucket.fields);
+            let text = format!(
+                "A bucket of {} has {} fields: each command on it is slower for that.",
+                bucket.keys, bucket.fields
+            );
             let advice = "Spread its keys by `keyfold fold` with another bucket rule, such as `count`.";
             Warning::new("large_bucket", Some(&bucket.name), text, advice)
         }));
@@ -64,7 +67,10 @@ impl Status {
             warnings.push(Warning::new(
                 "sweep_lags",
                 None,
-                format!("What has expired waits for {} s to be removed, and takes memory meanwhile.", self.sweep.lag_ms / 1000),
+                format!(
+                    "What has expired waits for {} s to be removed, and takes memory meanwhile.",
+                    self.sweep.lag_ms / 1000
+                ),
                 "Give values that are written that often a longer expiry, or their keys a server of their own.",
             ));
         }
@@ -72,7 +78,12 @@ impl Status {
         warnings.extend(replicas.filter_map(|replica| {
             let why = replica.unfit.as_ref()?;
             let text = format!("This replica is not read from: {why}");
-            Some(Warning::new("replica_unfit", Some(&replica.address), text, "Reads go to its primary until it is well again."))
+            Some(Warning::new(
+                "replica_unfit",
+                Some(&replica.address),
+                text,
+                "Reads go to its primary until it is well again.",
+            ))
         }));
         warnings
     }
@@ -136,7 +147,10 @@ mod tests {
         stats.sweep().large_buckets.note(NamespaceIndex(0), b"~x:\x1b[2J", 20_000, 10_000);
         assert_eq!(codes(&layout, &stats), ["spills", "undecodable", "saves_nothing", "large_bucket"]);
         for warning in Status::new(&layout, &stats, 0).warnings() {
-            assert!(!warning.advice.is_empty() && !warning.text.contains('\x1b') && warning.about.is_some(), "{warning:?}");
+            assert!(
+                !warning.advice.is_empty() && !warning.text.contains('\x1b') && warning.about.is_some(),
+                "{warning:?}"
+            );
         }
         // One spill in ten is as meant.
         let stats = Stats::new(1);

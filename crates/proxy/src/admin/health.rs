@@ -53,12 +53,16 @@ impl Reason {
     pub(super) fn advice(self) -> &'static str {
         match self {
             Self::Stopping => "Clients are to go to another keyfold; start this one again once it has ended.",
-            Self::ServerAway => "Look whether the server runs, and whether it can be reached from keyfold's machine by its --upstream.",
+            Self::ServerAway => {
+                "Look whether the server runs, and whether it can be reached from keyfold's machine by its --upstream."
+            }
             Self::Layout => {
                 "During a change it is over within milliseconds. Where it stays, see what the reason names, and \
                  docs/operating.md, \"When keyfold's own keys are lost\"."
             }
-            Self::MapUnserved => "Their node is away and no replica has taken its place: start it, or see `redis-cli --cluster fix`.",
+            Self::MapUnserved => {
+                "Their node is away and no replica has taken its place: start it, or see `redis-cli --cluster fix`."
+            }
             Self::WorkerHangs => "Start this keyfold again: /livez says so to whoever watches over it.",
         }
     }
@@ -66,7 +70,8 @@ impl Reason {
 
 impl Health {
     fn of(reasons: Vec<(Reason, String)>) -> Self {
-        let trouble = |(reason, detail): (Reason, _)| Trouble { reason: reason.name().to_owned(), detail: Some(detail) };
+        let trouble =
+            |(reason, detail): (Reason, _)| Trouble { reason: reason.name().to_owned(), detail: Some(detail) };
         Self { ok: reasons.is_empty(), reasons: reasons.into_iter().map(trouble).collect() }
     }
 

@@ -1,7 +1,7 @@
 //! `/history`: how it went in the last hour, so that whoever comes to look sees the whole of it at once.
 //!
 //! Every ten seconds the operators' own thread reads what `/status` reads, and keeps the difference to the time before: 360
-//! samples of fixed size, 60 KiB together. Workers do nothing for it.
+//! samples of fixed size, 40 KiB together. Workers do nothing for it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -165,9 +165,15 @@ mod tests {
         keeper.take(&full(look(150, &[(Some(64), 90), (Some(1024), 40)]), 7), at + Duration::from_millis(10_002));
         keeper.take(&full(look(150, &[(Some(64), 90), (Some(1024), 40)]), 8), at + Duration::from_millis(20_002));
         let [busy, idle] = keeper.history().samples[..] else { panic!("two were taken") };
-        assert_eq!((busy.at_ms, busy.took_ms, busy.requests, busy.commands, busy.hits, busy.misses), (7, 10_002, 50, 40, 3, 2));
+        assert_eq!(
+            (busy.at_ms, busy.took_ms, busy.requests, busy.commands, busy.hits, busy.misses),
+            (7, 10_002, 50, 40, 3, 2)
+        );
         assert_eq!((busy.p50_us, busy.p99_us, busy.saved_bytes), (Some(768.0), Some(512.0 + 512.0 * 0.99), Some(600)));
-        assert_eq!((idle.requests, idle.commands, idle.p50_us, idle.hits, idle.saved_bytes), (0, 0, None, 0, Some(600)));
+        assert_eq!(
+            (idle.requests, idle.commands, idle.p50_us, idle.hits, idle.saved_bytes),
+            (0, 0, None, 0, Some(600))
+        );
     }
 
     #[test]
@@ -175,7 +181,7 @@ mod tests {
         let status = full(Status::new(&Layout::default(), &Stats::new(0), 0), 0);
         let mut keeper = Keeper::new(Duration::from_secs(10), &status.keyfold);
         let room = keeper.samples.capacity();
-        assert!(room * size_of::<Sample>() <= 60 << 10, "{room} of {} bytes", size_of::<Sample>());
+        assert!(room * size_of::<Sample>() <= 40 << 10, "{room} of {} bytes", size_of::<Sample>());
         for number in 0..10_000 {
             keeper.take(&FullStatus { now_ms: number, ..status.clone() }, Instant::now());
         }

@@ -26,9 +26,9 @@ mod server;
 mod sources;
 mod status;
 
+pub use health::{Health, Trouble};
+pub use history::{History, Sample};
 pub(crate) use routes::Routes;
 pub(crate) use server::run;
 pub(crate) use sources::Sources;
-pub use health::{Health, Trouble};
-pub use history::{History, Sample};
 pub use status::{ClientsStatus, ClusterStatus, FullStatus, ServerStatus};

@@ -75,7 +75,17 @@ mod tests {
         for from in ["http:", "https:", "url(", "@import", "import(", "src="] {
             assert!(![HTML, STYLE, &names].iter().any(|part| part.contains(from)), "{from}");
         }
-        for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "setTimeout(\"", ".style.", "on="] {
+        for way in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            "setTimeout(\"",
+            ".style.",
+            "on=",
+        ] {
             assert!(!SCRIPT.contains(way), "{way}");
         }
         assert!(!HTML.contains("style=") && !HTML.contains("onclick"), "the policy would keep it from working");

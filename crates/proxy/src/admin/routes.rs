@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-    REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
@@ -173,11 +173,15 @@ fn health(health: Health, is_trusted: bool) -> Answer {
 }
 
 fn unauthorized() -> Answer {
-    let mut answer =
-        text(StatusCode::UNAUTHORIZED, TEXT, "show the token of --admin-token-file: Authorization: Bearer …, or as a password\n");
+    let mut answer = text(
+        StatusCode::UNAUTHORIZED,
+        TEXT,
+        "show the token of --admin-token-file: Authorization: Bearer …, or as a password\n",
+    );
     // Programs take the first; browsers know the second alone, and ask their user.
     answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"keyfold\""));
-    let basic = HeaderValue::from_static("Basic realm=\"keyfold: any user, and the token as password\", charset=\"UTF-8\"");
+    let basic =
+        HeaderValue::from_static("Basic realm=\"keyfold: any user, and the token as password\", charset=\"UTF-8\"");
     answer.headers_mut().append(WWW_AUTHENTICATE, basic);
     answer
 }

@@ -167,7 +167,9 @@ fn of_server(server: &ServerStatus, layout: &Layout) -> Vec<Warning> {
         warnings.push(Warning::new(
             "memory_nearly_full",
             Some(&server.node),
-            format!("It has used {used} of {most} bytes: soon it evicts keys, whole buckets among them, or refuses writes."),
+            format!(
+                "It has used {used} of {most} bytes: soon it evicts keys, whole buckets among them, or refuses writes."
+            ),
             "Raise maxmemory, or fold more: `keyfold analyze` says what takes the memory.",
         ));
     }
@@ -210,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_server_that_is_too_small_is_told_of_with_what_mends_it() {
-        let layout = Layout::parse_file("[[namespace]]\nkeys = 'a:{id:int}'\nbucket = { span = 600 }\nvalue_limit = 80\n");
+        let layout =
+            Layout::parse_file("[[namespace]]\nkeys = 'a:{id:int}'\nbucket = { span = 600 }\nvalue_limit = 80\n");
         let layout = layout.unwrap();
         let warned = |server: &ServerStatus| {
             let found = of_server(server, &layout).into_iter();

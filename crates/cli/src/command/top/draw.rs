@@ -157,7 +157,9 @@ pub(super) fn paint(buffer: &mut Buffer, area: Rect, view: &View, chosen: Chosen
     sheet.line(&full, BAR);
     sheet.bottom_line(&keys(view, chosen, room), BAR);
     match chosen.page {
-        Page::Help => scroll(&mut sheet, &HELP.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>(), chosen.scrolled),
+        Page::Help => {
+            scroll(&mut sheet, &HELP.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>(), chosen.scrolled)
+        }
         Page::Warnings => scroll(&mut sheet, &warnings(view, room), chosen.scrolled),
         Page::All => all(&mut sheet, view, chosen),
     }

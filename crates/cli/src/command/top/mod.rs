@@ -37,7 +37,7 @@ use anyhow::Context;
 
 use crate::config::top::{Source, Top};
 use source::{Asker, Look};
-use view::{Watch, View};
+use view::{View, Watch};
 
 /// What a source said, and which it is.
 type Said = (usize, Look);
@@ -60,7 +60,11 @@ pub(crate) fn run(top: Top, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         look_twice(&mut watch, &said);
         let view = View::of(&watch);
         write!(out, "{}", text::render(&view))?;
-        return Ok(if view.sources.iter().all(|source| source.trouble.is_some()) { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+        return Ok(if view.sources.iter().all(|source| source.trouble.is_some()) {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        });
     }
     screen::run(watch, &said)?;
     Ok(ExitCode::SUCCESS)

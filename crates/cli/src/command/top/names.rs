@@ -65,7 +65,10 @@ mod tests {
     #[test]
     fn what_is_cut_off_shows_and_wide_characters_are_not_halved() {
         assert_eq!([fit("abc", 3), fit("abcd", 3), fit("abcd", 1), fit("abcd", 0)], ["abc", "ab…", "…", ""]);
-        assert_eq!((fit("漢字漢字", 5), fit("漢字漢字", 4), fit("漢字", 4)), ("漢字…".into(), "漢…".into(), "漢字".into()));
+        assert_eq!(
+            (fit("漢字漢字", 5), fit("漢字漢字", 4), fit("漢字", 4)),
+            ("漢字…".into(), "漢…".into(), "漢字".into())
+        );
         for columns in 0..12 {
             assert!(width(&fit("a漢b字c漢字", columns)) <= columns);
         }

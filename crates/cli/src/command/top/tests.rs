@@ -100,7 +100,7 @@ fn several() -> Watch {
 fn screen(watch: &Watch, columns: u16, rows: u16, chosen: Chosen) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     let view = View::of(watch);
-    terminal.draw(|frame| drop(draw(frame, &view, chosen))).unwrap();
+    terminal.draw(|frame| _ = draw(frame, &view, chosen)).unwrap();
     let buffer = terminal.backend().buffer();
     let line = |y: u16| {
         let (mut line, mut x) = (String::new(), 0);
@@ -130,7 +130,10 @@ fn a_terminal_of_usual_size_shows_all_that_matters() {
     // The busiest first.
     assert!(lines[namespaces + 1].starts_with("漢字:session:{id:uuid}"), "{lines:#?}");
     assert!(lines[namespaces + 1].contains(" 100 "), "{lines:#?}");
-    assert!(lines[namespaces + 2].starts_with("user:{id:int}:logins") && lines[namespaces + 2].contains("362 kB"), "{lines:#?}");
+    assert!(
+        lines[namespaces + 2].starts_with("user:{id:int}:logins") && lines[namespaces + 2].contains("362 kB"),
+        "{lines:#?}"
+    );
     assert!(lines[namespaces + 3].starts_with("\\u{1b}[2J\\u{7}\\u{202e}"), "{lines:#?}");
     assert!(lines.iter().any(|line| line.starts_with("moving: 漢字:session:{id:uuid} from placement")), "{lines:#?}");
     assert!(lines[23].starts_with("q quit  h help  w warnings (0)  p hold  ←→ sort: cmd/s"), "{lines:#?}");
@@ -167,8 +170,19 @@ fn several_are_added_up_and_one_that_is_away_is_said() {
     // Of keyfolds before one server only one sweeps: what it saves counts once.
     assert!(lines[1].contains("saved 362 kB"), "{all}");
     assert!(lines.iter().any(|line| line.starts_with("http://10.0.0.6:9379") && line.contains("away")), "{all}");
-    assert!(lines.iter().any(|line| line.contains("Valkey 9.1.0, 5 MB, layout 4") || line.contains("Valkey 9.1.0, 5.00 MB, layout 4")), "{all}");
-    assert!(lines.iter().any(|line| line.starts_with("!! http://10.0.0.6:9379: It can't be asked: it is gone: \\u{1b}[31m")), "{all}");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("Valkey 9.1.0, 5 MB, layout 4")
+                || line.contains("Valkey 9.1.0, 5.00 MB, layout 4")),
+        "{all}"
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("!! http://10.0.0.6:9379: It can't be asked: it is gone: \\u{1b}[31m")),
+        "{all}"
+    );
     assert!(lines.iter().any(|line| line.starts_with("keyfold:00ff from 10.0.0.5, 4 connections")), "{all}");
     assert!(lines.iter().any(|line| line.starts_with("cart:{id:int}")), "{all}");
     let warnings = screen(&several(), 60, 20, Chosen { page: Page::Warnings, ..Chosen::default() });
@@ -181,8 +195,14 @@ fn text_has_every_column_and_every_digit() {
     assert!(!shown.contains('\u{1b}') && !shown.contains('\u{7}') && !shown.contains('\u{202e}'), "{shown}");
     let line = shown.lines().find(|line| line.trim_start().starts_with("user:{id:int}:logins")).unwrap();
     let cells: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(cells, ["user:{id:int}:logins", "50", "362", "kB", "75.0", "%", "6,400", "64.0", "–", "120", "90", "30", "80", "0"]);
-    assert!(shown.contains("\nmoves\n  漢字:session:{id:uuid} from placement = \"plain\" to bucket = { span = 64 }\n"), "{shown}");
+    assert_eq!(
+        cells,
+        ["user:{id:int}:logins", "50", "362", "kB", "75.0", "%", "6,400", "64.0", "–", "120", "90", "30", "80", "0"]
+    );
+    assert!(
+        shown.contains("\nmoves\n  漢字:session:{id:uuid} from placement = \"plain\" to bucket = { span = 64 }\n"),
+        "{shown}"
+    );
     assert!(shown.ends_with("nothing to warn of\n"), "{shown}");
 }
 

@@ -107,7 +107,8 @@ pub(super) struct Shown {
 
 impl Watch {
     pub(super) fn new(names: Vec<String>, interval: Duration) -> Self {
-        let watched = |name: String| Watched { name: visible(&name), looks: 0, last: None, before: None, trouble: None };
+        let watched =
+            |name: String| Watched { name: visible(&name), looks: 0, last: None, before: None, trouble: None };
         Self { interval, sources: names.into_iter().map(watched).collect() }
     }
 
@@ -153,12 +154,13 @@ impl View {
                         Told::Keyfold(before) if before.requests <= now.requests => Some((*at, &**before)),
                         _ => None,
                     });
-                    let took = source.last.as_ref().zip(before).map(|((now, _), (before, _))| now.duration_since(before));
+                    let took =
+                        source.last.as_ref().zip(before).map(|((now, _), (before, _))| now.duration_since(before));
                     let own = Between::of(now, before.map(|(_, before)| before).zip(took));
                     add_namespaces(now, before.map(|(_, before)| before).zip(took), &mut namespaces);
                     view.add_keyfold(source, now, is_alone);
                     let row = keyfold_row(source, now, &own);
-                    between.add(own);
+                    between.add(&own);
                     row
                 }
                 Some((_, Told::Behind(told))) => {
@@ -168,7 +170,15 @@ impl View {
                 None => SourceRow::away(source),
             };
             if let Some(trouble) = &row.trouble {
-                view.warnings.insert(0, Shown { is_error: true, about: row.name.clone(), text: format!("It can't be asked: {trouble}"), advice: "What is shown of it, if anything, is what it said last.".to_owned() });
+                view.warnings.insert(
+                    0,
+                    Shown {
+                        is_error: true,
+                        about: row.name.clone(),
+                        text: format!("It can't be asked: {trouble}"),
+                        advice: "What is shown of it, if anything, is what it said last.".to_owned(),
+                    },
+                );
             }
             view.sources.push(row);
         }
@@ -192,12 +202,20 @@ impl View {
                 (false, false) => format!("{} {about}", source.name),
             };
             let is_error = errors.contains(&warning.code.as_str());
-            self.warnings.push(Shown { is_error, about, text: visible(&warning.text), advice: visible(&warning.advice) });
+            self.warnings.push(Shown {
+                is_error,
+                about,
+                text: visible(&warning.text),
+                advice: visible(&warning.advice),
+            });
         }
         self.warnings.sort_by_key(|shown| !shown.is_error);
         for namespace in now.keyfold.namespaces.iter().filter(|namespace| namespace.moving) {
-            let from = namespace.former.as_deref().map_or_else(String::new, |former| format!(" from {}", visible(former)));
-            let held = namespace.contents.map_or_else(String::new, |held| format!("; {} keys in buckets by the last walk", count(held.keys)));
+            let from =
+                namespace.former.as_deref().map_or_else(String::new, |former| format!(" from {}", visible(former)));
+            let held = namespace
+                .contents
+                .map_or_else(String::new, |held| format!("; {} keys in buckets by the last walk", count(held.keys)));
             let line = format!("{}{from} to {}{held}", visible(&namespace.keys), visible(&namespace.placement));
             if !self.moves.contains(&line) {
                 self.moves.push(line);
@@ -216,7 +234,8 @@ impl View {
         }
         for sampled in &told.namespaces {
             let keys = visible(&sampled.keys);
-            let row = namespaces.entry(keys.clone()).or_insert_with(|| NamespaceRow { keys, ..NamespaceRow::default() });
+            let row =
+                namespaces.entry(keys.clone()).or_insert_with(|| NamespaceRow { keys, ..NamespaceRow::default() });
             // What a walk has counted is nearer than a sample.
             row.count = row.count.or(Some(sampled.count));
             row.saved_bytes = row.saved_bytes.or(sampled.saved_bytes);
@@ -268,8 +287,12 @@ struct Between {
 impl Between {
     fn of(now: &FullStatus, before: Option<(&FullStatus, Duration)>) -> Self {
         let Some((before, took)) = before else { return Self::default() };
-        let durations = |status: &FullStatus| status.keyfold.latency.as_ref().map(|latency| latency.durations()).unwrap_or_default();
-        let sum = |status: &FullStatus, read: fn(&NamespaceStatus) -> u64| status.keyfold.namespaces.iter().map(read).sum::<u64>();
+        let durations = |status: &FullStatus| {
+            status.keyfold.latency.as_ref().map(|latency| latency.durations()).unwrap_or_default()
+        };
+        let sum = |status: &FullStatus, read: fn(&NamespaceStatus) -> u64| {
+            status.keyfold.namespaces.iter().map(read).sum::<u64>()
+        };
         let more = |read| sum(now, read).saturating_sub(sum(before, read));
         Self {
             per_second: Some(now.requests.saturating_sub(before.requests) as f64 / took.as_secs_f64().max(1e-9)),
@@ -279,7 +302,7 @@ impl Between {
         }
     }
 
-    fn add(&mut self, other: Self) {
+    fn add(&mut self, other: &Self) {
         self.per_second = match (self.per_second, other.per_second) {
             (Some(sum), Some(more)) => Some(sum + more),
             (one, other) => one.or(other),
@@ -337,19 +360,31 @@ fn behind_row(source: &Watched, told: &BehindTold) -> SourceRow {
         most => format!("{} of {}", bytes(told.used_bytes as f64), bytes(most as f64)),
     };
     let epoch = told.epoch.map_or_else(|| "nothing folded".to_owned(), |epoch| format!("layout {epoch}"));
-    let state = if source.trouble.is_some() { "away".to_owned() } else { format!("{}, {memory}, {epoch}", visible(&told.server)) };
+    let state = if source.trouble.is_some() {
+        "away".to_owned()
+    } else {
+        format!("{}, {memory}, {epoch}", visible(&told.server))
+    };
     SourceRow {
         name: source.name.clone(),
         state,
         trouble: source.trouble.clone(),
-        traffic: Traffic { per_second: Some(told.per_second as f64), hit_ratio: ratio(told.hits, told.misses), ..Traffic::default() },
+        traffic: Traffic {
+            per_second: Some(told.per_second as f64),
+            hit_ratio: ratio(told.hits, told.misses),
+            ..Traffic::default()
+        },
         requests: None,
         clients: Some(told.clients),
         saved_bytes: told.saved_bytes.filter(|_| !told.namespaces.is_empty()),
     }
 }
 
-fn add_namespaces(now: &FullStatus, before: Option<(&FullStatus, Duration)>, rows: &mut BTreeMap<String, NamespaceRow>) {
+fn add_namespaces(
+    now: &FullStatus,
+    before: Option<(&FullStatus, Duration)>,
+    rows: &mut BTreeMap<String, NamespaceRow>,
+) {
     for namespace in &now.keyfold.namespaces {
         let keys = visible(&namespace.keys);
         let row = rows.entry(keys.clone()).or_insert_with(|| NamespaceRow { keys, ..NamespaceRow::default() });

@@ -217,24 +217,13 @@ function showNamespaces() {
 function showMoves() {
   const moving = status.keyfold.namespaces.filter((one) => one.moving);
   reveal("moves-section", moving.length > 0);
-  const items = moving.map((one) => ({ keys: one.keys, from: one.former, to: one.placement, held: one.contents && one.contents.keys, progress: one.progress }));
+  const items = moving.map((one) => ({ keys: one.keys, from: one.former, to: one.placement, held: one.contents && one.contents.keys }));
   list("move-list", items, (move) => {
     const item = make("li");
     item.append(make("bdi", move.keys, "name"));
     item.append(make("p", (move.from ? "from " + move.from + " " : "") + "to " + move.to));
-    const far = move.progress;
-    if (far && far.keys > 0) {
-      const bar = make("progress");
-      const share = Math.min(1, far.moved / far.keys);
-      bar.max = 1;
-      bar.value = share;
-      bar.textContent = percent(share);
-      bar.setAttribute("aria-label", "moved keys of " + visible(move.keys));
-      const left = known(far.left_ms) ? ", about " + span(far.left_ms) + " left" : "";
-      item.append(bar, make("p", whole(far.moved) + " of about " + whole(far.keys) + " keys moved, " + percent(share) + left));
-    } else {
-      item.append(make("p", known(move.held) ? "In buckets by the last walk: " + whole(move.held) + " keys. How far it came, keyfold fold says." : "How far it came isn't known here: no keyfold fold tells of it.", "quiet"));
-    }
+    const held = known(move.held) ? whole(move.held) + " keys are in buckets by the last walk. " : "";
+    item.append(make("p", held + "Each key lies in one of both places; how far it came, `keyfold fold` says.", "quiet"));
     return item;
   });
 }

@@ -56,13 +56,15 @@ fn a_browser_is_given_a_page_that_asks_nobody_else_and_others_a_text() {
     let policy = page.head.lines().find_map(|line| line.strip_prefix("content-security-policy: ")).unwrap();
     let rules: Vec<&str> = policy.split("; ").collect();
     assert_eq!(rules[0], "default-src 'none'");
-    for rule in ["connect-src 'self'", "frame-ancestors 'none'", "form-action 'none'", "require-trusted-types-for 'script'"]
+    for rule in
+        ["connect-src 'self'", "frame-ancestors 'none'", "form-action 'none'", "require-trusted-types-for 'script'"]
     {
         assert!(rules.contains(&rule), "{rule}: {policy}");
     }
     assert!(!policy.contains("unsafe") && !policy.contains('*') && !policy.contains("http"), "{policy}");
     assert_eq!(policy.matches("'sha256-").count(), 2, "one script and one style");
-    for header in ["x-content-type-options: nosniff", "referrer-policy: no-referrer", "vary: accept", "cache-control: no-store"]
+    for header in
+        ["x-content-type-options: nosniff", "referrer-policy: no-referrer", "vary: accept", "cache-control: no-store"]
     {
         assert!(page.head.contains(header), "{header}: {}", page.head);
     }
@@ -70,7 +72,10 @@ fn a_browser_is_given_a_page_that_asks_nobody_else_and_others_a_text() {
     assert!(head.status == 200 && head.body.is_empty() && head.head.contains("text/html"), "{head:?}");
     for other in ["", "Accept: */*\r\n", "Accept: text/plain\r\n", "Accept: application/json, text/htmlx\r\n"] {
         let text = asked(&proxy, "GET", "/", other);
-        assert!(text.head.contains("text/plain") && text.body.starts_with("keyfold, for operators\n"), "{other}: {text:?}");
+        assert!(
+            text.head.contains("text/plain") && text.body.starts_with("keyfold, for operators\n"),
+            "{other}: {text:?}"
+        );
         assert!(!text.head.contains("content-security-policy"));
     }
     assert_eq!(asked(&proxy, "GET", "/help", BROWSER).body, ask(&proxy, "/").body);
@@ -123,7 +128,10 @@ fn status_info_history_and_metrics_say_the_same_to_the_last_digit() {
     assert_eq!((all(&told, |one| one.hits), all(&told, |one| one.misses)), (640, 260));
     assert_eq!(told.samples.last().unwrap().saved_bytes, Some(saved));
     let timed = told.samples.iter().filter(|one| one.commands > 0);
-    assert!(timed.clone().count() > 0 && timed.clone().all(|one| one.p50_us.unwrap() <= one.p99_us.unwrap()), "{told:?}");
+    assert!(
+        timed.clone().count() > 0 && timed.clone().all(|one| one.p50_us.unwrap() <= one.p99_us.unwrap()),
+        "{told:?}"
+    );
     assert!(told.samples.iter().filter(|one| one.commands == 0).all(|one| one.p50_us.is_none()));
     assert!(told.samples.is_sorted_by_key(|one| one.at_ms) && told.every_ms == 50);
 }
