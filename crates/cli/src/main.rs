@@ -89,6 +89,7 @@ fn run(command: Command, settings: Settings) -> anyhow::Result<ExitCode> {
         Command::Plan(flags) => command::plan::run(&config::plan::resolve(flags)?, &mut out)?,
         Command::Demo(flags) => command::demo::run(&config::demo::resolve(flags)?, &mut out)?,
         Command::Lab(flags) => code = command::lab::run(&config::lab::resolve(flags.command), &mut out)?,
+        Command::Probe(flags) => command::probe::run(&flags)?,
         Command::Completions(flags) => command::completions::run(&flags, &mut out)?,
         Command::Manual(flags) => command::manual::run(&flags)?,
         Command::Supervise(flags) => supervisor::run(&flags.server, flags.lock.as_deref(), &flags.scratch)?,

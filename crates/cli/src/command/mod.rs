@@ -12,6 +12,7 @@ pub(crate) mod lab;
 pub(crate) mod layout;
 pub(crate) mod manual;
 pub(crate) mod plan;
+pub(crate) mod probe;
 pub(crate) mod recode;
 mod reload;
 pub(crate) mod serve;

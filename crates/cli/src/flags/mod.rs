@@ -14,6 +14,7 @@ pub(crate) mod layout;
 pub(crate) mod manual;
 pub(crate) mod pace;
 pub(crate) mod plan;
+pub(crate) mod probe;
 pub(crate) mod recode;
 pub(crate) mod serve;
 pub(crate) mod source;
@@ -150,6 +151,8 @@ pub(crate) enum Command {
     /// Run the published studies of folded keys on a server, with plots
     #[command(long_about = lab::ABOUT)]
     Lab(lab::LabFlags),
+    /// Ask a keyfold's --admin address whether it is ready, or lives
+    Probe(probe::ProbeFlags),
     /// Write a completion script for a shell
     Completions(completions::CompletionsFlags),
     /// Write the manual pages, one for each command, into a directory

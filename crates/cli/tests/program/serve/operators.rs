@@ -66,3 +66,21 @@ fn what_lets_anybody_in_or_makes_no_sense_is_refused() {
         assert!(ended == Some(code) && err.contains(why), "{args:?}: {ended:?} {err}");
     }
 }
+
+#[test]
+fn a_probe_tells_ready_from_alive_and_from_gone() {
+    let mut server = found().pop().unwrap().start(&[]).unwrap();
+    let url = server.url();
+    let mut keyfold = Keyfold::serve(&["--upstream", &url, "--admin", "0"]);
+    let operators = format!("http://{}", keyfold.said("admin on "));
+    let code = |args: &[&str]| run(&[&["probe", &operators][..], args].concat()).0;
+    assert_eq!((code(&[]), code(&["--live"])), (Some(0), Some(0)));
+    server.kill();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while code(&[]) == Some(0) {
+        assert!(std::time::Instant::now() < deadline, "its server is gone, and it is ready");
+    }
+    assert_eq!((code(&[]), code(&["--live"])), (Some(1), Some(0)));
+    keyfold.end_by(Signal::TERM);
+    assert_eq!(code(&["--live"]), Some(1));
+}
