@@ -1,0 +1,35 @@
+//! Dumps of Redis and Valkey (RDB files), read as a stream: one key after the other, in memory that doesn't grow with the file.
+//!
+//! ```text
+//! bytes ──▶ input ──▶ text ──▶ value ──▶ dump ──▶ Record: a key, its type, how it was stored, how much there is of it
+//!           checksum  lengths  types     what                └──▶ usage: what a server takes for it
+//!                     LZF      packed    lies between keys
+//! ```
+//! | module | what it holds |
+//! | --- | --- |
+//! | `dump` | the file: its head, what lies between keys, its checksum |
+//! | `value` | what each type of value looks like |
+//! | `packed` | lists, hashes and sets that are one string: listpack, ziplist, intset |
+//! | `text` | lengths, and strings in their encodings |
+//! | `input` | bytes, counted and summed up |
+//! | `usage` | what a server takes for a value |
+//!
+//! Read are RDB 6 to 12 of Redis (to 8.0) and those of Valkey (11 and 80, to 9.1). What is not known ends the reading with an error:
+//! where a value's end isn't known, nothing behind it can be read. A long string is kept up to [`KEPT_BYTES`].
+//!
+//! Source of the format: `rdb.h`, `rdb.c`, `listpack.c`, `ziplist.c`, `intset.c` of Redis 7.0 and 8.0 and Valkey 9.1.
+#![forbid(unsafe_code)]
+
+mod dump;
+mod error;
+mod input;
+mod packed;
+mod text;
+mod usage;
+mod value;
+
+pub use dump::{Dump, Head, Record, is_dump};
+pub use error::DumpError;
+pub use text::{KEPT_BYTES, Text};
+pub use usage::Usage;
+pub use value::{Collection, Element, Form, Kind, Part, Value};

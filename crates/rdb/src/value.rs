@@ -1,0 +1,328 @@
+//! What each type of value looks like in a dump.
+
+use std::io::Read;
+
+use keyfold_core::memory::ValueShape;
+
+use crate::error::DumpError;
+use crate::input::Input;
+use crate::packed::Packed;
+use crate::text::Text;
+
+/// A value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A string.
+    String(Text),
+    /// Anything with elements.
+    Collection(Collection),
+}
+
+/// A list, hash, set, sorted set or stream, or a module's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// Its type.
+    pub kind: Kind,
+    /// How it was stored.
+    pub form: Form,
+    /// How many fields, members or entries it has; 0 of a module's.
+    pub elements: u64,
+    /// The bytes of its packed pieces, or of a module's value in the dump.
+    pub packed_bytes: u64,
+    /// How many packed pieces there are.
+    pub pieces: u64,
+}
+
+/// A type of several elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Hash.
+    Hash,
+    /// Set.
+    Set,
+    /// List.
+    List,
+    /// Sorted set.
+    SortedSet,
+    /// Stream.
+    Stream,
+    /// A module's own.
+    Module,
+}
+
+/// How a collection was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A listpack.
+    Listpack,
+    /// A ziplist, before Redis 7.0.
+    Ziplist,
+    /// Integers.
+    Intset,
+    /// A table, or a skiplist with one.
+    Table,
+    /// Several packed pieces.
+    Pieces,
+    /// A module's.
+    Unknown,
+}
+
+/// A member, field, value or score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'b> {
+    /// An integer.
+    Integer(i64),
+    /// A string: its length, and its first bytes.
+    Bytes {
+        /// How long it is.
+        len: u64,
+        /// Its first bytes; all of them, unless it is longer than what is kept.
+        head: &'b [u8],
+    },
+}
+
+impl<'b> Part<'b> {
+    pub(crate) fn whole(bytes: &'b [u8]) -> Self {
+        Self::Bytes { len: bytes.len() as u64, head: bytes }
+    }
+
+    fn of(text: &'b Text) -> Self {
+        Self::Bytes { len: text.len, head: &text.head }
+    }
+
+    /// As the memory model takes it.
+    pub fn shape(&self) -> ValueShape {
+        match self {
+            Self::Integer(integer) => ValueShape::Integer(*integer),
+            Self::Bytes { len, head } if *len == head.len() as u64 => ValueShape::of(head),
+            Self::Bytes { len, .. } => ValueShape::Bytes(*len),
+        }
+    }
+
+    /// As a client would get it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Integer(integer) => integer.to_string().into_bytes(),
+            Self::Bytes { head, .. } => head.to_vec(),
+        }
+    }
+}
+
+/// An element, as it is read: of hashes a field with its value, of sorted sets a member with its score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Element<'b> {
+    /// Whose it is.
+    pub kind: Kind,
+    /// How that was stored.
+    pub form: Form,
+    /// The member, field or entry.
+    pub name: Part<'b>,
+    /// The value or score.
+    pub value: Option<Part<'b>>,
+}
+
+/// Who is told of elements.
+pub(crate) type Each<'e> = &'e mut dyn FnMut(Element<'_>);
+
+/// The numbers of types (`rdb.h`), as far as Redis 6.2 and later write them.
+mod number {
+    pub(super) const STRING: u8 = 0;
+    pub(super) const SET: u8 = 2;
+    pub(super) const HASH: u8 = 4;
+    pub(super) const SORTED_SET: u8 = 5;
+    pub(super) const MODULE: u8 = 7;
+    pub(super) const SET_INTSET: u8 = 11;
+    pub(super) const SORTED_SET_ZIPLIST: u8 = 12;
+    pub(super) const HASH_ZIPLIST: u8 = 13;
+    pub(super) const LIST_ZIPLISTS: u8 = 14;
+    pub(super) const STREAM: u8 = 15;
+    pub(super) const HASH_LISTPACK: u8 = 16;
+    pub(super) const SORTED_SET_LISTPACK: u8 = 17;
+    pub(super) const LIST_LISTPACKS: u8 = 18;
+    pub(super) const STREAM_2: u8 = 19;
+    pub(super) const SET_LISTPACK: u8 = 20;
+    pub(super) const STREAM_3: u8 = 21;
+    /// Valkey's from 9.0 on; Redis had another by this number before 7.4 was released.
+    pub(super) const HASH_WITH_EXPIRIES: u8 = 22;
+    pub(super) const HASH_METADATA: u8 = 24;
+    pub(super) const HASH_LISTPACK_EX: u8 = 25;
+}
+
+/// How the value of a module ends, and what it has before that.
+mod module {
+    pub(super) const END: u64 = 0;
+    pub(super) const SIGNED: u64 = 1;
+    pub(super) const UNSIGNED: u64 = 2;
+    pub(super) const FLOAT: u64 = 3;
+    pub(super) const DOUBLE: u64 = 4;
+    pub(super) const STRING: u64 = 5;
+}
+
+const TIME_BYTES: u64 = 8;
+const STREAM_ID_BYTES: u64 = 16;
+/// A piece of a list that is one long string.
+const PLAIN_PIECE: u64 = 1;
+
+impl<R: Read> Input<R> {
+    /// The value of this type.
+    pub(crate) fn value(&mut self, number: u8, is_valkey: bool, each: Each<'_>) -> Result<Value, DumpError> {
+        use Form::{Intset, Listpack, Ziplist};
+        use Kind::{Hash, Set, SortedSet};
+        let collection = match number {
+            number::STRING => return Ok(Value::String(self.text()?)),
+            number::SET => self.table(Set, each, |input| Ok((input.text()?, None)))?,
+            number::HASH => self.table(Hash, each, |input| Ok((input.text()?, Some(input.text()?))))?,
+            number::HASH_WITH_EXPIRIES if is_valkey => self.table(Hash, each, |input| {
+                let element = (input.text()?, Some(input.text()?));
+                input.skip(TIME_BYTES)?;
+                Ok(element)
+            })?,
+            number::HASH_METADATA => {
+                // The earliest expiry; then those of fields, as far as they are behind it.
+                self.skip(TIME_BYTES)?;
+                self.table(Hash, each, |input| {
+                    input.length()?;
+                    Ok((input.text()?, Some(input.text()?)))
+                })?
+            }
+            number::SORTED_SET => self.table(SortedSet, each, |input| {
+                let member = input.text()?;
+                let score = f64::from_le_bytes(input.array()?).to_string().into_bytes();
+                Ok((member, Some(Text { len: score.len() as u64, head: score })))
+            })?,
+            number::SET_INTSET => self.packed(Set, Intset, 1, each)?,
+            number::SET_LISTPACK => self.packed(Set, Listpack, 1, each)?,
+            number::HASH_LISTPACK => self.packed(Hash, Listpack, 2, each)?,
+            number::HASH_ZIPLIST => self.packed(Hash, Ziplist, 2, each)?,
+            number::HASH_LISTPACK_EX => {
+                self.skip(TIME_BYTES)?;
+                self.packed(Hash, Listpack, 3, each)?
+            }
+            number::SORTED_SET_LISTPACK => self.packed(SortedSet, Listpack, 2, each)?,
+            number::SORTED_SET_ZIPLIST => self.packed(SortedSet, Ziplist, 2, each)?,
+            number::LIST_ZIPLISTS => self.list(Ziplist, false, each)?,
+            number::LIST_LISTPACKS => self.list(Listpack, true, each)?,
+            number::STREAM => self.stream(1)?,
+            number::STREAM_2 => self.stream(2)?,
+            number::STREAM_3 => self.stream(3)?,
+            number::MODULE => {
+                let from = self.at();
+                self.length()?;
+                self.skip_module()?;
+                let packed_bytes = self.at() - from;
+                Collection { kind: Kind::Module, form: Form::Unknown, elements: 0, packed_bytes, pieces: 1 }
+            }
+            kind => return Err(DumpError::UnknownType { at: self.at() - 1, kind }),
+        };
+        Ok(Value::Collection(collection))
+    }
+
+    /// What a module wrote, up to its end.
+    pub(crate) fn skip_module(&mut self) -> Result<(), DumpError> {
+        loop {
+            match self.length()? {
+                module::END => return Ok(()),
+                module::SIGNED | module::UNSIGNED => drop(self.length()?),
+                module::FLOAT => self.skip(4)?,
+                module::DOUBLE => self.skip(8)?,
+                module::STRING => self.skip_text()?,
+                _ => return Err(self.damaged("a module's value that can't be read")),
+            }
+        }
+    }
+
+    fn table(
+        &mut self,
+        kind: Kind,
+        each: Each<'_>,
+        read: impl Fn(&mut Self) -> Result<(Text, Option<Text>), DumpError>,
+    ) -> Result<Collection, DumpError> {
+        let form = Form::Table;
+        let elements = self.length()?;
+        for _ in 0..elements {
+            let (name, value) = read(self)?;
+            each(Element { kind, form, name: Part::of(&name), value: value.as_ref().map(Part::of) });
+        }
+        Ok(Collection { kind, form, elements, packed_bytes: 0, pieces: 0 })
+    }
+
+    /// One packed piece, of whose entries so many make an element.
+    fn packed(&mut self, kind: Kind, form: Form, width: u64, each: Each<'_>) -> Result<Collection, DumpError> {
+        let bytes = self.whole_text()?;
+        let elements = self.entries(kind, form, &bytes, width, each)?;
+        Ok(Collection { kind, form, elements, packed_bytes: bytes.len() as u64, pieces: 1 })
+    }
+
+    fn entries(&self, kind: Kind, form: Form, bytes: &[u8], width: u64, each: Each<'_>) -> Result<u64, DumpError> {
+        let mut list = match form {
+            Form::Intset => Packed::intset(bytes),
+            Form::Ziplist => Packed::ziplist(bytes),
+            _ => Packed::listpack(bytes),
+        };
+        let mut elements = 0;
+        while let Some(name) = list.next() {
+            let value = if width > 1 { list.next() } else { None };
+            let expiry = if width > 2 { list.next() } else { None };
+            if width > 1 && value.is_none() || width > 2 && expiry.is_none() {
+                return Err(self.damaged("a packed value whose last element is cut off"));
+            }
+            elements += 1;
+            each(Element { kind, form, name, value });
+        }
+        if list.is_damaged() { Err(self.damaged("a packed value that can't be read")) } else { Ok(elements) }
+    }
+
+    fn list(&mut self, form: Form, has_containers: bool, each: Each<'_>) -> Result<Collection, DumpError> {
+        let kind = Kind::List;
+        let pieces = self.length()?;
+        let mut list = Collection { kind, form: Form::Pieces, elements: 0, packed_bytes: 0, pieces };
+        for _ in 0..pieces {
+            if has_containers && self.length()? == PLAIN_PIECE {
+                let text = self.text()?;
+                each(Element { kind, form: Form::Pieces, name: Part::of(&text), value: None });
+                list.packed_bytes += text.len;
+                list.elements += 1;
+            } else {
+                let bytes = self.whole_text()?;
+                list.elements += self.entries(kind, form, &bytes, 1, each)?;
+                list.packed_bytes += bytes.len() as u64;
+            }
+        }
+        // A short one isn't put together of pieces: before Redis 7.2 it was.
+        list.form = if pieces == 1 && has_containers { form } else { Form::Pieces };
+        Ok(list)
+    }
+
+    fn stream(&mut self, version: u8) -> Result<Collection, DumpError> {
+        let pieces = self.length()?;
+        let mut packed_bytes = 0;
+        for _ in 0..pieces {
+            self.skip_text()?;
+            packed_bytes += self.text()?.len;
+        }
+        let elements = self.length()?;
+        // The last identifier; later also the first, the highest deleted, and how many there ever were.
+        for _ in 0..if version > 1 { 7 } else { 2 } {
+            self.length()?;
+        }
+        for _ in 0..self.length()? {
+            self.skip_text()?;
+            for _ in 0..if version > 1 { 3 } else { 2 } {
+                self.length()?;
+            }
+            for _ in 0..self.length()? {
+                self.skip(STREAM_ID_BYTES + TIME_BYTES)?;
+                self.length()?;
+            }
+            for _ in 0..self.length()? {
+                self.skip_text()?;
+                self.skip(if version > 2 { 2 * TIME_BYTES } else { TIME_BYTES })?;
+                let pending = self.length()?;
+                for _ in 0..pending {
+                    self.skip(STREAM_ID_BYTES)?;
+                }
+            }
+        }
+        Ok(Collection { kind: Kind::Stream, form: Form::Pieces, elements, packed_bytes, pieces })
+    }
+}
