@@ -29,6 +29,7 @@
 //! | `upstream` | connections to the server: shared, own, for errands |
 //! | `peers` | whether the other announced keyfolds are there |
 //! | `whereabouts` | where the primary is that Sentinels name |
+//! | `descriptors` | how many files this process may open |
 //! | `folding`, `dictionaries`, `sweep` | the layout in use; what its values are compressed by; removing what has expired |
 //! | `membership`, `keeper` | this proxy's part in changes of the layout |
 //! | `socket`, `inbox`, `outbox`, `tls` | bytes in and out |
@@ -42,6 +43,7 @@ mod backoff;
 mod client;
 mod clock;
 pub mod config;
+mod descriptors;
 mod dictionaries;
 mod folding;
 mod inbox;

@@ -17,6 +17,7 @@ use crate::address::ListenAddress;
 use crate::admin::{self, Routes, Sources};
 use crate::arrival::Room;
 use crate::config::{Admin, Config};
+use crate::descriptors;
 use crate::folding::Folding;
 use crate::keeper;
 use crate::listen::{self, Listener};
@@ -30,9 +31,6 @@ use crate::tls::{self, Current, TlsError};
 use crate::whereabouts::Whereabouts;
 use crate::worker::{self, Worker};
 use crate::{dictionaries, peers, sweep};
-
-/// Descriptors that are not clients: listeners, connections to the server, the runtimes' own.
-const OTHER_DESCRIPTORS: u64 = 128;
 
 /// Why a proxy didn't start.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +116,7 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         true => Some(Current::new(tls::server_side(&config.server_tls)?)),
         false => None,
     };
-    raise_descriptor_limit(config.limits.max_clients);
+    descriptors::raise_limit(config.limits.max_clients);
     for address in &addresses {
         tracing::info!(%address, server = %config.upstream, "listening");
     }
@@ -282,20 +280,6 @@ fn bind_admin(admin: &Admin) -> Result<BoundAdmin, StartError> {
     let (listener, address) =
         bound.map_err(|source| StartError::BindAdmin { address: admin.listen.clone(), source })?;
     Ok(BoundAdmin { listener, address, tls, config: admin.clone() })
-}
-
-/// Raises this process's soft limit of open files to the hard one: each client takes one.
-pub(crate) fn raise_descriptor_limit(max_clients: usize) {
-    let needed = max_clients as u64 + OTHER_DESCRIPTORS;
-    match rlimit::increase_nofile_limit(u64::MAX) {
-        Ok(limit) if limit < needed => tracing::warn!(
-            limit,
-            needed,
-            "this process may open fewer files than --max-clients takes; raise its limit (ulimit -Hn, LimitNOFILE=)"
-        ),
-        Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "can't raise the limit of open files"),
-    }
 }
 
 impl Handle {

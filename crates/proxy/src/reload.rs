@@ -9,7 +9,7 @@ use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
 use crate::arrival::Room;
 use crate::config::Config;
-use crate::proxy;
+use crate::descriptors;
 use crate::tls::{self, Current, TlsError};
 use crate::token::{AdminToken, TokenError};
 
@@ -37,7 +37,7 @@ impl Reloader {
     /// How many clients there may be at one time. Those that are connected stay.
     pub fn set_max_clients(&self, max: usize) {
         self.room.set_max(max);
-        proxy::raise_descriptor_limit(max);
+        descriptors::raise_limit(max);
     }
 
     /// How many keys are remembered for clients that cache them.

@@ -10,9 +10,11 @@
 //! | `dump` | the file: its head, what lies between keys, its checksum |
 //! | `value` | what each type of value looks like |
 //! | `packed` | lists, hashes and sets that are one string: listpack, ziplist, intset |
+//! | `part` | one member, field, value or score |
 //! | `text` | lengths, and strings in their encodings |
 //! | `input` | bytes, counted and summed up |
 //! | `usage` | what a server takes for a value |
+//! | `error` | why a dump can't be read on |
 //!
 //! Read are RDB 6 to 12 of Redis (to 8.0) and those of Valkey (11 and 80, to 9.1). What is not known ends the reading with an error:
 //! where a value's end isn't known, nothing behind it can be read. A long string is kept up to [`KEPT_BYTES`].
@@ -24,12 +26,14 @@ mod dump;
 mod error;
 mod input;
 mod packed;
+mod part;
 mod text;
 mod usage;
 mod value;
 
 pub use dump::{Dump, Head, Record, is_dump};
 pub use error::DumpError;
+pub use part::Part;
 pub use text::{KEPT_BYTES, Text};
 pub use usage::Usage;
-pub use value::{Collection, Element, Form, Kind, Part, Value};
+pub use value::{Collection, Element, Form, Kind, Value};

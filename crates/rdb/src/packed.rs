@@ -1,6 +1,6 @@
 //! Lists, hashes and sets that are one string: listpack, ziplist (before Redis 7.0), intset.
 
-use crate::value::Part;
+use crate::part::Part;
 
 /// The entries of a listpack or ziplist, the members of an intset. Ends with none where it is damaged, after [`Packed::is_damaged`].
 #[derive(Debug)]

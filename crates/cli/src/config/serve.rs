@@ -17,14 +17,13 @@ use keyfold_server::Target;
 use keyfold_server::secrets;
 
 use super::{target, users_file};
-use crate::flags::serve::{AccessFlags, AdminFlags, LimitFlags, ServeFlags, ServerFlags, TimeoutFlags};
+use crate::flags::serve::{
+    AccessFlags, AdminFlags, LimitFlags, PASSWORD_VARIABLE, ServeFlags, ServerFlags, TimeoutFlags,
+};
 use crate::flags::upstream::UpstreamFlags;
 use crate::layout::file;
 use crate::moving::KeyCheck;
 use crate::settings::ConfigFile;
-
-/// The one password of all clients.
-pub(crate) const PASSWORD_VARIABLE: &str = "KEYFOLD_PASSWORD";
 
 /// All that serving takes.
 pub(crate) struct Serve {

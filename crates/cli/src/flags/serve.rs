@@ -23,6 +23,9 @@ Each address is printed as a line `listening on ADDRESS` once clients can connec
 `admin on ADDRESS`. SIGTERM and SIGINT let
 every accepted request be answered; a second one ends at once.";
 
+/// The one password of all clients.
+pub(crate) const PASSWORD_VARIABLE: &str = "KEYFOLD_PASSWORD";
+
 const URL_HELP: &str = "The server: redis://[user:password@]host:port[/db], rediss://… for TLS, unix:///path[?db=n], \
     cluster://[user:password@]host:port,host:port for a cluster (redis:// finds out by itself), or \
     sentinel://[user:password@]host:port,host:port/NAME[/db] for the primary that Sentinels name [default: one of \

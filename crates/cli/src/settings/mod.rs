@@ -23,6 +23,7 @@ use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{LayoutFile, Problem};
 use keyfold_core::placement::Secrets;
 
+use crate::flags::serve::PASSWORD_VARIABLE;
 use crate::flags::{Cli, Command};
 use crate::layout::file;
 pub(crate) use changes::Change;
@@ -147,7 +148,7 @@ fn not_overruled(typed: &ArgMatches, entries: Vec<Entry>) -> Vec<Entry> {
 }
 
 fn has_password_variable() -> bool {
-    std::env::var_os(crate::config::serve::PASSWORD_VARIABLE).is_some()
+    std::env::var_os(PASSWORD_VARIABLE).is_some()
 }
 
 /// What was typed, with what the file says behind it.

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
-use crate::config::serve::PASSWORD_VARIABLE;
 use crate::flags::Cli;
+use crate::flags::serve::PASSWORD_VARIABLE;
 use crate::flags::units::{Bytes, Wait};
 
 /// What is meant for the command line alone.
