@@ -5,6 +5,7 @@ pub(crate) mod databases;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
+mod files;
 pub(crate) mod fold;
 pub(crate) mod import;
 pub(crate) mod lab;

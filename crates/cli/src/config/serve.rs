@@ -1,7 +1,6 @@
 //! `keyfold serve`: flags and files to a configuration.
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use keyfold_proxy::{AdminToken, Config};
 use keyfold_server::Target;
 use keyfold_server::secrets;
 
+use super::files::{first_line, read};
 use super::{target, users_file};
 use crate::flags::serve::{
     AccessFlags, AdminFlags, LimitFlags, PASSWORD_VARIABLE, ServeFlags, ServerFlags, TimeoutFlags,
@@ -239,15 +239,6 @@ impl UsersSource {
     }
 }
 
-fn read(path: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("can't read {what} from {}", path.display()))
-}
-
-fn first_line(text: &[u8]) -> &[u8] {
-    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    line.strip_suffix(b"\r").unwrap_or(line)
-}
-
 fn limits(flags: &LimitFlags) -> Limits {
     Limits {
         max_clients: flags.max_clients,
@@ -274,17 +265,5 @@ fn timeouts(flags: &TimeoutFlags) -> Timeouts {
         write_stall: flags.write_timeout.0,
         handshake: flags.handshake_timeout.0,
         shutdown: flags.shutdown_timeout.0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_the_first_line() {
-        assert_eq!(first_line(b"secret\r\nmore"), b"secret");
-        assert_eq!(first_line(b" s p \n"), b" s p ");
-        assert_eq!(first_line(b""), b"");
     }
 }

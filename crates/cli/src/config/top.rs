@@ -1,13 +1,13 @@
 //! `keyfold top`: what is watched, and how it is asked.
 
-use std::fs;
 use std::num::NonZero;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use keyfold_server::{Operators, Target};
 
-use super::target;
+use super::{files, target};
 use crate::flags::top::{TopFlags, Watched};
 use crate::flags::upstream::UpstreamFlags;
 
@@ -27,18 +27,7 @@ pub(crate) enum Source {
 }
 
 pub(crate) fn resolve(flags: TopFlags) -> anyhow::Result<Top> {
-    let token = match &flags.token_file {
-        None => None,
-        Some(path) => {
-            let text =
-                fs::read_to_string(path).with_context(|| format!("can't read the token from {}", path.display()))?;
-            let token = text.lines().next().unwrap_or_default().trim().to_owned();
-            if token.is_empty() {
-                bail!("the first line of {} is empty, and no token", path.display());
-            }
-            Some(token)
-        }
-    };
+    let token = flags.token_file.as_deref().map(token).transpose()?;
     let local = target::resolve(&UpstreamFlags { address: None, way: flags.way.clone() });
     let mut sources = Vec::new();
     for watched in flags.urls {
@@ -51,4 +40,12 @@ pub(crate) fn resolve(flags: TopFlags) -> anyhow::Result<Top> {
         sources.push(Source::Server(local));
     }
     Ok(Top { sources, interval: flags.interval.0, once: flags.once, max_ops: flags.pace.max_ops })
+}
+
+/// The token that a file holds, as the keyfold reads its own: white space around it doesn't count.
+fn token(path: &Path) -> anyhow::Result<String> {
+    let text = files::read(path, "the token")?;
+    let token = String::from_utf8(files::first_line(&text).trim_ascii().to_vec());
+    let token = token.ok().filter(|token| !token.is_empty());
+    token.with_context(|| format!("the first line of {} is no token", path.display()))
 }

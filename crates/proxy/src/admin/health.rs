@@ -69,10 +69,13 @@ impl Reason {
 }
 
 impl Health {
-    fn of(reasons: Vec<(Reason, String)>) -> Self {
-        let trouble =
-            |(reason, detail): (Reason, _)| Trouble { reason: reason.name().to_owned(), detail: Some(detail) };
-        Self { ok: reasons.is_empty(), reasons: reasons.into_iter().map(trouble).collect() }
+    /// Well where there are no reasons why not.
+    pub(super) fn of(reasons: &[(Reason, String)]) -> Self {
+        let trouble = |(reason, detail): &(Reason, String)| Trouble {
+            reason: reason.name().to_owned(),
+            detail: Some(detail.clone()),
+        };
+        Self { ok: reasons.is_empty(), reasons: reasons.iter().map(trouble).collect() }
     }
 
     /// The same for whoever has shown nothing: which, and no more.
@@ -84,7 +87,7 @@ impl Health {
 
 /// Whether it makes sense to let this keyfold go on: all its workers run.
 pub(super) fn liveness(sources: &Sources) -> Health {
-    Health::of(hanging(sources).into_iter().collect())
+    Health::of(hanging(sources).as_slice())
 }
 
 fn hanging(sources: &Sources) -> Option<(Reason, String)> {
@@ -95,7 +98,7 @@ fn hanging(sources: &Sources) -> Option<(Reason, String)> {
 
 /// Whether clients are to be sent to it: their commands would be carried out.
 pub(super) fn readiness(sources: &Sources) -> Health {
-    Health::of(troubles(sources))
+    Health::of(&troubles(sources))
 }
 
 /// All that is not well.

@@ -4,12 +4,12 @@
 
 use std::time::SystemTime;
 
-use keyfold_core::layout::{LISTPACK_ENTRIES, Layout};
+use keyfold_core::layout::{LISTPACK_ENTRIES, ListpackNeed};
 use keyfold_core::status::{Saving, Status, Warning};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::health::{Health, readiness, troubles};
+use super::health::{Health, troubles};
 use super::sources::Sources;
 use crate::observation::Observed;
 
@@ -112,14 +112,16 @@ pub(super) fn status(sources: &Sources) -> FullStatus {
     let keyfold = sources.status();
     let saving = keyfold.saving();
     let servers: Vec<_> = sources.observations.all().into_iter().map(server_status).collect();
-    let troubles = troubles(sources).into_iter().map(|(reason, detail)| {
+    let troubles = troubles(sources);
+    let ready = Health::of(&troubles);
+    let troubles = troubles.into_iter().map(|(reason, detail)| {
         let detail = format!("Clients are not to be sent here: {detail}.");
         Warning::new(reason.name(), None, detail, reason.advice())
     });
-    let layout = sources.layout();
-    let of_servers = servers.iter().flat_map(|server| of_server(server, &layout));
+    let needs = sources.layout().listpack_needs();
+    let of_servers = servers.iter().flat_map(|server| of_server(server, &needs));
     FullStatus {
-        ready: readiness(sources),
+        ready,
         warnings: troubles.chain(keyfold.warnings()).chain(of_servers).collect(),
         name: sources.membership.connection_name(),
         started_ms: unix_ms(sources.started),
@@ -151,9 +153,9 @@ fn server_status((node, observed): (String, Observed)) -> ServerStatus {
 }
 
 /// What is not as it should be at a server.
-fn of_server(server: &ServerStatus, layout: &Layout) -> Vec<Warning> {
+fn of_server(server: &ServerStatus, needs: &[ListpackNeed]) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    for need in layout.listpack_needs() {
+    for need in needs {
         let has = if need.setting == LISTPACK_ENTRIES { server.listpack_entries } else { server.listpack_value };
         if let Some(has) = has.filter(|has| *has < need.least) {
             let advice = format!("On the server: {}", need.mend(need.setting));
@@ -197,6 +199,8 @@ pub(super) fn schema() -> Schema {
 mod tests {
     use std::path::Path;
 
+    use keyfold_core::layout::Layout;
+
     use super::*;
 
     #[test]
@@ -216,7 +220,7 @@ mod tests {
             Layout::parse_file("[[namespace]]\nkeys = 'a:{id:int}'\nbucket = { span = 600 }\nvalue_limit = 80\n");
         let layout = layout.unwrap();
         let warned = |server: &ServerStatus| {
-            let found = of_server(server, &layout).into_iter();
+            let found = of_server(server, &layout.listpack_needs()).into_iter();
             found.map(|warning| (warning.code, warning.advice)).collect::<Vec<_>>()
         };
         let mut server = ServerStatus { node: "a:1".into(), ..ServerStatus::default() };

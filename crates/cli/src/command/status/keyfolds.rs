@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::change::{Connection, Owner};
+use keyfold_report::number::plural;
 use keyfold_server::Nodes;
 
 /// Those that are connected.
@@ -35,6 +36,16 @@ impl Keyfolds {
             }
         }
         found
+    }
+
+    /// A line for each keyfold, and one where a tool moves keys.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let keyfold = |(name, member): (&String, &Member)| {
+            let hosts = member.hosts.iter().cloned().collect::<Vec<_>>().join(", ");
+            format!("keyfold:{name} from {hosts}, {}", plural(member.connections as u64, "connection"))
+        };
+        let at_work = (self.writers > 0).then(|| "a fold, an unfold or an import is at work".to_owned());
+        self.members.iter().map(keyfold).chain(at_work).collect()
     }
 
     fn add(&mut self, connection: &Connection) {
@@ -72,6 +83,9 @@ mod tests {
             .collect();
         assert_eq!(shown, [(2, "127.0.0.1".to_owned()), (1, "[::1]".to_owned())]);
         assert_eq!(found.writers, 1);
+        let said = ["keyfold:00ff from 127.0.0.1, 2 connections", "keyfold:0a from [::1], 1 connection"];
+        assert_eq!(found.lines(), [&said[..], &["a fold, an unfold or an import is at work"]].concat());
+        assert!(Keyfolds::default().lines().is_empty());
         assert_eq!(host_of("/run/redis.sock:0"), "/run/redis.sock");
     }
 }

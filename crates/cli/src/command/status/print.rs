@@ -44,18 +44,16 @@ impl Status {
 
     fn keyfolds(&self, line: &mut dyn FnMut(&str, &str) -> std::io::Result<()>) -> std::io::Result<()> {
         let found = &self.keyfolds;
-        if found.are_hidden {
-            line("keyfolds", "not known: the server doesn't show its clients (CLIENT LIST)")?;
-        } else if found.members.is_empty() {
-            line("keyfolds", "none is connected")?;
+        let mut head = "keyfolds";
+        if found.members.is_empty() || found.are_hidden {
+            let why = match found.are_hidden {
+                true => "not known: the server doesn't show its clients (CLIENT LIST)",
+                false => "none is connected",
+            };
+            line(std::mem::take(&mut head), why)?;
         }
-        for (number, (name, member)) in found.members.iter().enumerate() {
-            let hosts = member.hosts.iter().cloned().collect::<Vec<_>>().join(", ");
-            let connections = plural(member.connections as u64, "connection");
-            line(if number == 0 { "keyfolds" } else { "" }, &format!("keyfold:{name} from {hosts}, {connections}"))?;
-        }
-        if found.writers > 0 {
-            line("", "a fold, an unfold or an import is at work")?;
+        for said in found.lines() {
+            line(std::mem::take(&mut head), &said)?;
         }
         Ok(())
     }

@@ -102,18 +102,11 @@ impl Behind {
         self.slow.in_doubt = layout.is_some_and(Layout::is_in_doubt);
         self.slow.moves = layout.map(open_moves).unwrap_or_default();
         let found = Keyfolds::ask(&mut self.nodes);
-        let keyfold = |(name, member): (&String, &crate::command::status::keyfolds::Member)| {
-            let hosts = member.hosts.iter().cloned().collect::<Vec<_>>().join(", ");
-            format!("keyfold:{name} from {hosts}, {} connections", member.connections)
+        let why_none = match found.are_hidden {
+            true => Some("who serves isn't known: the server doesn't show its clients (CLIENT LIST)"),
+            false => found.members.is_empty().then_some("no keyfold is connected"),
         };
-        self.slow.keyfolds = match found.are_hidden {
-            true => vec!["who serves isn't known: the server doesn't show its clients (CLIENT LIST)".to_owned()],
-            false if found.members.is_empty() => vec!["no keyfold is connected".to_owned()],
-            false => found.members.iter().map(keyfold).collect(),
-        };
-        if found.writers > 0 {
-            self.slow.keyfolds.push("a fold, an unfold or an import is at work".to_owned());
-        }
+        self.slow.keyfolds = why_none.map(str::to_owned).into_iter().chain(found.lines()).collect();
         Ok(())
     }
 
