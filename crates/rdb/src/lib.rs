@@ -16,8 +16,8 @@
 //! | `usage` | what a server takes for a value |
 //! | `error` | why a dump can't be read on |
 //!
-//! Read are RDB 6 to 12 of Redis (to 8.0) and those of Valkey (11 and 80, to 9.1). What is not known ends the reading with an error:
-//! where a value's end isn't known, nothing behind it can be read. A long string is kept up to [`KEPT_BYTES`].
+//! Read is what Redis 6.2 to 8.0 and Valkey to 9.1 write. What is not known ends the reading with an error: where a value's end isn't
+//! known, nothing behind it can be read. A long string is kept up to [`KEPT_BYTES`]; a packed list, hash or set is read whole.
 //!
 //! Source of the format: `rdb.h`, `rdb.c`, `listpack.c`, `ziplist.c`, `intset.c` of Redis 7.0 and 8.0 and Valkey 9.1.
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 
 use crate::part::Part;
 
-/// The entries of a listpack or ziplist, the members of an intset. Ends with none where it is damaged, after [`Packed::is_damaged`].
+/// The entries of a listpack or ziplist, the members of an intset. It ends early where it is damaged: see [`Packed::is_damaged`].
 #[derive(Debug)]
 pub(crate) struct Packed<'b> {
     form: Packing,
@@ -187,7 +187,7 @@ mod tests {
     fn what_is_damaged_ends() {
         for bytes in [&[][..], &[0; 6], &[0, 0, 0, 0, 0, 0, 0x85, b'a', END], &[0, 0, 0, 0, 0, 0, 0xf9, 1, END]] {
             let mut list = Packed::listpack(bytes);
-            assert_eq!(list.by_ref().count(), usize::from(false), "{bytes:?}");
+            assert_eq!(list.by_ref().count(), 0, "{bytes:?}");
             assert!(list.is_damaged(), "{bytes:?}");
         }
         let mut set = Packed::intset(&[2, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 7]);

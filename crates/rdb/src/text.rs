@@ -125,16 +125,20 @@ impl<R: Read> Input<R> {
     }
 
     fn decompressed(&mut self, stored: u64, len: u64) -> Result<Vec<u8>, DumpError> {
-        let compressed = self.bytes(stored)?;
-        let bytes = decompress(&compressed).filter(|bytes| bytes.len() as u64 == len);
+        // What doesn't get shorter is not compressed, so that a length that was made up takes no memory.
+        let bytes = if stored < len { decompress(&self.bytes(stored)?, len) } else { None };
         bytes.ok_or_else(|| self.damaged("a compressed string that can't be read"))
     }
 }
 
-/// LZF: runs as they are, and references to what is already there. None where it refers to what isn't, or ends in the midst.
-fn decompress(compressed: &[u8]) -> Option<Vec<u8>> {
+/// LZF: runs as they are, and references to what is already there, `total` bytes in all. None where it refers to what isn't,
+/// ends in the midst, or comes to more or less.
+fn decompress(compressed: &[u8], total: u64) -> Option<Vec<u8>> {
     let (mut out, mut rest) = (Vec::new(), compressed);
     while let [control, behind @ ..] = rest {
+        if out.len() as u64 > total {
+            return None;
+        }
         let control = usize::from(*control);
         rest = behind;
         if control < 32 {
@@ -158,7 +162,7 @@ fn decompress(compressed: &[u8]) -> Option<Vec<u8>> {
             out.push(out[at]);
         }
     }
-    Some(out)
+    (out.len() as u64 == total).then_some(out)
 }
 
 #[cfg(test)]
@@ -194,8 +198,13 @@ mod tests {
         ] {
             assert!(text(strange).is_err(), "{strange:?}");
         }
-        assert_eq!(decompress(&[0x20, 0]), None);
-        assert_eq!(decompress(&[31, 1]), None);
-        assert_eq!(decompress(&[]), Some(Vec::new()));
+        assert_eq!(decompress(&[0x20, 0], 3), None);
+        assert_eq!(decompress(&[31, 1], 32), None);
+        assert_eq!(decompress(&[], 0), Some(Vec::new()));
+        // One byte again and again, a hundred times as much as it says.
+        let swollen = [&[0, b'x'][..], &[0xe0, 0xff, 0].repeat(100)].concat();
+        assert_eq!(decompress(&swollen, 264), None);
+        assert_eq!(decompress(&swollen, 1 + 100 * 264).unwrap().len(), 26_401);
+        assert!(text(&[0xc3, 5, 4, 0, b'x', 0xe0, 0, 0]).is_err());
     }
 }

@@ -8,12 +8,18 @@ use keyfold_core::memory::{Allocator, Family, Model, Server as Which};
 use keyfold_rdb::{Dump, DumpError, Form, Kind, Record, Usage, Value, is_dump};
 use keyfold_testkit::reply::Value as Reply;
 use keyfold_testkit::servers::each;
-use keyfold_testkit::{Binary, Flavor, Wire, found};
+use keyfold_testkit::{Binary, Flavor, Server, Wire, found};
 
 const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
 
 /// One of each type, small and large.
 const KINDS: usize = 16;
+
+/// A server whose dumps go where it is told.
+fn start(binary: &Binary) -> Server {
+    let protected = if binary.version().major >= 7 { &["--enable-protected-configs", "yes"][..] } else { &[] };
+    binary.start(protected).unwrap()
+}
 
 fn ask(wire: &mut Wire, args: &[&str]) -> Reply {
     let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
@@ -126,8 +132,7 @@ fn saved(wire: &mut Wire, dir: &Path) -> PathBuf {
 #[test]
 fn what_a_server_dumps_is_read_back() {
     each(&found(), |binary| {
-        let protected = if binary.version().major >= 7 { &["--enable-protected-configs", "yes"][..] } else { &[] };
-        let server = binary.start(protected).unwrap();
+        let server = start(binary);
         let mut wire = server.connect().unwrap();
         fill(&mut wire, binary);
         let dir = tempfile::tempdir().unwrap();
@@ -203,8 +208,7 @@ fn what_a_server_dumps_is_read_back() {
 #[test]
 fn a_dump_that_was_changed_or_cut_off_is_said_to_be() {
     let binary = found().remove(0);
-    let protected = if binary.version().major >= 7 { &["--enable-protected-configs", "yes"][..] } else { &[] };
-    let server = binary.start(protected).unwrap();
+    let server = start(&binary);
     let mut wire = server.connect().unwrap();
     fill(&mut wire, &binary);
     let dir = tempfile::tempdir().unwrap();
