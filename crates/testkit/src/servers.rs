@@ -70,6 +70,16 @@ impl Binary {
         &self.path
     }
 
+    /// What it has to be started with, and then asked, so that connections keep the size of their reply buffers: since 7.0 one
+    /// of 16 KiB becomes one of 1 KiB where a slow machine leaves it idle for a moment, and memory that is weighed changes.
+    /// Nothing before that.
+    pub fn still_reply_buffers(&self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self.version.major {
+            ..7 => (&[], &[]),
+            _ => (&["--enable-debug-command", "yes"], &["DEBUG", "REPLYBUFFER", "RESIZING", "0"]),
+        }
+    }
+
     /// Redis or Valkey, whatever the program is called.
     pub fn flavor(&self) -> Flavor {
         self.flavor

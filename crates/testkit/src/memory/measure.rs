@@ -142,10 +142,10 @@ fn warm_up(binary: &Binary, server: &Server) -> anyhow::Result<()> {
     commands.push(&[b"DEL", b"{warm}", b"{warm}:h", b"{warm}:s"]);
     let mut connection = connect(server)?;
     connection.query_all::<()>(&commands)?;
-    // A connection's buffer of 16 KiB would become one of 1 KiB where a slow machine leaves it idle for a moment. Before 7.0
-    // they keep their size.
-    if binary.version().major >= 7 {
-        connection.ask::<String>(&[b"DEBUG", b"REPLYBUFFER", b"RESIZING", b"0"])?;
+    let (_, still) = binary.still_reply_buffers();
+    if !still.is_empty() {
+        let words: Vec<&[u8]> = still.iter().map(|word| word.as_bytes()).collect();
+        connection.ask::<String>(&words)?;
     }
     drop(connection);
     weigh(server, NODE_STIRS_BYTES)?;

@@ -86,22 +86,13 @@ fn uuid(random: &mut Random) -> String {
     format!("{a:08x}-{b:04x}-4{c:03x}-{d:04x}-{e:012x}")
 }
 
-/// Whether a connection's buffer of 16 KiB becomes one of 1 KiB where a slow machine leaves it idle for a moment: since
-/// 7.0.
-fn resizes_reply_buffers(binary: &Binary) -> bool {
-    binary.version().major >= 7
-}
-
 fn start(binary: &Binary, primaries: usize) -> Cluster {
-    let mut args = vec!["--hz", "500", "--hash-max-listpack-value", "128"];
-    if resizes_reply_buffers(binary) {
-        args.extend(["--enable-debug-command", "yes"]);
-    }
+    let (still, ask) = binary.still_reply_buffers();
+    let args = [&["--hz", "500", "--hash-max-listpack-value", "128"][..], still].concat();
     let args = args.into_iter().map(str::to_owned).collect();
     let cluster = Cluster::start(binary, primaries, 0, &Options { args, ..Options::default() }).unwrap();
-    if resizes_reply_buffers(binary) {
-        let resizing = |node: &Node| node.text(&["DEBUG", "REPLYBUFFER", "RESIZING", "0"]).unwrap();
-        cluster.nodes().iter().for_each(|node| assert_eq!(resizing(node), "OK"));
+    if !ask.is_empty() {
+        cluster.nodes().iter().for_each(|node| assert_eq!(node.text(ask).unwrap(), "OK"));
     }
     cluster
 }
