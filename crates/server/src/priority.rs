@@ -6,8 +6,8 @@ use rustix::process::setpriority_process;
 const LOWEST: i32 = 19;
 
 /// Has this thread, and what it starts from now on, run where nobody else wants the processor. A tool that walks over a whole
-/// keyspace often runs beside the server or a keyfold, and would keep a client's request waiting for its slice of time: on two
-/// busy cores it made the 99th percentile four times as long. Where nobody else wants it, it costs nothing.
+/// keyspace often runs beside the server or a keyfold, and would keep a client's request waiting for its slice of time
+/// (`docs/moving.md`, "How fast"). Where nobody else wants it, it costs nothing.
 pub fn give_way() {
     // Wherever it is not allowed, nothing is lost but that courtesy.
     if let Err(error) = setpriority_process(None, LOWEST) {
