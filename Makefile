@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: package try-package monitoring book chaos crash differential moves scale help test test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
+.PHONY: package try-package monitoring book chaos crash differential moves scale help test test-servers test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -16,6 +16,13 @@ export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 test: ## the tests, against every server at hand; what takes minutes is in test-long
 	@scripts/ensure-server
 	cargo test --workspace
+
+# The suites that have servers, from the test kit, and so may find something else with another one; a test keeps this list.
+SERVER_SUITES := bed blocking_client cluster_layout commands memory program proxy servers slots survey whole
+
+test-servers: ## of the tests those that have servers, against every one at hand
+	@scripts/ensure-server
+	cargo test --workspace --lib --bins $(addprefix --test ,$(SERVER_SUITES))
 
 test-long: ## the tests that take minutes: the lab's studies on every server, large families, a large model, clusters, Sentinels
 	@scripts/ensure-server

@@ -4,6 +4,7 @@ mod cycles;
 mod documents;
 mod modules;
 mod placements;
+mod suites;
 
 use std::path::{Path, PathBuf};
 
