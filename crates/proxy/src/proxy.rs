@@ -327,6 +327,7 @@ impl Handle {
         }
         if let Some(observations) = &self.observations {
             self.spawn(observation::observe(Arc::clone(observations)));
+            self.spawn(observation::observe_move(Arc::clone(observations)));
         }
     }
 
