@@ -36,6 +36,9 @@ pub struct Config {
     pub server_tls: ServerTls,
     /// Where operators come in; none where they don't.
     pub admin: Option<Admin>,
+    /// Where the next keyfold asks for this one's listening sockets, and this one for those of the one before
+    /// (`--takeover`): the path of a unix socket.
+    pub takeover: Option<PathBuf>,
     /// Which keys are folded, and how.
     pub layout: Arc<Layout>,
     /// The codecs that are known; `layout` is open already, as far as it can be.
@@ -79,6 +82,7 @@ impl Config {
             client_tls: None,
             server_tls: ServerTls::default(),
             admin: None,
+            takeover: None,
             layout: Arc::new(layout),
             codecs: Kinds::default(),
             secrets: Secrets::default(),
@@ -168,6 +172,9 @@ pub struct Timeouts {
     pub handshake: Duration,
     /// For the requests under way to be answered at a shutdown (`--shutdown-timeout`).
     pub shutdown: Duration,
+    /// For clients to become idle once another keyfold has taken over (`--drain-timeout`); then as at a shutdown. Zero: for
+    /// ever.
+    pub drain: Duration,
 }
 
 impl Default for Timeouts {
@@ -180,6 +187,7 @@ impl Default for Timeouts {
             write_stall: Duration::from_secs(60),
             handshake: Duration::from_secs(10),
             shutdown: Duration::from_secs(10),
+            drain: Duration::from_secs(30),
         }
     }
 }

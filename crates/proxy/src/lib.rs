@@ -19,11 +19,13 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`config`], [`address`] | what the proxy can be told |
-//! | `proxy`, `shutdown` | its start and its end |
+//! | `proxy`, `start_error`, `shutdown` | its start and its end |
 //! | `reload` | what of it may be replaced while it runs |
 //! | [`admin`], `token` | the operators' address: metrics, health, status, history and a page; what they show |
 //! | `observation` | what servers say of their memory and limits, for operators |
-//! | `listen`, `arrival` | accepting, and handing connections to workers |
+//! | `takeover` | a new keyfold takes the sockets of the one that runs |
+//! | `doors`, `sockets` | listening sockets, bound here or had from others |
+//! | `accepting`, `listen`, `arrival` | accepting, and handing connections to workers |
 //! | `worker`, `order` | one thread and what its tasks share; what it is told to do |
 //! | `client` | a client: its requests, slots and answers |
 //! | `upstream` | connections to the server: shared, own, for errands |
@@ -36,6 +38,7 @@
 //! | `clock`, `nonce`, `backoff`, `stats` | the server's time, unique numbers, waiting, counting |
 #![warn(clippy::unwrap_used)]
 
+mod accepting;
 pub mod address;
 pub mod admin;
 mod arrival;
@@ -45,6 +48,7 @@ mod clock;
 pub mod config;
 mod descriptors;
 mod dictionaries;
+mod doors;
 mod folding;
 mod inbox;
 mod keeper;
@@ -59,8 +63,11 @@ mod proxy;
 mod reload;
 mod shutdown;
 mod socket;
+mod sockets;
+mod start_error;
 mod stats;
 mod sweep;
+mod takeover;
 pub mod tls;
 mod token;
 mod upstream;
@@ -70,10 +77,13 @@ mod worker;
 pub use config::Config;
 pub use nonce::Nonces;
 pub use order::Task;
-pub use proxy::{Handle, ServeError, StartError, check, serve, start};
+pub use proxy::{Handle, ServeError, check, serve, start, start_with};
 pub use reload::Reloader;
 pub use shutdown::Stopper;
+pub use sockets::Sockets;
+pub use start_error::StartError;
 pub use stats::Totals;
+pub use takeover::TakeoverError;
 pub use tls::TlsError;
 pub use token::{AdminToken, TokenError};
 pub use upstream::{Errand, LinkError};

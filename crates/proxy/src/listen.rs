@@ -5,12 +5,14 @@
 
 use std::io;
 use std::net::TcpListener as StdTcpListener;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use socket2::Socket;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_rustls::rustls::ServerConfig;
@@ -68,8 +70,33 @@ pub(crate) fn bind(
     }
 }
 
+/// Listens on a socket that others have bound to this address.
+pub(crate) fn listen_on(
+    socket: Socket,
+    address: &ListenAddress,
+    tls: Option<&Arc<Current<ServerConfig>>>,
+) -> io::Result<(Listener, ListenAddress)> {
+    socket.set_nonblocking(true)?;
+    let listener = match address {
+        ListenAddress::Tcp(_) => Listener::Tcp(socket.into()),
+        ListenAddress::Tls(_) => Listener::Tls(socket.into(), Arc::clone(tls.ok_or_else(no_certificate)?)),
+        ListenAddress::Unix(_) => Listener::Unix(socket.into()),
+    };
+    Ok((listener, address.clone()))
+}
+
+impl Listener {
+    /// The same socket once more.
+    pub(crate) fn again(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(listener) | Self::Tls(listener, _) => listener.as_fd().try_clone_to_owned(),
+            Self::Unix(listener) => listener.as_fd().try_clone_to_owned(),
+        }
+    }
+}
+
 fn bind_tcp(address: std::net::SocketAddr) -> io::Result<StdTcpListener> {
-    let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
+    let socket = Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;

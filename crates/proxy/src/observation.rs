@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use keyfold_core::admin::move_progress::{self, MoveProgress};
 use keyfold_core::memory::Limits;
 use keyfold_core::resp::{Reply, write_command};
 
@@ -14,12 +15,19 @@ use crate::upstream::Errand;
 /// How often they are asked.
 const EVERY: Duration = Duration::from_secs(15);
 
+/// How often it is asked how far a move has come: as often as the tool says so.
+const MOVES_EVERY: Duration = Duration::from_millis(move_progress::WRITE_EVERY_MS);
+
 /// The settings that are asked for. Servers before Redis 7.0 answer to the older name beside it.
 const LIMITS: &[u8] = b"hash-max-listpack-*";
 
-/// What each server said last. One that is away, or may not be asked, says nothing.
+/// What each server said last; one that is away, or may not be asked, says nothing. And how far a move has come.
 #[derive(Debug, Default)]
-pub(crate) struct Observations(Mutex<BTreeMap<String, Observed>>);
+pub(crate) struct Observations {
+    servers: Mutex<BTreeMap<String, Observed>>,
+    /// With when that was heard.
+    move_progress: Mutex<Option<(MoveProgress, Instant)>>,
+}
 
 /// What one server said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +44,13 @@ pub(crate) struct Observed {
 impl Observations {
     /// By where they are.
     pub(crate) fn all(&self) -> BTreeMap<String, Observed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How far the move that is open has come; none where none is, or nobody says.
+    pub(crate) fn move_progress(&self) -> Option<MoveProgress> {
+        let (progress, heard) = (*self.move_progress.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(progress.after(u64::try_from(heard.elapsed().as_millis()).unwrap_or(u64::MAX)))
     }
 
     /// Up to where hashes stay packed on all of them, as far as they said so.
@@ -52,7 +66,28 @@ impl Observations {
     }
 
     fn set(&self, all: BTreeMap<String, Observed>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        *self.servers.lock().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+}
+
+/// The task that asks how far a move has come, while one is open.
+pub(crate) fn observe_move(observations: Arc<Observations>) -> Task {
+    Box::new(|errand| Box::pin(observe_moves(errand.in_database(0), observations)) as Pin<Box<dyn Future<Output = ()>>>)
+}
+
+async fn observe_moves(mut errand: Errand, observations: Arc<Observations>) {
+    loop {
+        tokio::time::sleep(MOVES_EVERY).await;
+        let is_open = errand.with_env(|env| env.layout.moving().next().is_some());
+        let heard = match is_open {
+            true => errand.ask(move_progress::ask).await,
+            false => Ok(Vec::new()),
+        };
+        // What was heard last stands where the server is away: it grows old.
+        if let Ok(replies) = heard {
+            let heard = move_progress::read(&replies).map(|progress| (progress, Instant::now()));
+            *observations.move_progress.lock().unwrap_or_else(PoisonError::into_inner) = heard;
+        }
     }
 }
 

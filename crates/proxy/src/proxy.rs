@@ -2,81 +2,42 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use keyfold_core::clients::Clients;
 use keyfold_core::layout::Layout;
 use keyfold_core::stats::{Counts, Traffic};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::rustls::{ClientConfig, ServerConfig};
+use tokio_rustls::rustls::ClientConfig;
 
+use crate::accepting::Accepting;
 use crate::address::ListenAddress;
 use crate::admin::{self, Routes, Sources};
 use crate::arrival::Room;
-use crate::config::{Admin, Config};
+use crate::config::Config;
 use crate::descriptors;
+use crate::doors::{AdminDoor, Doors, refuse_open, refuse_open_to_operators, unix_path};
 use crate::folding::Folding;
 use crate::keeper;
-use crate::listen::{self, Listener};
+use crate::listen;
 use crate::membership::Membership;
 use crate::observation::{self, Observations};
 use crate::order::{Order, Task};
 use crate::reload::Reloader;
 use crate::shutdown::{Phase, Signals, Stopper};
+use crate::sockets::{RemoveOnDrop, SocketFiles, Sockets};
+use crate::start_error::StartError;
 use crate::stats::{Stats, Totals};
-use crate::tls::{self, Current, TlsError};
+use crate::takeover::{Predecessor, READY_WITHIN, TakeoverError};
+use crate::tls::{self, Current};
 use crate::whereabouts::Whereabouts;
 use crate::worker::{self, Worker};
 use crate::{dictionaries, peers, sweep};
 
-/// Why a proxy didn't start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// There is nowhere to listen.
-    #[error("nowhere to listen: name an address with --listen")]
-    NoListener,
-    /// Anyone could come in.
-    #[error(
-        "refusing to listen on {0}: other machines can reach it and clients need no password; configure users or a \
-         password, listen on 127.0.0.1, or say --allow-open if the network keeps strangers out"
-    )]
-    Open(ListenAddress),
-    /// Anyone could look in.
-    #[error(
-        "refusing to let operators in on {0}: other machines can reach it and whoever asks has to show nothing; name a \
-         token's file by --admin-token-file, or use tls:// and name the authority of operators' certificates by \
-         --admin-client-ca, or listen on 127.0.0.1"
-    )]
-    OpenToOperators(ListenAddress),
-    /// An address can't be had.
-    #[error("can't listen on {address}: {source}")]
-    Bind {
-        /// Which.
-        address: ListenAddress,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The operators' address can't be had.
-    #[error("can't let operators in on {address}: {source}")]
-    BindAdmin {
-        /// Which.
-        address: ListenAddress,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A certificate is of no use.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The system gives no randomness.
-    #[error("the system has no randomness: {0}")]
-    Randomness(#[from] getrandom::Error),
-    /// A thread or its runtime didn't start.
-    #[error("can't start a thread: {0}")]
-    Thread(#[from] io::Error),
-}
+/// How often it is looked whether this proxy can serve, before it takes over from another.
+const READY_POLL: Duration = Duration::from_millis(5);
 
 /// Why a running proxy ended otherwise than asked.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +61,8 @@ pub struct Handle {
     room: Arc<Room>,
     stats: Vec<Arc<Stats>>,
     reloader: Reloader,
+    /// What servers say of themselves, where operators ask.
+    observations: Option<Arc<Observations>>,
     /// What the core counts, by namespace.
     folding: watch::Receiver<Arc<Folding>>,
 }
@@ -109,15 +72,23 @@ pub struct Handle {
 /// # Errors
 /// An address that can't be had or shouldn't be, a certificate of no use, no threads.
 pub fn start(config: Config) -> Result<Handle, StartError> {
+    start_with(config, Sockets::default())
+}
+
+/// The same with listening sockets that this process was started with. Where another keyfold hands over its own
+/// ([`Config::takeover`]), it lets clients in until this one does.
+///
+/// # Errors
+/// As [`start`]; and one of these sockets is none that the configuration names, or the other keyfold goes on.
+pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError> {
     let client_tls = config.client_tls.as_ref().map(tls::client_side).transpose()?.map(Current::new);
-    let (listeners, addresses) = bind_all(&config, client_tls.as_ref())?;
-    let admin = config.admin.as_ref().map(bind_admin).transpose()?;
+    let doors = Doors::open(&config, client_tls.as_ref(), sockets)?;
     let server_tls = match config.upstream.speaks_tls() {
         true => Some(Current::new(tls::server_side(&config.server_tls)?)),
         false => None,
     };
     descriptors::raise_limit(config.limits.max_clients);
-    for address in &addresses {
+    for address in doors.addresses() {
         tracing::info!(%address, server = %config.upstream, "listening");
     }
     let config = Arc::new(config);
@@ -129,7 +100,7 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     let room = Room::new(config.worker_count(), config.limits.max_clients);
     let clients = Arc::new(Clients::default());
     clients.tracking().set_most_keys(config.limits.max_tracked_keys);
-    let admin_tls = admin.as_ref().and_then(|admin| admin.tls.clone());
+    let admin_tls = doors.admin.as_ref().and_then(|admin| admin.tls.clone());
     let reloader = Reloader {
         config: Arc::clone(&config),
         clients,
@@ -138,15 +109,17 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         admin_tls,
         server_tls: server_tls.clone(),
     };
+    let observations = doors.admin.as_ref().map(|_| Arc::<Observations>::default());
     let mut handle = Handle {
-        addresses,
-        admin: admin.as_ref().map(|admin| admin.address.clone()),
+        addresses: doors.addresses(),
+        admin: doors.admin.as_ref().map(|admin| admin.door.address.clone()),
         stopper,
         workers: vec![],
         threads: vec![],
         room,
         stats: vec![],
         reloader,
+        observations,
         folding,
     };
     // Each worker holds one end; the other one hears when all have ended.
@@ -158,25 +131,8 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     drop(running);
     let traffic = handle.stats.iter().map(|stats| Arc::clone(stats) as Arc<dyn Traffic>);
     handle.folding.borrow().namespaces.note_traffic(traffic.collect());
-    let observations = admin.as_ref().map(|_| Arc::<Observations>::default());
-    let who = format!("pid:{},listen:{}", std::process::id(), shown(&handle.addresses));
-    let (kinds, secrets) = (config.codecs.clone(), config.secrets.clone());
-    handle.spawn(keeper::keep(Arc::clone(&membership), who, handle.workers.clone(), folding_sender, kinds, secrets));
-    handle.spawn(dictionaries::keep());
-    if let Some(announced) = &config.announced {
-        handle.spawn(peers::watch(Arc::clone(announced)));
-    }
-    if config.sweep.fields_per_second > 0 {
-        handle.spawn(sweep::walk(Arc::clone(&config), observations.clone()));
-        handle.spawn(sweep::remove_due());
-    }
-    if let (Some(admin), Some(observations)) = (admin, observations) {
-        handle.spawn(observation::observe(Arc::clone(&observations)));
-        let sources = handle.sources(membership, phase.clone(), observations, admin.config.usd_per_gb_month);
-        let routes = Routes::new(sources, admin.config.token.clone(), admin.config.sample_every);
-        handle.spawn_admin(admin, routes, phase.clone(), ended)?;
-    }
-    handle.spawn_acceptor(listeners, phase)?;
+    handle.spawn_background(&config, &membership, folding_sender);
+    handle.let_in(&config, doors, &membership, &phase, ended)?;
     Ok(handle)
 }
 
@@ -224,62 +180,6 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
 /// The addresses in a word, for the answers to a change.
 fn shown(addresses: &[ListenAddress]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-fn bind_all(
-    config: &Config,
-    tls: Option<&Arc<Current<ServerConfig>>>,
-) -> Result<(Vec<Listener>, Vec<ListenAddress>), StartError> {
-    refuse_open(config)?;
-    let bind = |address: &ListenAddress| {
-        listen::bind(address, tls).map_err(|source| StartError::Bind { address: address.clone(), source })
-    };
-    config.listen.iter().map(bind).collect()
-}
-
-fn refuse_open(config: &Config) -> Result<(), StartError> {
-    if config.listen.is_empty() {
-        return Err(StartError::NoListener);
-    }
-    let guarded = config.users.initial().is_none() || config.allow_open;
-    match config.listen.iter().find(|address| address.is_open() && !guarded) {
-        Some(open) => Err(StartError::Open(open.clone())),
-        None => Ok(()),
-    }
-}
-
-fn refuse_open_to_operators(admin: &Admin) -> Result<(), StartError> {
-    let speaks_tls = matches!(admin.listen, ListenAddress::Tls(_));
-    let asks_for_certificates = speaks_tls && admin.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    match admin.listen.is_open() && admin.token.is_none() && !asks_for_certificates {
-        true => Err(StartError::OpenToOperators(admin.listen.clone())),
-        false => Ok(()),
-    }
-}
-
-/// Where operators come in, bound.
-struct BoundAdmin {
-    listener: Listener,
-    address: ListenAddress,
-    tls: Option<Arc<Current<ServerConfig>>>,
-    config: Admin,
-}
-
-fn bind_admin(admin: &Admin) -> Result<BoundAdmin, StartError> {
-    let speaks_tls = matches!(admin.listen, ListenAddress::Tls(_));
-    let tls = admin.tls.as_ref().filter(|_| speaks_tls);
-    refuse_open_to_operators(admin)?;
-    if admin.listen.is_open() && !speaks_tls {
-        tracing::warn!(
-            address = %admin.listen,
-            "the operators' token crosses the network in clear text; use tls:// where others may listen in"
-        );
-    }
-    let tls = tls.map(tls::client_side).transpose()?.map(Current::new);
-    let bound = listen::bind(&admin.listen, tls.as_ref());
-    let (listener, address) =
-        bound.map_err(|source| StartError::BindAdmin { address: admin.listen.clone(), source })?;
-    Ok(BoundAdmin { listener, address, tls, config: admin.clone() })
 }
 
 impl Handle {
@@ -407,6 +307,57 @@ impl Handle {
         Ok(())
     }
 
+    /// Has the first worker do what is done beside clients' requests.
+    fn spawn_background(
+        &self,
+        config: &Arc<Config>,
+        membership: &Arc<Membership>,
+        folding: watch::Sender<Arc<Folding>>,
+    ) {
+        let who = format!("pid:{},listen:{}", std::process::id(), shown(&self.addresses));
+        let (kinds, secrets) = (config.codecs.clone(), config.secrets.clone());
+        self.spawn(keeper::keep(Arc::clone(membership), who, self.workers.clone(), folding, kinds, secrets));
+        self.spawn(dictionaries::keep());
+        if let Some(announced) = &config.announced {
+            self.spawn(peers::watch(Arc::clone(announced)));
+        }
+        if config.sweep.fields_per_second > 0 {
+            self.spawn(sweep::walk(Arc::clone(config), self.observations.clone()));
+            self.spawn(sweep::remove_due());
+        }
+        if let Some(observations) = &self.observations {
+            self.spawn(observation::observe(Arc::clone(observations)));
+            self.spawn(observation::observe_move(Arc::clone(observations)));
+        }
+    }
+
+    /// Lets operators and clients in; where they come in by another keyfold so far, once this one can serve them.
+    fn let_in(
+        &mut self,
+        config: &Config,
+        mut doors: Doors,
+        membership: &Arc<Membership>,
+        phase: &watch::Receiver<Phase>,
+        ended: mpsc::Receiver<Infallible>,
+    ) -> Result<(), StartError> {
+        let predecessor = doors.predecessor.take();
+        if let Some((predecessor, _)) = &predecessor {
+            wait_until_ready(membership, predecessor)?;
+        }
+        if let (Some(admin), Some(observations)) = (doors.admin.take(), self.observations.clone()) {
+            let sources =
+                self.sources(Arc::clone(membership), phase.clone(), observations, admin.config.usd_per_gb_month);
+            let routes = Routes::new(sources, admin.config.token.clone(), admin.config.sample_every);
+            let file = remove_on_drop(&doors.files, [&admin.door.address]);
+            self.spawn_admin(admin, file, routes, phase.clone(), doors.operators_left.clone(), ended)?;
+        }
+        self.spawn_acceptor(doors, phase.clone(), config)?;
+        if let Some((predecessor, on)) = predecessor {
+            predecessor.relieve(on);
+        }
+        Ok(())
+    }
+
     /// All that operators see.
     fn sources(
         &self,
@@ -423,15 +374,17 @@ impl Handle {
     /// Lets operators in until all workers have ended: they want to see a proxy that ends, too.
     fn spawn_admin(
         &mut self,
-        admin: BoundAdmin,
+        admin: AdminDoor,
+        file: RemoveOnDrop,
         routes: Arc<Routes>,
         phase: watch::Receiver<Phase>,
+        left: watch::Receiver<bool>,
         ended: mpsc::Receiver<Infallible>,
     ) -> Result<(), StartError> {
-        tracing::info!(address = %admin.address, "operators are let in");
+        tracing::info!(address = %admin.door.address, "operators are let in");
         let thread = std::thread::Builder::new().name("keyfold-admin".to_owned()).spawn(move || {
-            let _file = RemoveOnDrop(unix_path(&admin.address).into_iter().collect());
-            admin::run(admin.listener, &routes, phase, ended)
+            let _file = file;
+            admin::run(admin.door.listener, &routes, phase, left, ended)
         })?;
         self.threads.push(thread);
         Ok(())
@@ -439,25 +392,54 @@ impl Handle {
 
     fn spawn_acceptor(
         &mut self,
-        listeners: Vec<Listener>,
-        mut phase: watch::Receiver<Phase>,
+        doors: Doors,
+        phase: watch::Receiver<Phase>,
+        config: &Config,
     ) -> Result<(), StartError> {
-        let (room, workers) = (Arc::clone(&self.room), self.workers.clone());
-        let sockets = self.addresses.iter().filter_map(unix_path).collect();
+        let Doors { clients, giver, files, .. } = doors;
+        let paths = clients.iter().map(|door| &door.address);
+        let takeover = config.takeover.clone().map(ListenAddress::Unix);
+        let files = remove_on_drop(&files, paths.chain(&takeover));
+        let listeners = clients.into_iter().map(|door| door.listener).collect();
+        let accepting = Accepting {
+            listeners,
+            giver,
+            room: Arc::clone(&self.room),
+            workers: self.workers.clone(),
+            stopper: self.stopper.clone(),
+            phase,
+            drain: config.timeouts.drain,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("keyfold-accept".to_owned()).spawn(move || {
-            let _files = RemoveOnDrop(sockets);
-            runtime.block_on(async move {
-                for listener in listeners {
-                    tokio::spawn(listen::accept_all(listener, Arc::clone(&room), workers.clone()));
-                }
-                let _ = phase.wait_for(|phase| *phase > Phase::Running).await;
-            });
-            Ok(())
+            let _files = files;
+            runtime.block_on(accepting.run())
         })?;
         self.threads.push(thread);
         Ok(())
     }
+}
+
+/// Files of unix sockets that are removed once they are of no use, unless they are another keyfold's by then.
+fn remove_on_drop<'a>(
+    files: &Arc<SocketFiles>,
+    addresses: impl IntoIterator<Item = &'a ListenAddress>,
+) -> RemoveOnDrop {
+    RemoveOnDrop { files: Arc::clone(files), paths: addresses.into_iter().filter_map(unix_path).collect() }
+}
+
+/// Waits until clients would be served here.
+fn wait_until_ready(membership: &Membership, predecessor: &Predecessor) -> Result<(), TakeoverError> {
+    let began = Instant::now();
+    while !membership.is_serving() {
+        if began.elapsed() > READY_WITHIN {
+            let why = membership.trouble();
+            let why = why.map_or_else(|| "the server says nothing of the layout".to_owned(), |why| why.to_string());
+            return Err(predecessor.is_kept(why));
+        }
+        std::thread::sleep(READY_POLL);
+    }
+    Ok(())
 }
 
 impl Drop for Handle {
@@ -465,24 +447,6 @@ impl Drop for Handle {
         self.abort();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
-        }
-    }
-}
-
-fn unix_path(address: &ListenAddress) -> Option<PathBuf> {
-    match address {
-        ListenAddress::Unix(path) => Some(path.clone()),
-        ListenAddress::Tcp(_) | ListenAddress::Tls(_) => None,
-    }
-}
-
-/// The files of unix sockets, which closing a listener leaves behind.
-struct RemoveOnDrop(Vec<PathBuf>);
-
-impl Drop for RemoveOnDrop {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            let _ = std::fs::remove_file(path);
         }
     }
 }

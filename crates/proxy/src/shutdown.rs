@@ -7,6 +7,8 @@ use tokio::sync::watch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Running,
+    /// Another keyfold has taken over: no more clients, and those that are here go on until they are idle.
+    Leaving,
     /// No more clients and no more requests; those that were accepted are answered.
     Draining,
     /// At once.

@@ -49,6 +49,10 @@ const PAUSE_POLL: Duration = Duration::from_millis(1);
 /// How often it is looked for namespaces whose values spill, in ticks.
 const WARN_TICKS: u32 = 10;
 
+/// How long a client says nothing before it is closed, once another keyfold has taken over: longer than the pause between two
+/// requests of one that is busy, since the next one of these would meet a closed connection.
+const IDLE_FOR: Duration = Duration::from_millis(200);
+
 /// How often the server is asked for its time.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -372,10 +376,11 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
     };
     spawn_local(keep_clock(clock, known, Rc::clone(&worker)));
 
+    spawn_local(let_go(Rc::clone(&worker), phase.clone()));
     loop {
         tokio::select! {
             biased;
-            _ = phase.wait_for(|phase| *phase > Phase::Running) => break,
+            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break,
             order = orders.recv() => match order {
                 Some(order) => spawn_order(order, &worker),
                 None => break,
@@ -404,6 +409,20 @@ fn spawn_order(order: Order, worker: &Rc<Worker>) {
         Order::Pause(done) => drop(spawn_local(Rc::clone(worker).pause(done))),
         Order::Resume(next) => worker.resume(next),
         Order::Run(task) => drop(spawn_local(task(Errand::new(Rc::clone(worker))))),
+    }
+}
+
+/// Once another keyfold has taken over, closes each client that says nothing for a while and has nothing under way: it comes
+/// back there.
+async fn let_go(worker: Rc<Worker>, mut phase: watch::Receiver<Phase>) {
+    if phase.wait_for(|phase| *phase > Phase::Running).await.is_err() {
+        return;
+    }
+    loop {
+        for (_, client) in worker.clients.borrow().iter() {
+            client.let_go_if_idle();
+        }
+        tokio::time::sleep(IDLE_FOR).await;
     }
 }
 

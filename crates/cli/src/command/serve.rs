@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
-use keyfold_proxy::StartError;
 use keyfold_proxy::config::ServerTls;
+use keyfold_proxy::{Sockets, StartError};
 use keyfold_server::{OwnServer, Target, listpack};
 
 use crate::command::reload::Reloading;
 use crate::command::settle;
+use crate::config::activation;
 use crate::config::serve::{self as resolving, Behind, Serve};
 use crate::flags::serve::ServeFlags;
 use crate::moving::rollout;
@@ -27,7 +28,7 @@ pub(crate) fn run(flags: ServeFlags, settings: Settings, out: &mut dyn Write) ->
         check(config)?;
         return Ok(writeln!(out, "ok")?);
     }
-    start(config, settings, out)
+    start(config, settings, activation::sockets()?, out)
 }
 
 /// Looks at what is left to look at without a server.
@@ -46,7 +47,7 @@ fn check(config: Serve) -> anyhow::Result<()> {
     }
 }
 
-fn start(config: Serve, settings: Settings, out: &mut dyn Write) -> anyhow::Result<()> {
+fn start(config: Serve, settings: Settings, sockets: Sockets, out: &mut dyn Write) -> anyhow::Result<()> {
     let (mut own, target) = match &config.server {
         Behind::Upstream(target) => (None, target.clone()),
         Behind::Own { program, data } => {
@@ -59,7 +60,8 @@ fn start(config: Serve, settings: Settings, out: &mut dyn Write) -> anyhow::Resu
         }
     };
     let layout = prepare(&config, &target, own.is_some())?;
-    let served = serve(config, settings, &target, layout, own.as_mut(), out);
+    let ready = Ready { layout, sockets };
+    let served = serve(config, settings, &target, ready, own.as_mut(), out);
     if let Some(own) = own {
         own.stop();
     }
@@ -99,17 +101,24 @@ fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout>
     Ok(rollout.layout)
 }
 
+/// What is at hand once all is right.
+struct Ready {
+    layout: Layout,
+    sockets: Sockets,
+}
+
 /// Serves until asked to stop, or until keyfold's own server ends.
 fn serve(
     config: Serve,
     settings: Settings,
     target: &Target,
-    layout: Layout,
+    Ready { layout, sockets }: Ready,
     own: Option<&mut OwnServer>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let (users, layout_source, key_check) = (config.users, config.layout_source, config.key_check);
-    let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(|error| explain(&error))?;
+    let started = keyfold_proxy::start_with(config.proxy.before(target, layout), sockets);
+    let handle = started.map_err(|error| explain(&error))?;
     handle.follow_signals().context("can't follow signals")?;
     let (target_again, reloader) = (target.clone(), handle.reloader());
     Reloading { users, layout: layout_source, key_check, settings, target: target_again, reloader }.follow()?;

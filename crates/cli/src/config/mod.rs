@@ -1,5 +1,6 @@
 //! What the flags amount to: files are read, defaults filled in, contradictions refused.
 
+pub(crate) mod activation;
 pub(crate) mod analyze;
 pub(crate) mod databases;
 pub(crate) mod demo;

@@ -113,6 +113,12 @@ pub(crate) fn resolve(flags: ServeFlags, file: Option<&ConfigFile>) -> anyhow::R
     else {
         return Err(all(wrong));
     };
+    if flags.takeover.is_some() && matches!(server, Behind::Own { .. }) {
+        bail!(
+            "--takeover is for a server that is named: one of keyfold's own ends with its keyfold, and no other can take it over. \
+             Write the server's URL, or leave out --takeover"
+        );
+    }
     // The server's address is not known yet where the server is keyfold's own.
     let nowhere = "unix:///nowhere".parse()?;
     let config = Config {
@@ -120,6 +126,7 @@ pub(crate) fn resolve(flags: ServeFlags, file: Option<&ConfigFile>) -> anyhow::R
         threads: flags.threads,
         client_tls: client_tls(&flags.access),
         admin,
+        takeover: flags.takeover,
         users: Arc::new(users),
         secrets: secrets::given().clone(),
         allow_open: flags.access.allow_open,
@@ -265,5 +272,6 @@ fn timeouts(flags: &TimeoutFlags) -> Timeouts {
         write_stall: flags.write_timeout.0,
         handshake: flags.handshake_timeout.0,
         shutdown: flags.shutdown_timeout.0,
+        drain: flags.drain_timeout.0,
     }
 }

@@ -74,6 +74,11 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379", help = LISTEN_HELP)]
     pub(crate) listen: Vec<ListenAddress>,
 
+    /// Take the listening sockets of the keyfold that runs with the same path, once this one can serve, and give them to the
+    /// next one: a restart without a gap (docs/operating.md)
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["data", "server"])]
+    pub(crate) takeover: Option<PathBuf>,
+
     /// Which keys are folded, and how; what the server's own layout lacks is added to it [default: the
     /// layout that the server has]
     #[arg(long, value_name = "FILE")]
@@ -314,6 +319,10 @@ pub(crate) struct TimeoutFlags {
     /// For the requests under way to be answered at a shutdown
     #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().shutdown))]
     pub(crate) shutdown_timeout: Wait,
+
+    /// For clients to become idle once another keyfold has taken over; then as at a shutdown
+    #[arg(long, value_name = "TIME", default_value_t = Wait(Timeouts::default().drain))]
+    pub(crate) drain_timeout: Wait,
 }
 
 /// A port alone is one of this machine's own.

@@ -16,6 +16,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
 use keyfold_server::{Nodes, Server, ServerTime};
 
+use super::announce::Announcer;
 use super::others::Others;
 use super::pass::{Hindrance, Pass};
 use crate::layout::keys;
@@ -76,7 +77,8 @@ pub(crate) fn drive(
 ) -> anyhow::Result<Driven> {
     let pattern = keys::pattern_of_moves(layout);
     let progress = Progress::new("moved keys", usize::try_from(keys).unwrap_or(usize::MAX));
-    run(nodes, layout, &|| Mover::new(&pattern), progress, pace, interrupt)
+    let telling = Telling { progress, announcer: Announcer::new(nodes, keys) };
+    run(nodes, layout, &|| Mover::new(&pattern), telling, pace, interrupt)
 }
 
 /// Stores the values of these namespaces again that another codec wrote than the one that `layout`, which is in
@@ -88,15 +90,15 @@ pub(crate) fn recode(
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Driven> {
-    let progress = Progress::new("values stored again", 0);
-    run(nodes, layout, &|| Mover::recode(namespaces.to_vec()), progress, pace, interrupt)
+    let telling = Telling { progress: Progress::new("values stored again", 0), announcer: Announcer::silent() };
+    run(nodes, layout, &|| Mover::recode(namespaces.to_vec()), telling, pace, interrupt)
 }
 
 fn run(
     nodes: &mut Nodes,
     layout: &Layout,
     mover: &dyn Fn() -> Mover,
-    progress: Progress,
+    telling: Telling,
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Driven> {
@@ -106,7 +108,7 @@ fn run(
         pace,
         interrupt,
         mover,
-        progress,
+        telling,
         looked: None,
         used_bytes: Vec::new(),
         done: Driven::default(),
@@ -117,7 +119,14 @@ fn run(
     } else {
         driver.over_one(nodes.first())?;
     }
+    driver.telling.announcer.end();
     Ok(Driven { took: started.elapsed(), ..driver.done })
+}
+
+/// Who is told how far it is: whoever sits before this terminal, and keyfolds.
+struct Telling {
+    progress: Progress,
+    announcer: Announcer,
 }
 
 struct Driver<'a> {
@@ -127,7 +136,7 @@ struct Driver<'a> {
     interrupt: &'a Interrupt,
     /// Begins a walk.
     mover: &'a dyn Fn() -> Mover,
-    progress: Progress,
+    telling: Telling,
     /// When the memory was looked at last.
     looked: Option<Instant>,
     /// `used_memory` of each server, as it was last.
@@ -277,7 +286,8 @@ impl Driver<'_> {
                 mover.handle_replies(&replies, &mut env).map_err(|error| refused(server, &error))?;
             }
             let moved = mover.moved().moved;
-            self.progress.advance(usize::try_from(moved - shown).unwrap_or(0));
+            self.telling.progress.advance(usize::try_from(moved - shown).unwrap_or(0));
+            self.telling.announcer.advance(moved - shown);
             self.pace.spend(count as u64 + 6 * (moved - shown));
             if share && self.pace.is_free() {
                 // Whoever waits has the server for longer.
@@ -314,7 +324,7 @@ impl Driver<'_> {
         self.used_bytes[node] = server.used_memory()?;
         let used = self.used_bytes.iter().sum();
         self.done.peak_bytes = self.done.peak_bytes.max(used);
-        self.progress.note(format!(", memory {}", mebibytes(used)));
+        self.telling.progress.note(format!(", memory {}", mebibytes(used)));
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 //! Everything up to the first change of the layout only looks. From there on each step may be broken off and done
 //! again: what has been moved stays moved, and every key is found where it lies.
 
+pub(crate) mod announce;
 pub(crate) mod both;
 pub(crate) mod carry_out;
 pub(crate) mod checks;

@@ -587,6 +587,12 @@ impl Session {
             && !self.has_own_state()
     }
 
+    /// Whether a client without a request under way has begun nothing that the end of its connection would break off: no
+    /// transaction, no WATCH, no subscription; and it doesn't wait for the lines of MONITOR.
+    pub fn is_between_requests(&self) -> bool {
+        self.queue.is_none() && !self.monitoring && !self.has_own_state()
+    }
+
     /// Whether the client's own lane holds no state any more (no WATCH, no subscription): another client may
     /// have the connection.
     pub fn own_lane_is_clean(&self) -> bool {

@@ -91,6 +91,9 @@ families! {
     NAMESPACE_CODEC_INPUT = Counter Bytes "keyfold_namespace_codec_input" ["namespace"] "Values written to where a codec may shorten them.";
     NAMESPACE_CODEC_OUTPUT = Counter Bytes "keyfold_namespace_codec_output" ["namespace"] "What they were stored as.";
     NAMESPACE_MOVING = Gauge None "keyfold_namespace_moving" ["namespace"] "1 while its keys are being moved, and each lies in one of two places.";
+    MOVE_MOVED = Gauge None "keyfold_move_moved_keys" [] "Keys that the tool which moves keys has moved, by its own word; none while no move is open, as all of these.";
+    MOVE_KEYS = Gauge None "keyfold_move_keys" [] "Keys that there were to move when it began, about; 0 where they were not counted.";
+    MOVE_SILENCE = Gauge Seconds "keyfold_move_silence" [] "How long ago it said so. It does every two seconds; past 30 it has ended before it was done.";
     NAMESPACE_KEYS = Gauge None "keyfold_namespace_keys" ["namespace"] "Keys in buckets, expired ones left out, as the last whole walk of this keyfold's sweep found them; none before the first is over, or where another keyfold sweeps.";
     NAMESPACE_BUCKETS = Gauge None "keyfold_namespace_buckets" ["namespace"] "Buckets, as that walk found them.";
     NAMESPACE_STORED = Gauge Bytes "keyfold_namespace_stored" ["namespace"] "What those buckets take by the memory model, the server's allocator taken for jemalloc.";

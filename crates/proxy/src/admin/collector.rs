@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::stats::{CommandStats, Counter};
 use keyfold_core::status::{NamespaceStatus, Status};
 
@@ -23,6 +24,7 @@ pub(super) fn gather(sources: &Sources) -> Vec<Series> {
     add_clients(sources, &mut series);
     add_upstream(sources, &mut series);
     add_namespaces(&status, &mut series);
+    add_move(sources, &mut series);
     add_layout(sources, &status, &mut series);
     add_sweep(&status, &mut series);
     add_cluster(sources, &status, &mut series);
@@ -152,6 +154,17 @@ fn add_namespaces(status: &Status, series: &mut Vec<Series>) {
         Some(Sample { labels: vec![namespace.keys.clone()], value: Value::Level(saved) })
     };
     series.push(Series { family: &metric::SAVED, samples: status.namespaces.iter().filter_map(saved).collect() });
+}
+
+fn add_move(sources: &Sources, series: &mut Vec<Series>) {
+    let progress = sources.observations.move_progress();
+    let mut add = |family: &'static Family, value: fn(&MoveProgress) -> Value| {
+        let sample = |progress| Sample { labels: Vec::new(), value: value(progress) };
+        series.push(Series { family, samples: progress.as_ref().map(sample).into_iter().collect() });
+    };
+    add(&metric::MOVE_MOVED, |progress| Value::Number(progress.moved));
+    add(&metric::MOVE_KEYS, |progress| Value::Number(progress.keys));
+    add(&metric::MOVE_SILENCE, |progress| seconds(progress.silent_ms));
 }
 
 fn add_layout(sources: &Sources, status: &Status, series: &mut Vec<Series>) {

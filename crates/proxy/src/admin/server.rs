@@ -57,22 +57,33 @@ enum Arrived {
     Unix(tokio::net::UnixStream),
 }
 
-/// Serves operators until all workers have ended, each of which holds one end of `workers`, or the proxy is ended at once.
+/// Serves operators until all workers have ended, each of which holds one end of `workers`; or the proxy is ended at once; or
+/// operators have `left`, who come in by another keyfold from now on.
 /// Blocks its thread.
 pub(crate) fn run(
     listener: Listener,
     routes: &Arc<Routes>,
     mut phase: watch::Receiver<Phase>,
+    left: watch::Receiver<bool>,
     mut workers: mpsc::Receiver<Infallible>,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let accepting = Accepting::new(listener)?;
+        // Each connection holds one end; the other one hears when all have ended.
+        let (connected, mut answered) = mpsc::channel(1);
+        let mut elsewhere = left.clone();
         tokio::select! {
-            () = accepting.accept_all(routes) => {}
+            () = accepting.accept_all(routes, connected, left.clone()) => {}
             () = routes.keep_history() => {}
+            () = until(&mut elsewhere) => {}
             _ = workers.recv() => {}
-            _ = phase.wait_for(|phase| *phase == Phase::Ended) => {}
+            _ = phase.wait_for(|phase| *phase == Phase::Ended) => return Ok(()),
+        }
+        drop(accepting);
+        if *left.borrow() {
+            // Those that are connected are answered what they have asked, and come again by the other keyfold.
+            let _ = tokio::time::timeout(LAST_ANSWER_WITHIN, answered.recv()).await;
         }
         Ok(())
     })
@@ -87,7 +98,7 @@ impl Accepting {
         })
     }
 
-    async fn accept_all(&self, routes: &Arc<Routes>) {
+    async fn accept_all(&self, routes: &Arc<Routes>, connected: mpsc::Sender<Infallible>, left: watch::Receiver<bool>) {
         let mut connections: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             let arrived = match self.accept().await {
@@ -104,7 +115,12 @@ impl Accepting {
             {
                 oldest.abort();
             }
-            connections.push_back(tokio::spawn(serve(arrived, Arc::clone(routes))).abort_handle());
+            let (connected, routes, left) = (connected.clone(), Arc::clone(routes), left.clone());
+            let serving = tokio::spawn(async move {
+                serve(arrived, routes, left).await;
+                drop(connected);
+            });
+            connections.push_back(serving.abort_handle());
         }
     }
 
@@ -116,8 +132,16 @@ impl Accepting {
     }
 }
 
+/// Waits until operators come in by another keyfold.
+async fn until(left: &mut watch::Receiver<bool>) {
+    if left.wait_for(|left| *left).await.is_err() {
+        // Nothing can be taken over.
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Serves one connection to its end.
-async fn serve(arrived: Arrived, routes: Arc<Routes>) {
+async fn serve(arrived: Arrived, routes: Arc<Routes>, mut left: watch::Receiver<bool>) {
     let socket = match tokio::time::timeout(HEAD_WITHIN, greet(arrived)).await {
         Ok(Ok(socket)) => socket,
         Ok(Err(error)) => return tracing::debug!(%error, "an operator did not get as far as a request"),
@@ -133,9 +157,12 @@ async fn serve(arrived: Arrived, routes: Arc<Routes>) {
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(socket), service);
     let mut connection = pin!(connection);
-    let ended = match tokio::time::timeout(LIFE, connection.as_mut()).await {
-        Ok(ended) => ended,
-        Err(_) => {
+    let time_is_up = async {
+        let _ = tokio::time::timeout(LIFE, until(&mut left)).await;
+    };
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = time_is_up => {
             connection.as_mut().graceful_shutdown();
             tokio::time::timeout(LAST_ANSWER_WITHIN, connection).await.unwrap_or(Ok(()))
         }

@@ -4,6 +4,7 @@
 
 use std::time::SystemTime;
 
+use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::layout::{LISTPACK_ENTRIES, ListpackNeed};
 use keyfold_core::status::{Saving, Status, Warning};
 use schemars::{JsonSchema, Schema, schema_for};
@@ -51,6 +52,9 @@ pub struct FullStatus {
     /// What is saved a month, by that.
     #[serde(default)]
     pub saved_usd_per_month: Option<f64>,
+    /// How far the move that is open has come, where the tool that carries it out says so.
+    #[serde(default)]
+    pub move_progress: Option<MoveProgress>,
     /// What the servers said last: asked every 15 seconds; those that are away or may not be asked are left out.
     #[serde(default)]
     pub servers: Vec<ServerStatus>,
@@ -119,10 +123,11 @@ pub(super) fn status(sources: &Sources) -> FullStatus {
         Warning::new(reason.name(), None, detail, reason.advice())
     });
     let needs = sources.layout().listpack_needs();
+    let move_progress = sources.observations.move_progress();
     let of_servers = servers.iter().flat_map(|server| of_server(server, &needs));
     FullStatus {
         ready,
-        warnings: troubles.chain(keyfold.warnings()).chain(of_servers).collect(),
+        warnings: troubles.chain(keyfold.warnings()).chain(of_servers).chain(of_move(move_progress)).collect(),
         name: sources.membership.connection_name(),
         started_ms: unix_ms(sources.started),
         now_ms: unix_ms(SystemTime::now()),
@@ -131,6 +136,7 @@ pub(super) fn status(sources: &Sources) -> FullStatus {
         saving,
         usd_per_gb_month: sources.usd_per_gb_month,
         saved_usd_per_month: saving.zip(sources.usd_per_gb_month).map(|(saving, usd)| usd_a_month(saving, usd)),
+        move_progress,
         servers,
         cluster: sources.cluster().map(|cluster| ClusterStatus {
             primaries: cluster.primaries,
@@ -150,6 +156,18 @@ fn usd_a_month(saving: Saving, usd_per_gb_month: f64) -> f64 {
 fn server_status((node, observed): (String, Observed)) -> ServerStatus {
     let Observed { name, version, used_memory, max_memory, listpack_entries, listpack_value } = observed;
     ServerStatus { node, name, version, used_memory, max_memory, listpack_entries, listpack_value }
+}
+
+/// A tool that ended before it was done.
+fn of_move(progress: Option<MoveProgress>) -> Option<Warning> {
+    let progress = progress.filter(|progress| progress.stopped)?;
+    let text = format!(
+        "A move has stopped: {} keys were moved, and there is no word of it for {} s. All keys are reachable.",
+        progress.moved,
+        progress.silent_ms / 1000
+    );
+    let advice = "Run the same `keyfold fold` or `keyfold unfold` again: it goes on.";
+    Some(Warning::new("move_stopped", None, text, advice))
 }
 
 /// What is not as it should be at a server.

@@ -126,7 +126,8 @@ impl Connection {
     /// Reads what has come. At a shutdown this is the last time: what has come by now counts as accepted.
     fn poll_requests(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<()> {
         self.poll_input(cx, socket)?;
-        if self.worker.stopping.get() && self.input == Input::Open {
+        let lets_go = self.client.let_go.replace(false) && !self.client.said.get() && self.inbox.len() == 0;
+        if (self.worker.stopping.get() || lets_go) && self.input == Input::Open {
             self.input = Input::Closed;
         }
         Ok(())
@@ -145,6 +146,7 @@ impl Connection {
                 return Ok(());
             }
             self.client.heard.set(worker.tick.get());
+            self.client.said.set(true);
             if let Some(meters) = &worker.stats.meters {
                 meters.client_received_bytes.add(read as u64);
             }

@@ -46,6 +46,10 @@ pub(crate) struct Client {
     /// Its next request waits until it may begin.
     held: Cell<bool>,
     ending: Cell<Option<Ending>>,
+    /// It has said something since it was last looked whether it is idle.
+    said: Cell<bool>,
+    /// It is to be closed, unless it has said something by then.
+    let_go: Cell<bool>,
     /// The worker's tick when it last said something.
     heard: Cell<u32>,
     /// The worker's tick when it last took a byte of what waits for it, or when nothing waited.
@@ -97,6 +101,8 @@ impl Client {
             waiting: Cell::new(false),
             held: Cell::new(false),
             ending: Cell::new(None),
+            said: Cell::new(true),
+            let_go: Cell::new(false),
             heard: Cell::new(worker.tick.get()),
             took: Cell::new(worker.tick.get()),
             waits: Waits::default(),
@@ -307,6 +313,25 @@ impl Client {
                 self.wake();
             }
         }
+    }
+
+    /// Closes it where it has said nothing since this was called last, and waits for nothing. What it says until it is closed is
+    /// answered, and keeps it.
+    pub(crate) fn let_go_if_idle(&self) {
+        if !self.said.replace(false) && self.is_idle() {
+            self.let_go.set(true);
+            self.wake();
+        }
+    }
+
+    /// Whether nothing of it is under way, nor begun in a way that closing it would break off.
+    fn is_idle(&self) -> bool {
+        let state = self.state.borrow();
+        state.conversation.in_flight() == 0
+            && state.outbox.unsent() == 0
+            && state.own.is_none()
+            && !self.held.get()
+            && state.conversation.session().is_between_requests()
     }
 
     /// Counts it among its worker's clients, as it is now.

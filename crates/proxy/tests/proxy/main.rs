@@ -20,6 +20,8 @@
 //! | `own_lane` | do blocking commands, transactions and subscriptions keep to their client? |
 //! | `sentinel` | does it follow the primary that Sentinels name, whoever is away or wrong? |
 //! | `replicas` | do reads go to replicas that are fit for it, nothing else, and is no key missed there? |
+//! | `restart` | does a load notice that keyfolds take turns? |
+//! | `takeover` | does one keyfold take over from another, and does somebody serve whatever goes wrong? |
 //! | `operators` | is what operators are told right, do they harm nobody, and is nobody let in who shows nothing? |
 //! | `silence` | does CLIENT REPLY keep its word whatever goes wrong? |
 //! | `spills` | is a large value worked on where it lies, as the plain server would? |
@@ -51,12 +53,14 @@ mod order;
 mod own_lane;
 mod relay;
 mod replicas;
+mod restart;
 mod sentinel;
 mod silence;
 mod spills;
 mod stage;
 mod stopping;
 mod sweeping;
+mod takeover;
 mod talk;
 mod tracking;
 mod transport;

@@ -12,12 +12,14 @@ pub(crate) mod saving;
 
 use std::io::Write;
 
+use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::layout::Layout;
 use keyfold_server::Nodes;
 use keyfold_server::layout::stored;
 
 use crate::config::target;
 use crate::flags::status::StatusFlags;
+use crate::moving::announce::hear;
 use crate::print::layout::open_moves;
 use keyfolds::Keyfolds;
 use saving::Savings;
@@ -30,6 +32,8 @@ struct Status {
     primaries: usize,
     layout: Option<Layout>,
     open_moves: Vec<String>,
+    /// How far they have come.
+    progress: Option<MoveProgress>,
     keyfolds: Keyfolds,
     memory: Memory,
     savings: Savings,
@@ -56,6 +60,7 @@ pub(crate) fn run(flags: &StatusFlags, out: &mut dyn Write) -> anyhow::Result<()
         address: target.address.to_string(),
         primaries: if nodes.are_cluster() { nodes.servers().len() } else { 0 },
         open_moves: layout.as_ref().map(open_moves).unwrap_or_default(),
+        progress: layout.as_ref().filter(|layout| layout.moving().next().is_some()).and_then(|_| hear(nodes.home())),
         keyfolds: Keyfolds::ask(&mut nodes),
         savings: Savings::of(&mut nodes, layout.as_ref(), flags.pace.max_ops)?,
         memory,

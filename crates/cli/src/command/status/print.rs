@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Status;
 use super::saving::Namespace;
+use crate::moving::announce;
 use crate::print::folded::folded_json;
 use crate::print::held;
 
@@ -31,6 +32,7 @@ impl Status {
             [] => line("moves", "none open")?,
             open => open.iter().try_for_each(|one| line("moves", one))?,
         }
+        self.progress.iter().try_for_each(|progress| line("", &announce::line(progress)))?;
         self.keyfolds(&mut line)?;
         let (used, rss) = (self.memory.used_bytes, self.memory.rss_bytes);
         line("memory", &format!("{} used, {} held by the process (RSS)", mebibytes(used), mebibytes(rss)))?;
@@ -115,6 +117,7 @@ impl Status {
             "epoch": self.layout.as_ref().map(|layout| layout.epoch().0),
             "in_doubt": self.layout.as_ref().is_some_and(keyfold_core::layout::Layout::is_in_doubt),
             "open_moves": self.open_moves,
+            "move_progress": self.progress,
             "keyfolds": keyfolds.collect::<Vec<_>>(),
             "writers": self.keyfolds.writers,
             "clients_hidden": self.keyfolds.are_hidden,

@@ -3,12 +3,14 @@
 use std::num::NonZero;
 use std::time::{Duration, Instant};
 
+use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::layout::Layout;
 use keyfold_server::Nodes;
 use keyfold_server::layout::stored;
 
 use crate::command::status::keyfolds::Keyfolds;
 use crate::command::status::saving::Savings;
+use crate::moving::announce::hear;
 use crate::print::layout::open_moves;
 
 /// How often it is asked who is connected, and for the layout: a server with many clients takes a while over their list.
@@ -33,6 +35,7 @@ pub(super) struct BehindTold {
     pub(super) epoch: Option<u64>,
     pub(super) in_doubt: bool,
     pub(super) moves: Vec<String>,
+    pub(super) move_progress: Option<MoveProgress>,
     /// A line for each keyfold that is connected, and one where a tool moves keys.
     pub(super) keyfolds: Vec<String>,
     pub(super) namespaces: Vec<Sampled>,
@@ -75,6 +78,9 @@ impl Behind {
             self.sampled_at = Some(Instant::now());
         }
         let mut told = BehindTold { server: self.name(), ..self.slow.clone() };
+        if !told.moves.is_empty() {
+            told.move_progress = hear(self.nodes.home());
+        }
         for server in self.nodes.servers() {
             let (memory, stats) = (server.info("memory")?, server.info("stats")?);
             told.used_bytes += memory.number("used_memory");

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::stats::Durations;
 use keyfold_core::status::NamespaceStatus;
 use keyfold_proxy::admin::FullStatus;
@@ -15,6 +16,7 @@ use keyfold_report::number::{bytes, count, decimals, plural};
 use super::behind::BehindTold;
 use super::names::visible;
 use super::source::{Look, Told};
+use crate::moving::announce;
 
 /// The last two looks at each source.
 pub(super) struct Watch {
@@ -132,6 +134,15 @@ impl Watch {
     }
 }
 
+/// How far a move has come, by who has heard of it last.
+fn newest_progress(watch: &Watch) -> Option<MoveProgress> {
+    let told = watch.sources.iter().filter_map(|source| match &source.last.as_ref()?.1 {
+        Told::Keyfold(now) => now.move_progress,
+        Told::Behind(told) => told.move_progress,
+    });
+    told.min_by_key(|progress| progress.silent_ms)
+}
+
 impl View {
     pub(super) fn of(watch: &Watch) -> Self {
         let mut view = Self {
@@ -188,6 +199,7 @@ impl View {
             view.total = view.sources[0].traffic.clone();
         }
         view.namespaces = namespaces.into_values().collect();
+        view.moves.extend(newest_progress(watch).map(|progress| announce::line(&progress)));
         view.sum_up_savings(watch);
         view
     }

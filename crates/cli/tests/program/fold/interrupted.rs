@@ -79,3 +79,23 @@ fn interrupted_it_stops_and_says_so() {
     finish(folding).assert_code(1).assert_says("interrupted; what has been moved stays moved");
     stage.fold(LAYOUT, &[]).assert_code(0);
 }
+
+#[test]
+fn how_far_it_came_is_told_while_it_moves_and_after_it_died() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect());
+    let mut folding = stage.begin_fold(LAYOUT, &["--max-ops", "500"]);
+    let mut wire = stage.connect();
+    while said(&mut wire, "GET keyfold:{home}:move") == "$-1\\r\\n" {}
+    let url = stage.server.url();
+    let status = || stage.run(&["status", &url]);
+    status().assert_code(0).assert_says(" moved (").assert_says(" a second");
+    stage.run(&["top", &url, "--once"]).assert_code(0).assert_says(" moved (");
+    folding.kill().unwrap();
+    folding.wait().unwrap();
+    // As if a minute had passed since.
+    said(&mut wire, "PEXPIRE keyfold:{home}:move 3540000");
+    status().assert_code(0).assert_says("stopped: ").assert_says("run the same command again to go on");
+    stage.fold(LAYOUT, &[]).assert_code(0);
+    status().assert_code(0).assert_says("none open");
+}

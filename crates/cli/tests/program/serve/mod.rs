@@ -9,6 +9,7 @@ mod operators;
 mod own_port;
 mod own_server;
 mod replica_limits;
+mod restart;
 mod sentinels;
 mod tls;
 mod unready;

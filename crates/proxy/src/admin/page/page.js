@@ -223,9 +223,25 @@ function showMoves() {
     item.append(make("bdi", move.keys, "name"));
     item.append(make("p", (move.from ? "from " + move.from + " " : "") + "to " + move.to));
     const held = known(move.held) ? whole(move.held) + " keys are in buckets by the last walk. " : "";
-    item.append(make("p", held + "Each key lies in one of both places; how far it came, `keyfold fold` says.", "quiet"));
+    item.append(make("p", held + "Each key lies in one of both places.", "quiet"));
     return item;
   });
+  const progress = moving.length > 0 ? status.move_progress : null;
+  reveal("move-progress", known(progress));
+  if (known(progress)) showProgress(progress);
+}
+
+function showProgress(progress) {
+  const counted = progress.keys > 0;
+  const moved = counted ? whole(progress.moved) + " of " + whole(progress.keys) + " keys moved" : whole(progress.moved) + " keys moved";
+  const left = known(progress.left_ms) ? ", about " + span(progress.left_ms) + " left" : "";
+  const going = moved + ", " + whole(progress.keys_per_second) + " a second" + left + ".";
+  const silent = "Stopped: " + moved + ", and no word for " + span(progress.silent_ms) + ". All keys are reachable; run the same keyfold fold or unfold again, and it goes on.";
+  say(at("move-said"), progress.stopped ? silent : going);
+  const bar = at("move-bar");
+  bar.hidden = !counted;
+  bar.max = Math.max(progress.keys, 1);
+  bar.value = Math.min(progress.moved, progress.keys);
 }
 
 function showServers() {

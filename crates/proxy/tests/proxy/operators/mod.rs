@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `counts` | are metrics right to the last digit, and readable to others? |
 //! | `health` | does it say whether clients are to be sent to it, and why not? |
+//! | `moves` | does it say how far a move has come, and where it stopped? |
 //! | `bounds` | does nobody who asks slowly, much or wrongly harm clients or other operators? |
 //! | `access` | is nobody let in who shows nothing? |
 //! | `page` | is the page one that asks nobody else, and is what it is drawn from right to the last digit? |
@@ -12,6 +13,7 @@ mod access;
 mod bounds;
 mod counts;
 mod health;
+mod moves;
 mod page;
 
 use std::io::{Read, Write};
