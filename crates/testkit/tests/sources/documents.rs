@@ -10,7 +10,8 @@ fn the_contents_have_each_page_once_and_the_readme_is_short_and_leads_there() {
     let linked: Vec<&str> = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     let mut pages = BTreeSet::new();
     for folder in ["docs", "docs/start", "docs/frameworks"] {
-        let names = entries(&root().join(folder)).into_iter().filter(|path| path.extension().is_some_and(|it| it == "md"));
+        let names =
+            entries(&root().join(folder)).into_iter().filter(|path| path.extension().is_some_and(|it| it == "md"));
         pages.extend(names.map(|path| path.strip_prefix(root().join("docs")).unwrap().display().to_string()));
     }
     pages.remove("SUMMARY.md");

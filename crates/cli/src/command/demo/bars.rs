@@ -13,7 +13,14 @@ pub(super) fn drawn(measured: &[Measured]) -> Result<String, DrawError> {
         Bars { name: format!("{what}: {}", bytes.join(", ")), origin: Origin::Measured, color, values }
     };
     let series = vec![bar(1, "plain keys", &Measured::plain_each), bar(0, "folded", &Measured::folded_each)];
-    let plot = Plot::bars("saved", "Memory a record takes", "data set, and how many times less it takes folded", "bytes a record", categories, series);
+    let plot = Plot::bars(
+        "saved",
+        "Memory a record takes",
+        "data set, and how many times less it takes folded",
+        "bytes a record",
+        categories,
+        series,
+    );
     let server = measured.first().map_or("", |one| &one.server);
     plot.svg(&format!("{server}, used_memory less that of the empty server; keyfold demo --measure --plot FILE"), true)
 }
@@ -33,14 +40,11 @@ mod tests {
             raised: Vec::new(),
             server: "Redis 7.0.15".to_owned(),
         };
-        let sessions = Measured {
-            name: "sessions".to_owned(),
-            plain_bytes: 138_400,
-            folded_bytes: 47_100,
-            ..counters.clone()
-        };
+        let sessions =
+            Measured { name: "sessions".to_owned(), plain_bytes: 138_400, folded_bytes: 47_100, ..counters.clone() };
         let picture = drawn(&[counters, sessions]).unwrap();
-        for said in ["Redis 7.0.15", "plain keys: 90.4, 138.4", "folded: 9.7, 47.1", "counters, 9.3×", "sessions, 2.9×"] {
+        for said in ["Redis 7.0.15", "plain keys: 90.4, 138.4", "folded: 9.7, 47.1", "counters, 9.3×", "sessions, 2.9×"]
+        {
             assert!(picture.contains(said), "{said} isn't in {picture}");
         }
     }
