@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: package try-package monitoring book chaos crash differential moves scale help test test-servers test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
+.PHONY: package try-package monitoring docs chaos crash differential moves scale help test test-servers test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -46,7 +46,7 @@ monitoring: ## alerts and dashboard against a real Prometheus
 	cargo test --quiet --workspace --no-run
 	scripts/monitoring
 
-book: ## the docs as a site, in target/book
+docs: ## docs/ as a site, in target/book
 	scripts/book
 
 lint: ## format, lints and docs, warnings as errors

@@ -25,6 +25,8 @@ pub(crate) struct Demo {
     pub(crate) cluster: bool,
     /// Where the story's page goes; none where the sets are measured apart.
     pub(crate) story: Option<PathBuf>,
+    /// Where what was measured is drawn.
+    pub(crate) plot: Option<PathBuf>,
     pub(crate) json: bool,
 }
 
@@ -43,7 +45,7 @@ pub(crate) fn resolve(flags: DemoFlags) -> anyhow::Result<Demo> {
     };
     let sets = sets?.into_iter().map(|(set, layout)| (set, given.clone().unwrap_or(layout))).collect();
     let story = (!flags.measure).then_some(flags.html);
-    Ok(Demo { sets, server: flags.server, cluster: flags.cluster, story, json: flags.json })
+    Ok(Demo { sets, server: flags.server, cluster: flags.cluster, story, plot: flags.plot, json: flags.json })
 }
 
 /// The records of a file, and the layout for them unless one is given.

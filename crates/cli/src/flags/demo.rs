@@ -29,7 +29,7 @@ Examples:
   keyfold demo
   keyfold demo --data cities_json.jsonl.gz
   keyfold demo --cluster
-  keyfold demo --measure
+  keyfold demo --measure --plot saved.svg
   keyfold demo --measure --data mine.jsonl --layout mine.toml --json
 
 Exit codes:
@@ -68,6 +68,10 @@ pub(crate) struct DemoFlags {
     /// The server to start [default: valkey-server or redis-server on PATH]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) server: Option<PathBuf>,
+
+    /// Draw what is measured as an SVG, with --measure
+    #[arg(long, value_name = "FILE", requires = "measure")]
+    pub(crate) plot: Option<PathBuf>,
 
     /// Print JSON, with --measure
     #[arg(long, requires = "measure")]

@@ -5,17 +5,21 @@ use std::collections::BTreeSet;
 use crate::{crate_roots, entries, read, root};
 
 #[test]
-fn the_readme_ends_with_a_link_to_each_guide_once() {
-    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let (_, more) = text.split_once("\n## More\n").unwrap();
-    let linked: Vec<&str> = more.split("](docs/").skip(1).filter_map(|rest| rest.split(')').next()).collect();
-    let guides: BTreeSet<String> = std::fs::read_dir(root().join("docs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.ends_with(".md"))
-        .collect();
-    assert_eq!(linked.iter().map(ToString::to_string).collect::<BTreeSet<_>>(), guides);
-    assert_eq!(linked.len(), guides.len(), "each once: {linked:?}");
+fn the_contents_have_each_page_once_and_the_readme_is_short_and_leads_there() {
+    let text = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let linked: Vec<&str> = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    let mut pages = BTreeSet::new();
+    for folder in ["docs", "docs/start", "docs/frameworks"] {
+        let names =
+            entries(&root().join(folder)).into_iter().filter(|path| path.extension().is_some_and(|it| it == "md"));
+        pages.extend(names.map(|path| path.strip_prefix(root().join("docs")).unwrap().display().to_string()));
+    }
+    pages.remove("SUMMARY.md");
+    assert_eq!(linked.iter().map(ToString::to_string).collect::<BTreeSet<_>>(), pages);
+    assert_eq!(linked.len(), pages.len(), "each once: {linked:?}");
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains("](docs/SUMMARY.md)"), "README.md leads to all pages");
+    assert!(readme.lines().count() <= 80, "README.md is short: what is longer goes into a page of docs/");
 }
 
 #[test]

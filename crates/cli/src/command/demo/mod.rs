@@ -1,5 +1,6 @@
 //! `keyfold demo`: data folded before your eyes.
 
+mod bars;
 mod clients;
 mod cluster;
 mod schedule;
@@ -35,6 +36,10 @@ pub(crate) fn run(demo: &Demo, out: &mut dyn Write) -> anyhow::Result<()> {
         measured.push(one);
     }
     let took = started.elapsed();
+    if let Some(path) = &demo.plot {
+        let drawn = bars::drawn(&measured).context("can't draw what was measured")?;
+        std::fs::write(path, drawn).with_context(|| format!("can't write {}", path.display()))?;
+    }
     if demo.json { print_json(&measured, took, out) } else { print(&measured, took, out) }
 }
 
