@@ -37,10 +37,16 @@ pub struct Usage {
 
 impl Usage {
     /// By the model of the server that wrote the dump.
-    pub fn new(server: Server, model: &Model, allocator: Allocator) -> Self {
-        let model = model.clone().with_allocator(allocator).with_limits(UNPACKED).with_shared_integers(false);
+    pub fn new(server: Server, model: &Model) -> Self {
+        let allocator = model.allocator();
+        let model = model.clone().with_limits(UNPACKED).with_shared_integers(false);
         let packs_lists = server.family == Family::Valkey || server.version >= Server::redis(7, 2).version;
         Self { model, allocator, packs_lists, hash: BucketCost::default(), set: SetCost::default() }
+    }
+
+    /// Whether the server has short lists as one listpack, and not as a list of one piece.
+    pub fn packs_lists(&self) -> bool {
+        self.packs_lists
     }
 
     /// Counts an element.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use keyfold_core::memory::{Allocator, Family, Model, Server as Which};
-use keyfold_rdb::{Dump, DumpError, Form, Kind, Record, Usage, Value, is_dump};
+use keyfold_rdb::{Dump, DumpError, Form, Kind, Record, Usage, Value};
 use keyfold_testkit::reply::Value as Reply;
 use keyfold_testkit::servers::each;
 use keyfold_testkit::{Binary, Flavor, Server, Wire, found};
@@ -105,7 +105,7 @@ fn tolerance(kind: Kind, form: Form) -> f64 {
 /// All records of a file, with what each collection takes by the model.
 fn read(path: &Path, which: Which, allocator: Allocator) -> Result<Vec<(Record, u64, u64)>, DumpError> {
     let mut dump = Dump::open(File::open(path)?)?;
-    let mut usage = Usage::new(which, &Model::for_server(which), allocator);
+    let mut usage = Usage::new(which, &Model::for_server(which).with_allocator(allocator));
     let mut all = Vec::new();
     loop {
         let mut told = 0;
@@ -137,7 +137,6 @@ fn what_a_server_dumps_is_read_back() {
         fill(&mut wire, binary);
         let dir = tempfile::tempdir().unwrap();
         let path = saved(&mut wire, dir.path());
-        assert!(is_dump(&path) && !is_dump(dir.path()));
 
         let version = binary.version();
         let which = match binary.flavor() {

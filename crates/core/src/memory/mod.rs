@@ -161,6 +161,11 @@ impl Model {
         self.in_cluster_mode
     }
 
+    /// The allocator that it is of.
+    pub fn allocator(&self) -> Allocator {
+        self.allocator
+    }
+
     fn usable(&self, bytes: u64) -> u64 {
         self.allocator.usable_bytes(bytes)
     }
