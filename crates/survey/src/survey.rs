@@ -8,7 +8,7 @@ use keyfold_core::template::{Parts, Template};
 
 use crate::family::{Families, Family, Split};
 use crate::folded::{FoldedTally, Held};
-use crate::observation::{Content, Kind, Observation};
+use crate::observation::{Content, Encoding, Kind, Observation};
 use crate::population::{Blocks, Population, SampledKey};
 use crate::sample::BlockSample;
 use crate::slot_tally::{HotSlot, SlotTally};
@@ -397,7 +397,14 @@ fn bytes_of(model: &Model, observation: &Observation) -> u64 {
     let key_len = observation.key.len() as u64;
     match (observation.content, observation.usage_bytes) {
         (Content::String(shape), _) => model.string_bytes(key_len, shape, observation.has_expiry),
-        (_, Some(usage)) => usage + expiry_bytes(model, key_len, observation.has_expiry),
+        (content, Some(usage)) => {
+            let oversaid = match (content, observation.kind, observation.encoding) {
+                (Content::Elements(members), Kind::Set, Encoding::Hashtable) => model.oversaid_set_bytes(members),
+                _ => 0,
+            };
+            let unsaid = model.unsaid_key_bytes(key_len, observation.has_expiry);
+            usage.saturating_sub(oversaid) + unsaid + expiry_bytes(model, key_len, observation.has_expiry)
+        }
         (Content::Elements(elements), None) => {
             let mut hash = BucketCost::default();
             let known = elements.min(1024);

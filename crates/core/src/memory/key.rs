@@ -65,6 +65,15 @@ impl Model {
         }
     }
 
+    /// What the allocator adds to the entry of a key where that has nothing within it.
+    pub(super) fn unsaid_entry_bytes(&self) -> u64 {
+        let entry = DICT_ENTRY + self.slot_links();
+        match self.structures.key {
+            KeyShape::Apart => self.usable(entry) - entry,
+            KeyShape::InEntry | KeyShape::InObject(_) => 0,
+        }
+    }
+
     /// What the entry of a key has besides, in cluster mode, to find the others of its slot.
     fn slot_links(&self) -> u64 {
         match self.structures.in_cluster {

@@ -24,7 +24,7 @@
 //! | `allocator.rs` | jemalloc's size classes |
 //! | `sds.rs`, `packed.rs` | strings; listpacks and ziplists, byte for byte |
 //! | `table.rs` | dicts and hashtables, also while they grow |
-//! | `key.rs`, `hash.rs`, `set.rs` | what one key takes |
+//! | `key.rs`, `hash.rs`, `set.rs`, `sorted_set.rs` | what one key takes, and what `MEMORY USAGE` says of it |
 //! | `keyspace.rs`, `placed.rs` | sums over many keys: as they are, and as a layout places them |
 //! | `slots.rs` | in cluster mode: how many keys the slots have, and so how large the slots' tables are |
 //!
@@ -53,6 +53,7 @@ mod server;
 mod set;
 mod shape;
 mod slots;
+mod sorted_set;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -65,6 +66,7 @@ pub use server::{Family, Server, Version, is_cluster_mode};
 pub use set::SetCost;
 pub use shape::ValueShape;
 pub use slots::SlotFill;
+pub use sorted_set::SortedSetCost;
 
 use server::Structures;
 

@@ -100,8 +100,9 @@ pub(crate) fn gather(
 ) -> anyhow::Result<(Survey, Option<Layout>)> {
     let mut stored = origin.stored()?;
     let known = origin.known();
-    let (address, model) = (known.address.clone(), known.facts.model.clone());
-    let nothing = || anyhow!("{address} holds no keys: there is nothing to plan for");
+    let whose = if known.dump.is_some() { "" } else { "the server at " };
+    let (place, model) = (format!("{whose}{}", known.address), known.facts.model.clone());
+    let nothing = || anyhow!("{place} holds no keys: there is nothing to plan for");
     if known.dump.is_none() && known.total == 0 {
         return Err(nothing());
     }
@@ -152,7 +153,7 @@ pub(crate) fn gather(
     let Harvest { families, folded, expiring } = gathering.finish(seen, total, &mut notes);
     if families.is_empty() && !config.templates.is_empty() {
         let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
-        bail!("{address} holds no keys of {}", templates.join(", "));
+        bail!("{place} holds no keys of {}", templates.join(", "));
     }
     let reads_values = ended && !denied.contains("GET");
     let survey = Survey { families, folded, seen, total, expiring, notes, reads_values, nodes: known.nodes.clone() };

@@ -1,6 +1,7 @@
 //! `keyfold analyze` as a process, on real servers.
 
 mod cluster;
+mod dump;
 mod folded;
 mod page;
 
