@@ -2,7 +2,9 @@
 
 use std::mem;
 
-use keyfold_core::memory::{Allocator, BucketCost, Family, Limits, Model, Server, SetCost, SortedSetCost, ValueShape};
+use keyfold_core::memory::{
+    Allocator, BucketCost, Family, Limits, Model, Server, SetCost, SortedSetCost, Tabled, ValueShape,
+};
 
 use crate::value::{Collection, Element, Form, Kind};
 
@@ -81,12 +83,13 @@ impl Usage {
             1 => usable(of_one) + usable(value.packed_bytes),
             many => many * usable(of_one) + value.packed_bytes,
         };
+        let as_said = |bytes: u64, of| bytes.saturating_add_signed(-model.unsaid_table_bytes(of, value.elements));
         let bytes = match (value.form, value.kind) {
-            (Form::Table, Kind::Hash) => model.settled_hash_bytes(key_len, &hash, has_expiry),
-            (Form::Table, Kind::SortedSet) => model.sorted_set_bytes(key_len, &sorted_set, has_expiry),
-            (Form::Table, _) => {
-                model.settled_set_bytes(key_len, &set, has_expiry) + model.oversaid_set_bytes(value.elements)
+            (Form::Table, Kind::Hash) => as_said(model.settled_hash_bytes(key_len, &hash, has_expiry), Tabled::Hash),
+            (Form::Table, Kind::SortedSet) => {
+                as_said(model.sorted_set_bytes(key_len, &sorted_set, has_expiry), Tabled::SortedSet)
             }
+            (Form::Table, _) => as_said(model.settled_set_bytes(key_len, &set, has_expiry), Tabled::Set),
             (_, Kind::List) if value.pieces != 1 || !self.packs_lists => {
                 bare() + usable(QUICKLIST_BYTES) + pieces(QUICKLIST_NODE_BYTES)
             }

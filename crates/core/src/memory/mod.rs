@@ -24,7 +24,8 @@
 //! | `allocator.rs` | jemalloc's size classes |
 //! | `sds.rs`, `packed.rs` | strings; listpacks and ziplists, byte for byte |
 //! | `table.rs` | dicts and hashtables, also while they grow |
-//! | `key.rs`, `hash.rs`, `set.rs`, `sorted_set.rs` | what one key takes, and what `MEMORY USAGE` says of it |
+//! | `key.rs`, `hash.rs`, `set.rs`, `sorted_set.rs` | what one key takes |
+//! | `usage.rs` | what `MEMORY USAGE` says of it, and what it leaves out |
 //! | `keyspace.rs`, `placed.rs` | sums over many keys: as they are, and as a layout places them |
 //! | `slots.rs` | in cluster mode: how many keys the slots have, and so how large the slots' tables are |
 //!
@@ -57,6 +58,7 @@ mod sorted_set;
 mod table;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use allocator::Allocator;
 pub use hash::BucketCost;
@@ -67,6 +69,7 @@ pub use set::SetCost;
 pub use shape::ValueShape;
 pub use slots::SlotFill;
 pub use sorted_set::SortedSetCost;
+pub use usage::Tabled;
 
 use server::Structures;
 

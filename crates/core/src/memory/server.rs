@@ -117,8 +117,6 @@ pub(super) struct Structures {
     pub(super) nodes_have_members: bool,
     /// Whether `MEMORY USAGE` leaves out a key that lies in the object.
     pub(super) usage_leaves_out_key: bool,
-    /// Whether `MEMORY USAGE` says an entry of each member of a set, whether there is one or not.
-    pub(super) usage_says_entries: bool,
 }
 
 /// How a server in cluster mode finds keys, and which of them are in a slot.
@@ -252,7 +250,6 @@ const REDIS_6_2: Structures = Structures {
     in_cluster: ClusterTables::Linked(0),
     nodes_have_members: false,
     usage_leaves_out_key: false,
-    usage_says_entries: true,
 };
 
 const REDIS_7_0: Structures = Structures {
@@ -264,7 +261,6 @@ const REDIS_7_0: Structures = Structures {
     in_cluster: ClusterTables::Linked(SLOT_LINKS),
     nodes_have_members: false,
     usage_leaves_out_key: false,
-    usage_says_entries: true,
 };
 
 const REDIS_7_2: Structures = Structures {
@@ -276,7 +272,6 @@ const REDIS_7_2: Structures = Structures {
     in_cluster: ClusterTables::Linked(SLOT_LINKS),
     nodes_have_members: false,
     usage_leaves_out_key: false,
-    usage_says_entries: true,
 };
 
 /// Fields are `mstr`s (`mstr.h`), whose headers are as long as an sds's.
@@ -296,7 +291,6 @@ const VALKEY_8_0: Structures = Structures {
     in_cluster: by_slot(DICT + TABLE_METADATA),
     nodes_have_members: false,
     usage_leaves_out_key: false,
-    usage_says_entries: false,
 };
 
 const VALKEY_8_1: Structures = Structures {
@@ -308,7 +302,6 @@ const VALKEY_8_1: Structures = Structures {
     in_cluster: by_slot(HASHTABLE_8_1 + TABLE_METADATA),
     nodes_have_members: false,
     usage_leaves_out_key: true,
-    usage_says_entries: false,
 };
 
 const VALKEY_9_0: Structures = Structures {

@@ -9,7 +9,7 @@
 
 use super::Model;
 use super::sds::{sds_8_bytes, sds_bytes};
-use super::server::{DICT_ENTRY, OBJECT, TableKind};
+use super::server::{DICT_ENTRY, TableKind};
 use super::shape::ValueShape;
 use super::table;
 
@@ -54,7 +54,7 @@ impl Model {
         self.object_key_bytes(key_len, has_expiry) + head + table + set.unpacked.round() as u64
     }
 
-    fn sorted_set_table(&self) -> TableKind {
+    pub(super) fn sorted_set_table(&self) -> TableKind {
         match self.structures.hash_table.kind {
             TableKind::Buckets => TableKind::Buckets,
             TableKind::Entries | TableKind::BareKeys => TableKind::Entries,
@@ -81,27 +81,5 @@ impl Model {
             share = higher;
         }
         mean + share * self.usable(bytes + u64::from(LEVELS_SUMMED) * LEVEL) as f64
-    }
-
-    /// What `MEMORY USAGE` leaves out of the key and the object of anything but a string: what the allocator rounds an entry
-    /// of the table of keys up to (Redis `object.c`, `memoryCommand`: `sizeof(dictEntry)`), and in Valkey 8.1 the key that lies in
-    /// the object (`objectComputeSize`: `sizeof(*o)`).
-    pub fn unsaid_key_bytes(&self, key_len: u64, has_expiry: bool) -> u64 {
-        if self.structures.usage_leaves_out_key {
-            return self.object_key_bytes(key_len, has_expiry) - OBJECT;
-        }
-        self.unsaid_entry_bytes()
-    }
-
-    /// What `MEMORY USAGE` says of a set that is a table and that isn't there: an entry for each member, where most have none
-    /// (Redis 7.2 and later `object.c`, `dictEntryMemUsage`).
-    pub fn oversaid_set_bytes(&self, members: u64) -> u64 {
-        let shape = self.structures.set_table;
-        if shape.kind != TableKind::BareKeys || !self.structures.usage_says_entries {
-            return 0;
-        }
-        let linked = table::settled_bytes(TableKind::BareKeys, self.allocator, members)
-            - table::settled_bytes(TableKind::Entries, self.allocator, members);
-        (members * DICT_ENTRY).saturating_sub(linked)
     }
 }

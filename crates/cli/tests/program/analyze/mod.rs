@@ -2,6 +2,7 @@
 
 mod cluster;
 mod dump;
+mod dump_size;
 mod folded;
 mod page;
 
