@@ -30,10 +30,13 @@ impl Watch {
         if self.said.elapsed() > SAY_EVERY {
             self.said = Instant::now();
             let rate = self.done as f64 / self.started.elapsed().as_secs_f64();
-            let left = self.total.saturating_sub(self.done) as f64 / rate.max(1.0);
-            let (done, total) = (count(self.done), count(self.total));
-            let unit = self.unit;
-            tracing::info!("looked at {done} of {total} {unit}, {rate:.0} a second, {left:.0} s left");
+            let (done, total, unit) = (count(self.done), count(self.total), self.unit);
+            if self.total == 0 {
+                tracing::info!("looked at {done} {unit}, {rate:.0} a second");
+            } else {
+                let left = self.total.saturating_sub(self.done) as f64 / rate.max(1.0);
+                tracing::info!("looked at {done} of {total} {unit}, {rate:.0} a second, {left:.0} s left");
+            }
         }
     }
 }

@@ -31,7 +31,7 @@ use std::ops::ControlFlow;
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
-use keyfold_rdb::Key;
+use keyfold_rdb::{DumpError, Key};
 use keyfold_report::number::plural;
 use keyfold_server::memory::Measured;
 
@@ -76,6 +76,18 @@ impl DumpOrigin {
     }
 }
 
+/// What can't be read may be newer than this keyfold.
+fn explain(error: anyhow::Error, known: &Known) -> anyhow::Error {
+    let format = known.dump.map_or(0, |dump| dump.format);
+    match error.downcast_ref() {
+        Some(DumpError::UnknownType { .. }) => error.context(format!(
+            "{} wrote the dump, in format {format}; known are the formats of Redis to 12 and of Valkey to 80",
+            known.server
+        )),
+        _ => error,
+    }
+}
+
 /// As large a part of each database, `sample` keys in all.
 fn shares(sample: u64, counts: BTreeMap<u32, u64>) -> BTreeMap<u32, u64> {
     let total: u64 = counts.values().sum();
@@ -106,7 +118,7 @@ impl Origin for DumpOrigin {
         let end = match walk.run(on_seen) {
             Ok(ControlFlow::Continue(())) => End::Complete,
             Ok(ControlFlow::Break(())) => End::Stopped,
-            Err(error) => End::Lost(error),
+            Err(error) => End::Lost(explain(error, &self.known)),
         };
         let keys = walk.seen.values().sum();
         let (told, expired, mut notes) = (walk.told(), walk.expired, std::mem::take(&mut walk.notes));

@@ -151,6 +151,8 @@ fn what_is_cut_off_or_changed_is_reported_as_far_as_it_was_read() {
     assert!(code == Some(1) && out.contains("user:{id:int}") && err.contains("checksum"), "{out}{err}");
     let (code, out, err) = of(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n");
     assert!(code == Some(1) && out.is_empty() && err.contains("append-only file"), "{out}{err}");
+    let (code, _, err) = of(b"REDIS0099\xfe\x00\x1e\x01a\x01b");
+    assert!(code == Some(1) && err.contains("in format 99") && err.contains("type 30"), "{err}");
     let (code, _, err) = run(&["no-such-file.rdb"]);
     assert!(code == Some(2) && err.contains("can't read the dump"), "{err}");
 }
