@@ -51,7 +51,7 @@ struct Typed {
     /// Of a dump: whether a node of a cluster wrote it, which older servers' dumps don't tell
     #[arg(
         long,
-        value_name = "WHETHER",
+        value_name = "auto|yes|no",
         value_enum,
         default_value_t,
         hide_possible_values = true,

@@ -97,7 +97,7 @@ impl FromArgMatches for UpstreamFlags {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SettingsFlags {
     /// What a setting of the server is, where CONFIG is blocked as on managed services: hash-max-listpack-value
-    /// and hash-max-listpack-entries are asked for
+    /// and hash-max-listpack-entries are asked for; jemalloc-quantum is the allocator's, where that isn't told
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = SETTINGS)]
     pub(crate) assume: Vec<(String, u64)>,
 }

@@ -3,13 +3,10 @@
 use keyfold_core::memory::{Allocator, Limits, Model, Server};
 use keyfold_rdb::{EvictsBy, Head};
 use keyfold_report::number::bytes;
-use keyfold_server::memory::ServerModel;
+use keyfold_server::memory::{ServerModel, assumed_allocator};
 
 use crate::origin::place::{ClusterMode, DumpPlace};
 use crate::origin::seen::{DumpHead, Known};
-
-/// The distance between small sizes of the allocator; no setting of a server, but nothing else tells it.
-const QUANTUM: &str = "jemalloc-quantum";
 
 /// What is known before a walk.
 pub(super) fn known(
@@ -112,15 +109,12 @@ fn limits(server: Server, assumed: &[(String, u64)], guesses: &mut Vec<String>) 
 }
 
 fn allocator(assumed: &[(String, u64)], guesses: &mut Vec<String>) -> Allocator {
-    let said = assumed.iter().rev().find(|(name, _)| name == QUANTUM);
-    if said.is_none() {
-        guesses.push(format!(
+    assumed_allocator(assumed).unwrap_or_else(|| {
+        guesses.push(
             "a dump doesn't tell the allocator; taken as the bundled jemalloc, and for a server of Debian's or Ubuntu's \
-             packages say --assume {QUANTUM}=16"
-        ));
-    }
-    said.map_or(Allocator::BUNDLED, |(_, quantum_bytes)| Allocator {
-        quantum_bytes: *quantum_bytes,
-        ..Allocator::BUNDLED
+             packages say --assume jemalloc-quantum=16"
+                .to_owned(),
+        );
+        Allocator::BUNDLED
     })
 }
