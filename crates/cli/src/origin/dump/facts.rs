@@ -20,29 +20,11 @@ pub(super) fn known(
     let (server, number) = server(head, &mut guesses);
     let limits = limits(server, assumed, &mut guesses);
     let allocator = allocator(assumed, &mut guesses);
-    let mut notes = Vec::new();
-    let by_use = head.evicts_by.map(|by| match by {
-        EvictsBy::Time => "were used last, so its maxmemory-policy is an lru one",
-        EvictsBy::Frequency => "are used how often, so its maxmemory-policy is an lfu one",
-    });
-    notes.extend(by_use.map(|by| format!("the dump says when keys {by}; whether there is a maxmemory it doesn't say")));
-    notes.extend(head.used_memory.map(|used| {
-        format!("the server's used_memory was {} when it wrote the dump, whatever else it is for", bytes(used as f64))
-    }));
-    if head.is_of_append_only_file {
-        notes.push(
-            "the dump is the beginning of an append-only file: what was written since is not in it, and not counted"
-                .to_owned(),
-        );
-    }
     let in_cluster = match cluster {
         ClusterMode::Auto => head.has_slots,
         ClusterMode::Yes => true,
         ClusterMode::No => false,
     };
-    if in_cluster {
-        notes.push("the dump is of one node of a cluster: what is said is of its keys alone".to_owned());
-    }
     let model = Model::for_server(server)
         .with_allocator(allocator)
         .with_limits(limits)
@@ -58,7 +40,7 @@ pub(super) fn known(
         databases: 0,
         nodes: Vec::new(),
         eviction: None,
-        notes,
+        notes: notes(head, in_cluster),
         dump: Some(DumpHead {
             format: head.format,
             written_at: head.written_at,
@@ -67,6 +49,29 @@ pub(super) fn known(
             expired: 0,
         }),
     }
+}
+
+/// What is to be known of the dump.
+fn notes(head: &Head, in_cluster: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let by_use = head.evicts_by.map(|by| match by {
+        EvictsBy::Time => "when keys were used last, so its maxmemory-policy is an lru one",
+        EvictsBy::Frequency => "how often keys are used, so its maxmemory-policy is an lfu one",
+    });
+    notes.extend(by_use.map(|by| format!("the dump says {by}; whether there is a maxmemory it doesn't say")));
+    notes.extend(head.used_memory.map(|used| {
+        format!("the server's used_memory was {} when it wrote the dump, whatever else it is for", bytes(used as f64))
+    }));
+    if head.is_of_append_only_file {
+        notes.push(
+            "the dump is the beginning of an append-only file: what was written since is not in it, and not counted"
+                .to_owned(),
+        );
+    }
+    if in_cluster {
+        notes.push("the dump is of one node of a cluster: what is said is of its keys alone".to_owned());
+    }
+    notes
 }
 
 /// Which server wrote it, and its version in full.
