@@ -109,8 +109,9 @@ memory-model: ## compare the memory model with the servers at hand, and write do
 	@scripts/ensure-server
 	cargo run --release -p keyfold-testkit --bin memory-model -- $(ARGS)
 
-analyze-stream: ## survey 100 million generated keys, and hold the resident size below 200 MB
+analyze-stream: ## survey 100 million generated keys and a dump of 50 million, and hold the resident size below 200 MB
 	cargo test --release -p keyfold-survey --test survey stream -- --ignored --nocapture
+	cargo test --release -p keyfold --test program dump_size -- --ignored --nocapture
 
 model: ## check the protocol of a move within wider bounds than the tests do
 	cargo test --release -p keyfold-core --test move_model -- --ignored --nocapture

@@ -11,6 +11,7 @@
 //! | `moving` | a namespace's move over a live server |
 //! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
 //! | `scan` | the walk over a live server's keys |
+//! | `origin` | where keys are looked at: a live server, or a dump |
 //! | `settings` | what `keyfold serve` goes by: what was typed, the environment, its file, defaults |
 //! | `question.rs` | a question to the person at the terminal |
 //! | `print` | layouts as tables and as JSON, choices and what is folded already as JSON |
@@ -23,6 +24,7 @@ mod config;
 mod flags;
 mod layout;
 mod moving;
+mod origin;
 mod print;
 mod question;
 mod records;

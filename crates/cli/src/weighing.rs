@@ -21,7 +21,7 @@ pub(crate) struct Bounds {
 /// Reads values of one family after the other, and keeps none of them.
 pub(crate) struct Weighing<'i> {
     /// None where nothing is to be read, or nothing more can be.
-    values: Option<Values>,
+    values: Option<Box<dyn Values>>,
     family_bytes: u64,
     left_bytes: u64,
     progress: Progress,
@@ -32,7 +32,12 @@ pub(crate) struct Weighing<'i> {
 
 impl<'i> Weighing<'i> {
     /// For so many families, read by `values`; without them no codec is weighed.
-    pub(crate) fn new(values: Option<Values>, bounds: Bounds, families: usize, interrupt: &'i Interrupt) -> Self {
+    pub(crate) fn new(
+        values: Option<Box<dyn Values>>,
+        bounds: Bounds,
+        families: usize,
+        interrupt: &'i Interrupt,
+    ) -> Self {
         let Bounds { family_bytes, all_bytes } = bounds;
         let progress = Progress::new("weighing codecs", families);
         Self { values, family_bytes, left_bytes: all_bytes, progress, interrupt, notes: Vec::new() }
@@ -40,7 +45,26 @@ impl<'i> Weighing<'i> {
 
     /// How many commands were sent.
     pub(crate) fn commands(&self) -> u64 {
-        self.values.as_ref().map_or(0, Values::commands)
+        self.values.as_ref().map_or(0, |values| values.commands())
+    }
+
+    /// Says of which keys values will be asked for, by the even samples of the families in their order.
+    pub(crate) fn expect<'s>(&mut self, families: impl Iterator<Item = &'s [SampledKey]>) {
+        let Some(values) = &mut self.values else { return };
+        let (mut left_bytes, mut keys) = (self.left_bytes, Vec::new());
+        for even in families {
+            let wanted = codec::wanted(even, self.family_bytes.min(left_bytes));
+            left_bytes = left_bytes.saturating_sub(wanted.iter().map(|sampled| sampled.value.len()).sum());
+            keys.extend(wanted.iter().map(|sampled| sampled.key.as_ref()));
+        }
+        if let Err(error) = values.expect(keys) {
+            self.lost(&error);
+        }
+    }
+
+    fn lost(&mut self, error: &anyhow::Error) {
+        self.notes.push(format!("values can't be read, and codecs are not weighed any further: {error:#}"));
+        self.values = None;
     }
 
     /// What codecs make of a family's values, by those of some of the keys of an even sample; nothing where none makes
@@ -58,8 +82,7 @@ impl<'i> Weighing<'i> {
         let read = match values.read(&keys) {
             Ok(read) => read,
             Err(error) => {
-                self.notes.push(format!("values can't be read, and codecs are not weighed any further: {error:#}"));
-                self.values = None;
+                self.lost(&error);
                 return Vec::new();
             }
         };

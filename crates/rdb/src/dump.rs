@@ -1,12 +1,22 @@
 //! The file: its head, what lies between keys, its checksum.
 
-use std::fs::File;
 use std::io::Read;
-use std::path::Path;
 
 use crate::error::DumpError;
 use crate::input::Input;
+use crate::text::KEPT_BYTES;
 use crate::value::{Element, Value};
+
+/// A key whose value has not been read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The number of its database.
+    pub database: u32,
+    /// The key.
+    pub key: Vec<u8>,
+    /// When it expires, since 1970; it may have expired since the dump was written.
+    pub expires_at_ms: Option<i64>,
+}
 
 /// One key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +29,15 @@ pub struct Record {
     pub expires_at_ms: Option<i64>,
     /// What it holds.
     pub value: Value,
+}
+
+/// What a server that evicts goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictsBy {
+    /// When a key was used last (LRU).
+    Time,
+    /// How often it is used (LFU).
+    Frequency,
 }
 
 /// What a dump says of itself, as far as it was read.
@@ -34,10 +53,15 @@ pub struct Head {
     pub written_at: Option<i64>,
     /// `used_memory` then.
     pub used_memory: Option<u64>,
-    /// Keys of the databases that have begun, as the dump says beforehand.
-    pub keys: u64,
+    /// The databases that have begun, with the keys that each has, as the dump says beforehand.
+    pub databases: Vec<(u32, u64)>,
     /// Whether it tells keys by slot: a cluster's node wrote it.
     pub has_slots: bool,
+    /// Which use of keys the server evicts by, as far as keys said when they were used last, or how often: it tells where its
+    /// `maxmemory-policy` goes by that.
+    pub evicts_by: Option<EvictsBy>,
+    /// Whether it is the beginning of an append-only file: what was written since stands behind it.
+    pub is_of_append_only_file: bool,
 }
 
 /// What stands between keys (`rdb.h`).
@@ -66,15 +90,9 @@ pub struct Dump<R> {
     database: u32,
     /// The code of what comes next, where it was read already.
     next: Option<u8>,
+    /// The type of the value that comes next, where its key was read already.
+    value: Option<u8>,
     is_over: bool,
-}
-
-/// Whether a file is one: a regular file that begins as dumps do.
-pub fn is_dump(path: &Path) -> bool {
-    let mut first = [0; 9];
-    path.is_file()
-        && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
-        && format(first).is_some()
 }
 
 /// Whether Valkey's, and the version.
@@ -100,7 +118,7 @@ impl<R: Read> Dump<R> {
         })?;
         let (is_valkey, format) = format(first).ok_or(DumpError::NoDump)?;
         let head = Head { is_valkey, format, ..Head::default() };
-        let mut dump = Self { input, head, database: 0, next: None, is_over: false };
+        let mut dump = Self { input, head, database: 0, next: None, value: None, is_over: false };
         dump.next = dump.between()?;
         Ok(dump)
     }
@@ -120,6 +138,19 @@ impl<R: Read> Dump<R> {
     /// # Errors
     /// Where it can't be read on. Nothing is known of what comes behind.
     pub fn next(&mut self, each: &mut dyn FnMut(Element<'_>)) -> Result<Option<Record>, DumpError> {
+        let Some(Key { database, key, expires_at_ms }) = self.next_key()? else { return Ok(None) };
+        let value = self.value(KEPT_BYTES, each)?;
+        Ok(value.map(|value| Record { database, key, expires_at_ms, value }))
+    }
+
+    /// The next key alone; none at the end, once the checksum is right. A value that nobody asked for is passed over.
+    ///
+    /// # Errors
+    /// Where it can't be read on. Nothing is known of what comes behind.
+    pub fn next_key(&mut self) -> Result<Option<Key>, DumpError> {
+        if let Some(kind) = self.value.take() {
+            self.input.value(kind, self.head.is_valkey, 0, &mut |_| ())?;
+        }
         let mut expires_at_ms = None;
         loop {
             let Some(code) = self.next.take().map_or_else(|| self.between(), |code| Ok(Some(code)))? else {
@@ -130,15 +161,31 @@ impl<R: Read> Dump<R> {
                 code::EXPIRES_S => {
                     expires_at_ms = Some(i64::from(i32::from_le_bytes(self.input.array()?)).saturating_mul(1000));
                 }
-                code::IDLE => drop(self.input.length()?),
-                code::FREQUENCY => drop(self.input.byte()?),
+                code::IDLE => {
+                    self.input.length()?;
+                    self.head.evicts_by = Some(EvictsBy::Time);
+                }
+                code::FREQUENCY => {
+                    self.input.byte()?;
+                    self.head.evicts_by = Some(EvictsBy::Frequency);
+                }
                 kind => {
                     let key = self.input.whole_text()?;
-                    let value = self.input.value(kind, self.head.is_valkey, each)?;
-                    return Ok(Some(Record { database: self.database, key, expires_at_ms, value }));
+                    self.value = Some(kind);
+                    return Ok(Some(Key { database: self.database, key, expires_at_ms }));
                 }
             }
         }
+    }
+
+    /// The value of the key that was read last, of which a string is kept up to `kept` bytes; before that each of its
+    /// elements. None where it was read already.
+    ///
+    /// # Errors
+    /// Where it can't be read on.
+    pub fn value(&mut self, kept: usize, each: &mut dyn FnMut(Element<'_>)) -> Result<Option<Value>, DumpError> {
+        let Some(kind) = self.value.take() else { return Ok(None) };
+        self.input.value(kind, self.head.is_valkey, kept, each).map(Some)
     }
 
     /// Reads what is no key's, up to the code of what is; none at the end.
@@ -157,7 +204,8 @@ impl<R: Read> Dump<R> {
                     self.database = u32::try_from(number).map_err(|_| self.input.damaged("a database beyond all"))?;
                 }
                 code::RESIZE => {
-                    self.head.keys = self.head.keys.saturating_add(self.input.length()?);
+                    let keys = self.input.length()?;
+                    self.head.databases.push((self.database, keys));
                     self.input.length()?;
                 }
                 code::SLOT_INFO => {
@@ -194,6 +242,8 @@ impl<R: Read> Dump<R> {
             }
             b"ctime" => self.head.written_at = value.parse().ok(),
             b"used-mem" => self.head.used_memory = value.parse().ok(),
+            // Since 7.0 a file of its own, before that the beginning of one.
+            b"aof-base" | b"aof-preamble" => self.head.is_of_append_only_file = value != "0",
             _ => {}
         }
     }

@@ -31,7 +31,7 @@ mod text;
 mod usage;
 mod value;
 
-pub use dump::{Dump, Head, Record, is_dump};
+pub use dump::{Dump, EvictsBy, Head, Key, Record};
 pub use error::DumpError;
 pub use part::Part;
 pub use text::{KEPT_BYTES, Text};

@@ -90,14 +90,19 @@ impl<R: Read> Input<R> {
 
     /// A string, kept up to [`KEPT_BYTES`].
     pub(crate) fn text(&mut self) -> Result<Text, DumpError> {
+        self.text_up_to(KEPT_BYTES)
+    }
+
+    /// A string, kept up to so many bytes; an integer is kept whole.
+    pub(crate) fn text_up_to(&mut self, kept: usize) -> Result<Text, DumpError> {
         match self.encoding()? {
             Encoding::Integer(integer) => Ok(Text::of(integer.to_string().into_bytes())),
             Encoding::Plain(len) => {
-                let head = self.bytes(len.min(KEPT_BYTES as u64))?;
+                let head = self.bytes(len.min(kept as u64))?;
                 self.skip(len - head.len() as u64)?;
                 Ok(Text { len, head })
             }
-            Encoding::Compressed { stored, len } if len > KEPT_BYTES as u64 => {
+            Encoding::Compressed { stored, len } if len > kept as u64 => {
                 self.skip(stored)?;
                 Ok(Text { len, head: Vec::new() })
             }

@@ -2,7 +2,9 @@
 
 use std::mem;
 
-use keyfold_core::memory::{Allocator, BucketCost, Family, Limits, Model, Server, SetCost, ValueShape};
+use keyfold_core::memory::{
+    Allocator, BucketCost, Family, Limits, Model, Server, SetCost, SortedSetCost, Tabled, ValueShape,
+};
 
 use crate::value::{Collection, Element, Form, Kind};
 
@@ -10,9 +12,6 @@ use crate::value::{Collection, Element, Form, Kind};
 const UNPACKED: Limits =
     Limits { hash_entries: 0, hash_value_bytes: 0, set_entries: 0, set_value_bytes: 0, intset_entries: 0 };
 
-/// A node of a skiplist, with the levels that one has on the mean: 1.33 (`server.h`, `zskiplistNode`; `t_zset.c`, `ZSKIPLIST_P`).
-const SKIPLIST_NODE_BYTES: u64 = 24;
-const SKIPLIST_LEVEL_BYTES: u64 = 16;
 /// A list of several pieces, and one of them (`quicklist.h`).
 const QUICKLIST_BYTES: u64 = 40;
 const QUICKLIST_NODE_BYTES: u64 = 32;
@@ -21,8 +20,6 @@ const STREAM_BYTES: u64 = 144;
 const STREAM_PIECE_BYTES: u64 = 48;
 /// What the last piece of a stream is given beforehand (`stream-node-max-bytes`).
 const STREAM_ROOM_BYTES: u64 = 4096;
-/// What a table keeps for a value that is none: of sorted sets the entries point to the skiplist.
-const EMPTY_VALUE_BYTES: u64 = 8;
 
 /// Counts the elements of one value after the other.
 pub struct Usage {
@@ -33,14 +30,28 @@ pub struct Usage {
     packs_lists: bool,
     hash: BucketCost,
     set: SetCost,
+    sorted_set: SortedSetCost,
 }
 
 impl Usage {
     /// By the model of the server that wrote the dump.
-    pub fn new(server: Server, model: &Model, allocator: Allocator) -> Self {
-        let model = model.clone().with_allocator(allocator).with_limits(UNPACKED).with_shared_integers(false);
+    pub fn new(server: Server, model: &Model) -> Self {
+        let allocator = model.allocator();
+        let model = model.clone().with_limits(UNPACKED).with_shared_integers(false);
         let packs_lists = server.family == Family::Valkey || server.version >= Server::redis(7, 2).version;
-        Self { model, allocator, packs_lists, hash: BucketCost::default(), set: SetCost::default() }
+        Self {
+            model,
+            allocator,
+            packs_lists,
+            hash: BucketCost::default(),
+            set: SetCost::default(),
+            sorted_set: SortedSetCost::default(),
+        }
+    }
+
+    /// Whether the server has short lists as one listpack, and not as a list of one piece.
+    pub fn packs_lists(&self) -> bool {
+        self.packs_lists
     }
 
     /// Counts an element.
@@ -51,10 +62,7 @@ impl Usage {
                 self.hash.add(&self.model, name, value.unwrap_or(ValueShape::Bytes(0)));
             }
             (Form::Table, Kind::Set) => self.set.add(&self.model, name),
-            (Form::Table, Kind::SortedSet) => {
-                self.set.add(&self.model, name);
-                self.hash.add(&self.model, name, ValueShape::Bytes(0));
-            }
+            (Form::Table, Kind::SortedSet) => self.sorted_set.add(&self.model, name),
             _ => {}
         }
     }
@@ -65,6 +73,7 @@ impl Usage {
     /// sets it is an estimate, and of streams one without their groups.
     pub fn take(&mut self, key_len: u64, value: &Collection, has_expiry: bool) -> u64 {
         let (hash, set) = (mem::take(&mut self.hash), mem::take(&mut self.set));
+        let sorted_set = mem::take(&mut self.sorted_set);
         let (model, usable) = (&self.model, |bytes| self.allocator.usable_bytes(bytes));
         // An expiry in the key's own object is part of it; one in a table of its own isn't.
         let has_expiry = has_expiry && !model.keeps_expiry_apart();
@@ -74,17 +83,13 @@ impl Usage {
             1 => usable(of_one) + usable(value.packed_bytes),
             many => many * usable(of_one) + value.packed_bytes,
         };
-        match (value.form, value.kind) {
-            (Form::Table, Kind::Hash) => model.settled_hash_bytes(key_len, &hash, has_expiry),
+        let as_said = |bytes: u64, of| bytes.saturating_add_signed(-model.unsaid_table_bytes(of, value.elements));
+        let bytes = match (value.form, value.kind) {
+            (Form::Table, Kind::Hash) => as_said(model.settled_hash_bytes(key_len, &hash, has_expiry), Tabled::Hash),
             (Form::Table, Kind::SortedSet) => {
-                let node = |levels| usable(SKIPLIST_NODE_BYTES + levels * SKIPLIST_LEVEL_BYTES);
-                // Of four, three have one level, and nearly all others two.
-                let nodes = value.elements * (3 * node(1) + node(2)) / 4;
-                let empty = value.elements * EMPTY_VALUE_BYTES;
-                let as_hash = model.settled_hash_bytes(key_len, &hash, has_expiry).saturating_sub(empty);
-                as_hash.max(model.settled_set_bytes(key_len, &set, has_expiry)) + nodes
+                as_said(model.sorted_set_bytes(key_len, &sorted_set, has_expiry), Tabled::SortedSet)
             }
-            (Form::Table, _) => model.settled_set_bytes(key_len, &set, has_expiry),
+            (Form::Table, _) => as_said(model.settled_set_bytes(key_len, &set, has_expiry), Tabled::Set),
             (_, Kind::List) if value.pieces != 1 || !self.packs_lists => {
                 bare() + usable(QUICKLIST_BYTES) + pieces(QUICKLIST_NODE_BYTES)
             }
@@ -93,6 +98,7 @@ impl Usage {
                 bare() + usable(STREAM_BYTES) + pieces(STREAM_PIECE_BYTES) + room
             }
             _ => bare() + usable(value.packed_bytes),
-        }
+        };
+        bytes.saturating_sub(model.unsaid_key_bytes(key_len, has_expiry))
     }
 }

@@ -122,12 +122,18 @@ const STREAM_ID_BYTES: u64 = 16;
 const PLAIN_PIECE: u64 = 1;
 
 impl<R: Read> Input<R> {
-    /// The value of this type.
-    pub(crate) fn value(&mut self, number: u8, is_valkey: bool, each: Each<'_>) -> Result<Value, DumpError> {
+    /// The value of this type, of which a string is kept up to so many bytes.
+    pub(crate) fn value(
+        &mut self,
+        number: u8,
+        is_valkey: bool,
+        kept: usize,
+        each: Each<'_>,
+    ) -> Result<Value, DumpError> {
         use Form::{Intset, Listpack, Ziplist};
         use Kind::{Hash, Set, SortedSet};
         let collection = match number {
-            number::STRING => return Ok(Value::String(self.text()?)),
+            number::STRING => return Ok(Value::String(self.text_up_to(kept)?)),
             number::SET => self.table(Set, each, |input| Ok((input.text()?, None)))?,
             number::HASH => self.table(Hash, each, |input| Ok((input.text()?, Some(input.text()?))))?,
             number::HASH_WITH_EXPIRIES if is_valkey => self.table(Hash, each, |input| {

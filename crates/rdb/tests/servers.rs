@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use keyfold_core::memory::{Allocator, Family, Model, Server as Which};
-use keyfold_rdb::{Dump, DumpError, Form, Kind, Record, Usage, Value, is_dump};
+use keyfold_rdb::{Collection, Dump, DumpError, Form, Kind, Record, Usage, Value};
 use keyfold_testkit::reply::Value as Reply;
 use keyfold_testkit::servers::each;
 use keyfold_testkit::{Binary, Flavor, Server, Wire, found};
@@ -91,21 +91,24 @@ fn fill(wire: &mut Wire, binary: &Binary) {
 }
 
 /// How far what a value takes may be from what the server says of it.
-fn tolerance(kind: Kind, form: Form) -> f64 {
-    match (kind, form) {
-        // From Redis 7.2 and Valkey 8.0 on `MEMORY USAGE` counts entries of sets that aren't there any more.
-        (Kind::Set, Form::Table) => 0.2,
-        (Kind::SortedSet, Form::Table) => 0.08,
+fn tolerance(name: &str, value: &Collection) -> f64 {
+    match (value.kind, value.form) {
+        // What knows when its fields expire has that beside them.
+        (Kind::Hash, Form::Listpack) if name.ends_with(":expiring") => 0.06,
+        // What has just grown has its old half until it has been read for a while, and how high nodes are is chance.
+        (_, Form::Table) => 0.09,
+        // Of several pieces each is rounded up for itself.
+        (Kind::List, Form::Pieces) => 0.03,
         // Groups are left out, and how much room the last piece has is the server's setting.
         (Kind::Stream, _) => 0.7,
-        _ => 0.05,
+        _ => 0.01,
     }
 }
 
 /// All records of a file, with what each collection takes by the model.
 fn read(path: &Path, which: Which, allocator: Allocator) -> Result<Vec<(Record, u64, u64)>, DumpError> {
     let mut dump = Dump::open(File::open(path)?)?;
-    let mut usage = Usage::new(which, &Model::for_server(which), allocator);
+    let mut usage = Usage::new(which, &Model::for_server(which).with_allocator(allocator));
     let mut all = Vec::new();
     loop {
         let mut told = 0;
@@ -137,7 +140,6 @@ fn what_a_server_dumps_is_read_back() {
         fill(&mut wire, binary);
         let dir = tempfile::tempdir().unwrap();
         let path = saved(&mut wire, dir.path());
-        assert!(is_dump(&path) && !is_dump(dir.path()));
 
         let version = binary.version();
         let which = match binary.flavor() {
@@ -198,7 +200,7 @@ fn what_a_server_dumps_is_read_back() {
                     let says = ask(&mut wire, &["MEMORY", "USAGE", &name, "SAMPLES", "0"]).integer().unwrap() as f64;
                     let off = *bytes as f64 / says - 1.0;
                     eprintln!("{} {name}: {bytes}, it says {says}: {:+.1} %", binary.name(), off * 100.0);
-                    assert!(off.abs() <= tolerance(value.kind, value.form), "{binary:?} {name}: {off:+.3}");
+                    assert!(off.abs() <= tolerance(&name, value), "{binary:?} {name}: {off:+.3}");
                 }
             }
         }

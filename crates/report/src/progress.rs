@@ -22,7 +22,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Work on so many things in all, called `what`.
+    /// Work on so many things in all, called `what`; 0 where nobody knows how many.
     pub fn new(what: impl Into<String>, total: usize) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { what: what.into(), total, done: 0, note: String::new(), started: Instant::now(), drawn: None, terminal }
@@ -48,6 +48,9 @@ impl Progress {
         let rate = self.done as f64 / seconds;
         let left = self.total.saturating_sub(self.done) as f64 / rate.max(1.0);
         let (done, total) = (count(self.done as u64), count(self.total as u64));
+        if self.total == 0 {
+            return format!("{}: {done}, {rate:.0} a second{}", self.what, self.note);
+        }
         format!("{}: {done} of {total}, {rate:.0} a second, {left:.0} s left{}", self.what, self.note)
     }
 }

@@ -91,7 +91,8 @@ pub fn model(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::Result<S
             .push(format!("the memory model was never measured against {which}; that of the nearest version is used"));
     }
     let stats = server.ask::<String>(&[b"MEMORY", b"MALLOC-STATS"]).ok();
-    let allocator = stats.as_deref().and_then(Allocator::from_malloc_stats).unwrap_or_else(|| {
+    let told = stats.as_deref().and_then(Allocator::from_malloc_stats).or_else(|| assumed_allocator(assumed));
+    let allocator = told.unwrap_or_else(|| {
         guesses.push(
             "the server doesn't tell its allocator (MEMORY MALLOC-STATS); taken as the bundled jemalloc".to_owned(),
         );
@@ -107,6 +108,12 @@ pub fn model(server: &mut Server, assumed: &[(String, u64)]) -> anyhow::Result<S
         .with_shared_integers(!evicts_by_use)
         .in_cluster_mode(is_cluster_mode(info.text()));
     Ok(ServerModel { server: which, limits, model, guesses })
+}
+
+/// The allocator that is assumed: `jemalloc-quantum`, which is no setting of a server.
+pub fn assumed_allocator(assumed: &[(String, u64)]) -> Option<Allocator> {
+    let (_, quantum_bytes) = assumed.iter().rev().find(|(name, _)| name == "jemalloc-quantum")?;
+    Some(Allocator { quantum_bytes: *quantum_bytes, ..Allocator::BUNDLED })
 }
 
 /// The same of all servers that hold a keyspace: their memory together, up to where collections are packed on each.

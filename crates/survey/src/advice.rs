@@ -98,6 +98,11 @@ pub fn logical_keys(keys: u64, folded: &[Folded]) -> u64 {
     (keys as f64 + more).max(0.0).round() as u64
 }
 
+/// Whether codecs are weighed for a family: it is of strings, and more than one.
+pub fn is_weighed(family: &FamilyFindings) -> bool {
+    no_strings(family).is_none() && family.template.is_some()
+}
+
 fn weigh(family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
     let (advice, why, choice) = match no_strings(&family) {
         Some(why) => (Advice::Leave, why, None),

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use keyfold_core::layout::{Layout, Namespace};
-use keyfold_core::memory::{BucketCost, Keyspace, Model, SlotFill, ValueShape};
+use keyfold_core::memory::{BucketCost, Keyspace, Model, SlotFill, Tabled, ValueShape};
 use keyfold_core::template::{Parts, Template};
 
 use crate::family::{Families, Family, Split};
 use crate::folded::{FoldedTally, Held};
-use crate::observation::{Content, Kind, Observation};
+use crate::observation::{Content, Encoding, Kind, Observation};
 use crate::population::{Blocks, Population, SampledKey};
 use crate::sample::BlockSample;
 use crate::slot_tally::{HotSlot, SlotTally};
@@ -397,7 +397,14 @@ fn bytes_of(model: &Model, observation: &Observation) -> u64 {
     let key_len = observation.key.len() as u64;
     match (observation.content, observation.usage_bytes) {
         (Content::String(shape), _) => model.string_bytes(key_len, shape, observation.has_expiry),
-        (_, Some(usage)) => usage + expiry_bytes(model, key_len, observation.has_expiry),
+        (content, Some(usage)) => {
+            let unsaid_of_table = match (content, table_of(observation)) {
+                (Content::Elements(elements), Some(table)) => model.unsaid_table_bytes(table, elements),
+                _ => 0,
+            };
+            let unsaid = model.unsaid_key_bytes(key_len, observation.has_expiry);
+            usage.saturating_add_signed(unsaid_of_table) + unsaid + expiry_bytes(model, key_len, observation.has_expiry)
+        }
         (Content::Elements(elements), None) => {
             let mut hash = BucketCost::default();
             let known = elements.min(1024);
@@ -409,6 +416,16 @@ fn bytes_of(model: &Model, observation: &Observation) -> u64 {
             bytes.saturating_mul(elements).checked_div(known).unwrap_or(bytes)
         }
         (Content::Unknown, None) => model.string_bytes(key_len, ValueShape::Bytes(0), observation.has_expiry),
+    }
+}
+
+/// What it is, where it is a table.
+fn table_of(observation: &Observation) -> Option<Tabled> {
+    match (observation.kind, observation.encoding) {
+        (Kind::Hash, Encoding::Hashtable) => Some(Tabled::Hash),
+        (Kind::Set, Encoding::Hashtable) => Some(Tabled::Set),
+        (Kind::SortedSet, Encoding::Skiplist) => Some(Tabled::SortedSet),
+        _ => None,
     }
 }
 

@@ -15,6 +15,7 @@ use crate::command::{fold, plan, status};
 use crate::config::{self, target};
 use crate::flags::fold::{FoldFlags, MoveFlags};
 use crate::flags::guide::GuideFlags;
+use crate::flags::origin::OriginFlags;
 use crate::flags::pace::PaceFlags;
 use crate::flags::plan::PlanFlags;
 use crate::flags::source::SourceFlags;
@@ -111,7 +112,7 @@ fn serve(flags: &GuideFlags, target: &Target, address: &str, out: &mut dyn Write
 fn plan_flags(flags: &GuideFlags) -> anyhow::Result<PlanFlags> {
     let Command::Plan(typed) = Cli::try_parse_from(["keyfold", "plan"])?.command else { bail!("plan is a command") };
     Ok(PlanFlags {
-        upstream: flags.upstream.clone(),
+        origin: OriginFlags { upstream: flags.upstream.clone(), ..typed.origin },
         out: Some(flags.out.clone()),
         keep_settings: flags.keep_settings,
         pace: PaceFlags { max_ops: flags.pace.max_ops },

@@ -1,10 +1,10 @@
 //! `keyfold analyze`: flags to what is to be done.
 
 use anyhow::{Context, bail};
-use keyfold_server::Target;
 
-use super::{databases, target};
+use super::origin;
 use crate::flags::analyze::AnalyzeFlags;
+use crate::origin::Place;
 use crate::scan::{Databases, KeyScan};
 
 /// Of one key in so many the value is looked at, too.
@@ -12,7 +12,7 @@ const LOOK_AT_VALUES_EVERY: u64 = 32;
 
 /// All that an analysis takes.
 pub(crate) struct Analyze {
-    pub(crate) target: Target,
+    pub(crate) place: Place,
     pub(crate) walk: KeyScan,
     pub(crate) databases: Databases,
     pub(crate) flags: AnalyzeFlags,
@@ -26,10 +26,10 @@ pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
         }
         path.file_name().context("--html: name a file")?;
     }
-    let target = target::resolve(&flags.upstream);
+    let (place, databases) = origin::resolve(&flags.origin, &flags.databases);
     Ok(Analyze {
-        databases: databases::resolve(&flags.databases, &target.address),
-        target,
+        place,
+        databases,
         walk: KeyScan { max_ops: flags.pace.max_ops, sample: flags.sample, sample_every: LOOK_AT_VALUES_EVERY },
         flags,
     })

@@ -12,6 +12,7 @@ pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod layout;
 pub(crate) mod log;
+pub(crate) mod origin;
 pub(crate) mod plan;
 pub(crate) mod serve;
 pub(crate) mod source;

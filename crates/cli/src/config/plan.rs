@@ -4,10 +4,10 @@ use std::num::NonZero;
 
 use anyhow::{Context, bail};
 use keyfold_core::template::Template;
-use keyfold_server::Target;
 
-use super::{databases, target};
+use super::origin;
 use crate::flags::plan::PlanFlags;
+use crate::origin::Place;
 use crate::scan::{Databases, KeyScan};
 
 /// Keys to prove a plan with: enough that tables and buckets are as they are on large servers, and loaded twice in
@@ -16,7 +16,7 @@ const PROVE_KEYS: usize = 200_000;
 
 /// All that planning takes.
 pub(crate) struct PlanConfig {
-    pub(crate) target: Target,
+    pub(crate) place: Place,
     /// Only these families; all that are found where there is none.
     pub(crate) templates: Vec<Template>,
     pub(crate) databases: Databases,
@@ -32,10 +32,10 @@ pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
     if let Some(out) = flags.out.as_ref().filter(|out| !flags.force && out.exists()) {
         bail!("{} is there already; write over it with --force, or name another file", out.display());
     }
-    let target = target::resolve(&flags.upstream);
+    let (place, databases) = origin::resolve(&flags.origin, &flags.databases);
     Ok(PlanConfig {
-        databases: databases::resolve(&flags.databases, &target.address),
-        target,
+        place,
+        databases,
         templates,
         walk: KeyScan { max_ops: flags.pace.max_ops, sample: flags.sample, sample_every: 0 },
         prove_keys: flags.prove_keys.map_or(PROVE_KEYS, NonZero::get),

@@ -6,15 +6,17 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::databases::DatabaseFlags;
+use super::origin::OriginFlags;
 use super::pace::PaceFlags;
 use super::units::{parse_count, parse_growth};
-use super::upstream::{SettingsFlags, UpstreamFlags};
+use super::upstream::SettingsFlags;
 
 const ABOUT: &str = "\
 Say which keys take the memory, what folding them would save, and what to leave.
 
 Walks over the keys with SCAN and writes nothing. The families of keys are found by themselves. What is there
-now is predicted by the memory model, and compared with what the server measures.";
+now is predicted by the memory model, and compared with what the server measures. A dump (RDB) is read as well,
+where the server is not to be asked, or can't be.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,19 +26,21 @@ Examples:
   keyfold analyze redis://127.0.0.1:6379 --html report.html \\
       --usd-per-gb-month 12
   keyfold analyze redis://127.0.0.1:6379 --json
+  keyfold analyze dump.rdb
+  redis-cli -h host --rdb - | keyfold analyze -
 
 Ctrl-C ends the walk, and what was seen so far is reported.
 
 Exit codes:
   0  done, also where it was stopped by Ctrl-C
-  1  failed; where the connection was lost on the way, what was seen so far is reported before
+  1  failed; where the connection was lost on the way, or a dump is cut off, what was seen so far is reported before
   2  usage";
 
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct AnalyzeFlags {
     #[command(flatten)]
-    pub(crate) upstream: UpstreamFlags,
+    pub(crate) origin: OriginFlags,
 
     /// Look at about so many keys only, and say how far the numbers may be off [default: all]
     #[arg(long, value_name = "N", value_parser = parse_count::<NonZero<u64>>)]

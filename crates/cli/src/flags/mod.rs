@@ -12,6 +12,7 @@ pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod layout;
 pub(crate) mod manual;
+pub(crate) mod origin;
 pub(crate) mod pace;
 pub(crate) mod plan;
 pub(crate) mod probe;

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::databases::DatabaseFlags;
+use super::origin::OriginFlags;
 use super::pace::PaceFlags;
 use super::units::{parse_count, parse_growth};
-use super::upstream::{SettingsFlags, UpstreamFlags};
+use super::upstream::SettingsFlags;
 
 /// What stands above the options.
 pub(crate) const ABOUT: &str = "\
@@ -17,7 +18,7 @@ Make the layout that saves the most of what a server holds, and say why.
 Walks over the server's keys without writing to it, finds their families, weighs every way of placing each \
 family on the keys that were seen, and writes a layout with the reasons: what was weighed and not taken, what \
 it costs in bytes and in the server's time, which settings of the server it relies on. A layout that the \
-server has already is kept as it is, and added to.";
+server has already is kept as it is, and added to. A dump (RDB) is read as well as a server.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,6 +26,7 @@ Examples:
   keyfold plan redis://127.0.0.1:6379 --prove --prove-keys 200000
   keyfold plan redis://127.0.0.1:6379 --keys 'user:{id:int}' --growth 10x
   keyfold plan redis://127.0.0.1:6379 --json | jq '.families[].advice'
+  keyfold plan dump.rdb --out layout.toml
 
 Exit codes:
   0  planned; with --prove, the bytes were within 5 % of what was predicted
@@ -35,7 +37,7 @@ Exit codes:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanFlags {
     #[command(flatten)]
-    pub(crate) upstream: UpstreamFlags,
+    pub(crate) origin: OriginFlags,
 
     /// Write the layout here [default: a table only]
     #[arg(long, value_name = "FILE")]

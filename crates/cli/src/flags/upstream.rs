@@ -97,7 +97,7 @@ impl FromArgMatches for UpstreamFlags {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SettingsFlags {
     /// What a setting of the server is, where CONFIG is blocked as on managed services: hash-max-listpack-value
-    /// and hash-max-listpack-entries are asked for
+    /// and hash-max-listpack-entries are asked for; jemalloc-quantum is the allocator's, where that isn't told
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = SETTINGS)]
     pub(crate) assume: Vec<(String, u64)>,
 }
@@ -120,13 +120,15 @@ fn parse_mapping(text: &str) -> Result<String, String> {
 }
 
 fn parse_setting(text: &str) -> Result<(String, u64), String> {
-    const ADVICE: &str = "write hash-max-listpack-value=64 or hash-max-listpack-entries=512";
+    const ADVICE: &str = "write hash-max-listpack-value=64, hash-max-listpack-entries=512 or jemalloc-quantum=16";
     let (name, value) = text.split_once('=').ok_or(ADVICE)?;
     let name = name.to_ascii_lowercase().replace("ziplist", "listpack");
-    if !["hash-max-listpack-value", "hash-max-listpack-entries"].contains(&name.as_str()) {
-        return Err(ADVICE.to_owned());
+    let value: u64 = value.parse().map_err(|_| ADVICE)?;
+    match name.as_str() {
+        "hash-max-listpack-value" | "hash-max-listpack-entries" => Ok((name, value)),
+        "jemalloc-quantum" if [8, 16].contains(&value) => Ok((name, value)),
+        _ => Err(ADVICE.to_owned()),
     }
-    Ok((name, value.parse().map_err(|_| ADVICE)?))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Values of keys that a walk has seen, read by GET.
+//! Values of keys that a walk has seen, read once more: here from a server, by GET.
 
 use keyfold_server::keyspace::Database;
 use keyfold_server::pace::Pace;
@@ -10,14 +10,27 @@ const BATCH: usize = 500;
 /// Values asked for at a time, in bytes, as long as they were when they were seen.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Reads values, at the walk's pace.
-pub(crate) struct Values {
+/// Reads values of keys that a walk has seen.
+pub(crate) trait Values {
+    /// Which keys will be asked for: whoever reads all of them in one go does so now.
+    fn expect(&mut self, keys: Vec<&[u8]>) -> anyhow::Result<()>;
+
+    /// How many commands were sent for them.
+    fn commands(&self) -> u64;
+
+    /// The values of these keys in their order, each with about how long it is; none where the key is gone, is no
+    /// string any more, or may not be read. A key of several databases has the value of the first.
+    fn read(&mut self, keys: &[(&[u8], u64)]) -> anyhow::Result<Vec<Option<Vec<u8>>>>;
+}
+
+/// Reads them from servers, at the walk's pace.
+pub(crate) struct ServerValues {
     nodes: Nodes,
     databases: Vec<Vec<Database>>,
     pace: Pace,
 }
 
-impl Values {
+impl ServerValues {
     /// Over connections of its own. Reading leaves LRU and LFU as they are where servers can do that.
     pub(crate) fn new(mut nodes: Nodes, databases: Vec<Vec<Database>>, pace: Pace) -> Self {
         for server in nodes.servers() {
@@ -26,14 +39,33 @@ impl Values {
         Self { nodes, databases, pace }
     }
 
-    /// How many were asked for.
-    pub(crate) fn commands(&self) -> u64 {
+    fn read_batch(
+        &mut self,
+        node: usize,
+        indices: &[usize],
+        keys: &[(&[u8], u64)],
+        values: &mut [Option<Vec<u8>>],
+    ) -> anyhow::Result<()> {
+        let mut commands = Commands::default();
+        indices.iter().for_each(|index| commands.push(&[b"GET", keys[*index].0]));
+        self.pace.spend(commands.len() as u64);
+        for (index, answer) in indices.iter().zip(self.nodes.servers()[node].ask_all(&commands)?) {
+            values[*index] = read_if(&answer);
+        }
+        Ok(())
+    }
+}
+
+impl Values for ServerValues {
+    fn expect(&mut self, _keys: Vec<&[u8]>) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn commands(&self) -> u64 {
         self.pace.spent()
     }
 
-    /// The values of these keys in their order, each with about how long it is; none where the key is gone, is no
-    /// string any more, or may not be read. A key of several databases has the value of the first.
-    pub(crate) fn read(&mut self, keys: &[(&[u8], u64)]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
+    fn read(&mut self, keys: &[(&[u8], u64)]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
         let mut values = vec![None; keys.len()];
         for node in 0..self.databases.len() {
             let of_node: Vec<usize> = (0..keys.len()).filter(|at| self.nodes.owner_of(keys[*at].0) == node).collect();
@@ -52,22 +84,6 @@ impl Values {
             }
         }
         Ok(values)
-    }
-
-    fn read_batch(
-        &mut self,
-        node: usize,
-        indices: &[usize],
-        keys: &[(&[u8], u64)],
-        values: &mut [Option<Vec<u8>>],
-    ) -> anyhow::Result<()> {
-        let mut commands = Commands::default();
-        indices.iter().for_each(|index| commands.push(&[b"GET", keys[*index].0]));
-        self.pace.spend(commands.len() as u64);
-        for (index, answer) in indices.iter().zip(self.nodes.servers()[node].ask_all(&commands)?) {
-            values[*index] = read_if(&answer);
-        }
-        Ok(())
     }
 }
 

@@ -39,6 +39,14 @@ impl Model {
         }
     }
 
+    /// Whether the server has a string that is no integer, of so many bytes, within its object (`embstr`).
+    pub fn embeds_string(&self, key_len: u64, len: u64, has_expiry: bool) -> bool {
+        match self.structures.key {
+            KeyShape::InObject(shape) => embedding_bytes(shape, key_len, len, has_expiry) <= shape.embed_up_to,
+            KeyShape::Apart | KeyShape::InEntry => len <= EMBEDDED_STRING_MAX,
+        }
+    }
+
     /// Whether a key's expiry is an entry of its own beside the key (before Valkey 8.1).
     pub fn keeps_expiry_apart(&self) -> bool {
         !matches!(self.structures.key, KeyShape::InObject(_))
@@ -54,6 +62,15 @@ impl Model {
             // The header comes with the argument's, which has at least 8 bits (`sdscopytobuffer`).
             KeyShape::InEntry => self.usable(DICT_ENTRY_EMBEDDING + sds_8_bytes(key_len)) + expires_entry,
             KeyShape::InObject(_) => self.usable(object_with_key(key_len, has_expiry)),
+        }
+    }
+
+    /// What the allocator adds to the entry of a key where that has nothing within it.
+    pub(super) fn unsaid_entry_bytes(&self) -> u64 {
+        let entry = DICT_ENTRY + self.slot_links();
+        match self.structures.key {
+            KeyShape::Apart => self.usable(entry) - entry,
+            KeyShape::InEntry | KeyShape::InObject(_) => 0,
         }
     }
 
@@ -89,8 +106,7 @@ impl Model {
         let ValueShape::Bytes(len) = value else {
             return self.usable(with_pointer);
         };
-        let expiry = if has_expiry { OBJECT_EXPIRY } else { 0 };
-        let embedding = shape.embedding + expiry + embedded_key(key_len) + sds_8_bytes(len);
+        let embedding = embedding_bytes(shape, key_len, len, has_expiry);
         if embedding <= shape.embed_up_to {
             // Room for the pointer stays, should the value grow.
             self.usable(embedding.max(with_pointer))
@@ -98,6 +114,12 @@ impl Model {
             self.usable(with_pointer) + self.usable(sds_bytes(len))
         }
     }
+}
+
+/// An object that has its key and its value, of so many bytes, within it.
+fn embedding_bytes(shape: ObjectShape, key_len: u64, len: u64, has_expiry: bool) -> u64 {
+    let expiry = if has_expiry { OBJECT_EXPIRY } else { 0 };
+    shape.embedding + expiry + embedded_key(key_len) + sds_8_bytes(len)
 }
 
 /// `createObjectWithKeyAndExpire` of `object.c` (Valkey 8.1 and later).

@@ -24,7 +24,8 @@
 //! | `allocator.rs` | jemalloc's size classes |
 //! | `sds.rs`, `packed.rs` | strings; listpacks and ziplists, byte for byte |
 //! | `table.rs` | dicts and hashtables, also while they grow |
-//! | `key.rs`, `hash.rs`, `set.rs` | what one key takes |
+//! | `key.rs`, `hash.rs`, `set.rs`, `sorted_set.rs` | what one key takes |
+//! | `usage.rs` | what `MEMORY USAGE` says of it, and what it leaves out |
 //! | `keyspace.rs`, `placed.rs` | sums over many keys: as they are, and as a layout places them |
 //! | `slots.rs` | in cluster mode: how many keys the slots have, and so how large the slots' tables are |
 //!
@@ -53,9 +54,11 @@ mod server;
 mod set;
 mod shape;
 mod slots;
+mod sorted_set;
 mod table;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use allocator::Allocator;
 pub use hash::BucketCost;
@@ -65,6 +68,8 @@ pub use server::{Family, Server, Version, is_cluster_mode};
 pub use set::SetCost;
 pub use shape::ValueShape;
 pub use slots::SlotFill;
+pub use sorted_set::SortedSetCost;
+pub use usage::Tabled;
 
 use server::Structures;
 
@@ -159,6 +164,11 @@ impl Model {
     /// Whether the server is a node of a cluster.
     pub fn is_in_cluster_mode(&self) -> bool {
         self.in_cluster_mode
+    }
+
+    /// The allocator that it is of.
+    pub fn allocator(&self) -> Allocator {
+        self.allocator
     }
 
     fn usable(&self, bytes: u64) -> u64 {

@@ -113,6 +113,10 @@ pub(super) struct Structures {
     pub(super) set_table: TableShape,
     /// What cluster mode makes of the tables of keys and of expiries.
     pub(super) in_cluster: ClusterTables,
+    /// Whether a node of a sorted set's skiplist has the member within it.
+    pub(super) nodes_have_members: bool,
+    /// Whether `MEMORY USAGE` leaves out a key that lies in the object.
+    pub(super) usage_leaves_out_key: bool,
 }
 
 /// How a server in cluster mode finds keys, and which of them are in a slot.
@@ -244,6 +248,8 @@ const REDIS_6_2: Structures = Structures {
     set_table: dict(DICT_6_2, TableKind::Entries, 1),
     // The radix tree that has every key once more, behind its slot (`slots_to_keys`), was never measured and is left out.
     in_cluster: ClusterTables::Linked(0),
+    nodes_have_members: false,
+    usage_leaves_out_key: false,
 };
 
 const REDIS_7_0: Structures = Structures {
@@ -253,6 +259,8 @@ const REDIS_7_0: Structures = Structures {
     hash_table: dict(DICT, TableKind::Entries, 2),
     set_table: dict(DICT, TableKind::Entries, 1),
     in_cluster: ClusterTables::Linked(SLOT_LINKS),
+    nodes_have_members: false,
+    usage_leaves_out_key: false,
 };
 
 const REDIS_7_2: Structures = Structures {
@@ -262,6 +270,8 @@ const REDIS_7_2: Structures = Structures {
     hash_table: dict(DICT, TableKind::Entries, 2),
     set_table: dict(DICT, TableKind::BareKeys, 1),
     in_cluster: ClusterTables::Linked(SLOT_LINKS),
+    nodes_have_members: false,
+    usage_leaves_out_key: false,
 };
 
 /// Fields are `mstr`s (`mstr.h`), whose headers are as long as an sds's.
@@ -279,6 +289,8 @@ const VALKEY_8_0: Structures = Structures {
     hash_table: dict(DICT, TableKind::Entries, 1),
     set_table: dict(DICT, TableKind::BareKeys, 1),
     in_cluster: by_slot(DICT + TABLE_METADATA),
+    nodes_have_members: false,
+    usage_leaves_out_key: false,
 };
 
 const VALKEY_8_1: Structures = Structures {
@@ -288,12 +300,16 @@ const VALKEY_8_1: Structures = Structures {
     hash_table: hashtable(HASHTABLE_8_1),
     set_table: hashtable(HASHTABLE_8_1),
     in_cluster: by_slot(HASHTABLE_8_1 + TABLE_METADATA),
+    nodes_have_members: false,
+    usage_leaves_out_key: true,
 };
 
 const VALKEY_9_0: Structures = Structures {
     hash_table: hashtable(HASHTABLE + VOLATILE_SET),
     set_table: hashtable(HASHTABLE),
     in_cluster: by_slot(HASHTABLE + TABLE_METADATA),
+    nodes_have_members: true,
+    usage_leaves_out_key: false,
     ..VALKEY_8_1
 };
 

@@ -75,12 +75,13 @@ fn keys(analysis: &Analysis) -> String {
 fn figures(page: &mut Page, analysis: &Analysis) {
     let report = &analysis.report;
     let (now, after) = (report.model_bytes as f64, report.after_bytes as f64);
-    let mut figures = vec![
-        ("measured now", bytes(analysis.measured.keys_bytes as f64)),
+    let measured = analysis.measured.map(|measured| ("measured now", bytes(measured.keys_bytes as f64)));
+    let mut figures: Vec<_> = measured.into_iter().collect();
+    figures.extend([
         ("by the model", bytes(now)),
         ("after what is advised", bytes(after)),
         ("ratio", format!("{:.2}×", now / after.max(1.0))),
-    ];
+    ]);
     if let (Some(now), Some(saved)) = (analysis.usd(now), analysis.usd(now - after)) {
         figures.push(("a month now", format!("{now:.2} USD")));
         figures.push(("saved a month", format!("{saved:.2} USD")));

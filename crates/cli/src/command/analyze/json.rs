@@ -15,11 +15,17 @@ pub(super) fn value(analysis: &Analysis) -> Value {
         "server": analysis.server,
         "address": analysis.address,
         "memory": {
-            "used_bytes": analysis.measured.used_bytes,
-            "measured_bytes": analysis.measured.keys_bytes,
+            "used_bytes": analysis.used_bytes(),
+            "measured_bytes": analysis.measured.map(|measured| measured.keys_bytes),
             "model_bytes": report.model_bytes,
             "after_bytes": report.after_bytes,
         },
+        "dump": analysis.dump.map(|dump| json!({
+            "format": dump.format,
+            "written_at": dump.written_at,
+            "bytes": Some(dump.file_bytes).filter(|bytes| *bytes > 0),
+            "expired": dump.expired,
+        })),
         "nodes": analysis.shares.iter().map(|share| json!({
             "address": share.address,
             "slots": share.slots,

@@ -12,21 +12,20 @@ use std::ops::ControlFlow;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use keyfold_core::layout::Layout;
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_report::number::{count, plural};
-use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
-use keyfold_server::layout::stored;
-use keyfold_server::memory::{self, Measured, ServerModel};
-use keyfold_server::pace::Pace;
-use keyfold_survey::advice::{Report, advise};
+use keyfold_server::memory::{Measured, ServerModel};
+use keyfold_survey::advice::{Report, advise, is_weighed};
 use keyfold_survey::choose::Aims;
 use keyfold_survey::slot_tally;
 use keyfold_survey::survey::Survey;
 
 use crate::config::analyze::Analyze;
-use crate::scan::{self, Database, Denied, End, Page, Values, Walked};
+use crate::origin::{self, DumpHead, Known, Node, Origin, Seen};
+use crate::scan::{Denied, End, Values, Walked};
 use crate::weighing::{Bounds, Weighing};
 use watch::Watch;
 
@@ -41,9 +40,12 @@ struct Analysis {
     server: String,
     address: String,
     report: Report,
-    measured: Measured,
+    /// What the server says of its memory; nothing of a dump.
+    measured: Option<Measured>,
     /// What each node of a cluster has; nothing of one server.
     shares: Vec<Share>,
+    /// What a dump says of itself; nothing of a live server.
+    dump: Option<DumpHead>,
     walked: Walked,
     took: Duration,
     usd_per_gb_month: Option<f64>,
@@ -61,55 +63,45 @@ struct Share {
 
 pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
-
-    let mut nodes = Nodes::connect(&analyze.target)?;
-    for server in nodes.servers() {
-        if !server.is_ready()? {
-            bail!("the server at {} loads its data or runs a script; try again once it is over", server.address());
-        }
-    }
-    let ServerModel { server: which, limits, model, guesses } =
-        memory::model_of_all(&mut nodes, &analyze.flags.settings.assume)?;
-    let stored = stored::read(nodes.home()).ok().flatten().map(|stored| stored.layout);
-    let measured_before = measure(&mut nodes)?;
-    let (name, address) = (nodes.first().version().to_string(), analyze.target.address.to_string());
-    let chosen = scan::chosen_of_each(nodes.servers(), &analyze.databases)?;
-    let total = scan::keys_of(chosen.iter().flatten());
-    let mixed = nodes.other_releases();
-    let (addresses, slots) = (nodes.addresses(), nodes.slots());
+    let assumed = &analyze.flags.settings.assume;
+    let mut origin =
+        origin::open(&analyze.place, &analyze.databases, &analyze.walk, assumed, analyze.flags.origin.cluster)?;
+    let stored = origin.stored().ok().flatten();
 
     let started = Instant::now();
-    let (survey, mut walked) =
-        survey(analyze, nodes, &chosen, Survey::new(model.clone()).over(stored.clone()), &interrupt);
+    let (survey, stored, mut walked) = survey(analyze, origin.as_mut(), stored, &interrupt);
     let took = started.elapsed();
-    let measured = measured_after(analyze, &walked).unwrap_or(measured_before);
-    let shares = addresses.into_iter().zip(slots).zip(chosen.iter().zip(&measured));
-    let shares = shares
-        .map(|((address, slots), (databases, measured))| Share {
-            address,
-            slots,
-            keys: scan::keys_of(databases),
-            measured: *measured,
-        })
-        .collect();
+    let measured = origin.measured(&walked);
+    let known = origin.known();
     let is_whole = matches!(walked.end, End::Complete) && analyze.walk.sample.is_none();
-    let seen = survey.seen();
+    let (seen, total) = (survey.seen(), known.total);
     let findings = survey.finish(if is_whole { seen } else { total });
     let all_keys = (findings.keys, findings.expiring);
-    let aims = Aims { growth: analyze.flags.growth, all_keys, ..Aims::new(model, which, limits) };
-    let mut weighing =
-        Weighing::new(values(analyze, &walked, chosen), CODEC_BOUNDS, findings.families.len(), &interrupt);
+    let ServerModel { server: which, limits, model, guesses } = &known.facts;
+    let aims = Aims { growth: analyze.flags.growth, all_keys, ..Aims::new(model.clone(), *which, *limits) };
+    let mut notes = guesses.clone();
+    notes.extend(known.notes.iter().cloned());
+    let values = values(analyze, origin.as_ref(), &walked, &mut notes);
+    let mut weighing = Weighing::new(values, CODEC_BOUNDS, findings.families.len(), &interrupt);
+    weighing.expect(findings.families.iter().filter(|family| is_weighed(family)).map(|family| family.even.as_slice()));
     let report = advise(findings, &aims, stored, &mut |population, even| weighing.codings(population, even));
 
-    let mut notes = guesses;
-    notes.extend(mixed);
     notes.extend(slot_tally::notes(&report.hot_slots));
-    notes.extend(notes_on(&walked, seen, total, is_whole));
+    notes.extend(notes_on(&walked, known, seen, is_whole));
     notes.append(&mut weighing.notes);
     walked.commands += weighing.commands();
-    let usd_per_gb_month = analyze.flags.usd_per_gb_month;
-    let measured = measured.into_iter().sum();
-    let analysis = Analysis { server: name, address, report, measured, shares, walked, took, usd_per_gb_month, notes };
+    let analysis = Analysis {
+        server: known.server.clone(),
+        address: known.address.clone(),
+        report,
+        shares: shares(known, &measured),
+        measured: (!measured.is_empty()).then(|| measured.into_iter().sum()),
+        dump: known.dump,
+        walked,
+        took,
+        usd_per_gb_month: analyze.flags.usd_per_gb_month,
+        notes,
+    };
     show(analyze, &analysis, out)?;
     match analysis.walked.end {
         End::Lost(error) => Err(error
@@ -118,69 +110,77 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
     }
 }
 
-/// Once more after the walk, on a connection of its own: a table that was growing has mostly settled by then, and the
-/// walk's own buffers are gone. The server may be gone, too.
-fn measured_after(analyze: &Analyze, walked: &Walked) -> Option<Vec<Measured>> {
-    if matches!(walked.end, End::Lost(_)) {
-        return None;
-    }
-    measure(&mut Nodes::connect(&analyze.target).ok()?).ok()
-}
-
-/// What each server says of its memory.
-fn measure(nodes: &mut Nodes) -> anyhow::Result<Vec<Measured>> {
-    nodes.servers().iter_mut().map(memory::measured).collect()
+/// What each node of a cluster has.
+fn shares(known: &Known, measured: &[Measured]) -> Vec<Share> {
+    let nodes = known.nodes.iter().cloned().zip(measured);
+    nodes.map(|(Node { address, slots, keys }, measured)| Share { address, slots, keys, measured: *measured }).collect()
 }
 
 /// Who reads values to weigh codecs by: nobody where that is not wanted, or the walk was ended.
-fn values(analyze: &Analyze, walked: &Walked, databases: Vec<Vec<Database>>) -> Option<Values> {
+fn values(analyze: &Analyze, origin: &dyn Origin, walked: &Walked, notes: &mut Vec<String>) -> Option<Box<dyn Values>> {
     if analyze.flags.no_values || !matches!(walked.end, End::Complete) || walked.denied.contains("GET") {
         return None;
     }
-    let nodes = Nodes::connect(&analyze.target).ok()?;
-    Some(Values::new(nodes, databases, Pace::new(analyze.walk.max_ops)))
+    match origin.values(analyze.walk.max_ops) {
+        Ok(values) => Some(values),
+        Err(error) => {
+            notes.push(format!("{error:#}"));
+            None
+        }
+    }
 }
 
-/// Walks and surveys side by side.
+/// Walks and surveys side by side: what was seen, and the layout that has folded keys of it.
 fn survey(
     analyze: &Analyze,
-    mut nodes: Nodes,
-    databases: &[Vec<Database>],
-    mut survey: Survey,
+    origin: &mut dyn Origin,
+    mut stored: Option<Layout>,
     interrupt: &Interrupt,
-) -> (Survey, Walked) {
-    let total = scan::keys_of(databases.iter().flatten());
-    let mut watch = Watch::new(analyze.walk.sample.map_or(total, |sample| sample.get().min(total)));
-    let (sender, pages) = mpsc::sync_channel::<Page>(PAGES_AHEAD);
+) -> (Survey, Option<Layout>, Walked) {
+    let (known, model) = (origin.known(), origin.known().facts.model.clone());
+    let (unit, work) = known.work(analyze.walk.sample.map_or(known.total, |sample| sample.get().min(known.total)));
+    let mut watch = Watch::new(unit, work);
+    let mut survey = Survey::new(model.clone()).over(stored.clone());
+    let (sender, all_seen) = mpsc::sync_channel::<Seen>(PAGES_AHEAD);
     let walked = std::thread::scope(|scope| {
         let walk = scope.spawn(move || {
-            analyze.walk.run(nodes.servers(), databases, &mut |page| {
-                let goes_on = !interrupt.wanted() && sender.send(page).is_ok();
+            origin.walk(&analyze.walk, &mut |seen| {
+                let goes_on = !interrupt.wanted() && sender.send(seen).is_ok();
                 if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
         });
-        for page in pages {
-            // What keyfold keeps for itself is no family of anybody's.
-            for observation in page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX)) {
-                survey.observe(page.database, observation);
+        for seen in all_seen {
+            match seen {
+                Seen::Page(page, done) => {
+                    // What keyfold keeps for itself is no family of anybody's.
+                    for observation in page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX)) {
+                        survey.observe(page.database, observation);
+                    }
+                    watch.advance(done);
+                }
+                Seen::Again(layout) => {
+                    stored = Some(*layout);
+                    survey = Survey::new(model.clone()).over(stored.clone());
+                    watch = Watch::new(unit, work);
+                }
             }
-            watch.advance(page.keys.len());
         }
         walk.join()
     });
     match walked {
-        Ok(walked) => (survey, walked),
+        Ok(walked) => (survey, stored, walked),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
-fn notes_on(walked: &Walked, seen: u64, total: u64, is_whole: bool) -> Vec<String> {
+fn notes_on(walked: &Walked, known: &Known, seen: u64, is_whole: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    let of = format!("{} of about {} were looked at", plural(seen, "key"), count(total));
+    let of = format!("{} of about {} were looked at", plural(seen, "key"), count(known.total));
+    let lost = if known.dump.is_some() { "the dump can't be read to its end" } else { "the connection was lost" };
     match &walked.end {
         End::Complete if !is_whole => notes.push(format!("{of}; ± is the interval of 95% confidence")),
         End::Stopped => notes.push(format!("stopped: {of}; ± is the interval of 95% confidence")),
-        End::Lost(_) => notes.push(format!("the connection was lost: {of}; ± is the interval of 95% confidence")),
+        End::Lost(_) => notes.push(format!("{lost}: {of}; ± is the interval of 95% confidence")),
         End::Complete => {}
     }
     for (command, error) in walked.denied.iter() {
@@ -205,6 +205,11 @@ fn show(analyze: &Analyze, analysis: &Analysis, out: &mut dyn Write) -> anyhow::
 }
 
 impl Analysis {
+    /// The server's `used_memory`, where it is known.
+    fn used_bytes(&self) -> Option<u64> {
+        self.measured.map(|measured| measured.used_bytes).or_else(|| self.dump.and_then(|dump| dump.used_bytes))
+    }
+
     /// What bytes cost in a month.
     fn usd(&self, bytes: f64) -> Option<f64> {
         self.usd_per_gb_month.map(|price| price * bytes / 1e9)

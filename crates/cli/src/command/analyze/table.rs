@@ -43,17 +43,15 @@ pub(super) fn render(analysis: &Analysis) -> String {
 
 fn memory(analysis: &Analysis) -> String {
     let report = &analysis.report;
-    let (measured, model, after) = (analysis.measured.keys_bytes, report.model_bytes, report.after_bytes);
-    let mut text = format!(
-        "{} {} as measured, {} by the model; {} after what is advised",
-        match report.logical_keys() {
-            1 => "1 key takes".to_owned(),
-            keys => format!("{} keys take", count(keys)),
-        },
-        bytes(measured as f64),
-        bytes(model as f64),
-        bytes(after as f64)
-    );
+    let (model, after) = (report.model_bytes, report.after_bytes);
+    let keys = match report.logical_keys() {
+        1 => "1 key takes".to_owned(),
+        keys => format!("{} keys take", count(keys)),
+    };
+    let measured = analysis.measured.map(|measured| format!("{} as measured, ", bytes(measured.keys_bytes as f64)));
+    let (measured, model_bytes) = (measured.unwrap_or_default(), bytes(model as f64));
+    let mut text =
+        format!("{keys} {measured}{model_bytes} by the model; {} after what is advised", bytes(after as f64));
     if let (Some(now), Some(then)) = (analysis.usd(model as f64), analysis.usd(after as f64)) {
         text.push_str(&format!(": {} instead of {} USD a month", price(then), price(now)));
     }

@@ -9,6 +9,8 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Watch {
     progress: Progress,
+    /// What is counted.
+    unit: &'static str,
     total: u64,
     done: u64,
     started: Instant,
@@ -16,21 +18,25 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(total: u64) -> Self {
+    pub(super) fn new(unit: &'static str, total: u64) -> Self {
         let now = Instant::now();
-        let progress = Progress::new("keys", usize::try_from(total).unwrap_or(usize::MAX));
-        Self { progress, total, done: 0, started: now, said: now }
+        let progress = Progress::new(unit, usize::try_from(total).unwrap_or(usize::MAX));
+        Self { progress, unit, total, done: 0, started: now, said: now }
     }
 
-    pub(super) fn advance(&mut self, keys: usize) {
-        self.progress.advance(keys);
-        self.done += keys as u64;
+    pub(super) fn advance(&mut self, more: usize) {
+        self.progress.advance(more);
+        self.done += more as u64;
         if self.said.elapsed() > SAY_EVERY {
             self.said = Instant::now();
             let rate = self.done as f64 / self.started.elapsed().as_secs_f64();
-            let left = self.total.saturating_sub(self.done) as f64 / rate.max(1.0);
-            let (done, total) = (count(self.done), count(self.total));
-            tracing::info!("looked at {done} of {total} keys, {rate:.0} a second, {left:.0} s left");
+            let (done, total, unit) = (count(self.done), count(self.total), self.unit);
+            if self.total == 0 {
+                tracing::info!("looked at {done} {unit}, {rate:.0} a second");
+            } else {
+                let left = self.total.saturating_sub(self.done) as f64 / rate.max(1.0);
+                tracing::info!("looked at {done} of {total} {unit}, {rate:.0} a second, {left:.0} s left");
+            }
         }
     }
 }

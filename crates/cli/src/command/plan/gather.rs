@@ -3,14 +3,13 @@
 
 use std::ops::ControlFlow;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::Model;
 use keyfold_core::placement::name::{ADMINISTRATION_PREFIX, DATA_PREFIX};
 use keyfold_core::template::{Part, Parts, Template};
 use keyfold_report::number::decimals;
 use keyfold_report::progress::Progress;
-use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::advice;
 use keyfold_survey::codec::Coding;
@@ -21,7 +20,8 @@ use keyfold_survey::slot_tally::{self, SlotTally};
 use keyfold_survey::survey::{self, FamilyFindings, Folded};
 
 use crate::config::plan::PlanConfig;
-use crate::scan::{self, Database, Denied, End, Walked};
+use crate::origin::{Node, Origin, Seen};
+use crate::scan::{Denied, End, Walked};
 
 /// What the sample of one family may take: some 40,000 keys, enough for hundreds of full buckets.
 const SAMPLE_BYTES: usize = 4 << 20;
@@ -73,19 +73,10 @@ pub(crate) struct Survey {
     pub(crate) expiring: u64,
     /// What is to be known of it.
     pub(crate) notes: Vec<String>,
-    /// Where the keys are.
-    pub(crate) databases: Vec<Vec<Database>>,
     /// Whether values may be read, too.
     pub(crate) reads_values: bool,
     /// The primaries of a cluster; none of one server.
-    pub(crate) nodes: Vec<NodeShare>,
-}
-
-/// What one node of a cluster has.
-pub(crate) struct NodeShare {
-    pub(crate) address: String,
-    pub(crate) slots: usize,
-    pub(crate) keys: u64,
+    pub(crate) nodes: Vec<Node>,
 }
 
 impl Survey {
@@ -95,40 +86,47 @@ impl Survey {
     }
 
     /// So many bytes of all keys, as far as they are those of one node's.
-    pub(crate) fn of_node(&self, node: &NodeShare, bytes: u64) -> f64 {
+    pub(crate) fn of_node(&self, node: &Node, bytes: u64) -> f64 {
         let keys: u64 = self.nodes.iter().map(|node| node.keys).sum();
         bytes as f64 * node.keys as f64 / keys.max(1) as f64
     }
 }
 
-/// Walks over the server.
+/// Walks over the keys; with the layout that has folded some of them.
 pub(crate) fn gather(
-    nodes: &mut Nodes,
+    origin: &mut dyn Origin,
     config: &PlanConfig,
-    model: &Model,
-    stored: Option<&Layout>,
     interrupt: &Interrupt,
-) -> anyhow::Result<Survey> {
-    let address = &config.target.address;
-    let databases = scan::chosen_of_each(nodes.servers(), &config.databases)?;
-    let total = scan::keys_of(databases.iter().flatten());
-    if total == 0 {
-        bail!("the server at {address} holds no keys: there is nothing to plan for");
+) -> anyhow::Result<(Survey, Option<Layout>)> {
+    let mut stored = origin.stored()?;
+    let known = origin.known();
+    let whose = if known.dump.is_some() { "" } else { "the server at " };
+    let (place, model) = (format!("{whose}{}", known.address), known.facts.model.clone());
+    let nothing = || anyhow!("{place} holds no keys: there is nothing to plan for");
+    if known.dump.is_none() && known.total == 0 {
+        return Err(nothing());
     }
-    let shares = nodes.addresses().into_iter().zip(nodes.slots()).zip(&databases);
-    let shares =
-        shares.map(|((address, slots), databases)| NodeShare { address, slots, keys: scan::keys_of(databases) });
-    let shares: Vec<_> = shares.collect();
-    let mut gathering = Gathering::new(&config.templates, model, stored);
-    let wanted = config.walk.sample.map_or(total, |sample| sample.get().min(total));
-    let mut progress = Progress::new("looking at keys", usize::try_from(wanted)?);
+    let wanted = config.walk.sample.map_or(known.total, |sample| sample.get().min(known.total));
+    let (unit, work) = known.work(wanted);
+    let work = usize::try_from(work)?;
+    let mut gathering = Gathering::new(&config.templates, &model, stored.as_ref());
+    let mut progress = Progress::new(format!("looking at {unit}"), work);
     let mut seen = 0;
-    let walked = config.walk.run(nodes.servers(), &databases, &mut |page| {
-        progress.advance(page.keys.len());
-        // What keyfold keeps for itself is no family of anybody's.
-        for key in page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX)) {
-            gathering.observe(page.database, key);
-            seen += 1;
+    let walked = origin.walk(&config.walk, &mut |found| {
+        match found {
+            Seen::Page(page, done) => {
+                progress.advance(done);
+                // What keyfold keeps for itself is no family of anybody's.
+                for key in page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX)) {
+                    gathering.observe(page.database, key);
+                    seen += 1;
+                }
+            }
+            Seen::Again(layout) => {
+                stored = Some(*layout);
+                gathering = Gathering::new(&config.templates, &model, stored.as_ref());
+                (progress, seen) = (Progress::new(format!("looking at {unit}"), work), 0);
+            }
         }
         if interrupt.wanted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -138,6 +136,7 @@ pub(crate) fn gather(
         denied.iter().map(|(command, _)| format!("{command} was refused: {}", Denied::consequence(command))).collect();
     let ended = matches!(end, End::Complete);
     match end {
+        End::Complete if seen == 0 => return Err(nothing()),
         End::Complete => {}
         End::Stopped => notes.push("stopped early: what is said is of the keys seen until then".to_owned()),
         End::Lost(error) if seen == 0 => return Err(error),
@@ -145,18 +144,20 @@ pub(crate) fn gather(
             notes.push(format!("the walk ended early, and what is said is of the keys seen: {error:#}"));
         }
     }
-    if databases.iter().any(|databases| databases.len() > 1) {
+    let known = origin.known();
+    if known.databases > 1 {
         notes.push("several databases hold keys; each has buckets of its own, so fills are less than said".to_owned());
     }
     // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
-    let total = if ended && config.walk.sample.is_none() { seen } else { total.max(seen) };
+    let total = if ended && config.walk.sample.is_none() { seen } else { known.total.max(seen) };
     let Harvest { families, folded, expiring } = gathering.finish(seen, total, &mut notes);
     if families.is_empty() && !config.templates.is_empty() {
         let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
-        bail!("the server at {address} holds no keys of {}", templates.join(", "));
+        bail!("{place} holds no keys of {}", templates.join(", "));
     }
     let reads_values = ended && !denied.contains("GET");
-    Ok(Survey { families, folded, seen, total, expiring, notes, databases, reads_values, nodes: shares })
+    let survey = Survey { families, folded, seen, total, expiring, notes, reads_values, nodes: known.nodes.clone() };
+    Ok((survey, stored))
 }
 
 /// Families as they are found, or those that were asked for.

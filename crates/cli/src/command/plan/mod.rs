@@ -10,14 +10,11 @@ use std::io::Write;
 use anyhow::{Context, anyhow, bail};
 use keyfold_report::number::{bytes, count, plural};
 use keyfold_server::interrupt::Interrupt;
-use keyfold_server::layout::stored;
-use keyfold_server::pace::Pace;
-use keyfold_server::{Nodes, Server, memory};
 use keyfold_survey::choose::{Aims, choose_among};
 use keyfold_survey::plan::{Family, Heading, Plan};
 
 use crate::config::plan::PlanConfig;
-use crate::scan::Values;
+use crate::origin::{self, Origin};
 use crate::weighing::{Bounds, Weighing};
 use gather::{Gathered, Survey};
 use print::Report;
@@ -26,12 +23,14 @@ use print::Report;
 const CODEC_BOUNDS: Bounds = Bounds { family_bytes: 4 << 20, all_bytes: 64 << 20 };
 
 pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut nodes = Nodes::connect(&config.target)?;
-    let stored = stored::read(nodes.home())?.map(|stored| stored.layout);
-    let facts = memory::model_of_all(&mut nodes, &config.flags.settings.assume)?;
+    let assumed = &config.flags.settings.assume;
+    let mut origin =
+        origin::open(&config.place, &config.databases, &config.walk, assumed, config.flags.origin.cluster)?;
     // Ctrl-C ends the walk, and what was seen is planned for.
     let interrupt = Interrupt::listen()?;
-    let mut survey = gather::gather(&mut nodes, config, &facts.model, stored.as_ref(), &interrupt)?;
+    let (mut survey, stored) = gather::gather(origin.as_mut(), config, &interrupt)?;
+    let known = origin.known();
+    let facts = &known.facts;
     let aims = Aims {
         growth: config.flags.growth,
         min_saving: config.flags.min_saving,
@@ -40,24 +39,26 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
         all_keys: (survey.total, survey.expiring),
         ..Aims::new(facts.model.clone(), facts.server, facts.limits)
     };
-    weigh_codecs(&mut survey, config, &interrupt)?;
+    weigh_codecs(&mut survey, origin.as_ref(), config, &interrupt);
     let mut plan = Plan::new(survey.families.iter().map(|family| decide(family, &aims)).collect(), stored);
     let populations: Vec<_> = survey.families.iter().map(Gathered::population).collect();
     plan.share(&populations, &aims);
     drop(populations);
-    survey.notes.splice(0..0, facts.guesses.iter().cloned().chain(nodes.other_releases()));
-    let server = nodes.first();
-    if let Some((eviction, evicted_keys)) = memory::eviction(server)? {
+    survey.notes.splice(0..0, facts.guesses.iter().chain(&known.notes).cloned());
+    if let Some((eviction, evicted_keys)) = known.eviction {
         survey.notes.extend(plan.eviction_notes(eviction, evicted_keys));
     }
-    let heading = heading(server, &survey, config, plan.total_bytes(&aims.model));
+    let heading = heading(&known.server, &survey, config, plan.total_bytes(&aims.model));
     if let Some(path) = &config.flags.out {
         plan.layout().map_err(|problem| anyhow!("the layout that was planned is refused: {problem}"))?;
         fs::write(path, plan.to_toml(&heading)).with_context(|| format!("can't write {}", path.display()))?;
     }
-    let prove = || prove::prove(&plan, &survey, config, &aims, server.version(), values(&survey, config)?);
+    let prove = || {
+        let mut values = origin.values(config.walk.max_ops)?;
+        prove::prove(&plan, &survey, config, &aims, known.flavor, values.as_mut())
+    };
     let proof = config.flags.prove.then(prove).transpose()?;
-    let report = Report { server: server.version(), config, survey: &survey, plan: &plan, aims: &aims, proof: &proof };
+    let report = Report { server: &known.server, config, survey: &survey, plan: &plan, aims: &aims, proof: &proof };
     report.write(out)?;
     match proof.filter(|proof| !proof.holds()) {
         Some(proof) => {
@@ -68,22 +69,20 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
 }
 
 /// Reads values of every family, and sees what codecs make of them.
-fn weigh_codecs(survey: &mut Survey, config: &PlanConfig, interrupt: &Interrupt) -> anyhow::Result<()> {
+fn weigh_codecs(survey: &mut Survey, origin: &dyn Origin, config: &PlanConfig, interrupt: &Interrupt) {
     if config.flags.no_values || !survey.reads_values {
-        return Ok(());
+        return;
     }
-    let mut weighing = Weighing::new(Some(values(survey, config)?), CODEC_BOUNDS, survey.families.len(), interrupt);
+    let values = match origin.values(config.walk.max_ops) {
+        Ok(values) => values,
+        Err(error) => return survey.notes.push(format!("{error:#}")),
+    };
+    let mut weighing = Weighing::new(Some(values), CODEC_BOUNDS, survey.families.len(), interrupt);
+    weighing.expect(survey.families.iter().map(|family| family.even.as_slice()));
     for gathered in &mut survey.families {
         gathered.codings = weighing.codings(&gathered.population(), &gathered.even);
     }
     survey.notes.append(&mut weighing.notes);
-    Ok(())
-}
-
-/// Who reads values of the server's keys.
-fn values(survey: &Survey, config: &PlanConfig) -> anyhow::Result<Values> {
-    let nodes = Nodes::connect(&config.target)?;
-    Ok(Values::new(nodes, survey.databases.clone(), Pace::new(config.walk.max_ops)))
 }
 
 fn decide(gathered: &Gathered, aims: &Aims) -> Family {
@@ -92,11 +91,11 @@ fn decide(gathered: &Gathered, aims: &Aims) -> Family {
 }
 
 /// What the file says of where it came from.
-fn heading(server: &Server, survey: &Survey, config: &PlanConfig, (now, after): (u64, u64)) -> Heading {
+fn heading(server: &str, survey: &Survey, config: &PlanConfig, (now, after): (u64, u64)) -> Heading {
     let mut lines = vec![format!(
         "Planned by keyfold {} for {} from {} of {}; room to grow was asked for {} times as many.",
         env!("CARGO_PKG_VERSION"),
-        server.version(),
+        server,
         count(survey.seen),
         plural(survey.total, "key"),
         config.flags.growth,

@@ -5,21 +5,21 @@ use std::io::Write;
 use keyfold_core::template::Template;
 use keyfold_report::number::{bytes, count, decimals, plural, tenths};
 use keyfold_report::table::{Align, render};
-use keyfold_server::version::Version;
 use keyfold_survey::choose::{Aims, Choice, CodecChoice, Setting, Verdict};
 use keyfold_survey::plan::{Family, Part, Plan};
 use keyfold_survey::survey::Folded;
 use serde_json::{Value, json};
 
-use super::gather::{NodeShare, Survey};
+use super::gather::Survey;
 use super::prove::Proof;
 use crate::config::plan::PlanConfig;
+use crate::origin::Node;
 use crate::print::choice::choice_json;
 use crate::print::folded::folded_json;
 
 /// All that is shown.
 pub(super) struct Report<'a> {
-    pub(super) server: &'a Version,
+    pub(super) server: &'a str,
     pub(super) config: &'a PlanConfig,
     pub(super) survey: &'a Survey,
     pub(super) plan: &'a Plan,
@@ -128,7 +128,7 @@ impl Report<'_> {
             ("bytes now", Align::Right),
             ("after", Align::Right),
         ];
-        let row = |node: &NodeShare| {
+        let row = |node: &Node| {
             let share = |all: u64| bytes(self.survey.of_node(node, all));
             vec![node.address.clone(), count(node.slots as u64), count(node.keys), share(now), share(after)]
         };
@@ -175,7 +175,7 @@ impl Report<'_> {
     fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let (now, after) = self.plan.total_bytes(&self.aims.model);
         let mut report = json!({
-            "server": self.server.to_string(),
+            "server": self.server,
             "keys": {
                 "seen": self.survey.seen, "total": self.survey.total, "logical": self.survey.logical_keys(),
             },
@@ -187,7 +187,7 @@ impl Report<'_> {
             "layout": self.config.flags.out,
         });
         if !self.survey.nodes.is_empty() {
-            let node = |node: &NodeShare| {
+            let node = |node: &Node| {
                 let share = |all: u64| self.survey.of_node(node, all).round();
                 json!({
                     "address": node.address, "slots": node.slots, "keys": node.keys,

@@ -1,6 +1,8 @@
 //! `keyfold analyze` as a process, on real servers.
 
 mod cluster;
+mod dump;
+mod dump_size;
 mod folded;
 mod page;
 

@@ -39,9 +39,14 @@ impl Load<'_> {
         is_coded && matches!(sampled.value, ValueShape::Bytes(_))
     }
 
+    /// The keys whose real values are loaded.
+    pub(super) fn coded_keys(&self) -> Vec<&[u8]> {
+        self.keys.iter().filter(|sampled| self.is_coded(sampled)).map(|sampled| sampled.key.as_ref()).collect()
+    }
+
     /// The values: real ones where a codec stores them, and made-up ones where only their length matters, or where
     /// the key is gone.
-    fn values(&self, chunk: &[&SampledKey], real: &mut Values) -> anyhow::Result<Vec<Vec<u8>>> {
+    fn values(&self, chunk: &[&SampledKey], real: &mut dyn Values) -> anyhow::Result<Vec<Vec<u8>>> {
         let mut values: Vec<_> = chunk.iter().map(|sampled| made_up(sampled.value)).collect();
         let coded: Vec<usize> = (0..chunk.len()).filter(|index| self.is_coded(chunk[*index])).collect();
         let keys: Vec<(&[u8], u64)> =
@@ -58,7 +63,12 @@ impl Load<'_> {
     }
 
     /// Writes them all; `real` reads values of the server that the plan is for.
-    pub(super) fn write(&self, server: &mut Server, real: &mut Values, progress: &mut Progress) -> anyhow::Result<()> {
+    pub(super) fn write(
+        &self,
+        server: &mut Server,
+        real: &mut dyn Values,
+        progress: &mut Progress,
+    ) -> anyhow::Result<()> {
         let mut nonce = 1 << 63;
         for chunk in self.keys.chunks(PIPELINE) {
             let values = self.values(chunk, real)?;

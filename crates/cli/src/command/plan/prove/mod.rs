@@ -16,7 +16,6 @@ use keyfold_report::number::{count, plural};
 use keyfold_report::progress::Progress;
 use keyfold_report::table::{Align, render};
 use keyfold_server::layout::dictionaries;
-use keyfold_server::version::Version;
 use keyfold_server::{OwnServer, Server, listpack, memory};
 use keyfold_survey::choose::{Aims, Prediction, Rule, predict};
 use keyfold_survey::codec::Coding;
@@ -127,15 +126,16 @@ pub(super) fn prove(
     survey: &Survey,
     config: &PlanConfig,
     aims: &Aims,
-    like: &Version,
-    mut values: Values,
+    flavor: &str,
+    values: &mut dyn Values,
 ) -> anyhow::Result<Proof> {
     let mut trial = Trial::new(plan, survey, config.prove_keys)?;
-    let program = config.flags.server.clone().or_else(|| program_like(like));
-    let (plain_bytes, plain_us, server, facts) = measure(program.as_deref(), &trial, false, &mut values)?;
+    values.expect(Load { keys: &trial.keys, layout: &trial.layout }.coded_keys())?;
+    let program = config.flags.server.clone().or_else(|| program_like(flavor));
+    let (plain_bytes, plain_us, server, facts) = measure(program.as_deref(), &trial, false, values)?;
     let aims = Aims { model: facts.model, server: facts.server, limits: facts.limits, ..aims.clone() };
     trial.predict(&aims);
-    let (folded_bytes, folded_us, ..) = measure(program.as_deref(), &trial, true, &mut values)?;
+    let (folded_bytes, folded_us, ..) = measure(program.as_deref(), &trial, true, values)?;
     let pair = |predicted: f64, measured: f64| Pair { predicted, measured };
     let server = if aims.by_slot { format!("{server} (out of a cluster)") } else { server };
     Ok(Proof {
@@ -235,8 +235,8 @@ fn gathered<'s>(survey: &'s Survey, family: &keyfold_survey::plan::Family) -> Op
 }
 
 /// A server of the same name on PATH, where there is one.
-fn program_like(version: &Version) -> Option<PathBuf> {
-    let name = format!("{}-server", version.flavor.to_lowercase());
+fn program_like(flavor: &str) -> Option<PathBuf> {
+    let name = format!("{}-server", flavor.to_lowercase());
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(&name)).find(|file| file.is_file())
 }
@@ -246,7 +246,7 @@ fn measure(
     program: Option<&Path>,
     trial: &Trial<'_>,
     as_planned: bool,
-    values: &mut Values,
+    values: &mut dyn Values,
 ) -> anyhow::Result<(f64, f64, String, memory::ServerModel)> {
     let own = OwnServer::start(program, None).context("can't start a server to prove the plan on; see --server")?;
     let mut server = own.connect()?;
