@@ -34,6 +34,7 @@
 //! | `descriptors` | how many files this process may open |
 //! | `folding`, `dictionaries`, `sweep` | the layout in use; what its values are compressed by; removing what has expired |
 //! | `membership`, `keeper` | this proxy's part in changes of the layout |
+//! | `slow` | slow requests, in the log |
 //! | `socket`, `inbox`, `outbox`, `tls` | bytes in and out |
 //! | `clock`, `nonce`, `backoff`, `stats` | the server's time, unique numbers, waiting, counting |
 #![warn(clippy::unwrap_used)]
@@ -62,6 +63,7 @@ mod peers;
 mod proxy;
 mod reload;
 mod shutdown;
+mod slow;
 mod socket;
 mod sockets;
 mod start_error;

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use keyfold_core::clients::Clients;
 use keyfold_core::layout::Layout;
@@ -100,6 +100,9 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
     let room = Room::new(config.worker_count(), config.limits.max_clients);
     let clients = Arc::new(Clients::default());
     clients.tracking().set_most_keys(config.limits.max_tracked_keys);
+    clients.slow().keep_from(config.slow.kept_from);
+    clients.slow().keep_most(config.slow.most_kept);
+    clients.slow().tell_from(config.slow.logged_from);
     let admin_tls = doors.admin.as_ref().and_then(|admin| admin.tls.clone());
     let reloader = Reloader {
         config: Arc::clone(&config),
@@ -289,7 +292,7 @@ impl Handle {
     ) -> Result<(), StartError> {
         let membership = Arc::clone(membership);
         let (sender, orders) = mpsc::unbounded_channel();
-        let stats = Arc::new(Stats::new(config.admin.is_some().then(Instant::now)));
+        let stats = Arc::new(Stats::new(config.admin.is_some()));
         let running = running.clone();
         let (config, counted) = (Arc::clone(config), Arc::clone(&stats));
         let folding = Arc::clone(&self.folding.borrow());

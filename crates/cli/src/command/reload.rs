@@ -17,7 +17,16 @@ use crate::moving::rollout::{self, Rollout};
 use crate::settings::{self, Change, Failure, Line, Settings};
 
 /// The options that count anew when the configuration is read again. All others need a restart.
-const LIVE: [&str; 5] = ["log", "layout", "skip-key-check", "max-clients", "max-tracked-keys"];
+const LIVE: [&str; 8] = [
+    "log",
+    "layout",
+    "skip-key-check",
+    "max-clients",
+    "max-tracked-keys",
+    "slowlog-slower-than",
+    "slowlog-max-len",
+    "log-slow",
+];
 
 /// What may be read again, and who is to go by it.
 pub(crate) struct Reloading {
@@ -140,6 +149,9 @@ impl Reloading {
                 self.key_check = if flags.skip_key_check { KeyCheck::Skip } else { KeyCheck::Look };
             }
             "max-clients" => self.reloader.set_max_clients(flags.limits.max_clients),
+            "slowlog-slower-than" => self.reloader.set_slow_kept_from(flags.slow.slowlog_slower_than.0),
+            "slowlog-max-len" => self.reloader.set_most_slow_kept(flags.slow.slowlog_max_len),
+            "log-slow" => self.reloader.set_slow_logged_from(flags.slow.log_slow.0),
             "max-tracked-keys" => self.reloader.set_max_tracked_keys(flags.limits.max_tracked_keys),
             // The layout is read as a whole.
             _ => {}

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use keyfold_core::slowlog::Timekeeper;
 use keyfold_core::stats::{CommandStats, Counter};
 
 use super::gauges::{ClientGauges, ClusterGauges, Gauges, LaneGauges};
@@ -13,6 +14,7 @@ use super::nodes::{NodeMeter, NodeMeters};
 pub(crate) struct Meters {
     /// The moment that its time is counted from.
     since: Instant,
+    time: Arc<Timekeeper>,
     pub(crate) commands: Arc<CommandStats>,
     pub(crate) client_received_bytes: Counter,
     pub(crate) client_sent_bytes: Counter,
@@ -33,10 +35,16 @@ pub(crate) struct Meters {
     away: Mutex<Option<Arc<str>>>,
 }
 
+/// A moment in microseconds after another, as durations are counted by.
+pub(super) fn micros(at: Instant, since: Instant) -> u64 {
+    u64::try_from(at.saturating_duration_since(since).as_micros()).unwrap_or(u64::MAX)
+}
+
 impl Meters {
-    pub(super) fn new(since: Instant) -> Self {
+    pub(super) fn new(since: Instant, time: Arc<Timekeeper>) -> Self {
         Self {
             since,
+            time,
             commands: Arc::default(),
             client_received_bytes: Counter::default(),
             client_sent_bytes: Counter::default(),
@@ -53,14 +61,14 @@ impl Meters {
         }
     }
 
-    /// Says what time it is: once for all that has come together.
-    pub(crate) fn set_now(&self, now: Instant) {
-        self.commands.set_now(self.micros(now));
+    /// The time that was said last, in microseconds.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.time.now_us()
     }
 
     /// A moment in microseconds, as durations are counted by.
     pub(crate) fn micros(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.since).as_micros()).unwrap_or(u64::MAX)
+        micros(at, self.since)
     }
 
     /// The meter of a node that a connection has just been made to.

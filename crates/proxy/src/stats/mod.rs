@@ -10,16 +10,21 @@ mod nodes;
 use std::sync::Arc;
 use std::time::Instant;
 
+use keyfold_core::slowlog::Timekeeper;
 use keyfold_core::stats::{CommandStats, Counter, Traffic};
 
 pub(crate) use gauges::{ClientGauges, ClusterGauges, LaneGauges};
 pub(crate) use meters::Meters;
+use meters::micros;
 pub(crate) use nodes::{NodeMeter, node_durations};
 
 /// One worker's counters.
 #[derive(Debug)]
 pub(crate) struct Stats {
     requests: Counter,
+    /// The moment that its time is counted from.
+    since: Instant,
+    pub(crate) time: Arc<Timekeeper>,
     /// None where there are no operators to show it to.
     pub(crate) meters: Option<Arc<Meters>>,
 }
@@ -37,9 +42,17 @@ pub struct Totals {
 }
 
 impl Stats {
-    /// Counters at zero; where operators are let in, with what they see, counted from `since` on.
-    pub(crate) fn new(since: Option<Instant>) -> Self {
-        Self { requests: Counter::default(), meters: since.map(|since| Arc::new(Meters::new(since))) }
+    /// Counters at zero, from now on; where operators are let in, with what they see.
+    pub(crate) fn new(has_operators: bool) -> Self {
+        let (since, time) = (Instant::now(), Arc::<Timekeeper>::default());
+        let meters = has_operators.then(|| Arc::new(Meters::new(since, Arc::clone(&time))));
+        Self { requests: Counter::default(), since, time, meters }
+    }
+
+    /// Says what time it is, by this machine's clock and the server's: once for all that has come together.
+    #[inline]
+    pub(crate) fn set_now(&self, now: Instant, server_ms: i64) {
+        self.time.set_now(micros(now, self.since), server_ms);
     }
 
     /// Counts a request. Called by the one worker that owns these counters.
