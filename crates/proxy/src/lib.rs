@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | [`config`], [`address`] | what the proxy can be told |
 //! | `proxy`, `start_error`, `shutdown` | its start and its end |
+//! | `service_manager` | what systemd is told of it |
 //! | `reload` | what of it may be replaced while it runs |
 //! | [`admin`], `token` | the operators' address: metrics, health, status, history and a page; what they show |
 //! | `observation` | what servers say of their memory and limits, for operators |
@@ -62,6 +63,7 @@ mod outbox;
 mod peers;
 mod proxy;
 mod reload;
+mod service_manager;
 mod shutdown;
 mod slow;
 mod socket;
@@ -81,6 +83,7 @@ pub use nonce::Nonces;
 pub use order::Task;
 pub use proxy::{Handle, ServeError, check, serve, start, start_with};
 pub use reload::Reloader;
+pub use service_manager::ServiceManager;
 pub use shutdown::Stopper;
 pub use sockets::Sockets;
 pub use start_error::StartError;

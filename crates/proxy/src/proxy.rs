@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use keyfold_core::clients::Clients;
 use keyfold_core::layout::Layout;
@@ -26,6 +26,7 @@ use crate::membership::Membership;
 use crate::observation::{self, Observations};
 use crate::order::{Order, Task};
 use crate::reload::Reloader;
+use crate::service_manager::ServiceManager;
 use crate::shutdown::{Phase, Signals, Stopper};
 use crate::sockets::{RemoveOnDrop, SocketFiles, Sockets};
 use crate::start_error::StartError;
@@ -63,6 +64,7 @@ pub struct Handle {
     reloader: Reloader,
     /// What servers say of themselves, where operators ask.
     observations: Option<Arc<Observations>>,
+    membership: Arc<Membership>,
     /// What the core counts, by namespace.
     folding: watch::Receiver<Arc<Folding>>,
 }
@@ -123,6 +125,7 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
         stats: vec![],
         reloader,
         observations,
+        membership: Arc::clone(&membership),
         folding,
     };
     // Each worker holds one end; the other one hears when all have ended.
@@ -203,6 +206,16 @@ impl Handle {
             clients: self.room.taken(),
             refused: self.room.refused(),
         }
+    }
+
+    /// Tells the service manager that clients can connect, and then how it fares until it has ended.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn tell(&self, manager: ServiceManager) -> io::Result<()> {
+        let phase = self.stopper.phase();
+        let sources = self.sources(Arc::clone(&self.membership), phase.clone(), Arc::default(), None);
+        manager.follow(sources, phase, self.reloader.config.timeouts.shutdown)
     }
 
     /// The layout that is served.

@@ -316,8 +316,8 @@ impl Worker {
         self.set_now(now);
         self.lanes.check(&self.config);
         self.slow_lines.borrow_mut().write(&self.stats.time.take(), now, self);
+        self.stats.beat();
         if let Some(meters) = &self.stats.meters {
-            meters.beat();
             meters.lanes.set(self.lanes.gauges());
             meters.cluster.set(self.cluster.get().map(|cluster| cluster.gauges()).unwrap_or_default());
         }
@@ -405,6 +405,7 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
     drain(&worker, &mut phase).await;
     worker.slow_lines.borrow_mut().write(&worker.stats.time.take(), Instant::now(), &worker);
     worker.slow_lines.borrow_mut().end_window();
+    worker.stats.note_ended();
 }
 
 fn spawn_order(order: Order, worker: &Rc<Worker>) {
@@ -504,9 +505,7 @@ async fn keep_clock(mut errand: Errand, mut last: Result<(), LinkError>, worker:
     let mut away = false;
     let mut before = worker.moves();
     loop {
-        if let Some(meters) = &worker.stats.meters {
-            meters.set_away(last.as_ref().err().map(ToString::to_string));
-        }
+        worker.stats.set_away(last.as_ref().err().map(ToString::to_string));
         let pause = match &last {
             Ok(()) => {
                 if away {

@@ -3,7 +3,7 @@
 //! wrong with a file is logged, and what was read before stays in force.
 
 use anyhow::Context;
-use keyfold_proxy::Reloader;
+use keyfold_proxy::{Reloader, ServiceManager};
 use keyfold_server::Target;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
@@ -37,6 +37,8 @@ pub(crate) struct Reloading {
     pub(crate) settings: Settings,
     pub(crate) target: Target,
     pub(crate) reloader: Reloader,
+    /// Who wants to know of it.
+    pub(crate) manager: Option<ServiceManager>,
 }
 
 impl Reloading {
@@ -45,7 +47,9 @@ impl Reloading {
         let mut signals = Signals::new([SIGHUP]).context("can't follow signals")?;
         std::thread::Builder::new().name("keyfold-reload".to_owned()).spawn(move || {
             for _ in signals.forever() {
+                self.manager.iter().for_each(ServiceManager::note_reloading);
                 self.reload();
+                self.manager.iter().for_each(ServiceManager::note_reloaded);
             }
         })?;
         Ok(())

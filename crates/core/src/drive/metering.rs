@@ -145,7 +145,9 @@ impl Metering {
         if let Some(stats) = &self.stats {
             stats.count(metered.command, way, end, Some(took_us));
         }
-        if is_slow {
+        // What the server has no command for was not carried out.
+        let is_none = metered.command.is_none() && end == CommandEnd::Error;
+        if is_slow && !is_none {
             self.note_slow(metered, None, took_us, (way, end), entry);
         }
     }

@@ -35,8 +35,8 @@ mod tests {
         assert_eq!(kept[1], &long[..MOST_BYTES]);
         assert_eq!(kept[2], [&long[..MOST_BYTES], b"... (2 more bytes)"].concat());
         assert_eq!(kept[3], b"");
-        assert_eq!(cut(&[b"a"; 32]), vec![b"a".to_vec(); 32]);
-        let many = cut(&[b"a"; 33]);
+        assert_eq!(cut(&[&b"a"[..]; 32]), vec![b"a".to_vec(); 32]);
+        let many = cut(&[&b"a"[..]; 33]);
         assert_eq!((many.len(), many[31].as_slice()), (32, &b"... (2 more arguments)"[..]));
     }
 }

@@ -1,7 +1,7 @@
 //! What operators see of one worker.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use keyfold_core::slowlog::Timekeeper;
 use keyfold_core::stats::{CommandStats, Counter};
@@ -29,10 +29,6 @@ pub(crate) struct Meters {
     pub(crate) lanes: Gauges<LaneGauges>,
     /// Nothing before one server.
     pub(crate) cluster: Gauges<ClusterGauges>,
-    /// When it last looked after itself, in milliseconds.
-    beat_ms: Counter,
-    /// Why it takes the server for away.
-    away: Mutex<Option<Arc<str>>>,
 }
 
 /// A moment in microseconds after another, as durations are counted by.
@@ -56,8 +52,6 @@ impl Meters {
             clients: Gauges::default(),
             lanes: Gauges::default(),
             cluster: Gauges::default(),
-            beat_ms: Counter::default(),
-            away: Mutex::new(Some("no connection to it has been made yet".into())),
         }
     }
 
@@ -79,24 +73,5 @@ impl Meters {
     /// The nodes that there were connections to.
     pub(crate) fn nodes(&self) -> &NodeMeters {
         &self.nodes
-    }
-
-    /// The worker runs.
-    pub(crate) fn beat(&self) {
-        self.beat_ms.set(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX));
-    }
-
-    /// For how long it has not run.
-    pub(crate) fn silent_for(&self) -> Duration {
-        self.since.elapsed().saturating_sub(Duration::from_millis(self.beat_ms.read()))
-    }
-
-    /// Says why the server is away, or that it isn't.
-    pub(crate) fn set_away(&self, why: Option<String>) {
-        *self.away.lock().unwrap_or_else(PoisonError::into_inner) = why.map(Arc::from);
-    }
-
-    pub(crate) fn away(&self) -> Option<Arc<str>> {
-        self.away.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
