@@ -117,7 +117,7 @@ fn entries_and_errors_are_those_of_each_server() {
         assert_eq!(shown, expected, "{}", binary.name());
         assert!(!shown.iter().any(|args| args.contains("secret")), "{shown:?}");
         for version in ["HELLO 2", "HELLO 3"] {
-            [&mut there, &mut here].map(|wire| call(wire, version));
+            let _ = [&mut there, &mut here].map(|wire| call(wire, version));
             for step in errors {
                 assert_eq!(call(&mut here, step), call(&mut there, step), "{}: {version}: {step}", binary.name());
             }
@@ -203,7 +203,7 @@ fn whoever_may_not_ask_is_told_so() {
 fn histograms(stage: &Stage, version: &str, names: &str) -> String {
     let mut wire = stage.connect();
     call(&mut wire, version);
-    call(&mut wire, &format!("LATENCY HISTOGRAM {names}"))
+    call(&mut wire, format!("LATENCY HISTOGRAM {names}").trim_end())
 }
 
 #[test]
