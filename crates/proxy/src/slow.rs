@@ -7,11 +7,9 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use keyfold_core::layout::Located;
+use keyfold_core::layout::{Layout, Located};
 use keyfold_core::slot::Slot;
 use keyfold_core::slowlog::{SlowReport, SlowRequest};
-
-use crate::worker::Worker;
 
 /// So many lines are written in one window.
 const LINES: u32 = 10;
@@ -33,14 +31,21 @@ pub(crate) struct SlowLines {
 }
 
 impl SlowLines {
-    /// Writes of what was slow as much as may be written now. To be called from time to time.
-    pub(crate) fn write(&mut self, report: &SlowReport, now: Instant, worker: &Worker) {
+    /// Writes of what was slow as much as may be written now. `node_of` says which node of a cluster has a slot. To be called
+    /// from time to time.
+    pub(crate) fn write(
+        &mut self,
+        report: &SlowReport,
+        now: Instant,
+        layout: &Layout,
+        node_of: impl Fn(Slot) -> Option<String>,
+    ) {
         if self.began.is_some_and(|began| now.saturating_duration_since(began) >= WINDOW) {
             self.end_window();
         }
         for request in &report.told {
             if self.count(request.took_us, now) {
-                write(request, worker);
+                write(request, layout, &node_of);
             }
         }
         self.leave_out(report.left_out, report.longest_left_out_us);
@@ -76,9 +81,9 @@ impl SlowLines {
     }
 }
 
-fn write(request: &SlowRequest, worker: &Worker) {
+fn write(request: &SlowRequest, layout: &Layout, node_of: impl Fn(Slot) -> Option<String>) {
     let (namespace, node) = match request.first_key() {
-        Some(key) => (namespace_of(key, worker), node_of(key, worker)),
+        Some(key) => (namespace_of(key, layout), node_of(Slot::of(key))),
         None => (None, None),
     };
     let name: String = String::from_utf8_lossy(&request.client_name).chars().take(NAME_LETTERS).collect();
@@ -96,20 +101,13 @@ fn write(request: &SlowRequest, worker: &Worker) {
 }
 
 /// The template of the namespace that a key is of.
-fn namespace_of(key: &[u8], worker: &Worker) -> Option<String> {
-    let layout = &worker.folding.borrow().layout;
+fn namespace_of(key: &[u8], layout: &Layout) -> Option<String> {
     let namespace = match layout.locate(key) {
         Located::Placed(place) => place.namespace,
         Located::Moving(moving) => moving.namespace,
         Located::Plain | Located::Reserved => return None,
     };
     Some(layout.namespace(namespace).keys.to_string())
-}
-
-/// The node of a cluster that has a key's slot.
-fn node_of(key: &[u8], worker: &Worker) -> Option<String> {
-    let cluster = worker.cluster.get()?;
-    cluster.node_of(Slot::of(key)).map(|node| cluster.endpoint(node).to_string())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "whoever reads it rounds it")]

@@ -310,12 +310,22 @@ impl Worker {
         }
     }
 
+    /// Writes of slow requests to the log what may be written.
+    fn write_slow(&self, now: Instant) {
+        let node_of = |slot| {
+            let cluster = self.cluster.get()?;
+            cluster.node_of(slot).map(|node| cluster.endpoint(node).to_string())
+        };
+        let report = self.stats.time.take();
+        self.slow_lines.borrow_mut().write(&report, now, &self.folding.borrow().layout, node_of);
+    }
+
     /// Looks after the connections to the server, writes what was slow, and says that the worker runs.
     fn check_lanes(&self) {
         let now = Instant::now();
         self.set_now(now);
         self.lanes.check(&self.config);
-        self.slow_lines.borrow_mut().write(&self.stats.time.take(), now, self);
+        self.write_slow(now);
         self.stats.beat();
         if let Some(meters) = &self.stats.meters {
             meters.lanes.set(self.lanes.gauges());
@@ -403,7 +413,7 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
         spawn_order(order, &worker);
     }
     drain(&worker, &mut phase).await;
-    worker.slow_lines.borrow_mut().write(&worker.stats.time.take(), Instant::now(), &worker);
+    worker.write_slow(Instant::now());
     worker.slow_lines.borrow_mut().end_window();
     worker.stats.note_ended();
 }
