@@ -37,11 +37,13 @@
 //! | [`number`] | numbers in arguments and values, as strictly as the server reads them |
 //! | [`placement`] | the rules that give keys their places |
 //! | [`record`] | how a key, its value and its expiry lie in a server |
+//! | `redaction` | what of a request is shown to nobody |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`sentinel`] | who of a group of servers is the primary, as Sentinels tell it |
 //! | `server_info` | which server it is, and of which release |
 //! | [`session`] | one client's connection, and the way of each of its requests |
 //! | [`slot`] | the slots of a cluster, and a short tag for each |
+//! | [`slowlog`] | which requests of clients were slow |
 //! | [`stats`] | what is counted of commands and of each namespace, and what the sweep knows and has done |
 //! | [`status`] | what a keyfold says of itself, for INFO, `/status` and metrics |
 //! | [`string`] | what each string command does to decoded values |
@@ -80,11 +82,13 @@ pub mod notify;
 pub mod number;
 pub mod placement;
 pub mod record;
+mod redaction;
 pub mod resp;
 pub mod sentinel;
 mod server_info;
 pub mod session;
 pub mod slot;
+pub mod slowlog;
 pub mod stats;
 pub mod status;
 pub mod string;

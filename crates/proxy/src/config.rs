@@ -12,6 +12,7 @@ use keyfold_core::layout::Layout;
 use keyfold_core::placement::Secrets;
 use keyfold_core::resp::RequestLimits;
 use keyfold_core::session::Patience;
+use keyfold_core::slowlog::SlowLog;
 
 use crate::address::{ListenAddress, ServerAddress};
 use crate::token::AdminToken;
@@ -51,6 +52,8 @@ pub struct Config {
     pub allow_open: bool,
     /// Bounds on what clients may take.
     pub limits: Limits,
+    /// Which requests are slow, and what becomes of them.
+    pub slow: Slow,
     /// Bounds on waiting.
     pub timeouts: Timeouts,
     /// How what has expired is removed.
@@ -89,6 +92,7 @@ impl Config {
             users: Arc::new(Users::open()),
             allow_open: false,
             limits: Limits::default(),
+            slow: Slow::default(),
             timeouts: Timeouts::default(),
             sweep: Sweeping::default(),
             announced: None,
@@ -148,6 +152,23 @@ impl Default for Limits {
             idle_server_connections: 16,
             max_tracked_keys: 1_000_000,
         }
+    }
+}
+
+/// Which requests are slow. Those that wait for what other clients do, such as BLPOP, never are.
+#[derive(Clone, Debug)]
+pub struct Slow {
+    /// SLOWLOG keeps requests that take so long (`--slowlog-slower-than`); none: none. As in Redis.
+    pub kept_from: Option<Duration>,
+    /// It keeps so many (`--slowlog-max-len`). As in Redis.
+    pub most_kept: usize,
+    /// The log has a line for each that takes so long (`--log-slow`); none: for none.
+    pub logged_from: Option<Duration>,
+}
+
+impl Default for Slow {
+    fn default() -> Self {
+        Self { kept_from: Some(SlowLog::KEEPS_FROM), most_kept: SlowLog::MOST_ENTRIES, logged_from: None }
     }
 }
 

@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | [`config`], [`address`] | what the proxy can be told |
 //! | `proxy`, `start_error`, `shutdown` | its start and its end |
+//! | `service_manager` | what systemd is told of it |
 //! | `reload` | what of it may be replaced while it runs |
 //! | [`admin`], `token` | the operators' address: metrics, health, status, history and a page; what they show |
 //! | `observation` | what servers say of their memory and limits, for operators |
@@ -34,6 +35,7 @@
 //! | `descriptors` | how many files this process may open |
 //! | `folding`, `dictionaries`, `sweep` | the layout in use; what its values are compressed by; removing what has expired |
 //! | `membership`, `keeper` | this proxy's part in changes of the layout |
+//! | `slow` | slow requests, in the log |
 //! | `socket`, `inbox`, `outbox`, `tls` | bytes in and out |
 //! | `clock`, `nonce`, `backoff`, `stats` | the server's time, unique numbers, waiting, counting |
 #![warn(clippy::unwrap_used)]
@@ -61,7 +63,9 @@ mod outbox;
 mod peers;
 mod proxy;
 mod reload;
+mod service_manager;
 mod shutdown;
+mod slow;
 mod socket;
 mod sockets;
 mod start_error;
@@ -79,6 +83,7 @@ pub use nonce::Nonces;
 pub use order::Task;
 pub use proxy::{Handle, ServeError, check, serve, start, start_with};
 pub use reload::Reloader;
+pub use service_manager::ServiceManager;
 pub use shutdown::Stopper;
 pub use sockets::Sockets;
 pub use start_error::StartError;

@@ -26,6 +26,7 @@ use crate::membership::Membership;
 use crate::observation::{self, Observations};
 use crate::order::{Order, Task};
 use crate::reload::Reloader;
+use crate::service_manager::ServiceManager;
 use crate::shutdown::{Phase, Signals, Stopper};
 use crate::sockets::{RemoveOnDrop, SocketFiles, Sockets};
 use crate::start_error::StartError;
@@ -63,6 +64,7 @@ pub struct Handle {
     reloader: Reloader,
     /// What servers say of themselves, where operators ask.
     observations: Option<Arc<Observations>>,
+    membership: Arc<Membership>,
     /// What the core counts, by namespace.
     folding: watch::Receiver<Arc<Folding>>,
 }
@@ -100,6 +102,9 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
     let room = Room::new(config.worker_count(), config.limits.max_clients);
     let clients = Arc::new(Clients::default());
     clients.tracking().set_most_keys(config.limits.max_tracked_keys);
+    clients.slow().keep_from(config.slow.kept_from);
+    clients.slow().keep_most(config.slow.most_kept);
+    clients.slow().tell_from(config.slow.logged_from);
     let admin_tls = doors.admin.as_ref().and_then(|admin| admin.tls.clone());
     let reloader = Reloader {
         config: Arc::clone(&config),
@@ -120,6 +125,7 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
         stats: vec![],
         reloader,
         observations,
+        membership: Arc::clone(&membership),
         folding,
     };
     // Each worker holds one end; the other one hears when all have ended.
@@ -200,6 +206,16 @@ impl Handle {
             clients: self.room.taken(),
             refused: self.room.refused(),
         }
+    }
+
+    /// Tells the service manager that clients can connect, and then how it fares until it has ended.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn tell(&self, manager: ServiceManager) -> io::Result<()> {
+        let phase = self.stopper.phase();
+        let sources = self.sources(Arc::clone(&self.membership), phase.clone(), Arc::default(), None);
+        manager.follow(sources, phase, self.reloader.config.timeouts.shutdown)
     }
 
     /// The layout that is served.
@@ -289,7 +305,7 @@ impl Handle {
     ) -> Result<(), StartError> {
         let membership = Arc::clone(membership);
         let (sender, orders) = mpsc::unbounded_channel();
-        let stats = Arc::new(Stats::new(config.admin.is_some().then(Instant::now)));
+        let stats = Arc::new(Stats::new(config.admin.is_some()));
         let running = running.clone();
         let (config, counted) = (Arc::clone(config), Arc::clone(&stats));
         let folding = Arc::clone(&self.folding.borrow());

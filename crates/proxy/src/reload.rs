@@ -2,6 +2,7 @@
 //! later; and some limits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use keyfold_core::access::Users;
 use keyfold_core::clients::Clients;
@@ -43,6 +44,21 @@ impl Reloader {
     /// How many keys are remembered for clients that cache them.
     pub fn set_max_tracked_keys(&self, max: usize) {
         self.clients.tracking().set_most_keys(max);
+    }
+
+    /// Keeps for SLOWLOG what takes so long; none: nothing any more.
+    pub fn set_slow_kept_from(&self, bound: Option<Duration>) {
+        self.clients.slow().keep_from(bound);
+    }
+
+    /// How many slow requests are kept.
+    pub fn set_most_slow_kept(&self, entries: usize) {
+        self.clients.slow().keep_most(entries);
+    }
+
+    /// Writes to the log what takes so long; none: nothing any more.
+    pub fn set_slow_logged_from(&self, bound: Option<Duration>) {
+        self.clients.slow().tell_from(bound);
     }
 
     /// Whether operators have to show a token.

@@ -30,6 +30,11 @@ impl Stopper {
         self.advance(Phase::Draining);
     }
 
+    /// How far the end has come, from now on.
+    pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
+        self.0.subscribe()
+    }
+
     /// Moves on to `phase`; never back.
     pub(crate) fn advance(&self, phase: Phase) {
         self.0.send_if_modified(|now| {

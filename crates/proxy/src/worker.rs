@@ -29,6 +29,7 @@ use crate::membership::Membership;
 use crate::nonce::Nonces;
 use crate::order::Order;
 use crate::shutdown::Phase;
+use crate::slow::SlowLines;
 use crate::stats::{ClientGauges, Stats};
 use crate::tls::Current;
 use crate::upstream::{Cluster, Errand, KeptLinks, Lanes, LinkError, Names, hear_changes, keep, look_out};
@@ -86,6 +87,8 @@ pub(crate) struct Worker {
     /// A task waits for the end of CLIENT PAUSE.
     pub(crate) awaits_unpause: Cell<bool>,
     pub(crate) stopping: Cell<bool>,
+    /// What was written of slow requests.
+    slow_lines: RefCell<SlowLines>,
     /// Ticks since the start.
     pub(crate) tick: Cell<u32>,
     pub(crate) stats: Arc<Stats>,
@@ -131,6 +134,7 @@ impl Worker {
             everybody,
             awaits_unpause: Cell::new(false),
             stopping: Cell::new(false),
+            slow_lines: RefCell::default(),
             tick: Cell::new(0),
             stats,
             folding: RefCell::new(folding),
@@ -147,13 +151,10 @@ impl Worker {
     pub(crate) fn with_env<R>(&self, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
         let server = self.server.borrow();
         let folding = self.folding.borrow();
-        let now = Instant::now();
-        if let Some(meters) = &self.stats.meters {
-            meters.set_now(now);
-        }
+        let now_ms = self.set_now(Instant::now());
         let mut nonces = || self.nonces.draw();
         body(&mut Env {
-            now_ms: self.clock.at(now),
+            now_ms,
             nonces: &mut nonces,
             server: &server,
             layout: &folding.layout,
@@ -163,6 +164,13 @@ impl Worker {
             cluster: self.cluster.get().map(|cluster| cluster.rules),
             newest_commands: self.config.newest_commands,
         })
+    }
+
+    /// Says what time it is, once for all that has come together; the server's, in milliseconds since 1970.
+    pub(crate) fn set_now(&self, now: Instant) -> i64 {
+        let now_ms = self.clock.at(now);
+        self.stats.set_now(now, now_ms);
+        now_ms
     }
 
     /// Wakes this worker's clients when CLIENT PAUSE has ended by itself. (CLIENT UNPAUSE wakes them at once.)
@@ -302,11 +310,24 @@ impl Worker {
         }
     }
 
-    /// Looks after the connections to the server, and says that the worker runs.
+    /// Writes of slow requests to the log what may be written.
+    fn write_slow(&self, now: Instant) {
+        let node_of = |slot| {
+            let cluster = self.cluster.get()?;
+            cluster.node_of(slot).map(|node| cluster.endpoint(node).to_string())
+        };
+        let report = self.stats.time.take();
+        self.slow_lines.borrow_mut().write(&report, now, &self.folding.borrow().layout, node_of);
+    }
+
+    /// Looks after the connections to the server, writes what was slow, and says that the worker runs.
     fn check_lanes(&self) {
+        let now = Instant::now();
+        self.set_now(now);
         self.lanes.check(&self.config);
+        self.write_slow(now);
+        self.stats.beat();
         if let Some(meters) = &self.stats.meters {
-            meters.beat();
             meters.lanes.set(self.lanes.gauges());
             meters.cluster.set(self.cluster.get().map(|cluster| cluster.gauges()).unwrap_or_default());
         }
@@ -392,6 +413,9 @@ async fn run_worker(worker: Rc<Worker>, mut orders: mpsc::UnboundedReceiver<Orde
         spawn_order(order, &worker);
     }
     drain(&worker, &mut phase).await;
+    worker.write_slow(Instant::now());
+    worker.slow_lines.borrow_mut().end_window();
+    worker.stats.note_ended();
 }
 
 fn spawn_order(order: Order, worker: &Rc<Worker>) {
@@ -491,9 +515,7 @@ async fn keep_clock(mut errand: Errand, mut last: Result<(), LinkError>, worker:
     let mut away = false;
     let mut before = worker.moves();
     loop {
-        if let Some(meters) = &worker.stats.meters {
-            meters.set_away(last.as_ref().err().map(ToString::to_string));
-        }
+        worker.stats.set_away(last.as_ref().err().map(ToString::to_string));
         let pause = match &last {
             Ok(()) => {
                 if away {

@@ -3,7 +3,7 @@
 //! wrong with a file is logged, and what was read before stays in force.
 
 use anyhow::Context;
-use keyfold_proxy::Reloader;
+use keyfold_proxy::{Reloader, ServiceManager};
 use keyfold_server::Target;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
@@ -17,7 +17,16 @@ use crate::moving::rollout::{self, Rollout};
 use crate::settings::{self, Change, Failure, Line, Settings};
 
 /// The options that count anew when the configuration is read again. All others need a restart.
-const LIVE: [&str; 5] = ["log", "layout", "skip-key-check", "max-clients", "max-tracked-keys"];
+const LIVE: [&str; 8] = [
+    "log",
+    "layout",
+    "skip-key-check",
+    "max-clients",
+    "max-tracked-keys",
+    "slowlog-slower-than",
+    "slowlog-max-len",
+    "log-slow",
+];
 
 /// What may be read again, and who is to go by it.
 pub(crate) struct Reloading {
@@ -28,6 +37,8 @@ pub(crate) struct Reloading {
     pub(crate) settings: Settings,
     pub(crate) target: Target,
     pub(crate) reloader: Reloader,
+    /// Who wants to know of it.
+    pub(crate) manager: Option<ServiceManager>,
 }
 
 impl Reloading {
@@ -36,7 +47,9 @@ impl Reloading {
         let mut signals = Signals::new([SIGHUP]).context("can't follow signals")?;
         std::thread::Builder::new().name("keyfold-reload".to_owned()).spawn(move || {
             for _ in signals.forever() {
+                self.manager.iter().for_each(ServiceManager::note_reloading);
                 self.reload();
+                self.manager.iter().for_each(ServiceManager::note_reloaded);
             }
         })?;
         Ok(())
@@ -140,6 +153,9 @@ impl Reloading {
                 self.key_check = if flags.skip_key_check { KeyCheck::Skip } else { KeyCheck::Look };
             }
             "max-clients" => self.reloader.set_max_clients(flags.limits.max_clients),
+            "slowlog-slower-than" => self.reloader.set_slow_kept_from(flags.slow.slowlog_slower_than.0),
+            "slowlog-max-len" => self.reloader.set_most_slow_kept(flags.slow.slowlog_max_len),
+            "log-slow" => self.reloader.set_slow_logged_from(flags.slow.log_slow.0),
             "max-tracked-keys" => self.reloader.set_max_tracked_keys(flags.limits.max_tracked_keys),
             // The layout is read as a whole.
             _ => {}

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::config::ServerTls;
-use keyfold_proxy::{Sockets, StartError};
+use keyfold_proxy::{ServiceManager, Sockets, StartError};
 use keyfold_server::{OwnServer, Target, listpack};
 
 use crate::command::reload::Reloading;
@@ -121,7 +121,10 @@ fn serve(
     let handle = started.map_err(|error| explain(&error))?;
     handle.follow_signals().context("can't follow signals")?;
     let (target_again, reloader) = (target.clone(), handle.reloader());
-    Reloading { users, layout: layout_source, key_check, settings, target: target_again, reloader }.follow()?;
+    let manager = ServiceManager::found();
+    let told = manager.clone();
+    Reloading { users, layout: layout_source, key_check, settings, target: target_again, reloader, manager: told }
+        .follow()?;
     settle::follow(target.clone(), handle.layouts())?;
     let (stopped, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     if let Some(own) = own {
@@ -141,6 +144,9 @@ fn serve(
         writeln!(out, "admin on {address}")?;
     }
     out.flush()?;
+    if let Some(manager) = manager {
+        handle.tell(manager).context("can't tell the service manager")?;
+    }
     let ended = handle.join();
     stopped.store(true, Ordering::SeqCst);
     tracing::info!("stopped");

@@ -10,7 +10,7 @@ use keyfold_core::cluster::{Announced, Endpoint};
 use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_core::resp::RequestLimits;
 use keyfold_proxy::address::ListenAddress;
-use keyfold_proxy::config::{Admin, ClientTls, Limits, Sweeping, Timeouts};
+use keyfold_proxy::config::{Admin, ClientTls, Limits, Slow, Sweeping, Timeouts};
 use keyfold_proxy::{AdminToken, Config};
 use keyfold_server::Target;
 use keyfold_server::secrets;
@@ -131,6 +131,11 @@ pub(crate) fn resolve(flags: ServeFlags, file: Option<&ConfigFile>) -> anyhow::R
         secrets: secrets::given().clone(),
         allow_open: flags.access.allow_open,
         limits: limits(&flags.limits),
+        slow: Slow {
+            kept_from: flags.slow.slowlog_slower_than.0,
+            most_kept: flags.slow.slowlog_max_len,
+            logged_from: flags.slow.log_slow.0,
+        },
         timeouts: timeouts(&flags.timeouts),
         announced,
         split_writes: flags.split_writes,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use keyfold_core::cluster::{Endpoint, ReadFrom};
 use keyfold_proxy::address::{AddressError, ListenAddress};
-use keyfold_proxy::config::{DEFAULT_MAX_REPLICA_LAG, Limits, Sweeping, Timeouts};
+use keyfold_proxy::config::{DEFAULT_MAX_REPLICA_LAG, Limits, Slow, Sweeping, Timeouts};
 
-use super::units::{Bytes, Wait};
+use super::units::{Bytes, Threshold, Wait};
 use super::upstream::{SettingsFlags, UpstreamFlags};
 
 const ABOUT: &str = "\
@@ -145,6 +145,9 @@ pub(crate) struct ServeFlags {
 
     #[command(flatten)]
     pub(crate) limits: LimitFlags,
+
+    #[command(flatten)]
+    pub(crate) slow: SlowFlags,
 
     #[command(flatten)]
     pub(crate) timeouts: TimeoutFlags,
@@ -287,6 +290,23 @@ pub(crate) struct LimitFlags {
     /// Keys that are remembered for clients that cache them; past it others are put out, and told
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_tracked_keys)]
     pub(crate) max_tracked_keys: usize,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Slow requests (500us, 10ms, 2s; 0 is all of them, off is none)")]
+pub(crate) struct SlowFlags {
+    /// SLOWLOG keeps requests that take so long, as clients sent them. CONFIG SET slowlog-log-slower-than changes it
+    #[arg(long, value_name = "TIME", default_value_t = Threshold(Slow::default().kept_from))]
+    pub(crate) slowlog_slower_than: Threshold,
+
+    /// So many it keeps. CONFIG SET slowlog-max-len changes it
+    #[arg(long, value_name = "N", default_value_t = Slow::default().most_kept)]
+    pub(crate) slowlog_max_len: usize,
+
+    /// The log has a line for each request that takes so long, without keys and values; at most ten in ten seconds for
+    /// each thread, and how many more there were
+    #[arg(long, value_name = "TIME", default_value_t = Threshold(Slow::default().logged_from))]
+    pub(crate) log_slow: Threshold,
 }
 
 #[derive(Args, Debug)]

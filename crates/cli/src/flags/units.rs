@@ -87,6 +87,35 @@ impl fmt::Display for Wait {
     }
 }
 
+/// How long something takes that is worth a word: `10ms`; `off` where nothing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Threshold(pub(crate) Option<Duration>);
+
+impl FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        if let Some(us) = text.strip_suffix("us").and_then(|digits| digits.parse().ok()) {
+            return Ok(Self(Some(Duration::from_micros(us))));
+        }
+        let wait = text.parse::<Wait>().map_err(|_| "write a number with us, ms, s, m or h, or off")?;
+        Ok(Self(Some(wait.0)))
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("off"),
+            Some(bound) if bound.subsec_nanos() % 1_000_000 != 0 => write!(f, "{}us", bound.as_micros()),
+            Some(bound) => Wait(bound).fmt(f),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +152,23 @@ mod tests {
         assert_eq!((parse_growth("4x"), parse_growth("1.5")), (Ok(4.0), Ok(1.5)));
         for wrong in ["", "x", "0x", "-4x", "nan", "inf"] {
             assert!(parse_growth(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn thresholds() {
+        for (text, bound) in [
+            ("off", None),
+            ("0", Some(Duration::ZERO)),
+            ("500us", Some(Duration::from_micros(500))),
+            ("10ms", Some(Duration::from_millis(10))),
+            ("2s", Some(Duration::from_secs(2))),
+        ] {
+            assert_eq!(text.parse(), Ok(Threshold(bound)));
+            assert_eq!(Threshold(bound).to_string(), text);
+        }
+        for wrong in ["", "10", "us", "-1us", "on", "1.5ms"] {
+            assert!(wrong.parse::<Threshold>().is_err(), "{wrong}");
         }
     }
 

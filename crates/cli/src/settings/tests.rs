@@ -26,6 +26,7 @@ fn example(option: &ServeOption) -> &'static str {
             (_, "NAME=VALUE") => "[\"hash-max-listpack-value=128\"]",
             (_, "HOST:PORT") => "[\"keyfold-1:7004\"]",
             (_, "NODES") => "\"replica\"",
+            (_, "TIME") => "\"500us\"",
             (_, "FILTER") => "\"warn,keyfold_proxy=debug\"",
             (_, "text|json") => "\"json\"",
             other => panic!("{other:?} has no example: write one, so that the file is tried with it"),

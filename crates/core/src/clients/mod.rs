@@ -34,12 +34,12 @@ pub(crate) use entry::{ClientFlags, State};
 pub use entry::{Entry, Outcome, Peer, WaitsOn};
 pub(crate) use filter::{Asked, Filter};
 pub(crate) use line::line;
-pub(crate) use monitor::shown_arguments;
 pub use pause::Pause;
 pub(crate) use pause::PauseMode;
 pub(crate) use turns::{Admission, KeyHash, Ticket, Turn, Turns, hash_of};
 
 use crate::notify::Notifications;
+use crate::slowlog::SlowLog;
 use crate::tracking::Tracking;
 use crate::user_script::{Functions, Scripts};
 use monitor::Monitors;
@@ -64,6 +64,7 @@ pub struct Clients {
     keyspace: Keyspace,
     rate: Rate,
     turns: Turns,
+    slow: Arc<SlowLog>,
 }
 
 impl Clients {
@@ -166,6 +167,11 @@ impl Clients {
     /// Whom clients want to be told of what: CLIENT TRACKING.
     pub fn tracking(&self) -> &Tracking {
         &self.tracking
+    }
+
+    /// Which of their requests were slow.
+    pub fn slow(&self) -> &Arc<SlowLog> {
+        &self.slow
     }
 
     pub(crate) fn monitors(&self) -> &Monitors {

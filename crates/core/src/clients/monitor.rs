@@ -8,8 +8,6 @@ use super::Entry;
 /// Lines that may wait for a client that doesn't take them.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
-const REDACTED: &[u8] = b"(redacted)";
-
 /// The clients that see what all others ask.
 #[derive(Debug, Default)]
 pub(crate) struct Monitors {
@@ -48,32 +46,6 @@ impl Monitors {
     }
 }
 
-/// The arguments as they are shown: passwords hidden. `name` is the command's, in lower case.
-pub(crate) fn shown_arguments<'a>(name: &str, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    let mut shown = args.to_vec();
-    let hide = |shown: &mut Vec<&'a [u8]>, from: usize, count: usize| {
-        shown.iter_mut().skip(from).take(count).for_each(|arg| *arg = REDACTED);
-    };
-    match name {
-        "auth" => hide(&mut shown, 1, args.len()),
-        "hello" | "migrate" => {
-            let mut at = if name == "hello" { 2 } else { 6 };
-            while let Some(arg) = args.get(at) {
-                let secrets = match arg.to_ascii_lowercase().as_slice() {
-                    b"auth" if name == "hello" => 2,
-                    b"auth" => 1,
-                    b"auth2" if name == "migrate" => 2,
-                    _ => 0,
-                };
-                hide(&mut shown, at + 1, secrets);
-                at += 1 + secrets;
-            }
-        }
-        _ => {}
-    }
-    shown
-}
-
 /// `+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"`
 fn line(now_ms: i64, database: u32, address: &str, args: &[&[u8]]) -> Vec<u8> {
     let shown_address = match address.strip_suffix(":0") {
@@ -109,11 +81,6 @@ fn quote(byte: u8, line: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn shown(name: &str, text: &str) -> String {
-        let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
-        shown_arguments(name, &args).iter().map(|arg| String::from_utf8_lossy(arg)).collect::<Vec<_>>().join(" ")
-    }
-
     #[test]
     fn lines_are_those_of_the_server() {
         let line = line(1_339_518_083_107, 2, "127.0.0.1:60866", &[b"SET", b"a \"\\\n\xff\x07", b""]);
@@ -121,21 +88,5 @@ mod tests {
             String::from_utf8(line).unwrap(),
             "+1339518083.107000 [2 127.0.0.1:60866] \"SET\" \"a \\\"\\\\\\n\\xff\\a\" \"\"\r\n"
         );
-    }
-
-    #[test]
-    fn passwords_are_hidden() {
-        assert_eq!(shown("auth", "AUTH secret"), "AUTH (redacted)");
-        assert_eq!(shown("auth", "AUTH user secret"), "AUTH (redacted) (redacted)");
-        assert_eq!(
-            shown("hello", "HELLO 3 SETNAME x Auth user secret"),
-            "HELLO 3 SETNAME x Auth (redacted) (redacted)"
-        );
-        assert_eq!(shown("hello", "HELLO 3 AUTH user"), "HELLO 3 AUTH (redacted)");
-        assert_eq!(
-            shown("migrate", "MIGRATE h 1 k 0 1 AUTH2 u p KEYS"),
-            "MIGRATE h 1 k 0 1 AUTH2 (redacted) (redacted) KEYS"
-        );
-        assert_eq!(shown("get", "GET auth"), "GET auth");
     }
 }

@@ -58,6 +58,8 @@ ids! {
     // The server.
     CommandInfo = "command|info", CommandDocs = "command|docs", CommandGetkeys = "command|getkeys",
     CommandGetkeysandflags = "command|getkeysandflags",
+    SlowlogGet = "slowlog|get", SlowlogLen = "slowlog|len", SlowlogReset = "slowlog|reset",
+    LatencyHistogram = "latency|histogram",
     Acl = "acl", AclCat = "acl|cat", AclGenpass = "acl|genpass", AclHelp = "acl|help", Info = "info",
     Debug = "debug", Save = "save", Shutdown = "shutdown", Wait = "wait", Waitaof = "waitaof", Sync = "sync",
     Psync = "psync", Replconf = "replconf", Cluster = "cluster",

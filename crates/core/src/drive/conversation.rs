@@ -9,6 +9,7 @@
 //! answers do, but for a large one that the server alone gives: it comes in pieces with nothing between them.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -19,6 +20,7 @@ use super::replica_read::ReplicaRead;
 use crate::clients::{Admission, LookupKind, Lookups, Ticket, Turn, hash_of};
 use crate::exchange::{Effect, Env, Exchange, Io, Step};
 use crate::session::{Begun, Hold, LARGE_BYTES, Lane, Plan, Session};
+use crate::slowlog::Timekeeper;
 use crate::stats::{CommandStats, CommandWay, Stats};
 use crate::tracking::{Key, Mail, Stale, Traced};
 
@@ -152,11 +154,25 @@ impl Conversation {
         }
     }
 
-    /// The same, whose commands are counted.
+    /// The same, whose commands are timed by this clock. What was asked is known of those that are slow as far as the driver
+    /// says where it lies ([`Self::note_request`]) and when all that came with it has begun ([`Self::end_batch`]).
+    #[must_use]
+    pub fn timed_by(mut self, time: Arc<Timekeeper>) -> Self {
+        self.metering.time_by(time, Arc::clone(self.session.slow()));
+        self
+    }
+
+    /// The same, whose commands are counted too.
     #[must_use]
     pub fn counted_by(mut self, stats: Arc<CommandStats>) -> Self {
-        self.metering = Metering::by(stats);
+        self.metering.count_in(stats);
         self
+    }
+
+    /// The request that is planned next is these bytes of the batch.
+    #[inline]
+    pub fn note_request(&mut self, bytes: Range<usize>) {
+        self.metering.note_request(bytes);
     }
 
     /// The next request can't begin yet: that it waits counts as part of how long it takes.
@@ -189,10 +205,14 @@ impl Conversation {
         self.slots.front().is_some_and(|slot| slot.blocks)
     }
 
-    /// All requests that have come by now are begun: their answers may go out together.
-    pub fn end_batch(&mut self) {
+    /// All requests of a batch that may begin by now are begun, and these are their bytes: their answers may go out together.
+    pub fn end_batch(&mut self, begun: &[u8]) {
         if let Some(last) = self.slots.back_mut() {
             last.ends_batch = true;
+        }
+        match self.slots.is_empty() {
+            true => self.metering.end_batch(&[], std::iter::empty()),
+            false => self.metering.end_batch(begun, self.slots.iter().map(|slot| slot.metered.asked())),
         }
     }
 
@@ -270,14 +290,14 @@ impl Conversation {
     ) -> Started {
         let traced = self.session.trace(plan, args, env);
         let turn = self.turn.take();
-        let metered = self.metering.begin(plan, args.len());
+        let metered = self.metering.begin(plan, args);
         let (begun, fails) = self.answer_in_order(out, |session, answer| {
             let start = answer.len();
             let begun = session.begin(plan, args, raw, env, &mut Io { wire, answer });
             (begun, answer.get(start) == Some(&b'-'))
         });
         if !matches!(begun, Begun::Sent { .. }) {
-            self.metering.end_here(metered, plan, fails);
+            self.metering.end_here(metered, plan, args, fails, self.session.entry());
         }
         match begun {
             Begun::Answered => Started::Answered,
@@ -309,7 +329,7 @@ impl Conversation {
     ) -> (u64, Vec<SentPart>) {
         let slot = self.first + self.slots.len() as u64;
         let traced = self.session.trace(plan, args, env);
-        let metered = self.metering.begin(plan, args.len());
+        let metered = self.metering.begin(plan, args);
         let is_silent = self.session.begin_parts(plan, args, env);
         let mut under_way = Box::new(Parts::new(plan.response(), self.session.protocol(), is_silent));
         let (mut sent, mut hold) = (Vec::new(), Hold::Nothing);
@@ -394,16 +414,16 @@ impl Conversation {
             let written = answer.get(start..).unwrap_or_default();
             let found = self.session.entry().note_answer(slot.lookups, written);
             count_lookups(slot.metered, found, stats);
-            self.metering.end(slot.metered, || CommandWay::Parts, written);
+            self.metering.end(slot.metered, || CommandWay::Parts, written, self.session.entry());
             slot.traced.iter_mut().for_each(|traced| traced.note_answer(written));
             self.complete(index, out);
         }
     }
 
     /// Answers a planned request that can't begin because the server is away.
-    pub fn refuse(&mut self, plan: &Plan, reason: &str, out: &mut Vec<u8>) {
+    pub fn refuse(&mut self, plan: &Plan, args: &[&[u8]], reason: &str, out: &mut Vec<u8>) {
         self.turn = None;
-        self.metering.refuse(plan);
+        self.metering.refuse(plan, args, self.session.entry());
         self.answer_in_order(out, |session, answer| session.refuse_planned(plan, reason, answer));
     }
 
@@ -465,7 +485,7 @@ impl Conversation {
                 let written = answer.get(start..).unwrap_or_default();
                 let found = self.session.entry().note_answer(slot.lookups, written);
                 count_lookups(slot.metered, found, Some(env.stats));
-                self.metering.end(slot.metered, || exchange.way(), written);
+                self.metering.end(slot.metered, || exchange.way(), written, self.session.entry());
                 slot.traced.iter_mut().for_each(|traced| traced.note_answer(written));
                 self.own_was_reset |= matches!(effect, Effect::Reset);
                 self.session.apply(effect);
@@ -487,7 +507,7 @@ impl Conversation {
             }
             // Its user may not send it any more.
             Begun::Answered | Begun::Pushes | Begun::Close => {
-                self.metering.end(slot.metered, || CommandWay::PassedOn, b"-");
+                self.metering.end(slot.metered, || CommandWay::PassedOn, b"-", self.session.entry());
                 self.complete(index, out);
                 Progress::Kept
             }
@@ -577,7 +597,7 @@ impl Conversation {
             self.session.note_reply_bytes(LARGE_BYTES);
             if let Some(slot) = self.slots.front() {
                 // Only what goes to the server as it came, and brings more than an error, comes in pieces.
-                self.metering.end(slot.metered, || CommandWay::PassedOn, b"");
+                self.metering.end(slot.metered, || CommandWay::PassedOn, b"", self.session.entry());
             }
             self.complete(0, out);
         }
@@ -593,7 +613,7 @@ impl Conversation {
         let answer = if index == 0 { &mut *out } else { &mut slot.answer };
         self.session.lose(slot.lane, &exchange, reason, answer);
         slot.metered.lose();
-        self.metering.end(slot.metered, || exchange.way(), b"");
+        self.metering.end(slot.metered, || exchange.way(), b"", self.session.entry());
         self.complete(index, out);
         is_whole
     }
@@ -633,6 +653,7 @@ impl Conversation {
         }
         if self.slots.is_empty() {
             self.held.release_all();
+            self.metering.rest();
         }
     }
 
@@ -670,6 +691,7 @@ impl Conversation {
     pub fn shrink_to(&mut self, slots: usize) {
         self.spare = Vec::new();
         self.slots.shrink_to(slots);
+        self.metering.shrink();
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) mod watch;
 mod work;
 
 pub(crate) use batch::Batch;
-pub(crate) use configure::{Configure, sets as sets_configuration};
+pub(crate) use configure::{Configure, ShowSettings, asks_own as asks_own_configuration, sets as sets_configuration};
 pub(crate) use copy::{Copy, ask_why_refused};
 pub(crate) use field::{Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
@@ -194,6 +194,7 @@ pub(crate) enum UnderWay {
     ScriptsExist(ScriptsExist),
     LaterCommands(Box<LaterCommands>),
     Configure(Configure),
+    ShowSettings(ShowSettings),
     Copy(Box<Copy>),
     Pieces(Box<pieces::Pieces>),
     List(Box<listing::List>),
@@ -273,6 +274,7 @@ impl Exchange {
             | UnderWay::ScriptsExist(_)
             | UnderWay::LaterCommands(_)
             | UnderWay::Configure(_)
+            | UnderWay::ShowSettings(_)
             | UnderWay::Select { .. }
             | UnderWay::Hello { .. }
             | UnderWay::ErrorOnly { .. }
@@ -345,6 +347,7 @@ impl Exchange {
             UnderWay::FunctionCall(call) => return call.handle_reply(reply, env, io),
             UnderWay::ScriptsExist(exist) => return exist.handle_reply(reply, io),
             UnderWay::Configure(configure) => return configure.handle_reply(reply, io),
+            UnderWay::ShowSettings(show) => return show.handle_reply(reply, io),
             UnderWay::LaterCommands(commands) => return commands.handle_reply(reply, io),
             UnderWay::Copy(copy) => return copy.handle_reply(reply, env, io),
             UnderWay::Pieces(pieces) => return pieces.handle_reply(reply, env, io),

@@ -11,8 +11,8 @@ use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
     Configure, Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, FunctionCall, Io, Look, LookAtMany, NativeFirst,
-    ReplyKind, ScriptsExist, UnderWay, UserCall, Work, ask_why_refused, increment, info, keyspace, listing, native,
-    sets_configuration, wait,
+    ReplyKind, ScriptsExist, ShowSettings, UnderWay, UserCall, Work, ask_why_refused, asks_own_configuration,
+    increment, info, keyspace, listing, native, sets_configuration, wait,
 };
 use crate::layout::{Located, Place};
 use crate::notify::Notices;
@@ -169,8 +169,13 @@ impl Session {
             Route::One { command, place } => self.begin_one(*command, place, args, env, io),
             Route::PassOn if sets_configuration(args) => {
                 request.pass_on(io);
-                let configure = Configure::start(Arc::clone(self.joined.clients()), io.wire);
+                let configure = Configure::start(Arc::clone(self.joined.clients()), args, io.wire);
                 sent(UnderWay::Configure(configure), 2, Hold::All)
+            }
+            Route::PassOn if asks_own_configuration(args) => {
+                request.pass_on(io);
+                let show = ShowSettings { slow: Arc::clone(self.slow()), protocol };
+                sent(UnderWay::ShowSettings(show), 1, Hold::Nothing)
             }
             Route::PassOn | Route::Kill | Route::Select { database: None } => {
                 request.pass_on(io);
@@ -468,6 +473,11 @@ impl Session {
             }
             Id::Cluster | Id::Readonly | Id::Readwrite | Id::Asking => {
                 if let Err(error) = self.cluster(args, command, env, &mut answer) {
+                    answer.error(&error);
+                }
+            }
+            Id::SlowlogGet | Id::SlowlogLen | Id::SlowlogReset | Id::LatencyHistogram => {
+                if let Err(error) = self.slow_requests(args, command, env, &mut answer) {
                     answer.error(&error);
                 }
             }

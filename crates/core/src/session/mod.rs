@@ -24,6 +24,7 @@ mod refusal;
 mod replica_read;
 mod route;
 mod script;
+mod slowlog_command;
 mod subscriptions;
 mod target;
 mod tracking;
@@ -40,6 +41,7 @@ use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::layout::{Layout, NamespaceIndex};
 use crate::notify::{self, Heard};
 use crate::resp::{Answer, Protocol};
+use crate::slowlog::SlowLog;
 use crate::tracking::Mode;
 use client_command::ReplyMode;
 pub use hold::Hold;
@@ -368,6 +370,11 @@ impl Session {
     /// What others see of the client, and tell it.
     pub fn entry(&self) -> &Entry {
         self.joined.entry()
+    }
+
+    /// Which requests of all clients were slow.
+    pub(crate) fn slow(&self) -> &Arc<SlowLog> {
+        self.joined.clients().slow()
     }
 
     /// Whose turn it is to write a key that many clients write.

@@ -1,7 +1,7 @@
 //! MONITOR: which requests of a client the others see, and how it becomes one who sees them.
 
-use crate::clients::shown_arguments;
 use crate::command::{Command, Flags, Id};
+use crate::redaction::shown_arguments;
 use crate::resp::Answer;
 use crate::session::route::Route;
 use crate::session::{Plan, Session};
@@ -53,7 +53,7 @@ impl Session {
         if command.is_some_and(|command| command.flags.contains(Flags::ADMIN)) {
             return;
         }
-        let shown = shown_arguments(command.map_or("", |command| command.name), args);
+        let shown = shown_arguments(command, args);
         self.joined.clients().monitors().show(now_ms, database, self.entry().address(), &shown);
     }
 }

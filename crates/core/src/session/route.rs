@@ -303,6 +303,12 @@ impl Session {
             Id::CommandInfo | Id::CommandDocs | Id::CommandGetkeys | Id::CommandGetkeysandflags => {
                 return self.route_about_commands(command, args, env);
             }
+            Id::SlowlogGet | Id::SlowlogLen | Id::SlowlogReset | Id::LatencyHistogram => {
+                if !command.arity_ok(args.len()) {
+                    return Some(Route::error(wrong_arity(command)));
+                }
+                Route::Local(command)
+            }
             Id::Info if args.len() == 2 && is_word(args[1], "keyfold") => Route::Local(command),
             Id::Flushall | Id::Flushdb => {
                 effort.patience = Patience::with(command, args);
@@ -453,6 +459,12 @@ impl Session {
                 return Route::error(
                     "ERR keyfold: commands on the connection are not supported inside MULTI; send them before it",
                 );
+            }
+            Id::SlowlogGet | Id::SlowlogLen | Id::SlowlogReset | Id::LatencyHistogram => {
+                return Route::error(format!(
+                    "ERR keyfold: {} is not supported inside MULTI; send it before it",
+                    command.name.replace('|', " ").to_uppercase()
+                ));
             }
             _ if command.flags.contains(Flags::NO_MULTI) => {
                 return Route::error(not_in_transaction(command.name, env.server));

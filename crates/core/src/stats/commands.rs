@@ -55,8 +55,6 @@ const OTHER: &str = "other";
 /// What one thread has counted.
 #[derive(Debug)]
 pub struct CommandStats {
-    /// The time that durations are counted by.
-    now_us: Counter,
     /// One for each command of the table, and one for all others.
     rows: Box<[OnceLock<Box<Row>>]>,
 }
@@ -79,22 +77,11 @@ pub struct CommandCounts {
 
 impl Default for CommandStats {
     fn default() -> Self {
-        Self { now_us: Counter::default(), rows: (0..=table().len()).map(|_| OnceLock::new()).collect() }
+        Self { rows: (0..=table().len()).map(|_| OnceLock::new()).collect() }
     }
 }
 
 impl CommandStats {
-    /// Says what time it is, in microseconds since whenever, never going back. Durations are counted from one such word to
-    /// another: a driver that reads its clock once for all that has come together says it then.
-    pub fn set_now(&self, now_us: u64) {
-        self.now_us.set(now_us);
-    }
-
-    /// The time that was said last.
-    pub fn now_us(&self) -> u64 {
-        self.now_us.read()
-    }
-
     /// Counts a command that has ended, and what it took where that tells something.
     pub(crate) fn count(
         &self,

@@ -185,6 +185,13 @@ impl Stats {
         let _ = self.traffic.set(threads);
     }
 
+    /// What was counted of each command; none where nobody counts.
+    pub(crate) fn command_counts(&self) -> Option<Vec<CommandCounts>> {
+        let threads = self.traffic.get()?;
+        let counted: Vec<_> = threads.iter().filter_map(|thread| thread.commands()).collect();
+        (!counted.is_empty()).then(|| CommandStats::sum(&counted))
+    }
+
     /// Requests that were begun, and how long commands took where that is counted; none where nobody counts.
     pub(crate) fn traffic(&self) -> Option<(u64, Option<Durations>)> {
         self.traffic.get().map(|threads| traffic::sum(threads))

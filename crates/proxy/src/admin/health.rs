@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::sources::Sources;
 use crate::shutdown::Phase;
-use crate::stats::Meters;
 
 /// A worker that has not run for so long hangs: it looks after itself five times a second.
 const HANGS_AFTER: Duration = Duration::from_secs(10);
@@ -86,7 +85,7 @@ impl Health {
 }
 
 /// Whether it makes sense to let this keyfold go on: all its workers run.
-pub(super) fn liveness(sources: &Sources) -> Health {
+pub(crate) fn liveness(sources: &Sources) -> Health {
     Health::of(hanging(sources).as_slice())
 }
 
@@ -97,7 +96,7 @@ fn hanging(sources: &Sources) -> Option<(Reason, String)> {
 }
 
 /// Whether clients are to be sent to it: their commands would be carried out.
-pub(super) fn readiness(sources: &Sources) -> Health {
+pub(crate) fn readiness(sources: &Sources) -> Health {
     Health::of(&troubles(sources))
 }
 
@@ -107,7 +106,7 @@ pub(super) fn troubles(sources: &Sources) -> Vec<(Reason, String)> {
     if *sources.phase.borrow() > Phase::Running {
         troubles.push((Reason::Stopping, "it was asked to end, and answers what it has accepted".to_owned()));
     }
-    let away = sources.meters().find_map(Meters::away);
+    let away = sources.stats.iter().find_map(|stats| stats.away());
     troubles.extend(away.map(|why| (Reason::ServerAway, why.to_string())));
     if !sources.membership.is_serving() {
         let why = sources.membership.trouble();

@@ -27,6 +27,7 @@ mod sources;
 mod status;
 
 pub use health::{Health, Trouble};
+pub(crate) use health::{liveness, readiness};
 pub use history::{History, Sample};
 pub(crate) use routes::Routes;
 pub(crate) use server::run;

@@ -32,7 +32,7 @@ pub(crate) struct Sources {
 
 impl Sources {
     /// What keyfold says of itself.
-    pub(super) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let folding = Arc::clone(&self.folding.borrow());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         // By this machine's clock, which is near enough to tell a lag of seconds.
@@ -57,6 +57,6 @@ impl Sources {
 
     /// For how long the worker has not run that has not for longest.
     pub(super) fn longest_silence(&self) -> Duration {
-        self.meters().map(|meters| meters.silent_for()).max().unwrap_or_default()
+        self.stats.iter().map(|stats| stats.silent_for()).max().unwrap_or_default()
     }
 }

@@ -38,7 +38,7 @@ impl Requests {
     ) -> Start {
         if !self.worker.membership.is_serving() {
             return match self.worker.membership.trouble() {
-                Some(trouble) => refuse(state, &request.plan, &try_later(&trouble)),
+                Some(trouble) => refuse(state, &request.plan, request.args, &try_later(&trouble)),
                 None => Start::Wait,
             };
         }
@@ -53,11 +53,11 @@ impl Requests {
             if request.plan.is_exec() && !state.conversation.session().is_subscribed() {
                 // Its WATCH is at a node that has the slot no more: as broken as can be.
                 state.own.take().into_iter().for_each(|own| own.finish());
-                return refuse(state, &request.plan, LEFT_BEHIND);
+                return refuse(state, &request.plan, request.args, LEFT_BEHIND);
             }
             request.plan.take_shared_lane();
             if !request.plan.may_share() {
-                return refuse(state, &request.plan, ELSEWHERE);
+                return refuse(state, &request.plan, request.args, ELSEWHERE);
             }
         }
         match &request.plan.target {
@@ -164,7 +164,7 @@ impl Requests {
         };
         if slots.is_empty() {
             cluster.doubt_map();
-            return refuse(state, plan, NO_NODE);
+            return refuse(state, plan, args, NO_NODE);
         }
         let (slot, sent) = state.conversation.begin_parts(plan, args, parts, env, state.outbox.buffer());
         for mut part in sent {
@@ -239,14 +239,14 @@ impl Requests {
         let Request { plan, args, raw } = request;
         if node.is_none() {
             cluster.doubt_map();
-            return refuse(state, plan, NO_NODE);
+            return refuse(state, plan, args, NO_NODE);
         }
         let upstream = own_lane(state, node, plan.lane, &self.client, &self.worker);
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
             Status::Ready => {}
             Status::Away(reason) => {
                 cluster.doubt_map();
-                return refuse(state, plan, &try_later(&reason));
+                return refuse(state, plan, args, &try_later(&reason));
             }
             Status::Connecting => return Start::Wait,
             Status::Closed => {

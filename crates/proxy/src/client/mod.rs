@@ -87,7 +87,7 @@ impl Client {
     fn new(peer: Peer, worker: &Worker) -> Self {
         let mut session = worker.with_env(|env| Session::new(peer, &worker.everybody, env));
         session.set_front(worker.front());
-        let conversation = Conversation::new(session);
+        let conversation = Conversation::new(session).timed_by(Arc::clone(&worker.stats.time));
         let conversation = match &worker.stats.meters {
             Some(meters) => conversation.counted_by(Arc::clone(&meters.commands)),
             None => conversation,

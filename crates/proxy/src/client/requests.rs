@@ -74,7 +74,7 @@ impl Requests {
                 match self.reader.read(rest) {
                     Ok(Read::Incomplete) => break,
                     Ok(Read::Nothing(len)) => start += len,
-                    Ok(Read::Request(len)) => match self.begin(&rest[..len], env) {
+                    Ok(Read::Request(len)) => match self.begin(&rest[..len], start, env) {
                         Start::Begun => start += len,
                         Start::Close => self.over = true,
                         Start::Wait => {
@@ -86,7 +86,7 @@ impl Requests {
                     Err(error) => self.refuse(&format!("ERR {error}")),
                 }
             }
-            self.client.state.borrow_mut().conversation.end_batch();
+            self.client.state.borrow_mut().conversation.end_batch(&input[..start]);
             if self.over { input.len() } else { start }
         })
     }
@@ -112,16 +112,17 @@ impl Requests {
         conversation.refuse_unread(error, outbox.buffer());
     }
 
-    /// Begins the request that the reader has just found. It counts once, however often it has to wait before.
-    fn begin(&mut self, request: &[u8], env: &mut Env<'_>) -> Start {
-        let start = self.try_to_begin(request, env);
+    /// Begins the request that the reader has just found at `at` of the input. It counts once, however often it has to wait
+    /// before.
+    fn begin(&mut self, request: &[u8], at: usize, env: &mut Env<'_>) -> Start {
+        let start = self.try_to_begin(request, at, env);
         if !matches!(start, Start::Wait) {
             self.worker.stats.count_request();
         }
         start
     }
 
-    fn try_to_begin(&mut self, request: &[u8], env: &mut Env<'_>) -> Start {
+    fn try_to_begin(&mut self, request: &[u8], at: usize, env: &mut Env<'_>) -> Start {
         let args = self.reader.args(request);
         let raw = (!self.reader.is_inline()).then_some(request);
         let client = Rc::clone(&self.client);
@@ -129,6 +130,7 @@ impl Requests {
         if !may_begin(&state, &self.worker) {
             return Start::Wait;
         }
+        state.conversation.note_request(at..at + request.len());
         let Some(plan) = state.conversation.plan(&args, env) else { return Start::Wait };
         if state.conversation.session().is_paused(&plan, env) {
             self.worker.await_unpause();
@@ -154,14 +156,14 @@ impl Requests {
             Lane::Own { .. } => own_lane(&mut state, None, plan.lane, &self.client, &self.worker),
         };
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
-            Status::Ready if !self.worker.membership.is_serving() => self.wait_for_layout(&mut state, &plan),
+            Status::Ready if !self.worker.membership.is_serving() => self.wait_for_layout(&mut state, &plan, &args),
             Status::Ready => {
                 upstream.follow(plan.lane, self.worker.config.timeouts.silence(Patience::Prompt));
                 let patience = self.worker.config.timeouts.silence(plan.patience);
                 let at = At { upstream: &upstream, client: &self.client, patience };
                 begin_there(&mut state, &plan, &args, raw, env, &at)
             }
-            Status::Away(reason) => refuse(&mut state, &plan, &reason),
+            Status::Away(reason) => refuse(&mut state, &plan, &args, &reason),
             Status::Connecting => Start::Wait,
             Status::Closed => {
                 // The next try opens another.
@@ -176,9 +178,9 @@ impl Requests {
 
 impl Requests {
     /// Nothing may begin until the layout may be served. All clients are woken then.
-    fn wait_for_layout(&self, state: &mut State, plan: &Plan) -> Start {
+    fn wait_for_layout(&self, state: &mut State, plan: &Plan, args: &[&[u8]]) -> Start {
         match self.worker.membership.trouble() {
-            Some(trouble) => refuse(state, plan, &trouble),
+            Some(trouble) => refuse(state, plan, args, &trouble),
             None => Start::Wait,
         }
     }
@@ -265,8 +267,8 @@ fn begin_there(
 }
 
 /// Answers a request that can't begin because the server is away.
-pub(super) fn refuse(state: &mut State, plan: &Plan, reason: &str) -> Start {
-    state.conversation.refuse(plan, reason, state.outbox.buffer());
+pub(super) fn refuse(state: &mut State, plan: &Plan, args: &[&[u8]], reason: &str) -> Start {
+    state.conversation.refuse(plan, args, reason, state.outbox.buffer());
     if matches!(plan.lane, Lane::Own { .. }) {
         state.own = None;
     }

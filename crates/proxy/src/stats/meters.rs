@@ -1,8 +1,9 @@
 //! What operators see of one worker.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
+use keyfold_core::slowlog::Timekeeper;
 use keyfold_core::stats::{CommandStats, Counter};
 
 use super::gauges::{ClientGauges, ClusterGauges, Gauges, LaneGauges};
@@ -13,6 +14,7 @@ use super::nodes::{NodeMeter, NodeMeters};
 pub(crate) struct Meters {
     /// The moment that its time is counted from.
     since: Instant,
+    time: Arc<Timekeeper>,
     pub(crate) commands: Arc<CommandStats>,
     pub(crate) client_received_bytes: Counter,
     pub(crate) client_sent_bytes: Counter,
@@ -27,16 +29,18 @@ pub(crate) struct Meters {
     pub(crate) lanes: Gauges<LaneGauges>,
     /// Nothing before one server.
     pub(crate) cluster: Gauges<ClusterGauges>,
-    /// When it last looked after itself, in milliseconds.
-    beat_ms: Counter,
-    /// Why it takes the server for away.
-    away: Mutex<Option<Arc<str>>>,
+}
+
+/// A moment in microseconds after another, as durations are counted by.
+pub(super) fn micros(at: Instant, since: Instant) -> u64 {
+    u64::try_from(at.saturating_duration_since(since).as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Meters {
-    pub(super) fn new(since: Instant) -> Self {
+    pub(super) fn new(since: Instant, time: Arc<Timekeeper>) -> Self {
         Self {
             since,
+            time,
             commands: Arc::default(),
             client_received_bytes: Counter::default(),
             client_sent_bytes: Counter::default(),
@@ -48,19 +52,17 @@ impl Meters {
             clients: Gauges::default(),
             lanes: Gauges::default(),
             cluster: Gauges::default(),
-            beat_ms: Counter::default(),
-            away: Mutex::new(Some("no connection to it has been made yet".into())),
         }
     }
 
-    /// Says what time it is: once for all that has come together.
-    pub(crate) fn set_now(&self, now: Instant) {
-        self.commands.set_now(self.micros(now));
+    /// The time that was said last, in microseconds.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.time.now_us()
     }
 
     /// A moment in microseconds, as durations are counted by.
     pub(crate) fn micros(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.since).as_micros()).unwrap_or(u64::MAX)
+        micros(at, self.since)
     }
 
     /// The meter of a node that a connection has just been made to.
@@ -71,24 +73,5 @@ impl Meters {
     /// The nodes that there were connections to.
     pub(crate) fn nodes(&self) -> &NodeMeters {
         &self.nodes
-    }
-
-    /// The worker runs.
-    pub(crate) fn beat(&self) {
-        self.beat_ms.set(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX));
-    }
-
-    /// For how long it has not run.
-    pub(crate) fn silent_for(&self) -> Duration {
-        self.since.elapsed().saturating_sub(Duration::from_millis(self.beat_ms.read()))
-    }
-
-    /// Says why the server is away, or that it isn't.
-    pub(crate) fn set_away(&self, why: Option<String>) {
-        *self.away.lock().unwrap_or_else(PoisonError::into_inner) = why.map(Arc::from);
-    }
-
-    pub(crate) fn away(&self) -> Option<Arc<str>> {
-        self.away.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -541,6 +541,7 @@ impl Upstream {
 
     /// Fails every request that was under way, and forgets the connection.
     fn lose(&self, worker: &Rc<Worker>, why: &LinkError) {
+        worker.set_now(Instant::now());
         let (pending, owner) = {
             let mut queue = self.queue.borrow_mut();
             if !queue.finishing {

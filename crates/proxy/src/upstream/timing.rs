@@ -23,7 +23,7 @@ impl Timing {
 
     /// When what is written now was asked. Either moment may be an earlier one, and none is later than now.
     pub(super) fn now_us(&self, silence: &Silence) -> u64 {
-        self.meters.commands.now_us().max(self.meters.micros(silence.since()))
+        self.meters.now_us().max(self.meters.micros(silence.since()))
     }
 
     /// What was asked at `since_us` is answered by what has just broken the silence.

@@ -60,18 +60,22 @@ impl Keyfold {
 
     /// The same before a server that `make_ready` makes ready, with the log in its hands.
     pub(crate) fn serve_after(args: &[&str], make_ready: impl FnOnce(&mut BufReader<ChildStderr>)) -> Self {
-        Self::start(Path::new("."), args, make_ready)
+        Self::start(command(&[]).current_dir("."), args, make_ready)
     }
 
     /// Starts it in a directory, from which relative paths are meant.
     pub(crate) fn serve_in(directory: &Path, args: &[&str]) -> Self {
-        Self::start(directory, args, |_| ())
+        Self::start(command(&[]).current_dir(directory), args, |_| ())
     }
 
-    fn start(directory: &Path, args: &[&str], make_ready: impl FnOnce(&mut BufReader<ChildStderr>)) -> Self {
-        let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
-        let mut child =
-            command.args(args).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    /// Starts it as a service manager does that is told by this socket, and wants to be told so often that it runs.
+    pub(crate) fn serve_under_manager(socket: &Path, watchdog_us: &str, args: &[&str]) -> Self {
+        Self::start(command(&[]).env("NOTIFY_SOCKET", socket).env("WATCHDOG_USEC", watchdog_us), args, |_| ())
+    }
+
+    fn start(command: &mut Command, args: &[&str], make_ready: impl FnOnce(&mut BufReader<ChildStderr>)) -> Self {
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         make_ready(&mut stderr);

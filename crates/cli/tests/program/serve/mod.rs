@@ -11,6 +11,8 @@ mod own_server;
 mod replica_limits;
 mod restart;
 mod sentinels;
+mod service_manager;
+mod slow;
 mod tls;
 mod unready;
 mod users;
