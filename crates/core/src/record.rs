@@ -82,7 +82,7 @@ impl Layout {
     /// The same with so much effort.
     pub(crate) fn physical_writes_by<'r>(
         &self,
-        effort: Effort,
+        effort: Effort<'_>,
         place: Option<&'r Place>,
         key: &'r [u8],
         value: &'r [u8],

@@ -31,6 +31,9 @@ pub struct Config {
     pub addresses: Arc<AddressMap>,
     /// Worker threads (`--threads`); none: one on up to two cores, else half the cores, at most four.
     pub threads: Option<NonZero<usize>>,
+    /// Threads that encode large values (`--encode-threads`), 0 for none; not said: as many as there are processors without a
+    /// worker, at least one and at most as many as workers.
+    pub encode_threads: Option<usize>,
     /// The certificate shown on `tls://` listeners.
     pub client_tls: Option<ClientTls>,
     /// How the server's certificate is checked.
@@ -82,6 +85,7 @@ impl Config {
             upstream,
             addresses: Arc::default(),
             threads: None,
+            encode_threads: None,
             client_tls: None,
             server_tls: ServerTls::default(),
             admin: None,

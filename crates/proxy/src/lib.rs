@@ -34,6 +34,7 @@
 //! | `whereabouts` | where the primary is that Sentinels name |
 //! | `descriptors` | how many files this process may open |
 //! | `folding`, `dictionaries`, `sweep` | the layout in use; what its values are compressed by; removing what has expired |
+//! | `encoders` | threads that encode large values |
 //! | `membership`, `keeper` | this proxy's part in changes of the layout |
 //! | `slow` | slow requests, in the log |
 //! | `socket`, `inbox`, `outbox`, `tls` | bytes in and out |
@@ -51,6 +52,7 @@ pub mod config;
 mod descriptors;
 mod dictionaries;
 mod doors;
+mod encoders;
 mod folding;
 mod inbox;
 mod keeper;

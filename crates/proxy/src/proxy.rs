@@ -19,6 +19,7 @@ use crate::arrival::Room;
 use crate::config::Config;
 use crate::descriptors;
 use crate::doors::{AdminDoor, Doors, refuse_open, refuse_open_to_operators, unix_path};
+use crate::encoders::Encoders;
 use crate::folding::Folding;
 use crate::keeper;
 use crate::listen;
@@ -34,7 +35,7 @@ use crate::stats::{Stats, Totals};
 use crate::takeover::{Predecessor, READY_WITHIN, TakeoverError};
 use crate::tls::{self, Current};
 use crate::whereabouts::Whereabouts;
-use crate::worker::{self, Worker};
+use crate::worker::{self, Common, Worker};
 use crate::{dictionaries, peers, sweep};
 
 /// How often it is looked whether this proxy can serve, before it takes over from another.
@@ -131,8 +132,15 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
     // Each worker holds one end; the other one hears when all have ended.
     let (running, ended) = mpsc::channel(1);
     let whereabouts = config.upstream.sentinels().map(|_| Arc::new(Whereabouts::new()));
+    let encoders = Encoders::new(config.encode_threads, config.worker_count());
+    let common = Common {
+        membership: Arc::clone(&membership),
+        everybody: Arc::clone(&handle.reloader.clients),
+        whereabouts,
+        encoders: Arc::new(encoders),
+    };
     for _ in 0..config.worker_count() {
-        handle.spawn_worker(&config, server_tls.clone(), phase.clone(), &membership, whereabouts.clone(), &running)?;
+        handle.spawn_worker(&config, server_tls.clone(), phase.clone(), common.clone(), &running)?;
     }
     drop(running);
     let traffic = handle.stats.iter().map(|stats| Arc::clone(stats) as Arc<dyn Traffic>);
@@ -299,22 +307,18 @@ impl Handle {
         config: &Arc<Config>,
         server_tls: Option<Arc<Current<ClientConfig>>>,
         phase: watch::Receiver<Phase>,
-        membership: &Arc<Membership>,
-        whereabouts: Option<Arc<Whereabouts>>,
+        common: Common,
         running: &mpsc::Sender<Infallible>,
     ) -> Result<(), StartError> {
-        let membership = Arc::clone(membership);
         let (sender, orders) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::new(config.admin.is_some()));
         let running = running.clone();
         let (config, counted) = (Arc::clone(config), Arc::clone(&stats));
         let folding = Arc::clone(&self.folding.borrow());
-        let clients = Arc::clone(&self.reloader.clients);
         let thread = std::thread::Builder::new().name(format!("keyfold-{}", self.workers.len())).spawn(move || {
             let _running = running;
             // Made on its thread, where it stays: a worker holds what can't move to another.
-            let worker = Worker::new(config, server_tls, counted, folding, membership, clients, whereabouts)
-                .map_err(io::Error::other)?;
+            let worker = Worker::new(config, server_tls, counted, folding, common).map_err(io::Error::other)?;
             worker::run(worker, orders, phase)
         })?;
         self.workers.push(sender);

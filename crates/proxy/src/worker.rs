@@ -23,6 +23,7 @@ use crate::backoff::Backoff;
 use crate::client::{self, Client, Gathering, end_waits};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::encoders::Encoders;
 use crate::folding::Folding;
 use crate::inbox::SCRATCH_BYTES;
 use crate::membership::Membership;
@@ -63,6 +64,8 @@ pub(crate) struct Worker {
     pub(crate) config: Arc<Config>,
     pub(crate) clock: Clock,
     pub(crate) nonces: Nonces,
+    /// Encode large values for all workers.
+    pub(crate) encoders: Arc<Encoders>,
     /// What the server last said of itself.
     pub(crate) server: RefCell<ServerInfo>,
     /// The longest argument that the server takes, where it says so. It would close a connection over a longer one,
@@ -107,20 +110,29 @@ pub(crate) struct Worker {
     empty: Notify,
 }
 
+/// What all workers have one of.
+#[derive(Clone, Debug)]
+pub(crate) struct Common {
+    pub(crate) membership: Arc<Membership>,
+    pub(crate) everybody: Arc<Clients>,
+    pub(crate) whereabouts: Option<Arc<Whereabouts>>,
+    pub(crate) encoders: Arc<Encoders>,
+}
+
 impl Worker {
     pub(crate) fn new(
         config: Arc<Config>,
         server_tls: Option<Arc<Current<ClientConfig>>>,
         stats: Arc<Stats>,
         folding: Arc<Folding>,
-        membership: Arc<Membership>,
-        everybody: Arc<Clients>,
-        whereabouts: Option<Arc<Whereabouts>>,
+        common: Common,
     ) -> Result<Self, getrandom::Error> {
+        let Common { membership, everybody, whereabouts, encoders } = common;
         Ok(Self {
             config,
             clock: Clock::new(),
             nonces: Nonces::new()?,
+            encoders,
             server: RefCell::default(),
             max_bulk_bytes: Cell::new(usize::MAX),
             lanes: Lanes::default(),
@@ -163,6 +175,7 @@ impl Worker {
             tracking: Some(self.everybody.tracking()),
             cluster: self.cluster.get().map(|cluster| cluster.rules),
             newest_commands: self.config.newest_commands,
+            encoded: None,
         })
     }
 

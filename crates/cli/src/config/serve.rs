@@ -124,6 +124,7 @@ pub(crate) fn resolve(flags: ServeFlags, file: Option<&ConfigFile>) -> anyhow::R
     let config = Config {
         listen: flags.listen,
         threads: flags.threads,
+        encode_threads: flags.encode_threads,
         client_tls: client_tls(&flags.access),
         admin,
         takeover: flags.takeover,

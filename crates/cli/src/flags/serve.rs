@@ -125,6 +125,11 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
 
+    /// Threads that encode large values for a codec, so that other clients don't wait for that; 0: workers do it [default: the
+    /// processors without a worker, at least 1, at most as many as workers]
+    #[arg(long, value_name = "N")]
+    pub(crate) encode_threads: Option<usize>,
+
     #[command(flatten)]
     pub(crate) configuration: ConfigurationFlags,
 

@@ -21,10 +21,10 @@ const MAX_RATIO: u64 = 4096;
 /// What any payload may come to.
 const ALWAYS_ALLOWED: u64 = 1 << 20;
 
-pub(super) fn encode(value: &[u8], effort: Effort, out: &mut Vec<u8>) -> bool {
+pub(super) fn encode(value: &[u8], effort: Effort<'_>, out: &mut Vec<u8>) -> bool {
     let level = match effort {
         Effort::Full => LEVEL,
-        Effort::Quick => QUICK_LEVEL,
+        Effort::Quick | Effort::Spent(_) => QUICK_LEVEL,
     };
     with_contexts(|Contexts { compress, scratch, .. }| {
         scratch.clear();

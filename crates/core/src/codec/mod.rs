@@ -20,6 +20,7 @@ pub mod fsst;
 pub mod hex;
 mod large;
 mod owner;
+mod payload;
 mod references;
 mod rule;
 mod slots;
@@ -34,6 +35,7 @@ pub use dictionary::{DictionaryId, pack, unpack};
 pub use error::CodecError;
 pub use large::LARGE_SLOT;
 pub use owner::{Owner, Sample};
+pub use payload::Payload;
 pub use rule::{CodecRule, Options};
 pub use slots::{Codecs, MAX_SLOT, Slot, Slots};
 pub use train::{Candidate, candidates, stored_bytes};
@@ -66,12 +68,14 @@ pub trait Codec: Debug + Send + Sync {
 
 /// How much time encoding a value may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Effort {
+pub enum Effort<'p> {
     /// As much as the codec's options say.
     #[default]
     Full,
     /// Little: it is what clients wait for.
     Quick,
+    /// None any more: the value was encoded before, to this.
+    Spent(&'p Payload),
 }
 
 /// Opens codecs of one name.

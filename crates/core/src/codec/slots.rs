@@ -176,10 +176,11 @@ impl Codecs {
         number: u8,
         value: &[u8],
         owner: &Owner<'_>,
-        effort: Effort,
+        effort: Effort<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
         match (number, effort) {
+            (_, Effort::Spent(payload)) => payload.append(number, out),
             (LARGE_SLOT, _) => large::encode(value, effort, out),
             (_, Effort::Full) => self.find(number).is_ok_and(|codec| codec.encode(value, owner, out)),
             (_, Effort::Quick) => self.find(number).is_ok_and(|codec| codec.encode_quickly(value, owner, out)),

@@ -118,7 +118,8 @@ fn train(samples: &[&[u8]], size: usize, flags: u8) -> Option<Vec<u8>> {
     Some([&[flags], trained.as_slice()].concat())
 }
 
-/// The level for values that clients wait for: a fifth of the time, and 3 to 20 % more bytes.
+/// The level for values that clients wait for: a fifth of the time, and 3 to 20 % more bytes. Levels 1 and 2 take up to a fourth
+/// less for 250 bytes, but for 60 they take as long and make 3 to 20 % more of them.
 const QUICK_LEVEL: i32 = 3;
 
 struct ZstdCodec {

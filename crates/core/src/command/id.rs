@@ -27,7 +27,8 @@ macro_rules! ids {
 ids! {
     // Whole values, and numbers in them.
     Get = "get", Set = "set", Setnx = "setnx", Setex = "setex", Psetex = "psetex", Mget = "mget", Mset = "mset",
-    Msetnx = "msetnx", Getset = "getset", Getex = "getex", Getdel = "getdel", Append = "append", Setrange = "setrange", Setbit = "setbit",
+    Msetnx = "msetnx", Msetex = "msetex", Getset = "getset", Getex = "getex", Getdel = "getdel", Append = "append",
+    Setrange = "setrange", Setbit = "setbit",
     Bitfield = "bitfield", Incr = "incr", Incrby = "incrby", Decr = "decr", Decrby = "decrby",
     Incrbyfloat = "incrbyfloat",
     // Keys.

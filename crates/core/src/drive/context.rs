@@ -64,6 +64,7 @@ impl<'l> Context<'l> {
             tracking: None,
             cluster: *cluster,
             newest_commands: *newest_commands,
+            encoded: None,
         }
     }
 }

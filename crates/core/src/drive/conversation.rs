@@ -18,7 +18,8 @@ use super::metering::{Metered, Metering};
 use super::parts::{PartRequest, Parts, SentPart};
 use super::replica_read::ReplicaRead;
 use crate::clients::{Admission, LookupKind, Lookups, Ticket, Turn, hash_of};
-use crate::exchange::{Effect, Env, Exchange, Io, Step};
+use crate::exchange::{Ahead, Effect, Encoded, Env, Exchange, Io, Step};
+use crate::layout::Layout;
 use crate::session::{Begun, Hold, LARGE_BYTES, Lane, Plan, Session};
 use crate::slowlog::Timekeeper;
 use crate::stats::{CommandStats, CommandWay, Stats};
@@ -52,6 +53,8 @@ pub struct Conversation {
     ticket: Option<Ticket>,
     /// It is the next request's turn to write such a key.
     turn: Option<Turn>,
+    /// Values of the next request that were encoded before it begins.
+    encoded: Option<Arc<Encoded>>,
     metering: Metering,
 }
 
@@ -78,6 +81,8 @@ struct Slot {
     turn: Option<Turn>,
     /// What it reads and writes, where somebody is told of that.
     traced: Option<Box<Traced>>,
+    /// Values of it that were encoded before it began.
+    encoded: Option<Arc<Encoded>>,
     answer: Vec<u8>,
 }
 
@@ -96,6 +101,7 @@ impl Slot {
             holds: HeldKeys::new(),
             turn: None,
             traced: None,
+            encoded: None,
             answer: Vec::new(),
         }
     }
@@ -150,6 +156,7 @@ impl Conversation {
             gathered: false,
             ticket: None,
             turn: None,
+            encoded: None,
             metering: Metering::default(),
         }
     }
@@ -277,6 +284,17 @@ impl Conversation {
         true
     }
 
+    /// The large values that the planned request writes, where somebody else may encode them before it begins
+    /// ([`Ahead::run`], then [`Self::take_encoded`]), so that others don't wait for that here. `layout` is the one in `env`.
+    pub fn encodes(&self, plan: &Plan, args: &[&[u8]], env: &Env<'_>, layout: &Arc<Layout>) -> Option<Ahead> {
+        Ahead::of(plan.written_values(args), env, layout)
+    }
+
+    /// Takes what came of the next request's values. Without it they are encoded when the request begins.
+    pub fn take_encoded(&mut self, encoded: Encoded) {
+        self.encoded = Some(Arc::new(encoded));
+    }
+
     /// Begins a planned request on the connection of its lane. `raw` is the request as it came, where it came as an
     /// array.
     pub fn begin(
@@ -290,6 +308,7 @@ impl Conversation {
     ) -> Started {
         let traced = self.session.trace(plan, args, env);
         let turn = self.turn.take();
+        env.encoded = self.encoded.take();
         let metered = self.metering.begin(plan, args);
         let (begun, fails) = self.answer_in_order(out, |session, answer| {
             let start = answer.len();
@@ -310,7 +329,16 @@ impl Conversation {
                 let replica_read = replica_read(lane, args, lookups);
                 let holds = self.held.hold(hold, plan, args);
                 let empty = Slot::new(lane, blocks, lookups);
-                self.slots.push_back(Slot { metered, exchange, replica_read, holds, turn, traced, ..empty });
+                self.slots.push_back(Slot {
+                    metered,
+                    exchange,
+                    replica_read,
+                    holds,
+                    turn,
+                    traced,
+                    encoded: env.encoded.take(),
+                    ..empty
+                });
                 self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
                 Started::Sent { slot, replies }
             }
@@ -332,6 +360,7 @@ impl Conversation {
         let metered = self.metering.begin(plan, args);
         let is_silent = self.session.begin_parts(plan, args, env);
         let mut under_way = Box::new(Parts::new(plan.response(), self.session.protocol(), is_silent));
+        env.encoded = self.encoded.take();
         let (mut sent, mut hold) = (Vec::new(), Hold::Nothing);
         for (part, request) in parts.into_iter().enumerate() {
             let (mut commands, mut answer) = (Vec::new(), Vec::new());
@@ -350,8 +379,8 @@ impl Conversation {
         }
         let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
         let holds = self.held.hold(hold, plan, args);
-        let (parts, turn) = (Some(under_way), self.turn.take());
-        self.slots.push_back(Slot { metered, parts, holds, turn, traced, ..Slot::new(lane, blocks, lookups) });
+        let (parts, turn, encoded) = (Some(under_way), self.turn.take(), env.encoded.take());
+        self.slots.push_back(Slot { metered, parts, holds, turn, traced, encoded, ..Slot::new(lane, blocks, lookups) });
         self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
         self.settle_parts(slot, Some(env.stats), out);
         (slot, sent)
@@ -368,7 +397,11 @@ impl Conversation {
         out: &mut Vec<u8>,
     ) -> Progress {
         self.session.note_reply_bytes(reply.len());
-        let parts = self.index(slot).and_then(|index| self.slots[index].parts.as_mut());
+        let slot_of_it = self.index(slot).map(|index| &mut self.slots[index]);
+        let parts = slot_of_it.and_then(|slot| {
+            env.encoded.clone_from(&slot.encoded);
+            slot.parts.as_mut()
+        });
         match parts.and_then(|parts| parts.handle_reply(part, reply, env, wire)) {
             None | Some(Step::Wait) => Progress::Kept,
             Some(Step::More(replies)) => Progress::More(replies),
@@ -422,7 +455,7 @@ impl Conversation {
 
     /// Answers a planned request that can't begin because the server is away.
     pub fn refuse(&mut self, plan: &Plan, args: &[&[u8]], reason: &str, out: &mut Vec<u8>) {
-        self.turn = None;
+        (self.turn, self.encoded) = (None, None);
         self.metering.refuse(plan, args, self.session.entry());
         self.answer_in_order(out, |session, answer| session.refuse_planned(plan, reason, answer));
     }
@@ -460,6 +493,7 @@ impl Conversation {
         let Some(index) = self.index(slot) else { return Progress::Kept };
         let slot = &mut self.slots[index];
         let Some(exchange) = &mut slot.exchange else { return Progress::Kept };
+        env.encoded.clone_from(&slot.encoded);
         if index > 0 && slot.answer.capacity() == 0 {
             slot.answer = self.spare.pop().unwrap_or_default();
         }

@@ -6,6 +6,8 @@
 //! them; the replies come back in order; and an exchange whose connection is lost is dropped, never fed
 //! another connection's replies.
 
+use std::sync::Arc;
+
 use crate::access::Users;
 use crate::dialect::Dialect;
 use crate::layout::{Layout, Place};
@@ -14,6 +16,7 @@ use crate::slot::Slot;
 use crate::stats::{CommandWay, Stats};
 use crate::tracking::Tracking;
 
+mod ahead;
 mod batch;
 mod configure;
 mod copy;
@@ -54,6 +57,7 @@ pub(crate) mod wait;
 pub(crate) mod watch;
 mod work;
 
+pub use ahead::{AHEAD_BYTES, Ahead, Encoded};
 pub(crate) use batch::Batch;
 pub(crate) use configure::{Configure, ShowSettings, asks_own as asks_own_configuration, sets as sets_configuration};
 pub(crate) use copy::{Copy, ask_why_refused};
@@ -96,6 +100,8 @@ pub struct Env<'a> {
     pub cluster: Option<ClusterRules>,
     /// Folded keys know what later servers have than the one behind.
     pub newest_commands: bool,
+    /// Values of the request at hand that were encoded before it began.
+    pub encoded: Option<Arc<Encoded>>,
 }
 
 /// What holds for requests before a cluster.

@@ -20,8 +20,13 @@ pub(crate) fn encode<'r>(
     value: &'r [u8],
     expires_at_ms: Option<i64>,
 ) -> PhysicalWrites<'r> {
-    let coded = place.is_some_and(|place| env.layout.namespace(place.namespace).codecs.written().is_some());
-    let effort = if coded { env.stats.encoding().effort(env.now_ms, value.len()) } else { Effort::Full };
+    let coded = place.filter(|place| env.layout.namespace(place.namespace).codecs.written().is_some());
+    let ahead = coded.and_then(|place| env.encoded.as_deref()?.find(env.layout, place.namespace, key, value));
+    let effort = match (ahead, coded) {
+        (Some(payload), _) => Effort::Spent(payload),
+        (None, Some(_)) => env.stats.encoding().effort(env.now_ms, value.len()),
+        (None, None) => Effort::Full,
+    };
     let writes = env.layout.physical_writes_by(effort, place, key, value, expires_at_ms, &mut *env.nonces);
     if let Some(place) = place.filter(|place| !place.kind.is_raw()) {
         let stats = env.stats.namespace(place.namespace);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::Namespace;
-use crate::codec::{CodecError, Effort, LARGE_SLOT, Owner, Stored};
+use crate::codec::{CodecError, Effort, LARGE_SLOT, Owner, Payload, Stored};
 use crate::frame::{self, Body, Frame};
 
 impl Namespace {
@@ -14,7 +14,13 @@ impl Namespace {
     }
 
     /// The same with so much effort.
-    pub fn encode_by<'v>(&self, effort: Effort, key: &[u8], value: &'v [u8], expires_at_ms: Option<i64>) -> Stored<'v> {
+    pub fn encode_by<'v>(
+        &self,
+        effort: Effort<'_>,
+        key: &[u8],
+        value: &'v [u8],
+        expires_at_ms: Option<i64>,
+    ) -> Stored<'v> {
         let mut stored = Vec::with_capacity(value.len().min(self.value_limit) + 16);
         let coded = self.encode_whole(effort, key, value, expires_at_ms, &mut stored);
         if stored.len() <= self.value_limit {
@@ -35,7 +41,7 @@ impl Namespace {
     }
 
     /// The same with so much effort.
-    pub fn encode_own_by(&self, effort: Effort, key: &[u8], value: &[u8]) -> Vec<u8> {
+    pub fn encode_own_by(&self, effort: Effort<'_>, key: &[u8], value: &[u8]) -> Vec<u8> {
         let mut stored = Vec::with_capacity(value.len() + 2);
         self.encode_whole(effort, key, value, None, &mut stored);
         stored
@@ -45,7 +51,7 @@ impl Namespace {
     /// the stored value come before the codec's payload.
     fn encode_whole(
         &self,
-        effort: Effort,
+        effort: Effort<'_>,
         key: &[u8],
         value: &[u8],
         expires_at_ms: Option<i64>,
@@ -65,6 +71,11 @@ impl Namespace {
         }
         frame::encode(value, expires_at_ms, out);
         None
+    }
+
+    /// What the codec that is written now makes of a value; none where the value is stored as it is.
+    pub(crate) fn payload(&self, effort: Effort<'_>, key: &[u8], value: &[u8]) -> Option<Payload> {
+        self.codecs.payload(value, &Owner::new(&self.keys, key), effort)
     }
 
     /// Whether a frame names no codec, or one of this namespace's slots.

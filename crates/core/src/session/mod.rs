@@ -40,6 +40,7 @@ use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::layout::{Layout, NamespaceIndex};
 use crate::notify::{self, Heard};
+use crate::number::parse_integer;
 use crate::resp::{Answer, Protocol};
 use crate::slowlog::SlowLog;
 use crate::tracking::Mode;
@@ -157,6 +158,22 @@ impl Plan {
             Route::One { .. } | Route::Many { .. } | Route::Rewrite(_) | Route::Foreign { .. } | Route::PassOn
         );
         Some(command.keys_in(args)).filter(|keys| is_of_keys && !keys.is_empty() && !keys.is_open())
+    }
+
+    /// The keys that it writes together with the values that it gives them, where these stand in the request.
+    pub(crate) fn written_values<'a>(&self, args: &'a [&'a [u8]]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let command = self.command.filter(|_| matches!(self.route, Route::One { .. } | Route::Many { .. }));
+        let counted = || args.get(1).and_then(|count| usize::try_from(parse_integer(count)?).ok()).unwrap_or(0);
+        // Where the first key is, how far its value is behind it, and how many such pairs there may be.
+        let (key, behind, pairs) = match command.map(|command| command.id) {
+            Some(Id::Set | Id::Setnx | Id::Getset) => (1, 1, 1),
+            Some(Id::Setex | Id::Psetex) => (1, 2, 1),
+            Some(Id::Mset | Id::Msetnx) => (1, 1, usize::MAX),
+            Some(Id::Msetex) => (2, 1, counted()),
+            _ => (args.len(), 1, 0),
+        };
+        let all = args.get(key..).unwrap_or_default().chunks(behind + 1).take(pairs);
+        all.filter_map(move |pair| Some((*pair.first()?, *pair.get(behind)?)))
     }
 
     /// Whether it writes keys that are known, where many may write them at once. A script has to read some anew after each

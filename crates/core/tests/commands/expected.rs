@@ -70,6 +70,7 @@ fn answer_of(commands: &[&str], reply: &[u8]) -> Option<Vec<u8>> {
         tracking: None,
         cluster: None,
         newest_commands: true,
+        encoded: None,
     };
     let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
     let (mut wire, mut answer) = (Vec::new(), Vec::new());

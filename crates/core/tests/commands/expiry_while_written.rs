@@ -37,6 +37,7 @@ fn run_all(
         tracking: None,
         cluster: None,
         newest_commands: true,
+        encoded: None,
     };
     let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
     let mut connection = Connection::default();
@@ -148,6 +149,7 @@ fn what_only_our_clock_has_for_expired_is_not_written_over() {
             tracking: None,
             cluster: None,
             newest_commands: true,
+            encoded: None,
         };
         let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);

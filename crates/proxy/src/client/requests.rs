@@ -1,15 +1,20 @@
 //! Begins a client's requests.
 
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use keyfold_core::cluster::Node;
 use keyfold_core::drive::Started;
-use keyfold_core::exchange::Env;
+use keyfold_core::exchange::{AHEAD_BYTES, Ahead, Encoded, Env};
 use keyfold_core::resp::{Args, Read, RequestLimits, RequestReader};
 use keyfold_core::session::{Lane, Patience, Plan};
 
+use tokio::sync::oneshot;
+
 use super::{Client, State};
+use crate::encoders::Asked;
 use crate::upstream::{Status, Upstream};
 use crate::worker::Worker;
 
@@ -21,6 +26,8 @@ pub(super) struct Requests {
     reader: RequestReader,
     /// The shared connection used last, and most likely next.
     shared: Option<(Lane, Rc<Upstream>)>,
+    /// How far the large values of the next request are.
+    encoding: Encoding,
     /// The client was authenticated when it was last looked at, and may send what the limits allow.
     trusted: bool,
     /// What the server took for the longest argument when it was last looked at.
@@ -39,6 +46,17 @@ pub(super) struct Request<'r, 'a> {
     pub(super) raw: Option<&'r [u8]>,
 }
 
+/// How far large values are that another thread encodes before their request begins.
+#[derive(Debug)]
+enum Encoding {
+    NotAsked,
+    /// Too much is being encoded already.
+    Waiting(Ahead),
+    UnderWay(oneshot::Receiver<Encoded>),
+    /// What isn't encoded by now is when the request begins: there is nothing large, no such thread, or it has died over this.
+    Over,
+}
+
 /// What became of one request.
 pub(super) enum Start {
     Begun,
@@ -55,6 +73,7 @@ impl Requests {
             worker,
             reader,
             shared: None,
+            encoding: Encoding::NotAsked,
             trusted: false,
             max_bulk_bytes: usize::MAX,
             blocked: false,
@@ -117,6 +136,7 @@ impl Requests {
     fn begin(&mut self, request: &[u8], at: usize, env: &mut Env<'_>) -> Start {
         let start = self.try_to_begin(request, at, env);
         if !matches!(start, Start::Wait) {
+            self.encoding = Encoding::NotAsked;
             self.worker.stats.count_request();
         }
         start
@@ -137,6 +157,12 @@ impl Requests {
             return Start::Wait;
         }
         if state.conversation.session().awaits_tracking(&plan, &args) {
+            return Start::Wait;
+        }
+        if request.len() > AHEAD_BYTES
+            && let Some(task) = client.task.get()
+            && !are_values_encoded(&mut self.encoding, &mut state, &plan, &args, env, &self.worker, task)
+        {
             return Start::Wait;
         }
         if !client.task.get().is_none_or(|task| state.conversation.take_turn(&plan, &args, task)) {
@@ -184,6 +210,42 @@ impl Requests {
             None => Start::Wait,
         }
     }
+}
+
+/// Has large values of the next request encoded by another thread; whether that is over.
+fn are_values_encoded(
+    encoding: &mut Encoding,
+    state: &mut State,
+    plan: &Plan,
+    args: &[&[u8]],
+    env: &Env<'_>,
+    worker: &Worker,
+    task: &Waker,
+) -> bool {
+    let values = match std::mem::replace(encoding, Encoding::Over) {
+        Encoding::NotAsked if worker.encoders.are_there() => {
+            let folding = worker.folding.borrow();
+            state.conversation.encodes(plan, args, env, &folding.layout)
+        }
+        Encoding::Waiting(values) => Some(values),
+        known => {
+            *encoding = known;
+            None
+        }
+    };
+    match values.map(|values| worker.encoders.ask(values, task)) {
+        Some(Asked::Begun(begun)) => *encoding = Encoding::UnderWay(begun),
+        Some(Asked::Wait(values)) => {
+            *encoding = Encoding::Waiting(values);
+            return false;
+        }
+        Some(Asked::Nobody) | None => {}
+    }
+    let Encoding::UnderWay(under_way) = encoding else { return true };
+    let Poll::Ready(encoded) = Pin::new(under_way).poll(&mut Context::from_waker(task)) else { return false };
+    *encoding = Encoding::Over;
+    encoded.into_iter().for_each(|encoded| state.conversation.take_encoded(encoded));
+    true
 }
 
 /// The shared connection of a lane, which is most often the one used last.

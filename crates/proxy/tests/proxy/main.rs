@@ -6,6 +6,7 @@
 //! | `clients` | do clients see, end, hold and watch one another as those of a server do? |
 //! | `cluster` | is a cluster one server to clients, whatever happens to its slots and nodes? |
 //! | `damage` | what of values that no codec wrote? |
+//! | `encoding` | are large values encoded beside the worker, and is it the same for everybody but those who wait no more? |
 //! | `frozen` | what of connections, and of a server, that stand still or are busy? |
 //! | `nearest` | do reads go to whichever node of a shard is nearest, and elsewhere once it is frozen? |
 //! | `joined` | can anybody tell that neighbours are read and written by one command? |
@@ -37,6 +38,7 @@ mod clients;
 mod cluster;
 mod contention;
 mod damage;
+mod encoding;
 mod folding;
 mod frozen;
 mod half_way;

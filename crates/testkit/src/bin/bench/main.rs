@@ -48,10 +48,10 @@ fn main() -> anyhow::Result<()> {
         if options.wants(Part::Memory) {
             memory::measure_all(&binary, &options, &mut report)?;
         }
-        if options.wants(Part::Speed) {
-            speed::measure(&binary, &options, &mut report)?;
-        }
         let mut goals = Vec::new();
+        if options.wants(Part::Speed) {
+            goals.extend(speed::measure(&binary, &options, &mut report)?);
+        }
         if options.wants(Part::Commands) {
             goals.extend(commands::measure(&binary, &options, &mut report)?);
         }

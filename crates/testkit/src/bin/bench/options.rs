@@ -60,10 +60,10 @@ pub(crate) struct Options {
     /// Only this set of the codecs' records; may be repeated
     #[arg(long = "set", value_name = "NAME")]
     sets: Vec<String>,
-    /// Only this row of the commands, as in `GETEX EX`; may be repeated
+    /// Only this row of the commands or the speed, as in `GETEX EX`; may be repeated
     #[arg(long = "command", value_name = "NAME")]
     commands: Vec<String>,
-    /// Exit code 1 where a goal of the codecs, the commands or the cluster is missed
+    /// Exit code 1 where a goal of the codecs, the commands, the speed or the cluster is missed
     #[arg(long)]
     pub(crate) check: bool,
     /// Less of everything: a check that it runs, no measurement
