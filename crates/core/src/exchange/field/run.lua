@@ -1,0 +1,2 @@
+repeat
+  local field, since = argv[at + 1], nil
