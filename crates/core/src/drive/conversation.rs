@@ -13,8 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::following::Following;
-use super::held::{Held, HeldKeys};
+use super::held::{Following, Held, HeldKeys};
 use super::metering::{Metered, Metering};
 use super::parts::{PartRequest, Parts, SentPart};
 use super::replica_read::ReplicaRead;

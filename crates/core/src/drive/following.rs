@@ -11,23 +11,9 @@
 //! all of a call, and is gone by in turn too.
 
 use super::conversation::{Conversation, Progress};
+use super::held::Following;
 use crate::exchange::Env;
 use crate::session::{Lane, Plan};
-
-/// What a request was sent with.
-#[derive(Debug)]
-pub(super) struct Following {
-    /// The request before it on the same key.
-    behind: u64,
-    /// Its reply, which came while that one wasn't answered.
-    reply: Option<Vec<u8>>,
-}
-
-impl Following {
-    pub(super) fn new(behind: u64) -> Self {
-        Self { behind, reply: None }
-    }
-}
 
 impl Conversation {
     /// Whether a request that is held back for one key may be sent in one call with the one that holds it; noted in `plan`.

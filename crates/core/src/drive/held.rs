@@ -68,6 +68,21 @@ impl Held {
     }
 }
 
+/// What a request goes out with in one call, and its reply as long as that has to wait.
+#[derive(Debug)]
+pub(super) struct Following {
+    /// The request before it on the same key.
+    pub(super) behind: u64,
+    /// Its reply, which came while that one wasn't answered.
+    pub(super) reply: Option<Vec<u8>>,
+}
+
+impl Following {
+    pub(super) fn new(behind: u64) -> Self {
+        Self { behind, reply: None }
+    }
+}
+
 fn hashes(plan: &Plan, args: &[&[u8]]) -> Option<HeldKeys> {
     Some(plan.keys(args)?.iter().map(|key| hash_of(args[key.index])).collect())
 }

@@ -445,7 +445,7 @@ impl Session {
             return sent(UnderWay::SetMany(batch), replies, Hold::Nothing);
         }
         if !command.writes
-            && let Some((look, replies)) = LookAtMany::start(run, args, places.placed(), self.protocol, io.wire)
+            && let Some((look, replies)) = LookAtMany::start((id, run), args, places.placed(), self.protocol, io.wire)
         {
             return sent(UnderWay::LookAtMany(Box::new(look)), replies, Hold::Nothing);
         }

@@ -6,4 +6,4 @@
 -- only one as it is.
 local call, argv, bucket, scratch = redis.call, ARGV, KEYS[1], KEYS[2]
 local longest, last, at, count, answers = tonumber(argv[1]), #argv, 2, 0, {false}
-local time, stopped
+local time, stopped, has_written, is_full

@@ -62,11 +62,11 @@ const SCRIPT: Script = Script {
         include_str!("store.lua"),
         include_str!("return.lua"),
     ),
-    sha: b"48d74564369af0b9cdd548aed5432a6e72cf1241",
+    sha: b"1249e75fb7516ed083db1825774c54c79ef8d30a",
 };
 
 /// How each call begins, behind the number of its arguments.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n48d74564369af0b9cdd548aed5432a6e72cf1241\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n1249e75fb7516ed083db1825774c54c79ef8d30a\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";

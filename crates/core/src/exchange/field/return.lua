@@ -1,3 +1,5 @@
+      has_written = has_written or value and not unsure
+    end
     if unsure then
       for index = since, count do answers[index] = {ok = '?'} end
     end

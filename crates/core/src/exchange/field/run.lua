@@ -1,2 +1,2 @@
 repeat
-  local field, since = argv[at + 1], nil
+  local field, first, since = argv[at + 1], count + 1, nil
