@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::held::{Held, HeldKeys};
+use super::held::{Following, Held, HeldKeys};
 use super::metering::{Metered, Metering};
 use super::parts::{PartRequest, Parts, SentPart};
 use super::replica_read::ReplicaRead;
@@ -33,14 +33,16 @@ const SPARE_BYTES: usize = 256;
 /// A client's session, and its requests that are under way.
 #[derive(Debug)]
 pub struct Conversation {
-    session: Session,
-    slots: VecDeque<Slot>,
+    pub(super) session: Session,
+    pub(super) slots: VecDeque<Slot>,
+    /// Replies that wait until what was asked before on the same key is answered.
+    pub(super) kept_replies: usize,
     /// The number of the first slot; they are numbered in order, for the client's life.
-    first: u64,
+    pub(super) first: u64,
     parked_bytes: usize,
     /// Empty room for answers that will wait.
     spare: Vec<Vec<u8>>,
-    held: Held,
+    pub(super) held: Held,
     /// Requests under way on the own lane.
     own_in_flight: usize,
     /// RESET went to the own lane: it has lost its user, database and protocol, and is of no use to others.
@@ -60,7 +62,7 @@ pub struct Conversation {
 
 /// A request that has begun and isn't answered, or whose answer waits for those before.
 #[derive(Debug)]
-struct Slot {
+pub(super) struct Slot {
     lane: Lane,
     /// It waits for what other clients may do.
     blocks: bool,
@@ -70,7 +72,9 @@ struct Slot {
     lookups: LookupKind,
     metered: Metered,
     /// None once it is answered.
-    exchange: Option<Exchange>,
+    pub(super) exchange: Option<Exchange>,
+    /// What it goes out with in one call, on the same key.
+    pub(super) following: Option<Following>,
     /// A replica was asked, whose answer may not be the client's.
     replica_read: Option<Box<ReplicaRead>>,
     /// What several nodes carry out of it, until all have answered.
@@ -96,6 +100,7 @@ impl Slot {
             lookups,
             metered: Metered::default(),
             exchange: None,
+            following: None,
             replica_read: None,
             parts: None,
             holds: HeldKeys::new(),
@@ -106,7 +111,7 @@ impl Slot {
         }
     }
 
-    fn is_answered(&self) -> bool {
+    pub(super) fn is_answered(&self) -> bool {
         self.exchange.is_none() && self.parts.is_none()
     }
 }
@@ -146,6 +151,7 @@ impl Conversation {
         Self {
             session,
             slots: VecDeque::new(),
+            kept_replies: 0,
             first: 0,
             parked_bytes: 0,
             spare: Vec::new(),
@@ -254,9 +260,23 @@ impl Conversation {
 
     /// Says what a request needs; none where earlier ones must have been answered first.
     pub fn plan(&mut self, args: &[&[u8]], env: &Env<'_>) -> Option<Plan> {
+        self.plan_or_follow(args, env, |_, _| false)
+    }
+
+    /// The same for a driver that joins calls ([`Joining`](super::Joining)). `joins` says whether what is written next on this
+    /// lane is sure to be sent as one with what the request in this slot has sent: then one on the same key may follow it.
+    pub fn plan_or_follow(
+        &mut self,
+        args: &[&[u8]],
+        env: &Env<'_>,
+        joins: impl FnOnce(Lane, u64) -> bool,
+    ) -> Option<Plan> {
         let mut plan = self.session.plan(args, env);
         plan.take_replica_lane(self.slots.is_empty() || self.session.is_at_replicas());
-        let may_begin = if plan.alone { self.slots.is_empty() } else { self.held.lets_pass(&plan, args) };
+        let may_begin = match plan.alone {
+            true => self.slots.is_empty(),
+            false => self.held.lets_pass(&plan, args) || self.may_follow(&mut plan, args, env, joins),
+        };
         may_begin.then_some(plan)
     }
 
@@ -327,11 +347,13 @@ impl Conversation {
                 let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
                 let exchange = Some(exchange);
                 let replica_read = replica_read(lane, args, lookups);
-                let holds = self.held.hold(hold, plan, args);
+                let holds = self.held.hold(hold, plan, args, slot);
+                let following = plan.follows.map(Following::new);
                 let empty = Slot::new(lane, blocks, lookups);
                 self.slots.push_back(Slot {
                     metered,
                     exchange,
+                    following,
                     replica_read,
                     holds,
                     turn,
@@ -378,7 +400,7 @@ impl Conversation {
             under_way.push(exchange, replica_read, request.keys, answer);
         }
         let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
-        let holds = self.held.hold(hold, plan, args);
+        let holds = self.held.hold(hold, plan, args, slot);
         let (parts, turn, encoded) = (Some(under_way), self.turn.take(), env.encoded.take());
         self.slots.push_back(Slot { metered, parts, holds, turn, traced, encoded, ..Slot::new(lane, blocks, lookups) });
         self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
@@ -491,6 +513,9 @@ impl Conversation {
         out: &mut Vec<u8>,
     ) -> Progress {
         let Some(index) = self.index(slot) else { return Progress::Kept };
+        if self.keep_reply(index, reply) {
+            return Progress::Kept;
+        }
         let slot = &mut self.slots[index];
         let Some(exchange) = &mut slot.exchange else { return Progress::Kept };
         env.encoded.clone_from(&slot.encoded);
@@ -640,6 +665,15 @@ impl Conversation {
     /// Answers the request in this slot with an error: its connection is lost. False where a part of its answer has
     /// gone out already, so that the client must be closed.
     pub fn lose(&mut self, slot: u64, reason: &str, out: &mut Vec<u8>) -> bool {
+        let is_whole = self.lose_one(slot, reason, out);
+        // Those that waited for it with their replies are awaited by nobody else.
+        while let Some((follower, _)) = self.next_kept() {
+            self.lose_one(follower, reason, out);
+        }
+        is_whole
+    }
+
+    fn lose_one(&mut self, slot: u64, reason: &str, out: &mut Vec<u8>) -> bool {
         let is_whole = !std::mem::take(&mut self.flowing);
         let Some(index) = self.index(slot) else { return is_whole };
         let slot = &mut self.slots[index];
@@ -652,17 +686,18 @@ impl Conversation {
         is_whole
     }
 
-    fn index(&self, slot: u64) -> Option<usize> {
+    pub(super) fn index(&self, slot: u64) -> Option<usize> {
         let index = usize::try_from(slot.checked_sub(self.first)?).ok()?;
         (index < self.slots.len()).then_some(index)
     }
 
     /// Marks a slot as answered; sends what is complete at the front.
     fn complete(&mut self, index: usize, out: &mut Vec<u8>) {
+        let number = self.first + index as u64;
         let slot = &mut self.slots[index];
         slot.exchange = None;
         slot.turn = None;
-        self.held.release(std::mem::take(&mut slot.holds));
+        self.held.release(std::mem::take(&mut slot.holds), number);
         if matches!(slot.lane, Lane::Own { .. }) {
             self.own_in_flight -= 1;
             if self.own_in_flight == 0 {

@@ -1,6 +1,6 @@
 //! Which of a client's requests are held back by those under way.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use smallvec::SmallVec;
@@ -16,7 +16,8 @@ pub(super) type HeldKeys = SmallVec<[KeyHash; 1]>;
 pub(super) struct Held {
     /// The last request must be answered before another begins.
     all: bool,
-    keys: HashSet<KeyHash, BuildHasherDefault<DefaultHasher>>,
+    /// Each with the last request that holds it.
+    keys: HashMap<KeyHash, u64, BuildHasherDefault<DefaultHasher>>,
 }
 
 impl Held {
@@ -27,11 +28,20 @@ impl Held {
 
     /// Whether a request may begin behind those under way.
     pub(super) fn lets_pass(&self, plan: &Plan, args: &[&[u8]]) -> bool {
-        self.keys.is_empty() || hashes(plan, args).is_some_and(|keys| keys.iter().all(|key| !self.keys.contains(key)))
+        self.keys.is_empty()
+            || hashes(plan, args).is_some_and(|keys| keys.iter().all(|key| !self.keys.contains_key(key)))
     }
 
-    /// Notes what a request holds; its keys are to be released once it is answered.
-    pub(super) fn hold(&mut self, hold: Hold, plan: &Plan, args: &[&[u8]]) -> HeldKeys {
+    /// The last of the requests that hold the one key of this one.
+    pub(super) fn holder(&self, plan: &Plan, args: &[&[u8]]) -> Option<u64> {
+        match hashes(plan, args)?.as_slice() {
+            [key] if !self.all => self.keys.get(key).copied(),
+            _ => None,
+        }
+    }
+
+    /// Notes what the request in this slot holds; its keys are to be released once it is answered.
+    pub(super) fn hold(&mut self, hold: Hold, plan: &Plan, args: &[&[u8]], slot: u64) -> HeldKeys {
         let keys = match hold {
             Hold::Nothing => return HeldKeys::new(),
             Hold::SameKeys => hashes(plan, args),
@@ -39,20 +49,37 @@ impl Held {
         };
         self.all = keys.is_none();
         let keys = keys.unwrap_or_default();
-        self.keys.extend(keys.iter().copied());
+        self.keys.extend(keys.iter().map(|key| (*key, slot)));
         keys
     }
 
-    /// A request is answered.
-    pub(super) fn release(&mut self, keys: HeldKeys) {
+    /// The request in this slot is answered.
+    pub(super) fn release(&mut self, keys: HeldKeys, slot: u64) {
         for key in keys {
-            self.keys.remove(&key);
+            if self.keys.get(&key) == Some(&slot) {
+                self.keys.remove(&key);
+            }
         }
     }
 
     /// All requests are answered.
     pub(super) fn release_all(&mut self) {
         self.all = false;
+    }
+}
+
+/// What a request goes out with in one call, and its reply as long as that has to wait.
+#[derive(Debug)]
+pub(super) struct Following {
+    /// The request before it on the same key.
+    pub(super) behind: u64,
+    /// Its reply, which came while that one wasn't answered.
+    pub(super) reply: Option<Vec<u8>>,
+}
+
+impl Following {
+    pub(super) fn new(behind: u64) -> Self {
+        Self { behind, reply: None }
     }
 }
 

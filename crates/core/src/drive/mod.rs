@@ -16,6 +16,7 @@
 mod context;
 mod conversation;
 mod conversations;
+mod following;
 mod held;
 mod joining;
 mod metering;

@@ -39,6 +39,11 @@ impl<W> Pipe<W> {
         self.awaited.iter_mut().nth_back(before).map(|(whose, _)| whose)
     }
 
+    /// Who asked, the last first.
+    pub fn latest(&self) -> impl Iterator<Item = &W> {
+        self.awaited.iter().rev().map(|(whose, _)| whose)
+    }
+
     /// How many replies are still to come for the front.
     pub fn left_for_front(&self) -> u32 {
         self.awaited.front().map_or(0, |(_, left)| *left)

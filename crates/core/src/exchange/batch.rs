@@ -62,6 +62,17 @@ impl Commands {
         write_at_once(b"EVAL_RO", &self.bytes, wire);
     }
 
+    /// Appends the commands as they are, or within MULTI and EXEC.
+    fn write(&self, within_multi: bool, wire: &mut Vec<u8>) {
+        if within_multi {
+            write_command(wire, &[b"MULTI"]);
+        }
+        wire.extend_from_slice(&self.bytes);
+        if within_multi {
+            write_command(wire, &[b"EXEC"]);
+        }
+    }
+
     /// How many commands there are.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.kinds.len()).unwrap_or(u32::MAX)
@@ -80,6 +91,7 @@ pub(crate) struct Batch {
     aborted: bool,
     /// A reply was of a kind that its command doesn't have.
     unexpected: bool,
+    /// Within MULTI and EXEC only the reply to EXEC, which is an array of those to the commands.
     replies: Vec<Vec<u8>>,
     /// The commands once more, if all of them are among [`NEVER_GROW`]: to be sent without MULTI if it is refused.
     instead: Option<Vec<u8>>,
@@ -92,14 +104,21 @@ impl Batch {
         if commands.count() <= 1 { Self::send(commands, wire) } else { Self::send_transaction(commands, wire) }
     }
 
+    /// The same, for commands that nobody needs any more.
+    pub(crate) fn begin_atomic(commands: Commands, wire: &mut Vec<u8>) -> (Self, u32) {
+        let is_alone = commands.count() <= 1;
+        commands.write(!is_alone, wire);
+        let left = commands.count() + if is_alone { 0 } else { 2 };
+        let instead = (!is_alone && !commands.may_grow).then_some(commands.bytes);
+        (Self { instead, ..Self::awaiting(commands.kinds, left, !is_alone) }, left)
+    }
+
     /// Sends the commands within MULTI and EXEC, however few they are.
     pub(crate) fn send_transaction(commands: &Commands, wire: &mut Vec<u8>) -> (Self, u32) {
-        write_command(wire, &[b"MULTI"]);
-        wire.extend_from_slice(&commands.bytes);
-        write_command(wire, &[b"EXEC"]);
+        commands.write(true, wire);
         let instead = (!commands.may_grow).then(|| commands.bytes.clone());
-        let (batch, replies) = Self::awaiting(commands, commands.count() + 2, true);
-        (Self { instead, ..batch }, replies)
+        let left = commands.count() + 2;
+        (Self { instead, ..Self::awaiting(commands.kinds.clone(), left, true) }, left)
     }
 
     /// Sends the commands without MULTI, if a server out of memory has refused to queue them though they need none;
@@ -114,13 +133,13 @@ impl Batch {
 
     /// Sends the commands one after another; another client's may come between them.
     pub(crate) fn send(commands: &Commands, wire: &mut Vec<u8>) -> (Self, u32) {
-        wire.extend_from_slice(&commands.bytes);
-        Self::awaiting(commands, commands.count(), false)
+        commands.write(false, wire);
+        (Self::awaiting(commands.kinds.clone(), commands.count(), false), commands.count())
     }
 
-    fn awaiting(commands: &Commands, left: u32, atomic: bool) -> (Self, u32) {
-        let batch = Self {
-            kinds: commands.kinds.clone(),
+    fn awaiting(kinds: Vec<ReplyKind>, left: u32, atomic: bool) -> Self {
+        Self {
+            kinds,
             taken: 0,
             left,
             atomic,
@@ -129,8 +148,7 @@ impl Batch {
             unexpected: false,
             replies: Vec::new(),
             instead: None,
-        };
-        (batch, left)
+        }
     }
 
     /// Takes the next reply. Once all are there, or one of them is none that could have come: each just as it came, or
@@ -161,17 +179,15 @@ impl Batch {
 
     /// Takes the reply to EXEC.
     fn take_exec(&mut self, reply: &[u8]) {
-        match split_array(reply) {
-            Some(replies) => {
-                let fit = self.kinds.iter().zip(&replies).all(|(kind, reply)| kind.fits(reply));
-                self.unexpected |= replies.len() != self.kinds.len() || !fit;
-                self.replies = replies;
-            }
-            None => {
-                self.aborted = Reply::parse(reply) == Ok(Reply::Nil);
-                self.unexpected |= !self.aborted;
-            }
-        }
+        let Ok(Reply::Array(mut elements)) = Reply::parse(reply) else {
+            self.aborted = Reply::parse(reply) == Ok(Reply::Nil);
+            self.unexpected |= !self.aborted;
+            return;
+        };
+        let are_as_many = elements.len() == self.kinds.len();
+        let fit = self.kinds.iter().all(|kind| elements.next_raw().is_some_and(|reply| kind.fits(reply)));
+        self.unexpected |= !are_as_many || !fit;
+        self.replies.push(reply.to_vec());
     }
 
     /// Whether EXEC answered nil: a watched key had changed, and nothing was carried out.
@@ -184,10 +200,35 @@ impl Batch {
     /// # Errors
     /// The error reply, where the commands weren't carried out, or that the replies can't be trusted.
     pub(crate) fn take(&mut self) -> Result<Vec<Vec<u8>>, Refusal> {
+        self.check()?;
+        let replies = mem::take(&mut self.replies);
+        match replies.first().filter(|_| self.atomic) {
+            Some(array) => Ok(split_array(array).unwrap_or_default()),
+            None => Ok(replies),
+        }
+    }
+
+    /// The same as one array.
+    ///
+    /// # Errors
+    /// Those of [`Self::take`].
+    pub(crate) fn take_array(&mut self) -> Result<Vec<u8>, Refusal> {
+        self.check()?;
+        let mut replies = mem::take(&mut self.replies);
+        if self.atomic {
+            return Ok(replies.pop().unwrap_or_default());
+        }
+        let mut array = format!("*{}\r\n", replies.len()).into_bytes();
+        replies.iter().for_each(|reply| array.extend_from_slice(reply));
+        Ok(array)
+    }
+
+    /// Whether the commands were carried out.
+    fn check(&mut self) -> Result<(), Refusal> {
         match self.failure.take() {
             _ if self.unexpected => Err(Refusal::Unexpected),
             Some(error) => Err(Refusal::Error(error)),
-            None => Ok(mem::take(&mut self.replies)),
+            None => Ok(()),
         }
     }
 }

@@ -4,16 +4,18 @@
 //! As with one key ([`Look`](super::Look)) that is all where the values lie in their fields. Where one is spilled, a [`Work`]
 //! goes on from the same replies.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-use crate::exchange::batch::{Batch, Commands};
+use crate::command::Id;
+use crate::exchange::batch::{Batch, Commands, split_array};
 use crate::exchange::look::held_in_field;
 use crate::exchange::native::KeyBytes;
 use crate::exchange::reply_kind::Refusal;
 use crate::exchange::{Effect, Env, Io, Look, Step, Work};
+use crate::frame::is_raw;
 use crate::layout::{NamespaceIndex, Place};
 use crate::resp::{Answer, Protocol, Reply};
-use crate::string::{Call, Held, Run, Space, finish};
+use crate::string::{Call, Held, Run, Space, Unread, WhyUnread, finish};
 
 /// A key, and where in the replies its field is.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +34,9 @@ pub(crate) struct LookAtMany {
     run: Run,
     protocol: Protocol,
     /// Each key once, those of one bucket together.
-    fields: Vec<Field>,
+    fields: SmallVec<[Field; 8]>,
+    /// Of MGET, which of these each key is.
+    field_of_key: SmallVec<[usize; 8]>,
     batch: Batch,
     /// It is worked out after all.
     work: Option<Box<Work>>,
@@ -42,7 +46,7 @@ impl LookAtMany {
     /// Sends the reads of a command all of whose arguments are keys, with the number of replies to come; none where one of
     /// their `places`, in their order, isn't a bucket's.
     pub(crate) fn start<'p>(
-        run: Run,
+        (id, run): (Id, Run),
         args: &[&[u8]],
         places: impl Iterator<Item = Option<&'p Place>>,
         protocol: Protocol,
@@ -54,9 +58,18 @@ impl LookAtMany {
         let mut order: SmallVec<[usize; 16]> = (0..places.len()).collect();
         let field_of = |index: usize| (&places[index].physical[..], &places[index].field[..]);
         order.sort_unstable_by_key(|index| field_of(*index));
+        let mut field_of_key = SmallVec::new();
+        if id == Id::Mget {
+            field_of_key.resize(order.len(), 0);
+            let mut field = 0;
+            for (nth, index) in order.iter().enumerate() {
+                field += usize::from(nth > 0 && field_of(*index) != field_of(order[nth - 1]));
+                field_of_key[*index] = field;
+            }
+        }
         order.dedup_by_key(|index| field_of(*index));
         let mut commands = Commands::default();
-        let mut fields = Vec::with_capacity(order.len());
+        let mut fields = SmallVec::with_capacity(order.len());
         for bucket in order.chunk_by(|one, next| places[*one].physical == places[*next].physical) {
             let mut command: SmallVec<[&[u8]; 16]> = SmallVec::new();
             command.push(if bucket.len() == 1 { b"HGET" } else { b"HMGET" });
@@ -69,9 +82,9 @@ impl LookAtMany {
                 shares_reply: nth > 0,
             }));
         }
-        let (batch, replies) = Batch::send_atomic(&commands, wire);
+        let (batch, replies) = Batch::begin_atomic(commands, wire);
         let args = args.iter().map(|arg| KeyBytes::from_slice(arg)).collect();
-        Some((Self { args, run, protocol, fields, batch, work: None }, replies))
+        Some((Self { args, run, protocol, fields, field_of_key, batch, work: None }, replies))
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
@@ -84,53 +97,91 @@ impl LookAtMany {
         if let Some(replies) = self.batch.again(io.wire) {
             return Step::More(replies);
         }
-        match self.batch.take() {
+        match self.batch.take_array() {
             Err(refusal) => refusal.end(io),
             Ok(replies) => self.answer(&replies, env, io).unwrap_or_else(|refusal| refusal.end(io)),
         }
     }
 
-    fn answer(&mut self, replies: &[Vec<u8>], env: &mut Env<'_>, io: &mut Io<'_>) -> Result<Step, Refusal> {
-        let mut space = Space::new(env.now_ms);
-        let mut fields = &self.fields[..];
-        for raw in replies {
-            let bucket_len = 1 + fields.iter().skip(1).take_while(|field| field.shares_reply).count();
-            let (bucket, rest) = fields.split_at_checked(bucket_len).ok_or(Refusal::Unexpected)?;
-            fields = rest;
-            let found: SmallVec<[Reply<'_>; 8]> = match Reply::parse(raw) {
-                Ok(Reply::Error(_)) | Err(_) => return Err(Refusal::of(raw)),
-                Ok(Reply::Array(elements)) => elements.collect(),
-                Ok(one) => smallvec![one],
-            };
-            if found.len() != bucket_len {
-                return Err(Refusal::Unexpected);
-            }
-            for (field, found) in bucket.iter().zip(found) {
-                let key = &self.args[field.key];
-                let held = match found {
-                    Reply::Nil => Held::Nothing,
-                    Reply::Bulk(stored) => match held_in_field(stored, key, field.namespace, env) {
-                        Some(held) => held,
-                        None => return Ok(self.work_out(replies, env, io)),
-                    },
-                    _ => return Err(Refusal::Unexpected),
-                };
-                space.load(key, held);
-            }
-        }
+    fn answer(&mut self, replies: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Result<Step, Refusal> {
+        let stored = self.stored(replies)?;
         let before = io.answer.len();
-        if !self.run_on(&mut space, env, io) {
+        let is_answered = match self.field_of_key.is_empty() {
+            true => self.run_on(&stored, env, io),
+            false => self.answer_each(&stored, env, io),
+        };
+        if !is_answered {
             io.answer.truncate(before);
-            return Ok(self.work_out(replies, env, io));
+            return Ok(self.work_out(&split_array(replies).unwrap_or_default(), env, io));
         }
         Ok(Step::Done(Effect::None))
     }
 
+    /// What is stored in each field; none where nothing is.
+    fn stored<'r>(&self, replies: &'r [u8]) -> Result<SmallVec<[Option<&'r [u8]>; 16]>, Refusal> {
+        let Ok(Reply::Array(mut replies)) = Reply::parse(replies) else { return Err(Refusal::Unexpected) };
+        let mut stored = SmallVec::with_capacity(self.fields.len());
+        let mut take = |found| {
+            stored.push(match found {
+                Reply::Nil => None,
+                Reply::Bulk(bytes) => Some(bytes),
+                _ => return Err(Refusal::Unexpected),
+            });
+            Ok(())
+        };
+        for bucket in self.fields.chunk_by(|_, next| next.shares_reply) {
+            let raw = replies.next_raw().ok_or(Refusal::Unexpected)?;
+            match Reply::parse(raw) {
+                Ok(Reply::Error(_)) | Err(_) => return Err(Refusal::of(raw)),
+                Ok(Reply::Array(elements)) if elements.len() == bucket.len() => {
+                    elements.into_iter().try_for_each(&mut take)?;
+                }
+                Ok(Reply::Array(_)) => return Err(Refusal::Unexpected),
+                Ok(_) if bucket.len() > 1 => return Err(Refusal::Unexpected),
+                Ok(one) => take(one)?,
+            }
+        }
+        Ok(stored)
+    }
+
+    /// What a field's key holds; none where its value lies elsewhere.
+    fn held(&self, field: &Field, stored: Option<&[u8]>, env: &Env<'_>) -> Option<Held> {
+        match stored {
+            None => Some(Held::Nothing),
+            Some(stored) => held_in_field(stored, &self.args[field.key], field.namespace, env),
+        }
+    }
+
+    /// The answer to MGET, as its function gives it, without a space; false where that takes a value that lies elsewhere.
+    fn answer_each(&self, stored: &[Option<&[u8]>], env: &Env<'_>, io: &mut Io<'_>) -> bool {
+        let mut answer = Answer::new(io.answer, self.protocol);
+        answer.array(self.field_of_key.len());
+        for field in &self.field_of_key {
+            match stored[*field] {
+                Some(bytes) if is_raw(bytes) => answer.bulk(bytes),
+                found => match self.held(&self.fields[*field], found, env) {
+                    None => return false,
+                    Some(Held::String(entry)) if entry.expires_at_ms.is_none_or(|at| at >= env.now_ms) => {
+                        answer.bulk(&entry.value);
+                    }
+                    Some(Held::Unread(Unread { why: WhyUnread::Undecodable(error), .. })) => answer.error(&error),
+                    Some(_) => answer.nil(),
+                },
+            }
+        }
+        true
+    }
+
     /// Answers by what the keys hold; false where that takes the server's help.
-    fn run_on(&self, space: &mut Space, env: &Env<'_>, io: &mut Io<'_>) -> bool {
+    fn run_on(&self, stored: &[Option<&[u8]>], env: &Env<'_>, io: &mut Io<'_>) -> bool {
+        let mut space = Space::new(env.now_ms);
+        for (field, stored) in self.fields.iter().zip(stored) {
+            let Some(held) = self.held(field, *stored, env) else { return false };
+            space.load(&self.args[field.key], held);
+        }
         let args: SmallVec<[&[u8]; 16]> = self.args.iter().map(SmallVec::as_slice).collect();
         let mut answer = Answer::new(io.answer, self.protocol);
-        let flow = (self.run)(&Call { args: &args, dialect: env.dialect() }, space, &mut answer);
+        let flow = (self.run)(&Call { args: &args, dialect: env.dialect() }, &mut space, &mut answer);
         finish(flow, &mut answer).is_ok()
     }
 
@@ -166,8 +217,9 @@ mod tests {
         let places = places.iter().map(|place| if let Located::Placed(place) = place { Some(place) } else { None });
         let args: Vec<&[u8]> = std::iter::once(command).chain(KEYS).map(str::as_bytes).collect();
         let run = string::lookup(command.as_bytes()).unwrap();
+        let id = if command == "mget" { Id::Mget } else { Id::Exists };
         let (mut wire, mut answer) = (Vec::new(), Vec::new());
-        let (mut look, count) = LookAtMany::start(run, &args, places, Protocol::Resp2, &mut wire).unwrap();
+        let (mut look, count) = LookAtMany::start((id, run), &args, places, Protocol::Resp2, &mut wire).unwrap();
         assert_eq!(count as usize, replies.len());
         let sent = String::from_utf8(wire.clone()).unwrap();
         assert!(sent.contains("$4\r\nHGET\r\n") && sent.contains("*5\r\n$5\r\nHMGET\r\n"), "{sent}");

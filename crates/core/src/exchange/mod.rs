@@ -61,7 +61,7 @@ pub use ahead::{AHEAD_BYTES, Ahead, Encoded};
 pub(crate) use batch::Batch;
 pub(crate) use configure::{Configure, ShowSettings, asks_own as asks_own_configuration, sets as sets_configuration};
 pub(crate) use copy::{Copy, ask_why_refused};
-pub(crate) use field::{Call as FieldCall, FieldWrite, increment};
+pub(crate) use field::{CALL as FIELD_CALL, Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
 pub(crate) use function_call::FunctionCall;
 use hello::answer_hello;
@@ -295,6 +295,11 @@ impl Exchange {
     /// Whether its one reply is the client's answer, byte for byte.
     pub fn hands_on(&self) -> bool {
         matches!(self.0, UnderWay::PassOn)
+    }
+
+    /// Whether what it has sent is a call of the script on fields, on this key, that another one may be joined to.
+    pub(crate) fn may_be_followed(&self, key: &[u8]) -> bool {
+        matches!(&self.0, UnderWay::FieldWrite(write) if write.may_be_followed(key))
     }
 
     /// The slot whose node is to get what the exchange wrote last; none where that goes as the request goes

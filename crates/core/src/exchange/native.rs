@@ -11,7 +11,7 @@
 //! | MSET | HSET a bucket, in MULTI | |
 //! | DEL, UNLINK | HMGET and HDEL a bucket, in MULTI | spilled values are retired |
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Key, decode};
@@ -257,7 +257,7 @@ pub(crate) fn set_moving(
 #[derive(Debug)]
 pub(crate) struct Delete {
     /// The folded keys, each once, by bucket.
-    buckets: Vec<Vec<Key>>,
+    buckets: SmallVec<[SmallVec<[Key; 1]>; 1]>,
     native: usize,
     batch: Batch,
     deleted: i64,
@@ -277,7 +277,7 @@ impl Delete {
         // Those of one bucket come to lie side by side, and a key that is named twice beside itself.
         keys.sort_by(|a, b| (a.physical(), &a.logical).cmp(&(b.physical(), &b.logical)));
         keys.dedup_by(|a, b| a.logical == b.logical);
-        let mut buckets: Vec<Vec<Key>> = Vec::new();
+        let mut buckets: SmallVec<[SmallVec<[Key; 1]>; 1]> = SmallVec::new();
         let mut native = 0;
         for key in keys {
             if key.bucket().is_none() {
@@ -287,17 +287,17 @@ impl Delete {
             }
             match buckets.last_mut() {
                 Some(bucket) if bucket[0].physical() == key.physical() => bucket.push(key),
-                _ => buckets.push(vec![key]),
+                _ => buckets.push(smallvec![key]),
             }
         }
         for keys in &buckets {
             for command in [&b"HMGET"[..], b"HDEL"] {
-                let mut args = vec![command, keys[0].physical()];
+                let mut args: SmallVec<[&[u8]; 4]> = smallvec![command, keys[0].physical()];
                 args.extend(keys.iter().filter_map(Key::bucket).map(|place| place.field.as_slice()));
                 commands.push(&args);
             }
         }
-        let (batch, replies) = Batch::send_atomic(&commands, wire);
+        let (batch, replies) = Batch::begin_atomic(commands, wire);
         (Self { buckets, native, batch, deleted: 0, retiring: false }, replies)
     }
 
@@ -308,7 +308,7 @@ impl Delete {
         if let Some(replies) = self.batch.again(io.wire) {
             return Step::More(replies);
         }
-        match self.batch.take() {
+        match self.batch.take_array() {
             Err(refusal) => return refusal.end(io),
             Ok(replies) if !self.retiring => {
                 let commands = match self.count(&replies, env) {
@@ -329,14 +329,17 @@ impl Delete {
     }
 
     /// Counts what was there and hadn't expired; the commands that retire what was spilled.
-    fn count(&mut self, replies: &[Vec<u8>], env: &Env<'_>) -> Result<Commands, Refusal> {
+    fn count(&mut self, replies: &[u8], env: &Env<'_>) -> Result<Commands, Refusal> {
         let mut commands = Commands::default();
-        let (native, folded) = replies.split_at(self.native.min(replies.len()));
-        for raw in native {
+        let Ok(Reply::Array(mut replies)) = Reply::parse(replies) else { return Err(Refusal::Unexpected) };
+        let mut next = || replies.next_raw().unwrap_or_default();
+        for _ in 0..self.native {
+            let raw = next();
             let Ok(Reply::Integer(count)) = Reply::parse(raw) else { return Err(Refusal::of(raw)) };
             self.deleted += count;
         }
-        for (keys, raw) in self.buckets.iter().zip(folded.iter().step_by(2)) {
+        for keys in &self.buckets {
+            let (raw, _) = (next(), next());
             let Ok(Reply::Array(fields)) = Reply::parse(raw) else { return Err(Refusal::of(raw)) };
             for (key, field) in keys.iter().zip(fields) {
                 let Some(stored) = field.bytes() else { continue };

@@ -21,8 +21,14 @@ const GATHERED: usize = 1 << 18;
 const SINCE_MAJOR: u32 = 7;
 
 const BRING_IN: Script = Script {
-    source: concat!(include_str!("../exchange/field/frame_write.lua"), include_str!("bring_in.lua")),
-    sha: b"7b1dd001a8644f1fbcc424fe5021345bdf4bae2d",
+    source: concat!(
+        include_str!("../exchange/field/number_of.lua"),
+        "local function framed(value, expiry)\nlocal number\n",
+        include_str!("../exchange/field/framed.lua"),
+        "return text\nend\n",
+        include_str!("bring_in.lua")
+    ),
+    sha: b"031b815317a4ed4a99ff52ae9439f861c820582b",
 };
 const TAKE_OUT: Script =
     Script { source: include_str!("take_out.lua"), sha: b"3c791aad9647098452c6c8bcd4e9729b64fed86a" };

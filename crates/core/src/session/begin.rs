@@ -73,7 +73,11 @@ impl Session {
     ) -> Begun {
         self.note_begin(plan, args, env);
         let start = io.answer.len();
-        let mut begun = self.begin_route(&plan.route, Request { args, raw }, env, io);
+        let following = if plan.follows.is_some() { self.begin_call(&plan.route, args, env, io) } else { None };
+        let mut begun = match following {
+            Some(begun) => begun,
+            None => self.begin_route(&plan.route, Request { args, raw }, env, io),
+        };
         if self.reply_mode != ReplyMode::On {
             begun = self.silence(begun, start, io);
         }
@@ -332,6 +336,25 @@ impl Session {
         sent(UnderWay::Work(Box::new(work)), replies, command.hold())
     }
 
+    /// Whether a request is one that may be sent in one call with another on the same key.
+    pub(crate) fn may_follow(&self, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
+        self.call_for(&plan.route, args, env).is_some()
+    }
+
+    /// What the script on fields is asked for by such a request, be it one that would go another way alone.
+    fn call_for(&self, route: &Route, args: &[&[u8]], env: &Env<'_>) -> Option<FieldCall> {
+        let Route::One { command, place } = route else { return None };
+        let is_told = command.writes && self.notices().is_some();
+        FieldCall::of(command.id, args, place, env).filter(|call| call.may_follow() && !is_told)
+    }
+
+    /// Begins such a request.
+    fn begin_call(&self, route: &Route, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Option<Begun> {
+        let (call, Route::One { command, place }) = (self.call_for(route, args, env)?, route) else { return None };
+        let write = FieldWrite::start(call, args, command.run, place, self.protocol, env, io.wire);
+        Some(sent(UnderWay::FieldWrite(Box::new(write)), 1, Hold::SameKeys))
+    }
+
     /// A SET that needs nothing of the old value; none where it isn't one.
     fn begin_set(
         &mut self,
@@ -422,7 +445,7 @@ impl Session {
             return sent(UnderWay::SetMany(batch), replies, Hold::Nothing);
         }
         if !command.writes
-            && let Some((look, replies)) = LookAtMany::start(run, args, places.placed(), self.protocol, io.wire)
+            && let Some((look, replies)) = LookAtMany::start((id, run), args, places.placed(), self.protocol, io.wire)
         {
             return sent(UnderWay::LookAtMany(Box::new(look)), replies, Hold::Nothing);
         }

@@ -116,6 +116,8 @@ pub struct Plan {
     pub patience: Patience,
     /// Which nodes it concerns, before a cluster.
     pub target: Target,
+    /// The request that it is sent with in one call, on the same key.
+    pub(crate) follows: Option<u64>,
     /// A replica may answer it.
     may_ask_replica: bool,
     route: Route,
@@ -142,6 +144,11 @@ impl Plan {
     /// Whether it waits until replicas have what the client wrote.
     pub fn awaits_replicas(&self) -> bool {
         matches!(self.route, Route::OnOwnLane(Id::Wait | Id::Waitaof))
+    }
+
+    /// Whether it is sent in one call with a request before.
+    pub fn follows_another(&self) -> bool {
+        self.follows.is_some()
     }
 
     /// Whether something may be written by it.
@@ -363,7 +370,7 @@ impl Session {
             || patience.blocks()
             || (lane != Lane::Local && self.lane != Lane::Local && lane != self.lane);
         let may_ask_replica = self.may_ask_replica(command, &route, &target, lane, args, env);
-        Plan { lane, alone, patience, target, may_ask_replica, route, command, touched }
+        Plan { lane, alone, patience, target, follows: None, may_ask_replica, route, command, touched }
     }
 
     /// Whether the last request went to a replica.

@@ -72,26 +72,36 @@ do
 end
 local on_field
 do
-  local redis = {call = field_call}
-  on_field = function(KEYS, ARGV, script)
+  local call = field_call
+  -- What the scripts on fields do, by number: `argv` is the field, how long what is stored there may be, and the words.
+  on_field = function(place, argv, script)
+    local bucket, field, longest, at, answer, changed = place[1], argv[1], tonumber(argv[2]), 0, nil, nil
     --@frame
-    if script then
-      --@frame_write
-      if script == 1 then
-        --@counter
-      elseif script == 2 then
-        --@replace
-      elseif script == 3 then
-        --@expire
-      elseif script == 4 then
-        --@take
-      elseif script == 5 then
-        --@splice
-      end
-      return write(ARGV[3], ARGV[4])
+    if unsure then return {ok = '?'} end
+    if not script then
+      if number then value = string.format('%.0f', number) end
+      return value, expiry
     end
-    if number then value = string.format('%.0f', number) end
-    return value, expiry
+    --@number_of
+    if script == 1 then
+      --@counter
+    elseif script == 2 then
+      --@replace
+    elseif script == 3 then
+      --@expire
+    elseif script == 4 then
+      --@take
+    elseif script == 5 then
+      --@splice
+    else
+      value, number, expiry, answer, changed = argv[3], nil, argv[4], true, true
+    end
+    if changed and not unsure then
+      --@framed
+      --@store
+    end
+    if unsure then return {ok = '?'} end
+    return answer
   end
 end
 --@ordinary

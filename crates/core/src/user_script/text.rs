@@ -69,7 +69,9 @@ fn expanded(text: &str) -> String {
 fn expand(text: &str, program: &mut String) {
     let named = |name: &str| match name {
         "frame" => include_str!("../exchange/field/frame.lua").to_owned(),
-        "frame_write" => include_str!("../exchange/field/frame_write.lua").to_owned(),
+        "number_of" => include_str!("../exchange/field/number_of.lua").to_owned(),
+        "framed" => include_str!("../exchange/field/framed.lua").to_owned(),
+        "store" => include_str!("../exchange/field/store.lua").to_owned(),
         "counter" => include_str!("../exchange/field/counter.lua").to_owned(),
         "replace" => include_str!("../exchange/field/replace.lua").to_owned(),
         "expire" => include_str!("../exchange/field/expire.lua").to_owned(),

@@ -119,6 +119,20 @@ impl Client {
         progress
     }
 
+    /// Whether replies are kept for requests that wait for others.
+    pub(crate) fn has_kept_replies(&self) -> bool {
+        self.state.borrow().conversation.has_kept_replies()
+    }
+
+    /// Goes on with a request whose reply was kept; by its slot.
+    pub(crate) fn take_up(&self, env: &mut Env<'_>, wire: &mut Vec<u8>) -> Option<(u64, Progress)> {
+        let mut state = self.state.borrow_mut();
+        let State { conversation, outbox, .. } = &mut *state;
+        let taken_up = conversation.take_up(env, wire, outbox.buffer());
+        self.after_answer(&mut state);
+        taken_up
+    }
+
     /// Says what the client is to take keyfold for.
     pub(crate) fn set_front(&self, front: Front) {
         self.state.borrow_mut().conversation.session_mut().set_front(front);

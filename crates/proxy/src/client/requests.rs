@@ -151,7 +151,8 @@ impl Requests {
             return Start::Wait;
         }
         state.conversation.note_request(at..at + request.len());
-        let Some(plan) = state.conversation.plan(&args, env) else { return Start::Wait };
+        let joins = |lane, slot| joins(self.shared.as_ref(), lane, &client, slot, &args);
+        let Some(plan) = state.conversation.plan_or_follow(&args, env, joins) else { return Start::Wait };
         if state.conversation.session().is_paused(&plan, env) {
             self.worker.await_unpause();
             return Start::Wait;
@@ -248,6 +249,14 @@ fn are_values_encoded(
     true
 }
 
+/// Whether what a request on one key writes next on this lane is sure to be joined to what another one has written.
+fn joins(shared: Option<&(Lane, Rc<Upstream>)>, lane: Lane, client: &Rc<Client>, slot: u64, args: &Args<'_>) -> bool {
+    let Some((_, upstream)) = shared.filter(|(known, _)| *known == lane) else { return false };
+    // The key is in it at most once as it is and once as bucket and field; the rest is what all calls begin with.
+    let bytes = 2 * args.iter().map(|arg| arg.len()).sum::<usize>() + 512;
+    upstream.queue().would_join(client, slot, bytes)
+}
+
 /// The shared connection of a lane, which is most often the one used last.
 fn shared_lane(last: &mut Option<(Lane, Rc<Upstream>)>, lane: Lane, worker: &Rc<Worker>) -> Rc<Upstream> {
     match last {
@@ -317,7 +326,8 @@ fn begin_there(
         Started::Close => return Start::Close,
         Started::Pushes => queue.expect_pushes(),
         Started::Sent { slot, replies } => {
-            queue.expect(at.client, slot, replies, at.patience, start, !plan.patience.blocks());
+            let is_joined = queue.expect(at.client, slot, replies, at.patience, start, !plan.patience.blocks());
+            debug_assert!(is_joined || !plan.follows_another(), "what was to be sent with another was sent alone");
             if matches!(plan.lane, Lane::Own { .. }) {
                 state.conversation.session().entry().note_waits_on(at.upstream.waits_on(None));
             }

@@ -149,7 +149,8 @@ impl Queue {
 
     /// Adds a request's replies to those that are awaited; `is_timed` where it waits for its server alone.
     ///
-    /// Its commands begin at `start` of all bytes that were ever written to the outbox, and may be joined to those before.
+    /// Its commands begin at `start` of all bytes that were ever written to the outbox, and may be joined to those before:
+    /// whether they were.
     pub(crate) fn expect(
         &mut self,
         client: &Rc<Client>,
@@ -158,13 +159,22 @@ impl Queue {
         patience: Option<Duration>,
         start: u64,
         is_timed: bool,
-    ) {
+    ) -> bool {
+        let mut commands = 1;
         if replies == 1 && self.owner.is_none() {
-            let commands = self.joining.join(self.outbox.with_last(start));
+            commands = self.joining.join(self.outbox.with_last(start));
             let first = (commands as usize).checked_sub(2).and_then(|before| self.pipe.nth_back_mut(before));
             first.into_iter().for_each(|first| first.joined = commands);
         }
         self.push(Asker::Client(Rc::clone(client), slot), replies, patience, is_timed);
+        commands > 1
+    }
+
+    /// Whether a call of so many bytes is sure to be joined to the one that carries this request of a client out.
+    pub(crate) fn would_join(&self, client: &Rc<Client>, slot: u64, bytes: usize) -> bool {
+        let commands = self.joining.open_call(self.outbox.written(), self.outbox.appended(), bytes);
+        let is_it = |asked: &Asked| matches!(&asked.asker, Asker::Client(other, at) if *at == slot && Rc::ptr_eq(other, client));
+        self.pipe.latest().take(commands as usize).any(is_it)
     }
 
     /// Takes the head of an array off `input`, where its elements are the replies to commands that were joined; how long
@@ -281,7 +291,7 @@ impl Queue {
             self.make_front_whole(after.now_ms());
             return self.handle_reply(reply, env, after);
         }
-        let mut commands = Vec::new();
+        let (mut commands, mut kept) = (Vec::new(), None);
         let progress = match asker {
             Asker::Nobody => Progress::Kept,
             Asker::Client(client, slot) => match client.handle_reply(*slot, reply, env, self.outbox.buffer()) {
@@ -292,7 +302,10 @@ impl Queue {
                     self.push(asker, replies, patience, is_timed);
                     return Ok(());
                 }
-                progress => progress,
+                progress => {
+                    kept = client.has_kept_replies().then(|| (Rc::clone(client), *patience, since_us.is_some()));
+                    progress
+                }
             },
             Asker::Direct(step) => step.whose.handle_reply(reply, env, &mut commands),
             Asker::Step(step) => match step.handle_reply(reply) {
@@ -306,6 +319,29 @@ impl Queue {
             (Progress::More(_) | Progress::Kept, _) => {}
         }
         self.advance(after);
+        match kept {
+            Some((client, patience, is_timed)) => self.take_up(&client, patience, is_timed, env),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on with a client's requests that were sent as one with another, and waited for that to be answered.
+    fn take_up(
+        &mut self,
+        client: &Rc<Client>,
+        patience: Option<Duration>,
+        is_timed: bool,
+        env: &mut Env<'_>,
+    ) -> Result<(), LinkError> {
+        while let Some((slot, progress)) = client.take_up(env, self.outbox.buffer()) {
+            match progress {
+                Progress::More(replies) => {
+                    self.push(Asker::Client(Rc::clone(client), slot), replies, patience, is_timed);
+                }
+                Progress::Unexpected => return Err(LinkError::Unexpected),
+                Progress::Kept => {}
+            }
+        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@
 //! | `encoding` | are large values encoded beside the worker, and is it the same for everybody but those who wait no more? |
 //! | `frozen` | what of connections, and of a server, that stand still or are busy? |
 //! | `nearest` | do reads go to whichever node of a shard is nearest, and elsewhere once it is frozen? |
+//! | `calls` | can anybody tell that writes that look at the old value are carried out by one call? |
 //! | `joined` | can anybody tell that neighbours are read and written by one command? |
 //! | `notifications` | do subscribers hear what happens to folded keys, by their names and once? |
 //! | `half_way` | what of a slot whose source is lost while its keys are on their way? |
@@ -34,6 +35,7 @@
 //! | `words` | what of requests in hostile words? |
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 mod bounded;
+mod calls;
 mod clients;
 mod cluster;
 mod contention;

@@ -27,7 +27,7 @@ enum Script {
     CompareAndSet,
     /// The same for many groups.
     Each,
-    /// A write to one field, or a move of keys. There is no Lua here: it answers as if it couldn't do what it was asked for.
+    /// Writes to fields, or a move of keys. There is no Lua here: it answers as if it couldn't do what it was asked for.
     Declined,
 }
 
@@ -37,7 +37,7 @@ impl Script {
         let text = String::from_utf8_lossy(text);
         match () {
             () if text.contains("-- keyfold: for each group") => Self::Each,
-            () if ["a command on one field", "brings keys of their own", "takes keys out of buckets"]
+            () if ["commands on fields of one bucket", "brings keys of their own", "takes keys out of buckets"]
                 .iter()
                 .any(|what| text.contains(&format!("-- keyfold: {what}"))) =>
             {

@@ -1,18 +1,25 @@
 //! Writes that look at the old value, in one round trip: a script reads the field, decides, and writes.
 //!
-//! | command | script | what it does |
-//! | --- | --- | --- |
-//! | INCR, DECR, INCRBY, DECRBY of what expires | `counter.lua` | adds |
-//! | SETNX, SET with NX, XX, GET, KEEPTTL, GETSET | `replace.lua` | puts another value there |
-//! | EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST | `expire.lua` | changes when the value expires |
-//! | GETEX, GETDEL | `take.lua` | the same or removes it, and answers it |
-//! | APPEND, SETRANGE | `splice.lua` | puts bytes into it |
-//! | SETBIT | `set_bit.lua` | sets or clears a bit of it |
-//! | INCRBYFLOAT, BITFIELD | `on_scratch.lua` | has the server carry out its own command on a copy |
+//! | command | name in the call | file | what it does |
+//! | --- | --- | --- | --- |
+//! | INCR, DECR, INCRBY, DECRBY of what expires | `ADD` | `counter.lua` | adds |
+//! | SETNX, SET with NX, XX, GET, KEEPTTL, GETSET | `SET` | `replace.lua` | puts another value there |
+//! | EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST | `EXPIRE` | `expire.lua` | changes when the value expires |
+//! | GETEX, GETDEL | `TAKE` | `take.lua` | the same or removes it, and answers it |
+//! | APPEND, SETRANGE | `SPLICE` | `splice.lua` | puts bytes into it |
+//! | SETBIT | `BIT` | `set_bit.lua` | sets or clears a bit of it |
+//! | INCRBYFLOAT, BITFIELD | `RUN` | `on_scratch.lua` | has the server carry out its own command on a copy |
 //!
-//! Each begins with `frame.lua`, which reads the field, and `frame_write.lua`, which can write one. A script does what is ordinary and nothing else:
-//! what a codec wrote, spilled values, what would no longer fit, numbers that Lua has not exactly, are left as they are, and
-//! the command is worked out ([`Outcome::work_out`]) as if there were no script. So errors are worded in one place.
+//! It is one script for all of them, because a call may have several for one bucket ([`Joining`](crate::drive::Joining)):
+//!
+//! ```text
+//! EVALSHA … 1 bucket limit   ADD field 1 by   EXPIRE field 2 at conditions      ─▶  [ sum, 0 or 1 ]
+//! EVALSHA … 1 bucket limit   ADD field 1 by                                     ─▶  sum
+//! └────────── head ───────┘  └ one command ┘
+//! ```
+//! It does what is ordinary and nothing else: what a codec wrote, spilled values, what would no longer fit, numbers that Lua
+//! has not exactly, are left as they are and answered by `?`, as is all that follows on the same field in the call. Then the
+//! command is worked out ([`Outcome::work_out`]) as if there were no script. So errors are worded in one place.
 //!
 //! What a script is not asked for at all: arguments that are wrong or odd (an expiry that is over), keys that are being
 //! moved, namespaces that write by a codec.
@@ -29,23 +36,37 @@ use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::string::{ExpireCommand, ExpireForm, GetexCommand, Run, SetCommand, SetForm, written_within_doubles};
 
-/// A script behind what all of them begin with, and the hash of both.
-macro_rules! script {
-    ($file:literal, $sha:literal) => {
-        Script {
-            source: concat!(include_str!("frame.lua"), include_str!("frame_write.lua"), include_str!($file)),
-            sha: $sha,
-        }
-    };
-}
+const SCRIPT: Script = Script {
+    source: concat!(
+        include_str!("begin.lua"),
+        include_str!("number_of.lua"),
+        include_str!("run.lua"),
+        include_str!("frame.lua"),
+        include_str!("each.lua"),
+        "elseif name == 'ADD' then\n",
+        include_str!("counter.lua"),
+        "elseif name == 'SET' then\n",
+        include_str!("replace.lua"),
+        "elseif name == 'EXPIRE' then\n",
+        include_str!("expire.lua"),
+        "elseif name == 'TAKE' then\n",
+        include_str!("take.lua"),
+        "elseif name == 'SPLICE' then\n",
+        include_str!("splice.lua"),
+        "elseif name == 'BIT' then\n",
+        include_str!("set_bit.lua"),
+        "elseif name == 'RUN' then\n",
+        include_str!("on_scratch.lua"),
+        include_str!("end.lua"),
+        include_str!("framed.lua"),
+        include_str!("store.lua"),
+        include_str!("return.lua"),
+    ),
+    sha: b"1249e75fb7516ed083db1825774c54c79ef8d30a",
+};
 
-const COUNTER: Script = script!("counter.lua", b"b80da47fb54eccb418a0b247a6380a7cb99bd168");
-const REPLACE: Script = script!("replace.lua", b"593d3e80f01cf7486589a7a0dc98c86e64a5c938");
-const EXPIRE: Script = script!("expire.lua", b"eb64469e9da12eae7cb4a93788647c5cb56eb274");
-const TAKE: Script = script!("take.lua", b"1cbf30b09afff2a644f857dfe91fdb40dd44de11");
-const SET_BIT: Script = script!("set_bit.lua", b"5e9584254f89352a77c7cf96dd3229cff9b31c12");
-const ON_SCRATCH: Script = script!("on_scratch.lua", b"9013b9b0c6d377c6b39d9877e87708e662b761a8");
-const SPLICE: Script = script!("splice.lua", b"59f8184217c5aa8b16b6736b682f1da8e875ab34");
+/// How each call begins, behind the number of its arguments.
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n1249e75fb7516ed083db1825774c54c79ef8d30a\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -81,19 +102,22 @@ pub(crate) struct FieldWrite {
     call: Call,
 }
 
-/// A script, what it is given, and what its reply means.
+/// What the script is to do, and what its reply means.
 #[derive(Debug)]
 pub(crate) struct Call {
-    script: &'static Script,
+    name: &'static str,
     words: Vec<Vec<u8>>,
     reading: Reading,
-    /// It has a scratch key too.
-    on_scratch: bool,
+    /// When what it writes expires, where it says so.
+    expires_at_ms: Option<i64>,
+    /// How long the value that it writes is, and what is stored for it.
+    encoded: Option<(usize, usize)>,
 }
 
 impl Call {
-    fn new<const N: usize>(script: &'static Script, reading: Reading, words: [&[u8]; N]) -> Self {
-        Self { script, words: words.map(<[u8]>::to_vec).to_vec(), reading, on_scratch: false }
+    fn new<const N: usize>(name: &'static str, reading: Reading, words: [&[u8]; N]) -> Self {
+        let words = words.map(<[u8]>::to_vec).to_vec();
+        Self { name, words, reading, expires_at_ms: None, encoded: None }
     }
 
     /// What carries out this command on a field; none where it is to be worked out.
@@ -107,29 +131,32 @@ impl Call {
             _ if codec_writes => None,
             Id::Set => Self::replace(SetForm::Set, args, place, env),
             Id::Setnx => Self::replace(SetForm::Setnx, args, place, env),
+            Id::Setex => Self::replace(SetForm::Setex, args, place, env),
+            Id::Psetex => Self::replace(SetForm::Psetex, args, place, env),
             Id::Getset => Self::replace(SetForm::Getset, args, place, env),
-            Id::Expire => Self::expire(ExpireForm::Expire, args, place, env),
-            Id::Pexpire => Self::expire(ExpireForm::Pexpire, args, place, env),
-            Id::Expireat => Self::expire(ExpireForm::Expireat, args, place, env),
-            Id::Pexpireat => Self::expire(ExpireForm::Pexpireat, args, place, env),
-            Id::Persist => Some(Self::new(&EXPIRE, Reading::Integer, [b"", b""])),
+            Id::Expire => Self::expire(ExpireForm::Expire, args, env),
+            Id::Pexpire => Self::expire(ExpireForm::Pexpire, args, env),
+            Id::Expireat => Self::expire(ExpireForm::Expireat, args, env),
+            Id::Pexpireat => Self::expire(ExpireForm::Pexpireat, args, env),
+            Id::Persist => Some(Self::new("EXPIRE", Reading::Integer, [b"", b""])),
             Id::Getex => {
                 let GetexCommand { expires_at_ms, persists } = GetexCommand::read(args, env.now_ms)?;
-                let since = since(expires_at_ms, place, env)?;
-                (persists || !since.is_empty()).then(|| Self::new(&TAKE, Reading::Bulk, [&since]))
+                let since = since(expires_at_ms, env)?;
+                let take = Self { expires_at_ms, ..Self::new("TAKE", Reading::Bulk, [&since]) };
+                (persists || !since.is_empty()).then_some(take)
             }
-            Id::Getdel => Some(Self::new(&TAKE, Reading::Bulk, [b"DEL"])),
+            Id::Getdel => Some(Self::new("TAKE", Reading::Bulk, [b"DEL"])),
             // Scripts aren't sent what couldn't fit.
             Id::Append | Id::Setrange if args[args.len() - 1].len() > namespace.value_limit => None,
-            Id::Append => Some(Self::new(&SPLICE, Reading::Integer, [args[2], b""])),
+            Id::Append => Some(Self::new("SPLICE", Reading::Integer, [args[2], b""])),
             Id::Setrange => {
                 let offset = parse_integer(args[2]).filter(|offset| (0..EXACT).contains(offset))?;
-                Some(Self::new(&SPLICE, Reading::Integer, [args[3], offset.to_string().as_bytes()]))
+                Some(Self::new("SPLICE", Reading::Integer, [args[3], offset.to_string().as_bytes()]))
             }
             Id::Setbit if matches!(args[3], b"0" | b"1") => {
                 let offset = parse_integer(args[2]).and_then(|offset| u64::try_from(offset).ok())?;
                 let fits = is_within(offset, namespace.value_limit);
-                fits.then(|| Self::new(&SET_BIT, Reading::Integer, [offset.to_string().as_bytes(), args[3]]))
+                fits.then(|| Self::new("BIT", Reading::Integer, [offset.to_string().as_bytes(), args[3]]))
             }
             Id::Incrbyfloat => Some(Self::on_scratch(Reading::Bulk, args)),
             Id::Bitfield if args.len() <= SCRATCH_ARGS => {
@@ -142,19 +169,31 @@ impl Call {
 
     fn on_scratch(reading: Reading, args: &[&[u8]]) -> Self {
         let words = args.iter().enumerate().filter(|(index, _)| *index != 1).map(|(_, arg)| arg.to_vec());
-        Self { script: &ON_SCRATCH, words: words.collect(), reading, on_scratch: true }
+        Self { words: words.collect(), ..Self::new("RUN", reading, []) }
+    }
+
+    /// Whether it needs a key where nothing is, besides the bucket.
+    fn needs_scratch(&self) -> bool {
+        self.name == "RUN"
+    }
+
+    /// Whether it may be joined to another call on the same bucket, which is one of the same keys.
+    pub(crate) fn may_follow(&self) -> bool {
+        !self.needs_scratch()
     }
 
     /// INCR and its like.
     pub(crate) fn increment(args: &[&[u8]]) -> Option<Self> {
         let by = increment(args)?;
-        (-EXACT < by && by < EXACT).then(|| Self::new(&COUNTER, Reading::Integer, [by.to_string().as_bytes()]))
+        (-EXACT < by && by < EXACT).then(|| Self::new("ADD", Reading::Integer, [by.to_string().as_bytes()]))
     }
 
-    fn expire(form: ExpireForm, args: &[&[u8]], place: &Place, env: &Env<'_>) -> Option<Self> {
+    fn expire(form: ExpireForm, args: &[&[u8]], env: &Env<'_>) -> Option<Self> {
         let expire = ExpireCommand::read(form, args, env.now_ms).ok()?.ok()?;
-        let since = since(Some(expire.expires_at_ms), place, env)?;
-        Some(Self::new(&EXPIRE, Reading::Integer, [&since, expire.conditions().as_bytes()]))
+        let expires_at_ms = Some(expire.expires_at_ms);
+        let since = since(expires_at_ms, env)?;
+        let call = Self::new("EXPIRE", Reading::Integer, [&since, expire.conditions().as_bytes()]);
+        Some(Self { expires_at_ms, ..call })
     }
 
     fn replace(form: SetForm, args: &[&[u8]], place: &Place, env: &Env<'_>) -> Option<Self> {
@@ -166,16 +205,24 @@ impl Call {
             (false, false) => b"",
         };
         let old: &[u8] = if set.wants_old() { b"GET" } else { b"" };
-        let since = since(set.expires_at_ms, place, env)?;
-        let stored_len = frame::raw_len(set.value, set.expires_at_ms);
-        env.stats.namespace(place.namespace).count_encoded(set.value.len(), stored_len);
+        let since = since(set.expires_at_ms, env)?;
+        let encoded = Some((set.value.len(), frame::raw_len(set.value, set.expires_at_ms)));
         let expiry = if set.keeps_expiry() { b"KEEP" } else { &since[..] };
         let reading = match form {
             _ if set.wants_old() => Reading::Bulk,
             SetForm::Setnx => Reading::Flag,
             _ => Reading::Ok,
         };
-        Some(Self::new(&REPLACE, reading, [condition, old, expiry, set.value]))
+        let call = Self::new("SET", reading, [condition, old, expiry, set.value]);
+        Some(Self { expires_at_ms: set.expires_at_ms, encoded, ..call })
+    }
+
+    /// Notes what it is about to write: when that expires, for the sweep, and how long it is.
+    fn note(&self, place: &Place, env: &Env<'_>) {
+        env.note_expiry(place, self.expires_at_ms);
+        if let Some((value_len, stored_len)) = self.encoded {
+            env.stats.namespace(place.namespace).count_encoded(value_len, stored_len);
+        }
     }
 }
 
@@ -190,12 +237,10 @@ fn is_within(bit: u64, len: usize) -> bool {
     usize::try_from(bit / 8).is_ok_and(|byte| byte < len)
 }
 
-/// An expiry as scripts take it, in the five bytes of a frame, empty for never; none where it is over or too far. Noted for
-/// the sweep.
-fn since(expires_at_ms: Option<i64>, place: &Place, env: &Env<'_>) -> Option<Vec<u8>> {
+/// An expiry as scripts take it, in the five bytes of a frame, empty for never; none where it is over or too far.
+fn since(expires_at_ms: Option<i64>, env: &Env<'_>) -> Option<Vec<u8>> {
     let Some(at) = expires_at_ms else { return Some(Vec::new()) };
     let since = frame::short_expiry(at).filter(|_| at > env.now_ms)?;
-    env.note_expiry(place, expires_at_ms);
     Some(since.to_be_bytes()[3..].to_vec())
 }
 
@@ -212,18 +257,24 @@ impl FieldWrite {
     ) -> Self {
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let started = Self { args, place: place.clone(), run, protocol, call };
-        let Script { sha, .. } = started.call.script;
-        started.send(b"EVALSHA", sha, env, wire);
+        started.call.note(place, env);
+        started.send(b"EVALSHA", SCRIPT.sha, env, wire);
         started
+    }
+
+    /// Whether it is on this key, and another call may be joined to it.
+    pub(crate) fn may_be_followed(&self, key: &[u8]) -> bool {
+        self.call.may_follow() && self.args[1] == key
     }
 
     fn send(&self, command: &[u8], script: &[u8], env: &Env<'_>, wire: &mut Vec<u8>) {
         let longest = env.layout.namespace(self.place.namespace).value_limit;
         let longest = itoa::Buffer::new().format(longest).to_owned();
-        let scratch = self.call.on_scratch.then(|| scratch_key(&self.place.physical));
+        let word_count = itoa::Buffer::new().format(self.call.words.len()).to_owned();
+        let scratch = self.call.needs_scratch().then(|| scratch_key(&self.place.physical));
         let mut args = vec![command, script, if scratch.is_some() { b"2" } else { b"1" }, &self.place.physical[..]];
         args.extend(scratch.as_deref());
-        args.extend([&self.place.field, longest.as_bytes()]);
+        args.extend([longest.as_bytes(), self.call.name.as_bytes(), &self.place.field, word_count.as_bytes()]);
         args.extend(self.call.words.iter().map(Vec::as_slice));
         write_command(wire, &args);
     }
@@ -238,7 +289,7 @@ impl FieldWrite {
 
     fn answer(&self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         if reply.starts_with(b"-NOSCRIPT") {
-            self.send(b"EVAL", self.call.script.source.as_bytes(), env, io.wire);
+            self.send(b"EVAL", SCRIPT.source.as_bytes(), env, io.wire);
             return Step::More(1);
         }
         if reply.starts_with(b"-") {
@@ -273,7 +324,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hashes_are_the_texts() {
-        [COUNTER, REPLACE, EXPIRE, TAKE, SPLICE, SET_BIT, ON_SCRATCH].iter().for_each(Script::assert_sha);
+    fn the_hash_is_the_texts_and_each_call_begins_with_it() {
+        SCRIPT.assert_sha();
+        let mut head = Vec::new();
+        write_command(&mut head, &[b"EVALSHA", SCRIPT.sha]);
+        assert_eq!(head.strip_prefix(b"*2\r\n"), Some(CALL));
     }
 }

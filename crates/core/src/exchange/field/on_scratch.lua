@@ -1,12 +1,14 @@
--- KEYS 2: a key where nothing is. ARGV 3: a command on one key, which the server carries out there on the value; its
--- arguments behind the key follow. Answers what it does.
-if number then value = string.format('%.0f', number) end
-local scratch, command = KEYS[2], {ARGV[3], KEYS[2]}
-for index = 4, #ARGV do command[index - 1] = ARGV[index] end
-if value then redis.call('SET', scratch, value) end
-local answer = redis.pcall(unpack(command))
+-- A command on one key without the key, which the server carries out on the value at `scratch`, where nothing is. Answers what
+-- it does.
+if number then value, number = string.format('%.0f', number), nil end
+local command = {argv[at + 3], scratch}
+for index = 2, tonumber(argv[at + 2]) do command[index + 1] = argv[at + 2 + index] end
+if value then call('SET', scratch, value) end
+answer = redis.pcall(unpack(command))
 local new = redis.call('GET', scratch)
 redis.call('DEL', scratch)
-if type(answer) == 'table' and answer.err then return {ok = '?'} end
-if new and new ~= value and not write(new, expiry) then return {ok = '?'} end
-return answer
+if type(answer) == 'table' and answer.err then
+  unsure = true
+elseif new and new ~= value then
+  value, changed = new, true
+end

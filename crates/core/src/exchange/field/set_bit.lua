@@ -1,10 +1,9 @@
--- ARGV 3: the bit's offset. 4: 0 or 1. Answers what it was.
-if number then value = string.format('%.0f', number) end
-local old, offset = value or '', tonumber(ARGV[3])
+-- The bit's offset; 0 or 1. Answers what it was.
+if number then value, number = string.format('%.0f', number), nil end
+local old, offset = value or '', tonumber(argv[at + 3])
 local index, weight = math.floor(offset / 8), 2 ^ (7 - offset % 8)
 local byte = string.byte(old, index + 1) or 0
-local was = math.floor(byte / weight) % 2
+answer, changed = math.floor(byte / weight) % 2, true
 local padding = string.rep('\0', index - #old)
-local new = string.sub(old, 1, index) .. padding .. string.char(byte + (ARGV[4] - was) * weight) .. string.sub(old, index + 2)
-if not write(new, expiry) then return {ok = '?'} end
-return was
+byte = string.char(byte + (argv[at + 4] - answer) * weight)
+value = string.sub(old, 1, index) .. padding .. byte .. string.sub(old, index + 2)
