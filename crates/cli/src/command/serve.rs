@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::StartError;
 use keyfold_proxy::config::ServerTls;
+use keyfold_report::paper::Paper;
 use keyfold_server::{OwnServer, Target, listpack};
 
 use crate::command::reload::Reloading;
@@ -17,7 +18,7 @@ use crate::flags::serve::ServeFlags;
 use crate::moving::rollout;
 use crate::settings::Settings;
 
-pub(crate) fn run(flags: ServeFlags, settings: Settings, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(flags: ServeFlags, settings: Settings, out: &mut Paper) -> anyhow::Result<()> {
     if flags.configuration.print_config {
         return Ok(out.write_all(settings.to_file().as_bytes())?);
     }
@@ -46,7 +47,7 @@ fn check(config: Serve) -> anyhow::Result<()> {
     }
 }
 
-fn start(config: Serve, settings: Settings, out: &mut dyn Write) -> anyhow::Result<()> {
+fn start(config: Serve, settings: Settings, out: &mut Paper) -> anyhow::Result<()> {
     let (mut own, target) = match &config.server {
         Behind::Upstream(target) => (None, target.clone()),
         Behind::Own { program, data } => {
@@ -106,7 +107,7 @@ fn serve(
     target: &Target,
     layout: Layout,
     own: Option<&mut OwnServer>,
-    out: &mut dyn Write,
+    out: &mut Paper,
 ) -> anyhow::Result<()> {
     let (users, layout_source, key_check) = (config.users, config.layout_source, config.key_check);
     let handle = keyfold_proxy::start(config.proxy.before(target, layout)).map_err(|error| explain(&error))?;

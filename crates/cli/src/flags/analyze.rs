@@ -9,6 +9,7 @@ use super::databases::DatabaseFlags;
 use super::pace::PaceFlags;
 use super::units::{parse_count, parse_growth};
 use super::upstream::{SettingsFlags, UpstreamFlags};
+use super::wide::WideFlags;
 
 const ABOUT: &str = "\
 Say which keys take the memory, what folding them would save, and what to leave.
@@ -67,6 +68,9 @@ pub(crate) struct AnalyzeFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,

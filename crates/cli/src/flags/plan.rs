@@ -9,6 +9,7 @@ use super::databases::DatabaseFlags;
 use super::pace::PaceFlags;
 use super::units::{parse_count, parse_growth};
 use super::upstream::{SettingsFlags, UpstreamFlags};
+use super::wide::WideFlags;
 
 /// What stands above the options.
 pub(crate) const ABOUT: &str = "\
@@ -95,6 +96,9 @@ pub(crate) struct PlanFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,

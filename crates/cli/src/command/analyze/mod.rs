@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_report::number::{count, plural};
+use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
@@ -59,7 +60,7 @@ struct Share {
     measured: Measured,
 }
 
-pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(analyze: &Analyze, out: &mut Paper) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
 
     let mut nodes = Nodes::connect(&analyze.target)?;
@@ -189,14 +190,14 @@ fn notes_on(walked: &Walked, seen: u64, total: u64, is_whole: bool) -> Vec<Strin
     notes
 }
 
-fn show(analyze: &Analyze, analysis: &Analysis, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show(analyze: &Analyze, analysis: &Analysis, out: &mut Paper) -> anyhow::Result<()> {
     if let Some(path) = &analyze.flags.html {
         std::fs::write(path, html::page(analysis)).with_context(|| format!("can't write {}", path.display()))?;
     }
     if analyze.flags.json {
-        writeln!(out, "{:#}", json::value(analysis))?;
+        out.whole(format_args!("{:#}", json::value(analysis)))?;
     } else {
-        writeln!(out, "{}", table::render(analysis))?;
+        writeln!(out, "{}", table::render(analysis, out.room()))?;
         if let Some(path) = &analyze.flags.html {
             writeln!(out, "\nreport: {}", path.display())?;
         }

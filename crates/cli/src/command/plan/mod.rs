@@ -9,6 +9,7 @@ use std::io::Write;
 
 use anyhow::{Context, anyhow, bail};
 use keyfold_report::number::{bytes, count, plural};
+use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
@@ -25,7 +26,7 @@ use print::Report;
 /// Values read to train and judge codecs by.
 const CODEC_BOUNDS: Bounds = Bounds { family_bytes: 4 << 20, all_bytes: 64 << 20 };
 
-pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(config: &PlanConfig, out: &mut Paper) -> anyhow::Result<()> {
     let mut nodes = Nodes::connect(&config.target)?;
     let stored = stored::read(nodes.home())?.map(|stored| stored.layout);
     let facts = memory::model_of_all(&mut nodes, &config.flags.settings.assume)?;

@@ -4,7 +4,8 @@ use std::io::Write;
 
 use keyfold_core::template::Template;
 use keyfold_report::number::{bytes, count, decimals, plural, tenths};
-use keyfold_report::table::{Align, render};
+use keyfold_report::paper::Paper;
+use keyfold_report::table::{Column, render};
 use keyfold_server::version::Version;
 use keyfold_survey::choose::{Aims, Choice, CodecChoice, Setting, Verdict};
 use keyfold_survey::plan::{Family, Part, Plan};
@@ -28,11 +29,11 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    pub(super) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn write(&self, out: &mut Paper) -> anyhow::Result<()> {
         if self.config.flags.json { self.json(out) } else { self.text(out) }
     }
 
-    fn text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn text(&self, out: &mut Paper) -> anyhow::Result<()> {
         let Self { server, survey, plan, .. } = self;
         let clients = match survey.folded.is_empty() {
             true => String::new(),
@@ -41,19 +42,19 @@ impl Report<'_> {
         let (seen, total) = (count(survey.seen), plural(survey.total, "key"));
         writeln!(out, "{server}: {seen} of {total} seen{clients}; a key, on average\n")?;
         let heads = [
-            ("keys", Align::Left),
-            ("number", Align::Right),
-            ("bytes now", Align::Right),
-            ("after", Align::Right),
-            ("ratio", Align::Right),
-            ("µs now", Align::Right),
-            ("after", Align::Right),
-            ("values", Align::Left),
-            ("advice", Align::Left),
+            Column::name("keys"),
+            Column::number("number").rank(1),
+            Column::number("bytes now").rank(4),
+            Column::number("after").rank(3),
+            Column::number("ratio").rank(2),
+            Column::number("µs now").rank(7),
+            Column::number("after").rank(6),
+            Column::word("values").rank(5),
+            Column::sentence("advice"),
         ];
         let (notable, minor, minor_keys) = plan.notable();
         let rows = survey.folded.iter().map(folded_row).chain(notable.map(|(family, part)| row(family, part)));
-        writeln!(out, "{}\n", render(&heads, rows))?;
+        writeln!(out, "{}\n", render(&heads, rows, out.room()))?;
         let (now, after) = plan.total_bytes(&self.aims.model);
         let ratio = now as f64 / after.max(1) as f64;
         let what = if survey.folded.is_empty() { "all of it" } else { "what is not folded yet" };
@@ -89,7 +90,7 @@ impl Report<'_> {
             writeln!(out, "note: {note}")?;
         }
         if let Some(proof) = self.proof {
-            writeln!(out, "\n{proof}")?;
+            writeln!(out, "\n{}", proof.text(out.room()))?;
         }
         match &self.config.flags.out {
             Some(path) => writeln!(out, "the layout is in {}, with the reasons", path.display())?,
@@ -99,7 +100,7 @@ impl Report<'_> {
     }
 
     /// The moves that have not come to their end.
-    fn open_moves(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn open_moves(&self, out: &mut Paper) -> anyhow::Result<()> {
         let open = self.survey.folded.iter().filter_map(|one| Some((one, one.moving_from.as_ref()?)));
         for (one, from) in open {
             writeln!(
@@ -112,7 +113,7 @@ impl Report<'_> {
     }
 
     /// What each node of a cluster has of it, by its keys.
-    fn nodes(&self, out: &mut dyn Write, (now, after): (u64, u64)) -> anyhow::Result<()> {
+    fn nodes(&self, out: &mut Paper, (now, after): (u64, u64)) -> anyhow::Result<()> {
         if self.survey.nodes.is_empty() {
             return Ok(());
         }
@@ -122,17 +123,17 @@ impl Report<'_> {
             writeln!(out, "of it, the tables that find the keys of each slot: {now} now, {after} as planned")?;
         }
         let heads = [
-            ("node", Align::Left),
-            ("slots", Align::Right),
-            ("keys", Align::Right),
-            ("bytes now", Align::Right),
-            ("after", Align::Right),
+            Column::name("node"),
+            Column::number("slots").rank(1),
+            Column::number("keys").rank(2),
+            Column::number("bytes now"),
+            Column::number("after"),
         ];
         let row = |node: &NodeShare| {
             let share = |all: u64| bytes(self.survey.of_node(node, all));
             vec![node.address.clone(), count(node.slots as u64), count(node.keys), share(now), share(after)]
         };
-        Ok(writeln!(out, "\n{}\n", render(&heads, self.survey.nodes.iter().map(row)))?)
+        Ok(writeln!(out, "\n{}\n", render(&heads, self.survey.nodes.iter().map(row), out.room()))?)
     }
 
     /// The families whose values a codec is to store.
@@ -142,7 +143,7 @@ impl Report<'_> {
     }
 
     /// The families that share buckets, and what that brings.
-    fn shared(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn shared(&self, out: &mut Paper) -> anyhow::Result<()> {
         let mut families = self.plan.families.iter();
         let first = families.find_map(|(family, part)| match part {
             Part::Shared(templates) => Some((templates, family.choice.notes.first()?)),
@@ -155,7 +156,7 @@ impl Report<'_> {
     }
 
     /// The settings that have to be changed.
-    fn settings(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn settings(&self, out: &mut Paper) -> anyhow::Result<()> {
         let planned = self.plan.families.iter().filter(|(_, part)| part.is_placed());
         let mut unmet: Vec<&Setting> =
             planned.flat_map(|(family, _)| &family.choice.relies_on).filter(|setting| !setting.is_met()).collect();
@@ -172,7 +173,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn json(&self, out: &mut Paper) -> anyhow::Result<()> {
         let (now, after) = self.plan.total_bytes(&self.aims.model);
         let mut report = json!({
             "server": self.server.to_string(),
@@ -196,7 +197,7 @@ impl Report<'_> {
             };
             report["nodes"] = self.survey.nodes.iter().map(node).collect();
         }
-        Ok(writeln!(out, "{report:#}")?)
+        Ok(out.whole(format_args!("{report:#}"))?)
     }
 }
 

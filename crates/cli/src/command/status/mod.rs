@@ -13,6 +13,7 @@ pub(crate) mod saving;
 use std::io::Write;
 
 use keyfold_core::layout::Layout;
+use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;
 use keyfold_server::layout::stored;
 
@@ -41,7 +42,7 @@ struct Memory {
     rss_bytes: u64,
 }
 
-pub(crate) fn run(flags: &StatusFlags, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(flags: &StatusFlags, out: &mut Paper) -> anyhow::Result<()> {
     let target = target::resolve(&flags.upstream);
     let mut nodes = Nodes::connect(&target)?;
     let layout = stored::read(nodes.home())?.map(|stored| stored.layout);
@@ -62,7 +63,7 @@ pub(crate) fn run(flags: &StatusFlags, out: &mut dyn Write) -> anyhow::Result<()
         layout,
     };
     if flags.json {
-        return Ok(writeln!(out, "{:#}", status.json())?);
+        return Ok(out.whole(format_args!("{:#}", status.json()))?);
     }
     status.print(out)
 }

@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use keyfold_report::number::{count, decimals, mebibytes, plural, tenths};
-use keyfold_report::table::{Align, render};
+use keyfold_report::paper::Paper;
+use keyfold_report::room::Room;
+use keyfold_report::table::{Column, render};
 use serde_json::{Value, json};
 
 use super::Status;
@@ -12,7 +14,7 @@ use crate::print::folded::folded_json;
 use crate::print::held;
 
 impl Status {
-    pub(super) fn print(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn print(&self, out: &mut Paper) -> anyhow::Result<()> {
         let nodes = match self.primaries {
             0 => String::new(),
             primaries => format!(", a cluster of {}", plural(primaries as u64, "primary node")),
@@ -37,7 +39,7 @@ impl Status {
         held::advice(used, rss).iter().try_for_each(|advice| line("", advice))?;
         line("saved", &self.saved())?;
         if !self.savings.namespaces.is_empty() {
-            writeln!(out, "\n{}", self.namespaces())?;
+            writeln!(out, "\n{}", self.namespaces(out.room()))?;
         }
         Ok(())
     }
@@ -74,15 +76,14 @@ impl Status {
         }
     }
 
-    fn namespaces(&self) -> String {
-        use Align::{Left, Right};
+    fn namespaces(&self, room: Room) -> String {
         let heads = [
-            ("keys", Left),
-            ("number", Right),
-            ("bytes, plain", Right),
-            ("folded", Right),
-            ("ratio", Right),
-            ("placement", Left),
+            Column::name("keys"),
+            Column::number("number"),
+            Column::number("bytes, plain").rank(3),
+            Column::number("folded").rank(2),
+            Column::number("ratio"),
+            Column::sentence("placement").rank(1),
         ];
         let row = |one: &Namespace| {
             let (now, plain) = (one.folded.bytes_per_key(), one.plain_bytes_per_key);
@@ -96,7 +97,7 @@ impl Status {
                 one.folded.line.clone(),
             ]
         };
-        render(&heads, self.savings.namespaces.iter().map(row))
+        render(&heads, self.savings.namespaces.iter().map(row), room)
     }
 
     pub(super) fn json(&self) -> Value {

@@ -191,7 +191,7 @@ fn several_are_added_up_and_one_that_is_away_is_said() {
 
 #[test]
 fn text_has_every_column_and_every_digit() {
-    let shown = text::render(&View::of(&one_keyfold()));
+    let shown = text::render(&View::of(&one_keyfold()), keyfold_report::room::Room::ENDLESS);
     assert!(!shown.contains('\u{1b}') && !shown.contains('\u{7}') && !shown.contains('\u{202e}'), "{shown}");
     let line = shown.lines().find(|line| line.trim_start().starts_with("user:{id:int}:logins")).unwrap();
     let cells: Vec<&str> = line.split_whitespace().collect();

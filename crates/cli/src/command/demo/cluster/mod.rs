@@ -16,6 +16,7 @@ use keyfold_lab::data_sets::records::{DataSet, Record};
 use keyfold_lab::load::{read_back, write};
 use keyfold_lab::through::Through;
 use keyfold_report::number::{count, mebibytes, plural};
+use keyfold_report::paper::Paper;
 use keyfold_report::table;
 use keyfold_server::{OwnCluster, Server, listpack};
 
@@ -78,7 +79,7 @@ impl Told {
 ///
 /// # Errors
 /// A command failed, or an answer was wrong.
-pub(crate) fn tell(story: &ClusterStory<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn tell(story: &ClusterStory<'_>, out: &mut Paper) -> anyhow::Result<()> {
     let cluster = OwnCluster::start(story.server, PRIMARIES, &[])?;
     let target = cluster.target();
     let server = cluster.connect(0)?.version().to_string();
@@ -219,7 +220,7 @@ fn memory(cluster: &OwnCluster) -> anyhow::Result<Vec<u64>> {
     (0..PRIMARIES).map(|node| cluster.connect(node)?.used_memory()).collect()
 }
 
-fn conclude(story: &ClusterStory<'_>, seen: &Told, out: &mut dyn Write) -> anyhow::Result<()> {
+fn conclude(story: &ClusterStory<'_>, seen: &Told, out: &mut Paper) -> anyhow::Result<()> {
     let [plain, folded] = seen.sums();
     writeln!(
         out,
@@ -228,7 +229,11 @@ fn conclude(story: &ClusterStory<'_>, seen: &Told, out: &mut dyn Write) -> anyho
         mebibytes(folded),
         seen.ratio()
     )?;
-    writeln!(out, "{}\n", table::render(&page::heads(), seen.phases.iter().map(|phase| page::row(phase, seen))))?;
+    writeln!(
+        out,
+        "{}\n",
+        table::render(&page::heads(), seen.phases.iter().map(|phase| page::row(phase, seen)), out.room())
+    )?;
     fs::write(story.html, page::page(seen)).with_context(|| format!("can't write {}", story.html.display()))?;
     writeln!(out, "the same over time: {}", story.html.display())?;
     let Outcome { answers: Answers { samples, wrong, told, .. }, refused, lost } = &seen.outcome;

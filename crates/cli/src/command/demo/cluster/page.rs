@@ -5,7 +5,7 @@ use std::time::Duration;
 use keyfold_report::number::{count, mebibytes, plural};
 use keyfold_report::page::Page;
 use keyfold_report::plot::{Mark, Origin, Plot, Series};
-use keyfold_report::table::Align;
+use keyfold_report::table::Column;
 
 use super::super::clients::CLIENTS;
 use super::super::story::Phase;
@@ -34,11 +34,11 @@ pub(crate) fn page(told: &Told) -> String {
     ]);
     page.heading("Memory by node");
     let heads = [
-        ("primary", Align::Left),
-        ("empty", Align::Right),
-        ("with plain keys", Align::Right),
-        ("folded", Align::Right),
-        ("times less", Align::Right),
+        Column::word("primary"),
+        Column::number("empty"),
+        Column::number("with plain keys"),
+        Column::number("folded"),
+        Column::number("times less"),
     ];
     page.table(
         &heads,
@@ -98,9 +98,9 @@ fn chart(title: &'static str, unit: &str, lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 /// The heads of the table of phases.
-pub(crate) fn heads() -> [(&'static str, Align); 7] {
+pub(crate) fn heads() -> [Column<'static>; 7] {
     let [phase, seconds, rate, median, p99, longest] = story::heads();
-    [phase, seconds, rate, median, p99, longest, ("refused", Align::Right)]
+    [phase, seconds, rate, median, p99, longest, Column::number("refused")]
 }
 
 /// A phase's row.
