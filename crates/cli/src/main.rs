@@ -40,6 +40,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use flags::Command;
+use keyfold_report::paper::Paper;
+use keyfold_report::room::Room;
 use keyfold_server::supervisor;
 use settings::{Failure, Line, Settings};
 
@@ -65,12 +67,16 @@ fn main() -> ExitCode {
 
 fn fail(error: &anyhow::Error) -> ExitCode {
     let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
-    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
+    let said = format!("{style}error:{style:#} {error:#}");
+    for line in said.lines() {
+        let _ = writeln!(anstream::stderr(), "{}", Room::of_errors().wrap(line));
+    }
     ExitCode::FAILURE
 }
 
 fn run(command: Command, settings: Settings) -> anyhow::Result<ExitCode> {
-    let mut out = anstream::stdout();
+    let room = if command.is_wide() { Room::ENDLESS } else { Room::of_output() };
+    let mut out = Paper::new(anstream::stdout(), room);
     let mut code = ExitCode::SUCCESS;
     match command {
         Command::Guide(flags) => code = command::guide::run(&flags, &mut out)?,

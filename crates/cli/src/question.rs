@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 
 /// So soon Ctrl-C is seen while a question waits for its answer.
@@ -15,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// Nobody is there to be asked.
-pub(crate) fn ask(question: &str, interrupt: &Interrupt, out: &mut dyn Write) -> anyhow::Result<bool> {
+pub(crate) fn ask(question: &str, interrupt: &Interrupt, out: &mut Paper) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("nothing was changed: say --yes to go on without being asked");
     }

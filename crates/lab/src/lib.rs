@@ -45,7 +45,8 @@ use std::time::Instant;
 
 use anyhow::bail;
 use keyfold_report::number::tenths;
-use keyfold_report::table::{Align, render};
+use keyfold_report::paper::Paper;
+use keyfold_report::table::{Column, render};
 use keyfold_server::interrupt::{Interrupt, Interrupted};
 use serde_json::json;
 
@@ -65,13 +66,13 @@ const NOT_ALL_WELL: u8 = 3;
 ///
 /// # Errors
 /// What `out` says.
-pub fn list(out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let heads = [("study", Align::Left), ("after", Align::Left), ("asks", Align::Left)];
+pub fn list(out: &mut Paper) -> anyhow::Result<ExitCode> {
+    let heads = [Column::word("study"), Column::sentence("after").rank(1), Column::sentence("asks")];
     let rows = studies::all().into_iter().map(|study| {
         let about = study.about();
         vec![about.name.to_owned(), format!("{}, {}", about.by, about.year), about.asks.to_owned()]
     });
-    writeln!(out, "{}", render(&heads, rows))?;
+    writeln!(out, "{}", render(&heads, rows, out.room()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,7 +90,7 @@ fn chosen(name: Option<&str>) -> anyhow::Result<Vec<Box<dyn Study>>> {
 ///
 /// # Errors
 /// Failed or interrupted; the server is as it was, or the error says in what it is not.
-pub fn run(run: &Run, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub fn run(run: &Run, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let studies = chosen(run.study.as_deref())?;
     let results = Results::open(&run.out)?;
     let interrupt = Interrupt::listen()?;
@@ -116,7 +117,7 @@ fn run_each(
     results: &Results,
     ground: &mut Ground,
     interrupt: &Interrupt,
-    out: &mut dyn Write,
+    out: &mut Paper,
 ) -> anyhow::Result<ExitCode> {
     let mut done = Vec::new();
     for study in studies {
@@ -186,12 +187,12 @@ fn keep(run: &Run, done: &Done, results: &Results) -> anyhow::Result<()> {
     results.write("result.json", format!("{result:#}\n").as_bytes())
 }
 
-fn print(done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(done: &Done, out: &mut Paper) -> anyhow::Result<()> {
     let Done { about, outcome, conditions, seconds } = done;
     writeln!(out, "{} ({}, {}): {}", about.name, about.by, about.year, outcome.verdict)?;
     writeln!(out, "{conditions}; {} s\n", tenths(*seconds))?;
     let rows = outcome.comparisons.iter().map(report::comparison_row);
-    writeln!(out, "{}\n", render(&report::comparison_heads(), rows))?;
+    writeln!(out, "{}\n", render(&report::comparison_heads(), rows, out.room()))?;
     for part in &outcome.left_out {
         writeln!(out, "left out: {part}")?;
     }

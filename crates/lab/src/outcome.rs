@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use keyfold_report::number::{count, decimals};
-use keyfold_report::table::{self, Align};
+use keyfold_report::room::Room;
+use keyfold_report::table;
 use serde_json::{Value, json};
 
 use keyfold_report::plot::Plot;
@@ -160,7 +161,7 @@ impl Table {
 
     /// As people read it in a terminal.
     pub fn shown(&self) -> String {
-        table::render(&self.aligned(&self.heads), self.shown_rows())
+        table::render(&self.aligned(&self.heads), self.shown_rows(), Room::ENDLESS)
     }
 
     /// As scripts read it: an object for each row.
@@ -171,10 +172,12 @@ impl Table {
     }
 
     /// Heads, those of numbers to the right.
-    pub(super) fn aligned<'h>(&self, heads: &[&'h str]) -> Vec<(&'h str, Align)> {
+    pub(super) fn aligned<'h>(&self, heads: &[&'h str]) -> Vec<table::Column<'h>> {
         let is_text = |column: usize| self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Text(_))));
-        let align = |column| if is_text(column) { Align::Left } else { Align::Right };
-        heads.iter().enumerate().map(|(column, head)| (*head, align(column))).collect()
+        let column = |(at, head): (usize, &&'h str)| {
+            if is_text(at) { table::Column::name(head) } else { table::Column::number(head) }
+        };
+        heads.iter().enumerate().map(column).collect()
     }
 
     pub(super) fn shown_rows(&self) -> impl Iterator<Item = Vec<String>> {

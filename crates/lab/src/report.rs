@@ -2,7 +2,7 @@
 
 use keyfold_report::number::{count, tenths};
 use keyfold_report::page::Page;
-use keyfold_report::table::Align;
+use keyfold_report::table::Column;
 
 use super::outcome::{Comparison, Outcome, TOLERANCE_PERCENT, Table};
 use super::study::About;
@@ -27,7 +27,7 @@ pub(super) fn page(done: &[Done]) -> anyhow::Result<String> {
          says beforehand. Crosses in the plots are the original's numbers.",
     );
     if done.len() > 1 {
-        let heads = [("study", Align::Left), ("what it means today", Align::Left)];
+        let heads = [Column::word("study"), Column::sentence("what it means today")];
         page.table(&heads, done.iter().map(|one| vec![one.about.name.to_owned(), one.outcome.verdict.clone()]));
     }
     for one in done {
@@ -79,14 +79,14 @@ fn add_table(page: &mut Page, about: &About, table: &Table) {
     page.table(&table.aligned(&heads), table.shown_rows());
 }
 
-pub(super) fn comparison_heads() -> [(&'static str, Align); 6] {
+pub(super) fn comparison_heads() -> [Column<'static>; 6] {
     [
-        ("", Align::Left),
-        ("original", Align::Right),
-        ("today", Align::Right),
-        ("model", Align::Right),
-        ("model is off", Align::Right),
-        ("unit", Align::Left),
+        Column::sentence(""),
+        Column::number("original"),
+        Column::number("today"),
+        Column::number("model").rank(2),
+        Column::number("model is off").rank(1),
+        Column::word("unit"),
     ]
 }
 

@@ -3,7 +3,9 @@
 //! | room | what it holds |
 //! | --- | --- |
 //! | `number.rs` | numbers as people read them |
-//! | `table.rs` | tables of text |
+//! | `room.rs` | how wide what is printed may be |
+//! | `paper.rs` | what is printed on, with its room |
+//! | `table.rs` | tables of text, as wide as there is room |
 //! | `terminal.rs` | bars of unicode blocks, as wide as the terminal allows |
 //! | `progress.rs` | how far a long piece of work is |
 //! | `font.rs` | the letters of drawings |
@@ -14,7 +16,9 @@
 mod font;
 pub mod number;
 pub mod page;
+pub mod paper;
 pub mod plot;
 pub mod progress;
+pub mod room;
 pub mod table;
 pub mod terminal;

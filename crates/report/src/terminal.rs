@@ -7,7 +7,9 @@
 
 use anstyle::{AnsiColor, Style};
 
-/// Where there is no terminal.
+use crate::room::Room;
+
+/// Where there is no end of room.
 const WIDTH: usize = 80;
 /// Longer bars say no more.
 const MAX_WIDTH: usize = 100;
@@ -26,9 +28,9 @@ pub struct Pair {
     pub folded: f64,
 }
 
-/// The columns of the terminal, if standard output is one.
-pub fn width() -> usize {
-    terminal_size::terminal_size().map_or(WIDTH, |(width, _)| usize::from(width.0).min(MAX_WIDTH))
+/// The columns for bars.
+pub fn width(room: Room) -> usize {
+    room.width().unwrap_or(WIDTH).min(MAX_WIDTH)
 }
 
 /// Draws the pairs within `width` columns. Styles are for a stream that strips them where it must.

@@ -3,7 +3,8 @@
 use keyfold_core::codec::{Candidate, pack};
 use keyfold_core::layout::Namespace;
 use keyfold_report::number::{count, tenths};
-use keyfold_report::table::{self, Align};
+use keyfold_report::room::Room;
+use keyfold_report::table::{self, Column};
 use keyfold_survey::codec::{Judged, Samples, Selection, select};
 use serde_json::{Value, json};
 
@@ -34,8 +35,7 @@ impl Choice {
     }
 
     /// Lines for people.
-    pub(crate) fn show(&self) -> String {
-        use Align::{Left, Right};
+    pub(crate) fn show(&self, room: Room) -> String {
         let Selection { raw_bytes, current_bytes, judged, taken } = &self.selection;
         let mut text = format!(
             "{}: {} values sampled of {} seen, {} bytes on average",
@@ -48,13 +48,13 @@ impl Choice {
             text.push_str(&format!(", {} as they are written now", tenths(*current)));
         }
         let heads = [
-            ("codec", Left),
-            ("dictionary", Right),
-            ("bytes a value", Right),
-            ("times less", Right),
-            ("µs to write", Right),
-            ("µs to read", Right),
-            ("", Left),
+            Column::name("codec"),
+            Column::number("dictionary").rank(3),
+            Column::number("bytes a value").rank(1),
+            Column::number("times less"),
+            Column::number("µs to write").rank(2),
+            Column::number("µs to read").rank(2),
+            Column::word(""),
         ];
         let rows = judged.iter().enumerate().take(SHOWN).map(|(at, one)| {
             let Judged { candidate, encode_us, decode_us } = one;
@@ -69,7 +69,7 @@ impl Choice {
             ]
         });
         if !judged.is_empty() {
-            text.push_str(&format!("\n{}", table::render(&heads, rows)));
+            text.push_str(&format!("\n{}", table::render(&heads, rows, room)));
         }
         if let Err(why) = taken {
             text.push_str(&format!("\nleft as it is: {why}"));

@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use clap::CommandFactory;
+use keyfold_report::paper::Paper;
 
 use crate::flags::Cli;
 use crate::flags::completions::CompletionsFlags;
 
-pub(crate) fn run(flags: &CompletionsFlags, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(flags: &CompletionsFlags, out: &mut Paper) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(flags.shell, &mut Cli::command(), "keyfold", &mut script);
     Ok(out.write_all(&script)?)

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Parser;
 use keyfold_core::layout::Layout;
+use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::{Nodes, Target};
@@ -28,7 +29,7 @@ use crate::question;
 /// Keys that stay are listed up to this number.
 const LISTED: usize = 20;
 
-pub(crate) fn run(flags: &GuideFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(flags: &GuideFlags, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let target = target::resolve(&flags.upstream);
     let address = target.address.to_string();
     let shown = flags.out.display().to_string();
@@ -51,7 +52,7 @@ pub(crate) fn run(flags: &GuideFlags, out: &mut dyn Write) -> anyhow::Result<Exi
     }
     writeln!(out, "\n4. What it came to\n$ keyfold status {address}\n")?;
     let pace = PaceFlags { max_ops: flags.pace.max_ops };
-    status::run(&StatusFlags { upstream: flags.upstream.clone(), pace, json: false }, out)?;
+    status::run(&StatusFlags { upstream: flags.upstream.clone(), pace, json: false, wide: flags.wide }, out)?;
     writeln!(
         out,
         "\nTo look closer:  keyfold verify {address}\nTo go back:      keyfold unfold {address} --clean\n\
@@ -65,7 +66,7 @@ fn has_folded(layout: &Layout) -> bool {
 }
 
 /// Plans, unless there is a layout already.
-fn propose(flags: &GuideFlags, address: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+fn propose(flags: &GuideFlags, address: &str, out: &mut Paper) -> anyhow::Result<()> {
     let shown = flags.out.display();
     if flags.out.exists() {
         writeln!(out, "1. The layout: {shown} is there already, and taken as it is; remove it to have one planned")?;
@@ -78,7 +79,7 @@ fn propose(flags: &GuideFlags, address: &str, out: &mut dyn Write) -> anyhow::Re
 }
 
 /// Sees to it that a keyfold serves, without which clients would miss folded keys. False where the user says no.
-fn serve(flags: &GuideFlags, target: &Target, address: &str, out: &mut dyn Write) -> anyhow::Result<bool> {
+fn serve(flags: &GuideFlags, target: &Target, address: &str, out: &mut Paper) -> anyhow::Result<bool> {
     let interrupt = Interrupt::listen()?;
     let keyfolds =
         || Ok::<_, anyhow::Error>(Nodes::connect(target)?.servers().iter_mut().map(count_keyfolds).sum::<usize>());
@@ -130,6 +131,7 @@ fn fold_flags(flags: &GuideFlags) -> FoldFlags {
         pace: PaceFlags { max_ops: flags.pace.max_ops },
         list: LISTED,
         json: false,
+        wide: flags.wide,
         settings: flags.settings.clone(),
     };
     FoldFlags { moving, layout: flags.out.clone(), raise_limits: !flags.keep_settings, source: SourceFlags::default() }

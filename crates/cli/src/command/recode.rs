@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::{Layout, NamespaceIndex};
-use keyfold_report::number::{count, mebibytes, plural};
+use keyfold_report::number::{count, plural, size};
+use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::dictionaries;
@@ -26,7 +27,7 @@ use crate::scan;
 /// Some values can't be decoded, and stay as they are.
 const LEFT: u8 = 3;
 
-pub(crate) fn run(flags: &RecodeFlags, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(flags: &RecodeFlags, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     priority::give_way();
     let mut nodes = Nodes::connect(&target::resolve(&flags.upstream))?;
@@ -51,7 +52,7 @@ pub(crate) fn run(flags: &RecodeFlags, out: &mut dyn Write) -> anyhow::Result<Ex
             "memory": { "before_bytes": used_before, "after_bytes": used_after },
             "seconds": driven.took.as_secs_f64(),
         });
-        writeln!(out, "{report:#}")?;
+        out.whole(format_args!("{report:#}"))?;
     } else {
         report(&driven, &freed, used_before, used_after, flags.list, out)?;
     }
@@ -98,22 +99,15 @@ fn free(server: &mut Server, before: &Stored, namespaces: &[NamespaceIndex]) -> 
     Ok(Freed { slots: slots(&before.layout) - slots(&layout), dictionaries })
 }
 
-fn report(
-    driven: &Driven,
-    freed: &Freed,
-    before: u64,
-    after: u64,
-    list: usize,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
+fn report(driven: &Driven, freed: &Freed, before: u64, after: u64, list: usize, out: &mut Paper) -> anyhow::Result<()> {
     writeln!(
         out,
         "looked at {} in {:.1} s and stored {} again; memory: {} before, {} now",
         plural(driven.seen, "value"),
         driven.took.as_secs_f64(),
         count(driven.moved),
-        mebibytes(before),
-        mebibytes(after)
+        size(before),
+        size(after)
     )?;
     if freed.slots > 0 {
         writeln!(

@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use keyfold_core::layout::Layout;
 use keyfold_proxy::config::ServerTls;
 use keyfold_proxy::{ServiceManager, Sockets, StartError};
+use keyfold_report::paper::Paper;
 use keyfold_server::{OwnServer, Target, listpack};
 
 use crate::command::reload::Reloading;
@@ -18,7 +19,7 @@ use crate::flags::serve::ServeFlags;
 use crate::moving::rollout;
 use crate::settings::Settings;
 
-pub(crate) fn run(flags: ServeFlags, settings: Settings, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(flags: ServeFlags, settings: Settings, out: &mut Paper) -> anyhow::Result<()> {
     if flags.configuration.print_config {
         return Ok(out.write_all(settings.to_file().as_bytes())?);
     }
@@ -47,7 +48,7 @@ fn check(config: Serve) -> anyhow::Result<()> {
     }
 }
 
-fn start(config: Serve, settings: Settings, sockets: Sockets, out: &mut dyn Write) -> anyhow::Result<()> {
+fn start(config: Serve, settings: Settings, sockets: Sockets, out: &mut Paper) -> anyhow::Result<()> {
     let (mut own, target) = match &config.server {
         Behind::Upstream(target) => (None, target.clone()),
         Behind::Own { program, data } => {
@@ -114,7 +115,7 @@ fn serve(
     target: &Target,
     Ready { layout, sockets }: Ready,
     own: Option<&mut OwnServer>,
-    out: &mut dyn Write,
+    out: &mut Paper,
 ) -> anyhow::Result<()> {
     let (users, layout_source, key_check) = (config.users, config.layout_source, config.key_check);
     let started = keyfold_proxy::start_with(config.proxy.before(target, layout), sockets);

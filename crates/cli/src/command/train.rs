@@ -6,6 +6,7 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use keyfold_core::codec::CodecRule;
 use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
@@ -20,7 +21,7 @@ use crate::config::train::Train;
 use crate::layout::writer;
 use crate::scan;
 
-pub(crate) fn run(config: &Train, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(config: &Train, out: &mut Paper) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let mut nodes = Nodes::connect(&config.target)?;
     scan::warn(&nodes);
@@ -36,7 +37,7 @@ pub(crate) fn run(config: &Train, out: &mut dyn Write) -> anyhow::Result<()> {
     let server = nodes.home();
     if !config.flags.json {
         for choice in &settled.choices {
-            writeln!(out, "{}\n", choice.show())?;
+            writeln!(out, "{}\n", choice.show(out.room()))?;
         }
     }
     let changes = settled.layout != before.layout;
@@ -50,7 +51,9 @@ pub(crate) fn run(config: &Train, out: &mut dyn Write) -> anyhow::Result<()> {
     if config.flags.json {
         let choices: Vec<_> = settled.choices.iter().map(crate::codec::choice::Choice::json).collect();
         let epoch = if is_changed { settled.layout.epoch() } else { before.layout.epoch() };
-        return Ok(writeln!(out, "{:#}", json!({ "namespaces": choices, "changed": is_changed, "epoch": epoch.0 }))?);
+        return Ok(
+            out.whole(format_args!("{:#}", json!({ "namespaces": choices, "changed": is_changed, "epoch": epoch.0 })))?
+        );
     }
     report(&settled, changes, config.flags.dry_run, out)
 }
@@ -93,7 +96,7 @@ fn meant(
     Ok((wanted, namespaces))
 }
 
-fn report(settled: &Settled, changes: bool, dry_run: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+fn report(settled: &Settled, changes: bool, dry_run: bool, out: &mut Paper) -> anyhow::Result<()> {
     match (changes, dry_run) {
         (false, _) => writeln!(out, "nothing was changed")?,
         (true, true) => writeln!(out, "nothing was changed: this was a dry run")?,

@@ -16,7 +16,7 @@ pub(crate) enum Lab {
 
 pub(crate) fn resolve(command: LabCommand) -> Lab {
     match command {
-        LabCommand::List => Lab::List,
+        LabCommand::List(_) => Lab::List,
         LabCommand::Run(flags) => Lab::Run(Box::new(resolve_run(Some(flags.name), flags.ground))),
         LabCommand::All(flags) => Lab::Run(Box::new(resolve_run(None, flags))),
     }

@@ -35,7 +35,7 @@ pub(crate) struct Recover {
 
 pub(crate) fn resolve(command: LayoutCommand) -> anyhow::Result<LayoutTask> {
     Ok(match command {
-        LayoutCommand::Check(CheckFlags { file: path, json }) => {
+        LayoutCommand::Check(CheckFlags { file: path, json, .. }) => {
             let layout = file::alone(&file::read(&path)?)?;
             LayoutTask::Check { path, layout, json }
         }

@@ -10,6 +10,7 @@ use super::origin::OriginFlags;
 use super::pace::PaceFlags;
 use super::units::{parse_count, parse_growth};
 use super::upstream::SettingsFlags;
+use super::wide::WideFlags;
 
 const ABOUT: &str = "\
 Say which keys take the memory, what folding them would save, and what to leave.
@@ -71,6 +72,9 @@ pub(crate) struct AnalyzeFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,

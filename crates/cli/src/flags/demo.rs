@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::units::parse_count;
+use super::wide::WideFlags;
 
 const ABOUT: &str = "\
 Fold data before your eyes, and measure what it saves.
@@ -76,4 +77,7 @@ pub(crate) struct DemoFlags {
     /// Print JSON, with --measure
     #[arg(long, requires = "measure")]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use super::databases::DatabaseFlags;
 use super::pace::PaceFlags;
 use super::upstream::{SettingsFlags, UpstreamFlags};
+use super::wide::WideFlags;
 
 /// What `keyfold doctor --help` begins with.
 pub(crate) const ABOUT: &str = "\
@@ -60,6 +61,9 @@ pub(crate) struct DoctorFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,

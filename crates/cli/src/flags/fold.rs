@@ -8,6 +8,7 @@ use super::pace::PaceFlags;
 use super::source::SourceFlags;
 use super::units::parse_count;
 use super::upstream::{SettingsFlags, UpstreamFlags};
+use super::wide::WideFlags;
 
 const FOLD_EXAMPLES: &str = "\
 Examples:
@@ -75,6 +76,9 @@ pub(crate) struct MoveFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,

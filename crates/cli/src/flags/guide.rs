@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::pace::PaceFlags;
 use super::upstream::{SettingsFlags, UpstreamFlags};
+use super::wide::WideFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +42,9 @@ pub(crate) struct GuideFlags {
     /// Don't ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 
     #[command(flatten)]
     pub(crate) pace: PaceFlags,

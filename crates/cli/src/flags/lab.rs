@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use keyfold_proxy::address::ServerAddress;
 
 use super::upstream::{self, WayFlags};
+use super::wide::WideFlags;
 
 /// What stands above the subcommands.
 pub(crate) const ABOUT: &str = "\
@@ -43,7 +44,7 @@ pub(crate) struct LabFlags {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// List the studies, and what each asks
-    List,
+    List(WideFlags),
     /// Run one study
     Run(RunFlags),
     /// Run all of them
@@ -105,6 +106,9 @@ pub(crate) struct GroundFlags {
     /// Run on a server that isn't empty, under names that begin with `keyfold-lab:`
     #[arg(long)]
     pub(crate) i_know: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 }
 
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::pace::PaceFlags;
 use super::upstream::{SettingsFlags, UpstreamFlags};
+use super::wide::WideFlags;
 
 #[derive(Args, Debug)]
 pub(crate) struct LayoutFlags {
@@ -42,6 +43,9 @@ pub(crate) struct CheckFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 }
 
 const SHOW_EXAMPLES: &str = "\
@@ -72,6 +76,9 @@ pub(crate) struct ShowFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 }
 
 const PUSH_EXAMPLES: &str = "\
@@ -103,6 +110,9 @@ pub(crate) struct PushFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 }
 
 const RECOVER_EXAMPLES: &str = "\
@@ -138,4 +148,7 @@ pub(crate) struct RecoverFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 }

@@ -27,6 +27,7 @@ pub(crate) mod units;
 pub(crate) mod upstream;
 pub(crate) mod verify;
 pub(crate) mod where_key;
+pub(crate) mod wide;
 
 use std::path::PathBuf;
 
@@ -162,6 +163,43 @@ pub(crate) enum Command {
     /// Run a server for as long as standard input is open
     #[command(hide = true)]
     Supervise(supervise::SuperviseFlags),
+}
+
+impl Command {
+    /// Whether tables are wanted whole, of a command that prints any.
+    pub(crate) fn is_wide(&self) -> bool {
+        use lab::LabCommand;
+        use layout::LayoutCommand;
+        let wide = match self {
+            Self::Guide(flags) => flags.wide,
+            Self::Analyze(flags) => flags.wide,
+            Self::Plan(flags) => flags.wide,
+            Self::Fold(flags) => flags.moving.wide,
+            Self::Unfold(flags) => flags.moving.wide,
+            Self::Train(flags) => flags.wide,
+            Self::Status(flags) => flags.wide,
+            Self::Top(flags) => flags.wide,
+            Self::Verify(flags) => flags.wide,
+            Self::Doctor(flags) => flags.wide,
+            Self::Demo(flags) => flags.wide,
+            Self::Layout(layout::LayoutFlags { command }) => match command {
+                LayoutCommand::Check(flags) => flags.wide,
+                LayoutCommand::Show(flags) => flags.wide,
+                LayoutCommand::Push(flags) => flags.wide,
+                LayoutCommand::Recover(flags) => flags.wide,
+            },
+            Self::Lab(lab::LabFlags { command }) => match command {
+                LabCommand::List(wide) => *wide,
+                LabCommand::Run(flags) => flags.ground.wide,
+                LabCommand::All(flags) => flags.wide,
+            },
+            Self::Serve(_) | Self::Where(_) | Self::Recode(_) | Self::Export(_) | Self::Import(_) | Self::Probe(_) => {
+                return false;
+            }
+            Self::Completions(_) | Self::Manual(_) | Self::Supervise(_) => return true,
+        };
+        wide.wide
+    }
 }
 
 #[cfg(test)]

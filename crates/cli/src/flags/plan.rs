@@ -10,6 +10,7 @@ use super::origin::OriginFlags;
 use super::pace::PaceFlags;
 use super::units::{parse_count, parse_growth};
 use super::upstream::SettingsFlags;
+use super::wide::WideFlags;
 
 /// What stands above the options.
 pub(crate) const ABOUT: &str = "\
@@ -97,6 +98,9 @@ pub(crate) struct PlanFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,

@@ -11,6 +11,7 @@ use keyfold_server::OperatorsAddress;
 use super::pace::PaceFlags;
 use super::units::Wait;
 use super::upstream::{WayFlags, parse_server};
+use super::wide::WideFlags;
 
 const URLS_HELP: &str = "What to watch; may be several: a keyfold, by the address of its clients (redis://…, \
     rediss://…, unix:///path, or host:port alone) or that of its operators (http://host:port, https://…, \
@@ -53,6 +54,9 @@ pub(crate) struct TopFlags {
     /// Look twice, print what there is as text, and end
     #[arg(long)]
     pub(crate) once: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 
     /// The token of operators' addresses (--admin-token-file of serve): the file's first line
     #[arg(long, value_name = "FILE")]

@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::pace::PaceFlags;
 use super::upstream::UpstreamFlags;
+use super::wide::WideFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,4 +47,7 @@ pub(crate) struct TrainFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 }

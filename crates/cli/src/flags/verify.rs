@@ -8,6 +8,7 @@ use super::databases::DatabaseFlags;
 use super::pace::PaceFlags;
 use super::units::parse_count;
 use super::upstream::UpstreamFlags;
+use super::wide::WideFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,4 +53,7 @@ pub(crate) struct VerifyFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) wide: WideFlags,
 }

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use keyfold_core::layout::Layout;
 use keyfold_server::memory::{Measured, ServerModel};
 use keyfold_survey::eviction::Eviction;
+use keyfold_survey::uses::Uses;
 
 use crate::scan::{KeyScan, Page, Values, Walked};
 
@@ -48,6 +49,8 @@ pub(crate) struct Known {
     pub(crate) nodes: Vec<Node>,
     /// How it makes room, if it does, and how many keys it has evicted.
     pub(crate) eviction: Option<(Eviction, u64)>,
+    /// Who uses it and how; a dump doesn't tell.
+    pub(crate) uses: Uses,
     /// What is to be known besides.
     pub(crate) notes: Vec<String>,
     /// What a dump says of itself; none of a server.

@@ -7,7 +7,7 @@ use keyfold_core::layout::Layout;
 use keyfold_server::layout::stored;
 use keyfold_server::memory::{self, Measured};
 use keyfold_server::pace::Pace;
-use keyfold_server::{Nodes, Target};
+use keyfold_server::{Nodes, Target, uses};
 
 use super::seen::{Known, Node, OnSeen, Origin, Seen};
 use crate::scan::{self, Database, Databases, End, KeyScan, ServerValues, Values, Walked};
@@ -32,6 +32,7 @@ impl ServerOrigin {
         }
         let facts = memory::model_of_all(&mut nodes, assumed)?;
         let measured = measure(&mut nodes)?;
+        let uses = uses::ask(&mut nodes)?;
         let databases = scan::chosen_of_each(nodes.servers(), databases)?;
         let shares = nodes.addresses().into_iter().zip(nodes.slots()).zip(&databases);
         let shares =
@@ -45,6 +46,7 @@ impl ServerOrigin {
             databases: databases.iter().map(Vec::len).max().unwrap_or(0),
             nodes: shares.collect(),
             eviction: memory::eviction(nodes.first())?,
+            uses,
             notes: nodes.other_releases().into_iter().collect(),
             dump: None,
         };

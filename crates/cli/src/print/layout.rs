@@ -1,13 +1,19 @@
 //! Layouts as `keyfold plan` and `keyfold layout` show them.
 
 use keyfold_core::layout::{Layout, Namespace};
-use keyfold_report::table::{Align, render};
+use keyfold_report::room::Room;
+use keyfold_report::table::{Column, render};
 use serde_json::{Value, json};
 
 /// The namespaces of a layout.
-pub(crate) fn namespaces(layout: &Layout) -> String {
-    use Align::{Left, Right};
-    let heads = [("names", Left), ("keys", Left), ("placement", Left), ("value limit", Right), ("field limit", Right)];
+pub(crate) fn namespaces(layout: &Layout, room: Room) -> String {
+    let heads = [
+        Column::word("names").rank(3),
+        Column::name("keys"),
+        Column::sentence("placement"),
+        Column::number("value limit").rank(1),
+        Column::number("field limit").rank(2),
+    ];
     let rows = layout.namespaces().iter().map(|namespace| {
         vec![
             namespace.names().unwrap_or_else(|| "–".to_owned()),
@@ -17,7 +23,7 @@ pub(crate) fn namespaces(layout: &Layout) -> String {
             namespace.field_limit.to_string(),
         ]
     });
-    render(&heads, rows)
+    render(&heads, rows, room)
 }
 
 /// The namespaces of a layout as JSON.

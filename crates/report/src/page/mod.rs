@@ -6,7 +6,7 @@
 //! ```ignore
 //! let mut page = Page::new("A week of sessions");
 //! page.paragraph("Measured on Valkey 9.1.2.");
-//! page.table(&[("keys", Align::Left), ("bytes", Align::Right)], rows);
+//! page.table(&[Column::name("keys"), Column::number("bytes")], rows);
 //! page.bars(&Bars { unit: "bytes", rows: vec![bar] });
 //! page.line_chart(&LineChart { title: "hit ratio".into(), x: Axis::linear("hours"), .. });
 //! std::fs::write("report.html", page.finish())?;
@@ -19,7 +19,7 @@ pub use bars::{Bar, Bars};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::plot::Plot;
-use crate::table::Align;
+use crate::table::{Align, Column};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -63,15 +63,15 @@ impl Page {
     }
 
     /// A table; the first column is a template or a name, and stays in view when the rest scrolls.
-    pub fn table(&mut self, heads: &[(&str, Align)], rows: impl IntoIterator<Item = Vec<String>>) {
-        let class = |align: Align| if align == Align::Left { "left" } else { "right" };
+    pub fn table(&mut self, columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) {
+        let class = |column: &Column<'_>| if column.align() == Align::Left { "left" } else { "right" };
         self.body.push(html! {
             div.scroll {
                 table {
-                    thead { tr { @for (head, align) in heads { th scope="col" class=(class(*align)) { (head) } } } }
+                    thead { tr { @for column in columns { th scope="col" class=(class(column)) { (column.head()) } } } }
                     tbody {
                         @for row in rows {
-                            tr { @for (cell, (_, align)) in row.iter().zip(heads) { td class=(class(*align)) { (cell) } } }
+                            tr { @for (cell, column) in row.iter().zip(columns) { td class=(class(column)) { (cell) } } }
                         }
                     }
                 }
@@ -150,7 +150,7 @@ mod tests {
     fn a_page_stands_by_itself_and_escapes_what_it_is_given() {
         let mut page = Page::new("<keys> & values");
         page.code_heading("user:{id:int}<script>");
-        page.table(&[("keys", Align::Left), ("bytes", Align::Right)], [vec!["a\"b<".to_owned(), "7".to_owned()]]);
+        page.table(&[Column::name("keys"), Column::number("bytes")], [vec!["a\"b<".to_owned(), "7".to_owned()]]);
         page.bars(&Bars { rows: vec![Bar { name: "a<b".to_owned(), parts: vec![("now", 3.0, "3 B".to_owned())] }] });
         let points = vec![(8.0, 10.0), (64.0, 4.0)];
         let line = Series { name: "a < b".to_owned(), origin: Origin::Measured, color: 0, points };

@@ -16,12 +16,14 @@ use anyhow::Context;
 use keyfold_core::layout::Layout;
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_report::number::{count, plural};
+use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::memory::{Measured, ServerModel};
 use keyfold_survey::advice::{Report, advise, is_weighed};
 use keyfold_survey::choose::Aims;
 use keyfold_survey::slot_tally;
 use keyfold_survey::survey::Survey;
+use keyfold_survey::uses::Uses;
 
 use crate::config::analyze::Analyze;
 use crate::origin::{self, DumpHead, Known, Node, Origin, Seen};
@@ -49,6 +51,7 @@ struct Analysis {
     walked: Walked,
     took: Duration,
     usd_per_gb_month: Option<f64>,
+    uses: Uses,
     /// What the reader has to know of the numbers.
     notes: Vec<String>,
 }
@@ -61,7 +64,7 @@ struct Share {
     measured: Measured,
 }
 
-pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(analyze: &Analyze, out: &mut Paper) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let assumed = &analyze.flags.settings.assume;
     let mut origin =
@@ -100,6 +103,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut dyn Write) -> anyhow::Result<()> 
         walked,
         took,
         usd_per_gb_month: analyze.flags.usd_per_gb_month,
+        uses: known.uses.clone(),
         notes,
     };
     show(analyze, &analysis, out)?;
@@ -189,14 +193,14 @@ fn notes_on(walked: &Walked, known: &Known, seen: u64, is_whole: bool) -> Vec<St
     notes
 }
 
-fn show(analyze: &Analyze, analysis: &Analysis, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show(analyze: &Analyze, analysis: &Analysis, out: &mut Paper) -> anyhow::Result<()> {
     if let Some(path) = &analyze.flags.html {
         std::fs::write(path, html::page(analysis)).with_context(|| format!("can't write {}", path.display()))?;
     }
     if analyze.flags.json {
-        writeln!(out, "{:#}", json::value(analysis))?;
+        out.whole(format_args!("{:#}", json::value(analysis)))?;
     } else {
-        writeln!(out, "{}", table::render(analysis))?;
+        writeln!(out, "{}", table::render(analysis, out.room()))?;
         if let Some(path) = &analyze.flags.html {
             writeln!(out, "\nreport: {}", path.display())?;
         }

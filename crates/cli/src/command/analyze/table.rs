@@ -1,39 +1,42 @@
 //! The analysis as text: what takes the memory, then what to do.
 
 use keyfold_report::number::{bytes, count, plural, tenths};
-use keyfold_report::table::{Align, render as table};
+use keyfold_report::room::Room;
+use keyfold_report::table::{Column, render as table};
 use keyfold_survey::advice::{Advice, Advised};
 use keyfold_survey::survey::{Estimate, Folded};
 
 use super::{Analysis, Share};
+use crate::print::uses;
 
 /// Families shown; the rest is summed up.
 const SHOWN: usize = 40;
-/// Templates longer than this are cut in the table.
-const NAME_CHARS: usize = 48;
 
 /// Heads of a table, as it is rendered.
-type Heads = Vec<(&'static str, Align)>;
+type Heads = Vec<Column<'static>>;
 
-pub(super) fn render(analysis: &Analysis) -> String {
+pub(super) fn render(analysis: &Analysis, room: Room) -> String {
     let report = &analysis.report;
     let mut text = format!("{} at {}\n{}\n", analysis.server, analysis.address, memory(analysis));
     if !analysis.shares.is_empty() {
         let (heads, rows) = nodes(analysis);
-        text.push_str(&format!("\n{}\n", table(&heads, rows)));
+        text.push_str(&format!("\n{}\n", table(&heads, rows, room)));
     }
     if report.families.is_empty() && report.folded.is_empty() {
         text.push_str("\nThere are no keys.\n");
     } else {
         let (heads, rows) = costs(analysis);
-        text.push_str(&format!("\n{}\n", table(&heads, rows)));
+        text.push_str(&format!("\n{}\n", table(&heads, rows, room)));
         let (heads, rows) = advice(analysis);
-        text.push_str(&format!("\n{}\n", table(&heads, rows)));
+        text.push_str(&format!("\n{}\n", table(&heads, rows, room)));
     }
     if report.families.len() > SHOWN {
         let rest = &report.families[SHOWN..];
         let taken: f64 = rest.iter().map(|one| one.family.bytes.value).sum();
         text.push_str(&format!("\n{} more families take {}; --json has all\n", rest.len(), bytes(taken)));
+    }
+    if let Some(section) = uses::text(&analysis.uses) {
+        text.push_str(&format!("\n{section}"));
     }
     for note in &analysis.notes {
         text.push_str(&format!("\n{note}"));
@@ -60,15 +63,14 @@ fn memory(analysis: &Analysis) -> String {
 
 /// What each node of a cluster has.
 pub(super) fn nodes(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
-    use Align::{Left, Right};
     let heads = vec![
-        ("node", Left),
-        ("slots", Right),
-        ("keys", Right),
-        ("bytes, measured", Right),
-        ("a key", Right),
-        ("by the model", Right),
-        ("after", Right),
+        Column::name("node"),
+        Column::number("slots").rank(3),
+        Column::number("keys").rank(1),
+        Column::number("bytes, measured"),
+        Column::number("a key").rank(4),
+        Column::number("by the model").rank(2),
+        Column::number("after"),
     ];
     let row = |share: &Share| {
         let measured = share.measured.keys_bytes as f64;
@@ -82,17 +84,16 @@ pub(super) fn nodes(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
 
 /// What takes the memory.
 pub(super) fn costs(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
-    use Align::{Left, Right};
     let heads = vec![
-        ("keys", Left),
-        ("number", Right),
-        ("bytes now", Right),
-        ("a key", Right),
-        ("values, median", Right),
-        ("99th", Right),
-        ("TTL", Right),
-        ("compressible", Left),
-        ("stored as", Left),
+        Column::name("keys"),
+        Column::number("number"),
+        Column::number("bytes now"),
+        Column::number("a key").rank(1),
+        Column::number("values, median").rank(2),
+        Column::number("99th").rank(5),
+        Column::number("TTL").rank(3),
+        Column::word("compressible").rank(4),
+        Column::sentence("stored as").rank(6),
     ];
     let row = |one: &Advised| {
         let family = &one.family;
@@ -101,7 +102,7 @@ pub(super) fn costs(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
         let unit = if summary.values.count() > 0 { " B" } else { " el" };
         let size = |share| sizes.quantile(share).map_or_else(String::new, |size| format!("{size:.0}{unit}"));
         vec![
-            name(&family.name),
+            family.name.clone(),
             estimate(family.keys, |keys| count(rounded(keys))),
             estimate(family.bytes, bytes),
             tenths(family.bytes_per_key()),
@@ -119,7 +120,7 @@ pub(super) fn costs(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
 /// What a folded namespace takes.
 fn folded_costs(one: &Folded) -> Vec<String> {
     let mut row = vec![
-        name(&one.name),
+        one.name.clone(),
         estimate(one.keys, |keys| count(rounded(keys))),
         estimate(one.bytes, bytes),
         tenths(one.bytes_per_key()),
@@ -165,23 +166,22 @@ fn compressible(one: &Advised) -> String {
 
 /// What to do.
 pub(super) fn advice(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
-    use Align::{Left, Right};
     let mut heads = vec![
-        ("keys", Left),
-        ("do", Left),
-        ("bytes now", Right),
-        ("after", Right),
-        ("ratio", Right),
-        ("read now", Right),
-        ("after", Right),
+        Column::name("keys"),
+        Column::word("do"),
+        Column::number("bytes now").rank(3),
+        Column::number("after").rank(2),
+        Column::number("ratio").rank(1),
+        Column::number("read now").rank(6),
+        Column::number("after").rank(5),
     ];
     if analysis.usd_per_gb_month.is_some() {
-        heads.extend([("USD a month", Right), ("saved", Right)]);
+        heads.extend([Column::number("USD a month").rank(4), Column::number("saved").rank(1)]);
     }
-    heads.push(("how, or why not", Left));
+    heads.push(Column::sentence("how, or why not"));
     let row = |one: &Advised| {
         let now = one.family.bytes.value;
-        let mut row = vec![name(&one.family.name), one.advice.name().to_owned(), bytes(now), bytes(one.after_bytes)];
+        let mut row = vec![one.family.name.clone(), one.advice.name().to_owned(), bytes(now), bytes(one.after_bytes)];
         row.push(if one.advice == Advice::Leave {
             String::new()
         } else {
@@ -199,7 +199,7 @@ pub(super) fn advice(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
         row
     };
     let folded = analysis.report.folded.iter().map(|one| {
-        let mut row = vec![name(&one.name), "folded".to_owned(), bytes(one.bytes.value)];
+        let mut row = vec![one.name.clone(), "folded".to_owned(), bytes(one.bytes.value)];
         row.extend([const { String::new() }; 4]);
         if let Some(cost) = analysis.usd(one.bytes.value) {
             row.extend([price(cost), String::new()]);
@@ -236,15 +236,6 @@ pub(super) fn stored_as(one: &Advised) -> String {
         }
     });
     shown.collect::<Vec<_>>().join(", ")
-}
-
-fn name(name: &str) -> String {
-    if name.chars().count() <= NAME_CHARS {
-        return name.to_owned();
-    }
-    let mut cut: String = name.chars().take(NAME_CHARS - 1).collect();
-    cut.push('…');
-    cut
 }
 
 fn estimate(estimate: Estimate, show: impl Fn(f64) -> String) -> String {

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use keyfold_lab::measure::{self, Measured};
 use keyfold_report::number::{count, plural, tenths};
-use keyfold_report::table::{Align, render};
+use keyfold_report::paper::Paper;
+use keyfold_report::table::{Column, render};
 use keyfold_report::terminal::{self, Pair};
 use serde_json::json;
 
@@ -21,7 +22,7 @@ use crate::config::demo::Demo;
 use cluster::ClusterStory;
 use story::Story;
 
-pub(crate) fn run(demo: &Demo, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(demo: &Demo, out: &mut Paper) -> anyhow::Result<()> {
     if let Some(html) = &demo.story {
         let sets: Vec<_> = demo.sets.iter().map(|(set, _)| set.clone()).collect();
         if demo.cluster {
@@ -43,25 +44,25 @@ pub(crate) fn run(demo: &Demo, out: &mut dyn Write) -> anyhow::Result<()> {
     if demo.json { print_json(&measured, took, out) } else { print(&measured, took, out) }
 }
 
-fn print(measured: &[Measured], took: Duration, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(measured: &[Measured], took: Duration, out: &mut Paper) -> anyhow::Result<()> {
     let server = measured.first().map_or("", |one| &one.server);
     writeln!(out, "{server}: used_memory, less that of the empty server, over the number of records\n")?;
     let heads = [
-        ("data set", Align::Left),
-        ("records", Align::Right),
-        ("plain, bytes", Align::Right),
-        ("folded, bytes", Align::Right),
-        ("ratio", Align::Right),
+        Column::name("data set"),
+        Column::number("records").rank(1),
+        Column::number("plain, bytes"),
+        Column::number("folded, bytes"),
+        Column::number("ratio"),
     ];
     let rows = measured.iter().map(|one| {
         let ratio = format!("{:.2}×", one.ratio());
         let (plain, folded) = (tenths(one.plain_each()), tenths(one.folded_each()));
         vec![one.name.clone(), count(one.records as u64), plain, folded, ratio]
     });
-    writeln!(out, "{}\n", render(&heads, rows))?;
+    writeln!(out, "{}\n", render(&heads, rows, out.room()))?;
     let pair = |one: &Measured| Pair { name: one.name.clone(), plain: one.plain_each(), folded: one.folded_each() };
     let pairs: Vec<_> = measured.iter().map(pair).collect();
-    writeln!(out, "{}\n", terminal::render(&pairs, terminal::width(), tenths))?;
+    writeln!(out, "{}\n", terminal::render(&pairs, terminal::width(out.room()), tenths))?;
     for one in measured.iter().filter(|one| !one.raised.is_empty()) {
         writeln!(out, "{}: set {} on the demo's own server, as the layout needs it", one.name, one.raised.join(", "))?;
     }
@@ -71,7 +72,7 @@ fn print(measured: &[Measured], took: Duration, out: &mut dyn Write) -> anyhow::
     Ok(())
 }
 
-fn print_json(measured: &[Measured], took: Duration, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print_json(measured: &[Measured], took: Duration, out: &mut Paper) -> anyhow::Result<()> {
     let set = |one: &Measured| {
         json!({
             "name": one.name,
@@ -90,5 +91,5 @@ fn print_json(measured: &[Measured], took: Duration, out: &mut dyn Write) -> any
         "all_values_equal": true,
         "seconds": took.as_secs_f64(),
     });
-    Ok(writeln!(out, "{report:#}")?)
+    Ok(out.whole(format_args!("{report:#}"))?)
 }

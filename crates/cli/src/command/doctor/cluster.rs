@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use keyfold_core::slot::Slot;
 use keyfold_report::number::count;
+use keyfold_report::paper::Paper;
 use keyfold_server::nodes::SlotStates;
 use keyfold_server::replicas::{self, Replica};
 use keyfold_server::{Commands, Nodes, Server, reply};
@@ -23,7 +24,7 @@ const FAR_MORE: u64 = 10;
 /// Names of a slot that its hash tag is told by.
 const TAG_SAMPLE: &[u8] = b"100";
 
-pub(super) fn run(config: &Doctor, mut nodes: Nodes, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Doctor, mut nodes: Nodes, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let layout = settings::layout(nodes.home())?;
     let states = nodes.slot_states()?;
     let mut notes: Vec<String> = nodes.other_releases().into_iter().collect();
@@ -35,7 +36,7 @@ pub(super) fn run(config: &Doctor, mut nodes: Nodes, out: &mut dyn Write) -> any
     notes.extend(other_limits(&reports));
     if config.flags.json {
         let all = reports.iter().map(json::value).collect::<Vec<_>>();
-        writeln!(out, "{:#}", json!({ "nodes": all, "notes": notes }))?;
+        out.whole(format_args!("{:#}", json!({ "nodes": all, "notes": notes })))?;
     } else {
         for report in &reports {
             print::print(report, out)?;

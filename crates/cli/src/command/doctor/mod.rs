@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use keyfold_report::number::count;
+use keyfold_report::paper::Paper;
 use keyfold_server::replicas::{self, Replica};
 use keyfold_server::{Nodes, Server};
 use keyfold_survey::diagnosis::{Finding, LayoutState, Observation, Severity, diagnose};
@@ -66,7 +67,7 @@ struct Report {
     took: Duration,
 }
 
-pub(crate) fn run(config: &Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: &Doctor, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let mut nodes = Nodes::connect(&config.target)?;
     if nodes.are_cluster() {
@@ -75,7 +76,7 @@ pub(crate) fn run(config: &Doctor, out: &mut dyn Write) -> anyhow::Result<ExitCo
     let replicas = replicas::connect(&mut nodes)?;
     let (report, error) = examine(config, nodes.into_servers().remove(0), replicas, None, started)?;
     if config.flags.json {
-        writeln!(out, "{:#}", json::value(&report))?;
+        out.whole(format_args!("{:#}", json::value(&report)))?;
     } else {
         print::print(&report, out)?;
     }

@@ -4,7 +4,8 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 use keyfold_report::number::{count, plural, tenths};
-use keyfold_report::table::{Align, render};
+use keyfold_report::paper::Paper;
+use keyfold_report::table::{Column, render};
 use keyfold_survey::diagnosis::{Example, Family, FamilyName, Finding, Mend, Observation, Rewrite, Severity};
 
 use super::Report;
@@ -15,7 +16,7 @@ const FAMILIES: usize = 12;
 const BOLD: Style = Style::new().bold();
 const RED: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 
-pub(super) fn print(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn print(report: &Report, out: &mut Paper) -> anyhow::Result<()> {
     head(report, out)?;
     families(&report.seen, out)?;
     if let Some(rewriter) = &report.rewritten {
@@ -38,7 +39,7 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn head(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+fn head(report: &Report, out: &mut Paper) -> anyhow::Result<()> {
     let Report { server, seen, took, .. } = report;
     let memory = &seen.memory;
     let (hashes, entries) = seen.families.iter().fold((0, 0), |(hashes, entries), (_, family)| {
@@ -57,20 +58,20 @@ fn head(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn families(seen: &Observation, out: &mut dyn Write) -> anyhow::Result<()> {
+fn families(seen: &Observation, out: &mut Paper) -> anyhow::Result<()> {
     let mut families: Vec<_> = seen.families.iter().collect();
     families.sort_by_key(|(_, family)| std::cmp::Reverse(family.bytes()));
     if families.is_empty() {
         return Ok(());
     }
     let heads = [
-        ("hashes", Align::Left),
-        ("count", Align::Right),
-        ("hashtables", Align::Right),
-        ("entries: median", Align::Right),
-        ("99th", Align::Right),
-        ("most", Align::Right),
-        ("bytes", Align::Right),
+        Column::name("hashes"),
+        Column::number("number"),
+        Column::number("hashtables").rank(1),
+        Column::number("entries: median").rank(3),
+        Column::number("99th").rank(4),
+        Column::number("most").rank(2),
+        Column::number("bytes"),
     ];
     let row = |(name, family): &(&FamilyName, &Family)| {
         let fill = &family.fill;
@@ -84,7 +85,7 @@ fn families(seen: &Observation, out: &mut dyn Write) -> anyhow::Result<()> {
             count(family.bytes()),
         ]
     };
-    writeln!(out, "{}", render(&heads, families.iter().take(FAMILIES).map(row)))?;
+    writeln!(out, "{}", render(&heads, families.iter().take(FAMILIES).map(row), out.room()))?;
     if families.len() > FAMILIES {
         writeln!(out, " and {} more families", count((families.len() - FAMILIES) as u64))?;
     }
@@ -100,7 +101,7 @@ pub(super) fn family_name(name: &FamilyName, seen: &Observation) -> String {
     }
 }
 
-fn rewritten(rewriter: &Rewriter, out: &mut dyn Write) -> anyhow::Result<()> {
+fn rewritten(rewriter: &Rewriter, out: &mut Paper) -> anyhow::Result<()> {
     let Rewriter { packed, saved_bytes, busy, too_large, still_tables, longest_pause, .. } = rewriter;
     let pause_ms = longest_pause.as_secs_f64() * 1000.0;
     let hashes = if *packed == 1 { "hash" } else { "hashes" };
@@ -120,7 +121,7 @@ fn rewritten(rewriter: &Rewriter, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(writeln!(out, "\n")?)
 }
 
-fn print_finding(finding: &Finding, number: usize, seen: &Observation, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print_finding(finding: &Finding, number: usize, seen: &Observation, out: &mut Paper) -> anyhow::Result<()> {
     match finding.severity {
         Severity::Problem => writeln!(out, "{RED}{number}.{RED:#} {BOLD}{}{BOLD:#}", finding.place)?,
         Severity::Note => writeln!(out, "{BOLD}note: {}{BOLD:#}", finding.place)?,
@@ -152,7 +153,7 @@ fn print_finding(finding: &Finding, number: usize, seen: &Observation, out: &mut
     Ok(writeln!(out)?)
 }
 
-fn print_mend(mend: &Mend, word: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print_mend(mend: &Mend, word: &str, out: &mut Paper) -> anyhow::Result<()> {
     let saves = mend.saves_bytes.zip(mend.after_bytes).map_or_else(String::new, |(saves, after)| {
         format!(" (saves {}, leaves {})", plural(saves, "byte"), count(after))
     });

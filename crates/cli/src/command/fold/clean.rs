@@ -5,13 +5,15 @@ use std::io::Write;
 use anyhow::bail;
 use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY, witness};
 use keyfold_core::layout::Layout;
+use keyfold_report::paper::Paper;
+use keyfold_report::room::Room;
 use keyfold_server::{Nodes, listpack};
 
 use crate::config::fold::{Direction, Fold};
 use crate::layout::evidence::count_keyfolds;
 
 /// Removes what keyfold keeps on the server, where nothing is folded any more and the user wants it.
-pub(super) fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut Paper) -> anyhow::Result<()> {
     if !matches!(config.direction, Direction::Unfold { clean: true }) || config.flags.dry_run {
         return Ok(());
     }
@@ -44,8 +46,8 @@ pub(super) fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut
         }));
     }
     // Standard output is a program's where JSON is wanted.
-    let mut err = anstream::stderr();
-    let out: &mut dyn Write = if config.flags.json { &mut err } else { out };
+    let mut err = Paper::new(anstream::stderr(), Room::of_errors());
+    let out = if config.flags.json { &mut err } else { out };
     Ok(said.iter().try_for_each(|line| writeln!(out, "{line}"))?)
 }
 

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use keyfold_core::layout::{Layout, Move, Namespace, NamespaceIndex};
 use keyfold_core::template::Templates;
+use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::Stored;
@@ -39,7 +40,7 @@ use print::{plan_json, report, show_plan};
 /// Some keys stay in their old places.
 const LEFT: u8 = 3;
 
-pub(crate) fn run(config: &Fold, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: &Fold, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;
@@ -65,7 +66,7 @@ fn look_and_move(
     nodes: &mut Nodes,
     interrupt: &Interrupt,
     is_begun: &mut bool,
-    out: &mut dyn Write,
+    out: &mut Paper,
 ) -> anyhow::Result<ExitCode> {
     writer::enter(nodes.home())?;
     let before = in_force(nodes)?;
@@ -112,15 +113,15 @@ fn look_and_move(
 ///
 /// # Errors
 /// Something stands against it. Obstacles that have been listed aren't said twice.
-fn propose(config: &Fold, look: &Look, checks: &Checks, out: &mut dyn Write) -> anyhow::Result<()> {
+fn propose(config: &Fold, look: &Look, checks: &Checks, out: &mut Paper) -> anyhow::Result<()> {
     let Look { planned, survey, choices } = look;
     let obstacles = &checks.obstacles;
     if config.flags.json {
         if config.flags.dry_run || !obstacles.is_empty() {
-            writeln!(out, "{:#}", plan_json(planned, survey, checks))?;
+            out.whole(format_args!("{:#}", plan_json(planned, survey, checks)))?;
         }
     } else {
-        choices.iter().try_for_each(|choice| writeln!(out, "{}\n", choice.show()))?;
+        choices.iter().try_for_each(|choice| writeln!(out, "{}\n", choice.show(out.room())))?;
         show_plan(planned, survey, checks, out)?;
     }
     match (config.flags.json, obstacles.len()) {
@@ -231,11 +232,11 @@ fn check_no_plain_keys(nodes: &mut Nodes, before: Option<&Stored>, layout: &Layo
     absent.try_for_each(|absent| absent.context("nothing was changed; fold these first, without --from"))
 }
 
-fn say_nothing_to_do(config: &Fold, look: &Look, out: &mut dyn Write) -> anyhow::Result<()> {
+fn say_nothing_to_do(config: &Fold, look: &Look, out: &mut Paper) -> anyhow::Result<()> {
     if config.flags.json {
         let mut report = plan_json(&look.planned, &look.survey, &Checks::default());
         report["moved"] = 0.into();
-        return Ok(writeln!(out, "{report:#}")?);
+        return Ok(out.whole(format_args!("{report:#}"))?);
     }
     Ok(writeln!(
         out,

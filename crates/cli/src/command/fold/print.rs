@@ -4,8 +4,9 @@ use std::io::Write;
 
 use keyfold_core::layout::{Move, Namespace};
 use keyfold_core::placement::Placement;
-use keyfold_report::number::{count, mebibytes, plural, tenths};
-use keyfold_report::table::{self, Align};
+use keyfold_report::number::{count, plural, size, tenths};
+use keyfold_report::paper::Paper;
+use keyfold_report::table::{self, Column};
 use serde_json::{Value, json};
 
 use crate::config::fold::Fold;
@@ -15,19 +16,18 @@ use crate::moving::drive::{self, Driven};
 use crate::moving::survey::Survey;
 use crate::print::held;
 
-pub(super) fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut dyn Write) -> anyhow::Result<()> {
-    use Align::{Left, Right};
+pub(super) fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &mut Paper) -> anyhow::Result<()> {
     let rows = moving(planned).map(|(index, namespace, from)| {
         let keys = survey.families.get(&index).map_or(0, |family| family.keys);
         vec![namespace.keys.to_string(), count(keys), from.line(namespace.keys.first()), namespace.line()]
     });
-    let heads = [("keys", Left), ("count", Right), ("from", Left), ("to", Left)];
-    writeln!(out, "{}\n", table::render(&heads, rows))?;
+    let heads = [Column::name("keys"), Column::number("number"), Column::sentence("from"), Column::sentence("to")];
+    writeln!(out, "{}\n", table::render(&heads, rows, out.room()))?;
     let (now, after) = (survey.used_bytes(), survey.after_bytes());
     match checks.obstacles.is_empty() {
-        true => writeln!(out, "memory: {} now, {} after{}", mebibytes(now), mebibytes(after), saving(now, after))?,
+        true => writeln!(out, "memory: {} now, {} after{}", size(now), size(after), saving(now, after))?,
         // Nothing is promised that won't come as things are.
-        false => writeln!(out, "memory: {} now", mebibytes(now))?,
+        false => writeln!(out, "memory: {} now", size(now))?,
     }
     for raise in &checks.raises {
         writeln!(out, "to be set first: {raise}")?;
@@ -78,11 +78,11 @@ pub(super) fn plan_json(planned: &Move, survey: &Survey, checks: &Checks) -> Val
 }
 
 /// What the process holds follows what it uses late, or not at all: somebody who looks at the system's numbers is told why.
-fn say_rss(before: u64, done: &Done, out: &mut dyn Write) -> anyhow::Result<()> {
+fn say_rss(before: u64, done: &Done, out: &mut Paper) -> anyhow::Result<()> {
     if before == 0 || done.rss_bytes == 0 {
         return Ok(());
     }
-    writeln!(out, "held by the process (RSS): {} before, {} now", mebibytes(before), mebibytes(done.rss_bytes))?;
+    writeln!(out, "held by the process (RSS): {} before, {} now", size(before), size(done.rss_bytes))?;
     held::advice(done.used_bytes, done.rss_bytes).iter().try_for_each(|advice| writeln!(out, "{advice}"))?;
     Ok(())
 }
@@ -94,7 +94,7 @@ pub(super) fn report(
     survey: &Survey,
     done: &Done,
     raised: &[String],
-    out: &mut dyn Write,
+    out: &mut Paper,
 ) -> anyhow::Result<()> {
     let Driven { moved, expired, left, peak_bytes, took, unproven, seen: _ } = &done.driven;
     if config.flags.json {
@@ -112,7 +112,7 @@ pub(super) fn report(
         report["memory"]["peak_bytes"] = json!(peak_bytes);
         report["memory"]["rss_before_bytes"] = json!(survey.rss_bytes());
         report["memory"]["rss_after_bytes"] = json!(done.rss_bytes);
-        return Ok(writeln!(out, "{report:#}")?);
+        return Ok(out.whole(format_args!("{report:#}"))?);
     }
     let rate = u128::from(*moved) * 1_000_000 / took.as_micros().max(1);
     writeln!(
@@ -126,10 +126,10 @@ pub(super) fn report(
     writeln!(
         out,
         "memory: {} before, {} at the most, {} now ({} predicted){}",
-        mebibytes(survey.used_bytes()),
-        mebibytes(*peak_bytes),
-        mebibytes(done.used_bytes),
-        mebibytes(survey.after_bytes()),
+        size(survey.used_bytes()),
+        size(*peak_bytes),
+        size(done.used_bytes),
+        size(survey.after_bytes()),
         saving(survey.used_bytes(), done.used_bytes)
     )?;
     say_rss(survey.rss_bytes(), done, out)?;

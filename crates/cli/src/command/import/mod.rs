@@ -8,13 +8,13 @@ mod task;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
+use keyfold_report::paper::Paper;
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
@@ -38,7 +38,7 @@ const BYTES_AT_ONCE: usize = 16 << 20;
 /// How often the server's layout is looked at: what is written must lie where clients look.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: &Import, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use keyfold_core::layout::Layout;
 use keyfold_report::number::{count, plural};
+use keyfold_report::paper::Paper;
 use serde_json::{Value, json};
 
 use super::task::{Item, Outcome};
@@ -74,9 +75,9 @@ impl Report {
         format!("{} written, {} there already", plural(self.written, "key"), count(self.same + self.conflicts))
     }
 
-    pub(super) fn print(&self, config: &Import, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    pub(super) fn print(&self, config: &Import, out: &mut Paper) -> anyhow::Result<ExitCode> {
         if config.flags.json {
-            writeln!(out, "{:#}", self.json(config))?;
+            out.whole(format_args!("{:#}", self.json(config)))?;
         } else {
             self.print_text(config, out)?;
         }
@@ -84,7 +85,7 @@ impl Report {
         Ok(if all_there { ExitCode::SUCCESS } else { ExitCode::from(NOT_WRITTEN) })
     }
 
-    fn print_text(&self, config: &Import, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print_text(&self, config: &Import, out: &mut Paper) -> anyhow::Result<()> {
         let dry = config.mode == Mode::DryRun;
         let written = if dry { "would be written" } else { "written" };
         writeln!(out, "{} of {} {written}", count(self.written), plural(self.records, "key"))?;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_report::number::plural;
+use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;
 use keyfold_server::layout::stored;
 use serde_json::json;
@@ -20,7 +21,7 @@ use crate::layout::file;
 use crate::moving::rollout;
 use crate::print::layout::{namespaces, namespaces_json};
 
-pub(crate) fn run(task: LayoutTask, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(task: LayoutTask, out: &mut Paper) -> anyhow::Result<ExitCode> {
     match task {
         LayoutTask::Check { path, layout, json } => check(&path, &layout, json, out)?,
         LayoutTask::Show(flags) => show(&flags, out)?,
@@ -30,11 +31,11 @@ pub(crate) fn run(task: LayoutTask, out: &mut dyn Write) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(path: &Path, layout: &Layout, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+fn check(path: &Path, layout: &Layout, json: bool, out: &mut Paper) -> anyhow::Result<()> {
     let warnings: Vec<_> = layout.warnings().iter().map(ToString::to_string).collect();
     if json {
         let report = json!({ "namespaces": namespaces_json(layout), "warnings": warnings });
-        return Ok(writeln!(out, "{report:#}")?);
+        return Ok(out.whole(format_args!("{report:#}"))?);
     }
     for warning in &warnings {
         writeln!(out, "warning: {warning}")?;
@@ -42,13 +43,13 @@ fn check(path: &Path, layout: &Layout, json: bool, out: &mut dyn Write) -> anyho
     if !warnings.is_empty() {
         writeln!(out)?;
     }
-    writeln!(out, "{}\n", namespaces(layout))?;
+    writeln!(out, "{}\n", namespaces(layout, out.room()))?;
     let (spaces, warned) = (layout.namespaces().len() as u64, warnings.len() as u64);
     writeln!(out, "{} is right: {}, {}", file::name(path), plural(spaces, "namespace"), plural(warned, "warning"))?;
     Ok(())
 }
 
-fn show(flags: &ShowFlags, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show(flags: &ShowFlags, out: &mut Paper) -> anyhow::Result<()> {
     let mut nodes = Nodes::connect(&target::resolve(&flags.upstream))?;
     let server = nodes.home();
     let Some(stored) = stored::read(server)? else {
@@ -56,22 +57,22 @@ fn show(flags: &ShowFlags, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let (layout, version) = (&stored.layout, server.version());
     match flags {
-        ShowFlags { toml: true, .. } => write!(out, "{}", stored.text)?,
-        ShowFlags { file: true, .. } => write!(out, "{}", layout.to_file())?,
+        ShowFlags { toml: true, .. } => out.whole(stored.text.trim_end_matches('\n'))?,
+        ShowFlags { file: true, .. } => out.whole(layout.to_file().trim_end_matches('\n'))?,
         ShowFlags { json: true, .. } => {
             let (epoch, namespaces) = (layout.epoch().0, namespaces_json(layout));
             let report = json!({ "server": version.to_string(), "epoch": epoch, "namespaces": namespaces });
-            writeln!(out, "{report:#}")?;
+            out.whole(format_args!("{report:#}"))?;
         }
         _ => {
             let (epoch, address) = (layout.epoch(), server.address());
-            writeln!(out, "layout epoch {epoch} at {address} ({version})\n\n{}", namespaces(layout))?;
+            writeln!(out, "layout epoch {epoch} at {address} ({version})\n\n{}", namespaces(layout, out.room()))?;
         }
     }
     Ok(())
 }
 
-fn push(config: &Push, out: &mut dyn Write) -> anyhow::Result<()> {
+fn push(config: &Push, out: &mut Paper) -> anyhow::Result<()> {
     let (nodes, rollout) = rollout::bring(&config.target, Some(&config.file), config.key_check)?;
     let mut warnings = rollout.warnings();
     warnings.extend(nodes.away().iter().map(|error| format!("{error:#}")));
@@ -89,11 +90,11 @@ fn push(config: &Push, out: &mut dyn Write) -> anyhow::Result<()> {
             "namespaces": namespaces_json(&rollout.layout),
             "warnings": warnings,
         });
-        return Ok(writeln!(out, "{report:#}")?);
+        return Ok(out.whole(format_args!("{report:#}"))?);
     }
     for warning in &warnings {
         writeln!(out, "warning: {warning}")?;
     }
-    writeln!(out, "{}\n\n{}", rollout.summary(), namespaces(&rollout.layout))?;
+    writeln!(out, "{}\n\n{}", rollout.summary(), namespaces(&rollout.layout, out.room()))?;
     Ok(())
 }

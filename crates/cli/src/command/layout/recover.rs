@@ -7,7 +7,8 @@ use keyfold_core::change::Standing;
 use keyfold_core::layout::{Found, Layout};
 use keyfold_core::placement::name::Stem;
 use keyfold_report::number::{count, plural};
-use keyfold_report::table::{self, Align};
+use keyfold_report::paper::Paper;
+use keyfold_report::table::{self, Column};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::layout::witnesses::{Witness, Word};
@@ -25,7 +26,7 @@ use crate::moving::recovery::{describe, put_in_force, put_in_force_on_all, settl
 /// Some keys hold two values, or another type.
 const LEFT: u8 = 3;
 
-pub(super) fn run(config: &Recover, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Recover, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     let mut nodes = Nodes::connect(&config.target)?;
     if !nodes.are_cluster() {
@@ -42,7 +43,7 @@ pub(super) fn run(config: &Recover, out: &mut dyn Write) -> anyhow::Result<ExitC
     };
     if config.flags.json {
         let report = report(&evidence, &verdict, done.as_ref());
-        writeln!(out, "{report:#}")?;
+        out.whole(format_args!("{report:#}"))?;
     } else {
         conclude(&verdict, done.as_ref(), config.flags.dry_run, out)?;
     }
@@ -68,7 +69,7 @@ fn restore(
 }
 
 /// What was found, a line each.
-fn show(evidence: &Evidence, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show(evidence: &Evidence, out: &mut Paper) -> anyhow::Result<()> {
     let [layout, copy] = halves(evidence);
     let keyfolds = match evidence.keyfolds {
         0 => "none is connected".to_owned(),
@@ -83,13 +84,14 @@ fn show(evidence: &Evidence, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(out, "keyfolds                    {keyfolds}")?;
     writeln!(out, "codec slots                 of {slots}\n")?;
-    let heads = [("names", Align::Left), ("count", Align::Right), ("keys", Align::Left), ("such as", Align::Left)];
+    let heads =
+        [Column::word("names"), Column::number("number"), Column::name("keys"), Column::name("such as").rank(1)];
     let in_force = in_force(evidence);
     let rows = evidence.heads.iter().map(|(stem, found)| row(in_force.as_ref(), stem, found));
     if evidence.heads.is_empty() {
         Ok(writeln!(out, "no folded keys\n")?)
     } else {
-        Ok(writeln!(out, "{}\n", table::render(&heads, rows))?)
+        Ok(writeln!(out, "{}\n", table::render(&heads, rows, out.room()))?)
     }
 }
 
@@ -136,7 +138,7 @@ fn halves(evidence: &Evidence) -> [String; 2] {
     })
 }
 
-fn conclude(verdict: &Verdict, done: Option<&Done>, dry_run: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+fn conclude(verdict: &Verdict, done: Option<&Done>, dry_run: bool, out: &mut Paper) -> anyhow::Result<()> {
     let what = match verdict {
         Verdict::Fresh => return Ok(writeln!(out, "there is no layout, and nothing that one would be missed for")?),
         Verdict::InForce(_) => "the layout is in force and complete",

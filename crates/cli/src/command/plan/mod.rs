@@ -5,10 +5,10 @@ mod print;
 mod prove;
 
 use std::fs;
-use std::io::Write;
 
 use anyhow::{Context, anyhow, bail};
 use keyfold_report::number::{bytes, count, plural};
+use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::choose::{Aims, choose_among};
 use keyfold_survey::plan::{Family, Heading, Plan};
@@ -22,7 +22,7 @@ use print::Report;
 /// Values read to train and judge codecs by.
 const CODEC_BOUNDS: Bounds = Bounds { family_bytes: 4 << 20, all_bytes: 64 << 20 };
 
-pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(config: &PlanConfig, out: &mut Paper) -> anyhow::Result<()> {
     let assumed = &config.flags.settings.assume;
     let mut origin =
         origin::open(&config.place, &config.databases, &config.walk, assumed, config.flags.origin.cluster)?;
@@ -58,7 +58,15 @@ pub(crate) fn run(config: &PlanConfig, out: &mut dyn Write) -> anyhow::Result<()
         prove::prove(&plan, &survey, config, &aims, known.flavor, values.as_mut())
     };
     let proof = config.flags.prove.then(prove).transpose()?;
-    let report = Report { server: &known.server, config, survey: &survey, plan: &plan, aims: &aims, proof: &proof };
+    let report = Report {
+        server: &known.server,
+        config,
+        survey: &survey,
+        uses: &known.uses,
+        plan: &plan,
+        aims: &aims,
+        proof: &proof,
+    };
     report.write(out)?;
     match proof.filter(|proof| !proof.holds()) {
         Some(proof) => {

@@ -3,11 +3,13 @@
 use std::io::Write;
 
 use keyfold_core::template::Template;
-use keyfold_report::number::{bytes, count, decimals, plural, tenths};
-use keyfold_report::table::{Align, render};
+use keyfold_report::number::{bytes, count, decimals, plural, size, tenths};
+use keyfold_report::paper::Paper;
+use keyfold_report::table::{Column, render};
 use keyfold_survey::choose::{Aims, Choice, CodecChoice, Setting, Verdict};
 use keyfold_survey::plan::{Family, Part, Plan};
 use keyfold_survey::survey::Folded;
+use keyfold_survey::uses::Uses;
 use serde_json::{Value, json};
 
 use super::gather::Survey;
@@ -16,23 +18,25 @@ use crate::config::plan::PlanConfig;
 use crate::origin::Node;
 use crate::print::choice::choice_json;
 use crate::print::folded::folded_json;
+use crate::print::uses;
 
 /// All that is shown.
 pub(super) struct Report<'a> {
     pub(super) server: &'a str,
     pub(super) config: &'a PlanConfig,
     pub(super) survey: &'a Survey,
+    pub(super) uses: &'a Uses,
     pub(super) plan: &'a Plan,
     pub(super) aims: &'a Aims,
     pub(super) proof: &'a Option<Proof>,
 }
 
 impl Report<'_> {
-    pub(super) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn write(&self, out: &mut Paper) -> anyhow::Result<()> {
         if self.config.flags.json { self.json(out) } else { self.text(out) }
     }
 
-    fn text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn text(&self, out: &mut Paper) -> anyhow::Result<()> {
         let Self { server, survey, plan, .. } = self;
         let clients = match survey.folded.is_empty() {
             true => String::new(),
@@ -41,25 +45,25 @@ impl Report<'_> {
         let (seen, total) = (count(survey.seen), plural(survey.total, "key"));
         writeln!(out, "{server}: {seen} of {total} seen{clients}; a key, on average\n")?;
         let heads = [
-            ("keys", Align::Left),
-            ("number", Align::Right),
-            ("bytes now", Align::Right),
-            ("after", Align::Right),
-            ("ratio", Align::Right),
-            ("µs now", Align::Right),
-            ("after", Align::Right),
-            ("values", Align::Left),
-            ("advice", Align::Left),
+            Column::name("keys"),
+            Column::number("number").rank(1),
+            Column::number("bytes now").rank(4),
+            Column::number("after").rank(3),
+            Column::number("ratio").rank(2),
+            Column::number("µs now").rank(7),
+            Column::number("after").rank(6),
+            Column::word("values").rank(5),
+            Column::sentence("advice"),
         ];
         let (notable, minor, minor_keys) = plan.notable();
         let rows = survey.folded.iter().map(folded_row).chain(notable.map(|(family, part)| row(family, part)));
-        writeln!(out, "{}\n", render(&heads, rows))?;
+        writeln!(out, "{}\n", render(&heads, rows, out.room()))?;
         let (now, after) = plan.total_bytes(&self.aims.model);
         let ratio = now as f64 / after.max(1) as f64;
         let what = if survey.folded.is_empty() { "all of it" } else { "what is not folded yet" };
         match plan.families.is_empty() {
             true => writeln!(out, "there are no more strings to fold")?,
-            false => writeln!(out, "{what}: {} bytes now, {} as planned, {ratio:.2}×", count(now), count(after))?,
+            false => writeln!(out, "{what}: {} now, {} as planned, {ratio:.2}×", size(now), size(after))?,
         }
         self.open_moves(out)?;
         self.nodes(out, (now, after))?;
@@ -88,8 +92,11 @@ impl Report<'_> {
         for note in &survey.notes {
             writeln!(out, "note: {note}")?;
         }
+        if let Some(section) = uses::text(self.uses) {
+            writeln!(out, "\n{section}")?;
+        }
         if let Some(proof) = self.proof {
-            writeln!(out, "\n{proof}")?;
+            writeln!(out, "\n{}", proof.text(out.room()))?;
         }
         match &self.config.flags.out {
             Some(path) => writeln!(out, "the layout is in {}, with the reasons", path.display())?,
@@ -99,7 +106,7 @@ impl Report<'_> {
     }
 
     /// The moves that have not come to their end.
-    fn open_moves(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn open_moves(&self, out: &mut Paper) -> anyhow::Result<()> {
         let open = self.survey.folded.iter().filter_map(|one| Some((one, one.moving_from.as_ref()?)));
         for (one, from) in open {
             writeln!(
@@ -112,7 +119,7 @@ impl Report<'_> {
     }
 
     /// What each node of a cluster has of it, by its keys.
-    fn nodes(&self, out: &mut dyn Write, (now, after): (u64, u64)) -> anyhow::Result<()> {
+    fn nodes(&self, out: &mut Paper, (now, after): (u64, u64)) -> anyhow::Result<()> {
         if self.survey.nodes.is_empty() {
             return Ok(());
         }
@@ -122,17 +129,17 @@ impl Report<'_> {
             writeln!(out, "of it, the tables that find the keys of each slot: {now} now, {after} as planned")?;
         }
         let heads = [
-            ("node", Align::Left),
-            ("slots", Align::Right),
-            ("keys", Align::Right),
-            ("bytes now", Align::Right),
-            ("after", Align::Right),
+            Column::name("node"),
+            Column::number("slots").rank(1),
+            Column::number("keys").rank(2),
+            Column::number("bytes now"),
+            Column::number("after"),
         ];
         let row = |node: &Node| {
             let share = |all: u64| bytes(self.survey.of_node(node, all));
             vec![node.address.clone(), count(node.slots as u64), count(node.keys), share(now), share(after)]
         };
-        Ok(writeln!(out, "\n{}\n", render(&heads, self.survey.nodes.iter().map(row)))?)
+        Ok(writeln!(out, "\n{}\n", render(&heads, self.survey.nodes.iter().map(row), out.room()))?)
     }
 
     /// The families whose values a codec is to store.
@@ -142,7 +149,7 @@ impl Report<'_> {
     }
 
     /// The families that share buckets, and what that brings.
-    fn shared(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn shared(&self, out: &mut Paper) -> anyhow::Result<()> {
         let mut families = self.plan.families.iter();
         let first = families.find_map(|(family, part)| match part {
             Part::Shared(templates) => Some((templates, family.choice.notes.first()?)),
@@ -155,7 +162,7 @@ impl Report<'_> {
     }
 
     /// The settings that have to be changed.
-    fn settings(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn settings(&self, out: &mut Paper) -> anyhow::Result<()> {
         let planned = self.plan.families.iter().filter(|(_, part)| part.is_placed());
         let mut unmet: Vec<&Setting> =
             planned.flat_map(|(family, _)| &family.choice.relies_on).filter(|setting| !setting.is_met()).collect();
@@ -172,7 +179,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn json(&self, out: &mut Paper) -> anyhow::Result<()> {
         let (now, after) = self.plan.total_bytes(&self.aims.model);
         let mut report = json!({
             "server": self.server,
@@ -182,6 +189,7 @@ impl Report<'_> {
             "folded": self.survey.folded.iter().map(folded_json).collect::<Vec<_>>(),
             "memory": { "model_bytes": now, "after_bytes": after },
             "families": self.plan.families.iter().map(family_json).collect::<Vec<_>>(),
+            "uses": uses::json(self.uses),
             "notes": self.survey.notes,
             "proof": self.proof.as_ref().map(Proof::json),
             "layout": self.config.flags.out,
@@ -196,7 +204,7 @@ impl Report<'_> {
             };
             report["nodes"] = self.survey.nodes.iter().map(node).collect();
         }
-        Ok(writeln!(out, "{report:#}")?)
+        Ok(out.whole(format_args!("{report:#}"))?)
     }
 }
 

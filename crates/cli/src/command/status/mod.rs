@@ -10,10 +10,9 @@ pub(crate) mod keyfolds;
 mod print;
 pub(crate) mod saving;
 
-use std::io::Write;
-
 use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::layout::Layout;
+use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;
 use keyfold_server::layout::stored;
 
@@ -45,7 +44,7 @@ struct Memory {
     rss_bytes: u64,
 }
 
-pub(crate) fn run(flags: &StatusFlags, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(flags: &StatusFlags, out: &mut Paper) -> anyhow::Result<()> {
     let target = target::resolve(&flags.upstream);
     let mut nodes = Nodes::connect(&target)?;
     let layout = stored::read(nodes.home())?.map(|stored| stored.layout);
@@ -67,7 +66,7 @@ pub(crate) fn run(flags: &StatusFlags, out: &mut dyn Write) -> anyhow::Result<()
         layout,
     };
     if flags.json {
-        return Ok(writeln!(out, "{:#}", status.json())?);
+        return Ok(out.whole(format_args!("{:#}", status.json()))?);
     }
     status.print(out)
 }

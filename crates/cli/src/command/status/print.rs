@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
-use keyfold_report::number::{count, decimals, mebibytes, plural, tenths};
-use keyfold_report::table::{Align, render};
+use keyfold_report::number::{count, decimals, plural, size, tenths};
+use keyfold_report::paper::Paper;
+use keyfold_report::room::Room;
+use keyfold_report::table::{Column, render};
 use serde_json::{Value, json};
 
 use super::Status;
@@ -13,7 +15,7 @@ use crate::print::folded::folded_json;
 use crate::print::held;
 
 impl Status {
-    pub(super) fn print(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn print(&self, out: &mut Paper) -> anyhow::Result<()> {
         let nodes = match self.primaries {
             0 => String::new(),
             primaries => format!(", a cluster of {}", plural(primaries as u64, "primary node")),
@@ -35,11 +37,11 @@ impl Status {
         self.progress.iter().try_for_each(|progress| line("", &announce::line(progress)))?;
         self.keyfolds(&mut line)?;
         let (used, rss) = (self.memory.used_bytes, self.memory.rss_bytes);
-        line("memory", &format!("{} used, {} held by the process (RSS)", mebibytes(used), mebibytes(rss)))?;
+        line("memory", &format!("{} used, {} held by the process (RSS)", size(used), size(rss)))?;
         held::advice(used, rss).iter().try_for_each(|advice| line("", advice))?;
         line("saved", &self.saved())?;
         if !self.savings.namespaces.is_empty() {
-            writeln!(out, "\n{}", self.namespaces())?;
+            writeln!(out, "\n{}", self.namespaces(out.room()))?;
         }
         Ok(())
     }
@@ -70,21 +72,20 @@ impl Status {
             _ if savings.namespaces.is_empty() => "nothing: no key is folded".to_owned(),
             None => "not known: no folded value was met in the sample".to_owned(),
             Some(bytes) if bytes < 0.0 => {
-                format!("nothing: about {} more than as plain keys{sampled}", mebibytes(whole(-bytes)))
+                format!("nothing: about {} more than as plain keys{sampled}", size(whole(-bytes)))
             }
-            Some(bytes) => format!("about {} less than as plain keys{sampled}", mebibytes(whole(bytes))),
+            Some(bytes) => format!("about {} less than as plain keys{sampled}", size(whole(bytes))),
         }
     }
 
-    fn namespaces(&self) -> String {
-        use Align::{Left, Right};
+    fn namespaces(&self, room: Room) -> String {
         let heads = [
-            ("keys", Left),
-            ("number", Right),
-            ("bytes, plain", Right),
-            ("folded", Right),
-            ("ratio", Right),
-            ("placement", Left),
+            Column::name("keys"),
+            Column::number("number"),
+            Column::number("bytes, plain").rank(3),
+            Column::number("folded").rank(2),
+            Column::number("ratio"),
+            Column::sentence("placement").rank(1),
         ];
         let row = |one: &Namespace| {
             let (now, plain) = (one.folded.bytes_per_key(), one.plain_bytes_per_key);
@@ -98,7 +99,7 @@ impl Status {
                 one.folded.line.clone(),
             ]
         };
-        render(&heads, self.savings.namespaces.iter().map(row))
+        render(&heads, self.savings.namespaces.iter().map(row), room)
     }
 
     pub(super) fn json(&self) -> Value {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use keyfold_report::number::{bytes, count, decimals};
+use keyfold_report::table::Column;
 
 use super::names::width;
 use super::view::{NamespaceRow, SourceRow, View, duration, percent};
@@ -178,6 +179,18 @@ pub(super) fn sources(view: &View) -> Grid {
 }
 
 impl Grid {
+    /// As the columns of a table of text.
+    pub(super) fn columns(&self) -> impl Iterator<Item = Column<'static>> {
+        self.heads.iter().enumerate().map(|(at, head)| match at.checked_sub(1).map(|at| self.importance[at]) {
+            None => Column::name(head),
+            Some(importance) => {
+                // Here 0 is what matters most; of a table's columns it is what never goes.
+                let rank = u8::try_from(importance + 1).unwrap_or(u8::MAX);
+                if *head == "state" { Column::word(head).rank(rank) } else { Column::number(head).rank(rank) }
+            }
+        })
+    }
+
     /// Which columns are shown within so much room, with the width of each: those that matter least are left out first,
     /// and the name takes what is left.
     pub(super) fn fit(&self, room: usize) -> Vec<(usize, usize)> {

@@ -36,13 +36,14 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::config::top::{Source, Top};
+use keyfold_report::paper::Paper;
 use source::{Asker, Look};
 use view::{View, Watch};
 
 /// What a source said, and which it is.
 type Said = (usize, Look);
 
-pub(crate) fn run(top: Top, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(top: Top, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let Top { sources, interval, once, max_ops } = top;
     let names: Vec<String> = sources.iter().map(name).collect();
     let (sender, said) = mpsc::channel();
@@ -59,7 +60,7 @@ pub(crate) fn run(top: Top, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     if once || !std::io::stdout().is_terminal() {
         look_twice(&mut watch, &said);
         let view = View::of(&watch);
-        write!(out, "{}", text::render(&view))?;
+        write!(out, "{}", text::render(&view, out.room()))?;
         return Ok(if view.sources.iter().all(|source| source.trouble.is_some()) {
             ExitCode::FAILURE
         } else {

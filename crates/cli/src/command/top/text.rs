@@ -1,18 +1,19 @@
-//! A view as text: all columns, however wide, for pipes and files.
+//! A view as text, for pipes and files, and for terminals that are not to be taken over.
 
 use std::fmt::Write;
 
-use keyfold_report::table::{Align, render as table};
+use keyfold_report::room::Room;
+use keyfold_report::table::render as table;
 
 use super::columns::{Grid, Sort, namespaces, sources};
 use super::view::{View, headline, title};
 
-/// The whole of it.
-pub(super) fn render(view: &View) -> String {
-    let mut text = format!("{}\n{}\n\n{}\n", title(view), headline(view).join(" · "), grid(&sources(view)));
+/// The whole of it, within so much room.
+pub(super) fn render(view: &View, room: Room) -> String {
+    let mut text = format!("{}\n{}\n\n{}\n", title(view), headline(view).join(" · "), grid(&sources(view), room));
     if !view.namespaces.is_empty() {
         // Writing to a string can't fail.
-        let _ = write!(text, "\n{}\n", grid(&namespaces(view, Sort::default())));
+        let _ = write!(text, "\n{}\n", grid(&namespaces(view, Sort::default()), room));
     }
     for (head, lines) in [("serving", &view.notes), ("moves", &view.moves)] {
         if !lines.is_empty() {
@@ -32,11 +33,7 @@ pub(super) fn render(view: &View) -> String {
     text
 }
 
-fn grid(grid: &Grid) -> String {
-    let align = |(column, head): (usize, &&'static str)| {
-        let is_text = column == 0 || *head == "state";
-        (*head, if is_text { Align::Left } else { Align::Right })
-    };
-    let heads: Vec<_> = grid.heads.iter().enumerate().map(align).collect();
-    table(&heads, grid.rows.iter().cloned())
+fn grid(grid: &Grid, room: Room) -> String {
+    let columns: Vec<_> = grid.columns().collect();
+    table(&columns, grid.rows.iter().cloned(), room)
 }

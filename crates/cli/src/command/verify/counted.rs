@@ -2,7 +2,8 @@
 
 use keyfold_core::layout::Layout;
 use keyfold_report::number::{count, tenths};
-use keyfold_report::table::{Align, render};
+use keyfold_report::room::Room;
+use keyfold_report::table::{Column, render};
 use serde_json::{Value, json};
 
 use crate::records::walk::{Home, Sight};
@@ -63,16 +64,15 @@ impl Counted {
         json!({ "plain": self.plain, "namespaces": namespaces })
     }
 
-    pub(crate) fn table(&self, layout: &Layout) -> String {
-        use Align::{Left, Right};
+    pub(crate) fn table(&self, layout: &Layout, room: Room) -> String {
         let heads = [
-            ("keys of", Left),
-            ("keys", Right),
-            ("buckets", Right),
-            ("mean", Right),
-            ("largest", Right),
-            ("spilled", Right),
-            ("expired", Right),
+            Column::name("keys of"),
+            Column::number("keys"),
+            Column::number("buckets").rank(2),
+            Column::number("mean").rank(3),
+            Column::number("largest").rank(4),
+            Column::number("spilled").rank(1),
+            Column::number("expired").rank(1),
         ];
         let mut rows: Vec<Vec<String>> = layout
             .iter()
@@ -86,6 +86,6 @@ impl Counted {
             .collect();
         let blank = || "–".to_owned();
         rows.push(vec!["no namespace".to_owned(), count(self.plain), blank(), blank(), blank(), blank(), blank()]);
-        render(&heads, rows)
+        render(&heads, rows, room)
     }
 }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use keyfold_core::layout::Layout;
 use keyfold_report::number::{count, plural};
+use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
@@ -57,7 +58,7 @@ struct Compared {
     differences: Differences,
 }
 
-pub(crate) fn run(config: &Verify, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: &Verify, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;
@@ -192,7 +193,7 @@ impl Verdict {
         }
     }
 
-    fn print(&self, subject: &Subject<'_>, nodes: &mut Nodes, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print(&self, subject: &Subject<'_>, nodes: &mut Nodes, out: &mut Paper) -> anyhow::Result<()> {
         let layout = &subject.layout;
         if subject.config.flags.json {
             let compared = self.compared.as_ref().map(|compared| {
@@ -211,10 +212,10 @@ impl Verdict {
                 "findings": self.findings.json(),
                 "compared": compared,
             });
-            return Ok(writeln!(out, "{report:#}")?);
+            return Ok(out.whole(format_args!("{report:#}"))?);
         }
         let addresses = nodes.addresses().join(", ");
-        writeln!(out, "{addresses} ({})\n\n{}\n", nodes.first().version(), self.counted.table(layout))?;
+        writeln!(out, "{addresses} ({})\n\n{}\n", nodes.first().version(), self.counted.table(layout, out.room()))?;
         match self.findings.count() {
             0 if nodes.are_cluster() => {
                 writeln!(out, "every key lies in its place, once, on the node that has its slot")?;
@@ -230,7 +231,7 @@ impl Verdict {
 }
 
 impl Compared {
-    fn print(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print(&self, out: &mut Paper) -> anyhow::Result<()> {
         if self.expired > 0 {
             writeln!(out, "{} of the dump expired before now", plural(self.expired, "key"))?;
         }

@@ -12,6 +12,7 @@ use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, spill_name};
 use keyfold_core::placement::handmade::Packing;
 use keyfold_report::number::{count, plural};
+use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;
 use keyfold_server::layout::stored;
 use serde_json::{Map, Value, json};
@@ -40,10 +41,10 @@ impl Report {
         self.add(name, format!("\"{escaped}\""), escaped);
     }
 
-    fn print(self, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print(self, json: bool, out: &mut Paper) -> anyhow::Result<()> {
         if json {
             let object: Map<_, _> = self.rows.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
-            return Ok(writeln!(out, "{:#}", Value::Object(object))?);
+            return Ok(out.whole(format_args!("{:#}", Value::Object(object)))?);
         }
         let width = self.rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
         for (name, shown, _) in &self.rows {
@@ -53,7 +54,7 @@ impl Report {
     }
 }
 
-pub(crate) fn run(config: &Where, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(config: &Where, out: &mut Paper) -> anyhow::Result<()> {
     let key = config.key.as_bytes();
     let mut report = Report::default();
     report.bytes("key", key);

@@ -4,6 +4,7 @@ use keyfold_core::memory::{Allocator, Limits, Model, Server};
 use keyfold_rdb::{EvictsBy, Head};
 use keyfold_report::number::bytes;
 use keyfold_server::memory::{ServerModel, assumed_allocator};
+use keyfold_survey::uses::Uses;
 
 use crate::origin::place::{ClusterMode, DumpPlace};
 use crate::origin::seen::{DumpHead, Known};
@@ -40,6 +41,7 @@ pub(super) fn known(
         databases: 0,
         nodes: Vec::new(),
         eviction: None,
+        uses: Uses::default(),
         notes: notes(head, in_cluster),
         dump: Some(DumpHead {
             format: head.format,

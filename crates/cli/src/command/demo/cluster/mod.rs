@@ -15,7 +15,8 @@ use keyfold_core::slot::Slot;
 use keyfold_lab::data_sets::records::{DataSet, Record};
 use keyfold_lab::load::{read_back, write};
 use keyfold_lab::through::Through;
-use keyfold_report::number::{count, mebibytes, plural};
+use keyfold_report::number::{count, plural, size};
+use keyfold_report::paper::Paper;
 use keyfold_report::table;
 use keyfold_server::{OwnCluster, Server, listpack};
 
@@ -78,7 +79,7 @@ impl Told {
 ///
 /// # Errors
 /// A command failed, or an answer was wrong.
-pub(crate) fn tell(story: &ClusterStory<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn tell(story: &ClusterStory<'_>, out: &mut Paper) -> anyhow::Result<()> {
     let cluster = OwnCluster::start(story.server, PRIMARIES, &[])?;
     let target = cluster.target();
     let server = cluster.connect(0)?.version().to_string();
@@ -126,7 +127,7 @@ struct Course<'a> {
     teller: Teller,
     /// Where the layout goes.
     layout: &'a Path,
-    out: &'a mut dyn Write,
+    out: &'a mut Paper,
 }
 
 impl Course<'_> {
@@ -219,16 +220,20 @@ fn memory(cluster: &OwnCluster) -> anyhow::Result<Vec<u64>> {
     (0..PRIMARIES).map(|node| cluster.connect(node)?.used_memory()).collect()
 }
 
-fn conclude(story: &ClusterStory<'_>, seen: &Told, out: &mut dyn Write) -> anyhow::Result<()> {
+fn conclude(story: &ClusterStory<'_>, seen: &Told, out: &mut Paper) -> anyhow::Result<()> {
     let [plain, folded] = seen.sums();
     writeln!(
         out,
         "memory of the keys on all primaries: {} plain, {} folded, {:.1} times less\n",
-        mebibytes(plain),
-        mebibytes(folded),
+        size(plain),
+        size(folded),
         seen.ratio()
     )?;
-    writeln!(out, "{}\n", table::render(&page::heads(), seen.phases.iter().map(|phase| page::row(phase, seen))))?;
+    writeln!(
+        out,
+        "{}\n",
+        table::render(&page::heads(), seen.phases.iter().map(|phase| page::row(phase, seen)), out.room())
+    )?;
     fs::write(story.html, page::page(seen)).with_context(|| format!("can't write {}", story.html.display()))?;
     writeln!(out, "the same over time: {}", story.html.display())?;
     let Outcome { answers: Answers { samples, wrong, told, .. }, refused, lost } = &seen.outcome;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use keyfold_report::number::{count, mebibytes, plural};
+use keyfold_report::number::{count, plural, size};
 use keyfold_report::page::Page;
 use keyfold_report::plot::{Mark, Origin, Plot, Series};
-use keyfold_report::table::Align;
+use keyfold_report::table::Column;
 
 use super::super::clients::CLIENTS;
 use super::super::story::Phase;
@@ -26,25 +26,25 @@ pub(crate) fn page(told: &Told) -> String {
         count(u64::from(load::RATE))
     ));
     page.figures(&[
-        ("plain", mebibytes(plain)),
-        ("folded", mebibytes(folded)),
+        ("plain", size(plain)),
+        ("folded", size(folded)),
         ("times less", format!("{:.1}", told.ratio())),
         ("answers checked", count(told.outcome.answers.samples.len() as u64)),
         ("wrong answers", count(told.outcome.answers.wrong)),
     ]);
     page.heading("Memory by node");
     let heads = [
-        ("primary", Align::Left),
-        ("empty", Align::Right),
-        ("with plain keys", Align::Right),
-        ("folded", Align::Right),
-        ("times less", Align::Right),
+        Column::word("primary"),
+        Column::number("empty"),
+        Column::number("with plain keys"),
+        Column::number("folded"),
+        Column::number("times less"),
     ];
     page.table(
         &heads,
         told.memory.iter().enumerate().map(|(at, [empty, plain, folded])| {
             let ratio = plain.saturating_sub(*empty) as f64 / folded.saturating_sub(*empty).max(1) as f64;
-            vec![format!("node {at}"), mebibytes(*empty), mebibytes(*plain), mebibytes(*folded), format!("{ratio:.1}")]
+            vec![format!("node {at}"), size(*empty), size(*plain), size(*folded), format!("{ratio:.1}")]
         }),
     );
     page.heading("Over time");
@@ -98,9 +98,9 @@ fn chart(title: &'static str, unit: &str, lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 /// The heads of the table of phases.
-pub(crate) fn heads() -> [(&'static str, Align); 7] {
+pub(crate) fn heads() -> [Column<'static>; 7] {
     let [phase, seconds, rate, median, p99, longest] = story::heads();
-    [phase, seconds, rate, median, p99, longest, ("refused", Align::Right)]
+    [phase, seconds, rate, median, p99, longest, Column::number("refused")]
 }
 
 /// A phase's row.

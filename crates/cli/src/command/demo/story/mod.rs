@@ -19,7 +19,8 @@ use keyfold_core::layout::Layout;
 use keyfold_lab::data_sets::records::{DataSet, Record};
 use keyfold_lab::load::{read_back, write};
 use keyfold_lab::through::Through;
-use keyfold_report::number::{mebibytes, plural};
+use keyfold_report::number::{plural, size};
+use keyfold_report::paper::Paper;
 use keyfold_report::table;
 use keyfold_server::OwnServer;
 use serde_json::Value;
@@ -83,7 +84,7 @@ impl Told {
 ///
 /// # Errors
 /// A command failed, or an answer was wrong.
-pub(crate) fn tell(story: &Story<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn tell(story: &Story<'_>, out: &mut Paper) -> anyhow::Result<()> {
     let own = OwnServer::start(story.server, None)?;
     let mut gauge = own.connect()?;
     let keys = story.sets.iter().map(|set| set.records.len() as u64).sum();
@@ -146,16 +147,16 @@ pub(crate) fn tell(story: &Story<'_>, out: &mut dyn Write) -> anyhow::Result<()>
     conclude(story, &seen, &told, out)
 }
 
-fn conclude(story: &Story<'_>, seen: &Told, told: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
+fn conclude(story: &Story<'_>, seen: &Told, told: &[String], out: &mut Paper) -> anyhow::Result<()> {
     writeln!(
         out,
         "memory: {} before, {} after ({} predicted), {:.1} times less",
-        mebibytes(seen.before_bytes),
-        mebibytes(seen.after_bytes),
-        mebibytes(seen.predicted_bytes),
+        size(seen.before_bytes),
+        size(seen.after_bytes),
+        size(seen.predicted_bytes),
         seen.ratio()
     )?;
-    writeln!(out, "\n{}\n", table::render(&page::heads(), seen.phases.iter().map(page::row)))?;
+    writeln!(out, "\n{}\n", table::render(&page::heads(), seen.phases.iter().map(page::row), out.room()))?;
     fs::write(story.html, page::page(seen)).with_context(|| format!("can't write {}", story.html.display()))?;
     writeln!(out, "the same over time: {}", story.html.display())?;
     if seen.wrong > 0 {
@@ -202,7 +203,7 @@ impl Teller {
         Self { url, ..self }
     }
 
-    pub(super) fn run(&mut self, command: &[&str], args: &[&str], out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn run(&mut self, command: &[&str], args: &[&str], out: &mut Paper) -> anyhow::Result<()> {
         let shown = self.shown(command, args);
         writeln!(out, "$ {shown}")?;
         out.flush()?;

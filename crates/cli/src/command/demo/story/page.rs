@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use keyfold_report::number::{count, mebibytes, tenths};
+use keyfold_report::number::{count, size, tenths};
 use keyfold_report::page::Page;
 use keyfold_report::plot::{Mark, Origin, Plot, Series};
-use keyfold_report::table::Align;
+use keyfold_report::table::Column;
 
 use super::super::schedule::{Sample, percentile};
 use super::watch::Reading;
@@ -26,9 +26,9 @@ pub(super) fn page(told: &Told) -> String {
         count(u64::from(super::load::RATE))
     ));
     page.figures(&[
-        ("before", mebibytes(told.before_bytes)),
-        ("after", mebibytes(told.after_bytes)),
-        ("predicted", mebibytes(told.predicted_bytes)),
+        ("before", size(told.before_bytes)),
+        ("after", size(told.after_bytes)),
+        ("predicted", size(told.predicted_bytes)),
         ("times less", format!("{:.1}", told.ratio())),
         ("wrong answers", count(told.wrong)),
     ]);
@@ -68,14 +68,14 @@ pub(super) fn page(told: &Told) -> String {
 }
 
 /// The heads of the table of phases.
-pub(crate) fn heads() -> [(&'static str, Align); 6] {
+pub(crate) fn heads() -> [Column<'static>; 6] {
     [
-        ("phase", Align::Left),
-        ("seconds", Align::Right),
-        ("commands/s", Align::Right),
-        ("median, ms", Align::Right),
-        ("p99, ms", Align::Right),
-        ("longest, ms", Align::Right),
+        Column::sentence("phase"),
+        Column::number("seconds").rank(2),
+        Column::number("commands/s").rank(1),
+        Column::number("median, ms"),
+        Column::number("p99, ms"),
+        Column::number("longest, ms").rank(3),
     ]
 }
 

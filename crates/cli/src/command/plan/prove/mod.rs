@@ -6,7 +6,6 @@
 
 mod load;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -14,7 +13,8 @@ use keyfold_core::layout::Layout;
 use keyfold_core::memory::Keyspace;
 use keyfold_report::number::{count, plural};
 use keyfold_report::progress::Progress;
-use keyfold_report::table::{Align, render};
+use keyfold_report::room::Room;
+use keyfold_report::table::{Column, render};
 use keyfold_server::layout::dictionaries;
 use keyfold_server::{OwnServer, Server, listpack, memory};
 use keyfold_survey::choose::{Aims, Prediction, Rule, predict};
@@ -83,12 +83,11 @@ impl Proof {
             "holds": self.holds(),
         })
     }
-}
 
-impl fmt::Display for Proof {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// For people, within so much room.
+    pub(super) fn text(&self, room: Room) -> String {
         let heads =
-            [("proved", Align::Left), ("predicted", Align::Right), ("measured", Align::Right), ("off", Align::Right)];
+            [Column::name("proved"), Column::number("predicted"), Column::number("measured"), Column::number("off")];
         let keys = self.keys as f64;
         let number = |number: f64| format!("{number:.2}");
         let row = |name: &str, pair: Pair, off: String| {
@@ -108,14 +107,16 @@ impl fmt::Display for Proof {
             row("µs a read, as planned", self.folded_us, String::new()),
             row("times as long a read", ratio, off(ratio)),
         ];
-        writeln!(f, "{}\n", render(&heads, rows))?;
-        write!(f, "{} loaded into {} twice", plural(self.keys as u64, "key"), self.server)?;
-        if self.keys < self.wanted {
-            write!(f, ", all that the sample of the families has ({} were wanted)", count(self.wanted as u64))?;
-        }
-        write!(
-            f,
-            "; µs depend on the machine, and the prediction is of another: compare how many times as long a read takes"
+        let fewer = match self.keys < self.wanted {
+            true => format!(", all that the sample of the families has ({} were wanted)", count(self.wanted as u64)),
+            false => String::new(),
+        };
+        format!(
+            "{}\n\n{} loaded into {} twice{fewer}; µs depend on the machine, and the prediction is of another: compare how \
+             many times as long a read takes",
+            render(&heads, rows, room),
+            plural(self.keys as u64, "key"),
+            self.server
         )
     }
 }
