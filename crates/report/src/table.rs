@@ -142,8 +142,8 @@ impl Fit {
         };
         let natural: Vec<usize> = columns.iter().enumerate().map(widest).collect();
         let all: Vec<usize> = (0..columns.len()).collect();
-        // One space before each cell and one behind, and one between two.
-        let loose = natural.iter().map(|width| width + 3).sum::<usize>().saturating_sub(2);
+        // One space before each cell and one behind, and one between two; the rule has them all.
+        let loose = natural.iter().map(|width| width + 3).sum::<usize>().saturating_sub(1);
         let Some(room) = room.width().filter(|room| loose > *room) else {
             return Self { shown: all, widths: natural, is_tight: false, is_cut: false };
         };
@@ -185,9 +185,10 @@ fn shown(columns: &[Column<'_>], least: &[usize], room: usize) -> Vec<usize> {
     shown
 }
 
-/// What columns take that stand close: two spaces between each and the next.
+/// What columns take that stand close: two spaces between each and the next, and one behind the last, under which the
+/// rule goes on.
 fn taken(shown: &[usize], widths: &[usize]) -> usize {
-    shown.iter().map(|at| widths[*at] + 2).sum::<usize>().saturating_sub(2)
+    shown.iter().map(|at| widths[*at] + 2).sum::<usize>().saturating_sub(1)
 }
 
 /// A name within so many columns: its head and its tail.

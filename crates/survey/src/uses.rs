@@ -91,10 +91,9 @@ impl Uses {
         let calls = told.commandstats.as_deref().map(calls).unwrap_or_default();
         let clients: Vec<Client<'_>> =
             told.clients.as_deref().unwrap_or_default().lines().filter_map(Client::read).collect();
-        let serves = clients.iter().any(|client| client.is_keyfold);
         let found = [
-            scripts(&calls, serves),
-            watches(&calls, serves),
+            scripts(&calls),
+            watches(&calls),
             tracking(&calls, &clients),
             events(told),
             eviction(told),
@@ -147,26 +146,24 @@ fn counted<'n>(calls: &BTreeMap<String, u64>, names: impl IntoIterator<Item = &'
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-/// What keyfolds send themselves is counted with the rest.
-fn own(serves: bool) -> &'static str {
-    if serves { "; keyfold's own are among them" } else { "" }
-}
+/// What keyfold sends itself is counted with the rest, also long after it has gone.
+const OWN: &str = "; what keyfold has sent counts too";
 
-fn scripts(calls: &BTreeMap<String, u64>, serves: bool) -> Option<Use> {
+fn scripts(calls: &BTreeMap<String, u64>) -> Option<Use> {
     let said = counted(calls, SCRIPTS)?;
     a_use(
         Subject::Scripts,
-        format!("scripts and functions run here: {said}{}", own(serves)),
+        format!("scripts and functions run here: {said}{OWN}"),
         "try them through keyfold before you fold what they use: they work on folded keys that they are given as KEYS, and are \
          refused folded keys whose names they build themselves. Leave such keys out of the layout (docs/differences.md)",
     )
 }
 
-fn watches(calls: &BTreeMap<String, u64>, serves: bool) -> Option<Use> {
+fn watches(calls: &BTreeMap<String, u64>) -> Option<Use> {
     let said = counted(calls, ["watch"])?;
     a_use(
         Subject::Watch,
-        format!("transactions watch keys: {said}{}", own(serves)),
+        format!("transactions watch keys: {said}{OWN}"),
         "nothing, unless a write of the same value is to fail them: of a folded key WATCH compares what it holds",
     )
 }
@@ -282,7 +279,7 @@ impl<'l> Client<'l> {
             host: address.rsplit_once(':').map_or(address, |(host, _)| host),
             name,
             library: word("lib-name="),
-            is_keyfold: name.starts_with("keyfold"),
+            is_keyfold: name.starts_with("keyfold:") || name == "keyfold-writer",
             is_servers_own: flags.contains(['S', 'M']) || name.starts_with("sentinel-"),
             tracks: flags.contains('t'),
             asks: matches!(word("cmd="), "client" | "client|list"),
@@ -348,7 +345,7 @@ mod tests {
             evicted_keys: 1,
         };
         let uses = Uses::of(&told);
-        assert!(said(&uses, Subject::Scripts).contains("EVALSHA 2,468 times; keyfold's own are among them"));
+        assert!(said(&uses, Subject::Scripts).contains("EVALSHA 2,468 times; what keyfold"));
         assert!(said(&uses, Subject::Watch).contains("WATCH 2 times"));
         assert!(said(&uses, Subject::Tracking).starts_with("1 connection now"));
         assert!(said(&uses, Subject::Events).contains("__keyevent@0__:expired"));

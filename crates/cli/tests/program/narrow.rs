@@ -87,7 +87,7 @@ fn every_command_is_readable_at_80_columns_and_whole_with_wide() {
         &[&costs[..], &["USD a month", "saved"]].concat(),
     );
     let plan = ["number", "bytes now", "after", "ratio", "µs now", "values", "advice"];
-    run_wide(&stage, &["plan", &url, "--out", &planned], 0, &plan);
+    run_wide(&stage, &["plan", &url, "--out", &planned, "--force"], 0, &plan);
     let check = ["names", "placement", "value limit", "field limit"];
     run_wide(&stage, &["layout", "check", &layout], 0, &check);
     run_wide(&stage, &["fold", &url, "--layout", &layout, "--dry-run"], 0, &["number", "from", "to"]);
