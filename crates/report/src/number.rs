@@ -49,25 +49,26 @@ pub fn short(number: f64) -> String {
     format!("{text}{unit}")
 }
 
-/// `512 B`, `12.3 kB`, `4.56 MB`: bytes for people, in powers of ten.
+/// `512 B`, `12.3 KiB`, `4.56 MiB`: bytes for people, in powers of two, as servers count them in `used_memory_human` and
+/// take them in `maxmemory`.
 pub fn bytes(number: f64) -> String {
-    let (value, unit) = match number.abs() {
-        1e9.. => (number / 1e9, "GB"),
-        1e6.. => (number / 1e6, "MB"),
-        1e3.. => (number / 1e3, "kB"),
-        _ => return format!("{number:.0} B"),
+    const UNITS: [(f64, &str); 4] =
+        [(1_099_511_627_776.0, "TiB"), (1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB")];
+    let Some((size, unit)) = UNITS.iter().find(|(size, _)| number.abs() >= *size) else {
+        return format!("{number:.0} B");
     };
+    let value = number / size;
     let decimals = match value.abs() {
         100.0.. => 0,
         10.0.. => 1,
         _ => 2,
     };
-    format!("{value:.decimals$} {unit}")
+    format!("{} {unit}", self::decimals(value, decimals))
 }
 
-/// `1,055.0 MiB`: memory, as servers count it.
-pub fn mebibytes(bytes: u64) -> String {
-    format!("{} MiB", tenths(bytes as f64 / f64::from(1 << 20)))
+/// The same of a whole number.
+pub fn size(number: u64) -> String {
+    bytes(number as f64)
 }
 
 #[cfg(test)]
@@ -80,7 +81,8 @@ mod tests {
             [0.0, 0.5, 64.0, 1234.0, 12_500.0, 3_210_000.0].map(short),
             ["0", "0.5", "64", "1234", "12.5k", "3.21M"]
         );
-        assert_eq!([0.0, 999.0, 1234.0, 45_678_000.0].map(bytes), ["0 B", "999 B", "1.23 kB", "45.7 MB"]);
+        assert_eq!([0.0, 999.0, 1234.0, 45_678_000.0].map(bytes), ["0 B", "999 B", "1.21 KiB", "43.6 MiB"]);
+        assert_eq!([1023, 1024, 1 << 30, 5 << 40].map(size), ["1023 B", "1.00 KiB", "1.00 GiB", "5.00 TiB"]);
     }
 
     #[test]

@@ -23,6 +23,7 @@
 //! | `listpack.rs` | the settings that keep buckets small, and whether they suffice |
 //! | `memory.rs` | how a server takes memory, and how much it has taken |
 //! | `keyspace.rs` | which databases hold keys |
+//! | `uses.rs` | who uses a server and how: asked, not judged |
 //! | `pace.rs` | how fast a tool may go |
 //! | `priority.rs` | how a tool shares the machine's processors |
 //! | `interrupt.rs` | Ctrl-C, for work that has something to put away first |
@@ -62,6 +63,7 @@ pub mod secrets;
 pub mod steps;
 pub mod supervisor;
 pub mod time;
+pub mod uses;
 pub mod version;
 
 pub use commands::Commands;

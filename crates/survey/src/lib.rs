@@ -17,6 +17,7 @@
 //! | `codec` | what codecs make of a family's values: trained, judged, and what they take |
 //! | `plan` | the choices for all families as one layout, with the reasons |
 //! | `eviction.rs` | what folding does to a server that evicts, as measured |
+//! | `uses.rs` | who uses a server and how, as far as it matters to folding |
 //! | `diagnosis` | why memory is not what it should be: findings from what was observed |
 //! | `advice.rs` | what to do with each family that was found, and what it saves |
 #![forbid(unsafe_code)]
@@ -35,3 +36,4 @@ pub mod sample;
 pub mod slot_tally;
 pub mod summary;
 pub mod survey;
+pub mod uses;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use keyfold_core::layout::{Layout, NamespaceIndex};
-use keyfold_report::number::{count, mebibytes, plural};
+use keyfold_report::number::{count, plural, size};
 use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
@@ -106,8 +106,8 @@ fn report(driven: &Driven, freed: &Freed, before: u64, after: u64, list: usize, 
         plural(driven.seen, "value"),
         driven.took.as_secs_f64(),
         count(driven.moved),
-        mebibytes(before),
-        mebibytes(after)
+        size(before),
+        size(after)
     )?;
     if freed.slots > 0 {
         writeln!(

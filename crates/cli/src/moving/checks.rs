@@ -1,7 +1,7 @@
 //! What stands against a move, and what should be known before it.
 
 use keyfold_core::layout::Layout;
-use keyfold_report::number::{mebibytes, plural};
+use keyfold_report::number::{plural, size};
 use keyfold_server::{Nodes, Server, listpack};
 
 use super::filling::Overfull;
@@ -137,8 +137,8 @@ fn check_memory(server: &mut Server, memory: &ServerMemory) -> anyhow::Result<Op
         format!(
             "the move may take {} for a while, and maxmemory is {}; raise it with CONFIG SET maxmemory, or \
              move one namespace at a time",
-            mebibytes(most),
-            mebibytes(limit)
+            size(most),
+            size(limit)
         )
     }))
 }

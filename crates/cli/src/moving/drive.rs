@@ -10,7 +10,7 @@ use keyfold_core::drive::Context;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::mover::{Left, Moved, Mover};
 use keyfold_proxy::Nonces;
-use keyfold_report::number::{mebibytes, plural};
+use keyfold_report::number::{plural, size};
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
@@ -314,7 +314,7 @@ impl Driver<'_> {
         self.used_bytes[node] = server.used_memory()?;
         let used = self.used_bytes.iter().sum();
         self.done.peak_bytes = self.done.peak_bytes.max(used);
-        self.progress.note(format!(", memory {}", mebibytes(used)));
+        self.progress.note(format!(", memory {}", size(used)));
         Ok(())
     }
 }

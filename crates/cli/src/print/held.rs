@@ -1,7 +1,7 @@
 //! What a server's process holds beyond what it uses. Folding gives memory back to the allocator, which keeps it for later:
 //! whoever looks at the system's numbers sees less of it than `used_memory` says.
 
-use keyfold_report::number::mebibytes;
+use keyfold_report::number::size;
 
 /// A process holds so much beyond what it uses in any case: code, stacks, the allocator's own.
 const USUAL_BYTES: u64 = 32 << 20;
@@ -15,7 +15,7 @@ pub(crate) fn advice(used_bytes: u64, rss_bytes: u64) -> Option<String> {
         format!(
             "{} of that are not in use: the allocator keeps them for what comes. On the server MEMORY PURGE has it give \
              whole pages back, and CONFIG SET activedefrag yes closes holes, where its build can",
-            mebibytes(beyond)
+            size(beyond)
         )
     })
 }

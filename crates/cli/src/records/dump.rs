@@ -146,7 +146,9 @@ impl Reader {
             if self.line.trim_ascii().is_empty() {
                 continue;
             }
-            let record = jsonl::parse(&self.line).map_err(|error| anyhow!("{name}:{number}: {error}"))?;
+            // Whoever gives another file altogether learns it by its first line.
+            let hint = if number == 1 { "; is it a dump that keyfold export wrote?" } else { "" };
+            let record = jsonl::parse(&self.line).map_err(|error| anyhow!("{name}:{number}: {error}{hint}"))?;
             return Ok(Some((number, record)));
         }
     }
@@ -203,6 +205,9 @@ mod tests {
         let mut reader = Reader::open(&path).unwrap();
         assert!(reader.next().unwrap().is_some());
         let error = reader.next().unwrap_err().to_string();
-        assert!(error.contains("dump.jsonl:3: "), "{error}");
+        assert!(error.contains("dump.jsonl:3: ") && !error.contains("export"), "{error}");
+        std::fs::write(&path, b"REDIS0011\xfa\x09redis-ver").unwrap();
+        let error = Reader::open(&path).unwrap().next().unwrap_err().to_string();
+        assert!(error.contains("dump.jsonl:1: ") && error.ends_with("is it a dump that keyfold export wrote?"), "{error}");
     }
 }

@@ -8,6 +8,7 @@ mod fold;
 mod guide;
 mod lab;
 mod lost;
+mod narrow;
 mod plan;
 mod serve;
 mod snapshots;

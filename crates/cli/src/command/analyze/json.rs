@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Analysis;
 use crate::print::choice::choice_json;
 use crate::print::folded::folded_json;
+use crate::print::uses;
 use crate::scan::End;
 
 pub(super) fn value(analysis: &Analysis) -> Value {
@@ -39,6 +40,7 @@ pub(super) fn value(analysis: &Analysis) -> Value {
             "seconds": analysis.took.as_secs_f64(),
             "denied": analysis.walked.denied.iter().map(|(command, error)| json!({ "command": command, "error": error })).collect::<Vec<_>>(),
         },
+        "uses": uses::json(&analysis.uses),
         "notes": analysis.notes,
         "folded": report.folded.iter().map(folded_json).collect::<Vec<_>>(),
         "families": report.families.iter().map(|one| family(analysis, one)).collect::<Vec<_>>(),

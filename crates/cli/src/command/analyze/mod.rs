@@ -21,10 +21,12 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::memory::{self, Measured, ServerModel};
 use keyfold_server::pace::Pace;
+use keyfold_server::uses;
 use keyfold_survey::advice::{Report, advise};
 use keyfold_survey::choose::Aims;
 use keyfold_survey::slot_tally;
 use keyfold_survey::survey::Survey;
+use keyfold_survey::uses::Uses;
 
 use crate::config::analyze::Analyze;
 use crate::scan::{self, Database, Denied, End, Page, Values, Walked};
@@ -48,6 +50,7 @@ struct Analysis {
     walked: Walked,
     took: Duration,
     usd_per_gb_month: Option<f64>,
+    uses: Uses,
     /// What the reader has to know of the numbers.
     notes: Vec<String>,
 }
@@ -73,6 +76,7 @@ pub(crate) fn run(analyze: &Analyze, out: &mut Paper) -> anyhow::Result<()> {
         memory::model_of_all(&mut nodes, &analyze.flags.settings.assume)?;
     let stored = stored::read(nodes.home()).ok().flatten().map(|stored| stored.layout);
     let measured_before = measure(&mut nodes)?;
+    let uses = uses::ask(&mut nodes)?;
     let (name, address) = (nodes.first().version().to_string(), analyze.target.address.to_string());
     let chosen = scan::chosen_of_each(nodes.servers(), &analyze.databases)?;
     let total = scan::keys_of(chosen.iter().flatten());
@@ -110,7 +114,8 @@ pub(crate) fn run(analyze: &Analyze, out: &mut Paper) -> anyhow::Result<()> {
     walked.commands += weighing.commands();
     let usd_per_gb_month = analyze.flags.usd_per_gb_month;
     let measured = measured.into_iter().sum();
-    let analysis = Analysis { server: name, address, report, measured, shares, walked, took, usd_per_gb_month, notes };
+    let analysis =
+        Analysis { server: name, address, report, measured, shares, walked, took, usd_per_gb_month, uses, notes };
     show(analyze, &analysis, out)?;
     match analysis.walked.end {
         End::Lost(error) => Err(error

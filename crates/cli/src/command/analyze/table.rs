@@ -7,6 +7,7 @@ use keyfold_survey::advice::{Advice, Advised};
 use keyfold_survey::survey::{Estimate, Folded};
 
 use super::{Analysis, Share};
+use crate::print::uses;
 
 /// Families shown; the rest is summed up.
 const SHOWN: usize = 40;
@@ -33,6 +34,9 @@ pub(super) fn render(analysis: &Analysis, room: Room) -> String {
         let rest = &report.families[SHOWN..];
         let taken: f64 = rest.iter().map(|one| one.family.bytes.value).sum();
         text.push_str(&format!("\n{} more families take {}; --json has all\n", rest.len(), bytes(taken)));
+    }
+    if let Some(section) = uses::text(&analysis.uses) {
+        text.push_str(&format!("\n{section}"));
     }
     for note in &analysis.notes {
         text.push_str(&format!("\n{note}"));

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use keyfold_core::layout::{Move, Namespace};
 use keyfold_core::placement::Placement;
-use keyfold_report::number::{count, mebibytes, plural, tenths};
+use keyfold_report::number::{count, plural, size, tenths};
 use keyfold_report::paper::Paper;
 use keyfold_report::table::{self, Column};
 use serde_json::{Value, json};
@@ -25,9 +25,9 @@ pub(super) fn show_plan(planned: &Move, survey: &Survey, checks: &Checks, out: &
     writeln!(out, "{}\n", table::render(&heads, rows, out.room()))?;
     let (now, after) = (survey.used_bytes(), survey.after_bytes());
     match checks.obstacles.is_empty() {
-        true => writeln!(out, "memory: {} now, {} after{}", mebibytes(now), mebibytes(after), saving(now, after))?,
+        true => writeln!(out, "memory: {} now, {} after{}", size(now), size(after), saving(now, after))?,
         // Nothing is promised that won't come as things are.
-        false => writeln!(out, "memory: {} now", mebibytes(now))?,
+        false => writeln!(out, "memory: {} now", size(now))?,
     }
     for raise in &checks.raises {
         writeln!(out, "to be set first: {raise}")?;
@@ -82,7 +82,7 @@ fn say_rss(before: u64, done: &Done, out: &mut Paper) -> anyhow::Result<()> {
     if before == 0 || done.rss_bytes == 0 {
         return Ok(());
     }
-    writeln!(out, "held by the process (RSS): {} before, {} now", mebibytes(before), mebibytes(done.rss_bytes))?;
+    writeln!(out, "held by the process (RSS): {} before, {} now", size(before), size(done.rss_bytes))?;
     held::advice(done.used_bytes, done.rss_bytes).iter().try_for_each(|advice| writeln!(out, "{advice}"))?;
     Ok(())
 }
@@ -126,10 +126,10 @@ pub(super) fn report(
     writeln!(
         out,
         "memory: {} before, {} at the most, {} now ({} predicted){}",
-        mebibytes(survey.used_bytes()),
-        mebibytes(*peak_bytes),
-        mebibytes(done.used_bytes),
-        mebibytes(survey.after_bytes()),
+        size(survey.used_bytes()),
+        size(*peak_bytes),
+        size(done.used_bytes),
+        size(survey.after_bytes()),
         saving(survey.used_bytes(), done.used_bytes)
     )?;
     say_rss(survey.rss_bytes(), done, out)?;

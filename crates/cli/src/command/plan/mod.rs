@@ -13,7 +13,7 @@ use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
-use keyfold_server::{Nodes, Server, memory};
+use keyfold_server::{Nodes, Server, memory, uses};
 use keyfold_survey::choose::{Aims, choose_among};
 use keyfold_survey::plan::{Family, Heading, Plan};
 
@@ -32,6 +32,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut Paper) -> anyhow::Result<()> {
     let facts = memory::model_of_all(&mut nodes, &config.flags.settings.assume)?;
     // Ctrl-C ends the walk, and what was seen is planned for.
     let interrupt = Interrupt::listen()?;
+    let uses = uses::ask(&mut nodes)?;
     let mut survey = gather::gather(&mut nodes, config, &facts.model, stored.as_ref(), &interrupt)?;
     let aims = Aims {
         growth: config.flags.growth,
@@ -58,7 +59,15 @@ pub(crate) fn run(config: &PlanConfig, out: &mut Paper) -> anyhow::Result<()> {
     }
     let prove = || prove::prove(&plan, &survey, config, &aims, server.version(), values(&survey, config)?);
     let proof = config.flags.prove.then(prove).transpose()?;
-    let report = Report { server: server.version(), config, survey: &survey, plan: &plan, aims: &aims, proof: &proof };
+    let report = Report {
+        server: server.version(),
+        config,
+        survey: &survey,
+        uses: &uses,
+        plan: &plan,
+        aims: &aims,
+        proof: &proof,
+    };
     report.write(out)?;
     match proof.filter(|proof| !proof.holds()) {
         Some(proof) => {

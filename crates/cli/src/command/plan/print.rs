@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use keyfold_core::template::Template;
-use keyfold_report::number::{bytes, count, decimals, plural, tenths};
+use keyfold_report::number::{bytes, count, decimals, plural, size, tenths};
 use keyfold_report::paper::Paper;
 use keyfold_report::table::{Column, render};
 use keyfold_server::version::Version;
 use keyfold_survey::choose::{Aims, Choice, CodecChoice, Setting, Verdict};
 use keyfold_survey::plan::{Family, Part, Plan};
 use keyfold_survey::survey::Folded;
+use keyfold_survey::uses::Uses;
 use serde_json::{Value, json};
 
 use super::gather::{NodeShare, Survey};
@@ -17,12 +18,14 @@ use super::prove::Proof;
 use crate::config::plan::PlanConfig;
 use crate::print::choice::choice_json;
 use crate::print::folded::folded_json;
+use crate::print::uses;
 
 /// All that is shown.
 pub(super) struct Report<'a> {
     pub(super) server: &'a Version,
     pub(super) config: &'a PlanConfig,
     pub(super) survey: &'a Survey,
+    pub(super) uses: &'a Uses,
     pub(super) plan: &'a Plan,
     pub(super) aims: &'a Aims,
     pub(super) proof: &'a Option<Proof>,
@@ -60,7 +63,7 @@ impl Report<'_> {
         let what = if survey.folded.is_empty() { "all of it" } else { "what is not folded yet" };
         match plan.families.is_empty() {
             true => writeln!(out, "there are no more strings to fold")?,
-            false => writeln!(out, "{what}: {} bytes now, {} as planned, {ratio:.2}×", count(now), count(after))?,
+            false => writeln!(out, "{what}: {} now, {} as planned, {ratio:.2}×", size(now), size(after))?,
         }
         self.open_moves(out)?;
         self.nodes(out, (now, after))?;
@@ -88,6 +91,9 @@ impl Report<'_> {
         self.settings(out)?;
         for note in &survey.notes {
             writeln!(out, "note: {note}")?;
+        }
+        if let Some(section) = uses::text(self.uses) {
+            writeln!(out, "\n{section}")?;
         }
         if let Some(proof) = self.proof {
             writeln!(out, "\n{}", proof.text(out.room()))?;
@@ -183,6 +189,7 @@ impl Report<'_> {
             "folded": self.survey.folded.iter().map(folded_json).collect::<Vec<_>>(),
             "memory": { "model_bytes": now, "after_bytes": after },
             "families": self.plan.families.iter().map(family_json).collect::<Vec<_>>(),
+            "uses": uses::json(self.uses),
             "notes": self.survey.notes,
             "proof": self.proof.as_ref().map(Proof::json),
             "layout": self.config.flags.out,

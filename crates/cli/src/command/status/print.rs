@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use keyfold_report::number::{count, decimals, mebibytes, plural, tenths};
+use keyfold_report::number::{count, decimals, plural, size, tenths};
 use keyfold_report::paper::Paper;
 use keyfold_report::room::Room;
 use keyfold_report::table::{Column, render};
@@ -35,7 +35,7 @@ impl Status {
         }
         self.keyfolds(&mut line)?;
         let (used, rss) = (self.memory.used_bytes, self.memory.rss_bytes);
-        line("memory", &format!("{} used, {} held by the process (RSS)", mebibytes(used), mebibytes(rss)))?;
+        line("memory", &format!("{} used, {} held by the process (RSS)", size(used), size(rss)))?;
         held::advice(used, rss).iter().try_for_each(|advice| line("", advice))?;
         line("saved", &self.saved())?;
         if !self.savings.namespaces.is_empty() {
@@ -70,9 +70,9 @@ impl Status {
             _ if savings.namespaces.is_empty() => "nothing: no key is folded".to_owned(),
             None => "not known: no folded value was met in the sample".to_owned(),
             Some(bytes) if bytes < 0.0 => {
-                format!("nothing: about {} more than as plain keys{sampled}", mebibytes(whole(-bytes)))
+                format!("nothing: about {} more than as plain keys{sampled}", size(whole(-bytes)))
             }
-            Some(bytes) => format!("about {} less than as plain keys{sampled}", mebibytes(whole(bytes))),
+            Some(bytes) => format!("about {} less than as plain keys{sampled}", size(whole(bytes))),
         }
     }
 

@@ -28,7 +28,7 @@ function scaled(number, step, units) {
   return digits(unit === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2).format(value) + " " + units[unit];
 }
 
-const bytes = (number) => (known(number) ? scaled(number, 1000, ["B", "kB", "MB", "GB", "TB", "PB"]) : NONE);
+const bytes = (number) => (known(number) ? scaled(number, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]) : NONE);
 
 function micros(us) {
   if (!known(us)) return NONE;

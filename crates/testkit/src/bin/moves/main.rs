@@ -111,9 +111,8 @@ fn run(server: &Server, direction: &str) -> anyhow::Result<String> {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let number = |value: &serde_json::Value| value.as_f64().unwrap_or(f64::NAN);
     let (moved, seconds, memory) = (number(&report["moved"]), number(&report["seconds"]), &report["memory"]);
-    let mebibytes = |name: &str| number(&memory[name]) / f64::from(1 << 20);
-    let [before, predicted, after, peak] =
-        ["before_bytes", "predicted_bytes", "after_bytes", "peak_bytes"].map(mebibytes);
+    let size = |name: &str| number(&memory[name]) / f64::from(1 << 20);
+    let [before, predicted, after, peak] = ["before_bytes", "predicted_bytes", "after_bytes", "peak_bytes"].map(size);
     Ok(format!(
         "{moved} keys in {seconds:.2} s, {:.0} a second ({whole:.2} s with the survey); MiB: {before:.1} before, \
          {peak:.1} at most ({:+.1} %), {after:.1} after, {predicted:.1} predicted ({:+.1} %); load average {}",

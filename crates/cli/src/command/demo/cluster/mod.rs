@@ -15,7 +15,7 @@ use keyfold_core::slot::Slot;
 use keyfold_lab::data_sets::records::{DataSet, Record};
 use keyfold_lab::load::{read_back, write};
 use keyfold_lab::through::Through;
-use keyfold_report::number::{count, mebibytes, plural};
+use keyfold_report::number::{count, plural, size};
 use keyfold_report::paper::Paper;
 use keyfold_report::table;
 use keyfold_server::{OwnCluster, Server, listpack};
@@ -225,8 +225,8 @@ fn conclude(story: &ClusterStory<'_>, seen: &Told, out: &mut Paper) -> anyhow::R
     writeln!(
         out,
         "memory of the keys on all primaries: {} plain, {} folded, {:.1} times less\n",
-        mebibytes(plain),
-        mebibytes(folded),
+        size(plain),
+        size(folded),
         seen.ratio()
     )?;
     writeln!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keyfold_report::number::{count, mebibytes, plural};
+use keyfold_report::number::{count, plural, size};
 use keyfold_report::page::Page;
 use keyfold_report::plot::{Mark, Origin, Plot, Series};
 use keyfold_report::table::Column;
@@ -26,8 +26,8 @@ pub(crate) fn page(told: &Told) -> String {
         count(u64::from(load::RATE))
     ));
     page.figures(&[
-        ("plain", mebibytes(plain)),
-        ("folded", mebibytes(folded)),
+        ("plain", size(plain)),
+        ("folded", size(folded)),
         ("times less", format!("{:.1}", told.ratio())),
         ("answers checked", count(told.outcome.answers.samples.len() as u64)),
         ("wrong answers", count(told.outcome.answers.wrong)),
@@ -44,7 +44,7 @@ pub(crate) fn page(told: &Told) -> String {
         &heads,
         told.memory.iter().enumerate().map(|(at, [empty, plain, folded])| {
             let ratio = plain.saturating_sub(*empty) as f64 / folded.saturating_sub(*empty).max(1) as f64;
-            vec![format!("node {at}"), mebibytes(*empty), mebibytes(*plain), mebibytes(*folded), format!("{ratio:.1}")]
+            vec![format!("node {at}"), size(*empty), size(*plain), size(*folded), format!("{ratio:.1}")]
         }),
     );
     page.heading("Over time");

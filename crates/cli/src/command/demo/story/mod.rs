@@ -19,7 +19,7 @@ use keyfold_core::layout::Layout;
 use keyfold_lab::data_sets::records::{DataSet, Record};
 use keyfold_lab::load::{read_back, write};
 use keyfold_lab::through::Through;
-use keyfold_report::number::{mebibytes, plural};
+use keyfold_report::number::{plural, size};
 use keyfold_report::paper::Paper;
 use keyfold_report::table;
 use keyfold_server::OwnServer;
@@ -151,9 +151,9 @@ fn conclude(story: &Story<'_>, seen: &Told, told: &[String], out: &mut Paper) ->
     writeln!(
         out,
         "memory: {} before, {} after ({} predicted), {:.1} times less",
-        mebibytes(seen.before_bytes),
-        mebibytes(seen.after_bytes),
-        mebibytes(seen.predicted_bytes),
+        size(seen.before_bytes),
+        size(seen.after_bytes),
+        size(seen.predicted_bytes),
         seen.ratio()
     )?;
     writeln!(out, "\n{}\n", table::render(&page::heads(), seen.phases.iter().map(page::row), out.room()))?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keyfold_report::number::{count, mebibytes, tenths};
+use keyfold_report::number::{count, size, tenths};
 use keyfold_report::page::Page;
 use keyfold_report::plot::{Mark, Origin, Plot, Series};
 use keyfold_report::table::Column;
@@ -26,9 +26,9 @@ pub(super) fn page(told: &Told) -> String {
         count(u64::from(super::load::RATE))
     ));
     page.figures(&[
-        ("before", mebibytes(told.before_bytes)),
-        ("after", mebibytes(told.after_bytes)),
-        ("predicted", mebibytes(told.predicted_bytes)),
+        ("before", size(told.before_bytes)),
+        ("after", size(told.after_bytes)),
+        ("predicted", size(told.predicted_bytes)),
         ("times less", format!("{:.1}", told.ratio())),
         ("wrong answers", count(told.wrong)),
     ]);
