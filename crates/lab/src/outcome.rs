@@ -3,7 +3,7 @@
 use anyhow::Context;
 use keyfold_report::number::{count, decimals};
 use keyfold_report::room::Room;
-use keyfold_report::table::{self, Column};
+use keyfold_report::table;
 use serde_json::{Value, json};
 
 use keyfold_report::plot::Plot;
@@ -172,10 +172,11 @@ impl Table {
     }
 
     /// Heads, those of numbers to the right.
-    pub(super) fn aligned<'h>(&self, heads: &[&'h str]) -> Vec<Column<'h>> {
+    pub(super) fn aligned<'h>(&self, heads: &[&'h str]) -> Vec<table::Column<'h>> {
         let is_text = |column: usize| self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Text(_))));
-        let column =
-            |(at, head): (usize, &&'h str)| if is_text(at) { Column::name(head) } else { Column::number(head) };
+        let column = |(at, head): (usize, &&'h str)| {
+            if is_text(at) { table::Column::name(head) } else { table::Column::number(head) }
+        };
         heads.iter().enumerate().map(column).collect()
     }
 

@@ -1,6 +1,5 @@
 //! `keyfold lab`: the published studies of folded keys, done again on a server.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use keyfold_report::paper::Paper;

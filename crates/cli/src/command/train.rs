@@ -37,7 +37,7 @@ pub(crate) fn run(config: &Train, out: &mut Paper) -> anyhow::Result<()> {
     let server = nodes.home();
     if !config.flags.json {
         for choice in &settled.choices {
-            writeln!(out, "{}\n", choice.show())?;
+            writeln!(out, "{}\n", choice.show(out.room()))?;
         }
     }
     let changes = settled.layout != before.layout;

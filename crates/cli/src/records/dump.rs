@@ -208,6 +208,9 @@ mod tests {
         assert!(error.contains("dump.jsonl:3: ") && !error.contains("export"), "{error}");
         std::fs::write(&path, b"REDIS0011\xfa\x09redis-ver").unwrap();
         let error = Reader::open(&path).unwrap().next().unwrap_err().to_string();
-        assert!(error.contains("dump.jsonl:1: ") && error.ends_with("is it a dump that keyfold export wrote?"), "{error}");
+        assert!(
+            error.contains("dump.jsonl:1: ") && error.ends_with("is it a dump that keyfold export wrote?"),
+            "{error}"
+        );
     }
 }

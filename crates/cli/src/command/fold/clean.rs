@@ -6,6 +6,7 @@ use anyhow::bail;
 use keyfold_core::admin::{COPY_KEY, LASTING, LAYOUT_KEY, witness};
 use keyfold_core::layout::Layout;
 use keyfold_report::paper::Paper;
+use keyfold_report::room::Room;
 use keyfold_server::{Nodes, listpack};
 
 use crate::config::fold::{Direction, Fold};
@@ -45,8 +46,8 @@ pub(super) fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut
         }));
     }
     // Standard output is a program's where JSON is wanted.
-    let mut err = anstream::stderr();
-    let out: &mut Paper = if config.flags.json { &mut err } else { out };
+    let mut err = Paper::new(anstream::stderr(), Room::of_errors());
+    let out = if config.flags.json { &mut err } else { out };
     Ok(said.iter().try_for_each(|line| writeln!(out, "{line}"))?)
 }
 

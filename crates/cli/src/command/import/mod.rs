@@ -8,7 +8,6 @@ mod task;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -5,7 +5,6 @@ mod print;
 mod prove;
 
 use std::fs;
-use std::io::Write;
 
 use anyhow::{Context, anyhow, bail};
 use keyfold_report::number::{bytes, count, plural};

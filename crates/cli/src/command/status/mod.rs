@@ -10,8 +10,6 @@ pub(crate) mod keyfolds;
 mod print;
 pub(crate) mod saving;
 
-use std::io::Write;
-
 use keyfold_core::layout::Layout;
 use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use keyfold_report::room::Room;
-use keyfold_report::table::{Column, render as table};
+use keyfold_report::table::render as table;
 
 use super::columns::{Grid, Sort, namespaces, sources};
 use super::view::{View, headline, title};

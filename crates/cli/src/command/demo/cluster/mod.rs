@@ -127,7 +127,7 @@ struct Course<'a> {
     teller: Teller,
     /// Where the layout goes.
     layout: &'a Path,
-    out: &'a mut dyn Write,
+    out: &'a mut Paper,
 }
 
 impl Course<'_> {
