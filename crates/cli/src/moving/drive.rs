@@ -279,7 +279,7 @@ impl Driver<'_> {
                 let replies = (0..count).map(|_| server.receive()).collect::<anyhow::Result<Vec<_>>>()?;
                 took = began.elapsed();
                 if share {
-                    mover.note_took(took);
+                    mover.note_took(others.at_work(took));
                 }
                 mover.handle_replies(&replies, &mut env).map_err(|error| refused(server, &error))?;
             }

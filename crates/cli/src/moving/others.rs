@@ -33,12 +33,14 @@ pub(super) struct Others {
     asked: Option<(Instant, u64, u64)>,
     /// How often in a row nobody was seen.
     quiet_looks: u32,
+    /// How long the last question took there and back.
+    round_trip: Duration,
 }
 
 impl Others {
     /// Nothing is known yet, and so they are taken to be there.
     pub(super) fn new() -> Self {
-        Self { asked: None, quiet_looks: 0 }
+        Self { asked: None, quiet_looks: 0, round_trip: Duration::ZERO }
     }
 
     /// Whether there are any. `server` is the one connection of whoever asks, the same each time.
@@ -46,7 +48,9 @@ impl Others {
         match self.asked {
             Some((at, ..)) if at.elapsed() < EVERY => {}
             before => {
+                let began = Instant::now();
                 let sent: u64 = server.info("stats")?.needed("total_net_input_bytes")?;
+                self.round_trip = began.elapsed();
                 let (now, own) = (Instant::now(), server.sent_bytes());
                 if let Some((at, sent_before, own_before)) = before {
                     let others = sent.saturating_sub(sent_before).saturating_sub(own - own_before);
@@ -57,6 +61,12 @@ impl Others {
             }
         }
         Ok(self.quiet_looks < QUIET_LOOKS)
+    }
+
+    /// How much of such a time the server itself has worked: the rest is its way there and back, which a short question shows,
+    /// and which smaller batches would not make shorter.
+    pub(super) fn at_work(&self, took: Duration) -> Duration {
+        took.saturating_sub(self.round_trip)
     }
 }
 

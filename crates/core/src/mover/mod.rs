@@ -188,7 +188,7 @@ impl Mover {
         self.portions.keep_short(short);
     }
 
-    /// Notes how long the last batch took, from when it was sent until it was answered: short ones go by it.
+    /// Notes for how long the last batch has had the server at work, the way there and back not counted: short ones go by it.
     pub fn note_took(&mut self, took: Duration) {
         self.portions.note_took(took);
     }

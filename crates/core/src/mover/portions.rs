@@ -33,7 +33,7 @@ impl Portions {
         self.is_short = short;
     }
 
-    /// Notes how long a batch took, from when it was sent until it was answered.
+    /// Notes for how long a batch has had the server at work.
     pub(super) fn note_took(&mut self, took: Duration) {
         let (count, quickest) = self.timed;
         let quickest = if count == 0 { took } else { quickest.min(took) };
