@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `number.rs` | numbers as people read them |
 //! | `room.rs` | how wide what is printed may be |
+//! | `visible.rs` | text that harms no terminal |
 //! | `paper.rs` | what is printed on, with its room |
 //! | `table.rs` | tables of text, as wide as there is room |
 //! | `terminal.rs` | bars of unicode blocks, as wide as the terminal allows |
@@ -22,3 +23,4 @@ pub mod progress;
 pub mod room;
 pub mod table;
 pub mod terminal;
+pub mod visible;

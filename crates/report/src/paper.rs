@@ -1,10 +1,11 @@
 //! What is printed on: standard output, with the room that it has. Lines that are written are broken where they are too
-//! long; what programs read is put there whole.
+//! long, and nothing in them moves a cursor, whatever the names in them hold; what programs read is put there as it is.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use crate::room::Room;
+use crate::visible::visible_but_styles;
 
 /// Somewhere to print, so wide.
 pub struct Paper {
@@ -37,7 +38,7 @@ impl Paper {
     fn put_line(&mut self) -> io::Result<()> {
         let line = std::mem::take(&mut self.line);
         match std::str::from_utf8(&line) {
-            Ok(text) => self.out.write_all(self.room.wrap(text).as_bytes()),
+            Ok(text) => self.out.write_all(self.room.wrap(&visible_but_styles(text)).as_bytes()),
             Err(_) => self.out.write_all(&line),
         }
     }
@@ -45,9 +46,6 @@ impl Paper {
 
 impl Write for Paper {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.room == Room::ENDLESS {
-            return self.out.write(bytes);
-        }
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if self.line.pop_if(|last| *last == b'\n').is_some() {
@@ -94,13 +92,13 @@ mod tests {
     fn lines_are_broken_wherever_writes_end() {
         let sheet = Sheet::default();
         let mut paper = Paper::new(sheet.clone(), Room::columns(20));
-        for piece in ["one two ", "three four", " five\n\nsix", "\n"] {
+        for piece in ["one two ", "three four", " five\n\nsix\x1b[2J", "\n"] {
             paper.write_all(piece.as_bytes()).unwrap();
         }
         paper.whole("{\"a\": \"one two three four\"}").unwrap();
         write!(paper, "sure? ").unwrap();
         drop(paper);
         let printed = String::from_utf8(sheet.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(printed, "one two three four\n  five\n\nsix\n{\"a\": \"one two three four\"}\nsure? ");
+        assert_eq!(printed, "one two three four\n  five\n\nsix\\u{1b}[2J\n{\"a\": \"one two three four\"}\nsure? ");
     }
 }

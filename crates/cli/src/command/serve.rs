@@ -21,7 +21,7 @@ use crate::settings::Settings;
 
 pub(crate) fn run(flags: ServeFlags, settings: Settings, out: &mut Paper) -> anyhow::Result<()> {
     if flags.configuration.print_config {
-        return Ok(out.write_all(settings.to_file().as_bytes())?);
+        return Ok(out.whole(settings.to_file().trim_end_matches('\n'))?);
     }
     let checks = flags.configuration.check;
     let config = resolving::resolve(flags, settings.file.as_ref())?;

@@ -15,3 +15,4 @@ mod snapshots;
 mod sources;
 mod status;
 mod top;
+mod uses;
