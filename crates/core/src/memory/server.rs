@@ -113,7 +113,7 @@ pub(super) struct Structures {
     pub(super) set_table: TableShape,
     /// What cluster mode makes of the tables of keys and of expiries.
     pub(super) in_cluster: ClusterTables,
-    /// Whether a node of a sorted set's skiplist has the member within it.
+    /// Whether a node of a sorted set's skiplist has the member within it, and the list its first node.
     pub(super) nodes_have_members: bool,
     /// Whether `MEMORY USAGE` leaves out a key that lies in the object.
     pub(super) usage_leaves_out_key: bool,
@@ -308,14 +308,18 @@ const VALKEY_9_0: Structures = Structures {
     hash_table: hashtable(HASHTABLE + VOLATILE_SET),
     set_table: hashtable(HASHTABLE),
     in_cluster: by_slot(HASHTABLE + TABLE_METADATA),
-    nodes_have_members: true,
     usage_leaves_out_key: false,
     ..VALKEY_8_1
 };
 
 /// The pointer to the value gives way to the value (valkey#2516), up to 128 bytes (valkey#3397).
-const VALKEY_9_1: Structures =
-    Structures { key: KeyShape::InObject(ObjectShape { embed_up_to: 128, embedding: 8 }), ..VALKEY_9_0 };
+///
+/// Nodes of skiplists have their members within them (valkey#2508), and the list its head (valkey#2867).
+const VALKEY_9_1: Structures = Structures {
+    key: KeyShape::InObject(ObjectShape { embed_up_to: 128, embedding: 8 }),
+    nodes_have_members: true,
+    ..VALKEY_9_0
+};
 
 #[cfg(test)]
 mod tests {

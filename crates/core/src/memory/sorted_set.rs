@@ -3,7 +3,7 @@
 //! ```text
 //! Redis, Valkey 8.0   table ─▶ dictEntry ─▶ sds member ◀─ node: member, score, back, 1 … 32 levels
 //! Valkey 8.1          table ─▶ node ─▶ sds member
-//! Valkey 9.0 on       table ─▶ node: score, back, levels, member
+//! Valkey 9.1 on       table ─▶ node: score, back, levels, member; and the list's first node is its head
 //! ```
 //! How many levels a node has is chance: each has one more than so many with one chance in four (`ZSKIPLIST_P`).
 
@@ -24,6 +24,8 @@ const MOST_LEVELS: u64 = 32;
 /// Of the node that has its member within it, the pointer that is not there, and the byte that says where the member is.
 const POINTER: u64 = 8;
 const MEMBER_HEADER_SIZE: u64 = 1;
+/// A skiplist that is its own first node (Valkey 9.1 `t_zset.c`, `zslGetAllocSize`).
+pub(super) const SKIPLIST_WITH_HEAD: u64 = NODE - POINTER + MOST_LEVELS * LEVEL;
 /// Levels that are told apart: one node in 65,536 has more.
 const LEVELS_SUMMED: u32 = 8;
 
@@ -48,7 +50,11 @@ impl Model {
     /// high nodes are is chance.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a sum of sizes: positive, below 2^53")]
     pub fn sorted_set_bytes(&self, key_len: u64, set: &SortedSetCost, has_expiry: bool) -> u64 {
-        let head = self.usable(NODE + MOST_LEVELS * LEVEL) + self.usable(SORTED_SET) + self.usable(SKIPLIST);
+        let list = match self.structures.nodes_have_members {
+            true => self.usable(SKIPLIST_WITH_HEAD),
+            false => self.usable(SKIPLIST) + self.usable(NODE + MOST_LEVELS * LEVEL),
+        };
+        let head = self.usable(SORTED_SET) + list;
         let table = table::settled_bytes(self.sorted_set_table(), self.allocator, set.members);
         let table = self.usable(self.structures.set_table.head) + table;
         self.object_key_bytes(key_len, has_expiry) + head + table + set.unpacked.round() as u64

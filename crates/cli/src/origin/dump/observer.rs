@@ -2,7 +2,7 @@
 
 use keyfold_core::memory::{Model, Server, ValueShape};
 use keyfold_rdb::{Collection, DumpError, Element, Form, Key, Kind as DumpKind, Text, Usage, Value};
-use keyfold_survey::observation::{Content, Encoding, Kind, Observation, Sampled};
+use keyfold_survey::observation::{Content, Encoding, Field, Kind, Observation, Sampled};
 
 use super::input::AnyDump;
 
@@ -28,7 +28,8 @@ pub(super) struct Observer {
 /// Elements that are kept.
 #[derive(Default)]
 struct Kept {
-    elements: Vec<(Box<[u8]>, Option<Box<[u8]>>)>,
+    /// Fields with their values; members with an empty one.
+    elements: Vec<Field>,
     bytes: usize,
 }
 
@@ -38,19 +39,16 @@ impl Kept {
             return;
         }
         let name: Box<[u8]> = element.name.to_bytes().into();
-        let value: Option<Box<[u8]>> = element.value.map(|value| value.to_bytes().into());
-        self.bytes += name.len() + value.as_ref().map_or(0, |value| value.len());
+        let value: Box<[u8]> = element.value.map_or_else(Vec::new, |value| value.to_bytes()).into();
+        self.bytes += name.len() + value.len();
         self.elements.push((name, value));
     }
 
     /// As a sample of a hash or set; of other types elements aren't looked at.
     fn into_sample(self, kind: Kind) -> Option<Sampled> {
-        let elements = self.elements.into_iter();
         match kind {
-            Kind::Hash => {
-                Some(Sampled::Fields(elements.map(|(name, value)| (name, value.unwrap_or_default())).collect()))
-            }
-            Kind::Set => Some(Sampled::Members(elements.map(|(name, _)| name).collect())),
+            Kind::Hash => Some(Sampled::Fields(self.elements)),
+            Kind::Set => Some(Sampled::Members(self.elements.into_iter().map(|(name, _)| name).collect())),
             _ => None,
         }
     }

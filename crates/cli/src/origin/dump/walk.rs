@@ -116,14 +116,15 @@ impl<'w> DumpWalk<'w> {
                 self.expired += u64::from(self.meant.is_expired(&key));
                 continue;
             }
-            if !self.knows_layout && layout::is_folded(&key.key) {
-                if let Some(layout) = self.look_for_layout()? {
-                    self.begin_again()?;
-                    if on_seen(Seen::Again(Box::new(layout))).is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    continue;
+            if !self.knows_layout
+                && layout::is_folded(&key.key)
+                && let Some(layout) = self.look_for_layout()?
+            {
+                self.begin_again()?;
+                if on_seen(Seen::Again(Box::new(layout))).is_break() {
+                    return Ok(ControlFlow::Break(()));
                 }
+                continue;
             }
             match self.is_wanted(key.database) {
                 Wanted::Yes => {}
@@ -171,15 +172,12 @@ impl<'w> DumpWalk<'w> {
                 self.place
             );
         }
-        match layout::find(self.place)? {
+        let why = match layout::find(self.place)? {
             Ok(Some(layout)) => return Ok(Some(layout)),
-            Ok(None) => {
-                self.notes.push("some keys look like keyfold's own, but there is no layout in the dump".to_owned())
-            }
-            Err(why) => {
-                self.notes.push(format!("the layout in the dump can't be used, and folded keys are as they lie: {why}"))
-            }
-        }
+            Ok(None) => "some keys look like keyfold's own, but there is no layout in the dump".to_owned(),
+            Err(why) => format!("the layout in the dump can't be used, and folded keys are as they lie: {why}"),
+        };
+        self.notes.push(why);
         Ok(None)
     }
 
