@@ -288,7 +288,7 @@ impl Driver<'_> {
             self.telling.announcer.advance(moved - shown);
             self.pace.spend(count as u64 + 6 * (moved - shown));
             if share && self.pace.is_free() {
-                others::rest(took);
+                others::rest(others.at_work(took));
             }
             shown = moved;
             self.look(node, server)?;

@@ -203,7 +203,7 @@ impl<'m> Look<'_, 'm> {
     /// Rests after what it has had the server do, where others wait.
     fn rest_since(&self, began: Instant) {
         if self.is_shared {
-            others::rest(began.elapsed());
+            others::rest(self.others.at_work(began.elapsed()));
         }
     }
 

@@ -14,8 +14,9 @@ const BRIEF: Duration = Duration::from_micros(200);
 /// Of so many batches the quickest counts: any other may have waited for a processor, or for others' requests.
 const BATCHES: u32 = 8;
 
-/// Eighths of what is short already are short enough for anybody.
-const MOST_HALVINGS: u32 = 3;
+/// Halves of what is short already are short enough for anybody; where they still take long, it is processors that are wanting, and
+/// smaller ones would only make a move take for ever.
+const MOST_HALVINGS: u32 = 1;
 
 /// The size of batches.
 #[derive(Debug, Default)]
@@ -94,11 +95,11 @@ mod tests {
         take(&mut portions, BATCHES, long);
         assert_eq!((portions.names(), portions.direct_keys(), portions.buckets()), (64, 16, 1));
         take(&mut portions, 10 * BATCHES, long);
-        assert_eq!((portions.names(), portions.direct_keys(), portions.buckets()), (16, 4, 1));
+        assert_eq!((portions.names(), portions.direct_keys(), portions.buckets()), (64, 16, 1));
         // One that was quick shows that the others only waited.
         take(&mut portions, BATCHES - 1, long);
         portions.note_took(Duration::from_micros(100));
-        assert_eq!(portions.direct_keys(), 8);
+        assert_eq!(portions.direct_keys(), 32);
         take(&mut portions, 10 * BATCHES, Duration::from_micros(100));
         assert_eq!(portions.direct_keys(), 32);
         portions.keep_short(false);
