@@ -64,7 +64,7 @@ pub(crate) fn run(
     listener: Listener,
     routes: &Arc<Routes>,
     mut phase: watch::Receiver<Phase>,
-    left: watch::Receiver<bool>,
+    mut left: watch::Receiver<bool>,
     mut workers: mpsc::Receiver<Infallible>,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -72,11 +72,11 @@ pub(crate) fn run(
         let accepting = Accepting::new(listener)?;
         // Each connection holds one end; the other one hears when all have ended.
         let (connected, mut answered) = mpsc::channel(1);
-        let mut elsewhere = left.clone();
+        let told = left.clone();
         tokio::select! {
-            () = accepting.accept_all(routes, connected, left.clone()) => {}
+            () = accepting.accept_all(routes, connected, told) => {}
             () = routes.keep_history() => {}
-            () = until(&mut elsewhere) => {}
+            () = until(&mut left) => {}
             _ = workers.recv() => {}
             _ = phase.wait_for(|phase| *phase == Phase::Ended) => return Ok(()),
         }
