@@ -39,12 +39,6 @@ impl KeyWalk {
         Self { cursor: b"0".to_vec(), options: Vec::new(), is_over: false }.with(b"COUNT", count.to_string().as_bytes())
     }
 
-    /// The same in steps of another length from now on.
-    pub fn set_count(&mut self, count: u64) {
-        // It is the first of the options.
-        self.options[1] = count.to_string().into_bytes();
-    }
-
     /// Names that this glob matches, only.
     pub fn matching(self, pattern: &[u8]) -> Self {
         self.with(b"MATCH", pattern)

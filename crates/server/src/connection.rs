@@ -251,11 +251,6 @@ impl Server {
         self.link.send(commands, replies).map_err(|error| self.broken(&error))
     }
 
-    /// How many bytes were sent on this connection.
-    pub fn sent_bytes(&self) -> u64 {
-        self.link.sent_bytes()
-    }
-
     /// The next reply, an error of the server included.
     pub fn receive(&mut self) -> anyhow::Result<Vec<u8>> {
         self.link.receive().map_err(|error| self.broken(&error))

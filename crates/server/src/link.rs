@@ -39,8 +39,6 @@ pub(crate) struct Link {
     scanner: ReplyScanner,
     /// How many replies are to come.
     outstanding: u64,
-    /// How many bytes of commands were sent, since it logged in.
-    sent_bytes: u64,
     /// What broke it.
     broken: Option<LinkError>,
 }
@@ -73,8 +71,7 @@ impl Link {
             _ => Box::new(socket),
         };
         let (input, scanner) = (Vec::new(), ReplyScanner::default());
-        let mut link =
-            Self { stream, socket: beneath, input, at: 0, scanner, outstanding: 0, sent_bytes: 0, broken: None };
+        let mut link = Self { stream, socket: beneath, input, at: 0, scanner, outstanding: 0, broken: None };
         link.login(address)?;
         link.set_patience(ANSWER_WITHIN)?;
         Ok(link)
@@ -108,13 +105,7 @@ impl Link {
     /// Sends commands that will have so many replies; earlier ones may still be to come.
     pub(crate) fn send(&mut self, commands: &[u8], replies: u64) -> Result<(), LinkError> {
         self.outstanding += replies;
-        self.sent_bytes += commands.len() as u64;
         self.unless_broken(|link| Ok(link.stream.write_all(commands).and_then(|()| link.stream.flush())?))
-    }
-
-    /// How many bytes of commands were sent.
-    pub(crate) fn sent_bytes(&self) -> u64 {
-        self.sent_bytes
     }
 
     /// The next reply, whole.

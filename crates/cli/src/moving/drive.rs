@@ -17,7 +17,7 @@ use keyfold_server::pace::Pace;
 use keyfold_server::{Nodes, Server, ServerTime};
 
 use super::announce::Announcer;
-use super::others::{self, Others};
+use super::others::Others;
 use super::pass::{Hindrance, Pass};
 use crate::layout::keys;
 use crate::scan::Round;
@@ -34,6 +34,9 @@ const LEAST_DOUBTS: u32 = 3;
 /// Between two such passes.
 const REST: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(50);
+
+/// A move rests so many times as long as it has worked, where others use the server.
+const RESTS: u32 = 2;
 
 /// Batches that a server gets together where nobody else waits for it: it goes on while this side writes and reads.
 const AT_ONCE: usize = 4;
@@ -263,6 +266,7 @@ impl Driver<'_> {
             let share = others.are_there(server)?;
             mover.keep_short(share);
             let Some(count) = mover.next(&env, &mut wire) else { return Ok(()) };
+            others.note_own(wire.len());
             let began = Instant::now();
             server.send(&wire, count as u64)?;
             let mut batches = vec![count];
@@ -271,6 +275,7 @@ impl Driver<'_> {
                 if !mover.next_ahead(&env, &mut wire) {
                     break;
                 }
+                others.note_own(wire.len());
                 server.send(&wire, 1)?;
                 batches.push(1);
             }
@@ -278,9 +283,6 @@ impl Driver<'_> {
             for count in batches {
                 let replies = (0..count).map(|_| server.receive()).collect::<anyhow::Result<Vec<_>>>()?;
                 took = began.elapsed();
-                if share {
-                    mover.note_took(others.at_work(took));
-                }
                 mover.handle_replies(&replies, &mut env).map_err(|error| refused(server, &error))?;
             }
             let moved = mover.moved().moved;
@@ -288,7 +290,8 @@ impl Driver<'_> {
             self.telling.announcer.advance(moved - shown);
             self.pace.spend(count as u64 + 6 * (moved - shown));
             if share && self.pace.is_free() {
-                others::rest(others.at_work(took));
+                // Whoever waits has the server for longer.
+                thread::sleep(took * RESTS);
             }
             shown = moved;
             self.look(node, server)?;

@@ -2,7 +2,6 @@
 //!
 //! A server counts the bytes that it was sent. What is more than the move's own is others' requests.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use keyfold_server::Server;
@@ -18,55 +17,44 @@ const QUIET_BYTES_PER_SECOND: f64 = 16_000.0;
 /// go faster would keep them quiet.
 const QUIET_LOOKS: u32 = 10;
 
-/// Who works rests so many times as long, where others are.
-const RESTS: u32 = 2;
-
-/// Rests after a batch that took so long: whoever waits has the server for longer.
-pub(super) fn rest(took: Duration) {
-    thread::sleep(took * RESTS);
-}
-
 /// What is known of one server's others.
 #[derive(Debug)]
 pub(super) struct Others {
-    /// When it was asked, what it had been sent by then, and how much of that on the connection that asks.
-    asked: Option<(Instant, u64, u64)>,
+    /// When it was asked, and what it had been sent by then.
+    asked: Option<(Instant, u64)>,
+    /// What the move has sent since.
+    own: u64,
     /// How often in a row nobody was seen.
     quiet_looks: u32,
-    /// How long the last question took there and back.
-    round_trip: Duration,
 }
 
 impl Others {
     /// Nothing is known yet, and so they are taken to be there.
     pub(super) fn new() -> Self {
-        Self { asked: None, quiet_looks: 0, round_trip: Duration::ZERO }
+        Self { asked: None, own: 0, quiet_looks: 0 }
     }
 
-    /// Whether there are any. `server` is the one connection of whoever asks, the same each time.
+    /// Notes what the move sends.
+    pub(super) fn note_own(&mut self, bytes: usize) {
+        self.own += bytes as u64;
+    }
+
+    /// Whether there are any.
     pub(super) fn are_there(&mut self, server: &mut Server) -> anyhow::Result<bool> {
         match self.asked {
-            Some((at, ..)) if at.elapsed() < EVERY => {}
+            Some((at, _)) if at.elapsed() < EVERY => {}
             before => {
-                let began = Instant::now();
                 let sent: u64 = server.info("stats")?.needed("total_net_input_bytes")?;
-                self.round_trip = began.elapsed();
-                let (now, own) = (Instant::now(), server.sent_bytes());
-                if let Some((at, sent_before, own_before)) = before {
-                    let others = sent.saturating_sub(sent_before).saturating_sub(own - own_before);
+                let now = Instant::now();
+                if let Some((at, sent_before)) = before {
+                    let others = sent.saturating_sub(sent_before).saturating_sub(self.own);
                     let is_quiet = others as f64 / (now - at).as_secs_f64() <= QUIET_BYTES_PER_SECOND;
                     self.quiet_looks = if is_quiet { self.quiet_looks + 1 } else { 0 };
                 }
-                self.asked = Some((now, sent, own));
+                (self.asked, self.own) = (Some((now, sent)), 0);
             }
         }
         Ok(self.quiet_looks < QUIET_LOOKS)
-    }
-
-    /// How much of such a time the server itself has worked: the rest is its way there and back, which a short question shows,
-    /// and which smaller batches would not make shorter.
-    pub(super) fn at_work(&self, took: Duration) -> Duration {
-        took.saturating_sub(self.round_trip)
     }
 }
 
@@ -83,8 +71,8 @@ mod tests {
         let mut tool = Server::connect(&server.url().parse::<ServerAddress>().unwrap().into()).unwrap();
         let mut other = server.connect().unwrap();
         let mut others = Others::new();
-        let mut look = |sends: &mut dyn FnMut(&mut Server)| {
-            sends(&mut tool);
+        let mut look = |sends: &mut dyn FnMut(&mut Others)| {
+            sends(&mut others);
             std::thread::sleep(EVERY);
             others.are_there(&mut tool).unwrap()
         };
@@ -99,6 +87,9 @@ mod tests {
         };
         assert!(look(&mut |_| (0..40).for_each(|_| send())), "2 MB in a tenth of a second");
         assert!((1..QUIET_LOOKS).all(|_| look(&mut |_| {})));
-        assert!(!look(&mut |tool| (0..40).for_each(|_| drop(tool.exchange_one(&request).unwrap()))), "its own");
+        assert!(!look(&mut |others| {
+            (0..40).for_each(|_| send());
+            others.note_own(40 * request.len());
+        }));
     }
 }

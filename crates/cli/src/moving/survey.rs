@@ -4,7 +4,6 @@
 //! falls under a threshold. So what buckets will take is known byte for byte for the sample, and scales.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place};
@@ -19,7 +18,6 @@ use keyfold_server::pace::Pace;
 use keyfold_server::reply::read_if;
 use keyfold_server::{Commands, Nodes, Server};
 
-use super::others::{self, Others};
 use super::overhead::first_uses_bytes;
 use super::sample::{SOME_TIME_MS, Sample, Weighed};
 use super::{Family, hashes};
@@ -29,12 +27,8 @@ use crate::scan::{Database, Round};
 
 /// Keys of which values are read, about.
 const SAMPLE: u64 = 200_000;
-/// Keys asked for in one round trip, and slots of the server's table that a step of the walk looks at.
+/// Keys asked for in one round trip.
 const AT_ONCE: usize = 500;
-const SLOTS_AT_ONCE: u64 = 1000;
-/// The same where others use the server: a tenth of a millisecond's work.
-const FEW_AT_ONCE: usize = 64;
-const FEW_SLOTS_AT_ONCE: u64 = 128;
 /// Values longer than this are not read whole: what they take follows from their length.
 const READ_UP_TO_BYTES: u64 = 4096;
 /// The same where a codec will make them shorter, which depends on all of it.
@@ -102,12 +96,9 @@ pub(crate) fn survey(
     // By database: the nodes of a cluster are even, and their tables go by what all of them have.
     let mut found: BTreeMap<u32, (u64, Weighed)> = BTreeMap::new();
     for (server, mut round) in nodes.servers().iter_mut().zip(rounds) {
-        let mut others = Others::new();
         while let Some(Database { number, keys }) = round.enter_next(server)? {
             let mut look = Look {
                 server: &mut *server,
-                others: &mut others,
-                is_shared: true,
                 layout,
                 pace: &mut *pace,
                 share: (SAMPLE as f64 / all.max(1) as f64).min(1.0),
@@ -169,9 +160,6 @@ impl Change {
 /// The look at one database.
 struct Look<'a, 'm> {
     server: &'a mut Server,
-    others: &'a mut Others,
-    /// Others use the server too, and nothing else makes it go slowly: it rests like a move.
-    is_shared: bool,
     layout: &'m Layout,
     pace: &'a mut Pace,
     /// The share of buckets that is sampled.
@@ -185,26 +173,14 @@ struct Look<'a, 'm> {
 impl<'m> Look<'_, 'm> {
     fn walk(&mut self, interrupt: &Interrupt, progress: &mut Progress) -> anyhow::Result<()> {
         let pattern = crate::layout::keys::pattern_of_moves(self.layout);
-        let mut walk = KeyWalk::new(SLOTS_AT_ONCE).matching(&pattern);
-        loop {
-            self.is_shared = self.pace.is_free() && self.others.are_there(self.server)?;
-            let slots = if self.is_shared { FEW_SLOTS_AT_ONCE } else { SLOTS_AT_ONCE };
-            walk.set_count(slots);
-            let began = Instant::now();
-            let Some(names) = self.server.next_names(&mut walk)? else { return Ok(()) };
-            self.rest_since(began);
+        let mut walk = KeyWalk::new(1000).matching(&pattern);
+        while let Some(names) = self.server.next_names(&mut walk)? {
             anyhow::ensure!(!interrupt.wanted(), "interrupted; nothing was changed");
             self.take_names(&names)?;
             self.pace.spend(1);
-            progress.advance(usize::try_from(slots).unwrap_or(0));
+            progress.advance(1000);
         }
-    }
-
-    /// Rests after what it has had the server do, where others wait.
-    fn rest_since(&self, began: Instant) {
-        if self.is_shared {
-            others::rest(self.others.at_work(began.elapsed()));
-        }
+        Ok(())
     }
 
     fn take_names(&mut self, names: &[Vec<u8>]) -> anyhow::Result<()> {
@@ -231,11 +207,10 @@ impl<'m> Look<'_, 'm> {
                 _ => {}
             }
         }
-        let at_once = if self.is_shared { FEW_AT_ONCE } else { AT_ONCE };
-        for own in own.chunks(at_once) {
+        for own in own.chunks(AT_ONCE) {
             self.take_own(own)?;
         }
-        for buckets in buckets.chunks(at_once / 10) {
+        for buckets in buckets.chunks(AT_ONCE / 10) {
             self.take_buckets(buckets)?;
         }
         Ok(())
@@ -335,10 +310,7 @@ impl<'m> Look<'_, 'm> {
 
     fn ask(&mut self, commands: &Commands) -> anyhow::Result<Vec<Vec<u8>>> {
         self.pace.spend(commands.len() as u64);
-        let began = Instant::now();
-        let replies = self.server.ask_all(commands)?;
-        self.rest_since(began);
-        Ok(replies)
+        self.server.ask_all(commands)
     }
 
     fn count_bucket(&mut self, namespace: NamespaceIndex, fields: u64) {

@@ -17,6 +17,12 @@ use crate::slot::Slot;
 /// Gathered keys, at the most: some tens of megabytes. The more there are, the more of them go to one bucket.
 const GATHERED: usize = 1 << 18;
 
+/// Keys moved by one call: a server answers nobody else while it runs, which is for half a millisecond.
+const KEYS_A_CALL: usize = 128;
+
+/// The same where others are waiting.
+const KEYS_A_SHORT_CALL: usize = 32;
+
 /// PEXPIRETIME came with this release of Redis; every Valkey has it.
 const SINCE_MAJOR: u32 = 7;
 
@@ -97,6 +103,7 @@ pub(super) struct Direct {
     goes: bool,
     /// No call reaches two slots.
     by_slot: bool,
+    keys_a_call: usize,
     /// Which scripts the server was made to know.
     known: [bool; 2],
     /// The server, or what stands for one, carries out no such scripts.
@@ -105,11 +112,24 @@ pub(super) struct Direct {
 
 impl Direct {
     pub(super) fn new() -> Self {
-        Self { gathered: BTreeMap::new(), count: 0, goes: false, by_slot: false, known: [false; 2], is_off: false }
+        Self {
+            gathered: BTreeMap::new(),
+            count: 0,
+            goes: false,
+            by_slot: false,
+            keys_a_call: KEYS_A_CALL,
+            known: [false; 2],
+            is_off: false,
+        }
     }
 
     pub(super) fn by_slot(&mut self) {
         self.by_slot = true;
+    }
+
+    /// Whether calls are to be short, as others wait meanwhile.
+    pub(super) fn keep_short(&mut self, short: bool) {
+        self.keys_a_call = if short { KEYS_A_SHORT_CALL } else { KEYS_A_CALL };
     }
 
     /// Takes a key that is being moved, where it may go this way.
@@ -143,10 +163,10 @@ impl Direct {
         self.goes || self.count >= GATHERED
     }
 
-    /// Writes the next call, of at most so many keys, which has one reply; none where no keys wait.
-    pub(super) fn send(&mut self, keys: usize, env: &Env<'_>, wire: &mut Vec<u8>) -> Option<Call> {
+    /// Writes the next call, which has one reply; none where no keys wait.
+    pub(super) fn send(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> Option<Call> {
         self.goes = !self.gathered.is_empty();
-        let call = Call { buckets: self.next_buckets(keys) };
+        let call = Call { buckets: self.next_buckets() };
         let (first, _) = call.buckets.first()?;
         let is_known = mem::replace(&mut self.known[first.way as usize], true);
         call.write(is_known, env.layout.namespace(NamespaceIndex(first.namespace)).value_limit, wire);
@@ -154,9 +174,9 @@ impl Direct {
     }
 
     /// Takes the keys of the next call out: whole buckets, but for the last.
-    fn next_buckets(&mut self, keys: usize) -> Vec<(Bucket, Vec<Item>)> {
+    fn next_buckets(&mut self) -> Vec<(Bucket, Vec<Item>)> {
         let mut buckets: Vec<(Bucket, Vec<Item>)> = Vec::new();
-        let mut room = keys;
+        let mut room = self.keys_a_call;
         while room > 0
             && let Some(next) = self.gathered.first_entry()
             && buckets.first().is_none_or(|(first, _)| first.goes_with(next.key()))

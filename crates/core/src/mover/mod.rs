@@ -22,14 +22,11 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `direct` | keys that one script reads in their old places and writes in their new ones |
-//! | `portions` | how much the server is to do at a time |
 
 mod direct;
-mod portions;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
-use std::time::Duration;
 
 use crate::cluster::Redirect;
 use crate::exchange::key::Key;
@@ -41,10 +38,18 @@ use crate::slot::Slot;
 use crate::string::{Entry, Held};
 use crate::walk::{BucketWalk, KeyWalk};
 use direct::{Call, Direct, Outcome};
-use portions::Portions;
+
+/// Keys read in one batch, at the most.
+const KEYS_AT_ONCE: usize = 512;
 
 /// Bytes that the replies to one batch may come to, by those to the batch before.
 const BYTES_AT_ONCE: usize = 4 << 20;
+
+/// Buckets opened in one batch, at the most.
+const BUCKETS_AT_ONCE: usize = 8;
+
+/// Keys moved by one call of the script: a server answers nobody else while it runs.
+const KEYS_A_CALL: usize = 32;
 
 /// Keys that stay are listed up to so many; the rest is counted.
 const LISTED: usize = 1000;
@@ -118,17 +123,16 @@ enum Task {
 #[derive(Debug)]
 pub struct Mover {
     task: Task,
-    portions: Portions,
     names: KeyWalk,
     buckets: Vec<BucketWalk>,
-    /// How many of them the next batch may have, by what they hold.
+    /// How many of them the next batch has.
     buckets_at_once: usize,
     keys: Vec<Vec<u8>>,
     /// Keys that the server may move by itself.
     direct: Direct,
     /// Keys that are looked at once more, in both places.
     again: Vec<Vec<u8>>,
-    /// How many keys the next batch may have, by what they hold.
+    /// How many keys the next batch has.
     keys_at_once: usize,
     /// Keys that are ready to be moved.
     groups: Vec<(Vec<u8>, CompareAndSet)>,
@@ -155,17 +159,15 @@ impl Mover {
     }
 
     fn with_task(task: Task, pattern: &[u8]) -> Self {
-        let portions = Portions::default();
         Self {
             task,
-            names: KeyWalk::new(portions.names() as u64).matching(pattern),
-            keys_at_once: portions.read_keys() / 8,
-            portions,
+            names: KeyWalk::new(KEYS_AT_ONCE as u64).matching(pattern),
             buckets: Vec::new(),
             buckets_at_once: 1,
             keys: Vec::new(),
             direct: Direct::new(),
             again: Vec::new(),
+            keys_at_once: KEYS_AT_ONCE / 8,
             groups: Vec::new(),
             sent: Sent::Nothing,
             is_loaded: false,
@@ -185,12 +187,7 @@ impl Mover {
 
     /// Has the next batches be short ones, where others use the server too.
     pub fn keep_short(&mut self, short: bool) {
-        self.portions.keep_short(short);
-    }
-
-    /// Notes for how long the last batch has had the server at work, the way there and back not counted: short ones go by it.
-    pub fn note_took(&mut self, took: Duration) {
-        self.portions.note_took(took);
+        self.direct.keep_short(short);
     }
 
     /// What it has done so far.
@@ -213,7 +210,7 @@ impl Mover {
             return Some(replies);
         }
         if !self.keys.is_empty() {
-            let keys = self.keys.split_off(self.keys.len().saturating_sub(self.keys_at_once()));
+            let keys = self.keys.split_off(self.keys.len().saturating_sub(self.keys_at_once));
             let names = keys.iter().map(Vec::as_slice);
             let load = match self.task {
                 Task::Move => Load::of_old_places(env, names),
@@ -222,31 +219,24 @@ impl Mover {
             return Some(self.send_load(load, wire));
         }
         if !self.again.is_empty() {
-            let keys = self.again.split_off(self.again.len().saturating_sub(self.keys_at_once()));
+            let keys = self.again.split_off(self.again.len().saturating_sub(self.keys_at_once));
             return Some(self.send_load(Load::new(env, keys.iter().map(Vec::as_slice)).apart(), wire));
         }
         if !self.buckets.is_empty() {
-            let at_once = self.buckets_at_once.min(self.portions.buckets());
-            let buckets = self.buckets.split_off(self.buckets.len().saturating_sub(at_once));
+            let buckets = self.buckets.split_off(self.buckets.len().saturating_sub(self.buckets_at_once));
             buckets.iter().for_each(|bucket| bucket.send(wire));
             let replies = buckets.len();
             self.sent = Sent::Buckets(buckets);
             return Some(replies);
         }
-        self.names.set_count(self.portions.names() as u64);
         let Some(replies) = self.names.send(wire) else { return self.send_direct(env, wire) };
         self.sent = Sent::Names;
         Some(replies)
     }
 
-    /// How many keys the next batch reads.
-    fn keys_at_once(&self) -> usize {
-        self.keys_at_once.min(self.portions.read_keys())
-    }
-
     /// The next call by which the server moves keys itself.
     fn send_direct(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> Option<usize> {
-        self.sent = Sent::Direct(VecDeque::from([self.direct.send(self.portions.direct_keys(), env, wire)?]));
+        self.sent = Sent::Direct(VecDeque::from([self.direct.send(env, wire)?]));
         Some(1)
     }
 
@@ -254,7 +244,7 @@ impl Mover {
     /// [`Self::handle_replies`] takes the replies to one batch after the other.
     pub fn next_ahead(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> bool {
         let Sent::Direct(calls) = &mut self.sent else { return false };
-        let call = self.direct.send(self.portions.direct_keys(), env, wire);
+        let call = self.direct.send(env, wire);
         let is_sent = call.is_some();
         calls.extend(call);
         is_sent
@@ -277,7 +267,7 @@ impl Mover {
         if self.by_slot {
             self.groups.sort_by_key(|(_, group)| group.slot());
         }
-        let rest = self.groups.split_off(self.groups.len().min(self.portions.written_keys()));
+        let rest = self.groups.split_off(self.groups.len().min(KEYS_A_CALL));
         let groups = mem::replace(&mut self.groups, rest);
         let mut calls = Vec::new();
         for call in groups.chunk_by(|(_, one), (_, next)| !self.by_slot || one.slot() == next.slot()) {
@@ -300,7 +290,7 @@ impl Mover {
             Sent::Nothing => Ok(()),
             Sent::Names => replies.iter().try_for_each(|raw| self.take_names(raw, env)),
             Sent::Buckets(buckets) => {
-                self.buckets_at_once = at_once(replies, buckets.len());
+                self.buckets_at_once = at_once(replies, buckets.len(), BUCKETS_AT_ONCE);
                 buckets.into_iter().zip(replies).try_for_each(|(bucket, raw)| self.take_fields(bucket, raw, env))
             }
             Sent::Keys(load) => self.take_keys(load, replies, env),
@@ -429,7 +419,7 @@ impl Mover {
 
     fn take_keys(&mut self, mut load: Load, replies: &[Vec<u8>], env: &mut Env<'_>) -> Result<(), String> {
         let mut wire = Vec::new();
-        self.keys_at_once = at_once(replies, load.keys().len());
+        self.keys_at_once = at_once(replies, load.keys().len(), KEYS_AT_ONCE);
         if self.leave_what_is_elsewhere(&load, replies) {
             return Ok(());
         }
@@ -561,11 +551,11 @@ impl Mover {
     }
 }
 
-/// How many the next batch may have, where the replies to `count` of them were so large.
-fn at_once(replies: &[Vec<u8>], count: usize) -> usize {
+/// How many the next batch has, where the replies to `count` of them were so large.
+fn at_once(replies: &[Vec<u8>], count: usize, most: usize) -> usize {
     let bytes: usize = replies.iter().map(Vec::len).sum();
     let bytes_each = bytes.div_ceil(count.max(1)).max(1);
-    (BYTES_AT_ONCE / bytes_each).max(1)
+    (BYTES_AT_ONCE / bytes_each).clamp(1, most)
 }
 
 /// The slot that a node says to be at another, or on its way there.
