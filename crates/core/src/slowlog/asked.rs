@@ -216,7 +216,9 @@ mod tests {
         let mut client = Client::default();
         for round in 0..200 {
             // Long ones stand first, last, side by side, and alone.
-            let len = |at: usize| if (at + round) % 3 == 0 || at.is_multiple_of(5) { LONG_BYTES + at } else { 3 + at };
+            let len = |at: usize| {
+                if (at + round).is_multiple_of(3) || at.is_multiple_of(5) { LONG_BYTES + at } else { 3 + at }
+            };
             client.send(&(0..round % 7).map(|at| key(at, len(at))).collect::<Vec<_>>());
             client.answer(client.under_way.len().saturating_sub(round % 4), true);
         }
