@@ -6,6 +6,7 @@
 //! | room | what it holds |
 //! | --- | --- |
 //! | `family` | which families of keys there are, found from the keys alone |
+//! | `number.rs` | numbers as findings and reasons say them |
 //! | `observation.rs` | what a walk learns of one key |
 //! | `sample.rs` | a sample of keys by blocks of neighbours, within a bound of memory |
 //! | `slot_tally.rs` | how full the slots of a cluster are, and which have far more keys than others |
@@ -29,6 +30,7 @@ pub mod diagnosis;
 pub mod eviction;
 pub mod family;
 pub mod folded;
+mod number;
 pub mod observation;
 pub mod plan;
 pub mod population;

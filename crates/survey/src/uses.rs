@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::eviction::Eviction;
+use crate::number::{grouped, plural};
 
 /// Commands that run a script or a function.
 const SCRIPTS: [&str; 6] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"];
@@ -174,7 +175,7 @@ fn tracking(calls: &BTreeMap<String, u64>, clients: &[Client<'_>]) -> Option<Use
     let what = match (tracking, said) {
         (0, None) => return None,
         (0, Some(said)) => format!("clients cache what they read: {said}"),
-        (now, _) => format!("{} now that caches what it reads (CLIENT TRACKING)", some(now, "connection")),
+        (now, _) => format!("{} now that caches what it reads (CLIENT TRACKING)", plural(now as u64, "connection")),
     };
     a_use(
         Subject::Tracking,
@@ -206,7 +207,7 @@ fn eviction(told: &Told) -> Option<Use> {
     let eviction = Eviction::of(*bytes, policy)?;
     let so_far = match told.evicted_keys {
         0 => "none so far".to_owned(),
-        keys => format!("{} so far", some_keys(keys)),
+        keys => format!("{} so far", plural(keys, "key")),
     };
     let advice = match eviction {
         Eviction::Expiring => {
@@ -239,7 +240,7 @@ fn past_keyfold(clients: &[Client<'_>]) -> Option<Use> {
     said.extend((more > 0).then(|| format!("and {more} other kinds")));
     a_use(
         Subject::Clients,
-        format!("{} past keyfold: {}", some(all, "connection"), said.join(", ")),
+        format!("{} past keyfold: {}", plural(all as u64, "connection"), said.join(", ")),
         "point them to keyfold before anything is folded: to whoever connects past it folded keys are not there",
     )
 }
@@ -298,22 +299,6 @@ impl<'l> Client<'l> {
 /// A client's own words, which may be anything.
 fn escape(text: &str) -> String {
     text.as_bytes().escape_ascii().to_string()
-}
-
-fn some(number: usize, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number as u64), if number == 1 { "" } else { "s" })
-}
-
-fn some_keys(number: u64) -> String {
-    format!("{} key{}", grouped(number), if number == 1 { "" } else { "s" })
-}
-
-/// `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
-    groups.join(",")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use keyfold_proxy::{Handle, start};
 use keyfold_testkit::{Server, Wire, found};
 
 use crate::relay::Relay;
-use crate::stage::{address, call, commands, config_for, eventually, start_server};
+use crate::stage::{address, call, commands, config_behind, config_for, eventually, start_server};
 
 /// Until when an answer must have come. The proxy is bound to two seconds; the rest is for a machine that is busy.
 const BOUND: Duration = Duration::from_secs(9);
@@ -17,9 +17,8 @@ const BOUND: Duration = Duration::from_secs(9);
 fn relayed() -> (Server, Relay, Handle) {
     let server = start_server(&[]);
     let relay = Relay::to(&server);
-    let mut config = config_for(&server);
+    let mut config = config_behind(&relay, &server);
     config.timeouts = Timeouts::default();
-    config.upstream = relay.url().parse().unwrap();
     (server, relay, start(config).unwrap())
 }
 

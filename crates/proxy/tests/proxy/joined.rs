@@ -6,7 +6,7 @@ use keyfold_testkit::Wire;
 use keyfold_testkit::random::Random;
 
 use crate::relay::Relay;
-use crate::stage::{Stage, address, call, commands, config_for, eventually, serve, stage_with, start_server};
+use crate::stage::{Stage, address, call, commands, config_behind, eventually, serve, stage_with, start_server};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 100 }\n";
 
@@ -136,8 +136,7 @@ fn an_error_is_everybodys() {
 fn a_lost_connection_leaves_nothing_behind() {
     let server = start_server(&[]);
     let relay = Relay::to(&server);
-    let mut config = config_for(&server);
-    config.upstream = relay.url().parse().unwrap();
+    let mut config = config_behind(&relay, &server);
     config.threads = Some(1.try_into().unwrap());
     config.layout = Layout::parse_file(LAYOUT).unwrap().into();
     let proxy = serve(&server, config);

@@ -10,7 +10,7 @@ use keyfold_proxy::start;
 use keyfold_testkit::Wire;
 
 use crate::relay::Relay;
-use crate::stage::{Stage, address, call, commands, config_for, stage, stage_with, start_server};
+use crate::stage::{Stage, address, call, commands, config_behind, stage, stage_with, start_server};
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -58,8 +58,7 @@ fn an_answer_that_waits_behind_a_large_one_does_not_hold_it_up() {
 fn large_requests_and_answers_travel_by_themselves() {
     let server = start_server(&[]);
     let relay = Relay::to(&server);
-    let mut config = config_for(&server);
-    config.upstream = relay.url().parse().unwrap();
+    let mut config = config_behind(&relay, &server);
     config.threads = Some(1.try_into().unwrap());
     let proxy = start(config).unwrap();
     let [mut small, mut writer, mut reader] = [(); 3].map(|()| Wire::connect(address(&proxy)).unwrap());
@@ -84,9 +83,7 @@ fn large_requests_and_answers_travel_by_themselves() {
 fn a_client_whose_answer_is_cut_off_is_closed() {
     let server = start_server(&[]);
     let relay = Relay::to(&server);
-    let mut config = config_for(&server);
-    config.upstream = relay.url().parse().unwrap();
-    let proxy = start(config).unwrap();
+    let proxy = start(config_behind(&relay, &server)).unwrap();
     let value = vec![b'x'; 40 * MEGABYTE];
     server.connect().unwrap().call(&[b"SET", b"large", &value]).unwrap();
     let mut client = TcpStream::connect(address(&proxy)).unwrap();

@@ -4,7 +4,7 @@ use keyfold_proxy::start;
 use keyfold_testkit::Wire;
 
 use crate::relay::Relay;
-use crate::stage::{address, call, commands, config_for, eventually, stage, start_server};
+use crate::stage::{address, call, commands, config_behind, eventually, stage, start_server};
 
 /// Sends commands of which those with an answer are answered so, in this order; an error by its beginning.
 fn converse(wire: &mut Wire, texts: &[&str], answers: &[&str]) {
@@ -54,9 +54,7 @@ fn a_transaction_that_finds_the_server_away_is_over() {
 fn silence_holds_where_a_connection_is_lost_with_requests_under_way() {
     let server = start_server(&[]);
     let relay = Relay::to(&server);
-    let mut config = config_for(&server);
-    config.upstream = relay.url().parse().unwrap();
-    let proxy = start(config).unwrap();
+    let proxy = start(config_behind(&relay, &server)).unwrap();
     let mut wire = Wire::connect(address(&proxy)).unwrap();
     let id = call(&mut wire, "CLIENT ID");
     let cases: [(&[&str], &[&str]); 3] = [

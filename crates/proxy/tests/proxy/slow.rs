@@ -8,7 +8,9 @@ use keyfold_proxy::config::Admin;
 use keyfold_testkit::{Server, Wire, found};
 
 use crate::relay::Relay;
-use crate::stage::{Stage, address, call, commands, config_for, eventually, serve, stage_with, start_server};
+use crate::stage::{
+    Stage, address, call, commands, config_behind, config_for, eventually, serve, stage_with, start_server,
+};
 
 /// Keeps a server busy for much longer than ten milliseconds.
 const BUSY: &str = "for i = 1, 3e7 do end return redis.call('GET', KEYS[1])";
@@ -154,9 +156,8 @@ fn a_slow_request_is_kept_as_its_client_sent_it() {
 fn what_waits_behind_a_frozen_connection_is_slow_and_so_is_what_is_lost_with_it() {
     let server = start_server(&[]);
     let relay = Relay::to(&server);
-    let mut config = config_for(&server);
+    let mut config = config_behind(&relay, &server);
     config.timeouts.server = Duration::from_millis(300);
-    config.upstream = relay.url().parse().unwrap();
     config.slow.kept_from = Some(Duration::from_millis(200));
     let proxy = keyfold_proxy::start(config).unwrap();
     let mut wire = Wire::connect(address(&proxy)).unwrap();

@@ -10,6 +10,8 @@ use keyfold_proxy::address::ListenAddress;
 use keyfold_proxy::{Config, Handle, start};
 use keyfold_testkit::{Server, Wire, found};
 
+use crate::relay::Relay;
+
 /// How long a condition may take to come true on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -113,6 +115,13 @@ pub(crate) fn config_for(server: &Server) -> Config {
     // A busy machine is no frozen server; tests of that say so.
     config.timeouts.server = PATIENCE;
     config.timeouts.connect = PATIENCE;
+    config
+}
+
+/// The same, whose way to the server is a relay, which can lose it.
+pub(crate) fn config_behind(relay: &Relay, server: &Server) -> Config {
+    let mut config = config_for(server);
+    config.upstream = relay.url().parse().unwrap();
     config
 }
 

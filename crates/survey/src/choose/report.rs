@@ -10,6 +10,7 @@ use super::folding::Folding;
 use super::judge::{self, MOST_ENTRIES, Unfit};
 use super::weigh::{Footprint, Rule};
 use super::{Aims, Choice, Point, Verdict, saving};
+use crate::number::grouped;
 
 /// A way that was weighed and not chosen.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +93,7 @@ pub(super) fn why_left(choice: &Choice, aims: &Aims, best: Option<&Way>, bests: 
     };
     let after = way.weighed.footprint.total_bytes(&aims.model);
     let few = few_in_slots(way).map_or_else(String::new, |few| {
-        let pays = choice.pays_from_keys.map(|keys| format!(", and it pays from some {} keys on", count(keys)));
+        let pays = choice.pays_from_keys.map(|keys| format!(", and it pays from some {} keys on", grouped(keys)));
         format!(" ({few}{})", pays.unwrap_or_default())
     });
     format!("{}{few}, and shorter names no more", too_little(choice, aims, after))
@@ -110,14 +111,7 @@ fn too_little(choice: &Choice, aims: &Aims, after: u64) -> String {
 
 /// That folding pays once there are more keys.
 pub(super) fn pays_later(way: &Way, keys: u64) -> Option<String> {
-    few_in_slots(way).map(|few| format!("Folding pays from some {} keys on: {few}", count(keys)))
-}
-
-/// `52,000`.
-fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
-    groups.collect::<Vec<_>>().join(",")
+    few_in_slots(way).map(|few| format!("Folding pays from some {} keys on: {few}", grouped(keys)))
 }
 
 /// That slots have few keys, where each has buckets of its own and so they can't be fuller.

@@ -3,7 +3,8 @@
 use super::super::Observation;
 use super::super::finding::{Finding, Trouble};
 use super::super::mend::Mend;
-use super::{folding, grouped};
+use super::folding;
+use crate::number::grouped;
 
 /// Hashes of somebody's own are buckets where there are so many with so many entries.
 const HASHES: u64 = 16;

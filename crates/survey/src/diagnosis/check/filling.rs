@@ -6,7 +6,8 @@ use super::super::family::Family;
 use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
 use super::super::{AIM_ENTRIES, FamilyName, Observation};
-use super::{grouped, namespace_of, other_buckets, place_of};
+use super::{namespace_of, other_buckets, place_of};
+use crate::number::grouped;
 
 /// Fewer buckets than this tell nothing: a namespace begins empty.
 const BUCKETS: u64 = 64;

@@ -3,7 +3,7 @@
 use super::super::finding::{Finding, Trouble};
 use super::super::mend::Mend;
 use super::super::{MemoryFacts, Observation};
-use super::grouped;
+use crate::number::grouped;
 
 /// Less beyond what is used is what every server has: code, stacks, the allocator's own.
 const BEYOND_BYTES: u64 = 32 << 20;

@@ -5,7 +5,7 @@ use super::super::leftovers::{Heap, Leftovers};
 use super::super::mend::Mend;
 use super::super::{LayoutState, Observation};
 use super::layout::recover;
-use super::plural;
+use crate::number::plural;
 
 pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     let left = &seen.leftovers;

@@ -13,6 +13,7 @@ use keyfold_core::layout::Namespace;
 
 use super::mend::Mend;
 use super::{FamilyName, Observation};
+use crate::number::grouped;
 
 /// How a family is named to a person.
 fn place_of(name: &FamilyName, seen: &Observation) -> String {
@@ -52,19 +53,6 @@ fn other_buckets(seen: &Observation, what: &str, line: impl Into<String>) -> Men
         .with_line("shell", format!("keyfold fold {url} --layout layout.toml"))
 }
 
-/// `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
-}
-
 /// `1 hash`, `1,000 hashes`.
 fn hashes(number: u64) -> String {
     format!("{} {}", grouped(number), if number == 1 { "hash" } else { "hashes" })
@@ -73,9 +61,4 @@ fn hashes(number: u64) -> String {
 /// `1 entry`, `1,000 entries`.
 fn entries(number: u64) -> String {
     format!("{} {}", grouped(number), if number == 1 { "entry" } else { "entries" })
-}
-
-/// `1 field`, `1,000 fields`.
-fn plural(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }

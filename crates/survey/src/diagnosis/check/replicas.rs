@@ -5,8 +5,8 @@ use super::super::finding::{Finding, Severity, Trouble};
 use super::super::mend::Mend;
 use super::super::settings::{Limit, Origin, Settings};
 use super::super::{Observation, ServerNames};
-use super::grouped;
 use super::settings::need;
+use crate::number::grouped;
 
 pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     for replica in &seen.replicas {

@@ -6,7 +6,8 @@ use super::super::Observation;
 use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
 use super::super::settings::{Expected, Limit, Origin};
-use super::{folding, grouped, rewrite_command};
+use super::{folding, rewrite_command};
+use crate::number::grouped;
 
 pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     findings.extend(unknown(seen));

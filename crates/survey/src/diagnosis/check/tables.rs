@@ -5,7 +5,8 @@ use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
 use super::super::settings::{Limit, Origin};
 use super::super::{AIM_ENTRIES, FamilyName, Observation};
-use super::{entries, grouped, hashes, namespace_of, other_buckets, place_of, plural, rewrite_command};
+use super::{entries, hashes, namespace_of, other_buckets, place_of, rewrite_command};
+use crate::number::{grouped, plural};
 
 /// What saves less of the hashes it concerns, in percent, isn't worth a word.
 const WORTH_PERCENT: u64 = 5;
