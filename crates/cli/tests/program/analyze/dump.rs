@@ -43,7 +43,8 @@ fn quantum(server: &Server) -> String {
     format!("jemalloc-quantum={quantum}")
 }
 
-/// Families of all types and encodings, some of which expire. Of sorted sets there are many: how high their nodes are is chance,
+/// Families of all types and encodings, some of which expire. Of sets and sorted sets there are many: how high nodes are, and
+/// which members of a table lie in it without an entry of their own, is chance,
 /// and a server looks at five of each only.
 fn fill_families(server: &Server) {
     let mut wire = server.connect().unwrap();
@@ -56,7 +57,7 @@ fn fill_families(server: &Server) {
     fill(&mut wire, (0..9000).map(|i| words(&format!("HSET wide:{} field:{i} {long}", i / 900))));
     fill(&mut wire, (0..6000).map(|i| words(&format!("SADD ids:{} {}", i / 20, i * 7))));
     fill(&mut wire, (0..6000).map(|i| words(&format!("SADD tags:{} tag-{i}", i / 20))));
-    fill(&mut wire, (0..9000).map(|i| words(&format!("SADD followers:{} {long}{:05}", i / 900, i))));
+    fill(&mut wire, (0..9000).map(|i| words(&format!("SADD followers:{} {long}{:05}", i / 15, i))));
     fill(&mut wire, (0..4000).map(|i| words(&format!("ZADD scores:{} {i} p-{i}", i / 20))));
     fill(&mut wire, (0..9000).map(|i| words(&format!("ZADD ranking:{} {i}.5 {long}{:05}", i / 30, i))));
     fill(&mut wire, (0..4000).map(|i| words(&format!("RPUSH jobs:{} job-{i}", i / 20))));
@@ -64,7 +65,7 @@ fn fill_families(server: &Server) {
     // A table that grew has both its halves until it has been read for a while; a dump has none of that.
     fill(&mut wire, (0..6000).map(|i| words(&format!("SISMEMBER tags:{} x", i / 20))));
     fill(&mut wire, (0..12_000).map(|i| words(&format!("HEXISTS wide:{} x", i % 10))));
-    fill(&mut wire, (0..12_000).map(|i| words(&format!("SISMEMBER followers:{} x", i % 10))));
+    fill(&mut wire, (0..12_000).map(|i| words(&format!("SISMEMBER followers:{} x", i % 600))));
     fill(&mut wire, (0..12_000).map(|i| words(&format!("ZSCORE ranking:{} x", i % 300))));
 }
 
