@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -16,8 +17,8 @@ pub type Task = Box<dyn FnOnce(Errand) -> Pin<Box<dyn Future<Output = ()>>> + Se
 pub(crate) enum Order {
     Serve(Arrival),
     Run(Task),
-    /// Begin no request; say once none is under way.
-    Pause(oneshot::Sender<bool>),
+    /// Begin no request; say once none is under way, or that after so long some still are.
+    Pause(Duration, oneshot::Sender<bool>),
     /// Go on, perhaps by another layout.
     Resume(Option<Arc<Folding>>),
 }

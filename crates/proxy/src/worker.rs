@@ -42,10 +42,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// How often connections to the server are looked after: so late it is noticed that one is silent for too long, twice.
 const LANES_TICK: Duration = Duration::from_millis(200);
 
-/// How long requests under way may take while others are held back; then it is tried again later.
-const PAUSE_PATIENCE: Duration = Duration::from_millis(120);
-
-/// How often it is looked whether they are answered.
+/// How often it is looked whether requests under way are answered while others are held back.
 const PAUSE_POLL: Duration = Duration::from_millis(1);
 
 /// How often it is looked for namespaces whose values spill, in ticks.
@@ -291,14 +288,14 @@ impl Worker {
     }
 
     /// Holds requests back, and says once those under way are answered, or that they take too long.
-    pub(crate) async fn pause(self: Rc<Self>, done: oneshot::Sender<bool>) {
+    pub(crate) async fn pause(self: Rc<Self>, patience: Duration, done: oneshot::Sender<bool>) {
         self.paused.set(true);
         let quiet = async {
             while !self.is_quiet() {
                 tokio::time::sleep(PAUSE_POLL).await;
             }
         };
-        let _ = done.send(tokio::time::timeout(PAUSE_PATIENCE, quiet).await.is_ok());
+        let _ = done.send(tokio::time::timeout(patience, quiet).await.is_ok());
     }
 
     /// Whether no request is under way that the layout has a part in, of clients that have gone either.
@@ -443,7 +440,7 @@ fn spawn_order(order: Order, worker: &Rc<Worker>) {
                 drop(seat);
             });
         }
-        Order::Pause(done) => drop(spawn_local(Rc::clone(worker).pause(done))),
+        Order::Pause(patience, done) => drop(spawn_local(Rc::clone(worker).pause(patience, done))),
         Order::Resume(next) => worker.resume(next),
         Order::Run(task) => drop(spawn_local(task(Errand::new(Rc::clone(worker))))),
     }

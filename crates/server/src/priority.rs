@@ -1,5 +1,8 @@
 //! How a tool shares the machine's processors with others.
 
+use std::panic::resume_unwind;
+use std::thread;
+
 use rustix::process::setpriority_process;
 
 /// What a system calls the lowest priority that still runs.
@@ -12,5 +15,31 @@ pub fn give_way() {
     // Wherever it is not allowed, nothing is lost but that courtesy.
     if let Err(error) = setpriority_process(None, LOWEST) {
         tracing::debug!(%error, "this process keeps its priority");
+    }
+}
+
+/// Does this work so, on a thread of its own, for a tool that also changes the layout: while it does that clients wait for it,
+/// and a thread can't be given back the priority that it gave away.
+pub fn while_giving_way<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let work = || {
+        give_way();
+        work()
+    };
+    thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::getpriority_process;
+
+    use super::*;
+
+    #[test]
+    fn only_the_work_gives_way() {
+        let before = getpriority_process(None).unwrap();
+        assert_eq!(while_giving_way(|| getpriority_process(None).unwrap()), LOWEST);
+        assert_eq!(getpriority_process(None).unwrap(), before);
+        let panic = std::panic::catch_unwind(|| while_giving_way(|| panic!("of the work"))).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"of the work"));
     }
 }

@@ -12,7 +12,7 @@ use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::pace::Pace;
-use keyfold_server::priority;
+use keyfold_server::priority::while_giving_way;
 use keyfold_server::{Nodes, Server};
 use serde_json::json;
 
@@ -29,7 +29,6 @@ const LEFT: u8 = 3;
 
 pub(crate) fn run(flags: &RecodeFlags, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    priority::give_way();
     let mut nodes = Nodes::connect(&target::resolve(&flags.upstream))?;
     scan::warn(&nodes);
     writer::enter(nodes.home())?;
@@ -37,7 +36,7 @@ pub(crate) fn run(flags: &RecodeFlags, out: &mut Paper) -> anyhow::Result<ExitCo
     let namespaces = meant(&before.layout, &flags.namespace)?;
     let used_before = used_memory(&mut nodes)?;
     let mut pace = Pace::new(flags.pace.max_ops);
-    let driven = drive::recode(&mut nodes, &before.layout, &namespaces, &mut pace, &interrupt)?;
+    let driven = while_giving_way(|| drive::recode(&mut nodes, &before.layout, &namespaces, &mut pace, &interrupt))?;
     connect_anew(&mut nodes)?;
     let freed = if driven.is_proof() { free(nodes.home(), &before, &namespaces)? } else { Freed::default() };
     let used_after = used_memory(&mut nodes)?;

@@ -12,6 +12,7 @@ use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::Stored;
 use keyfold_server::pace::Pace;
+use keyfold_server::priority::while_giving_way;
 use keyfold_server::{Nodes, Server};
 
 use super::drive::{self, Driven};
@@ -47,7 +48,7 @@ pub(crate) fn carry_out(
         true => activate(nodes.home(), before, &planned.layout)?,
         false => planned.layout.clone(),
     };
-    let driven = drive::drive(nodes, &moving, keys, pace, interrupt)?;
+    let driven = while_giving_way(|| drive::drive(nodes, &moving, keys, pace, interrupt))?;
     let settled = planned.moving.is_empty();
     let mut done = Done { driven, layout: moving.clone(), settled, stragglers: 0, used_bytes: 0, rss_bytes: 0 };
     connect_anew(nodes)?;
@@ -57,7 +58,7 @@ pub(crate) fn carry_out(
         let settled = activate(nodes.home(), Some(&moving), &settled)?;
         dictionaries::forget_slots(nodes.home(), &settled)?;
         // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
-        let late = survey::survey(nodes, &moving.layout, &mut pace.looking(), interrupt)?;
+        let late = while_giving_way(|| survey::survey(nodes, &moving.layout, &mut pace.looking(), interrupt))?;
         done.stragglers = late.keys();
         if done.stragglers == 0 {
             nodes.servers().iter_mut().try_for_each(|server| leftovers::remove(server, &moving.layout))?;

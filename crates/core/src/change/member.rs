@@ -19,9 +19,9 @@
 //! it has seen, and *held* is only said after *ready*: so a word that comes late, when the member has gone on since,
 //! comes to nothing.
 
+use super::Register;
 use super::sight::{self, Sight};
 use super::words::{Announcement, Answer, ChangeAttempt, Phase, Stance, parse};
-use super::{PATIENCE_MS, Register};
 use crate::admin::{ANSWERS_KEY, CHANGE_KEY};
 use crate::exchange::CompareAndSet;
 use crate::layout::{Epoch, Revision};
@@ -214,7 +214,7 @@ impl Member {
     fn decide_held(&self, answer: Option<&Answer>, hold: Option<ChangeAttempt>) -> Act {
         let Some(hold) = hold else { return Act::Rest };
         let could_serve = matches!(self.seen.found, Found::InForce(_)) && !self.is_unsure();
-        if could_serve && !self.has_patience() {
+        if could_serve && !self.has_patience(hold) {
             // What it has said of this try is taken back first.
             return self.say(Stance::Serving(hold));
         }
@@ -243,12 +243,12 @@ impl Member {
     }
 
     /// The try that it is asked to stop for.
-    fn asked_to_stop(&self) -> Option<ChangeAttempt> {
+    pub fn asked_to_stop(&self) -> Option<ChangeAttempt> {
         self.announced().filter(|announced| announced.phase == Phase::Hold).map(|announced| announced.attempt)
     }
 
-    fn has_patience(&self) -> bool {
-        (0..PATIENCE_MS).contains(&(self.seen.now_ms - self.stopped_ms))
+    fn has_patience(&self, hold: ChangeAttempt) -> bool {
+        (0..hold.patience_ms()).contains(&(self.seen.now_ms - self.stopped_ms))
     }
 
     /// It begins no request any more, and none is under way.
@@ -303,6 +303,7 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::PATIENCE_MS;
 
     const EPOCH: Revision = Revision { epoch: Epoch(4), attempt: crate::layout::Attempt(9) };
     const NEXT: Revision = Revision { epoch: Epoch(5), attempt: crate::layout::Attempt(8) };

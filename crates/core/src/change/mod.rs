@@ -58,7 +58,9 @@ pub const READY_MS: i64 = 2_500;
 pub const PREPARED_MS: i64 = 5_000;
 /// How long one of *hold* does: so long new connections wait.
 pub const HELD_MS: i64 = 1_500;
-/// How long a coordinator lets members hold their clients back before it lets them go and tries again.
+/// How long a coordinator lets members hold their clients back before it lets them go and tries again; the later tries are
+/// longer ([`ChangeAttempt::hold_ms`]).
 pub const HOLD_MS: i64 = 150;
-/// How long a member holds its clients back at most.
+/// How long a member holds its clients back at most, where the coordinator's tries are the first ones
+/// ([`ChangeAttempt::patience_ms`]).
 pub const PATIENCE_MS: i64 = 220;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::{HOLD_MS, PATIENCE_MS};
 use crate::layout::{Epoch, Revision};
 
 /// One try of one change to have all members stop at once.
@@ -12,6 +13,29 @@ pub struct ChangeAttempt {
     pub change: u64,
     /// The try, from 1.
     pub number: u32,
+}
+
+impl ChangeAttempt {
+    /// How long members may hold their clients back for this try before the coordinator lets them go, in milliseconds: twice
+    /// as long from the fourth time that it has them stop, four times from the sixth. On a machine that is busy what is under
+    /// way takes long, and would do so however often it is tried.
+    pub fn hold_ms(self) -> i64 {
+        HOLD_MS * self.longer()
+    }
+
+    /// How long a member holds its clients back at most, in milliseconds.
+    pub fn patience_ms(self) -> i64 {
+        PATIENCE_MS * self.longer()
+    }
+
+    fn longer(self) -> i64 {
+        match self.number {
+            // Every other number is one of *prepare*.
+            0..8 => 1,
+            8..12 => 2,
+            _ => 4,
+        }
+    }
 }
 
 /// What a member says to an announcement.

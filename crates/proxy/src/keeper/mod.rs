@@ -14,7 +14,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use keyfold_core::change::{Act, Answer, Connection, Coordinator, Course, Found, Member, Owner, Register};
+use keyfold_core::change::{
+    Act, Answer, ChangeAttempt, Connection, Coordinator, Course, Found, HOLD_MS, Member, Owner, Register,
+};
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Attempt, Epoch, Layout};
 use keyfold_core::placement::Secrets;
@@ -246,7 +248,7 @@ impl Keeper {
         let must_stop = self.member.found() == Found::Unreadable;
         let since = Instant::now();
         self.held_since.set(self.held_since.get().or(Some(since)));
-        if !pause(&self.workers).await {
+        if !pause(&self.workers, patience(self.member.asked_to_stop())).await {
             if !must_stop {
                 tracing::debug!(held = ?since.elapsed(), "requests under way took too long to be held back for a change of the layout");
                 self.resume(None);
@@ -448,12 +450,18 @@ impl Keeper {
     }
 }
 
-/// Has all workers stop beginning requests; false where requests under way took too long.
-async fn pause(workers: &[mpsc::UnboundedSender<Order>]) -> bool {
+/// How long requests under way may take while others are held back for this try of a change: less than its coordinator waits.
+fn patience(attempt: Option<ChangeAttempt>) -> Duration {
+    let hold_ms = attempt.map_or(HOLD_MS, ChangeAttempt::hold_ms);
+    Duration::from_millis(hold_ms.unsigned_abs()) * 4 / 5
+}
+
+/// Has all workers stop beginning requests; false where requests under way took longer than this.
+async fn pause(workers: &[mpsc::UnboundedSender<Order>], patience: Duration) -> bool {
     let mut quiet = Vec::new();
     for worker in workers {
         let (sender, receiver) = oneshot::channel();
-        if worker.send(Order::Pause(sender)).is_ok() {
+        if worker.send(Order::Pause(patience, sender)).is_ok() {
             quiet.push(receiver);
         }
     }

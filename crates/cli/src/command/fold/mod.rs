@@ -19,7 +19,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::Stored;
 use keyfold_server::pace::Pace;
-use keyfold_server::priority;
+use keyfold_server::priority::while_giving_way;
 use keyfold_server::{Nodes, listpack, replicas};
 
 use crate::codec::choice::Choice;
@@ -42,7 +42,6 @@ const LEFT: u8 = 3;
 
 pub(crate) fn run(config: &Fold, out: &mut Paper) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;
     scan::warn(&nodes);
     let mut is_begun = false;
@@ -71,7 +70,7 @@ fn look_and_move(
     writer::enter(nodes.home())?;
     let before = in_force(nodes)?;
     let mut pace = Pace::new(config.flags.pace.max_ops);
-    let look = look(config, nodes, before.as_ref(), &mut pace.looking(), interrupt)?;
+    let look = while_giving_way(|| look(config, nodes, before.as_ref(), &mut pace.looking(), interrupt))?;
     if look.planned.moving.is_empty() && !differs(before.as_ref(), &look.planned.layout) {
         say_nothing_to_do(config, &look, out)?;
         clean(config, nodes, &look.planned.layout, out)?;

@@ -18,7 +18,7 @@ use super::connections::Connection;
 use super::sight::{self, Sight, carried_out};
 use super::witness::{self, Changing, NO_LAYOUT};
 use super::words::{Announcement, Answer, ChangeAttempt, Phase, Stance, parse};
-use super::{HELD_MS, HOLD_MS, PREPARED_MS, READY_MS, Register};
+use super::{HELD_MS, PREPARED_MS, READY_MS, Register};
 use crate::admin::witness::key as witness_key;
 use crate::admin::{ANSWERS_KEY, CHANGE_KEY};
 use crate::exchange::CompareAndSet;
@@ -220,7 +220,7 @@ impl Coordinator {
                 let left: Vec<_> = self.connections.iter().filter(|one| !self.is_held(one)).cloned().collect();
                 if left.is_empty() { Course::Activate } else { Course::Close(left) }
             }
-            Phase::Hold if (0..HOLD_MS).contains(&(now_ms - self.since_ms)) => Course::Wait(1),
+            Phase::Hold if (0..announced.attempt.hold_ms()).contains(&(now_ms - self.since_ms)) => Course::Wait(1),
             Phase::Hold if self.attempt < MAX_ATTEMPTS => self.next_phase(Phase::Prepare),
             Phase::Hold => Course::GiveUp(Obstacle::NotHeld(self.who(&lagging))),
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::change::Owner;
+use crate::change::{HOLD_MS, Owner};
 use crate::layout::Epoch;
 
 const CHANGE: u64 = 7;
@@ -19,9 +19,9 @@ fn member(id: i64, name: &str) -> Connection {
 
 /// What it does at this time, with these answers to its announcement.
 fn at(coordinator: &mut Coordinator, now_ms: i64, answers: &[(&str, &str)]) -> Course {
-    let time = format!("*2\r\n$1\r\n{}\r\n$1\r\n0\r\n", now_ms / 1000);
+    let time = format!("*2\r\n$1\r\n{}\r\n$6\r\n{:06}\r\n", now_ms / 1000, now_ms % 1000 * 1000);
     let mut wire = format!("*{}\r\n", answers.len() * 2);
-    assert!(now_ms % 1000 == 0 && now_ms < 10_000);
+    assert!(now_ms < 10_000);
     for (member, word) in answers {
         let text = format!("{word} {CHANGE:x} {} {BASE} {member}", coordinator.attempt);
         wire += &format!("${}\r\n{member}\r\n${}\r\n{text}\r\n", member.len(), text.len());
@@ -91,7 +91,9 @@ fn who_cannot_stop_is_asked_again_and_a_newcomer_is_waited_for() {
         to: Epoch(2),
     };
     coordinator.seen.announcement = Some(announcement.to_string().into_bytes());
-    let gave_up = at(&mut coordinator, 3000, &[("a", "held"), ("new", "serving")]);
+    let patient = at(&mut coordinator, 1000 + 4 * HOLD_MS - 1, &[("a", "held"), ("new", "serving")]);
+    assert_eq!(patient, Course::Wait(1), "the last tries are longer");
+    let gave_up = at(&mut coordinator, 1000 + 4 * HOLD_MS, &[("a", "held"), ("new", "serving")]);
     assert_eq!(gave_up, Course::GiveUp(Obstacle::NotHeld(vec!["new".to_owned()])));
 }
 
