@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Counter, Durations, Histogram};
+use super::{Counter, Durations, Histogram, NativeDurations};
 use crate::command::{Command, Flags, table};
 
 crate::named! {
@@ -72,6 +72,8 @@ pub struct CommandCounts {
     pub name: &'static str,
     /// How long those took that were not refused or queued.
     pub durations: Durations,
+    /// The same by finer buckets.
+    pub native: NativeDurations,
     ends: [[u64; CommandEnd::ALL.len()]; CommandWay::ALL.len()],
 }
 
@@ -113,7 +115,8 @@ impl CommandStats {
         let of_command = |(index, name): (usize, &'static str)| {
             let mut rows = all.iter().filter_map(|stats| stats.rows[index].get()).peekable();
             rows.peek()?;
-            let mut counts = CommandCounts { name, durations: Durations::default(), ends: Default::default() };
+            let (durations, native, ends) = Default::default();
+            let mut counts = CommandCounts { name, durations, native, ends };
             rows.for_each(|row| counts.add(row));
             Some(counts)
         };
@@ -124,6 +127,7 @@ impl CommandStats {
 impl CommandCounts {
     fn add(&mut self, row: &Row) {
         self.durations.add(&row.durations);
+        self.native.add(row.durations.native());
         for (sums, counters) in self.ends.iter_mut().flatten().zip(row.ends.iter().flatten()) {
             *sums += counters.read();
         }

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use super::Counter;
+use super::{Counter, NativeHistogram};
 
 /// The least bound is 2 to the power of this, in microseconds: 32 µs. A server on the same machine takes no less.
 const LEAST_POWER: u32 = 5;
@@ -15,6 +15,7 @@ const BOUNDS: usize = 19;
 pub struct Histogram {
     buckets: [Counter; BOUNDS + 1],
     sum_us: Counter,
+    native: NativeHistogram,
 }
 
 /// What several histograms hold together.
@@ -30,6 +31,12 @@ impl Histogram {
     pub fn note(&self, took_us: u64) {
         self.buckets[bucket_of(took_us)].add(1);
         self.sum_us.add(took_us);
+        self.native.note(took_us);
+    }
+
+    /// The same durations by finer buckets.
+    pub fn native(&self) -> &NativeHistogram {
+        &self.native
     }
 }
 

@@ -135,7 +135,23 @@ families! {
     SERVER_LISTPACK_VALUE = Gauge Bytes "keyfold_server_hash_max_listpack_value" ["node"] "The server's hash-max-listpack-value.";
 }
 
+impl Family {
+    /// With its unit and what its kind adds, as text has it.
+    pub(super) fn full_name(&self) -> String {
+        format!("{}{}{}", self.name, self.unit.suffix(), self.kind.suffix())
+    }
+}
+
 impl Unit {
+    /// As OpenMetrics names it.
+    pub(super) fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Bytes => Some("bytes"),
+            Self::Seconds => Some("seconds"),
+            Self::None => None,
+        }
+    }
+
     fn suffix(self) -> &'static str {
         match self {
             Self::Bytes => "_bytes",
@@ -168,11 +184,10 @@ impl Kind {
 #[cfg_attr(not(test), expect(dead_code, reason = "the documents are compared with it"))]
 pub(super) fn markdown() -> String {
     let mut table = "| metric | kind | meaning |\n| --- | --- | --- |\n".to_owned();
-    for Family { name, kind, unit, labels, help } in ALL {
+    for family @ Family { kind, labels, help, .. } in ALL {
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let (unit, added) = (unit.suffix(), kind.suffix());
         // Writing to a string can't fail.
-        let _ = writeln!(table, "| `{name}{unit}{added}{labels}` | {} | {help} |", kind.word());
+        let _ = writeln!(table, "| `{}{labels}` | {} | {help} |", family.full_name(), kind.word());
     }
     table
 }

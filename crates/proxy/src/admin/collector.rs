@@ -8,9 +8,9 @@ use keyfold_core::status::{NamespaceStatus, Status};
 
 use super::catalog::{self as metric, Family};
 use super::health::{Reason, troubles};
-use super::series::{Sample, Series, Value};
+use super::series::{Measured, Sample, Series, Value};
 use super::sources::Sources;
-use crate::stats::{ClientGauges, LaneGauges, Meters, node_durations};
+use crate::stats::{ClientGauges, LaneGauges, Meters, each_node};
 
 /// Milliseconds of a second.
 const SECOND_MS: f64 = 1e3;
@@ -73,17 +73,17 @@ fn add_commands(sources: &Sources, series: &mut Vec<Series>) {
             ends.push(Sample { labels, value: Value::Number(count) });
         }
         if counts.durations.count() > 0 {
-            let value = Value::Durations(Box::new(counts.durations));
+            let value = Value::Durations(Box::new(Measured { durations: counts.durations, native: counts.native }));
             durations.push(Sample { labels: vec![counts.name.to_owned()], value });
         }
     }
     series.push(Series { family: &metric::COMMANDS, samples: ends });
     series.push(Series { family: &metric::COMMAND_DURATION, samples: durations });
-    let of_node = |(node, durations): (Box<str>, _)| Sample {
+    let of_node = |(node, measured): (Box<str>, _)| Sample {
         labels: vec![node.into()],
-        value: Value::Durations(Box::new(durations)),
+        value: Value::Durations(Box::new(measured)),
     };
-    let nodes = node_durations(sources.meters().map(Meters::nodes));
+    let nodes = each_node(sources.meters().map(Meters::nodes), Measured::add);
     series.push(Series { family: &metric::UPSTREAM_DURATION, samples: nodes.into_iter().map(of_node).collect() });
 }
 

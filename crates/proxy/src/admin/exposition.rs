@@ -1,7 +1,6 @@
 //! Metrics as OpenMetrics has them in text, by the official client library.
 //!
-//! That text has classic histograms. Native ones are of the protobuf exposition, which the library builds by a compiler of
-//! its own that has to be installed.
+//! That text has classic histograms. Native ones are of [Prometheus' own messages](super::protobuf).
 
 use std::fmt;
 
@@ -12,20 +11,18 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{self, Registry};
 
 use super::catalog::{Family, Kind, Unit};
-use super::collector::gather;
 use super::series::{Sample, Series, Value};
-use super::sources::Sources;
 
 /// The type of what is answered.
 pub(super) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Microseconds of a second.
-const SECOND_US: f64 = 1e6;
+pub(super) const SECOND_US: f64 = 1e6;
 
 /// All metrics, to the end of the text.
-pub(super) fn expose(sources: &Sources) -> Result<String, fmt::Error> {
+pub(super) fn expose(all: Vec<Series>) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Gathered(gather(sources))));
+    registry.register_collector(Box::new(Gathered(all)));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -81,7 +78,8 @@ impl Value {
             }
             Self::Number(number) => metric.encode_gauge(number),
             Self::Level(level) => metric.encode_gauge(level),
-            Self::Durations(durations) => {
+            Self::Durations(measured) => {
+                let durations = &measured.durations;
                 let bound = |bound: Option<u64>| bound.map_or(f64::INFINITY, |us| us as f64 / SECOND_US);
                 let buckets: Vec<_> = durations.buckets().map(|(us, count)| (bound(us), count)).collect();
                 let sum = durations.sum_us() as f64 / SECOND_US;

@@ -1,7 +1,7 @@
 //! The operators' address: metrics, health, status and a page to watch, over HTTP.
 //!
 //! ```text
-//! operator ──▶ server ──▶ routes ──┬─▶ exposition ──┐
+//! operator ──▶ server ──▶ routes ──┬─▶ format ──────┐
 //!              bounds      token   ├─▶ health ──────┼──▶ sources: what workers have counted and said of themselves
 //!                                  ├─▶ status ──────┤
 //!                                  ├─▶ history ─────┘    a sample of the status every ten seconds, of the last hour
@@ -14,12 +14,15 @@
 //!   commands by the table of those that servers have, namespaces by the layout, nodes by their number.
 //! - Beyond this machine nobody is let in who shows nothing: a token, or a certificate.
 
+mod accept;
 mod catalog;
 mod collector;
 mod exposition;
+mod format;
 mod health;
 mod history;
 mod page;
+mod protobuf;
 mod routes;
 mod series;
 mod server;

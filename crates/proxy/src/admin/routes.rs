@@ -1,19 +1,21 @@
 //! What is answered to each request.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue, REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 
-use super::exposition::{self, OPENMETRICS};
+use super::accept;
+use super::format::Format;
 use super::health::{Health, liveness, readiness};
 use super::history::Keeper;
 use super::page::PAGE;
@@ -51,8 +53,8 @@ keyfold, for operators
 pub(crate) struct Routes {
     sources: Sources,
     token: Option<AdminToken>,
-    /// The metrics as they were gathered last.
-    metrics: Mutex<Option<(Instant, Bytes)>>,
+    /// The metrics as they were gathered last, in each format.
+    metrics: [Mutex<Option<(Instant, Bytes)>>; Format::ALL.len()],
     history: Mutex<Keeper>,
 }
 
@@ -62,7 +64,7 @@ impl Routes {
     /// For whoever shows `token`, where there is one. The history begins now.
     pub(crate) fn new(sources: Sources, token: Option<AdminToken>, sample_every: Duration) -> Arc<Self> {
         let history = Mutex::new(Keeper::new(sample_every, &sources.status()));
-        Arc::new(Self { sources, token, metrics: Mutex::default(), history })
+        Arc::new(Self { sources, token, metrics: Default::default(), history })
     }
 
     /// Takes samples for the history, for ever.
@@ -98,7 +100,7 @@ impl Routes {
             "/livez" => health(liveness(&self.sources), is_trusted),
             "/readyz" => health(readiness(&self.sources), is_trusted),
             _ if !is_trusted => unauthorized(),
-            "/metrics" => self.metrics(),
+            "/metrics" => self.metrics(Format::wanted(headers)),
             "/status" => json(StatusCode::OK, &status(&self.sources)),
             "/status/schema" => json(StatusCode::OK, &schema()),
             "/history" => json(StatusCode::OK, &self.history().history()),
@@ -108,21 +110,25 @@ impl Routes {
         }
     }
 
-    fn metrics(&self) -> Answer {
-        let mut kept = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+    fn metrics(&self, format: Format) -> Answer {
+        let mut answer = match self.fresh(format) {
+            Ok(body) => text(StatusCode::OK, format.content_type(), body),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+        };
+        answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+        answer
+    }
+
+    fn fresh(&self, format: Format) -> Result<Bytes, fmt::Error> {
+        let mut kept = self.metrics[format as usize].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((since, body)) = &*kept
             && since.elapsed() < FRESH
         {
-            return text(StatusCode::OK, OPENMETRICS, body.clone());
+            return Ok(body.clone());
         }
-        match exposition::expose(&self.sources) {
-            Ok(body) => {
-                let body = Bytes::from(body);
-                *kept = Some((Instant::now(), body.clone()));
-                text(StatusCode::OK, OPENMETRICS, body)
-            }
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
-        }
+        let body = format.expose(&self.sources)?;
+        *kept = Some((Instant::now(), body.clone()));
+        Ok(body)
     }
 }
 
@@ -140,11 +146,7 @@ fn text(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answe
 
 /// Whether a browser asks, or whoever says that it can show pages.
 fn wants_page(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    accepted.flat_map(|value| value.split(',')).any(|kind| {
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        kind.eq_ignore_ascii_case("text/html")
-    })
+    accept::quality(headers, HTML) > 0.0
 }
 
 fn page() -> Answer {

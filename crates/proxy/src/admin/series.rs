@@ -1,6 +1,6 @@
 //! Values of metrics, as they were gathered and before they are written.
 
-use keyfold_core::stats::Durations;
+use keyfold_core::stats::{Durations, Histogram, NativeDurations};
 
 use super::catalog::Family;
 
@@ -25,7 +25,22 @@ pub(super) enum Value {
     Number(u64),
     /// Of gauges of seconds, and of what may be less than nothing.
     Level(f64),
-    Durations(Box<Durations>),
+    Durations(Box<Measured>),
     /// Of infos, whose labels say all.
     Nothing,
+}
+
+/// How long things took, by classic buckets and by native ones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) durations: Durations,
+    pub(crate) native: NativeDurations,
+}
+
+impl Measured {
+    /// Adds what a histogram holds now.
+    pub(crate) fn add(&mut self, histogram: &Histogram) {
+        self.durations.add(histogram);
+        self.native.add(histogram.native());
+    }
 }

@@ -16,7 +16,7 @@ use keyfold_core::stats::{CommandStats, Counter, Traffic};
 pub(crate) use gauges::{ClientGauges, ClusterGauges, LaneGauges};
 pub(crate) use meters::Meters;
 use meters::micros;
-pub(crate) use nodes::{NodeMeter, node_durations};
+pub(crate) use nodes::{NodeMeter, each_node};
 
 /// One worker's counters.
 #[derive(Debug)]

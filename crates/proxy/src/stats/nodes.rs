@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use keyfold_core::stats::{Durations, Histogram};
+use keyfold_core::stats::Histogram;
 
 /// At most so many are told apart. A cluster has no more than a thousand nodes; addresses of ones that are gone make room.
 const MOST_NODES: usize = 1024;
@@ -34,12 +34,15 @@ impl NodeMeters {
     }
 }
 
-/// What several workers have noted of each node.
-pub(crate) fn node_durations<'m>(all: impl Iterator<Item = &'m NodeMeters>) -> BTreeMap<Box<str>, Durations> {
-    let mut sums = BTreeMap::<_, Durations>::new();
+/// What several workers have noted of each node, added up by `add`.
+pub(crate) fn each_node<'m, T: Default>(
+    all: impl Iterator<Item = &'m NodeMeters>,
+    add: impl Fn(&mut T, &Histogram),
+) -> BTreeMap<Box<str>, T> {
+    let mut sums = BTreeMap::<_, T>::new();
     for nodes in all {
         for (address, meter) in nodes.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            sums.entry(address.clone()).or_default().add(&meter.durations);
+            add(sums.entry(address.clone()).or_default(), &meter.durations);
         }
     }
     sums
@@ -47,6 +50,8 @@ pub(crate) fn node_durations<'m>(all: impl Iterator<Item = &'m NodeMeters>) -> B
 
 #[cfg(test)]
 mod tests {
+    use keyfold_core::stats::Durations;
+
     use super::*;
 
     #[test]
@@ -54,10 +59,10 @@ mod tests {
         let nodes = NodeMeters::default();
         let kept: Vec<_> = (0..MOST_NODES).map(|number| nodes.of(&format!("n:{number}"))).collect();
         nodes.of("one:more").durations.note(50);
-        assert_eq!(node_durations([&nodes].into_iter())["other"].count(), 1);
+        assert_eq!(each_node([&nodes].into_iter(), Durations::add)["other"].count(), 1);
         drop(kept);
         nodes.of("another:1").durations.note(50);
-        let all = node_durations([&nodes].into_iter());
+        let all = each_node([&nodes].into_iter(), Durations::add);
         assert!(all.len() <= 2 && all["another:1"].count() == 1, "{}", all.len());
     }
 
@@ -67,7 +72,7 @@ mod tests {
         one.of("a:1").durations.note(40);
         other.of("a:1").durations.note(50);
         other.of("b:2").durations.note(60);
-        let all = node_durations([&one, &other].into_iter());
+        let all = each_node([&one, &other].into_iter(), Durations::add);
         assert_eq!(all.values().map(Durations::sum_us).collect::<Vec<_>>(), [90, 60]);
     }
 }

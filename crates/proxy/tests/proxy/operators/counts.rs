@@ -5,7 +5,7 @@ use keyfold_core::layout::Layout;
 use keyfold_proxy::Handle;
 use keyfold_testkit::Wire;
 
-use super::{ask, with_admin};
+use super::{ask, ask_for, with_admin};
 use crate::stage::{call, commands, config_for, eventually, serve, stage_with, start_server};
 use crate::talk::ends;
 
@@ -44,6 +44,30 @@ fn until(proxy: &Handle, name: &str, expected: f64) -> String {
         value(&metrics, name) == Some(expected)
     });
     metrics
+}
+
+/// As Prometheus asks where it takes native histograms. That it reads the answer `make monitoring` sees.
+#[test]
+fn who_asks_for_messages_is_given_them_and_others_get_text() {
+    let stage = stage_with(with_admin);
+    let mut wire = stage.connect();
+    call(&mut wire, "SET plain v");
+    let messages = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+    for accepted in
+        [messages.to_owned(), format!("{messages},application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1")]
+    {
+        let told = ask_for(&stage.proxy, "/metrics", &format!("Accept: {accepted}\r\n"));
+        assert!(
+            told.head.contains("content-type: application/vnd.google.protobuf; proto=io.prometheus"),
+            "{}",
+            told.head
+        );
+        assert!(told.head.contains("vary: accept"), "{}", told.head);
+        assert!(told.body.contains("keyfold_command_duration_seconds") && !told.body.contains("# EOF"));
+    }
+    scrape(&stage.proxy);
+    let text_first = format!("Accept: application/openmetrics-text;q=0.6,{messages};q=0.5\r\n");
+    assert!(ask_for(&stage.proxy, "/metrics", &text_first).body.ends_with("# EOF\n"));
 }
 
 #[test]

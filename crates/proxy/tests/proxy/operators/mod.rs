@@ -54,8 +54,9 @@ fn ask_on(stream: &mut (impl Read + Write), method: &str, path: &str, headers: &
 }
 
 fn read_told(stream: &mut impl Read) -> std::io::Result<Told> {
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     let status = status.ok_or(std::io::ErrorKind::InvalidData)?;
@@ -63,6 +64,11 @@ fn read_told(stream: &mut impl Read) -> std::io::Result<Told> {
 }
 
 fn ask(proxy: &Handle, path: &str) -> Told {
+    ask_for(proxy, path, "")
+}
+
+/// Asks with more headers, each with its end of line.
+fn ask_for(proxy: &Handle, path: &str, headers: &str) -> Told {
     let mut stream = TcpStream::connect(admin_address(proxy)).unwrap();
-    ask_on(&mut stream, "GET", path, "").unwrap()
+    ask_on(&mut stream, "GET", path, headers).unwrap()
 }
