@@ -127,7 +127,7 @@ impl CommandStats {
 impl CommandCounts {
     fn add(&mut self, row: &Row) {
         self.durations.add(&row.durations);
-        self.native.add(row.durations.native());
+        self.native.add(&row.durations);
         for (sums, counters) in self.ends.iter_mut().flatten().zip(row.ends.iter().flatten()) {
             *sums += counters.read();
         }

@@ -1,8 +1,11 @@
-//! How long things took, by powers of two.
+//! How long things took.
+//!
+//! A thread notes each duration in one of some three hundred fine buckets, by arithmetic on whole numbers alone. Whoever reads
+//! them makes of these what is asked for: [`Durations`], by powers of two, or [`NativeDurations`](super::NativeDurations).
 
 use std::ops::AddAssign;
 
-use super::{Counter, NativeHistogram};
+use super::Counter;
 
 /// The least bound is 2 to the power of this, in microseconds: 32 µs. A server on the same machine takes no less.
 const LEAST_POWER: u32 = 5;
@@ -10,41 +13,78 @@ const LEAST_POWER: u32 = 5;
 /// How many bounds there are; the greatest is 8.4 s.
 const BOUNDS: usize = 19;
 
+/// Each power of two beyond the least is divided into 2 to the power of this many fine buckets of one width.
+const FINE_POWER: u32 = 4;
+const FINE: usize = 1 << FINE_POWER;
+
+/// Up to the least bound each microsecond has a bucket.
+const SINGLE: usize = 1 << LEAST_POWER;
+
+/// And what is beyond the greatest bound is in the last.
+pub(super) const FINE_BUCKETS: usize = SINGLE + (BOUNDS - 1) * FINE + 1;
+
 /// Durations that one thread notes and any may read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Histogram {
-    buckets: [Counter; BOUNDS + 1],
+    fine: [Counter; FINE_BUCKETS],
     sum_us: Counter,
-    native: NativeHistogram,
 }
 
-/// What several histograms hold together.
+/// What several histograms hold together, by powers of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     buckets: [u64; BOUNDS + 1],
     sum_us: u64,
 }
 
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { fine: std::array::from_fn(|_| Counter::default()), sum_us: Counter::default() }
+    }
+}
+
 impl Histogram {
     /// Notes that something took so long. Called by the one thread that owns the histogram.
     #[inline]
     pub fn note(&self, took_us: u64) {
-        self.buckets[bucket_of(took_us)].add(1);
+        self.fine[fine_bucket_of(took_us)].add(1);
         self.sum_us.add(took_us);
-        self.native.note(took_us);
     }
 
-    /// The same durations by finer buckets.
-    pub fn native(&self) -> &NativeHistogram {
-        &self.native
+    /// How many each fine bucket has.
+    pub(super) fn fine(&self) -> impl Iterator<Item = u64> + '_ {
+        self.fine.iter().map(Counter::read)
     }
+}
+
+/// The fine bucket whose bound is not exceeded.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "only the lowest bits are taken")]
+fn fine_bucket_of(took_us: u64) -> usize {
+    let below = took_us.saturating_sub(1);
+    let power = (u64::BITS - 1 - (below | 1).leading_zeros()) as usize;
+    if power < LEAST_POWER as usize {
+        return below as usize & (SINGLE - 1);
+    }
+    let within = (below >> (power - FINE_POWER as usize)) as usize & (FINE - 1);
+    (SINGLE + (power - LEAST_POWER as usize) * FINE + within).min(FINE_BUCKETS - 1)
+}
+
+/// The bound of a fine bucket in microseconds, which belongs to it; none of the last.
+pub(super) fn fine_bound_us(bucket: usize) -> Option<u64> {
+    if bucket < SINGLE {
+        return Some(bucket as u64 + 1);
+    }
+    let (power, within) = ((bucket - SINGLE) / FINE, (bucket - SINGLE) % FINE);
+    (bucket < FINE_BUCKETS - 1)
+        .then(|| ((FINE + within + 1) as u64) << (power + LEAST_POWER as usize - FINE_POWER as usize))
 }
 
 impl Durations {
     /// Adds what a histogram holds now.
     pub fn add(&mut self, histogram: &Histogram) {
-        for (sum, bucket) in self.buckets.iter_mut().zip(&histogram.buckets) {
-            *sum += bucket.read();
+        for (bucket, count) in histogram.fine().enumerate() {
+            self.buckets[bucket.saturating_sub(SINGLE - FINE) / FINE] += count;
         }
         self.sum_us += histogram.sum_us.read();
     }
@@ -122,7 +162,6 @@ fn float(number: u64) -> f64 {
 }
 
 /// The first bucket whose bound is not exceeded.
-#[inline]
 fn bucket_of(took_us: u64) -> usize {
     let power = u64::BITS - took_us.saturating_sub(1).leading_zeros();
     (power.saturating_sub(LEAST_POWER) as usize).min(BOUNDS)
@@ -131,6 +170,19 @@ fn bucket_of(took_us: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fine_buckets_follow_each_other_and_end_at_powers_of_two() {
+        let mut before = 0;
+        for bucket in 0..FINE_BUCKETS - 1 {
+            let bound = fine_bound_us(bucket).unwrap();
+            assert_eq!((fine_bucket_of(before + 1), fine_bucket_of(bound)), (bucket, bucket), "{before} to {bound}");
+            assert!(bound == before + 1 || (bound - before) * 16 <= before, "{before} to {bound}");
+            before = bound;
+        }
+        assert_eq!((before, fine_bound_us(FINE_BUCKETS - 1)), (1 << 23, None));
+        assert_eq!([before + 1, u64::MAX].map(fine_bucket_of), [FINE_BUCKETS - 1; 2]);
+    }
 
     #[test]
     fn what_equals_a_bound_is_within_it() {

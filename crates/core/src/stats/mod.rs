@@ -25,7 +25,7 @@ pub use encoding::Encoding;
 pub use expiring::Expiring;
 pub use histogram::{Durations, Histogram};
 pub use large_buckets::{LargeBucket, LargeBuckets};
-pub use native::{NATIVE_SCHEMA, NATIVE_ZERO_THRESHOLD_S, NativeDurations, NativeHistogram};
+pub use native::{NATIVE_SCHEMA, NATIVE_ZERO_THRESHOLD_S, NativeDurations};
 pub use primary::{PrimaryState, PrimaryStatus, SentinelStatus};
 pub use replicas::{ReplicaStates, ReplicaStatus, ReplicasStatus};
 pub use sweep::{SweepState, Swept};

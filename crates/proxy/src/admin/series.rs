@@ -41,6 +41,6 @@ impl Measured {
     /// Adds what a histogram holds now.
     pub(crate) fn add(&mut self, histogram: &Histogram) {
         self.durations.add(histogram);
-        self.native.add(histogram.native());
+        self.native.add(histogram);
     }
 }

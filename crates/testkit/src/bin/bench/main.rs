@@ -8,6 +8,7 @@
 //! | [`cluster`] | requests a second through keyfold: before a cluster, and before one server |
 //! | [`idle`] | what idle connections cost the proxy, and that ten thousand work |
 //! | [`codecs`] | what codecs save, and what they cost |
+//! | [`watched`] | what metrics and the slow log cost |
 //! | [`proxy`] | a keyfold proxy in a process of its own |
 //! | [`nutcracker`] | the other proxy |
 //! | [`redis_benchmark`] | what sends the requests |
@@ -27,6 +28,7 @@ mod records;
 mod redis_benchmark;
 mod report;
 mod speed;
+mod watched;
 
 use anyhow::Context;
 use clap::Parser;
@@ -37,8 +39,8 @@ use report::Report;
 
 fn main() -> anyhow::Result<()> {
     let Line { serve, options } = Line::parse();
-    if let Some(Serve::Serve { upstream }) = serve {
-        return proxy::serve(&upstream);
+    if let Some(Serve::Serve { upstream, watched }) = serve {
+        return proxy::serve(&upstream, watched);
     }
     // Both ends of ten thousand connections, but for the proxy's, which has a process of its own.
     rlimit::increase_nofile_limit(u64::MAX).context("raising the limit of open files")?;
@@ -63,6 +65,9 @@ fn main() -> anyhow::Result<()> {
         }
         if options.wants(Part::Codecs) {
             goals.extend(codecs::measure(&binary, &options, &mut report)?);
+        }
+        if options.wants(Part::Watched) {
+            goals.extend(watched::measure(&binary, &options, &mut report)?);
         }
         missed.extend(goals.into_iter().map(|why| format!("{}: {why}", binary.name())));
     }

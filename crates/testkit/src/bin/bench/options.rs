@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::proxy::Watched;
+
 /// Measures keyfold on every server at hand.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -19,7 +21,7 @@ pub(crate) struct Line {
 pub(crate) enum Serve {
     /// Be a proxy for this server by the layout that it holds
     #[command(hide = true)]
-    Serve { upstream: String },
+    Serve { upstream: String, watched: Watched },
 }
 
 /// What is measured.
@@ -31,12 +33,13 @@ pub(crate) enum Part {
     Cluster,
     Idle,
     Codecs,
+    Watched,
 }
 
 /// What to measure, and how much of it.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// All six where none is named
+    /// All seven where none is named
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
     /// Only this server, as in `redis 7.0.15` or `valkey`; may be repeated
@@ -63,7 +66,7 @@ pub(crate) struct Options {
     /// Only this row of the commands or the speed, as in `GETEX EX`; may be repeated
     #[arg(long = "command", value_name = "NAME")]
     commands: Vec<String>,
-    /// Exit code 1 where a goal of the codecs, the commands, the speed or the cluster is missed
+    /// Exit code 1 where a goal of the codecs, the commands, the speed, the cluster or what is watched is missed
     #[arg(long)]
     pub(crate) check: bool,
     /// Less of everything: a check that it runs, no measurement

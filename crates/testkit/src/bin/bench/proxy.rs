@@ -7,23 +7,50 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::Context;
+use clap::ValueEnum;
 use keyfold_core::layout::Layout;
 use keyfold_proxy::Config;
 use keyfold_proxy::address::{ListenAddress, ServerAddress};
+use keyfold_proxy::config::Admin;
 use keyfold_server::Server as Connection;
 use keyfold_server::layout::stored;
 use keyfold_testkit::{Server, Wire};
 
+/// How much of what a proxy does is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Watched {
+    /// Nothing.
+    Bare,
+    /// It keeps slow requests, as it does by default.
+    SlowLog,
+    /// It counts and times all, for metrics, as well.
+    All,
+}
+
+impl Watched {
+    pub(crate) const ALL: [Self; 3] = [Self::Bare, Self::SlowLog, Self::All];
+}
+
 /// The child's part: a proxy by the layout that the server holds, until standard input ends.
-pub(crate) fn serve(upstream: &str) -> anyhow::Result<()> {
+pub(crate) fn serve(upstream: &str, watched: Watched) -> anyhow::Result<()> {
     let address = upstream.parse::<ServerAddress>()?;
     let held =
         stored::read(&mut Connection::connect_to_node(&address.clone().into())?)?.context("it holds no layout")?;
     let mut config = Config::new(address, held.layout);
     config.listen.push("127.0.0.1:0".parse()?);
+    if watched == Watched::Bare {
+        config.slow.kept_from = None;
+    }
+    if watched == Watched::All {
+        config.admin = Some(Admin::at("127.0.0.1:0".parse()?));
+    }
     let handle = keyfold_proxy::start(config)?;
-    let ListenAddress::Tcp(address) = handle.addresses()[0] else { anyhow::bail!("it listens on TCP") };
-    println!("{}", address.port());
+    let port = |address: &ListenAddress| match address {
+        ListenAddress::Tcp(address) => Ok(address.port()),
+        _ => Err(anyhow::anyhow!("it listens on TCP")),
+    };
+    let admin = handle.admin_address().map(port).transpose()?;
+    println!("{} {}", port(&handle.addresses()[0])?, admin.unwrap_or_default());
     io::stdout().flush()?;
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
@@ -34,6 +61,7 @@ pub(crate) struct Proxy {
     child: Child,
     stdin: Option<ChildStdin>,
     port: u16,
+    admin_port: Option<u16>,
 }
 
 impl Proxy {
@@ -46,17 +74,24 @@ impl Proxy {
 
     /// Starts a proxy by the layout that the server holds already, and waits until it answers.
     pub(crate) fn beside(server: &Server) -> anyhow::Result<Self> {
+        Self::watched(server, Watched::SlowLog)
+    }
+
+    /// The same, of which so much is watched.
+    pub(crate) fn watched(server: &Server, watched: Watched) -> anyhow::Result<Self> {
+        let name = watched.to_possible_value().context("none is hidden")?;
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["serve", &server.url()])
+            .args(["serve", &server.url(), name.get_name()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("starting the proxy")?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("it has an output")?).read_line(&mut line)?;
-        let port = line.trim().parse().context("the proxy said no port; its error is above")?;
+        let (port, admin_port) = line.trim().split_once(' ').context("the proxy said no ports; its error is above")?;
+        let (port, admin_port) = (port.parse()?, Some(admin_port.parse()?).filter(|port| *port != 0));
         let stdin = child.stdin.take();
-        let proxy = Self { child, stdin, port };
+        let proxy = Self { child, stdin, port, admin_port };
         let pong = proxy.connect()?.call(&[b"PING"])?;
         anyhow::ensure!(pong == b"+PONG\r\n", "the proxy answers PING with {}", pong.escape_ascii());
         Ok(proxy)
@@ -70,6 +105,11 @@ impl Proxy {
     /// Its port on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port at which it is asked for metrics, where it has any.
+    pub(crate) fn admin_port(&self) -> Option<u16> {
+        self.admin_port
     }
 
     /// Its address.

@@ -1,0 +1,143 @@
+//! What it costs to count, to time and to be asked: keyfold with none of it, with the slow log alone, as by default, and with
+//! metrics as well, which are asked for all the time.
+//!
+//! All three stand before one server, by one layout, and are asked at the same moment: what else the machine does meanwhile,
+//! which changes a process's time a request by a fifth from one run to the next, hits all of them. What counts is keyfold's
+//! processor time a request, and of its ratios in each round the median. What that grows by is the most that requests a second
+//! can lose: they wait for other things as well.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use keyfold_core::layout::Layout;
+use keyfold_lab::{Cell, Table};
+use keyfold_testkit::Binary;
+
+use crate::options::Options;
+use crate::proxy::{Proxy, Watched};
+use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, Target, median};
+use crate::report::{Report, cell, each_round};
+
+const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
+
+const CLIENTS: usize = 50;
+
+/// At most so much of keyfold's time without any of it is wanted with all of it.
+const GOAL: f64 = 1.02;
+
+/// Far more often than any Prometheus does; more often, it would be given the same once more.
+const ASKED_EVERY: Duration = Duration::from_millis(100);
+
+/// Measures without pipelining and with 16 requests at a time, and says which goals are missed.
+pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<Vec<String>> {
+    if !redis_benchmark::is_there() {
+        eprintln!("bench: redis-benchmark is not on PATH; what metrics cost is not measured");
+        return Ok(Vec::new());
+    }
+    let server = binary.start(&[])?;
+    server.put_in_force(&Layout::parse_file(LAYOUT)?)?;
+    let proxies = Watched::ALL.map(|watched| Proxy::watched(&server, watched));
+    let [bare, slow_log, all] = proxies;
+    let proxies = [bare?, slow_log?, all?];
+    let admin = proxies[2].admin_port().context("metrics are asked for")?;
+    let targets = [0, 1, 2].map(|side: usize| Target { port: proxies[side].port(), pid: proxies[side].pid() });
+    let title = format!(
+        "keyfold without metrics and slow log, with the slow log, and with metrics that are asked for every {} ms, all \
+         at once, thousand requests a second and keyfold's CPU µs a request, {CLIENTS} clients each, {} rounds",
+        ASKED_EVERY.as_millis(),
+        options.rounds
+    );
+    let mut table = Table::titled(title, &COLUMNS);
+    let mut missed = Vec::new();
+    let scale = if options.quick { 20 } else { 1 };
+    for (pipeline, requests) in [(1, 200_000 / scale), (16, 1_000_000 / scale)] {
+        let load = Load { clients: CLIENTS, pipeline, requests, numbers: 100_000 };
+        // SET first: it writes the keys that the others then find.
+        let commands = [&["SET", RANDOM_KEY, "1000"][..], &["GET", RANDOM_KEY]];
+        for command in commands.into_iter().filter(|command| options.wants_command(command[0])) {
+            let mut sides = [Vec::new(), Vec::new(), Vec::new()];
+            for _ in 0..options.rounds {
+                let runs = while_asked(admin, || all_at_once(&targets, command, load))?;
+                sides.iter_mut().zip(runs).for_each(|(side, run)| side.push(run));
+            }
+            let all = ratios(&sides[2], &sides[0]);
+            let ratio = median(all.clone()).context("there are rounds")?;
+            if ratio > GOAL {
+                missed.push(format!(
+                    "{}, {pipeline} at a time: metrics cost {:.1} %",
+                    command[0],
+                    (ratio - 1.0) * 100.0
+                ));
+            }
+            let thousands = |runs: &[Run]| cell(runs.iter().map(|run| run.requests_per_second / 1000.0).collect(), 1);
+            let mut row: Vec<Cell> = vec![command[0].into(), Cell::Whole(pipeline as u64)];
+            row.extend(sides.iter().map(|runs| thousands(runs)));
+            row.extend(sides.iter().map(|runs| cell(runs.iter().map(|run| run.cpu_us_per_request).collect(), 2)));
+            row.extend([cell(ratios(&sides[1], &sides[0]), 3), each_round(&all), Cell::Number(ratio, 3)]);
+            table.row(row);
+        }
+    }
+    report.add(&binary.name(), &table);
+    Ok(missed)
+}
+
+const COLUMNS: [&str; 11] = [
+    "command",
+    "pipeline",
+    "bare",
+    "slow log",
+    "metrics",
+    "CPU, bare",
+    "slow log",
+    "metrics",
+    "slow log/bare",
+    "metrics/bare",
+    "median",
+];
+
+fn ratios(these: &[Run], those: &[Run]) -> Vec<f64> {
+    these.iter().zip(those).map(|(this, that)| this.cpu_us_per_request / that.cpu_us_per_request).collect()
+}
+
+/// Sends the same to each at the same time.
+fn all_at_once(targets: &[Target], command: &[&str], load: Load) -> anyhow::Result<Vec<Run>> {
+    thread::scope(|scope| {
+        let run = |target: &Target| {
+            let target = *target;
+            scope.spawn(move || redis_benchmark::run(target, command, load))
+        };
+        let runs: Vec<_> = targets.iter().map(run).collect();
+        runs.into_iter().map(|run| run.join().map_err(|_| anyhow::anyhow!("a run came to an end"))?).collect()
+    })
+}
+
+/// Asks for metrics again and again while something is done.
+fn while_asked<T>(port: u16, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let asker = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                ask(port)?;
+                thread::sleep(ASKED_EVERY);
+            }
+            anyhow::Ok(())
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        asker.join().map_err(|_| anyhow::anyhow!("whoever asks for metrics came to an end"))??;
+        done
+    })
+}
+
+fn ask(port: u16) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: keyfold\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    anyhow::ensure!(text.ends_with("# EOF\n"), "metrics end so: {}", &text[text.len().saturating_sub(200)..]);
+    Ok(())
+}
