@@ -39,6 +39,14 @@ impl KeyWalk {
         Self { cursor: b"0".to_vec(), options: Vec::new(), is_over: false }.with(b"COUNT", count.to_string().as_bytes())
     }
 
+    /// Goes on in steps of `count` slots. A server answers nobody else while it takes one: 512 keys take some 700 µs.
+    pub fn in_steps_of(&mut self, count: u64) {
+        // The count is the first option.
+        if let Some(value) = self.options.get_mut(1) {
+            *value = count.to_string().into_bytes();
+        }
+    }
+
     /// Names that this glob matches, only.
     pub fn matching(self, pattern: &[u8]) -> Self {
         self.with(b"MATCH", pattern)
@@ -189,6 +197,16 @@ mod tests {
         assert!(wire.starts_with(b"*6\r\n$4\r\nSCAN\r\n$2\r\n17\r\n"), "{}", wire.escape_ascii());
         assert_eq!(names(&mut walk, b"*2\r\n$1\r\n0\r\n*0\r\n"), Ok(Vec::new()));
         assert!(walk.is_over() && walk.send(&mut wire).is_none());
+    }
+
+    #[test]
+    fn a_walk_may_go_on_in_other_steps() {
+        let mut walk = KeyWalk::new(10).matching(b"~*");
+        walk.in_steps_of(500);
+        let (mut asked, mut wire) = (Vec::new(), Vec::new());
+        walk.send(&mut wire);
+        write_command(&mut asked, &[b"SCAN", b"0", b"COUNT", b"500", b"MATCH", b"~*"]);
+        assert_eq!(wire, asked);
     }
 
     #[test]

@@ -27,8 +27,10 @@ use crate::scan::{Database, Round};
 
 /// Keys of which values are read, about.
 const SAMPLE: u64 = 200_000;
-/// Keys asked for in one round trip.
-const AT_ONCE: usize = 500;
+/// Keys asked for in one round trip: a server answers nobody else meanwhile.
+const AT_ONCE: usize = 125;
+/// Slots of the server's table that one SCAN looks at, for the same reason.
+const SLOTS_A_SCAN: u64 = 250;
 /// Values longer than this are not read whole: what they take follows from their length.
 const READ_UP_TO_BYTES: u64 = 4096;
 /// The same where a codec will make them shorter, which depends on all of it.
@@ -173,12 +175,12 @@ struct Look<'a, 'm> {
 impl<'m> Look<'_, 'm> {
     fn walk(&mut self, interrupt: &Interrupt, progress: &mut Progress) -> anyhow::Result<()> {
         let pattern = crate::layout::keys::pattern_of_moves(self.layout);
-        let mut walk = KeyWalk::new(1000).matching(&pattern);
+        let mut walk = KeyWalk::new(SLOTS_A_SCAN).matching(&pattern);
         while let Some(names) = self.server.next_names(&mut walk)? {
             anyhow::ensure!(!interrupt.wanted(), "interrupted; nothing was changed");
             self.take_names(&names)?;
             self.pace.spend(1);
-            progress.advance(1000);
+            progress.advance(usize::try_from(SLOTS_A_SCAN)?);
         }
         Ok(())
     }

@@ -42,6 +42,9 @@ use direct::{Call, Direct, Outcome};
 /// Keys read in one batch, at the most.
 const KEYS_AT_ONCE: usize = 512;
 
+/// Slots of the server's table that one SCAN looks at where others are waiting.
+const SLOTS_A_SHORT_SCAN: usize = 128;
+
 /// Bytes that the replies to one batch may come to, by those to the batch before.
 const BYTES_AT_ONCE: usize = 4 << 20;
 
@@ -188,6 +191,7 @@ impl Mover {
     /// Has the next batches be short ones, where others use the server too.
     pub fn keep_short(&mut self, short: bool) {
         self.direct.keep_short(short);
+        self.names.in_steps_of(if short { SLOTS_A_SHORT_SCAN } else { KEYS_AT_ONCE } as u64);
     }
 
     /// What it has done so far.
