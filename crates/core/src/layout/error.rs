@@ -35,6 +35,14 @@ impl LayoutError {
     }
 }
 
+impl Problem {
+    /// Whether it may be there only because something beside it is not.
+    pub(super) fn may_be_of_a_gap(&self) -> bool {
+        use Problem::{CodecOfPlain, KeyedWithoutCount, OneRule, SeveralWithoutCount, TextTable};
+        matches!(self, OneRule | SeveralWithoutCount | KeyedWithoutCount | CodecOfPlain | TextTable(_))
+    }
+}
+
 /// What is wrong in a layout's text, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
