@@ -64,6 +64,17 @@ impl Counted {
         json!({ "plain": self.plain, "namespaces": namespaces })
     }
 
+    /// What the counts of a table mean that speak of neither keys nor buckets, where there are any.
+    pub(crate) fn words(&self) -> Option<String> {
+        let some = |of: fn(&Namespace) -> u64| self.namespaces.iter().any(|namespace| of(namespace) > 0);
+        let spilled = some(|namespace| namespace.spilled)
+            .then_some("spilled: values longer than the namespace's value limit, each in a key of its own");
+        let expired = some(|namespace| namespace.expired)
+            .then_some("expired: over for clients, and not yet removed by the sweep of a keyfold");
+        let words: Vec<_> = [spilled, expired].into_iter().flatten().collect();
+        (!words.is_empty()).then(|| words.join("\n"))
+    }
+
     pub(crate) fn table(&self, layout: &Layout, room: Room) -> String {
         let heads = [
             Column::name("keys of"),
