@@ -100,3 +100,20 @@ impl Counted {
         render(&heads, rows, room)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_table_counts_is_explained_where_there_is_any() {
+        let words = |spilled, expired| {
+            let namespaces = vec![Namespace::default(), Namespace { spilled, expired, ..Namespace::default() }];
+            Counted { plain: 3, namespaces }.words()
+        };
+        assert_eq!(words(0, 0), None);
+        assert!(words(2, 0).is_some_and(|said| said.starts_with("spilled: ") && !said.contains("expired: ")));
+        assert!(words(0, 1).is_some_and(|said| said.starts_with("expired: ")));
+        assert!(words(2, 1).is_some_and(|said| said.lines().count() == 2));
+    }
+}
