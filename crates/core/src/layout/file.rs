@@ -98,6 +98,7 @@ impl LayoutFile {
             errors.sort_by_key(|error| (error.line, error.column));
             errors
         };
+        errors.iter_mut().for_each(LayoutError::leave_out_stored);
         let Some(file) = read else { return Err(in_order(errors)) };
         let mut entries = entries(file.namespace, &taken);
         for entry in &mut entries {
