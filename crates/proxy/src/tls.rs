@@ -93,6 +93,16 @@ pub fn server_side(tls: &ServerTls) -> Result<Arc<ClientConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
+/// What is wrong with the server's certificate and what to do, where TLS's own words say it to nobody: what
+/// `openssl req -x509` makes by itself is an authority's, whatever the server is named in it.
+pub fn meaning(said: &str) -> Option<&'static str> {
+    said.contains("CaUsedAsEndEntity").then_some(
+        "invalid peer certificate: it is an authority's own (CA:TRUE), which is to sign those of servers and is none \
+         itself; let the server show one that it has signed, or make it anew with \
+         `openssl req -x509 … -addext basicConstraints=critical,CA:FALSE`",
+    )
+}
+
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use crate::number::count;
+use crate::number::{count, decimals};
 
 /// What takes less needs no line.
 const QUIET: Duration = Duration::from_secs(2);
@@ -45,13 +45,14 @@ impl Progress {
 
     fn line(&self) -> String {
         let seconds = self.started.elapsed().as_secs_f64().max(0.001);
-        let rate = self.done as f64 / seconds;
-        let left = self.total.saturating_sub(self.done) as f64 / rate.max(1.0);
+        let per_second = self.done as f64 / seconds;
+        let left = self.total.saturating_sub(self.done) as f64 / per_second.max(1.0);
+        let (rate, left) = (decimals(per_second, 0), decimals(left, 0));
         let (done, total) = (count(self.done as u64), count(self.total as u64));
         if self.total == 0 {
-            return format!("{}: {done}, {rate:.0} a second{}", self.what, self.note);
+            return format!("{}: {done}, {rate} a second{}", self.what, self.note);
         }
-        format!("{}: {done} of {total}, {rate:.0} a second, {left:.0} s left{}", self.what, self.note)
+        format!("{}: {done} of {total}, {rate} a second, {left} s left{}", self.what, self.note)
     }
 }
 

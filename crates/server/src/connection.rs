@@ -394,6 +394,9 @@ fn explain(error: &LinkError, address: &ServerAddress) -> anyhow::Error {
     if address.database > 0 && is_no_database(error) {
         return anyhow!("the server has no database {} ({text})", address.database);
     }
+    if let Some(meaning) = tls::meaning(&text) {
+        return anyhow!("{meaning}");
+    }
     let is_over_tls = |wanted| matches!(&address.route, Route::Tcp { tls, .. } if *tls == wanted);
     let broken = match error {
         LinkError::Broken(error) => Some(error.kind()),

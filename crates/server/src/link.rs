@@ -239,6 +239,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_with_a_certificate_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        // As `openssl req -x509` makes one: it may sign others.
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let signing_key = rcgen::KeyPair::generate().unwrap();
+        let (cert, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
+        std::fs::write(&cert, params.self_signed(&signing_key).unwrap().pem()).unwrap();
+        std::fs::write(&key, signing_key.serialize_pem()).unwrap();
+        let mut config = Config::new("redis://127.0.0.1:1".parse().unwrap(), Layout::default());
+        config.listen = vec!["tls://127.0.0.1:0".parse().unwrap()];
+        config.client_tls = Some(ClientTls { cert: cert.clone(), key, client_ca: None });
+        let proxy = keyfold_proxy::start(config).unwrap();
+        let ListenAddress::Tls(at) = &proxy.addresses()[0] else { panic!("no TLS") };
+        let address: ServerAddress = format!("rediss://localhost:{}", at.port()).parse().unwrap();
+        let tls = ServerTls { ca: Some(cert), ..ServerTls::default() };
+        let refused = Server::connect(&Target { tls, ..Target::from(address) }).err().unwrap();
+        let told = format!("{refused:#}");
+        assert!(told.contains("it is an authority's own (CA:TRUE)"), "{told}");
+        assert!(told.ends_with("-addext basicConstraints=critical,CA:FALSE`"), "{told}");
+    }
+
+    #[test]
     fn a_server_over_tls_is_checked_by_its_authority() {
         let behind = keyfold_testkit::found()[0].start(&[]).unwrap();
         let directory = tempfile::tempdir().unwrap();

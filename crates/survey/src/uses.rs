@@ -280,7 +280,7 @@ impl<'l> Client<'l> {
             host: address.rsplit_once(':').map_or(address, |(host, _)| host),
             name,
             library: word("lib-name="),
-            is_keyfold: name.starts_with("keyfold:") || name == "keyfold-writer",
+            is_keyfold: name.starts_with("keyfold:") || ["keyfold-writer", "keyfold-tool"].contains(&name),
             is_servers_own: flags.contains(['S', 'M']) || name.starts_with("sentinel-"),
             tracks: flags.contains('t'),
             asks: matches!(word("cmd="), "client" | "client|list"),
@@ -320,6 +320,7 @@ mod tests {
                        id=3 addr=10.0.0.8:5001 name=\x1b[2J\u{202e} flags=N cmd=set\n\
                        id=4 addr=10.0.0.9:1 name=keyfold:00ff flags=N cmd=get\n\
                        id=5 addr=10.0.0.3:1 name= flags=S cmd=replconf\n\
+                       id=7 addr=10.0.0.9:2 name=keyfold-tool flags=N cmd=info\n\
                        id=6 addr=127.0.0.1:1 name= flags=N cmd=client|list\n";
         let told = Told {
             commandstats: Some(STATS.repeat(2)),

@@ -48,6 +48,25 @@ impl Certificates {
         Ok(Self { _dir: Arc::new(dir), ca, cert, key })
     }
 
+    /// A certificate that is its own authority, as `openssl req -x509` makes it: it may sign others.
+    ///
+    /// # Errors
+    /// No directory to be had, or one of them is no name.
+    #[cfg(feature = "tls")]
+    pub fn of_own_authority(names: &[&str]) -> Result<Self, Box<dyn std::error::Error>> {
+        use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+
+        let dir = tempfile::Builder::new().prefix("keyfold-").tempdir()?;
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let signing_key = KeyPair::generate()?;
+        let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+        std::fs::write(&cert, params.self_signed(&signing_key)?.pem())?;
+        std::fs::write(&key, signing_key.serialize_pem())?;
+        Ok(Self { _dir: Arc::new(dir), ca: cert.clone(), cert, key })
+    }
+
     /// The settings of a server, or a Sentinel, that shows this certificate, takes clients without one, and speaks TLS to
     /// those that it follows or watches.
     pub fn settings(&self) -> Vec<(&'static str, String)> {

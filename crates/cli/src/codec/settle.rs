@@ -71,7 +71,7 @@ pub(crate) fn by_samples(
             let mut codecs = known.map(|known| known.codecs.clone()).unwrap_or_default();
             anyhow::ensure!(
                 codecs.write_trained(&candidate.rule, candidate.dictionary.as_deref()).is_some(),
-                "all 255 codec slots of {} are taken; free old ones with `keyfold recode`",
+                "{} has had 255 codecs, each of which has a number that values name it by; free old ones with `keyfold recode`",
                 namespace.keys
             );
             changed.insert(index, codecs);

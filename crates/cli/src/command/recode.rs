@@ -112,7 +112,7 @@ fn report(driven: &Driven, freed: &Freed, before: u64, after: u64, list: usize, 
         writeln!(
             out,
             "freed {}, removed {}",
-            plural(freed.slots as u64, "codec slot"),
+            plural(freed.slots as u64, "codec"),
             if freed.dictionaries == 1 {
                 "1 dictionary".to_owned()
             } else {

@@ -102,8 +102,8 @@ fn report(settled: &Settled, changes: bool, dry_run: bool, out: &mut Paper) -> a
         (true, true) => writeln!(out, "nothing was changed: this was a dry run")?,
         (true, false) => writeln!(
             out,
-            "layout epoch {} is in force: values are written by these codecs from now on. Those written before stay \
-             readable as they are; `keyfold recode` stores them again",
+            "change number {} of the layout is in force: values are written by these codecs from now on. Those written \
+             before stay readable as they are; `keyfold recode` stores them again",
             settled.layout.epoch()
         )?,
     }

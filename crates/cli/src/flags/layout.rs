@@ -68,8 +68,8 @@ pub(crate) struct ShowFlags {
     #[arg(long, conflicts_with_all = ["json", "toml"])]
     pub(crate) file: bool,
 
-    /// Print the layout as the server holds it, byte for byte: epoch and codec slots included. `SET keyfold:{home}:layout`
-    /// takes it as it is
+    /// Print the layout as the server holds it, byte for byte, with the number of its change (epoch) and those of its
+    /// codecs (slots). `SET keyfold:{home}:layout` takes it as it is
     #[arg(long, conflicts_with = "json")]
     pub(crate) toml: bool,
 

@@ -71,7 +71,7 @@ Words:
   zipped     a key that stays one of its own, under a shorter name
   codec      what writes values in fewer bytes; slot: the number by which a
              value names the one that wrote it
-  epoch      the number of the layout: one more with each change
+  epoch      the number of the layout's latest change, one more with each
 
 Exit codes:
   0  done

@@ -14,7 +14,8 @@ Examples:
 
 Stores values again that were written before the codec in use: raw, by an older dictionary, or by another codec.
 Clients go on reading and writing. Ctrl-C stops at any point, and so does a crash: every value stays readable, and the
-same command goes on where it was. Once no value names an old slot, the slot and its dictionary are removed.
+same command goes on where it was. A value names its codec by a number, its slot: once none
+names an old one, that slot and its dictionary are removed.
 
 Exit codes: 0 all values are stored by the codec in use, 1 failed or interrupted, 2 usage,
   3 done, except for values that can't be decoded, which are listed; or, over a cluster, a failover could bring

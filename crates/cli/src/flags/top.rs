@@ -36,7 +36,9 @@ Keys:
   q quits · p holds the picture · ← → choose the column to sort by, r turns
   the order round · ↑ ↓ and page keys scroll · w all warnings · h help
 
-Rates and latencies are of the time between two looks; counts are those of the keyfolds, since their starts.
+Rates and latencies are of the time between two looks; counts are those of the keyfolds, since
+their starts. Spills are values over their namespace's limit, written to keys of their own;
+packed is what a codec makes of values.
 Changes nothing. Of a server behind a keyfold it looks at a sample of its keys, every five minutes.
 
 Exit codes: 0 shown or quit, 1 nothing that was named answers, 2 usage";

@@ -6,7 +6,7 @@ use keyfold_server::{Nodes, Server, listpack};
 
 use super::filling::Overfull;
 use super::survey::{ServerMemory, Survey};
-use super::{pass, permissions};
+use super::{gain, pass, permissions};
 
 /// What a move may take above what is there, in percent, while buckets fill and keys go.
 const HEADROOM_PERCENT: u64 = 5;
@@ -63,7 +63,7 @@ pub(crate) fn check(nodes: &mut Nodes, layout: &Layout, survey: &Survey, limits:
         let named = |obstacle| if is_cluster { format!("{address}: {obstacle}") } else { obstacle };
         checks.obstacles.extend(obstacles.into_iter().map(named));
     }
-    clients.warn(&mut checks.warnings);
+    clients.warn(folds, &mut checks.warnings);
     if folds && !limits.raise {
         checks.warnings.extend(listpack::shortfalls_at_replicas(nodes, layout, limits.assumed)?);
     }
@@ -80,6 +80,7 @@ pub(crate) fn check(nodes: &mut Nodes, layout: &Layout, survey: &Survey, limits:
         checks.warnings.push(format!("the move could not be settled now: {doubt}"));
     }
     for (index, family) in &survey.families {
+        checks.warnings.extend(gain::warning(&layout.namespaces()[*index], family));
         checks.obstacles.extend(family.hashes.obstacles());
         checks.warnings.extend(family.hashes.warning());
         if family.other_keys > 0 {
@@ -175,7 +176,8 @@ impl Clients {
         self.others.extend(others);
     }
 
-    fn warn(&self, warnings: &mut Vec<String>) {
+    /// `folds` where keys go to buckets, or stay in them.
+    fn warn(&self, folds: bool, warnings: &mut Vec<String>) {
         let Self { proxies, others, is_hidden } = self;
         if *is_hidden {
             warnings.push(
@@ -192,7 +194,8 @@ impl Clients {
             ));
         }
         if *proxies == 0 {
-            warnings.push("no keyfold proxy is connected; from now on clients must go through one".to_owned());
+            let when = if folds { "from now on" } else { "until all keys are back" };
+            warnings.push(format!("no keyfold proxy is connected; {when} clients must go through one"));
         }
     }
 }

@@ -33,6 +33,12 @@ impl Filling {
         self.0.values().sum()
     }
 
+    /// How many entries a bucket has on average; none where none was sampled whole.
+    pub(super) fn mean(&self) -> Option<f64> {
+        let buckets = self.buckets();
+        (buckets > 0).then(|| self.entries_over(0) as f64 / buckets as f64)
+    }
+
     /// Entries in all buckets with more than so many.
     fn entries_over(&self, limit: u64) -> u64 {
         self.0.range(limit + 1..).map(|(entries, buckets)| entries * buckets).sum()

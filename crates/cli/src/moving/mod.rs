@@ -12,6 +12,7 @@ pub(crate) mod carry_out;
 pub(crate) mod checks;
 pub(crate) mod drive;
 mod filling;
+mod gain;
 mod hashes;
 mod leftovers;
 mod others;
@@ -47,4 +48,7 @@ pub(crate) struct Family {
     pub(crate) hashes: Hashes,
     /// How full new buckets will be, as far as they were sampled whole.
     pub(crate) filling: Filling,
+    /// What the keys take in their old places and in their new ones, tables aside.
+    pub(crate) old_bytes: f64,
+    pub(crate) new_bytes: f64,
 }

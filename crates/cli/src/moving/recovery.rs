@@ -107,5 +107,5 @@ pub(crate) fn settle(
 pub(crate) fn describe(layout: &Layout) -> String {
     let namespaces = keyfold_report::number::plural(layout.namespaces().len() as u64, "namespace");
     let doubt = if layout.is_in_doubt() { ", in doubt" } else { "" };
-    format!("epoch {}, {namespaces}{doubt}", layout.epoch())
+    format!("change number {}, {namespaces}{doubt}", layout.epoch())
 }

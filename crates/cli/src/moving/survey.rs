@@ -109,7 +109,7 @@ pub(crate) fn survey(
                 families: &mut families,
             };
             look.walk(interrupt, &mut progress)?;
-            look.note_fills();
+            look.note_samples();
             let weighed = look.samples.values().map(Sample::weighed).sum::<Weighed>();
             let (keys_of_all, sum) = found.remove(&number).unwrap_or_default();
             found.insert(number, (keys_of_all + keys, [sum, weighed].into_iter().sum()));
@@ -337,10 +337,14 @@ impl<'m> Look<'_, 'm> {
     }
 
     /// Hands on how full new buckets of this database will be.
-    fn note_fills(&mut self) {
+    /// What each namespace's sample says of it alone.
+    fn note_samples(&mut self) {
         for (index, sample) in &self.samples {
-            let filling = &mut self.families.entry(*index).or_default().filling;
-            sample.fills().for_each(|entries| filling.add(entries));
+            let family = self.families.entry(*index).or_default();
+            sample.fills().for_each(|entries| family.filling.add(entries));
+            let weighed = sample.weighed();
+            family.old_bytes += weighed.old_bytes;
+            family.new_bytes += weighed.new_bytes;
         }
     }
 

@@ -1,5 +1,7 @@
 //! What every command prints that prints tables, at 80 columns: no line is longer, and with `--wide` nothing is left out.
 
+use keyfold_testkit::found;
+use tempfile::TempDir;
 use textwrap::core::display_width;
 
 use crate::fold::stage::{Ran, Stage, finished, ok};
@@ -19,11 +21,16 @@ const LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}:logins'\nbucket = { s
      [[namespace]]\nkeys = '漢字漢字漢字漢字:{id:int}'\nbucket = { span = 64 }\n\
      [[namespace]]\nkeys = \"\\u001b[31m\\u202eevil:{id:int}\"\nbucket = { span = 64 }\n";
 
-fn fill(stage: &Stage) {
+fn fill_users(stage: &Stage) {
     let mut wire = stage.connect();
     for id in 0..1500 {
         ok(&mut wire, &[b"SET", format!("user:{id}:logins").as_bytes(), (id * 31).to_string().as_bytes()]);
     }
+}
+
+fn fill(stage: &Stage) {
+    fill_users(stage);
+    let mut wire = stage.connect();
     for id in 0..300 {
         for name in HOSTILE {
             let value = format!("{{\"id\":{id},\"name\":\"somebody\",\"roles\":[\"reader\"]}}");
@@ -110,6 +117,21 @@ fn every_command_is_readable_at_80_columns_and_whole_with_wide() {
     run(&stage, &["import", &url, &dump], 0);
     run(&stage, &["unfold", &url, "--yes", "--clean"], 0);
     run_wide(&stage, &["lab", "list"], 0, &["study", "after", "asks"]);
+}
+
+/// Of `demo` the one that measures, and of the studies the quickest: the others wait for clocks, and print in the same way.
+#[test]
+fn demos_studies_and_the_guide_are_readable_at_80_columns() {
+    let Some(binary) = found().pop() else { return };
+    let stage = Stage::newest(&[]).unwrap();
+    let (program, dir) = (binary.path().to_str().unwrap(), TempDir::new().unwrap());
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let study = ["lab", "run", "set-vs-hash", "--quick", "--program", program, "--out", &path("results")];
+    run(&stage, &study, 0);
+    run(&stage, &["demo", "--measure", "--records", "300", "--server", program, "--plot", &path("saved.svg")], 0);
+    fill_users(&stage);
+    let url = stage.server.url();
+    run(&stage, &["try", &url, "--out", &path("layout.toml"), "--yes", "--unserved"], 0);
 }
 
 #[test]

@@ -140,8 +140,9 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
         Held::Nothing => plan_removal(writes, key, here),
         Held::Unread(_) => return Err(failure(&key.logical, "its value was not read")),
         Held::String(Entry { value, expires_at_ms }) => {
-            retire(writes, key, here);
             add_writes(writes, &encode(env, here.place.as_ref(), &key.logical, value, *expires_at_ms));
+            // Last: a server out of memory lets a script go on that has written anything, as a new expiry is.
+            retire(writes, key, here);
         }
         Held::Other(kind) => {
             let Some(place) = key.place() else {

@@ -26,12 +26,32 @@ impl LayoutError {
         !matches!(self.problem, Version { .. } | UnknownField(_) | NoSecret | OtherSecret { .. })
     }
 
+    /// Leaves out of what an unknown field could be what no file has, but the server's own layout.
+    pub(super) fn leave_out_stored(&mut self) {
+        let Problem::UnknownField(said) = &mut self.problem else { return };
+        if let Some((unknown, expected)) = said.split_once(", expected ") {
+            let mut expected = expected.to_owned();
+            for name in ["names", "from", "writes", "slot"] {
+                expected = expected.replace(&format!("`{name}`, "), "").replace(&format!(", `{name}`"), "");
+            }
+            *said = format!("{unknown}, expected {expected}");
+        }
+    }
+
     /// An error at a byte of `text`.
     pub(super) fn at(text: &str, offset: usize, problem: Problem) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         Self { line, column, problem }
+    }
+}
+
+impl Problem {
+    /// Whether it may be there only because something beside it is not.
+    pub(super) fn may_be_of_a_gap(&self) -> bool {
+        use Problem::{CodecOfPlain, KeyedWithoutCount, OneRule, SeveralWithoutCount, TextTable};
+        matches!(self, OneRule | SeveralWithoutCount | KeyedWithoutCount | CodecOfPlain | TextTable(_))
     }
 }
 

@@ -1,19 +1,18 @@
 //! The layout as text: TOML to namespaces, each mistake with its line.
 
-use std::fmt;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use toml::Spanned;
 
-use super::codec::SlotEntry;
+use super::entry::{Bucket, Entries, Entry, From, HandmadeRule, Keyed, Keys};
 use super::error::{LayoutError, Problem};
 use super::naming::{hashes_of, name_hash, same_names};
 use super::overlap::{self, Clash};
-use super::reader::{Reader, parse_toml};
+use super::reader::Reader;
+use super::salvage::{Salvage, Taken};
 use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace};
 use crate::codec::{CodecRule, Codecs, Kinds};
 use crate::placement::handmade::{Handmade, Packing};
@@ -83,8 +82,8 @@ impl LayoutFile {
         Self::check_with(text, kinds, secrets).map_err(|mut errors| errors.swap_remove(0))
     }
 
-    /// The same with all that is wrong, in the order of the lines: at least one mistake. What isn't TOML, or has a field
-    /// that there is not, is the only one.
+    /// The same with all that is wrong, in the order of the lines: at least one mistake. What isn't TOML is told alone:
+    /// what it would say is not known.
     pub fn check_with(text: &str, kinds: &Kinds, secrets: &Secrets) -> Result<Self, Vec<LayoutError>> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -92,56 +91,41 @@ impl LayoutFile {
             #[serde(default)]
             cluster: bool,
             #[serde(default)]
-            namespace: Vec<Entry>,
+            namespace: Entries,
         }
-        let mut file: File = parse_toml(text).map_err(|error| vec![error])?;
-        let mut errors = Vec::new();
-        for entry in &mut file.namespace {
+        let Salvage { read, mut errors, taken } = Salvage::<File>::of(text);
+        let in_order = |mut errors: Vec<LayoutError>| {
+            errors.sort_by_key(|error| (error.line, error.column));
+            errors
+        };
+        errors.iter_mut().for_each(LayoutError::leave_out_stored);
+        let Some(file) = read else { return Err(in_order(errors)) };
+        let mut entries = entries(file.namespace, &taken);
+        for entry in &mut entries {
             errors.extend(entry.take_stored(text));
         }
         let reader = Reader { text, kinds: Some(kinds), secrets, cluster: file.cluster };
-        match read_namespaces(&reader, file.namespace) {
+        match read_namespaces(&reader, entries) {
             Ok(namespaces) if errors.is_empty() => {
                 Ok(Self { namespaces: namespaces.into_iter().map(|read| read.namespace).collect() })
             }
             read => {
                 errors.extend(read.err().into_iter().flatten());
-                errors.sort_by_key(|error| (error.line, error.column));
-                Err(errors)
+                Err(in_order(errors))
             }
         }
     }
 }
 
-/// One `[[namespace]]`, as TOML has it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Entry {
-    names: Option<Spanned<String>>,
-    keys: Keys,
-    bucket: Option<Spanned<Bucket>>,
-    placement: Option<Spanned<String>>,
-    keyed: Option<Spanned<Keyed>>,
-    text_table: Option<Spanned<String>>,
-    cluster: Option<bool>,
-    value_limit: Option<Spanned<i64>>,
-    field_limit: Option<Spanned<i64>>,
-    codec: Option<Spanned<toml::Value>>,
-    from: Option<Spanned<From>>,
-    writes: Option<u8>,
-    #[serde(default)]
-    slot: Vec<Spanned<SlotEntry>>,
-}
-
-impl Entry {
-    /// Takes out what only the server's own layout has, and says where it stood.
-    fn take_stored(&mut self, text: &str) -> Vec<LayoutError> {
-        let from = self.from.take().map(|from| (from.span().start, Problem::FromInFile));
-        let slot = mem::take(&mut self.slot).first().map(|slot| (slot.span().start, Problem::SlotInFile));
-        let names = self.names.take().map(|names| (names.span().start, Problem::NamesInFile));
-        let found = [from, slot, names].into_iter().flatten();
-        found.map(|(offset, problem)| LayoutError::at(text, offset, problem)).collect()
+/// The entries, each with whether something in it was taken out.
+fn entries(Entries(entries): Entries, taken: &[Taken]) -> Vec<Entry> {
+    let heads: Vec<_> = entries.iter().map(|entry| entry.span().start).collect();
+    let ends = heads.iter().skip(1).copied().chain([usize::MAX]);
+    let mut entries: Vec<_> = entries.into_iter().map(Spanned::into_inner).collect();
+    for ((entry, head), end) in entries.iter_mut().zip(&heads).zip(ends) {
+        entry.has_gaps = taken.iter().any(|taken| (*head..end).contains(&taken.at.start));
     }
+    entries
 }
 
 /// What was read of one namespace.
@@ -159,105 +143,18 @@ impl Read {
     }
 }
 
-/// Where the keys of a namespace lay before, in the stored form.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct From {
-    names: Option<Spanned<String>>,
-    bucket: Option<Spanned<Bucket>>,
-    placement: Option<Spanned<String>>,
-    keyed: Option<Spanned<Keyed>>,
-    text_table: Option<Spanned<String>>,
-    cluster: Option<bool>,
-    field_limit: Option<Spanned<i64>>,
-    handmade: Option<Spanned<HandmadeRule>>,
-    #[serde(default)]
-    put_back: bool,
-}
-
-/// The hashes of an application's own that keys are moved out of.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HandmadeRule {
-    keys: String,
-    field: String,
-    value: String,
-}
-
-/// `keys`: one template, or a list of them, each with where it stands.
-struct Keys(Vec<Spanned<String>>);
-
-impl<'de> Deserialize<'de> for Keys {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let keys = Spanned::<OneOrMore>::deserialize(deserializer)?;
-        let span = keys.span();
-        Ok(Self(match keys.into_inner() {
-            OneOrMore::One(template) => vec![Spanned::new(span, template)],
-            OneOrMore::More(templates) => templates,
-        }))
-    }
-}
-
-enum OneOrMore {
-    One(String),
-    More(Vec<Spanned<String>>),
-}
-
-impl<'de> Deserialize<'de> for OneOrMore {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TemplatesVisitor;
-        impl<'de> Visitor<'de> for TemplatesVisitor {
-            type Value = OneOrMore;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a template such as \"user:{id:int}\", or a list of templates that share buckets")
-            }
-
-            fn visit_str<E: de::Error>(self, template: &str) -> Result<OneOrMore, E> {
-                Ok(OneOrMore::One(template.to_owned()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMore, A::Error> {
-                let mut templates = Vec::new();
-                while let Some(template) = list.next_element()? {
-                    templates.push(template);
-                }
-                if templates.is_empty() {
-                    return Err(de::Error::invalid_length(0, &self));
-                }
-                Ok(OneOrMore::More(templates))
-            }
-        }
-        deserializer.deserialize_any(TemplatesVisitor)
-    }
-}
-
-/// `keyed`: whether places follow from a secret, or the fingerprint of the secret from which they do.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "true, or the fingerprint of a secret")]
-enum Keyed {
-    Any(bool),
-    By(String),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table: { span = 128 }, { count = 16384 } or { by = \"id\" }")]
-struct Bucket {
-    span: Option<i64>,
-    of: Option<String>,
-    count: Option<i64>,
-    by: Option<String>,
-}
-
 /// Reads every entry, and refuses entries that don't go together; with all that is wrong, in no order.
 pub(super) fn read_namespaces(reader: &Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Read>, Vec<LayoutError>> {
     let (mut all, mut spans, mut errors) = (Vec::with_capacity(entries.len()), Vec::new(), Vec::new());
     for entry in entries {
         let entry_spans: Vec<_> = entry.keys.0.iter().map(Spanned::span).collect();
-        if let Some(read) = reader.entry(entry, &mut errors) {
+        let (has_gaps, mut of_entry) = (entry.has_gaps, Vec::new());
+        if let Some(read) = reader.entry(entry, &mut of_entry) {
             all.push(read);
             spans.push(entry_spans);
         }
+        // What seems to be missing may be what was taken out.
+        errors.extend(of_entry.into_iter().filter(|error| !(has_gaps && error.problem.may_be_of_a_gap())));
     }
     let templates: Vec<_> = all.iter().flat_map(|read: &Read| read.namespace.keys.iter()).collect();
     let template_spans = spans.concat();

@@ -55,6 +55,7 @@
 
 mod codec;
 mod conflict;
+mod entry;
 mod error;
 mod file;
 mod former;
@@ -71,6 +72,7 @@ mod overlap;
 mod reader;
 mod recovery;
 mod revision;
+mod salvage;
 #[cfg(test)]
 mod shared;
 mod stored;

@@ -11,13 +11,16 @@ use crate::placement::Secrets;
 
 /// TOML to fields; its own errors already name the field.
 pub(super) fn parse_toml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, LayoutError> {
-    toml::from_str(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        let message = error.message().to_owned();
-        // As serde words it. Nothing else tells this mistake from others.
-        let is_unknown = message.starts_with("unknown field `");
-        LayoutError::at(text, offset, if is_unknown { Problem::UnknownField(message) } else { Problem::Toml(message) })
-    })
+    toml::from_str(text).map_err(|error| refusal(text, &error))
+}
+
+/// What TOML's reader says of a text.
+pub(super) fn refusal(text: &str, error: &toml::de::Error) -> LayoutError {
+    let offset = error.span().map_or(0, |span| span.start);
+    let message = error.message().replace("expected i64", "expected a whole number");
+    // As serde words it. Nothing else tells this mistake from others.
+    let is_unknown = message.starts_with("unknown field `");
+    LayoutError::at(text, offset, if is_unknown { Problem::UnknownField(message) } else { Problem::Toml(message) })
 }
 
 /// A text, and what names in it may mean.

@@ -6,8 +6,9 @@ use std::str::FromStr;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::entry::Entry;
 use super::error::{LayoutError, Problem};
-use super::file::{Entry, Read, read_namespaces};
+use super::file::{Read, read_namespaces};
 use super::naming::Generations;
 use super::reader::{Reader, parse_toml};
 use super::{Epoch, Layout, Namespace, Revision};

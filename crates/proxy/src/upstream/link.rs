@@ -20,6 +20,7 @@ use super::names::connect_to_any;
 use crate::address::{Route, ServerAddress};
 use crate::membership::{Checked, Membership};
 use crate::socket::{Socket, set_options};
+use crate::tls;
 use crate::worker::Worker;
 
 /// How often a new connection looks whether the layout is settled.
@@ -35,7 +36,7 @@ pub enum LinkError {
     #[error("{}", plain(.0))]
     Io(#[from] io::Error),
     /// TLS says so.
-    #[error("TLS: {0}")]
+    #[error("TLS: {}", meant(.0))]
     Tls(io::Error),
     /// The host can't be a name in a certificate.
     #[error("{0:?} can't stand in a certificate")]
@@ -435,6 +436,11 @@ fn connection_number(hello: &Reply<'_>) -> Option<i64> {
 /// The system's errors without their numbers, which mean nothing to a client.
 fn plain(error: &io::Error) -> String {
     if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() }
+}
+
+fn meant(error: &io::Error) -> String {
+    let said = error.to_string();
+    tls::meaning(&said).map_or(said, str::to_owned)
 }
 
 fn accepted(reply: &[u8]) -> Result<(), LinkError> {

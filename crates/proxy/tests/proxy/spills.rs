@@ -220,6 +220,106 @@ fn a_value_grows_where_it_lies_and_leaves_one_spill() {
     }
 }
 
+/// A value over the namespaces' `value_limit`, of one letter.
+fn long(letter: u8) -> Vec<u8> {
+    [letter].repeat(5_000)
+}
+
+/// Writes of several values at once, most of them spilled, and the keys that hold a spilled value after each. No codec
+/// is asked for under `user:`, so that each long value is spilled.
+fn writes_of_several() -> Vec<(Vec<Vec<u8>>, usize)> {
+    let set = |name: &str, pairs: &[(&str, &[u8])]| {
+        let pairs = pairs.iter().flat_map(|(key, value)| [key.as_bytes().to_vec(), value.to_vec()]);
+        [name.as_bytes().to_vec()].into_iter().chain(pairs).collect::<Vec<_>>()
+    };
+    let [a, b, c, d] = [b'a', b'b', b'c', b'd'].map(long);
+    vec![
+        // Two in one bucket, one in another, a short one between them, and a plain key.
+        (set("MSET", &[("user:1", &a), ("user:2", &b), ("user:3", b"short"), ("user:70", &c), ("plain", &d)]), 3),
+        // Over spilled values: long, short, and where there was a short one.
+        (set("MSET", &[("user:1", &b), ("user:2", b"short"), ("user:3", &c), ("user:70", &d)]), 3),
+        // One key several times: the last value counts.
+        (set("MSET", &[("user:1", &a), ("user:2", &a), ("user:1", &c), ("user:1", &d)]), 4),
+        (set("MSET", &[("user:5", &a), ("user:5", b"short"), ("user:6", b"short"), ("user:6", &b)]), 5),
+        // All or nothing.
+        (set("MSETNX", &[("user:7", &a), ("user:8", &b), ("user:71", &c)]), 8),
+        (set("MSETNX", &[("user:9", &a), ("user:72", &b), ("user:1", &c)]), 8),
+        (set("MSETNX", &[("user:9", &a), ("user:9", &b), ("user:73", &c), ("user:73", b"short")]), 9),
+        (set("MSET", &[("user:1", b"s"), ("user:2", b"s"), ("user:3", b"s"), ("user:7", b"s"), ("user:9", b"s")]), 4),
+        (vec![b"DEL".to_vec(), b"user:6".to_vec(), b"user:8".to_vec(), b"user:70".to_vec(), b"user:71".to_vec()], 0),
+    ]
+}
+
+#[test]
+fn several_spilled_values_written_at_once_leave_no_other_behind() {
+    for (binary, in_transaction) in found().iter().flat_map(|binary| [(binary, false), (binary, true)]) {
+        let (plain, stage) = (binary.start(&[]).unwrap(), folded(binary));
+        let mut both = Both::connect(&plain, &stage);
+        for (args, held) in writes_of_several() {
+            let args: Vec<_> = args.iter().map(Vec::as_slice).collect();
+            if in_transaction {
+                both.same(&[b"MULTI"]);
+                both.same(&args);
+                both.same(&[b"EXEC"]);
+            } else {
+                both.same(&args);
+            }
+            // What was replaced goes a moment after the answer.
+            let what = format!("{held} spilled values stay after {}", shown(&args));
+            eventually(&what, || kept_spills(&stage.server) == held);
+            both.all_same(&[
+                "MGET user:1 user:2 user:3 user:5 user:6 user:7 user:8 user:9",
+                "MGET user:70 user:71 user:72 user:73",
+            ]);
+        }
+    }
+}
+
+#[test]
+fn clients_that_write_the_same_several_values_leave_one_of_each() {
+    let stage = folded(found().last().unwrap());
+    let keys = ["user:1", "user:2", "user:70"];
+    std::thread::scope(|scope| {
+        for letter in [b'a', b'b', b'c', b'd'] {
+            let mut wire = stage.connect();
+            scope.spawn(move || {
+                for round in 0..25 {
+                    let value = [long(letter), vec![b'0' + round % 10]].concat();
+                    let pairs = keys.iter().flat_map(|key| [key.as_bytes(), &value]);
+                    let args: Vec<_> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
+                    assert_eq!(wire.call(&args).unwrap(), b"+OK\r\n");
+                }
+            });
+        }
+    });
+    eventually("one spilled value of each key stays", || kept_spills(&stage.server) == keys.len());
+    for key in keys {
+        assert_eq!(stage.connect().call(&[b"STRLEN", key.as_bytes()]).unwrap(), b":5001\r\n");
+    }
+}
+
+#[test]
+fn several_values_that_the_server_has_no_room_for_leave_nothing() {
+    for binary in found() {
+        let stage = folded(&binary);
+        let mut wire = stage.connect();
+        wire.call(&[b"SET", b"user:1", &long(b'a')]).unwrap();
+        let mut server = stage.server.connect().unwrap();
+        assert_eq!(server.call(&[b"CONFIG", b"SET", b"maxmemory", b"1"]).unwrap(), b"+OK\r\n");
+        let args: [&[u8]; 7] = [b"MSET", b"user:1", &long(b'b'), b"user:2", &long(b'c'), b"user:70", &long(b'd')];
+        let refused = wire.call(&args).unwrap();
+        assert!(refused.starts_with(b"-OOM"), "{}: {}", binary.name(), short(&refused));
+        wire.call(&[b"MULTI"]).unwrap();
+        wire.call(&args).unwrap();
+        let refused = wire.call(&[b"EXEC"]).unwrap();
+        assert!(refused.windows(4).any(|part| part == b"-OOM"), "{}: {}", binary.name(), short(&refused));
+        server.call(&[b"CONFIG", b"SET", b"maxmemory", b"0"]).unwrap();
+        eventually("the one that was there stays", || kept_spills(&stage.server) == 1);
+        assert_eq!(wire.call(&[b"GET", b"user:1"]).unwrap(), [&b"$5000\r\n"[..], &long(b'a'), b"\r\n"].concat());
+        assert_eq!(wire.call(&[b"EXISTS", b"user:2", b"user:70"]).unwrap(), b":0\r\n");
+    }
+}
+
 #[test]
 fn commands_of_other_types_find_a_string() {
     for binary in found() {

@@ -112,6 +112,19 @@ fn the_server_by_tls() {
 }
 
 #[test]
+fn a_server_that_shows_its_own_authority_is_told_what_to_show() {
+    let files = Certificates::of_own_authority(&["localhost"]).unwrap();
+    let (server, port) = tls_server(&files);
+    let mut config = config_for(&server);
+    config.upstream = format!("rediss://localhost:{port}").parse().unwrap();
+    config.server_tls.ca = Some(files.ca.clone());
+    let proxy = start(config).unwrap();
+    let error = call(&mut Wire::connect(address(&proxy)).unwrap(), "GET a");
+    assert!(error.contains("TLS: invalid peer certificate: it is an authority's own (CA:TRUE)"), "{error}");
+    assert!(error.contains("-addext basicConstraints=critical,CA:FALSE"), "{error}");
+}
+
+#[test]
 fn unix_sockets_both_ways() {
     let server = start_server(&[]);
     let dir = tempfile::tempdir().unwrap();

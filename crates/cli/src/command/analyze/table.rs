@@ -1,6 +1,6 @@
 //! The analysis as text: what takes the memory, then what to do.
 
-use keyfold_report::number::{bytes, count, plural, tenths};
+use keyfold_report::number::{bytes, count, decimals, plural, tenths};
 use keyfold_report::room::Room;
 use keyfold_report::table::{Column, render as table};
 use keyfold_survey::advice::{Advice, Advised};
@@ -100,7 +100,7 @@ pub(super) fn costs(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
         let summary = &family.summary;
         let sizes = if summary.values.count() > 0 { &summary.values } else { &summary.elements.counts };
         let unit = if summary.values.count() > 0 { " B" } else { " el" };
-        let size = |share| sizes.quantile(share).map_or_else(String::new, |size| format!("{size:.0}{unit}"));
+        let size = |share| sizes.quantile(share).map_or_else(String::new, |size| decimals(size, 0) + unit);
         vec![
             family.name.clone(),
             estimate(family.keys, |keys| count(rounded(keys))),
@@ -255,7 +255,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 fn price(usd: f64) -> String {
-    if usd.abs() >= 100.0 { format!("{usd:.0}") } else { format!("{usd:.2}") }
+    if usd.abs() >= 100.0 { decimals(usd, 0) } else { format!("{usd:.2}") }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of keys")]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use keyfold_report::number::count;
+use keyfold_report::number::{count, decimals};
 use keyfold_report::progress::Progress;
 
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -29,13 +29,14 @@ impl Watch {
         self.done += more as u64;
         if self.said.elapsed() > SAY_EVERY {
             self.said = Instant::now();
-            let rate = self.done as f64 / self.started.elapsed().as_secs_f64();
+            let per_second = self.done as f64 / self.started.elapsed().as_secs_f64();
+            let rate = decimals(per_second, 0);
             let (done, total, unit) = (count(self.done), count(self.total), self.unit);
             if self.total == 0 {
-                tracing::info!("looked at {done} {unit}, {rate:.0} a second");
+                tracing::info!("looked at {done} {unit}, {rate} a second");
             } else {
-                let left = self.total.saturating_sub(self.done) as f64 / rate.max(1.0);
-                tracing::info!("looked at {done} of {total} {unit}, {rate:.0} a second, {left:.0} s left");
+                let left = self.total.saturating_sub(self.done) as f64 / per_second.max(1.0);
+                tracing::info!("looked at {done} of {total} {unit}, {rate} a second, {left:.0} s left");
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
-use keyfold_report::number::{count, plural, tenths};
+use keyfold_report::number::{count, plural, size, tenths};
 use keyfold_report::paper::Paper;
 use keyfold_report::table::{Column, render};
 use keyfold_survey::diagnosis::{Example, Family, FamilyName, Finding, Mend, Observation, Rewrite, Severity};
@@ -49,8 +49,8 @@ fn head(report: &Report, out: &mut Paper) -> anyhow::Result<()> {
     writeln!(
         out,
         "{} used, {} held by the process; {} with {} looked at in {} s\n",
-        plural(memory.used_bytes, "byte"),
-        count(memory.rss_bytes),
+        size(memory.used_bytes),
+        size(memory.rss_bytes),
         if hashes == 1 { "1 hash".to_owned() } else { format!("{} hashes", count(hashes)) },
         if entries == 1 { "1 entry".to_owned() } else { format!("{} entries", count(entries)) },
         tenths(took.as_secs_f64()),
@@ -71,7 +71,7 @@ fn families(seen: &Observation, out: &mut Paper) -> anyhow::Result<()> {
         Column::number("entries: median").rank(3),
         Column::number("99th").rank(4),
         Column::number("most").rank(2),
-        Column::number("bytes"),
+        Column::number("memory"),
     ];
     let row = |(name, family): &(&FamilyName, &Family)| {
         let fill = &family.fill;
@@ -82,7 +82,7 @@ fn families(seen: &Observation, out: &mut Paper) -> anyhow::Result<()> {
             count(fill.percentile(50)),
             count(fill.percentile(99)),
             count(fill.most()),
-            count(family.bytes()),
+            size(family.bytes()),
         ]
     };
     writeln!(out, "{}", render(&heads, families.iter().take(FAMILIES).map(row), out.room()))?;
@@ -107,7 +107,7 @@ fn rewritten(rewriter: &Rewriter, out: &mut Paper) -> anyhow::Result<()> {
     let hashes = if *packed == 1 { "hash" } else { "hashes" };
     write!(out, "{} {hashes} written anew", count(*packed))?;
     if *packed > 0 {
-        write!(out, ", saving {}, each within {pause_ms:.2} ms", plural(*saved_bytes, "byte"))?;
+        write!(out, ", saving {}, each within {pause_ms:.2} ms", size(*saved_bytes))?;
     }
     for (left, why) in [
         (busy, "written to all the time"),
@@ -131,7 +131,7 @@ fn print_finding(finding: &Finding, number: usize, seen: &Observation, out: &mut
         writeln!(out, "   {line}")?;
     }
     if let Some(cost) = finding.cost_bytes {
-        writeln!(out, "   costs    {}", plural(cost, "byte"))?;
+        writeln!(out, "   costs    {}", size(cost))?;
     }
     for example in &finding.examples {
         writeln!(out, "   such as  {}", show_example(example))?;
@@ -154,9 +154,10 @@ fn print_finding(finding: &Finding, number: usize, seen: &Observation, out: &mut
 }
 
 fn print_mend(mend: &Mend, word: &str, out: &mut Paper) -> anyhow::Result<()> {
-    let saves = mend.saves_bytes.zip(mend.after_bytes).map_or_else(String::new, |(saves, after)| {
-        format!(" (saves {}, leaves {})", plural(saves, "byte"), count(after))
-    });
+    let saves = mend
+        .saves_bytes
+        .zip(mend.after_bytes)
+        .map_or_else(String::new, |(saves, after)| format!(" (saves {}, leaves {})", size(saves), size(after)));
     writeln!(out, "   {word:<8} {}{saves}", mend.what)?;
     for line in &mend.lines {
         writeln!(out, "            {:<13} {}", line.way, line.text)?;
@@ -180,5 +181,5 @@ fn show_example(example: &Example) -> String {
         let entries = if entries == 1 { "1 entry".to_owned() } else { format!("{} entries", count(entries)) };
         text += &format!("{entries}, ");
     }
-    text + &plural(example.bytes, "byte")
+    text + &size(example.bytes)
 }

@@ -117,7 +117,7 @@ pub(super) fn report(
     let rate = u128::from(*moved) * 1_000_000 / took.as_micros().max(1);
     writeln!(
         out,
-        "\nmoved {} in {:.1} s, {} a second; layout epoch {} is in force",
+        "\nmoved {} in {:.1} s, {} a second; change number {} of the layout is in force",
         plural(*moved, "key"),
         took.as_secs_f64(),
         count(u64::try_from(rate).unwrap_or(u64::MAX)),

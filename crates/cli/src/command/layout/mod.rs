@@ -66,7 +66,11 @@ fn show(flags: &ShowFlags, out: &mut Paper) -> anyhow::Result<()> {
         }
         _ => {
             let (epoch, address) = (layout.epoch(), server.address());
-            writeln!(out, "layout epoch {epoch} at {address} ({version})\n\n{}", namespaces(layout, out.room()))?;
+            writeln!(
+                out,
+                "change number {epoch} of the layout at {address} ({version})\n\n{}",
+                namespaces(layout, out.room())
+            )?;
         }
     }
     Ok(())

@@ -121,7 +121,7 @@ fn testimony(witness: &Witness) -> String {
         Word::Gone => "it is gone".to_owned(),
         Word::NoLayout => "no layout".to_owned(),
         Word::Layout(layout) => describe(&layout),
-        Word::Changing(to) => format!("a change to epoch {to} was under way"),
+        Word::Changing(to) => format!("change number {to} was under way"),
         Word::Unreadable(why) => format!("it can't be read: {why}"),
     }
 }

@@ -42,6 +42,7 @@ const HELP: &[&str] = &[
     "longer then, where it is asked by its operators' address or serves with --admin.",
     "hits above: of folded keys read between two looks, those that were there; in the",
     "table of namespaces: since the start, with reads, found, misses, writes, spills.",
+    "spills: values over the namespace's limit, which were written to keys of their own.",
     "keys, a bucket, saved: by the last whole walk of a keyfold's sweep, or, of a",
     "server, by a sample. packed: what a codec makes of values. ~ is an estimate.",
 ];

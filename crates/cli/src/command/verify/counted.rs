@@ -64,6 +64,17 @@ impl Counted {
         json!({ "plain": self.plain, "namespaces": namespaces })
     }
 
+    /// What the counts of a table mean that speak of neither keys nor buckets, where there are any.
+    pub(crate) fn words(&self) -> Option<String> {
+        let some = |of: fn(&Namespace) -> u64| self.namespaces.iter().any(|namespace| of(namespace) > 0);
+        let spilled = some(|namespace| namespace.spilled)
+            .then_some("spilled: values longer than the namespace's value limit, each in a key of its own");
+        let expired = some(|namespace| namespace.expired)
+            .then_some("expired: over for clients, and not yet removed by the sweep of a keyfold");
+        let words: Vec<_> = [spilled, expired].into_iter().flatten().collect();
+        (!words.is_empty()).then(|| words.join("\n"))
+    }
+
     pub(crate) fn table(&self, layout: &Layout, room: Room) -> String {
         let heads = [
             Column::name("keys of"),
@@ -87,5 +98,22 @@ impl Counted {
         let blank = || "–".to_owned();
         rows.push(vec!["no namespace".to_owned(), count(self.plain), blank(), blank(), blank(), blank(), blank()]);
         render(&heads, rows, room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_table_counts_is_explained_where_there_is_any() {
+        let words = |spilled, expired| {
+            let namespaces = vec![Namespace::default(), Namespace { spilled, expired, ..Namespace::default() }];
+            Counted { plain: 3, namespaces }.words()
+        };
+        assert_eq!(words(0, 0), None);
+        assert!(words(2, 0).is_some_and(|said| said.starts_with("spilled: ") && !said.contains("expired: ")));
+        assert!(words(0, 1).is_some_and(|said| said.starts_with("expired: ")));
+        assert!(words(2, 1).is_some_and(|said| said.lines().count() == 2));
     }
 }

@@ -216,6 +216,9 @@ impl Verdict {
         }
         let addresses = nodes.addresses().join(", ");
         writeln!(out, "{addresses} ({})\n\n{}\n", nodes.first().version(), self.counted.table(layout, out.room()))?;
+        if let Some(words) = self.counted.words() {
+            writeln!(out, "{words}\n")?;
+        }
         match self.findings.count() {
             0 if nodes.are_cluster() => {
                 writeln!(out, "every key lies in its place, once, on the node that has its slot")?;

@@ -201,11 +201,11 @@ fn explain_frame(
     match frame.body {
         Body::Raw(_) if keyfold_core::frame::is_raw(stored) => report.text("frame", "none: the value as it is"),
         Body::Raw(value) => {
-            report.text("frame", "bytes");
+            report.text("frame", "bytes: the value as it is, behind a tag of one byte");
             report.bytes("value", value);
         }
         Body::Integer(number) => {
-            report.text("frame", "integer");
+            report.text("frame", "integer: the number in binary, behind a tag of one byte");
             report.text("value", number.to_string());
         }
         Body::Spill { nonce, slot } => {
@@ -213,7 +213,7 @@ fn explain_frame(
             let bytes: u64 = server.ask(&[b"STRLEN", &name])?;
             report.text("frame", "spilled: the value is over the limit and has a key of its own");
             if let Some(slot) = slot {
-                report.add("codec slot", slot.to_string(), slot);
+                report.add("codec's number", slot.to_string(), slot);
             }
             report.bytes("spilled to", &name);
             report.add("spilled bytes", count(bytes), bytes);
@@ -225,7 +225,11 @@ fn explain_frame(
     if let Some(at) = frame.expires_at_ms {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let left = at.saturating_sub(i64::try_from(now).unwrap_or(i64::MAX));
-        let shown = if left >= 0 { format!("in {left} ms") } else { format!("{} ms ago", left.unsigned_abs()) };
+        let shown = if left >= 0 {
+            format!("in {} ms", count(left.unsigned_abs()))
+        } else {
+            format!("{} ms ago", count(left.unsigned_abs()))
+        };
         report.add("expires", shown, at);
     }
     Ok(())
@@ -235,7 +239,7 @@ fn explain_frame(
 fn explain_codec(namespace: &Namespace, key: &[u8], frame: &Frame<'_>, slot: u8, payload: &[u8], report: &mut Report) {
     let rule = namespace.codecs.iter().find(|known| known.number == slot).map(|known| known.rule.to_string());
     let rule = rule.unwrap_or_else(|| if slot == LARGE_SLOT { "zstd, for large values" } else { "unknown" }.to_owned());
-    report.text("frame", format!("coded, by the codec in slot {slot}: {rule}"));
+    report.text("frame", format!("coded, by the codec of number {slot}: {rule}"));
     report.add("coded bytes", count(payload.len() as u64), payload.len());
     match namespace.decode(key, frame, None) {
         Ok(value) => report.bytes("value", &value.unwrap_or_default()),

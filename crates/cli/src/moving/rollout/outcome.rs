@@ -37,9 +37,11 @@ impl Rollout {
         let epoch = self.layout.epoch();
         if self.written {
             let (added, changed) = (count(self.added.len() as u64), count(self.changed.len() as u64));
-            format!("layout epoch {epoch} stored on the server: {namespaces}, {added} new, {changed} changed")
+            format!(
+                "change number {epoch} of the layout stored on the server: {namespaces}, {added} new, {changed} changed"
+            )
         } else {
-            format!("layout epoch {epoch}, as the server has it: {namespaces}")
+            format!("change number {epoch} of the layout, as the server has it: {namespaces}")
         }
     }
 

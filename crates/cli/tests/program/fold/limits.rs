@@ -86,3 +86,34 @@ fn too_few_buckets_are_an_obstacle_that_says_how_many_are_enough() {
     let fewer = few.replace("= 5", "= 2");
     stage.fold(&fewer, &[]).assert_code(1).assert_says("{ count = 20 }");
 }
+
+#[test]
+fn what_saves_nothing_is_told_before_anything_is_moved() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut wire = stage.connect();
+    for id in 0..200 {
+        ok(&mut wire, &[b"SET", format!("user:{}", id * 999).as_bytes(), b"12"]);
+    }
+    for id in 0..5 {
+        ok(&mut wire, &[b"SET", format!("s:{id}").as_bytes(), b"abc"]);
+    }
+    let thin = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 64 }\n\
+                [[namespace]]\nkeys = 's:{id:int}'\nbucket = { count = 5000 }\n";
+    let ran = stage.fold(thin, &["--dry-run"]);
+    ran.assert_code(0).assert_says("warning: folding user:{id:int} saves nothing: 200 keys take");
+    ran.assert_says("They lie too thinly; in the layout: bucket = { count = 2 }");
+    ran.assert_says("warning: folding s:{id:int} saves nothing: 5 keys take");
+    ran.assert_says("So few are best left out of the layout");
+    // By the rule that was named it does save.
+    let right = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 2 }\n";
+    let ran = stage.fold(right, &["--dry-run", "--json"]);
+    ran.assert_code(0);
+    let warnings = serde_json::from_str::<Value>(&ran.stdout).unwrap()["warnings"].to_string();
+    assert!(!warnings.contains("saves nothing"), "{warnings}");
+    // What comes back is not measured by what it saves.
+    stage.fold(thin, &[]).assert_code(0).assert_says("saves nothing");
+    let ran = stage.unfold(&[]);
+    ran.assert_code(0)
+        .assert_says("no keyfold proxy is connected; until all keys are back clients must go through one");
+    assert!(!ran.stdout.contains("saves nothing"), "{}", ran.stdout);
+}

@@ -17,7 +17,7 @@ fn folded_folded_again_and_unfolded_it_is_the_same() {
             stage.fold(layout, &[]).assert_code(0);
             stage.verify();
         }
-        stage.unfold(&[]).assert_code(0).assert_says("layout epoch");
+        stage.unfold(&[]).assert_code(0).assert_says("of the layout is in force");
         assert_same(&before, &stage.keyspace(), &what);
         let mut own = stage.own_keys();
         own.sort_unstable();

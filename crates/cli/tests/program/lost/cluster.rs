@@ -115,11 +115,11 @@ fn a_layout_is_pushed_by_any_node_and_keyfolds_that_serve_take_it_up() {
         wire.call(&[b"DEL", b"user:7"]).unwrap();
         assert_eq!(stage.register(), None, "nothing is written");
 
-        stage.push(LAYOUT).assert(0, &["layout epoch 2 stored", "1 new, 0 changed"]);
+        stage.push(LAYOUT).assert(0, &["change number 2 of the layout stored", "1 new, 0 changed"]);
         wire.call(&[b"SET", b"user:7", b"x"]).unwrap();
         let plain = stage.cluster.client().call(b"user:7", &[b"EXISTS", b"user:7"]).unwrap();
         assert_eq!(plain, Value::Integer(0), "it is folded");
-        stage.push(LAYOUT).assert(0, &["layout epoch 2, as the server has it"]);
+        stage.push(LAYOUT).assert(0, &["change number 2 of the layout, as the server has it"]);
         let report =
             stage.run(&["layout", "push", &stage.file(WITH_CARTS), "--upstream", &stage.cluster.url(2), "--json"]);
         let report: serde_json::Value = serde_json::from_str(&report.assert(0, &[]).stdout).unwrap();
@@ -127,7 +127,7 @@ fn a_layout_is_pushed_by_any_node_and_keyfolds_that_serve_take_it_up() {
         assert_eq!(wire.call(&[b"GET", b"user:7"]).unwrap(), b"$1\r\nx\r\n");
         stage
             .recover(&["--dry-run"])
-            .assert(0, &["witness in slot 2048", "epoch 4, 2 namespaces", "in force and complete"]);
+            .assert(0, &["witness in slot 2048", "change number 4, 2 namespaces", "in force and complete"]);
     }
 }
 
@@ -139,7 +139,9 @@ fn witnesses_restore_what_the_homes_node_lost_with_its_keys() {
         stage.cluster.node(at_home).call(&["FLUSHALL", "SYNC"]).unwrap();
         stage.recover(&["--dry-run"]).assert(0, &["it is gone", "witnesses know of a newer layout", "--dry-run"]);
         assert_eq!(stage.register(), None, "a dry run changes nothing");
-        stage.recover(&[]).assert(0, &["witnesses know of a newer layout", "moved 0 keys; epoch 4, 1 namespace"]);
+        stage
+            .recover(&[])
+            .assert(0, &["witnesses know of a newer layout", "moved 0 keys; change number 4, 1 namespace"]);
         stage.assert_all_there(Some(at_home));
         stage.recover(&[]).assert(0, &["in force and complete"]);
     }
@@ -150,7 +152,7 @@ fn a_witness_that_knows_more_than_the_home_is_united_with_it() {
     let stage = Stage::folded(&found().pop().unwrap(), &Options::default());
     // The change to another layout was cut off before the home heard of it.
     let before = stage.register().unwrap();
-    stage.push(WITH_CARTS).assert(0, &["layout epoch 4"]);
+    stage.push(WITH_CARTS).assert(0, &["change number 4 of the layout"]);
     let after = stage.register().unwrap();
     let changing = [&b"changing a7 2 4\n"[..], &after].concat();
     for key in ["keyfold:{home}:layout", "keyfold:{home}:layout:copy"] {
@@ -163,8 +165,13 @@ fn a_witness_that_knows_more_than_the_home_is_united_with_it() {
             None => stage.at(slot, &[b"DEL", &witness::key(slot)]),
         };
     }
-    let says =
-        ["a change to epoch 4 was under way", "epoch 2, 1 namespace", "it can't be read", "it is gone", "2 namespaces"];
+    let says = [
+        "change number 4 was under way",
+        "change number 2, 1 namespace",
+        "it can't be read",
+        "it is gone",
+        "2 namespaces",
+    ];
     stage.recover(&[]).assert(0, &says);
     stage.assert_all_there(None);
     let text = stage.register().unwrap();

@@ -84,7 +84,7 @@ fn keyfold_goes_by_the_file_and_reads_it_again_on_sighup() {
     let begin = format!("upstream = '{}'\nthreads = 1\n", server.url());
     let (_dir, path) = with_file(&format!("{begin}max-clients = 1\n{COUNTERS}"));
     let mut keyfold = Keyfold::serve(&["--config", path.to_str().unwrap()]);
-    keyfold.log_until("layout epoch 2 stored");
+    keyfold.log_until("change number 2 of the layout stored");
     let mut first = keyfold.connect();
     assert_eq!(first.call(&[b"SET", b"user:1", b"v"]).unwrap(), b"+OK\r\n");
     assert_eq!(server.connect().unwrap().call(&[b"EXISTS", b"user:1"]).unwrap(), b":0\r\n", "it is folded");
@@ -108,7 +108,7 @@ fn keyfold_goes_by_the_file_and_reads_it_again_on_sighup() {
     ] {
         assert!(log.contains(line), "{line}: {log}");
     }
-    assert!(log.contains("layout epoch 4 stored on the server: 2 namespaces"), "{log}");
+    assert!(log.contains("change number 4 of the layout stored on the server: 2 namespaces"), "{log}");
     assert_eq!(keyfold.connect().call(&[b"PING"]).unwrap(), b"+PONG\r\n", "there is room for two");
 
     // From now on only errors are logged.

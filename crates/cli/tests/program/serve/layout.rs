@@ -129,15 +129,21 @@ fn push_show_and_where() {
         assert!(stderr.contains("has no layout"), "{stderr}");
         let (code, stdout, _) = run(&["layout", "push", layout, "--upstream", &url]);
         assert_eq!(code, Some(0));
-        assert!(stdout.starts_with("layout epoch 2 stored on the server: 1 namespace, 1 new, 0 changed"), "{stdout}");
+        assert!(
+            stdout.starts_with("change number 2 of the layout stored on the server: 1 namespace, 1 new, 0 changed"),
+            "{stdout}"
+        );
         let (_, stdout, _) = run(&["layout", "push", layout, "--upstream", &url]);
-        assert!(stdout.starts_with("layout epoch 2, as the server has it"), "{stdout}");
+        assert!(stdout.starts_with("change number 2 of the layout, as the server has it"), "{stdout}");
         let (_, stdout, _) = run(&["layout", "show", &url, "--file"]);
         assert!(stdout.starts_with("[[namespace]]\nkeys = \"user:{id:int}\"\n"), "{stdout}");
         let dir = TempDir::new().unwrap();
         let shown = write_layout(dir.path(), &stdout);
         let (code, stdout, _) = run(&["layout", "push", shown.to_str().unwrap(), "--upstream", &url]);
-        assert!(code == Some(0) && stdout.starts_with("layout epoch 2, as the server has it"), "{stdout}");
+        assert!(
+            code == Some(0) && stdout.starts_with("change number 2 of the layout, as the server has it"),
+            "{stdout}"
+        );
 
         let keyfold = Keyfold::serve(&["--upstream", &url]);
         let mut wire = keyfold.connect();

@@ -3,7 +3,6 @@
 use super::super::finding::{Finding, Trouble};
 use super::super::mend::Mend;
 use super::super::{MemoryFacts, Observation};
-use crate::number::grouped;
 
 /// Less beyond what is used is what every server has: code, stacks, the allocator's own.
 const BEYOND_BYTES: u64 = 32 << 20;
@@ -27,18 +26,18 @@ pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     }
 }
 
+/// What all that is told of here is counted in: it is never less.
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
 fn fragmented(seen: &Observation, memory: &MemoryFacts, beyond: u64) -> Finding {
-    let what = format!(
-        "the process holds {} bytes, and {} of them are not in use",
-        grouped(memory.rss_bytes),
-        grouped(beyond)
-    );
+    let what =
+        format!("the process holds {}, and {} of it is not in use", mebibytes(memory.rss_bytes), mebibytes(beyond));
     let mut finding = Finding::problem(Trouble::Fragmentation, "INFO memory, used_memory_rss", what);
     finding.cost_bytes = Some(beyond);
-    let (holes, kept) = (grouped(memory.holes_bytes), grouped(memory.kept_pages_bytes));
-    finding
-        .why
-        .push(format!("{holes} bytes are holes between data, {kept} are pages kept for later ({})", memory.allocator));
+    let (holes, kept) = (mebibytes(memory.holes_bytes), mebibytes(memory.kept_pages_bytes));
+    finding.why.push(format!("{holes} are holes between data, {kept} are pages kept for later ({})", memory.allocator));
     if memory.defrag_running {
         finding.why.push("the server is defragmenting by itself at the moment".to_owned());
     }
@@ -56,9 +55,9 @@ fn fragmented(seen: &Observation, memory: &MemoryFacts, beyond: u64) -> Finding 
 
 fn swapped(memory: &MemoryFacts, missing: u64) -> Finding {
     let what = format!(
-        "of {} bytes in use, {} are not in memory: the system has swapped or compressed them",
-        grouped(memory.used_bytes),
-        grouped(missing)
+        "of {} in use, {} is not in memory: the system has swapped or compressed it",
+        mebibytes(memory.used_bytes),
+        mebibytes(missing)
     );
     let mut finding = Finding::problem(Trouble::Swapped, "INFO memory, used_memory_rss", what);
     finding.why.push("each access to them waits for a disk".to_owned());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keyfold_report::number::{count, size, tenths};
+use keyfold_report::number::{count, decimals, size, tenths};
 use keyfold_report::page::Page;
 use keyfold_report::plot::{Mark, Origin, Plot, Series};
 use keyfold_report::table::Column;
@@ -83,11 +83,11 @@ pub(crate) fn heads() -> [Column<'static>; 6] {
 pub(crate) fn row(phase: &Phase) -> Vec<String> {
     let Phase { name, from, to, samples } = phase;
     let seconds = (*to - *from).as_secs_f64();
-    let ms = |duration: Duration| format!("{:.2}", duration.as_secs_f64() * 1000.0);
+    let ms = |duration: Duration| decimals(duration.as_secs_f64() * 1000.0, 2);
     vec![
         (*name).to_owned(),
         tenths(seconds),
-        format!("{:.0}", samples.len() as f64 / seconds.max(0.001)),
+        decimals(samples.len() as f64 / seconds.max(0.001), 0),
         ms(percentile(samples, 0.5)),
         ms(percentile(samples, 0.99)),
         ms(percentile(samples, 1.0)),
