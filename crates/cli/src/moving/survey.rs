@@ -30,7 +30,7 @@ const SAMPLE: u64 = 200_000;
 /// Keys asked for in one round trip: a server answers nobody else meanwhile.
 const AT_ONCE: usize = 125;
 /// Slots of the server's table that one SCAN looks at, for the same reason.
-const SLOTS_A_SCAN: u64 = 250;
+const SLOTS_A_SCAN: u64 = 100;
 /// Values longer than this are not read whole: what they take follows from their length.
 const READ_UP_TO_BYTES: u64 = 4096;
 /// The same where a codec will make them shorter, which depends on all of it.
