@@ -3,12 +3,12 @@
 //! The messages are those of `io.prometheus.client` (`metrics.proto` of Prometheus' client model), as far as anything here
 //! fills them; the client library builds its own by a compiler that has to be installed.
 
+use keyfold_core::stats::{NATIVE_SCHEMA, NATIVE_ZERO_THRESHOLD_S, NativeDurations};
 use prost::Message;
 
 use super::catalog::{Family, Kind};
 use super::exposition::SECOND_US;
 use super::series::{Measured, Sample, Series, Value};
-use keyfold_core::stats::{NATIVE_SCHEMA, NATIVE_ZERO_THRESHOLD_S, NativeDurations};
 
 /// The type of what is answered.
 pub(super) const PROTOBUF: &str =
