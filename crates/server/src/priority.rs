@@ -19,7 +19,8 @@ pub fn give_way() {
 }
 
 /// Does this work so, on a thread of its own, for a tool that also changes the layout: while it does that clients wait for it,
-/// and a thread can't be given back the priority that it gave away.
+/// and a thread can't be given back the priority that it gave away. Where a priority is a whole process's, as on macOS, the tool
+/// keeps the lowest from then on.
 pub fn while_giving_way<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let work = || {
         give_way();
@@ -28,7 +29,7 @@ pub fn while_giving_way<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use rustix::process::getpriority_process;
 

@@ -1,6 +1,7 @@
 //! Servers that can't, and settings that don't allow it.
 
 use keyfold_testkit::{Subject, Wire};
+#[cfg(target_os = "linux")]
 use rustix::process::{Pid, getpriority_process};
 
 use super::stage::{LAYOUT, OTHER_LAYOUT, Stage, assert_same, fill, finish, ok, said};
@@ -46,16 +47,20 @@ fn slow_moving_begins_soon() {
         assert!(folding.try_wait().unwrap().is_none(), "{:?}", finish(folding));
     }
     // Of its threads the one that moves comes after clients, and not the one that changes the layout.
-    while !priorities(folding.id()).contains(&19) {
-        assert!(folding.try_wait().unwrap().is_none(), "{:?}", finish(folding));
+    #[cfg(target_os = "linux")]
+    {
+        while !priorities(folding.id()).contains(&19) {
+            assert!(folding.try_wait().unwrap().is_none(), "{:?}", finish(folding));
+        }
+        assert!(priorities(folding.id()).contains(&0));
     }
-    assert!(priorities(folding.id()).contains(&0));
     folding.kill().unwrap();
     folding.wait().unwrap();
     stage.fold(LAYOUT, &[]).assert_code(0);
 }
 
 /// Of each thread of a process.
+#[cfg(target_os = "linux")]
 fn priorities(process: u32) -> Vec<i32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let id = |thread: std::io::Result<std::fs::DirEntry>| thread.ok()?.file_name().to_str()?.parse().ok();
