@@ -109,8 +109,7 @@ pub(crate) fn survey(
                 families: &mut families,
             };
             look.walk(interrupt, &mut progress)?;
-            look.note_samples();
-            let weighed = look.samples.values().map(Sample::weighed).sum::<Weighed>();
+            let weighed = look.note_samples();
             let (keys_of_all, sum) = found.remove(&number).unwrap_or_default();
             found.insert(number, (keys_of_all + keys, [sum, weighed].into_iter().sum()));
         }
@@ -336,16 +335,18 @@ impl<'m> Look<'_, 'm> {
         self.sample(namespace).weigh_bucket(name, &bucket);
     }
 
-    /// Hands on how full new buckets of this database will be.
-    /// What each namespace's sample says of it alone.
-    fn note_samples(&mut self) {
-        for (index, sample) in &self.samples {
+    /// Hands on what each namespace's sample of this database says of it: how full new buckets will be, and what keys take.
+    /// Returns what all of them take.
+    fn note_samples(&mut self) -> Weighed {
+        let note = |(index, sample): (&usize, &Sample<'_>)| {
             let family = self.families.entry(*index).or_default();
             sample.fills().for_each(|entries| family.filling.add(entries));
             let weighed = sample.weighed();
             family.old_bytes += weighed.old_bytes;
             family.new_bytes += weighed.new_bytes;
-        }
+            weighed
+        };
+        self.samples.iter().map(note).sum()
     }
 
     fn is_sampled(&self, digest: u128) -> bool {

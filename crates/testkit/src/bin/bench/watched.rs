@@ -40,11 +40,10 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     }
     let server = binary.start(&[])?;
     server.put_in_force(&Layout::parse_file(LAYOUT)?)?;
-    let proxies = Watched::ALL.map(|watched| Proxy::watched(&server, watched));
-    let [bare, slow_log, all] = proxies;
-    let proxies = [bare?, slow_log?, all?];
-    let admin = proxies[2].admin_port().context("metrics are asked for")?;
-    let targets = [0, 1, 2].map(|side: usize| Target { port: proxies[side].port(), pid: proxies[side].pid() });
+    let started = Watched::ALL.into_iter().map(|watched| Proxy::watched(&server, watched));
+    let proxies = started.collect::<anyhow::Result<Vec<_>>>()?;
+    let admin = proxies.iter().find_map(Proxy::admin_port).context("metrics are asked for")?;
+    let targets: Vec<_> = proxies.iter().map(|proxy| Target { port: proxy.port(), pid: proxy.pid() }).collect();
     let title = format!(
         "keyfold without metrics and slow log, with the slow log, and with metrics that are asked for every {} ms, all \
          at once, thousand requests a second and keyfold's CPU µs a request, {CLIENTS} clients each, {} rounds",
