@@ -3,6 +3,7 @@
 use std::fmt;
 use std::mem;
 
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
@@ -24,12 +25,8 @@ impl<'de> Deserialize<'de> for Entries {
                 f.write_str("[[namespace]], in double brackets and without a name, above each namespace")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Entries, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = list.next_element()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Entries, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Entries)
             }
         }
         deserializer.deserialize_any(EntriesVisitor)
@@ -128,11 +125,8 @@ impl<'de> Deserialize<'de> for OneOrMore {
                 Ok(OneOrMore::One(template.to_owned()))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMore, A::Error> {
-                let mut templates = Vec::new();
-                while let Some(template) = list.next_element()? {
-                    templates.push(template);
-                }
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<OneOrMore, A::Error> {
+                let templates = Vec::deserialize(SeqAccessDeserializer::new(list))?;
                 if templates.is_empty() {
                     return Err(de::Error::invalid_length(0, &self));
                 }
