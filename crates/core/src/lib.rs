@@ -71,6 +71,7 @@ pub mod codec;
 pub mod command;
 pub mod dialect;
 pub mod drive;
+pub mod eviction;
 pub mod exchange;
 pub mod frame;
 pub mod glob;

@@ -1,0 +1,233 @@
+//! How often keys are asked for, about, in a few bytes a key and none in the server.
+//!
+//! A count-min sketch (Cormode and Muthukrishnan, 2005) as TinyLFU has it (Einziger, Friedman and Manes, 2017), with
+//! three changes. A key's four counters lie in one cache line, so that a request costs one miss. Counters have 8 bits: what
+//! is at the border between staying and leaving was asked for some ten times since it was last aged, and 4 bits would be
+//! full there. And it ages a line at a time, with every so many requests, so that no request waits for a walk over all.
+//!
+//! Threads share it without locks. Two that count at the same moment may lose a count: it is an estimate anyhow.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::KeyHash;
+
+/// Words of eight counters to a line, which is one of a cache's.
+const WORDS: usize = 8;
+/// Counters of a line, in bytes.
+pub const LINE_BYTES: usize = WORDS * 8;
+/// Each of a key's counters lies among so many of its line.
+const ROW: u64 = 16;
+const ROWS: u32 = 4;
+
+/// A sketch has at least so many lines.
+const LEAST_LINES: usize = 1 << 8;
+/// It may double so often.
+const DOUBLINGS: usize = 24;
+
+/// Counters to a key that is held: with half as many, keys that are asked for once look like others too often.
+const COUNTERS_PER_KEY: usize = 8;
+
+/// A line has been aged once when so many requests came for each key that is held.
+const AGED_AFTER: u64 = 80;
+
+/// Half of eight counters at once.
+const HALVES: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+
+#[derive(Debug, Default)]
+struct Line([AtomicU64; WORDS]);
+
+/// Estimates of how often each key was asked for lately.
+#[derive(Debug)]
+pub struct Frequency {
+    /// The first has the least lines, each other as many as all before it.
+    segments: Box<[OnceLock<Box<[Line]>>]>,
+    /// How many lines are in use: a power of two.
+    lines: AtomicUsize,
+    most_lines: usize,
+    /// Requests to the next line that is aged.
+    step: AtomicU64,
+    noted: AtomicU64,
+    /// The line that is aged next.
+    hand: AtomicUsize,
+}
+
+impl Frequency {
+    /// An empty one that never takes more than about so many bytes, and few at first.
+    pub fn new(most_bytes: u64) -> Self {
+        let most = usize::try_from(most_bytes).unwrap_or(usize::MAX) / LINE_BYTES;
+        let doublings = most.checked_ilog2().unwrap_or(0).saturating_sub(LEAST_LINES.ilog2());
+        let doublings = usize::try_from(doublings).unwrap_or(DOUBLINGS).min(DOUBLINGS);
+        let frequency = Self {
+            segments: (0..=doublings).map(|_| OnceLock::new()).collect(),
+            lines: AtomicUsize::new(LEAST_LINES),
+            most_lines: LEAST_LINES << doublings,
+            step: AtomicU64::new(u64::MAX),
+            noted: AtomicU64::new(0),
+            hand: AtomicUsize::new(0),
+        };
+        frequency.segment(0);
+        frequency
+    }
+
+    /// What it takes now, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.lines.load(Ordering::Relaxed) * LINE_BYTES
+    }
+
+    /// Goes by a cache that holds so many keys: grows where there are more than it has room for, and ages at their pace.
+    /// For one thread at a time.
+    pub fn follow_keys(&self, keys: u64) {
+        let wanted = usize::try_from(keys).unwrap_or(usize::MAX).saturating_mul(COUNTERS_PER_KEY) / LINE_BYTES;
+        let mut lines = self.lines.load(Ordering::Relaxed);
+        while lines < wanted && lines < self.most_lines {
+            self.double(lines);
+            lines *= 2;
+        }
+        let step = (keys.max(1).saturating_mul(AGED_AFTER) / lines as u64).max(1);
+        self.step.store(step, Ordering::Relaxed);
+    }
+
+    /// Each key's line comes to stand in the new half too, where half of them look for it from then on.
+    fn double(&self, lines: usize) {
+        let added = self.segment(lines.ilog2() as usize + 1 - LEAST_LINES.ilog2() as usize);
+        for (at, new) in added.iter().enumerate() {
+            let old = self.line(at);
+            for (new, old) in new.0.iter().zip(&old.0) {
+                new.store(old.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        self.lines.store(lines * 2, Ordering::Release);
+    }
+
+    fn segment(&self, number: usize) -> &[Line] {
+        self.segments[number].get_or_init(|| {
+            let lines = if number == 0 { LEAST_LINES } else { LEAST_LINES << (number - 1) };
+            std::iter::repeat_with(Line::default).take(lines).collect()
+        })
+    }
+
+    #[inline]
+    fn line(&self, at: usize) -> &Line {
+        match (at / LEAST_LINES).checked_ilog2() {
+            None => &self.segment(0)[at],
+            Some(doubling) => &self.segment(doubling as usize + 1)[at - (LEAST_LINES << doubling)],
+        }
+    }
+
+    #[inline]
+    fn line_of(&self, key: KeyHash) -> &Line {
+        // The upper half of a hash says which line, the lower which counters there.
+        let lines = self.lines.load(Ordering::Acquire);
+        let high = usize::try_from(key.0 >> 32).unwrap_or(0);
+        self.line(high & (lines - 1))
+    }
+
+    /// Where the key's counters are in its line: the word, and how far its counter is shifted there.
+    #[inline]
+    fn counters(key: KeyHash) -> impl Iterator<Item = (usize, u32)> {
+        (0..ROWS).map(move |row| {
+            let at = key.0 >> (row * 4) & (ROW - 1);
+            let [word, byte] = [at / 8, at % 8].map(|part| u32::try_from(part).unwrap_or(0));
+            ((row * 2 + word) as usize, byte * 8)
+        })
+    }
+
+    /// About how often the key was asked for lately, 255 at most.
+    #[inline]
+    pub fn of(&self, key: KeyHash) -> u8 {
+        let line = self.line_of(key);
+        let read = |(word, shift): (usize, u32)| (line.0[word].load(Ordering::Relaxed) >> shift) as u8;
+        Self::counters(key).map(read).min().unwrap_or(0)
+    }
+
+    /// Counts that the key was asked for.
+    #[inline]
+    pub fn note(&self, key: KeyHash) {
+        let count = self.of(key);
+        if count < u8::MAX {
+            // Only the lowest are raised: those above count others too.
+            let line = self.line_of(key);
+            for (word, shift) in Self::counters(key) {
+                let all = line.0[word].load(Ordering::Relaxed);
+                if (all >> shift) as u8 == count {
+                    line.0[word].store(all + (1 << shift), Ordering::Relaxed);
+                }
+            }
+        }
+        let noted = self.noted.fetch_add(1, Ordering::Relaxed);
+        if noted % self.step.load(Ordering::Relaxed) == 0 && noted > 0 {
+            self.age();
+        }
+    }
+
+    /// Halves the counters of the next line.
+    #[cold]
+    fn age(&self) {
+        let at = self.hand.fetch_add(1, Ordering::Relaxed) & (self.lines.load(Ordering::Acquire) - 1);
+        for word in &self.line(at).0 {
+            word.store(word.load(Ordering::Relaxed) >> 1 & HALVES, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u64) -> KeyHash {
+        KeyHash::of(format!("key:{number}").as_bytes())
+    }
+
+    #[test]
+    fn it_counts_up_to_what_a_counter_holds() {
+        let frequency = Frequency::new(1 << 20);
+        assert_eq!(frequency.of(key(1)), 0);
+        (0..300).for_each(|_| frequency.note(key(1)));
+        frequency.note(key(2));
+        assert_eq!([1, 2, 3].map(|number| frequency.of(key(number))), [255, 1, 0]);
+    }
+
+    #[test]
+    fn estimates_are_never_below_and_rarely_above_what_was_asked() {
+        let frequency = Frequency::new(1 << 24);
+        let keys = 100_000;
+        frequency.follow_keys(keys);
+        let asked = |number: u64| number % 10 + 1;
+        frequency.step.store(u64::MAX, Ordering::Relaxed);
+        (0..keys).for_each(|number| (0..asked(number)).for_each(|_| frequency.note(key(number))));
+        let estimates: Vec<_> = (0..keys).map(|number| (u64::from(frequency.of(key(number))), asked(number))).collect();
+        assert!(estimates.iter().all(|(estimate, asked)| estimate >= asked));
+        let above = estimates.iter().filter(|(estimate, asked)| estimate > asked).count();
+        assert!(above < 5_000, "{above} of {keys}");
+        let strangers = (keys..2 * keys).filter(|number| frequency.of(key(*number)) > 2).count();
+        assert!(strangers < 10_000, "{strangers}");
+    }
+
+    #[test]
+    fn what_is_no_more_asked_for_is_forgotten() {
+        let frequency = Frequency::new(1 << 20);
+        frequency.follow_keys(100);
+        (0..100).for_each(|_| frequency.note(key(0)));
+        assert_eq!(frequency.of(key(0)), 100);
+        // 80 requests a key are one round over all lines.
+        (0..100 * AGED_AFTER).for_each(|at| frequency.note(key(1 + at % 99)));
+        assert!((45..=60).contains(&frequency.of(key(0))), "{}", frequency.of(key(0)));
+        (0..700 * AGED_AFTER).for_each(|at| frequency.note(key(1 + at % 99)));
+        assert!(frequency.of(key(0)) <= 1, "{}", frequency.of(key(0)));
+        assert!(frequency.of(key(1)) > 60);
+    }
+
+    #[test]
+    fn it_grows_with_the_keys_and_forgets_nothing() {
+        let frequency = Frequency::new(1 << 20);
+        let small = frequency.bytes();
+        (0..9).for_each(|_| frequency.note(key(7)));
+        frequency.follow_keys(10_000);
+        assert_eq!((frequency.of(key(7)), small, frequency.bytes()), (9, LEAST_LINES * 64, 128 * 1024));
+        frequency.follow_keys(1_000_000_000);
+        assert_eq!((frequency.of(key(7)), frequency.bytes()), (9, 1 << 20), "never more than it may");
+        frequency.follow_keys(1);
+        assert_eq!(frequency.bytes(), 1 << 20, "what is there stays");
+    }
+}

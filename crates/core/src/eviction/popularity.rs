@@ -1,0 +1,57 @@
+//! What is known of each key's use: how often it was asked for lately, and whether it is new.
+
+use super::{Frequency, KeyHash, Recent};
+
+/// Of the keys that a cache holds, about this share counts as new, or twice that.
+const NEW_SHARE: u64 = 10;
+
+/// How a key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It was written so lately that nothing can be known of it.
+    New,
+    /// It was asked for about so often.
+    Known(u8),
+}
+
+/// What is known of keys' use, shared by all threads.
+#[derive(Debug)]
+pub struct Popularity {
+    frequency: Frequency,
+    recent: Recent,
+}
+
+impl Popularity {
+    /// Nothing yet. What it takes grows with the keys, up to about so many bytes.
+    pub fn new(most_bytes: u64) -> Self {
+        Self { frequency: Frequency::new(most_bytes), recent: Recent::default() }
+    }
+
+    /// Notes that a key was asked for, or written.
+    #[inline]
+    pub fn note(&self, key: KeyHash, is_written: bool) {
+        self.frequency.note(key);
+        if is_written {
+            self.recent.note(key);
+        }
+    }
+
+    /// How the key stands.
+    pub fn standing(&self, key: KeyHash) -> Standing {
+        match self.recent.has(key) {
+            true => Standing::New,
+            false => Standing::Known(self.frequency.of(key)),
+        }
+    }
+
+    /// Goes by a cache that holds so many keys.
+    pub fn follow_keys(&self, keys: u64) {
+        self.frequency.follow_keys(keys);
+        self.recent.follow_keys(keys / NEW_SHARE);
+    }
+
+    /// What it takes now, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.frequency.bytes() + self.recent.bytes()
+    }
+}
