@@ -8,7 +8,7 @@ use std::time::Duration;
 use keyfold_core::access::Users;
 use keyfold_core::cluster::{AddressMap, Announced, ReadFrom};
 use keyfold_core::codec::Kinds;
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{CacheRules, Layout};
 use keyfold_core::placement::Secrets;
 use keyfold_core::resp::RequestLimits;
 use keyfold_core::session::Patience;
@@ -61,6 +61,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How what has expired is removed.
     pub sweep: Sweeping,
+    /// How caches are kept within their memory.
+    pub cache: Caching,
     /// The keyfolds that clients are told of as nodes of a cluster (`--announce`).
     pub announced: Option<Arc<Announced>>,
     /// Before a cluster: carry out MSET of several slots slot by slot (`--split-writes`). Others may then see some of its
@@ -99,6 +101,7 @@ impl Config {
             slow: Slow::default(),
             timeouts: Timeouts::default(),
             sweep: Sweeping::default(),
+            cache: Caching::default(),
             announced: None,
             split_writes: false,
             newest_commands: true,
@@ -241,6 +244,21 @@ pub struct Sweeping {
 impl Default for Sweeping {
     fn default() -> Self {
         Self { fields_per_second: 20_000, pause: Duration::from_secs(10) }
+    }
+}
+
+/// How caches are kept within their memory.
+#[derive(Clone, Debug)]
+pub struct Caching {
+    /// By which rules (`--max-memory`, `--evict`, `--evict-plain-keys`); none: the layout's.
+    pub rules: Option<CacheRules>,
+    /// What the counters take that know how often keys are asked for, at most (`--evict-counters`).
+    pub counters_bytes: u64,
+}
+
+impl Default for Caching {
+    fn default() -> Self {
+        Self { rules: None, counters_bytes: 64 << 20 }
     }
 }
 

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use keyfold_core::clients::Clients;
+use keyfold_core::eviction::Cache;
 use keyfold_core::layout::Layout;
 use keyfold_core::stats::{Counts, Traffic};
 use tokio::sync::{mpsc, watch};
@@ -36,7 +37,7 @@ use crate::takeover::{Predecessor, READY_WITHIN, TakeoverError};
 use crate::tls::{self, Current};
 use crate::whereabouts::Whereabouts;
 use crate::worker::{self, Common, Worker};
-use crate::{dictionaries, peers, sweep};
+use crate::{dictionaries, eviction, peers, sweep};
 
 /// How often it is looked whether this proxy can serve, before it takes over from another.
 const READY_POLL: Duration = Duration::from_millis(5);
@@ -66,6 +67,8 @@ pub struct Handle {
     /// What servers say of themselves, where operators ask.
     observations: Option<Arc<Observations>>,
     membership: Arc<Membership>,
+    /// What is known of caches.
+    cache: Arc<Cache>,
     /// What the core counts, by namespace.
     folding: watch::Receiver<Arc<Folding>>,
 }
@@ -128,6 +131,7 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
         observations,
         membership: Arc::clone(&membership),
         folding,
+        cache: Arc::new(Cache::new(config.cache.counters_bytes)),
     };
     // Each worker holds one end; the other one hears when all have ended.
     let (running, ended) = mpsc::channel(1);
@@ -138,6 +142,7 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
         everybody: Arc::clone(&handle.reloader.clients),
         whereabouts,
         encoders: Arc::new(encoders),
+        cache: Arc::clone(&handle.cache),
     };
     for _ in 0..config.worker_count() {
         handle.spawn_worker(&config, server_tls.clone(), phase.clone(), common.clone(), &running)?;
@@ -341,6 +346,7 @@ impl Handle {
         if let Some(announced) = &config.announced {
             self.spawn(peers::watch(Arc::clone(announced)));
         }
+        self.spawn(eviction::keep(Arc::clone(config), Arc::clone(&self.cache)));
         if config.sweep.fields_per_second > 0 {
             self.spawn(sweep::walk(Arc::clone(config), self.observations.clone()));
             self.spawn(sweep::remove_due());

@@ -9,20 +9,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyfold_core::admin::sweep_lease::{RENEW_EVERY_MS, SweepLease};
+use keyfold_core::admin::lease::Lease;
 use keyfold_core::cluster::Node;
 use keyfold_core::layout::{NamespaceIndex, Revision};
-use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::sweep::{ContentsCount, Sweep, Swept};
 use tokio::time::Instant;
 
 use crate::config::Config;
+use crate::holding::Holding;
 use crate::observation::Observations;
 use crate::order::Task;
 use crate::upstream::{Errand, LinkError};
-
-/// How often the lease is renewed.
-const RENEWAL: Duration = Duration::from_millis(RENEW_EVERY_MS);
 
 /// How often it is looked for buckets that are due.
 const TICK: Duration = Duration::from_millis(200);
@@ -67,10 +64,10 @@ pub(crate) fn remove_due() -> Task {
 }
 
 async fn walk_for_ever(errand: Errand, config: Arc<Config>, observations: Option<Arc<Observations>>) {
-    let lease = errand.with_env(|env| SweepLease::new((env.nonces)()));
+    let lease = errand.with_env(|env| Lease::to_sweep((env.nonces)()));
     let errand = errand.in_database(0);
     let pace = Pace::new(config.sweep.fields_per_second);
-    let mut walker = Walker { errand, lease, renewed: None, pace, count: None };
+    let mut walker = Walker { errand, holding: Holding::of(lease), pace, count: None };
     let mut pause = config.sweep.pause;
     loop {
         tokio::time::sleep(pause).await;
@@ -153,22 +150,10 @@ fn revision(errand: &Errand) -> Revision {
     errand.with_env(|env| env.layout.revision())
 }
 
-async fn databases(errand: &mut Errand) -> Result<Vec<u32>, Broken> {
-    let reply = errand.ask_one(|wire| write_command(wire, &[b"INFO", b"keyspace"])).await?;
-    let Ok(Reply::Bulk(text)) = Reply::parse(&reply) else {
-        return Err(Broken::Server("INFO was refused".to_owned()));
-    };
-    let text = String::from_utf8_lossy(text);
-    // db0:keys=7,expires=0,avg_ttl=0
-    let number = |line: &str| line.strip_prefix("db")?.split(':').next()?.parse().ok();
-    Ok(text.lines().filter_map(number).collect())
-}
-
 struct Walker {
     /// In database 0, for the lease.
     errand: Errand,
-    lease: SweepLease,
-    renewed: Option<Instant>,
+    holding: Holding,
     pace: Pace,
     /// Counts what it comes by, where somebody wants to know and nothing was passed over.
     count: Option<ContentsCount>,
@@ -177,15 +162,7 @@ struct Walker {
 impl Walker {
     /// Takes the lease or renews it; whether this proxy holds it.
     async fn hold_lease(&mut self) -> Result<bool, LinkError> {
-        if self.renewed.is_some_and(|renewed| renewed.elapsed() < RENEWAL) {
-            return Ok(true);
-        }
-        let held = self.lease.is_held(&self.errand.ask(|wire| self.lease.ask(wire)).await?);
-        self.renewed = held.then(Instant::now);
-        if held {
-            self.errand.ask_one(|wire| self.lease.renew(wire)).await?;
-        }
-        Ok(held)
+        self.holding.hold(&mut self.errand).await
     }
 
     /// Walks every database that has keys, on each primary of a cluster in turn. One that is away is passed over.
@@ -217,7 +194,7 @@ impl Walker {
 
     async fn walk_node(&mut self, node: Option<Node>, all: &mut Swept) -> Result<(), Broken> {
         let mut errand = self.errand.another().at_node(node);
-        for database in databases(&mut errand).await? {
+        for database in errand.databases().await? {
             self.walk_one(node, database, all).await?;
         }
         Ok(())
@@ -334,7 +311,7 @@ impl Remover {
         {
             return Ok(databases.clone());
         }
-        let databases = databases(self.errand(node, 0)).await?;
+        let databases = self.errand(node, 0).databases().await?;
         self.known.insert(node, (Instant::now(), databases.clone()));
         Ok(databases)
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use keyfold_core::clients::Clients;
 use keyfold_core::cluster::{Endpoint, Front};
+use keyfold_core::eviction::Cache;
 use keyfold_core::exchange::{Env, ServerInfo};
 use slab::Slab;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -63,6 +64,8 @@ pub(crate) struct Worker {
     pub(crate) nonces: Nonces,
     /// Encode large values for all workers.
     pub(crate) encoders: Arc<Encoders>,
+    /// Counts who is asked for, for all workers.
+    pub(crate) cache: Arc<Cache>,
     /// What the server last said of itself.
     pub(crate) server: RefCell<ServerInfo>,
     /// The longest argument that the server takes, where it says so. It would close a connection over a longer one,
@@ -114,6 +117,7 @@ pub(crate) struct Common {
     pub(crate) everybody: Arc<Clients>,
     pub(crate) whereabouts: Option<Arc<Whereabouts>>,
     pub(crate) encoders: Arc<Encoders>,
+    pub(crate) cache: Arc<Cache>,
 }
 
 impl Worker {
@@ -124,12 +128,13 @@ impl Worker {
         folding: Arc<Folding>,
         common: Common,
     ) -> Result<Self, getrandom::Error> {
-        let Common { membership, everybody, whereabouts, encoders } = common;
+        let Common { membership, everybody, whereabouts, encoders, cache } = common;
         Ok(Self {
             config,
             clock: Clock::new(),
             nonces: Nonces::new()?,
             encoders,
+            cache,
             server: RefCell::default(),
             max_bulk_bytes: Cell::new(usize::MAX),
             lanes: Lanes::default(),
@@ -170,6 +175,7 @@ impl Worker {
             stats: &folding.namespaces,
             users: &self.config.users,
             tracking: Some(self.everybody.tracking()),
+            cache: self.cache.is_on().then_some(&*self.cache),
             cluster: self.cluster.get().map(|cluster| cluster.rules),
             newest_commands: self.config.newest_commands,
             encoded: None,

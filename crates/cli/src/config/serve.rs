@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use keyfold_core::access::Users;
 use keyfold_core::cluster::{Announced, Endpoint};
-use keyfold_core::layout::{Layout, LayoutFile};
+use keyfold_core::layout::{CacheRules, Layout, LayoutFile};
 use keyfold_core::resp::RequestLimits;
 use keyfold_proxy::address::ListenAddress;
-use keyfold_proxy::config::{Admin, ClientTls, Limits, Slow, Sweeping, Timeouts};
+use keyfold_proxy::config::{Admin, Caching, ClientTls, Limits, Slow, Sweeping, Timeouts};
 use keyfold_proxy::{AdminToken, Config};
 use keyfold_server::Target;
 use keyfold_server::secrets;
@@ -18,7 +18,7 @@ use keyfold_server::secrets;
 use super::files::{first_line, read};
 use super::{target, users_file};
 use crate::flags::serve::{
-    AccessFlags, AdminFlags, LimitFlags, PASSWORD_VARIABLE, ServeFlags, ServerFlags, TimeoutFlags,
+    AccessFlags, AdminFlags, CacheFlags, LimitFlags, PASSWORD_VARIABLE, ServeFlags, ServerFlags, TimeoutFlags,
 };
 use crate::flags::upstream::UpstreamFlags;
 use crate::layout::file;
@@ -145,11 +145,17 @@ pub(crate) fn resolve(flags: ServeFlags, file: Option<&ConfigFile>) -> anyhow::R
         max_replica_lag: flags.max_replica_lag.0,
         read_only_in_doubt: flags.read_only_in_doubt,
         sweep: Sweeping { fields_per_second: flags.sweep_rate, ..Sweeping::default() },
+        cache: caching(&flags.cache),
         ..Config::new(nowhere, Layout::default())
     };
     let key_check = if flags.skip_key_check { KeyCheck::Skip } else { KeyCheck::Look };
     let (users, assumed, proxy) = (users_source, flags.settings.assume, Proxy(config));
     Ok(Serve { server, layout, layout_source, key_check, users, assumed, proxy })
+}
+
+fn caching(flags: &CacheFlags) -> Caching {
+    let rules = |max_memory| CacheRules { policy: flags.evict, max_memory, plain_keys: flags.evict_plain_keys };
+    Caching { rules: flags.max_memory.map(rules), counters_bytes: flags.evict_counters.0 as u64 }
 }
 
 fn noted<T>(read: anyhow::Result<T>, wrong: &mut Vec<anyhow::Error>) -> Option<T> {

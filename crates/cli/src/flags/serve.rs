@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use keyfold_core::cluster::{Endpoint, ReadFrom};
+use keyfold_core::layout::{CachePolicy, MaxMemory};
 use keyfold_proxy::address::{AddressError, ListenAddress};
 use keyfold_proxy::config::{DEFAULT_MAX_REPLICA_LAG, Limits, Slow, Sweeping, Timeouts};
 
@@ -152,6 +153,9 @@ pub(crate) struct ServeFlags {
     pub(crate) limits: LimitFlags,
 
     #[command(flatten)]
+    pub(crate) cache: CacheFlags,
+
+    #[command(flatten)]
     pub(crate) slow: SlowFlags,
 
     #[command(flatten)]
@@ -295,6 +299,27 @@ pub(crate) struct LimitFlags {
     /// Keys that are remembered for clients that cache them; past it others are put out, and told
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_tracked_keys)]
     pub(crate) max_tracked_keys: usize,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Cache (docs/caches.md)")]
+pub(crate) struct CacheFlags {
+    /// Keep each server within so much memory, by removing the keys that are worth the least before it evicts whole buckets:
+    /// 4gb, or a share of its maxmemory, 90% [default: what the layout's [cache] says]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_memory: Option<MaxMemory>,
+
+    /// By what it is chosen which keys leave: tinylfu, those that were asked for least often lately
+    #[arg(long, value_name = "POLICY", requires = "max_memory", default_value_t = CachePolicy::default())]
+    pub(crate) evict: CachePolicy,
+
+    /// Remove plain keys too, as far as clients ask for them through keyfold
+    #[arg(long, requires = "max_memory")]
+    pub(crate) evict_plain_keys: bool,
+
+    /// What keyfold itself takes, at most, to know how often keys are asked for: 8 bytes for each key that is held
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(64 << 20))]
+    pub(crate) evict_counters: Bytes,
 }
 
 #[derive(Args, Debug)]

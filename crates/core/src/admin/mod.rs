@@ -7,7 +7,7 @@
 //! | [`witness::key`] | string | in a cluster: the layout in force once more, or a change to it |
 //! | [`ANSWERS_KEY`] | hash | during a change only: what each member says to it |
 //! | [`DICTIONARIES_KEY`] | hash | [`dictionaries`]: what values are compressed by, and which codec slots there are |
-//! | [`SWEEP_KEY`] | string | [`sweep_lease`]: which keyfold walks over all to remove what has expired |
+//! | [`SWEEP_KEY`], [`EVICT_KEY`] | string | [`lease`]: which keyfold walks over all to remove what has expired, and which one evicts |
 //! | [`MOVE_KEY`] | string | [`move_progress`]: how far a move has come; gone by itself |
 //! | [`fence_key`] | string | for a second, before a change: a write that must come to nothing |
 //! | [`scratch_key`] | any | within one MULTI: what only a server can compute |
@@ -21,8 +21,8 @@
 //! [`ADMINISTRATION_PREFIX`](crate::placement::name::ADMINISTRATION_PREFIX), and none of them is ever a client's.
 
 pub mod dictionaries;
+pub mod lease;
 pub mod move_progress;
-pub mod sweep_lease;
 pub mod witness;
 
 use crate::slot::Slot;
@@ -39,6 +39,8 @@ pub const ANSWERS_KEY: &[u8] = b"keyfold:{home}:answers";
 pub const DICTIONARIES_KEY: &[u8] = b"keyfold:{home}:dictionaries";
 /// Who sweeps.
 pub const SWEEP_KEY: &[u8] = b"keyfold:{home}:sweep";
+/// Who evicts.
+pub const EVICT_KEY: &[u8] = b"keyfold:{home}:evict";
 /// How far a move has come.
 pub const MOVE_KEY: &[u8] = b"keyfold:{home}:move";
 /// The slot of all keys that are `keyfold:{home}:…`. In a cluster one node has it.
@@ -74,4 +76,4 @@ pub(crate) fn wait_key(slot: crate::slot::Slot) -> Vec<u8> {
 pub const PROBE_KEY: &str = "keyfold:probe";
 
 /// Those that stay when nothing is folded any more and nobody serves: of no use then.
-pub const LASTING: [&[u8]; 5] = [LAYOUT_KEY, COPY_KEY, DICTIONARIES_KEY, SWEEP_KEY, MOVE_KEY];
+pub const LASTING: [&[u8]; 6] = [LAYOUT_KEY, COPY_KEY, DICTIONARIES_KEY, SWEEP_KEY, EVICT_KEY, MOVE_KEY];

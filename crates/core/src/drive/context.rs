@@ -62,6 +62,7 @@ impl<'l> Context<'l> {
             stats,
             users,
             tracking: None,
+            cache: None,
             cluster: *cluster,
             newest_commands: *newest_commands,
             encoded: None,

@@ -17,6 +17,9 @@ const WORTHS: usize = 386;
 /// What was shown before counts half after so many keys more.
 const HALF_AFTER: u32 = 8_192;
 
+/// Before so many keys were shown it isn't known what is worth the least.
+const LEAST_SHOWN: f32 = 64.0;
+
 /// What it is worth to keep a key: how often it is asked for, by what it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Worth(u16);
@@ -80,6 +83,9 @@ impl Chooser {
 
     /// The border below which this share of the keys lies that were shown lately.
     pub fn border(&self, share: f32) -> Border {
+        if self.total < LEAST_SHOWN || share <= 0.0 {
+            return Border { worth: Worth(0), chance: 0.0 };
+        }
         let mut left = self.total * share;
         for (worth, &shown) in (0..).map(Worth).zip(&self.shown) {
             if shown > 0.0 && shown >= left {
@@ -137,9 +143,10 @@ mod tests {
     #[test]
     fn where_all_is_new_some_of_it_leaves() {
         let mut chooser = Chooser::default();
-        assert!(chooser.border(0.1).leaves(Worth::NEW, 0.99), "where nothing was shown");
+        assert!(!chooser.border(0.1).leaves(worth(0), 0.0), "where nothing was shown");
         (0..1000).for_each(|_| chooser.show(Worth::NEW));
         let border = chooser.border(0.1);
         assert!(border.leaves(Worth::NEW, 0.09) && !border.leaves(Worth::NEW, 0.11));
+        assert!(!chooser.border(0.0).leaves(Worth::NEW, 0.0));
     }
 }

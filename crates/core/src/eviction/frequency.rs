@@ -15,7 +15,7 @@ use super::KeyHash;
 /// Words of eight counters to a line, which is one of a cache's.
 const WORDS: usize = 8;
 /// Counters of a line, in bytes.
-pub const LINE_BYTES: usize = WORDS * 8;
+const LINE_BYTES: usize = WORDS * 8;
 /// Each of a key's counters lies among so many of its line.
 const ROW: u64 = 16;
 const ROWS: u32 = 4;

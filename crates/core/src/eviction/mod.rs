@@ -12,24 +12,59 @@
 //! What holds: a key is there with its value or absent, never anything else, as each is removed by compare-and-set; no
 //! request waits for it; and nothing of it is kept in the server but the lease that says who evicts.
 
+mod cache;
 mod chooser;
+mod cold_fields;
+mod evictor;
 mod frequency;
+mod governor;
 mod popularity;
 mod recent;
+mod server_memory;
 
+pub use cache::Cache;
 pub use chooser::{Border, Chooser, Worth};
+pub use evictor::{Batch, Evictor};
 pub use frequency::Frequency;
+pub use governor::{Governor, Order};
 pub use popularity::{Popularity, Standing};
 pub use recent::Recent;
+pub use server_memory::{ServerMemory, evicted_by_server};
 
-/// A logical key, as counters know it.
+use crate::layout::Place;
+
+/// A key, as counters know it: by where it lies. So a walk over buckets need not work out whose each field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KeyHash(pub u64);
+pub struct KeyHash(u64);
 
 impl KeyHash {
-    /// Of this key.
+    /// Of a key that lies at this name: a plain key, or one that has a name of its own.
     #[inline]
-    pub fn of(key: &[u8]) -> Self {
-        Self(xxhash_rust::xxh3::xxh3_64(key))
+    pub fn of(name: &[u8]) -> Self {
+        BucketHash::of(name).field(b"")
+    }
+
+    /// Of a key that lies here.
+    #[inline]
+    pub fn at(place: &Place) -> Self {
+        BucketHash::of(&place.physical).field(&place.field)
+    }
+}
+
+/// A bucket, as the hashes of its keys begin.
+#[derive(Clone, Copy, Debug)]
+pub struct BucketHash(u64);
+
+impl BucketHash {
+    /// Of the bucket with this name.
+    #[inline]
+    pub fn of(name: &[u8]) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_64(name))
+    }
+
+    /// Of the key in this field of it.
+    #[inline]
+    pub fn field(self, field: &[u8]) -> KeyHash {
+        KeyHash(xxhash_rust::xxh3::xxh3_64_with_seed(field, self.0))
     }
 }

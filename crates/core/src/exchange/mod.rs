@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::access::Users;
 use crate::dialect::Dialect;
+use crate::eviction::Cache;
 use crate::layout::{Layout, Place};
 use crate::resp::{Answer, Protocol};
 use crate::slot::Slot;
@@ -96,6 +97,8 @@ pub struct Env<'a> {
     pub users: &'a Users,
     /// Who is told when a value that was read expires; none where nobody can be.
     pub tracking: Option<&'a Tracking>,
+    /// Counts who is asked for, where a cache is kept.
+    pub cache: Option<&'a Cache>,
     /// Set before a cluster.
     pub cluster: Option<ClusterRules>,
     /// Folded keys know what later servers have than the one behind.

@@ -8,6 +8,7 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
+use super::cache::EvictEntry;
 use super::codec::SlotEntry;
 use super::error::{LayoutError, Problem};
 
@@ -47,6 +48,8 @@ pub(super) struct Entry {
     pub(super) value_limit: Option<Spanned<i64>>,
     pub(super) field_limit: Option<Spanned<i64>>,
     pub(super) codec: Option<Spanned<toml::Value>>,
+    pub(super) evict: Option<Spanned<EvictEntry>>,
+    pub(super) weight: Option<Spanned<f64>>,
     pub(super) from: Option<Spanned<From>>,
     pub(super) writes: Option<u8>,
     #[serde(default)]

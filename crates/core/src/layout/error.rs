@@ -94,6 +94,16 @@ pub enum Problem {
         /// The templates.
         keys: String,
     },
+    /// What is said of a cache, and isn't so.
+    #[error("`{field} = {given:?}`: {wanted}")]
+    Cache {
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        given: String,
+        /// What it may say.
+        wanted: String,
+    },
     /// Both `bucket` and `placement`.
     #[error("`placement` says that there are no buckets, and `bucket` how they are; leave one of them out")]
     BucketAndPlacement,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::cache::{CacheEntry, CacheRules, Evictable};
 use super::entry::{Bucket, Entries, Entry, From, HandmadeRule, Keyed, Keys};
 use super::error::{LayoutError, Problem};
 use super::naming::{hashes_of, name_hash, same_names};
@@ -28,6 +29,8 @@ const MAX_LIMIT: i64 = 512 * 1024 * 1024;
 pub struct LayoutFile {
     /// The namespaces, in the file's order.
     pub namespaces: Vec<FileNamespace>,
+    /// How a cache is kept within its memory; none where nothing leaves.
+    pub cache: Option<CacheRules>,
 }
 
 /// A namespace as a file says it. See [`Namespace`] for what the fields mean.
@@ -45,13 +48,15 @@ pub struct FileNamespace {
     pub codec: CodecRule,
     /// Whether that has to be trained, or chosen, before it is of use.
     pub codec_waits: bool,
+    /// Whether its keys leave a cache where memory is short.
+    pub evictable: Evictable,
 }
 
 impl FileNamespace {
     /// The namespace, once it has its names. `known` is what it was so far: what its values are stored by stays
     /// readable, and what they will be stored by changes where the file says something else than before.
     pub(super) fn with_stem(&self, stem: Stem, known: Option<&Namespace>) -> Namespace {
-        let Self { keys, placement, value_limit, field_limit, codec, codec_waits } = self.clone();
+        let Self { keys, placement, value_limit, field_limit, codec, codec_waits, evictable } = self.clone();
         let mut codecs = known.map(|known| known.codecs.clone()).unwrap_or_default();
         if known.is_none_or(|known| known.codec != codec) {
             let same_kind = codecs.written().filter(|slot| slot.rule.name == codec.name);
@@ -62,7 +67,7 @@ impl FileNamespace {
                 codecs.write_by(&codec, dictionary);
             }
         }
-        Namespace { stem, keys, placement, value_limit, field_limit, codec, codecs, former: None }
+        Namespace { stem, keys, placement, value_limit, field_limit, codec, codecs, evictable, former: None }
     }
 
     /// The line of a layout file that says where its keys lie, for people.
@@ -90,6 +95,7 @@ impl LayoutFile {
         struct File {
             #[serde(default)]
             cluster: bool,
+            cache: Option<CacheEntry>,
             #[serde(default)]
             namespace: Entries,
         }
@@ -105,9 +111,11 @@ impl LayoutFile {
             errors.extend(entry.take_stored(text));
         }
         let reader = Reader { text, kinds: Some(kinds), secrets, cluster: file.cluster };
+        let cache = noted(file.cache.map(|cache| reader.cache(cache)).transpose(), &mut errors).flatten();
         match read_namespaces(&reader, entries) {
             Ok(namespaces) if errors.is_empty() => {
-                Ok(Self { namespaces: namespaces.into_iter().map(|read| read.namespace).collect() })
+                let namespaces = namespaces.into_iter().map(|read| read.namespace).collect();
+                Ok(Self { namespaces, cache })
             }
             read => {
                 errors.extend(read.err().into_iter().flatten());
@@ -192,6 +200,7 @@ impl Reader<'_> {
         let codec = noted(entry.codec.map(|codec| self.codec(&codec)).transpose(), errors);
         let value_limit = noted(self.limit("value_limit", entry.value_limit, DEFAULT_VALUE_LIMIT), errors);
         let field_limit = noted(self.limit("field_limit", entry.field_limit, DEFAULT_FIELD_LIMIT), errors);
+        let evictable = noted(self.evictable(entry.evict, entry.weight), errors);
         // What the placement may be depends on the keys.
         let (keys, codec) = (keys?, codec?.unwrap_or_else(CodecRule::none));
         let placement = self.placement(&keys, &keys_span, entry.bucket, entry.placement, entry.cluster);
@@ -211,6 +220,7 @@ impl Reader<'_> {
             value_limit: value_limit?,
             field_limit: field_limit?,
             codec_waits: kind.is_none_or(|kind| kind.needs_training()),
+            evictable: evictable?,
             codec,
             keys,
         })

@@ -135,7 +135,7 @@ fn join(stored: &Layout, file: &LayoutFile) -> Merged {
         added.push(NamespaceIndex(namespaces.len()));
         namespaces.push(wanted.with_stem(stem, None));
     }
-    let differs = stored.epoch() == Epoch(0) || !added.is_empty() || !changed.is_empty();
+    let differs = stored.epoch() == Epoch(0) || !added.is_empty() || !changed.is_empty() || stored.cache != file.cache;
     let revision = if differs { stored.revision.next() } else { stored.revision };
-    Merged { layout: Layout::new(revision, generations, namespaces), added, changed, unchanged }
+    Merged { layout: Layout::new(revision, generations, namespaces).with_cache(file.cache), added, changed, unchanged }
 }

@@ -53,6 +53,7 @@
 //! The order of namespaces never matters: where the keys of one template all match another too, the more
 //! specific one has them, and templates that overlap in any other way are refused.
 
+mod cache;
 mod codec;
 mod conflict;
 mod entry;
@@ -81,6 +82,7 @@ mod tests;
 mod value;
 mod warning;
 
+pub use cache::{CachePolicy, CacheRules, Evict, Evictable, MaxMemory};
 pub use codec::{read_slots, slot_records, slots_field};
 pub use conflict::{Conflict, LayoutConflict};
 pub use error::{LayoutError, Problem};
@@ -132,6 +134,8 @@ pub struct Namespace {
     pub codec: CodecRule,
     /// The codecs that its values are stored by.
     pub codecs: Codecs,
+    /// Whether its keys leave a cache where memory is short.
+    pub evictable: Evictable,
     /// Where its keys lay before, while they are moved.
     pub former: Option<Former>,
 }
@@ -148,6 +152,8 @@ pub struct Layout {
     handmade: Vec<NamespaceIndex>,
     /// Whether clients are refused writes under it.
     refuses_writes: bool,
+    /// How a cache is kept within its memory; none where nothing leaves.
+    cache: Option<CacheRules>,
 }
 
 /// No namespaces: every key stays as it is.
@@ -164,7 +170,7 @@ impl Layout {
         let order = overlap::specific_first(namespaces.iter().map(|namespace| &namespace.keys));
         let handmade = namespaces.iter().enumerate().filter(|(_, namespace)| namespace.handmade().is_some());
         let handmade = handmade.map(|(index, _)| NamespaceIndex(index)).collect();
-        Self { revision, generations, namespaces, order, handmade, refuses_writes: false }
+        Self { revision, generations, namespaces, order, handmade, refuses_writes: false, cache: None }
     }
 
     /// A layout of its own from the text of a file: epoch 1.
@@ -233,7 +239,18 @@ impl Layout {
     /// What comes after it: of the next epoch where any namespace differs, and otherwise the same.
     fn followed_by(&self, generations: Generations, namespaces: Vec<Namespace>) -> Self {
         let revision = if namespaces == self.namespaces { self.revision } else { self.revision.next() };
-        Self::new(revision, generations, namespaces)
+        Self::new(revision, generations, namespaces).with_cache(self.cache)
+    }
+
+    /// The same layout with a cache that is kept so.
+    #[must_use]
+    pub(super) fn with_cache(self, cache: Option<CacheRules>) -> Self {
+        Self { cache, ..self }
+    }
+
+    /// How a cache is kept within its memory; none where nothing leaves.
+    pub fn cache(&self) -> Option<CacheRules> {
+        self.cache
     }
 
     /// The secrets that places in it follow from.

@@ -94,7 +94,8 @@ impl Layout {
         for wanted in &file.namespaces {
             plan.bring(wanted, None);
         }
-        plan.finish(self)
+        let Move { layout, moving } = plan.finish(self)?;
+        Ok(Move { layout: layout.with_cache(file.cache.or(self.cache)), moving })
     }
 
     /// The move that brings keys which lie in handmade hashes where the file says: `from` has the rule of each of
@@ -124,6 +125,7 @@ impl Layout {
                 field_limit: namespace.field_limit,
                 codec: namespace.codec.clone(),
                 codec_waits: false,
+                evictable: namespace.evictable,
             };
             plan.bring(&wanted, None);
         }
@@ -152,7 +154,7 @@ impl Layout {
             let former = namespace.former.clone().filter(|_| !which.contains(&index));
             Namespace { former, ..namespace.clone() }
         });
-        Self::new(self.revision.next(), self.generations.clone(), namespaces.collect())
+        Self::new(self.revision.next(), self.generations.clone(), namespaces.collect()).with_cache(self.cache)
     }
 
     /// Whether every key that may lie somewhere under `before` is looked for there under this layout too, so that
@@ -189,13 +191,13 @@ impl Move {
     #[must_use]
     pub fn reopen(self, before: &Layout, which: &[NamespaceIndex]) -> Self {
         let Self { layout, mut moving } = self;
-        let mut namespaces = layout.namespaces;
+        let (cache, mut namespaces) = (layout.cache, layout.namespaces);
         for index in which {
             let Some(namespace) = namespaces.get_mut(index.0) else { continue };
             namespace.former = Some(Former::plain(&namespace.keys, namespace.field_limit));
             moving.push(*index);
         }
-        Self { layout: before.followed_by(layout.generations, namespaces), moving }
+        Self { layout: before.followed_by(layout.generations, namespaces).with_cache(cache), moving }
     }
 }
 

@@ -24,7 +24,7 @@ impl Layout {
     #[must_use]
     pub fn put_back(&self) -> Self {
         let namespaces = self.namespaces.iter().cloned().map(Namespace::put_back).collect();
-        Self::new(self.revision.next(), self.generations.clone(), namespaces)
+        Self::new(self.revision.next(), self.generations.clone(), namespaces).with_cache(self.cache)
     }
 
     /// The same layout in the next epoch, for a process that must make sure that nobody serves a newer one.
@@ -62,7 +62,7 @@ impl Layout {
         }
         let mut revision = self.revision.next();
         revision.epoch = revision.epoch.max(older.revision.epoch.next());
-        Ok(Self::new(revision, generations, namespaces))
+        Ok(Self::new(revision, generations, namespaces).with_cache(self.cache))
     }
 
     /// The same with the codec slots that are recorded for its names; where the two differ, the record is the newer.
@@ -162,7 +162,7 @@ impl LayoutFile {
             wanted.with_slots(stem, slots.get(&stem)).put_back()
         });
         let namespaces = namespaces.collect();
-        Layout::new(Layout::default().revision.next(), generations, namespaces)
+        Layout::new(Layout::default().revision.next(), generations, namespaces).with_cache(self.cache)
     }
 }
 

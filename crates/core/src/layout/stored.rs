@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::cache::{CacheEntry, CacheRules};
 use super::entry::Entry;
 use super::error::{LayoutError, Problem};
 use super::file::{Read, read_namespaces};
@@ -31,6 +32,10 @@ impl Layout {
             used.collect::<Vec<_>>().join(", "),
             first.0,
         );
+        if let Some(cache) = self.cache {
+            text.push('\n');
+            text.push_str(&cache.table());
+        }
         for namespace in &self.namespaces {
             text.push('\n');
             text.push_str("[[namespace]]\n");
@@ -56,9 +61,9 @@ impl Layout {
 
     /// The file that says the same, for a person to change and bring back: the namespaces, where they are or will be.
     pub fn to_file(&self) -> String {
-        let mut text = String::new();
-        for (at, namespace) in self.namespaces.iter().enumerate() {
-            text.push_str(if at > 0 { "\n[[namespace]]\n" } else { "[[namespace]]\n" });
+        let mut text = self.cache.map(CacheRules::table).unwrap_or_default();
+        for namespace in &self.namespaces {
+            text.push_str(if !text.is_empty() { "\n[[namespace]]\n" } else { "[[namespace]]\n" });
             namespace.write(&mut text);
         }
         text
@@ -87,6 +92,7 @@ impl Layout {
             attempt: Spanned<String>,
             used: Vec<Spanned<String>>,
             unused_from: u32,
+            cache: Option<CacheEntry>,
             #[serde(default)]
             namespace: Vec<Entry>,
         }
@@ -102,6 +108,7 @@ impl Layout {
             generations.note(parse_said(text, "used", used)?);
         }
         let reader = Reader { text, kinds: None, secrets, cluster: false };
+        let cache = stored.cache.map(|cache| reader.cache(cache)).transpose()?;
         let namespaces = read_namespaces(&reader, stored.namespace).map_err(|mut errors| {
             // What must be left as it is wins over what looks like damage beside it.
             let told = errors.iter().position(|error| !error.is_damage()).unwrap_or_default();
@@ -118,7 +125,7 @@ impl Layout {
                 generations.note(stem);
             }
         }
-        Ok(Self::new(revision, generations, namespaces))
+        Ok(Self::new(revision, generations, namespaces).with_cache(cache))
     }
 }
 
@@ -148,12 +155,13 @@ impl Namespace {
     fn write(&self, text: &mut String) {
         let _ = write!(
             text,
-            "{}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = {}\n",
+            "{}\n{}\nvalue_limit = {}\nfield_limit = {}\ncodec = {}\n{}",
             keys_line(&self.keys),
             self.placement.lines(self.keys.first()),
             self.value_limit,
             self.field_limit,
             self.codec,
+            self.evictable.lines(),
         );
     }
 }

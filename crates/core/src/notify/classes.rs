@@ -18,6 +18,8 @@ bitflags::bitflags! {
         const EXPIRED = 1 << 4;
         /// `n`: keys that weren't there before.
         const NEW = 1 << 5;
+        /// `e`: keys that were removed, as memory was short.
+        const EVICTED = 1 << 6;
     }
 }
 
@@ -34,7 +36,8 @@ impl Classes {
             b'$' => Self::STRING,
             b'x' => Self::EXPIRED,
             b'n' => Self::NEW,
-            b'A' => Self::GENERIC | Self::STRING | Self::EXPIRED,
+            b'e' => Self::EVICTED,
+            b'A' => Self::GENERIC | Self::STRING | Self::EXPIRED | Self::EVICTED,
             _ => Self::empty(),
         };
         setting.iter().map(class).collect()
@@ -71,8 +74,8 @@ mod tests {
 
     #[test]
     fn settings_are_read() {
-        assert_eq!(Classes::parse(b"KEA"), Classes::parse(b"KEg$x"));
-        assert_eq!(Classes::parse(b"lshztdme"), Classes::empty());
+        assert_eq!(Classes::parse(b"KEA"), Classes::parse(b"KEg$xe"));
+        assert_eq!(Classes::parse(b"lshztdm"), Classes::empty());
         for (setting, publishes) in
             [("", false), ("KE", false), ("A", false), ("KEl", false), ("Ex", true), ("Kn", true)]
         {

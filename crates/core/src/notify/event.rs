@@ -33,6 +33,8 @@ crate::named! {
         Restore = "restore",
         /// It had expired, and was removed.
         Expired = "expired",
+        /// It was removed, as memory was short.
+        Evicted = "evicted",
         /// It wasn't there before.
         New = "new",
     }
@@ -53,6 +55,7 @@ impl Event {
             | Self::CopyTo
             | Self::Restore => Classes::GENERIC,
             Self::Expired => Classes::EXPIRED,
+            Self::Evicted => Classes::EVICTED,
             Self::New => Classes::NEW,
         }
     }

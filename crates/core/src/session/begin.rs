@@ -95,7 +95,7 @@ impl Session {
         if !plan.route.is_refusal() {
             self.note_script(plan.command, args, env);
         }
-        plan.count_touched(env);
+        plan.count_touched(args, env);
         self.show_to_monitors(plan, args, env.now_ms);
         if plan.route.is_refusal()
             && let Some(command) = plan.command

@@ -37,6 +37,7 @@ pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State, Turns};
 use crate::cluster::{Front, Target};
 use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
+use crate::eviction::Cache;
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::layout::{Layout, NamespaceIndex};
 use crate::notify::{self, Heard};
@@ -48,7 +49,7 @@ use client_command::ReplyMode;
 pub use hold::Hold;
 pub use patience::Patience;
 use queue::Queue;
-use route::{Effort, Route, Touched};
+use route::{Asked, Effort, Route, Touched};
 use subscriptions::Subscriptions;
 
 /// Which connection to the server a request travels on.
@@ -124,15 +125,27 @@ pub struct Plan {
     /// The command, where the table knows it.
     command: Option<&'static Command>,
     touched: Touched,
+    asked: Asked,
 }
 
 impl Plan {
-    /// Counts a read or a write of each folded key.
-    fn count_touched(&self, env: &Env<'_>) {
+    /// Counts a read or a write of each folded key, and that each was asked for.
+    fn count_touched(&self, args: &[&[u8]], env: &Env<'_>) {
         let writes = self.command.is_some_and(|command| command.flags.contains(Flags::WRITE));
         for namespace in &self.touched {
             let stats = env.stats.namespace(*namespace);
             if writes { stats.count_write() } else { stats.count_read() }
+        }
+        if let Some(cache) = env.cache.filter(|_| !self.asked.is_empty()) {
+            self.note_asked(args, cache);
+        }
+    }
+
+    fn note_asked(&self, args: &[&[u8]], cache: &Cache) {
+        let takes_room = self.command.is_some_and(|command| command.flags.contains(Flags::DENYOOM));
+        let written = takes_room.then(|| args.iter().map(|arg| arg.len()).sum::<usize>() / self.asked.len());
+        for key in &self.asked {
+            cache.note(*key, written);
         }
     }
 
@@ -362,7 +375,7 @@ impl Session {
         let mut effort = Effort::default();
         let (command, route) = self.route(args, env, &mut effort);
         let (route, target) = self.aim(command, route, args, env);
-        let Effort { touched, patience } = effort;
+        let Effort { touched, asked, patience } = effort;
         let patience = if route.is_local() { Patience::Prompt } else { patience };
         let in_parts = matches!(target, Target::Parts(_) | Target::Shards);
         let lane = if in_parts { self.shared_lane() } else { self.lane_of(&route, patience, args) };
@@ -370,7 +383,7 @@ impl Session {
             || patience.blocks()
             || (lane != Lane::Local && self.lane != Lane::Local && lane != self.lane);
         let may_ask_replica = self.may_ask_replica(command, &route, &target, lane, args, env);
-        Plan { lane, alone, patience, target, follows: None, may_ask_replica, route, command, touched }
+        Plan { lane, alone, patience, target, follows: None, may_ask_replica, route, command, touched, asked }
     }
 
     /// Whether the last request went to a replica.

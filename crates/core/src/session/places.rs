@@ -3,8 +3,10 @@
 use smallvec::SmallVec;
 
 use crate::command::Keys;
+use crate::eviction::{Cache, KeyHash};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
 use crate::session::refusal::printable;
+use crate::session::route::Asked;
 
 /// Where the keys of a request lie, each with its position among the arguments and in the order in which the command
 /// names them. Empty where all are plain, as most are that don't concern keyfold.
@@ -88,6 +90,22 @@ impl Places {
     /// The positions and the namespaces of the keys that have one.
     pub(crate) fn folded(&self) -> impl Iterator<Item = (usize, NamespaceIndex)> {
         self.0.iter().filter_map(|(index, located)| Some((*index, located.namespace()?)))
+    }
+
+    /// The keys as the counters of a cache know them: by where they lie, and while they are moved by both places.
+    pub(crate) fn note_asked(&self, keys: &Keys, args: &[&[u8]], cache: &Cache, asked: &mut Asked) {
+        let of_plain = |index: usize| cache.has_plain_keys().then(|| KeyHash::of(args[index]));
+        if self.is_empty() {
+            asked.extend(keys.iter().filter_map(|key| of_plain(key.index)));
+            return;
+        }
+        for (index, located) in &self.0 {
+            match located {
+                Located::Placed(place) => asked.push(KeyHash::at(place)),
+                Located::Moving(moving) => asked.extend(moving.new.iter().chain(&moving.old).map(KeyHash::at)),
+                Located::Plain | Located::Reserved => asked.extend(of_plain(*index)),
+            }
+        }
     }
 
     /// Whether one of the keys lies in one of two places.

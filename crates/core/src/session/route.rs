@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::cluster::Endpoint;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
+use crate::eviction::KeyHash;
 use crate::exchange::transaction::{Queued, Scripted};
 use crate::exchange::{Env, OnOtherType};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
@@ -25,11 +26,22 @@ use crate::user_script::UserScript;
 /// The namespaces of the keys that a request names, one for each key.
 pub(crate) type Touched = SmallVec<[NamespaceIndex; 1]>;
 
+/// The keys that a request asks for, as the counters of a cache know them.
+pub(crate) type Asked = SmallVec<[KeyHash; 1]>;
+
+/// Whether a command uses its keys' values, or has them, and not only what is known of the keys.
+fn asks_for_values(command: &Command) -> bool {
+    let keeps = matches!(command.id, Id::Touch | Id::Exists | Id::Copy | Id::Rename | Id::Renamenx | Id::Restore);
+    keeps || !command.categories.contains(Categories::KEYSPACE)
+}
+
 /// What a request asks of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Effort {
     /// The folded keys that it touches.
     pub(crate) touched: Touched,
+    /// The keys that it asks for, where a cache is kept.
+    pub(crate) asked: Asked,
     /// How long it may take.
     pub(crate) patience: Patience,
 }
@@ -222,8 +234,13 @@ impl Session {
         None
     }
 
-    /// The error of a command that writes, while keyfold refuses writes; none where it may go on.
+    /// The error of a command that writes, while keyfold refuses writes: memory is full, or the layout is in doubt. None where
+    /// it may go on.
     fn refuse_write(&self, command: &Command, env: &Env<'_>) -> Option<String> {
+        if let Some(cache) = env.cache.filter(|cache| cache.is_full() && command.flags.contains(Flags::DENYOOM)) {
+            cache.count_refused();
+            return Some("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
+        }
         if !env.layout.refuses_writes() {
             return None;
         }
@@ -339,6 +356,9 @@ impl Session {
             Ok(places) => places,
             Err(message) => return Route::error(message),
         };
+        if let Some(cache) = env.cache.filter(|cache| cache.is_on() && asks_for_values(command)) {
+            places.note_asked(&keys, args, cache, &mut effort.asked);
+        }
         if let Some(error) = refused_patterns(command, &keys, args, env.layout) {
             return Route::error(error);
         }

@@ -108,6 +108,8 @@ pub struct NamespaceStats {
     warned: AtomicBool,
     swept: AtomicU64,
     expired: AtomicU64,
+    evicted: AtomicU64,
+    evicted_new: AtomicU64,
     contents: Mutex<Option<Contents>>,
 }
 
@@ -132,6 +134,10 @@ pub struct Counts {
     pub swept: u64,
     /// Those of them that had expired.
     pub expired: u64,
+    /// Keys that were removed as memory was short, and they were worth the least.
+    pub evicted: u64,
+    /// Those of them that were so new that nothing was known of their use.
+    pub evicted_new: u64,
     /// Bytes of the values that were written to where codecs may shorten them.
     pub value_bytes: u64,
     /// Bytes that they were stored as.
@@ -260,6 +266,8 @@ impl NamespaceStats {
             undecodable: read(&self.undecodable),
             swept: read(&self.swept),
             expired: read(&self.expired),
+            evicted: read(&self.evicted),
+            evicted_new: read(&self.evicted_new),
             value_bytes: read(&self.value_bytes),
             stored_bytes: read(&self.stored_bytes),
         }
@@ -281,6 +289,8 @@ impl NamespaceStats {
         self.undecodable.fetch_add(counts.undecodable, Ordering::Relaxed);
         self.swept.fetch_add(counts.swept, Ordering::Relaxed);
         self.expired.fetch_add(counts.expired, Ordering::Relaxed);
+        self.evicted.fetch_add(counts.evicted, Ordering::Relaxed);
+        self.evicted_new.fetch_add(counts.evicted_new, Ordering::Relaxed);
         self.value_bytes.fetch_add(counts.value_bytes, Ordering::Relaxed);
         self.stored_bytes.fetch_add(counts.stored_bytes, Ordering::Relaxed);
         self.has_spilled.fetch_or(counts.spills > 0, Ordering::Relaxed);
@@ -308,6 +318,17 @@ impl NamespaceStats {
     pub(crate) fn count_swept(&self, swept: Swept) {
         self.swept.fetch_add(swept.fields, Ordering::Relaxed);
         self.expired.fetch_add(swept.expired, Ordering::Relaxed);
+    }
+
+    /// Counts keys that were removed as memory was short; of `new` ones nothing was known of their use.
+    pub(crate) fn count_evicted(&self, keys: u64, new: u64) {
+        self.evicted.fetch_add(keys, Ordering::Relaxed);
+        self.evicted_new.fetch_add(new, Ordering::Relaxed);
+    }
+
+    /// Counts a value that had expired, and was removed.
+    pub(crate) fn count_expired(&self) {
+        self.expired.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What its buckets hold, as the last walk over all found; none where there was none.

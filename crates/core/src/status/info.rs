@@ -392,6 +392,8 @@ mod tests {
             undecodable: 4,
             swept: 8,
             expired: 6,
+            evicted: 12,
+            evicted_new: 2,
             value_bytes: 100,
             stored_bytes: 30,
         });

@@ -11,16 +11,18 @@
 //!   longer than any other.
 
 mod count;
+mod removal;
 
 use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
-use crate::frame::{Body, Frame};
-use crate::layout::{Layout, NAMES_PATTERN, NamespaceIndex, Physical, spill_name};
+use crate::frame::Frame;
+use crate::layout::{NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::notify::{Event, Notices};
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
 pub use count::ContentsCount;
+pub(crate) use removal::Field;
 
 /// Physical names asked for in one step of SCAN.
 const NAMES_AT_ONCE: u64 = 200;
@@ -245,7 +247,8 @@ impl Sweep {
                 && frame.expired(env.now_ms)
             {
                 swept.expired += 1;
-                self.expired.push(removal(namespace, name, field, stored, frame, self.notices, env));
+                let found = Field { namespace, bucket: name, field, stored };
+                self.expired.push(found.removal(frame, Event::Expired, self.notices, env));
                 continue;
             }
             next_expiry = next_expiry.into_iter().chain(frame.ok().and_then(|frame| frame.expires_at_ms)).min();
@@ -283,35 +286,4 @@ impl Sweep {
             self.orphans.push(command);
         }
     }
-}
-
-/// Removes an expired field, and the spilled value that it points to, if it still holds what was read.
-fn removal(
-    namespace: NamespaceIndex,
-    bucket: &[u8],
-    field: &[u8],
-    stored: &[u8],
-    frame: &Frame<'_>,
-    notices: Option<Notices>,
-    env: &Env<'_>,
-) -> CompareAndSet {
-    let mut removal = CompareAndSet::default();
-    removal.check(&[b"HGET", bucket, field], Some(stored));
-    if let Some(at) = frame.expires_at_ms {
-        // Nothing is removed by a time that the server doesn't have at that moment.
-        removal.check_time_past(at);
-    }
-    removal.write(&[b"HDEL", bucket, field]);
-    if let Body::Spill { nonce, .. } = frame.body
-        && let Some(key) = env.layout.key_of(namespace, bucket, field)
-        && let Some(origin) = Layout::origin_of(bucket)
-    {
-        removal.write(&[b"UNLINK", &spill_name(origin, nonce, &key)]);
-    }
-    if let Some(notices) = notices
-        && let Some(key) = env.layout.key_of(namespace, bucket, field)
-    {
-        removal.publish(notices, &key, Event::Expired);
-    }
-    removal
 }

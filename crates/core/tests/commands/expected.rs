@@ -68,6 +68,7 @@ fn answer_of(commands: &[&str], reply: &[u8]) -> Option<Vec<u8>> {
         stats: &stats,
         users: &users,
         tracking: None,
+        cache: None,
         cluster: None,
         newest_commands: true,
         encoded: None,

@@ -232,6 +232,17 @@ impl Errand {
         self.worker.everybody.notifications().in_database(self.database)
     }
 
+    /// The databases that have keys.
+    pub(crate) async fn databases(&mut self) -> Result<Vec<u32>, LinkError> {
+        let reply = self.ask_one(|wire| write_command(wire, &[b"INFO", b"keyspace"])).await?;
+        let Reply::Bulk(text) = Reply::parse(&reply)? else {
+            return Err(LinkError::Refused("INFO keyspace".to_owned()));
+        };
+        // db0:keys=7,expires=0,avg_ttl=0
+        let number = |line: &str| line.strip_prefix("db")?.split(':').next()?.parse().ok();
+        Ok(String::from_utf8_lossy(text).lines().filter_map(number).collect())
+    }
+
     /// Asks for the server's time, for how long an argument it takes, and for what it publishes of its keys.
     pub(crate) async fn sample_clock(&mut self) -> Result<(), LinkError> {
         let mut link = self.take_link().await?;

@@ -94,7 +94,7 @@ impl Route {
     fn out_of_hashes() -> Result<Self, String> {
         let said = |error: &dyn std::fmt::Display| error.to_string();
         let mut file = LayoutFile::parse(LAYOUT).map_err(|error| said(&error))?;
-        let first = LayoutFile { namespaces: file.namespaces.drain(..1).collect() };
+        let first = LayoutFile { namespaces: file.namespaces.drain(..1).collect(), cache: file.cache };
         let template = first.namespaces[0].keys.first();
         let rule = Handmade::new(template, "sbucket:{id/4}", "{id}", Packing::Zlib).map_err(|error| said(&error))?;
         let before = Layout::merge(None, &file).map_err(|error| said(&error))?.layout;

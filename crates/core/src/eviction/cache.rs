@@ -1,0 +1,164 @@
+//! What all threads of a keyfold share of a cache: who is asked for, whether there is room, and what left.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use super::{KeyHash, Popularity};
+
+/// A cache, as one process keeps it.
+#[derive(Debug)]
+pub struct Cache {
+    popularity: Popularity,
+    /// Requests are noted.
+    is_on: AtomicBool,
+    /// Plain keys leave too.
+    plain_keys: AtomicBool,
+    /// Writes are refused.
+    is_full: AtomicBool,
+    /// Bytes that may be written until memory is looked at.
+    allowance: AtomicI64,
+    refused: AtomicU64,
+    used: AtomicU64,
+    mark: AtomicU64,
+    keys: AtomicU64,
+    plain_evicted: AtomicU64,
+    by_server: AtomicU64,
+    looked_at: AtomicU64,
+}
+
+impl Cache {
+    /// One that isn't kept, whose counters of keys take up to about so many bytes.
+    pub fn new(most_bytes: u64) -> Self {
+        Self {
+            popularity: Popularity::new(most_bytes),
+            is_on: AtomicBool::new(false),
+            plain_keys: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            allowance: AtomicI64::new(0),
+            refused: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            mark: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
+            plain_evicted: AtomicU64::new(0),
+            by_server: AtomicU64::new(0),
+            looked_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins to note requests, or ceases to.
+    pub fn turn(&self, is_on: bool, plain_keys: bool) {
+        self.is_on.store(is_on, Ordering::Relaxed);
+        self.plain_keys.store(is_on && plain_keys, Ordering::Relaxed);
+        if !is_on {
+            self.set_full(false);
+        }
+    }
+
+    /// Whether requests are noted.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Whether plain keys leave too.
+    #[inline]
+    pub fn has_plain_keys(&self) -> bool {
+        self.plain_keys.load(Ordering::Relaxed)
+    }
+
+    /// What is known of keys' use.
+    pub fn popularity(&self) -> &Popularity {
+        &self.popularity
+    }
+
+    /// Notes that a key was asked for; or that so many bytes were written to it.
+    #[inline]
+    pub fn note(&self, key: KeyHash, written: Option<usize>) {
+        self.popularity.note(key, written.is_some());
+        if let Some(bytes) = written {
+            self.allowance.fetch_sub(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// So many bytes may be written until memory is looked at.
+    pub fn allow(&self, bytes: u64) {
+        self.allowance.store(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    /// Whether as much was written as was allowed.
+    pub fn is_due(&self) -> bool {
+        self.allowance.load(Ordering::Relaxed) < 0
+    }
+
+    /// Says whether writes are refused.
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Whether writes are refused.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes that were refused, as memory was short.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Says what servers count of their memory, up to where they may go, and how many keys they hold, about; all of them
+    /// together.
+    pub fn set_gauges(&self, used: u64, mark: u64, keys: u64) {
+        self.used.store(used, Ordering::Relaxed);
+        self.mark.store(mark, Ordering::Relaxed);
+        self.keys.store(keys, Ordering::Relaxed);
+    }
+
+    /// What servers count of their memory, in bytes.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Up to where they may go, in bytes.
+    pub fn mark(&self) -> u64 {
+        self.mark.load(Ordering::Relaxed)
+    }
+
+    /// How many keys there are, about.
+    pub fn keys(&self) -> u64 {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    /// Counts plain keys that left.
+    pub fn count_plain(&self, keys: u64) {
+        self.plain_evicted.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    /// Plain keys that left.
+    pub fn plain_evicted(&self) -> u64 {
+        self.plain_evicted.load(Ordering::Relaxed)
+    }
+
+    /// Counts keys that a server has evicted by itself.
+    pub fn count_by_server(&self, keys: u64) {
+        self.by_server.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    /// Keys, buckets among them, that servers have evicted by themselves.
+    pub fn by_server(&self) -> u64 {
+        self.by_server.load(Ordering::Relaxed)
+    }
+
+    /// Counts keys that were looked at.
+    pub fn count_looked_at(&self, keys: u64) {
+        self.looked_at.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    /// Keys that were looked at to choose some that leave.
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,154 @@
+//! How much memory is to be freed, by what a server says of its own, and when it is to be asked next.
+
+/// Keys leave from this far below the mark on, in parts of it: what comes meanwhile has room.
+const MARGIN: u64 = 400;
+
+/// From this far above the mark on, in parts of it, writes are refused, where that lasts.
+const TOO_FAR: u64 = 100;
+/// So long, in microseconds.
+const TOO_LONG_US: u64 = 250_000;
+
+/// How long the server isn't asked at most, and at least, in microseconds.
+const LONGEST_REST_US: u64 = 100_000;
+const SHORTEST_REST_US: u64 = 500;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// So many bytes are to be freed.
+    pub free_bytes: u64,
+    /// Where nothing is to be freed: when the server is to be asked again, in microseconds.
+    pub rest_us: u64,
+    /// Where nothing is to be freed: it is to be asked sooner where more than so many bytes are written.
+    pub allowance: u64,
+    /// Writes are to be refused.
+    pub is_full: bool,
+}
+
+/// Watches one server's memory.
+#[derive(Clone, Debug)]
+pub struct Governor {
+    mark: u64,
+    /// What was counted last, and when.
+    last: Option<(u64, u64)>,
+    /// How fast memory grows while nothing is freed, in bytes a second.
+    growth: f64,
+    /// Since when memory is too far above the mark.
+    above_since_us: Option<u64>,
+}
+
+impl Governor {
+    /// For a server whose keys may take so many bytes.
+    pub fn new(mark: u64) -> Self {
+        Self { mark, last: None, growth: 0.0, above_since_us: None }
+    }
+
+    /// Up to where it may go.
+    pub fn mark(&self) -> u64 {
+        self.mark
+    }
+
+    /// Goes by another mark from now on.
+    pub fn set_mark(&mut self, mark: u64) {
+        self.mark = mark;
+    }
+
+    /// What is to be done, as the server counts so many bytes now, of which `freed` were freed since it was asked last.
+    pub fn look(&mut self, counted: u64, freed: u64, now_us: u64) -> Order {
+        if let Some((before, at_us)) = self.last.replace((counted, now_us)) {
+            #[expect(clippy::cast_precision_loss, reason = "a rate needs no precision")]
+            let (grown, passed) =
+                ((counted + freed).saturating_sub(before) as f64, now_us.saturating_sub(at_us) as f64);
+            if passed > 0.0 {
+                // What grows suddenly is believed at once, what ceases to grow after some looks.
+                let growth = grown / passed * 1e6;
+                self.growth = growth.max(self.growth.midpoint(growth));
+            }
+        }
+        let is_above = counted > self.mark + self.mark / TOO_FAR;
+        self.above_since_us = is_above.then(|| self.above_since_us.unwrap_or(now_us));
+        let is_full = self.above_since_us.is_some_and(|since| now_us.saturating_sub(since) > TOO_LONG_US);
+        let low = self.mark - self.mark / MARGIN;
+        if counted > low {
+            return Order {
+                free_bytes: counted - low + self.grows_within(SHORTEST_REST_US),
+                is_full,
+                ..Order::default()
+            };
+        }
+        let room = self.mark - counted;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "clamped"
+        )]
+        let until_half = (room as f64 / 2.0 / self.growth.max(1.0) * 1e6).min(1e9) as u64;
+        let rest_us = until_half.clamp(SHORTEST_REST_US, LONGEST_REST_US);
+        Order { free_bytes: 0, rest_us, allowance: room / 2, is_full }
+    }
+
+    fn grows_within(&self, us: u64) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "positive"
+        )]
+        let bytes = (self.growth * us as f64 / 1e6) as u64;
+        bytes.min(self.mark / 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARK: u64 = 100_000_000;
+
+    #[test]
+    fn far_below_the_mark_the_server_is_left_alone() {
+        let mut governor = Governor::new(MARK);
+        let order = governor.look(10_000_000, 0, 1_000);
+        assert_eq!(order, Order { free_bytes: 0, rest_us: LONGEST_REST_US, allowance: 45_000_000, is_full: false });
+    }
+
+    #[test]
+    fn the_nearer_the_mark_and_the_faster_it_grows_the_sooner_it_is_asked() {
+        let mut governor = Governor::new(MARK);
+        governor.look(98_000_000, 0, 0);
+        // 10 MB a second: half of 1 MB is full in 50 ms.
+        let order = governor.look(99_000_000, 0, 100_000);
+        assert_eq!((order.free_bytes, order.rest_us), (0, 50_000));
+        let order = governor.look(99_700_000, 0, 110_000);
+        assert!(order.rest_us < 3_000, "{order:?}");
+    }
+
+    #[test]
+    fn what_is_over_is_freed_with_what_comes_meanwhile() {
+        let mut governor = Governor::new(MARK);
+        governor.look(99_000_000, 0, 0);
+        let order = governor.look(100_000_000, 0, 100_000);
+        assert!((250_000..260_000).contains(&order.free_bytes) && !order.is_full, "{order:?}");
+        // Freed as fast as written: it grows all the same.
+        let order = governor.look(100_000_000, 1_000_000, 200_000);
+        assert!(order.free_bytes >= 255_000, "{order:?}");
+    }
+
+    #[test]
+    fn writes_are_refused_where_nothing_else_helps_for_a_while() {
+        let mut governor = Governor::new(MARK);
+        assert!(!governor.look(101_500_000, 0, 0).is_full);
+        assert!(!governor.look(101_500_000, 0, 200_000).is_full);
+        assert!(governor.look(101_500_000, 0, 300_000).is_full);
+        assert!(!governor.look(100_900_000, 0, 310_000).is_full);
+    }
+
+    #[test]
+    fn a_mark_of_nothing_frees_all() {
+        let mut governor = Governor::new(0);
+        assert_eq!(governor.look(5_000, 0, 0).free_bytes, 5_000);
+        governor.set_mark(u64::MAX);
+        assert_eq!(governor.look(5_000, 0, 1).free_bytes, 0);
+    }
+}

@@ -1,0 +1,111 @@
+//! Keeps caches within their memory: one evictor to each primary, in one proxy at a time.
+//!
+//! ```text
+//! keep: by which rules, whose turn it is, which primaries there are ──▶ node: memory, and what leaves
+//! ```
+//!
+//! Nothing is lost where nobody holds the lease, or where two do: each removal is by itself. So a proxy that finds a server
+//! far above its mark doesn't wait for the lease, whose node may be away.
+
+mod node;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use keyfold_core::admin::lease::Lease;
+use keyfold_core::cluster::Node;
+use keyfold_core::eviction::Cache;
+use keyfold_core::layout::{CacheRules, MaxMemory};
+use tokio::task::{JoinHandle, spawn_local};
+
+use crate::config::Config;
+use crate::holding::Holding;
+use crate::order::Task;
+use crate::upstream::Errand;
+
+/// How often it is looked for rules, for the lease, and for primaries.
+const TICK: Duration = Duration::from_millis(500);
+
+/// The task that keeps them.
+pub(crate) fn keep(config: Arc<Config>, cache: Arc<Cache>) -> Task {
+    Box::new(|errand| Box::pin(keep_for_ever(errand, config, cache)) as Pin<Box<dyn Future<Output = ()>>>)
+}
+
+/// What is known of one primary.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gauges {
+    used: u64,
+    mark: u64,
+    keys: u64,
+}
+
+/// What the evictors of all primaries go by.
+#[derive(Debug)]
+struct Shared {
+    cache: Arc<Cache>,
+    rules: Cell<Option<CacheRules>>,
+    /// This proxy holds the lease.
+    is_holder: Cell<bool>,
+    gauges: RefCell<BTreeMap<Option<Node>, Gauges>>,
+}
+
+impl Shared {
+    /// From where on keys leave a server that has this `maxmemory`; none where none do.
+    fn mark(&self, max_memory: u64) -> Option<u64> {
+        match self.rules.get()?.max_memory {
+            MaxMemory::Bytes(bytes) => Some(bytes),
+            MaxMemory::Percent(_) if max_memory == 0 => None,
+            MaxMemory::Percent(percent) => Some(max_memory / 100 * u64::from(percent)),
+        }
+    }
+
+    fn note(&self, node: Option<Node>, gauges: Gauges) {
+        let mut all = self.gauges.borrow_mut();
+        all.insert(node, gauges);
+        let sum = |part: fn(&Gauges) -> u64| all.values().map(part).sum();
+        self.cache.set_gauges(sum(|one| one.used), sum(|one| one.mark), sum(|one| one.keys));
+        self.cache.popularity().follow_keys(self.cache.keys());
+    }
+}
+
+async fn keep_for_ever(errand: Errand, config: Arc<Config>, cache: Arc<Cache>) {
+    let mut holding = Holding::of(errand.with_env(|env| Lease::to_evict((env.nonces)())));
+    let mut errand = errand.in_database(0);
+    let shared =
+        Rc::new(Shared { cache, rules: Cell::new(None), is_holder: Cell::new(false), gauges: RefCell::default() });
+    let mut nodes: BTreeMap<Option<Node>, Running> = BTreeMap::new();
+    loop {
+        let rules = config.cache.rules.or_else(|| errand.with_env(|env| env.layout.cache()));
+        shared.rules.set(rules);
+        shared.cache.turn(rules.is_some(), rules.is_some_and(|rules| rules.plain_keys));
+        if rules.is_some() {
+            shared.is_holder.set(holding.hold(&mut errand).await.unwrap_or(false));
+            let wanted = errand.nodes();
+            nodes.retain(|node, _| wanted.contains(node));
+            shared.gauges.borrow_mut().retain(|node, _| wanted.contains(node));
+            for node in wanted {
+                nodes.entry(node).or_insert_with(|| {
+                    let errand = errand.another().at_node(node);
+                    Running(spawn_local(node::keep(Rc::clone(&shared), node, errand)))
+                });
+            }
+        } else {
+            nodes.clear();
+            shared.is_holder.set(false);
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// A task that ends when it is dropped.
+struct Running(JoinHandle<()>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
