@@ -65,7 +65,7 @@ impl Governor {
                 self.growth = growth.max(self.growth.midpoint(growth));
             }
         }
-        let is_above = counted > self.mark + self.mark / TOO_FAR;
+        let is_above = counted > self.mark.saturating_add(self.mark / TOO_FAR);
         self.above_since_us = is_above.then(|| self.above_since_us.unwrap_or(now_us));
         let is_full = self.above_since_us.is_some_and(|since| now_us.saturating_sub(since) > TOO_LONG_US);
         let low = self.mark - self.mark / MARGIN;
