@@ -8,6 +8,8 @@
 //! | [`ANSWERS_KEY`] | hash | during a change only: what each member says to it |
 //! | [`DICTIONARIES_KEY`] | hash | [`dictionaries`]: what values are compressed by, and which codec slots there are |
 //! | [`SWEEP_KEY`], [`EVICT_KEY`] | string | [`lease`]: which keyfold walks over all to remove what has expired, and which one evicts |
+//! | [`ASKED_KEY`] | list | which keys were asked for through keyfolds that don't evict; gone by itself |
+//! | [`FREQUENCY_KEY`] | hash | how often keys are asked for, as the keyfold that evicts knows it |
 //! | [`MOVE_KEY`] | string | [`move_progress`]: how far a move has come; gone by itself |
 //! | [`fence_key`] | string | for a second, before a change: a write that must come to nothing |
 //! | [`scratch_key`] | any | within one MULTI: what only a server can compute |
@@ -41,6 +43,10 @@ pub const DICTIONARIES_KEY: &[u8] = b"keyfold:{home}:dictionaries";
 pub const SWEEP_KEY: &[u8] = b"keyfold:{home}:sweep";
 /// Who evicts.
 pub const EVICT_KEY: &[u8] = b"keyfold:{home}:evict";
+/// What keyfolds that don't evict have seen of requests, for the one that does.
+pub const ASKED_KEY: &[u8] = b"keyfold:{home}:asked";
+/// How often keys are asked for, for a keyfold that begins to evict.
+pub const FREQUENCY_KEY: &[u8] = b"keyfold:{home}:frequency";
 /// How far a move has come.
 pub const MOVE_KEY: &[u8] = b"keyfold:{home}:move";
 /// The slot of all keys that are `keyfold:{home}:…`. In a cluster one node has it.
@@ -76,4 +82,5 @@ pub(crate) fn wait_key(slot: crate::slot::Slot) -> Vec<u8> {
 pub const PROBE_KEY: &str = "keyfold:probe";
 
 /// Those that stay when nothing is folded any more and nobody serves: of no use then.
-pub const LASTING: [&[u8]; 6] = [LAYOUT_KEY, COPY_KEY, DICTIONARIES_KEY, SWEEP_KEY, EVICT_KEY, MOVE_KEY];
+pub const LASTING: [&[u8]; 8] =
+    [LAYOUT_KEY, COPY_KEY, DICTIONARIES_KEY, SWEEP_KEY, EVICT_KEY, ASKED_KEY, FREQUENCY_KEY, MOVE_KEY];

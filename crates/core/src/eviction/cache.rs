@@ -2,12 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use super::{KeyHash, Popularity};
+use super::{KeyHash, Popularity, Seen};
 
 /// A cache, as one process keeps it.
 #[derive(Debug)]
 pub struct Cache {
     popularity: Popularity,
+    seen: Seen,
+    /// Another keyfold evicts, and is told what is asked for here.
+    tells: AtomicBool,
     /// Requests are noted.
     is_on: AtomicBool,
     /// Plain keys leave too.
@@ -30,6 +33,8 @@ impl Cache {
     pub fn new(most_bytes: u64) -> Self {
         Self {
             popularity: Popularity::new(most_bytes),
+            seen: Seen::default(),
+            tells: AtomicBool::new(false),
             is_on: AtomicBool::new(false),
             plain_keys: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
@@ -70,10 +75,23 @@ impl Cache {
         &self.popularity
     }
 
+    /// Says whether another keyfold evicts, and is told what is asked for here.
+    pub fn tell_another(&self, tells: bool) {
+        self.tells.store(tells, Ordering::Relaxed);
+    }
+
+    /// What was asked for, as another keyfold is told.
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
     /// Notes that a key was asked for; or that so many bytes were written to it.
     #[inline]
     pub fn note(&self, key: KeyHash, written: Option<usize>) {
         self.popularity.note(key, written.is_some());
+        if self.tells.load(Ordering::Relaxed) {
+            self.seen.note(key, written.is_some());
+        }
         if let Some(bytes) = written {
             self.allowance.fetch_sub(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
         }

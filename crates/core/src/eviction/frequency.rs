@@ -127,7 +127,8 @@ impl Frequency {
     #[inline]
     fn counters(key: KeyHash) -> impl Iterator<Item = (usize, u32)> {
         (0..ROWS).map(move |row| {
-            let at = key.0 >> (row * 4) & (ROW - 1);
+            // The lowest bit is the same in all.
+            let at = key.0 >> (row * 4 + 1) & (ROW - 1);
             let [word, byte] = [at / 8, at % 8].map(|part| u32::try_from(part).unwrap_or(0));
             ((row * 2 + word) as usize, byte * 8)
         })
@@ -158,6 +159,30 @@ impl Frequency {
         let noted = self.noted.fetch_add(1, Ordering::Relaxed);
         if noted % self.step.load(Ordering::Relaxed) == 0 && noted > 0 {
             self.age();
+        }
+    }
+
+    /// All counters, a line after the other.
+    pub(super) fn counters_saved(&self) -> Vec<u8> {
+        let lines = self.lines.load(Ordering::Acquire);
+        let words = (0..lines).flat_map(|at| &self.line(at).0);
+        words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
+    }
+
+    /// Raises counters to these, which were of as many lines or of another power of two.
+    pub(super) fn raise_to(&self, counters: &[u8]) {
+        let lines = self.lines.load(Ordering::Acquire);
+        let saved: Vec<&[u8]> = counters.chunks_exact(LINE_BYTES).collect();
+        if saved.is_empty() {
+            return;
+        }
+        for at in 0..lines.max(saved.len()) {
+            let words = self.line(at & (lines - 1)).0.iter();
+            for (word, eight) in words.zip(saved[at & (saved.len() - 1)].chunks_exact(8)) {
+                let mut own = word.load(Ordering::Relaxed).to_le_bytes();
+                own.iter_mut().zip(eight).for_each(|(own, saved)| *own = (*own).max(*saved));
+                word.store(u64::from_le_bytes(own), Ordering::Relaxed);
+            }
         }
     }
 

@@ -20,6 +20,8 @@ mod frequency;
 mod governor;
 mod popularity;
 mod recent;
+mod saved;
+mod seen;
 mod server_memory;
 
 pub use cache::Cache;
@@ -29,6 +31,8 @@ pub use frequency::Frequency;
 pub use governor::{Governor, Order};
 pub use popularity::{Popularity, Standing};
 pub use recent::Recent;
+pub use saved::{Reading, Saved};
+pub use seen::Seen;
 pub use server_memory::{ServerMemory, evicted_by_server};
 
 use crate::layout::Place;
@@ -65,6 +69,7 @@ impl BucketHash {
     /// Of the key in this field of it.
     #[inline]
     pub fn field(self, field: &[u8]) -> KeyHash {
-        KeyHash(xxhash_rust::xxh3::xxh3_64_with_seed(field, self.0))
+        // The lowest bit is for what is told of a key beside it.
+        KeyHash(xxhash_rust::xxh3::xxh3_64_with_seed(field, self.0) & !1)
     }
 }

@@ -50,6 +50,11 @@ impl Popularity {
         self.recent.follow_keys(keys / NEW_SHARE);
     }
 
+    /// How often keys are asked for.
+    pub fn frequency(&self) -> &Frequency {
+        &self.frequency
+    }
+
     /// What it takes now, in bytes.
     pub fn bytes(&self) -> usize {
         self.frequency.bytes() + self.recent.bytes()
