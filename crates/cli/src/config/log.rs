@@ -17,7 +17,8 @@ static REPLACE: OnceLock<Replace> = OnceLock::new();
 /// Starts logging.
 pub(crate) fn start(cli: &Cli) {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let log = tracing_subscriber::fmt().with_env_filter(filter(cli)).with_writer(io::stderr);
+    // Where whoever read the log has ended, a line is lost. To be told of that, on stderr too, would end the task that wrote it.
+    let log = tracing_subscriber::fmt().with_env_filter(filter(cli)).with_writer(io::stderr).log_internal_errors(false);
     if is_json(cli) {
         let log = log.json().flatten_event(true).with_current_span(false).with_span_list(false).with_filter_reloading();
         let handle = log.reload_handle();

@@ -142,6 +142,21 @@ fn the_log_may_be_json() {
 }
 
 #[test]
+fn whoever_reads_the_log_may_end_before_keyfold_does() {
+    let server = server();
+    for format in ["text", "json"] {
+        let mut keyfold = Keyfold::serve(&["--upstream", &server.url(), "--log-format", format]);
+        keyfold.lose_log();
+        // What is logged now, of this client's connections and of signals, nobody can read, and all goes on.
+        keyfold.signal(Signal::HUP);
+        let mut client = keyfold.connect();
+        assert_eq!(client.call(&[b"SET", b"k", b"v"]).unwrap(), b"+OK\r\n");
+        assert_eq!(client.call(&[b"BLPOP", b"none", b"0.01"]).unwrap(), b"*-1\r\n");
+        assert!(keyfold.end_by(Signal::TERM).success());
+    }
+}
+
+#[test]
 fn the_servers_password_may_be_in_a_file() {
     let server = found()[0].start(&["--requirepass", "hush"]).unwrap();
     let url = server.url();

@@ -48,7 +48,8 @@ pub(crate) fn read_until(log: &mut impl BufRead, text: &str) -> String {
 pub(crate) struct Keyfold {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    stderr: BufReader<ChildStderr>,
+    /// None where nobody reads the log any more.
+    stderr: Option<BufReader<ChildStderr>>,
     address: SocketAddr,
 }
 
@@ -87,7 +88,7 @@ impl Keyfold {
             stderr.read_to_string(&mut log).unwrap();
             panic!("no address in {line:?}; {log}");
         };
-        Self { child, stdout, stderr, address }
+        Self { child, stdout, stderr: Some(stderr), address }
     }
 
     /// As tools take it.
@@ -113,7 +114,12 @@ impl Keyfold {
 
     /// Reads on in its log until a line holds this text, and returns what was read.
     pub(crate) fn log_until(&mut self, text: &str) -> String {
-        read_until(&mut self.stderr, text)
+        read_until(self.stderr.as_mut().expect("somebody reads the log"), text)
+    }
+
+    /// Whoever reads its log ends.
+    pub(crate) fn lose_log(&mut self) {
+        self.stderr = None;
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
