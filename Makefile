@@ -29,10 +29,11 @@ test-long: ## the tests that take minutes: the lab's studies on every server, la
 	cargo test --workspace --lib --test program --test bed --test proxy --test whole -- --ignored
 	cargo test --workspace --test move_model -- --ignored before_two
 
-clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs, lettuce; locks, limits, clusters
+clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs, lettuce; locks, limits, clusters, caches
 	@scripts/ensure-server
 	scripts/with-keyfold scripts/clients
 	scripts/clients cluster
+	scripts/caches
 
 package: ## a Debian package, an archive for any Linux and a container image, in target/package
 	scripts/package

@@ -1,6 +1,7 @@
 //! What the documents name is there, and what is there they name.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use crate::{crate_roots, entries, read, root};
 
@@ -73,6 +74,47 @@ fn the_head_of_each_crate_names_its_rooms() {
         let is_named = |room: &&str| named.contains(*room) || named.contains(format!("{room}.rs").as_str());
         let missing: Vec<_> = krate.rooms().filter(|room| !is_named(room)).collect();
         assert!(missing.is_empty(), "the head of {} doesn't name {missing:?}", file.display());
+    }
+}
+
+/// What pages quote of examples: the page, the file that the comment before the block names, and the block.
+fn quotes() -> Vec<(PathBuf, String, Vec<String>)> {
+    let pages = ["docs", "docs/start", "docs/frameworks"].into_iter().flat_map(|folder| entries(&root().join(folder)));
+    let mut quotes = Vec::new();
+    for page in pages.filter(|path| path.extension().is_some_and(|it| it == "md")) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let mut lines = text.lines().map(str::to_owned);
+        while let Some(line) = lines.next() {
+            let named = line.trim().strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+            let Some(file) = named.filter(|file| file.starts_with("examples/")) else { continue };
+            assert!(lines.next().is_some_and(|line| line.trim().starts_with("```")), "{}: {file}", page.display());
+            quotes.push((
+                page.clone(),
+                file.to_owned(),
+                lines.by_ref().take_while(|line| line.trim() != "```").collect(),
+            ));
+        }
+    }
+    quotes
+}
+
+/// Lines without the indent that all of them have.
+fn without_indent(lines: &[String]) -> Vec<&str> {
+    let indent = |line: &&String| line.len() - line.trim_start().len();
+    let all = lines.iter().filter(|line| !line.trim().is_empty()).map(|line| indent(&line)).min().unwrap_or(0);
+    lines.iter().map(|line| line.get(all..).unwrap_or_default().trim_end()).collect()
+}
+
+#[test]
+fn what_pages_quote_of_examples_is_in_their_files() {
+    let quotes = quotes();
+    assert!(quotes.len() > 5, "pages quote examples behind a comment that names the file");
+    for (page, file, block) in quotes {
+        let text = std::fs::read_to_string(root().join(&file)).unwrap();
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let quoted = without_indent(&block);
+        let is_there = !block.is_empty() && lines.windows(block.len()).any(|part| without_indent(part) == quoted);
+        assert!(is_there, "{} quotes what is not in {file}:\n{}", page.display(), block.join("\n"));
     }
 }
 
