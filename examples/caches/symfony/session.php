@@ -242,6 +242,10 @@ function getComputesOnceAndEarly(\Redis $client): void
     check($get($client, 1e6), 'page 2');
     check($get($client, 0.0), 'page 2');
     check(where('shop:product.10.page')["bucket's encoding"], 'listpack');
+    // null is an entry as well.
+    $pool = new RedisAdapter($client, 'shop');
+    check($pool->get('product.10.none', static fn () => null), null);
+    check($pool->get('product.10.none', static fn () => 'some'), null);
 }
 
 function tagsByVersionsNotByScripts(\Redis $client): void
