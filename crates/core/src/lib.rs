@@ -19,6 +19,7 @@
 //! | [`access`] | who may use the proxy, and for what |
 //! | [`admin`] | what keyfold keeps for itself in a server |
 //! | [`base62`] | numbers as physical names write them |
+//! | [`cache`] | who is asked for, where a cache is kept |
 //! | [`change`] | how the layout in force is replaced at a moment when nobody serves |
 //! | [`clients`] | the clients of one proxy, as CLIENT, MONITOR and INFO show them |
 //! | [`cluster`] | who has a cluster's slots, and where commands go while they move |
@@ -26,6 +27,7 @@
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`dialect`] | by whose rules commands are read: the server's behind, and what later servers have besides |
 //! | [`drive`] | what drives conversations: requests and answers in order, replies to whose they are |
+//! | [`eviction`] | which keys leave a cache when memory is full |
 //! | [`exchange`] | one logical command's conversation with the server |
 //! | [`frame`] | stored values: raw, or a tag byte and what it says |
 //! | [`glob`] | patterns as KEYS, SCAN and PSUBSCRIBE read them |
@@ -64,6 +66,7 @@
 pub mod access;
 pub mod admin;
 pub mod base62;
+pub mod cache;
 pub mod change;
 pub mod clients;
 pub mod cluster;

@@ -34,6 +34,7 @@
 //! | `whereabouts` | where the primary is that Sentinels name |
 //! | `descriptors` | how many files this process may open |
 //! | `folding`, `dictionaries`, `sweep` | the layout in use; what its values are compressed by; removing what has expired |
+//! | `eviction`, `holding` | keeping caches within their memory; a lease in the server, as this proxy holds it |
 //! | `encoders` | threads that encode large values |
 //! | `membership`, `keeper` | this proxy's part in changes of the layout |
 //! | `slow` | slow requests, in the log |

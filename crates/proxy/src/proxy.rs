@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use keyfold_core::cache::Cache;
 use keyfold_core::clients::Clients;
-use keyfold_core::eviction::Cache;
 use keyfold_core::layout::Layout;
 use keyfold_core::stats::{Counts, Traffic};
 use tokio::sync::{mpsc, watch};

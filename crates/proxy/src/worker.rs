@@ -8,9 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use keyfold_core::cache::Cache;
 use keyfold_core::clients::Clients;
 use keyfold_core::cluster::{Endpoint, Front};
-use keyfold_core::eviction::Cache;
 use keyfold_core::exchange::{Env, ServerInfo};
 use slab::Slab;
 use tokio::sync::{Notify, mpsc, oneshot, watch};

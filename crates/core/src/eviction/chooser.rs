@@ -4,7 +4,7 @@
 //! small share leaves: the lower end of what it came by lately, as a histogram of that has it. So a bucket full of what is
 //! asked for loses nothing, and one that nobody asks for loses all.
 
-use super::popularity::Standing;
+use crate::cache::Standing;
 
 /// What an octave of worth is cut into.
 const STEPS: f64 = 8.0;

@@ -1,6 +1,5 @@
 //! Fields of one bucket that leave, compared and removed in two steps of the server for all of them: most of what leaves.
 
-use super::evictor::Why;
 use crate::exchange::Script;
 use crate::layout::NamespaceIndex;
 use crate::resp::write_command;
@@ -24,18 +23,18 @@ pub(super) struct ColdFields {
 
 impl ColdFields {
     /// The first of a bucket.
-    pub(super) fn of(found: &Field<'_>, bytes: usize, why: Why) -> Self {
+    pub(super) fn of(found: &Field<'_>, bytes: usize, is_new: bool) -> Self {
         let (namespace, bucket) = (found.namespace, found.bucket.to_vec());
         let mut cold = Self { namespace, bucket, fields: Vec::new(), bytes: 0, new: 0 };
-        cold.add(found, bytes, why);
+        cold.add(found, bytes, is_new);
         cold
     }
 
     /// One more of the same bucket.
-    pub(super) fn add(&mut self, found: &Field<'_>, bytes: usize, why: Why) {
+    pub(super) fn add(&mut self, found: &Field<'_>, bytes: usize, is_new: bool) {
         self.fields.extend([found.field.to_vec(), found.stored.to_vec()]);
         self.bytes += bytes;
-        self.new += u64::from(why == Why::Cold { is_new: true });
+        self.new += u64::from(is_new);
     }
 
     /// How many they are.
@@ -79,9 +78,9 @@ mod tests {
     #[test]
     fn fields_go_out_by_their_buckets() {
         let found = |bucket, field, stored| Field { namespace: NamespaceIndex(0), bucket, field, stored };
-        let mut one = ColdFields::of(&found(b"~a", b"1", b"x"), 10, Why::Cold { is_new: true });
-        one.add(&found(b"~a", b"2", b""), 5, Why::Cold { is_new: false });
-        let other = ColdFields::of(&found(b"~b", b"3", b"y"), 7, Why::Cold { is_new: false });
+        let mut one = ColdFields::of(&found(b"~a", b"1", b"x"), 10, true);
+        one.add(&found(b"~a", b"2", b""), 5, false);
+        let other = ColdFields::of(&found(b"~b", b"3", b"y"), 7, false);
         assert_eq!((one.count(), one.bytes, one.new), (2, 15, 1));
         let (mut wire, mut wanted) = (Vec::new(), Vec::new());
         ColdFields::send(&[one, other], &mut wire);

@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use std::mem;
 
 use super::cold_fields::ColdFields;
-use super::{Border, BucketHash, Cache, Chooser, KeyHash, Standing, Worth};
+use super::{Border, Chooser, Worth};
+use crate::cache::{BucketHash, Cache, KeyHash, Standing};
 use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env};
 use crate::frame::{Body, Frame};
@@ -73,7 +74,7 @@ struct Leaving {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+enum Why {
     Expired,
     /// Worth the least; `is_new` where nothing was known of it.
     Cold {
@@ -414,9 +415,10 @@ impl Evictor {
         let rule = env.layout.namespace(namespace).evictable;
         if let Some(why) = self.choose(hash.field(field), bytes, frame.expires_at_ms.is_some(), rule, border, cache) {
             if self.notices.is_none() && !matches!(frame.body, Body::Spill { .. }) {
+                let is_new = why == Why::Cold { is_new: true };
                 match self.cold.last_mut().filter(|cold| cold.bucket == bucket) {
-                    Some(cold) => cold.add(&found, bytes, why),
-                    None => self.cold.push(ColdFields::of(&found, bytes, why)),
+                    Some(cold) => cold.add(&found, bytes, is_new),
+                    None => self.cold.push(ColdFields::of(&found, bytes, is_new)),
                 }
                 return;
             }

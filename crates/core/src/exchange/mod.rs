@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use crate::access::Users;
+use crate::cache::Cache;
 use crate::dialect::Dialect;
-use crate::eviction::Cache;
 use crate::layout::{Layout, Place};
 use crate::resp::{Answer, Protocol};
 use crate::slot::Slot;

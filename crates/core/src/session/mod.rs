@@ -33,11 +33,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::access::User;
+use crate::cache::Cache;
 pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State, Turns};
 use crate::cluster::{Front, Target};
 use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
-use crate::eviction::Cache;
 use crate::exchange::{Effect, Env, Exchange, Watched};
 use crate::layout::{Layout, NamespaceIndex};
 use crate::notify::{self, Heard};
@@ -48,8 +48,9 @@ use crate::tracking::Mode;
 use client_command::ReplyMode;
 pub use hold::Hold;
 pub use patience::Patience;
+use places::Asked;
 use queue::Queue;
-use route::{Asked, Effort, Route, Touched};
+use route::{Effort, Route, Touched};
 use subscriptions::Subscriptions;
 
 /// Which connection to the server a request travels on.

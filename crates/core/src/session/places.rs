@@ -2,11 +2,13 @@
 
 use smallvec::SmallVec;
 
+use crate::cache::{Cache, KeyHash};
 use crate::command::Keys;
-use crate::eviction::{Cache, KeyHash};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
 use crate::session::refusal::printable;
-use crate::session::route::Asked;
+
+/// The keys that a request asks for, as the counters of a cache know them.
+pub(crate) type Asked = SmallVec<[KeyHash; 1]>;
 
 /// Where the keys of a request lie, each with its position among the arguments and in the order in which the command
 /// names them. Empty where all are plain, as most are that don't concern keyfold.

@@ -6,14 +6,13 @@ use smallvec::SmallVec;
 
 use crate::cluster::Endpoint;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
-use crate::eviction::KeyHash;
 use crate::exchange::transaction::{Queued, Scripted};
 use crate::exchange::{Env, OnOtherType};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
 use crate::number::parse_integer;
 use crate::resp::word::{is_ambiguous, is_word};
 use crate::session::hello::{Hello, HelloError};
-use crate::session::places::Places;
+use crate::session::places::{Asked, Places};
 use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
     unknown_command, wrong_arity,
@@ -25,9 +24,6 @@ use crate::user_script::UserScript;
 
 /// The namespaces of the keys that a request names, one for each key.
 pub(crate) type Touched = SmallVec<[NamespaceIndex; 1]>;
-
-/// The keys that a request asks for, as the counters of a cache know them.
-pub(crate) type Asked = SmallVec<[KeyHash; 1]>;
 
 /// Whether a command uses its keys' values, or has them, and not only what is known of the keys.
 fn asks_for_values(command: &Command) -> bool {

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! keep: by which rules, whose turn it is, which primaries there are ──▶ node: memory, and what leaves
+//!                                                                   ──▶ knowledge: what is asked for, told and saved
 //! ```
 //!
 //! Nothing is lost where nobody holds the lease, or where two do: each removal is by itself. So a proxy that finds a server
 //! far above its mark doesn't wait for the lease, whose node may be away.
 
+mod knowledge;
 mod node;
 
 use std::cell::{Cell, RefCell};
@@ -17,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyfold_core::admin::lease::Lease;
+use keyfold_core::cache::Cache;
 use keyfold_core::cluster::Node;
-use keyfold_core::eviction::Cache;
 use keyfold_core::layout::{CacheRules, MaxMemory};
 use tokio::task::{JoinHandle, spawn_local};
 
@@ -78,12 +80,15 @@ async fn keep_for_ever(errand: Errand, config: Arc<Config>, cache: Arc<Cache>) {
     let shared =
         Rc::new(Shared { cache, rules: Cell::new(None), is_holder: Cell::new(false), gauges: RefCell::default() });
     let mut nodes: BTreeMap<Option<Node>, Running> = BTreeMap::new();
+    let mut telling = None;
     loop {
         let rules = config.cache.rules.or_else(|| errand.with_env(|env| env.layout.cache()));
         shared.rules.set(rules);
         shared.cache.turn(rules.is_some(), rules.is_some_and(|rules| rules.plain_keys));
         if rules.is_some() {
+            // Where its node is away, nobody has it and everybody knows as much.
             shared.is_holder.set(holding.hold(&mut errand).await.unwrap_or(false));
+            telling.get_or_insert_with(|| Running(spawn_local(knowledge::share(Rc::clone(&shared), errand.another()))));
             let wanted = errand.nodes();
             nodes.retain(|node, _| wanted.contains(node));
             shared.gauges.borrow_mut().retain(|node, _| wanted.contains(node));
@@ -95,6 +100,7 @@ async fn keep_for_ever(errand: Errand, config: Arc<Config>, cache: Arc<Cache>) {
             }
         } else {
             nodes.clear();
+            telling = None;
             shared.is_holder.set(false);
         }
         tokio::time::sleep(TICK).await;

@@ -1,8 +1,65 @@
-//! What all threads of a keyfold share of a cache: who is asked for, whether there is room, and what left.
+//! A cache, as all threads of a keyfold share it: who is asked for, whether there is room, and what left.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `popularity.rs` | how a key stands: new, or asked for so often |
+//! | `frequency.rs` | how often keys are asked for, about |
+//! | `recent.rs` | which were written lately |
+//! | `seen.rs` | what several keyfolds tell each other of requests |
+//! | `saved.rs` | what the next keyfold learns of them |
+
+mod frequency;
+mod popularity;
+mod recent;
+mod saved;
+mod seen;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use super::{KeyHash, Popularity, Seen};
+use crate::layout::Place;
+
+pub use frequency::Frequency;
+pub use popularity::{Popularity, Standing};
+pub use recent::Recent;
+pub use saved::{Reading, Saved};
+pub use seen::Seen;
+
+/// A key, as counters know it: by where it lies. So a walk over buckets need not work out whose each field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyHash(u64);
+
+impl KeyHash {
+    /// Of a key that lies at this name: a plain key, or one that has a name of its own.
+    #[inline]
+    pub fn of(name: &[u8]) -> Self {
+        BucketHash::of(name).field(b"")
+    }
+
+    /// Of a key that lies here.
+    #[inline]
+    pub fn at(place: &Place) -> Self {
+        BucketHash::of(&place.physical).field(&place.field)
+    }
+}
+
+/// A bucket, as the hashes of its keys begin.
+#[derive(Clone, Copy, Debug)]
+pub struct BucketHash(u64);
+
+impl BucketHash {
+    /// Of the bucket with this name.
+    #[inline]
+    pub fn of(name: &[u8]) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_64(name))
+    }
+
+    /// Of the key in this field of it.
+    #[inline]
+    pub fn field(self, field: &[u8]) -> KeyHash {
+        // The lowest bit is for what is told of a key beside it.
+        KeyHash(xxhash_rust::xxh3::xxh3_64_with_seed(field, self.0) & !1)
+    }
+}
 
 /// A cache, as one process keeps it.
 #[derive(Debug)]
