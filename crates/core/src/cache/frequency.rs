@@ -17,8 +17,8 @@ const WORDS: usize = 8;
 /// Counters of a line, in bytes.
 const LINE_BYTES: usize = WORDS * 8;
 /// Each of a key's counters lies among so many of its line.
-const ROW: u64 = 16;
-const ROWS: u32 = 4;
+const ROW: usize = 16;
+const ROWS: usize = 4;
 
 /// A sketch has at least so many lines.
 const LEAST_LINES: usize = 1 << 8;
@@ -48,6 +48,8 @@ pub struct Frequency {
     /// Requests to the next line that is aged.
     step: AtomicU64,
     noted: AtomicU64,
+    /// So many requests have come when the next line is aged.
+    aged_at: AtomicU64,
     /// The line that is aged next.
     hand: AtomicUsize,
 }
@@ -64,6 +66,7 @@ impl Frequency {
             most_lines: LEAST_LINES << doublings,
             step: AtomicU64::new(u64::MAX),
             noted: AtomicU64::new(0),
+            aged_at: AtomicU64::new(u64::MAX),
             hand: AtomicUsize::new(0),
         };
         frequency.segment(0);
@@ -85,7 +88,9 @@ impl Frequency {
             lines *= 2;
         }
         let step = (keys.max(1).saturating_mul(AGED_AFTER) / lines as u64).max(1);
-        self.step.store(step, Ordering::Relaxed);
+        if self.step.swap(step, Ordering::Relaxed) == u64::MAX {
+            self.aged_at.store(self.noted.load(Ordering::Relaxed).saturating_add(step), Ordering::Relaxed);
+        }
     }
 
     /// Each key's line comes to stand in the new half too, where half of them look for it from then on.
@@ -125,12 +130,11 @@ impl Frequency {
 
     /// Where the key's counters are in its line: the word, and how far its counter is shifted there.
     #[inline]
-    fn counters(key: KeyHash) -> impl Iterator<Item = (usize, u32)> {
-        (0..ROWS).map(move |row| {
+    fn counters(key: KeyHash) -> [(usize, u32); ROWS] {
+        std::array::from_fn(|row| {
             // The lowest bit is the same in all.
-            let at = key.0 >> (row * 4 + 1) & (ROW - 1);
-            let [word, byte] = [at / 8, at % 8].map(|part| u32::try_from(part).unwrap_or(0));
-            ((row * 2 + word) as usize, byte * 8)
+            let at = (key.0 >> (row * 4 + 1)) as usize % ROW;
+            (row * 2 + at / 8, at as u32 % 8 * 8)
         })
     }
 
@@ -139,25 +143,26 @@ impl Frequency {
     pub fn of(&self, key: KeyHash) -> u8 {
         let line = self.line_of(key);
         let read = |(word, shift): (usize, u32)| (line.0[word].load(Ordering::Relaxed) >> shift) as u8;
-        Self::counters(key).map(read).min().unwrap_or(0)
+        Self::counters(key).into_iter().map(read).min().unwrap_or(0)
     }
 
     /// Counts that the key was asked for.
     #[inline]
     pub fn note(&self, key: KeyHash) {
-        let count = self.of(key);
-        if count < u8::MAX {
-            // Only the lowest are raised: those above count others too.
-            let line = self.line_of(key);
-            for (word, shift) in Self::counters(key) {
-                let all = line.0[word].load(Ordering::Relaxed);
-                if (all >> shift) as u8 == count {
-                    line.0[word].store(all + (1 << shift), Ordering::Relaxed);
+        let (line, counters) = (self.line_of(key), Self::counters(key));
+        let words = counters.map(|(word, _)| line.0[word].load(Ordering::Relaxed));
+        let counts: [u8; ROWS] = std::array::from_fn(|row| (words[row] >> counters[row].1) as u8);
+        let least = counts.into_iter().min().unwrap_or(0);
+        if least < u8::MAX {
+            // Only the lowest are raised: those above count others too. No two are in one word.
+            for row in 0..ROWS {
+                if counts[row] == least {
+                    line.0[counters[row].0].store(words[row] + (1 << counters[row].1), Ordering::Relaxed);
                 }
             }
         }
-        let noted = self.noted.fetch_add(1, Ordering::Relaxed);
-        if noted % self.step.load(Ordering::Relaxed) == 0 && noted > 0 {
+        // Where two threads come to it at once, two lines are aged.
+        if self.noted.fetch_add(1, Ordering::Relaxed) >= self.aged_at.load(Ordering::Relaxed) {
             self.age();
         }
     }
@@ -189,6 +194,8 @@ impl Frequency {
     /// Halves the counters of the next line.
     #[cold]
     fn age(&self) {
+        let next = self.noted.load(Ordering::Relaxed).saturating_add(self.step.load(Ordering::Relaxed));
+        self.aged_at.store(next, Ordering::Relaxed);
         let at = self.hand.fetch_add(1, Ordering::Relaxed) & (self.lines.load(Ordering::Acquire) - 1);
         for word in &self.line(at).0 {
             word.store(word.load(Ordering::Relaxed) >> 1 & HALVES, Ordering::Relaxed);
@@ -219,7 +226,7 @@ mod tests {
         let keys = 100_000;
         frequency.follow_keys(keys);
         let asked = |number: u64| number % 10 + 1;
-        frequency.step.store(u64::MAX, Ordering::Relaxed);
+        frequency.aged_at.store(u64::MAX, Ordering::Relaxed);
         (0..keys).for_each(|number| (0..asked(number)).for_each(|_| frequency.note(key(number))));
         let estimates: Vec<_> = (0..keys).map(|number| (u64::from(frequency.of(key(number))), asked(number))).collect();
         assert!(estimates.iter().all(|(estimate, asked)| estimate >= asked));

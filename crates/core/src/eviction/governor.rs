@@ -3,8 +3,10 @@
 /// Keys leave from this far below the mark on, in parts of it: what comes meanwhile has room.
 const MARGIN: u64 = 400;
 
-/// From this far above the mark on, in parts of it, writes are refused, where that lasts.
+/// From this far above the mark on, in parts of it, writes are refused, where that lasts; and so many bytes more, as buffers
+/// of clients come and go.
 const TOO_FAR: u64 = 100;
+const BUFFERS: u64 = 1 << 20;
 /// So long, in microseconds.
 const TOO_LONG_US: u64 = 250_000;
 
@@ -65,7 +67,7 @@ impl Governor {
                 self.growth = growth.max(self.growth.midpoint(growth));
             }
         }
-        let is_above = counted > self.mark.saturating_add(self.mark / TOO_FAR);
+        let is_above = counted > self.mark.saturating_add(self.mark / TOO_FAR + BUFFERS);
         self.above_since_us = is_above.then(|| self.above_since_us.unwrap_or(now_us));
         let is_full = self.above_since_us.is_some_and(|since| now_us.saturating_sub(since) > TOO_LONG_US);
         let low = self.mark - self.mark / MARGIN;
@@ -138,10 +140,10 @@ mod tests {
     #[test]
     fn writes_are_refused_where_nothing_else_helps_for_a_while() {
         let mut governor = Governor::new(MARK);
-        assert!(!governor.look(101_500_000, 0, 0).is_full);
-        assert!(!governor.look(101_500_000, 0, 200_000).is_full);
-        assert!(governor.look(101_500_000, 0, 300_000).is_full);
-        assert!(!governor.look(100_900_000, 0, 310_000).is_full);
+        assert!(!governor.look(102_500_000, 0, 0).is_full);
+        assert!(!governor.look(102_500_000, 0, 200_000).is_full);
+        assert!(governor.look(102_500_000, 0, 300_000).is_full);
+        assert!(!governor.look(101_900_000, 0, 310_000).is_full);
     }
 
     #[test]
