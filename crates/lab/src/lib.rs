@@ -16,7 +16,7 @@
 //! | `load.rs` | records written over a connection, and read back |
 //! | `through.rs` | a keyfold before a server, in this process |
 //! | `measure.rs` | one data set, plain and folded, each on an empty server of its own |
-//! | `random.rs` | data that looks random and is the same for the same seed |
+//! | `zipf.rs` | ranks by Zipf's law |
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -30,7 +30,6 @@ pub mod measure;
 mod options;
 mod outcome;
 mod physical;
-pub mod random;
 mod report;
 mod results;
 mod studies;
@@ -38,6 +37,7 @@ mod study;
 pub mod through;
 mod weight;
 mod writer;
+mod zipf;
 
 use std::io::Write;
 use std::process::ExitCode;

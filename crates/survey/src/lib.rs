@@ -17,6 +17,8 @@
 //! | `choose` | whether to fold a family, and how: every way weighed on its own keys |
 //! | `codec` | what codecs make of a family's values: trained, judged, and what they take |
 //! | `plan` | the choices for all families as one layout, with the reasons |
+//! | `caching` | what a cache would find of the requests made to it, by memory and by who evicts |
+//! | `random.rs` | what looks random and is the same for the same seed |
 //! | `eviction.rs` | what folding does to a server that evicts, as measured |
 //! | `uses.rs` | who uses a server and how, as far as it matters to folding |
 //! | `diagnosis` | why memory is not what it should be: findings from what was observed |
@@ -24,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
+pub mod caching;
 pub mod choose;
 pub mod codec;
 pub mod diagnosis;
@@ -34,6 +37,7 @@ mod number;
 pub mod observation;
 pub mod plan;
 pub mod population;
+pub mod random;
 pub mod sample;
 pub mod slot_tally;
 pub mod summary;

@@ -60,6 +60,20 @@ impl Model {
         self.hash_with_buckets_bytes(key_len, hash, has_expiry, buckets)
     }
 
+    /// What one field and its value take in a hash that stays packed, wherever they stand in it: of a ziplist, as if the
+    /// entry before were short.
+    pub fn packed_field_bytes(&self, field: ValueShape, value: ValueShape) -> u64 {
+        let packing = self.structures.packing;
+        let field = entry_bytes(packing, field, 1);
+        field + entry_bytes(packing, value, field)
+    }
+
+    /// A hash that stays packed, whose fields take so many bytes together ([`Self::packed_field_bytes`]), under a key of so
+    /// many bytes, without its share of the table of keys. For hashes whose fields come and go.
+    pub fn packed_hash_bytes(&self, key_len: u64, fields_bytes: u64) -> u64 {
+        self.object_key_bytes(key_len, false) + self.usable(frame_bytes(self.structures.packing) + fields_bytes)
+    }
+
     /// The same once its fields have been read so often that its table, if it is one, holds no old half.
     pub fn settled_hash_bytes(&self, key_len: u64, hash: &BucketCost, has_expiry: bool) -> u64 {
         let kind = self.structures.hash_table.kind;

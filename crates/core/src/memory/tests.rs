@@ -316,3 +316,19 @@ fn the_head_of_a_name_costs_its_bytes() {
     let servers = [Server::redis(7, 0), Server::redis(8, 0), Server::valkey(8, 1), Server::valkey(9, 1)];
     assert_eq!(servers.map(|server| cost_of_name_bytes(server, 3, 6)), [300, 300, 304, 326]);
 }
+
+#[test]
+fn fields_that_come_and_go_take_what_a_whole_bucket_does() {
+    for server in [Server::redis(6, 2), Server::redis(7, 0), Server::valkey(9, 1)] {
+        let model = model(server);
+        let mut bucket = BucketCost::default();
+        let mut fields = 0;
+        for (field, value) in
+            [(ValueShape::Integer(7), bytes(20)), (bytes(30), ValueShape::Integer(-70_000)), (bytes(3), bytes(64))]
+        {
+            bucket.add(&model, field, value);
+            fields += model.packed_field_bytes(field, value);
+            assert_eq!(model.packed_hash_bytes(9, fields), model.hash_bytes(9, &bucket, false), "{server}");
+        }
+    }
+}

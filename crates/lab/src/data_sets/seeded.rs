@@ -2,7 +2,7 @@
 
 use super::layouts::{self, ENTRIES};
 use super::records::{DataSet, Record};
-use crate::random::Random;
+use keyfold_survey::random::Random;
 
 /// Rate limits live for an hour: longer than the demo.
 const WINDOW_MS: u64 = 3_600_000;

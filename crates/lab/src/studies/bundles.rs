@@ -15,9 +15,9 @@ use keyfold_report::plot::{Bars, Origin, Plot};
 use crate::bench::Bench;
 use crate::options::Options;
 use crate::outcome::{Outcome, Table};
-use crate::random::Random;
 use crate::study::{About, Study};
 use crate::writer::Writer;
+use keyfold_survey::random::Random;
 
 const VALUE: &str = "hash-max-listpack-value";
 /// The original's sizes.

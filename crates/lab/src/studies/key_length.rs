@@ -10,8 +10,8 @@ use crate::bench::Bench;
 use crate::options::Options;
 use crate::outcome::{Outcome, Table};
 use crate::physical::Physical;
-use crate::random::Random;
 use crate::study::{About, Study};
+use keyfold_survey::random::Random;
 
 /// The original's lengths.
 const LENGTHS: std::ops::RangeInclusive<usize> = 3..=128;

@@ -11,8 +11,8 @@ use crate::bench::{Bench, Start};
 use crate::ground::Setting;
 use crate::options::Options;
 use crate::outcome::{Outcome, Table};
-use crate::random::Random;
 use crate::study::{About, Study};
+use keyfold_survey::random::Random;
 
 const ENTRIES: &str = "hash-max-listpack-entries";
 /// The original's limits.

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use keyfold_lab::data_sets::records::Record;
-use keyfold_lab::random::Random;
 use keyfold_server::{Server, Target};
+use keyfold_survey::random::Random;
 
 use super::schedule::{Sample, Schedule};
 use super::threads::{Stop, Threads};

@@ -7,8 +7,8 @@ use keyfold_core::layout::{Layout, Place};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
 use keyfold_core::placement::name::Name;
 
-use crate::random::Random;
 use crate::writer::Writer;
+use keyfold_survey::random::Random;
 
 /// Lengths of the hashes' names that the original tried.
 const CHARACTERS: std::ops::RangeInclusive<u32> = 3..=7;

@@ -14,10 +14,10 @@ use crate::bench::Bench;
 use crate::kept::Kept;
 use crate::options::{Options, Scale};
 use crate::outcome::Outcome;
-use crate::random::Random;
 use crate::study::{About, Study};
 use crate::writer::Writer;
 use form::Form;
+use keyfold_survey::random::Random;
 
 const ENTRIES: &str = "hash-max-listpack-entries";
 /// The original's sizes.

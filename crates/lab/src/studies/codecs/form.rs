@@ -154,7 +154,7 @@ mod tests {
 
     use super::super::values::ValueKind;
     use super::*;
-    use crate::random::Random;
+    use keyfold_survey::random::Random;
 
     fn pairs(kind: ValueKind, ids: std::ops::Range<u64>) -> Vec<Pair> {
         let mut random = Random::new(ids.start);

@@ -13,9 +13,9 @@ use crate::bench::Bench;
 use crate::ground::Setting;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::random::Random;
 use crate::study::{About, Study};
 use form::{Form, LONG_VALUE, Pair, SHORT_VALUE, Trained};
+use keyfold_survey::random::Random;
 use values::ValueKind;
 
 const VALUE: &str = "hash-max-listpack-value";

@@ -3,7 +3,7 @@
 
 use keyfold_core::named;
 
-use crate::random::Random;
+use keyfold_survey::random::Random;
 
 named! {
     /// A kind of values.

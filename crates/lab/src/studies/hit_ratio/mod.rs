@@ -9,7 +9,6 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `zipf.rs` | ranks by Zipf's law |
 //! | `objects.rs` | keys, values, requests, and places |
 //! | `cache.rs` | the server as a cache |
 //! | `farm.rs` | many caches, each on a server |
@@ -19,7 +18,6 @@ mod cache;
 mod farm;
 mod objects;
 mod show;
-mod zipf;
 
 use keyfold_core::memory::Limits;
 use keyfold_report::number::plural;

@@ -10,8 +10,8 @@ use keyfold_core::frame;
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{self, Keyspace, Model, ValueShape};
 
-use super::zipf::Zipf;
-use crate::random::Random;
+use crate::zipf::Zipf;
+use keyfold_survey::random::Random;
 
 /// Values are slices of so many letters.
 const LETTERS: usize = 1 << 16;

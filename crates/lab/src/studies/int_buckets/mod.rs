@@ -15,9 +15,9 @@ use keyfold_report::number::count;
 use crate::bench::Bench;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::random::Random;
 use crate::study::{About, Study};
 use form::{Form, SIZES};
+use keyfold_survey::random::Random;
 
 const ENTRIES: &str = "hash-max-listpack-entries";
 /// The original's number of counters.

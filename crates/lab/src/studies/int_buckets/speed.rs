@@ -11,8 +11,8 @@ use super::Ids;
 use super::form::{Form, key};
 use crate::bench::Bench;
 use crate::options::Options;
-use crate::random::Random;
 use crate::writer::Writer;
+use keyfold_survey::random::Random;
 
 /// Ids to a hash: where hashes by hand and keyfold's are alike.
 const SIZE: u64 = 128;

@@ -6,8 +6,8 @@ use keyfold_core::layout::Layout;
 use keyfold_core::memory::{self, BucketCost, Keyspace, Model, ValueShape};
 use keyfold_core::resp::write_command;
 
-use crate::random::Random;
 use crate::writer::Writer;
+use keyfold_survey::random::Random;
 
 /// Fields of a hash, in the original.
 pub(super) const FIELDS: u64 = 1000;

@@ -15,7 +15,7 @@ use keyfold_server::interrupt::{Interrupt, Interrupted};
 use keyfold_server::{Server, Target};
 
 use super::form::Shape;
-use crate::random::Random;
+use keyfold_survey::random::Random;
 
 /// Connections, each with a thread.
 pub(super) const CLIENTS: u32 = 8;

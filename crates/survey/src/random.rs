@@ -1,4 +1,4 @@
-//! Data that looks random and is the same for the same seed.
+//! What looks random and is the same for the same seed.
 
 /// Numbers that look random: splitmix64 by Sebastiano Vigna, in the public domain.
 #[derive(Clone, Debug)]

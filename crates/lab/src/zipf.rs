@@ -3,11 +3,11 @@
 //! Drawn by rejection-inversion (W. Hörmann and G. Derflinger, 1996), which takes no table and rejects hardly anything:
 //! a point under the integral of x^-s is inverted and rounded to a rank, and kept if it is under that rank's bar.
 
-use crate::random::Random;
+use keyfold_survey::random::Random;
 
 /// Ranks 1 to `ranks`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Zipf {
+pub(crate) struct Zipf {
     ranks: f64,
     skew: f64,
     /// The integral, at both ends.
@@ -19,7 +19,7 @@ pub(super) struct Zipf {
 
 impl Zipf {
     /// `skew` is above 0.
-    pub(super) fn new(ranks: u32, skew: f64) -> Self {
+    pub(crate) fn new(ranks: u32, skew: f64) -> Self {
         let mut zipf = Self { ranks: f64::from(ranks.max(1)), skew, low: 0.0, high: 0.0, sure: 0.0 };
         zipf.low = zipf.integral(1.5) - 1.0;
         zipf.high = zipf.integral(zipf.ranks + 0.5);
@@ -28,7 +28,7 @@ impl Zipf {
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and the number of ranks")]
-    pub(super) fn draw(&self, random: &mut Random) -> u32 {
+    pub(crate) fn draw(&self, random: &mut Random) -> u32 {
         loop {
             let at = self.high + random.unit() * (self.low - self.high);
             let x = self.inverse(at);
