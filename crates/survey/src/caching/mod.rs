@@ -18,6 +18,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `recorder.rs` | requests as they come; the sample |
+//! | `line.rs` | requests as files and MONITOR have them |
 //! | `requests.rs` | what was recorded |
 //! | `sizes.rs` | what each key takes |
 //! | `folding.rs` | the layout that would fold the keys of a trace |
@@ -31,6 +32,7 @@
 mod curve;
 mod folding;
 mod key_eviction;
+mod line;
 mod optimum;
 mod recorder;
 mod replay;
