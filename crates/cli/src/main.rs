@@ -12,6 +12,8 @@
 //! | `records` | a keyspace as logical records: walked over, kept in files, compared, written |
 //! | `scan` | the walk over a live server's keys |
 //! | `origin` | where keys are looked at: a live server, or a dump |
+//! | `packed.rs` | files that may be packed |
+//! | `trace` | requests made to a cache, from a file or as they come, and what other caches would find of them |
 //! | `settings` | what `keyfold serve` goes by: what was typed, the environment, its file, defaults |
 //! | `question.rs` | a question to the person at the terminal |
 //! | `print` | layouts as tables and as JSON, choices and what is folded already as JSON |
@@ -25,11 +27,13 @@ mod flags;
 mod layout;
 mod moving;
 mod origin;
+mod packed;
 mod print;
 mod question;
 mod records;
 mod scan;
 mod settings;
+mod trace;
 mod weighing;
 
 #[cfg(target_env = "musl")]

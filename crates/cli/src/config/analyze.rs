@@ -2,7 +2,8 @@
 
 use anyhow::{Context, bail};
 
-use super::origin;
+use super::trace::Trace;
+use super::{origin, trace};
 use crate::flags::analyze::AnalyzeFlags;
 use crate::origin::Place;
 use crate::scan::{Databases, KeyScan};
@@ -15,6 +16,8 @@ pub(crate) struct Analyze {
     pub(crate) place: Place,
     pub(crate) walk: KeyScan,
     pub(crate) databases: Databases,
+    /// The requests that are to be looked at, instead of the keys.
+    pub(crate) trace: Option<Trace>,
     pub(crate) flags: AnalyzeFlags,
 }
 
@@ -26,11 +29,16 @@ pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
         }
         path.file_name().context("--html: name a file")?;
     }
+    let trace = trace::resolve(&flags.requests, &flags.origin, flags.pace.max_ops, &flags.settings.assume)?;
+    if trace.is_some() && flags.origin.dump.is_some() {
+        bail!("a dump has no requests: name the server that they are for, or none");
+    }
     let (place, databases) = origin::resolve(&flags.origin, &flags.databases);
     Ok(Analyze {
         place,
         databases,
         walk: KeyScan { max_ops: flags.pace.max_ops, sample: flags.sample, sample_every: LOOK_AT_VALUES_EVERY },
+        trace,
         flags,
     })
 }

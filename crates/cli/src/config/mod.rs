@@ -18,6 +18,7 @@ pub(crate) mod serve;
 pub(crate) mod source;
 pub(crate) mod target;
 pub(crate) mod top;
+pub(crate) mod trace;
 pub(crate) mod train;
 mod users_file;
 pub(crate) mod verify;

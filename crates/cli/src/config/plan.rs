@@ -5,7 +5,8 @@ use std::num::NonZero;
 use anyhow::{Context, bail};
 use keyfold_core::template::Template;
 
-use super::origin;
+use super::trace::Trace;
+use super::{origin, trace};
 use crate::flags::plan::PlanFlags;
 use crate::origin::Place;
 use crate::scan::{Databases, KeyScan};
@@ -23,6 +24,8 @@ pub(crate) struct PlanConfig {
     pub(crate) walk: KeyScan,
     /// How many keys to prove the plan with.
     pub(crate) prove_keys: usize,
+    /// Requests that say what caches find.
+    pub(crate) trace: Option<Trace>,
     pub(crate) flags: PlanFlags,
 }
 
@@ -32,6 +35,7 @@ pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
     if let Some(out) = flags.out.as_ref().filter(|out| !flags.force && out.exists()) {
         bail!("{} is there already; write over it with --force, or name another file", out.display());
     }
+    let trace = trace::resolve(&flags.requests, &flags.origin, flags.pace.max_ops, &flags.settings.assume)?;
     let (place, databases) = origin::resolve(&flags.origin, &flags.databases);
     Ok(PlanConfig {
         place,
@@ -39,6 +43,7 @@ pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
         templates,
         walk: KeyScan { max_ops: flags.pace.max_ops, sample: flags.sample, sample_every: 0 },
         prove_keys: flags.prove_keys.map_or(PROVE_KEYS, NonZero::get),
+        trace,
         flags,
     })
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use super::databases::DatabaseFlags;
 use super::origin::OriginFlags;
 use super::pace::PaceFlags;
+use super::trace::TraceFlags;
 use super::units::{parse_count, parse_growth};
 use super::upstream::SettingsFlags;
 use super::wide::WideFlags;
@@ -29,6 +30,10 @@ Examples:
   keyfold analyze redis://127.0.0.1:6379 --json
   keyfold analyze dump.rdb
   redis-cli -h host --rdb - | keyfold analyze -
+  keyfold analyze --trace requests.txt.gz --value-bytes 200 --max-memory 12gb
+      what a cache finds of these requests, and how much memory folding saves it
+  keyfold analyze redis://127.0.0.1:6379 --watch 10m
+      the same of the requests that come to that server
 
 Ctrl-C ends the walk, and what was seen so far is reported.
 
@@ -75,6 +80,9 @@ pub(crate) struct AnalyzeFlags {
 
     #[command(flatten)]
     pub(crate) wide: WideFlags,
+
+    #[command(flatten)]
+    pub(crate) requests: TraceFlags,
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,

@@ -22,6 +22,7 @@ pub(crate) mod source;
 pub(crate) mod status;
 pub(crate) mod supervise;
 pub(crate) mod top;
+pub(crate) mod trace;
 pub(crate) mod train;
 pub(crate) mod units;
 pub(crate) mod upstream;

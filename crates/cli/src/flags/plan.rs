@@ -8,6 +8,7 @@ use clap::Args;
 use super::databases::DatabaseFlags;
 use super::origin::OriginFlags;
 use super::pace::PaceFlags;
+use super::trace::TraceFlags;
 use super::units::{parse_count, parse_growth};
 use super::upstream::SettingsFlags;
 use super::wide::WideFlags;
@@ -101,6 +102,9 @@ pub(crate) struct PlanFlags {
 
     #[command(flatten)]
     pub(crate) wide: WideFlags,
+
+    #[command(flatten)]
+    pub(crate) requests: TraceFlags,
 
     #[command(flatten)]
     pub(crate) settings: SettingsFlags,

@@ -98,6 +98,12 @@ impl Curves {
         self.points.insert(self.points.partition_point(before), point);
     }
 
+    /// Leaves out memories of which nothing was simulated.
+    pub fn keep_known(&mut self) {
+        let points = &self.points;
+        self.memories.retain(|memory| points.iter().any(|point| point.job.memory_bytes == *memory));
+    }
+
     /// What one kind of cache found, by memory.
     pub fn of(&self, cache: Cache) -> impl Iterator<Item = (f64, f64)> + '_ {
         let own = self.points.iter().filter(move |point| point.job.cache == cache);

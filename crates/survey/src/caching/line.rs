@@ -27,10 +27,12 @@ impl Recorder {
         if line.is_empty() {
             return false;
         }
-        if let Some(args) = monitored(line) {
+        if let Some((seconds, args)) = monitored(line) {
+            self.at(seconds);
             return self.add_command(&args);
         }
-        if let Some((key, value_bytes, action, expires)) = published(line) {
+        if let Some((seconds, key, value_bytes, action, expires)) = published(line) {
+            self.at(seconds);
             self.add(key, action, value_bytes, Some(expires));
             return true;
         }
@@ -91,8 +93,8 @@ fn expires(name: &str, args: &[&[u8]]) -> bool {
     matches!(name, "setex" | "psetex") || name == "set" && args.iter().skip(3).any(has_option)
 }
 
-/// The arguments of a line of MONITOR's; none of another line.
-fn monitored(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+/// When the command of a line of MONITOR's came, and its arguments; none of another line.
+fn monitored(line: &[u8]) -> Option<(f64, Vec<Vec<u8>>)> {
     let line = line.strip_prefix(b"+").unwrap_or(line);
     let digits = line.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
     let rest = line[digits..].strip_prefix(b" [").filter(|_| digits > 0)?;
@@ -104,8 +106,8 @@ fn monitored(line: &[u8]) -> Option<Vec<Vec<u8>>> {
         args.push(arg);
         rest = after.strip_prefix(b" ").unwrap_or(after);
     }
-    // A script's commands stand beside the script itself, whose keys they are.
-    Some(args)
+    let seconds = std::str::from_utf8(&line[..digits]).ok()?.parse().ok()?;
+    Some((seconds, args))
 }
 
 /// What stands before the next quote, as `sdscatrepr` of Redis writes it, and what stands behind that.
@@ -139,8 +141,8 @@ fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// A line of Twitter's: the key, how long its value is, what it is asked for, and whether it expires.
-fn published(line: &[u8]) -> Option<(&[u8], Option<u32>, Action, bool)> {
+/// A line of Twitter's: when it came, the key, how long its value is, what it is asked for, and whether it expires.
+fn published(line: &[u8]) -> Option<(f64, &[u8], Option<u32>, Action, bool)> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b',').collect();
     // Keys may have commas.
     let last = fields.len().checked_sub(5).filter(|last| *last >= 2)?;
@@ -150,7 +152,8 @@ fn published(line: &[u8]) -> Option<(&[u8], Option<u32>, Action, bool)> {
         return None;
     }
     let key = &line[fields[0].len() + 1..][..fields[1..last].iter().map(|field| field.len() + 1).sum::<usize>() - 1];
-    Some((key, number(value_bytes).filter(|bytes| *bytes > 0), word_action(word)?, ttl != b"0"))
+    let seconds = f64::from(number(fields[0])?);
+    Some((seconds, key, number(value_bytes).filter(|bytes| *bytes > 0), word_action(word)?, ttl != b"0"))
 }
 
 /// A line of a list: a key, and what stands behind it. One that has more than these is a key with spaces.
@@ -188,8 +191,10 @@ mod tests {
     /// What lines say: keys, lengths of values, and what is asked for, of each request.
     fn said(lines: &[&str]) -> Vec<(String, Option<u32>, Action)> {
         let mut recorder = Recorder::new(Bounds::default());
-        lines.iter().for_each(|line| drop(recorder.add_line(line.as_bytes())));
-        let requests = recorder.finish(None);
+        for line in lines {
+            recorder.add_line(line.as_bytes());
+        }
+        let requests = recorder.finish();
         let each = requests.steps.iter().map(|step| {
             let asked = &requests.keys[step.key() as usize];
             (asked.key.escape_ascii().to_string(), asked.value_bytes, step.action())
@@ -259,6 +264,18 @@ mod tests {
     }
 
     #[test]
+    fn times_say_how_many_come_in_a_minute() {
+        let mut recorder = Recorder::new(Bounds::default());
+        for second in 0..=30 {
+            recorder.add_line(format!("{}.000000 [0 a:1] \"get\" \"k\"", 100 + second).as_bytes());
+        }
+        assert_eq!(recorder.finish().per_minute, Some(62.0));
+        let mut recorder = Recorder::new(Bounds::default());
+        recorder.add_line(b"k");
+        assert_eq!(recorder.finish().per_minute, None);
+    }
+
+    #[test]
     fn a_line_that_is_cut_off_is_a_key_or_nothing() {
         let line = b"1339518083.107412 [0 127.0.0.1:60866] \"set\" \"a\\x00\" \"1\\\"2\"";
         for end in 0..line.len() {
@@ -273,7 +290,7 @@ mod tests {
         let expires = |command: &str| {
             let mut recorder = Recorder::new(Bounds::default());
             recorder.add_line(format!("1.5 [0 a:1] {command}").as_bytes());
-            recorder.finish(None).keys[0].has_expiry
+            recorder.finish().keys[0].has_expiry
         };
         assert!(expires("\"SET\" \"a\" \"1\" \"px\" \"10\"") && expires("\"setex\" \"a\" \"10\" \"1\""));
         assert!(!expires("\"SET\" \"a\" \"1\" \"nx\"") && !expires("\"SET\" \"a\" \"ex\""));

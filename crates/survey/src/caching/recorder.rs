@@ -34,6 +34,8 @@ pub struct Recorder {
     steps: Vec<Step>,
     seen: u64,
     seen_reads: u64,
+    /// When the first and the last request came, in seconds, where that was told.
+    times: Option<(f64, f64)>,
 }
 
 impl Recorder {
@@ -41,7 +43,7 @@ impl Recorder {
     pub fn new(bounds: Bounds) -> Self {
         let bounds = Bounds { keys: bounds.keys.clamp(1, Step::MOST_KEYS as usize), requests: bounds.requests.max(1) };
         let (numbers, keys, steps) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { bounds, zeros: 0, numbers, keys, steps, seen: 0, seen_reads: 0 }
+        Self { bounds, zeros: 0, numbers, keys, steps, seen: 0, seen_reads: 0, times: None }
     }
 
     /// One request. `value_bytes` is how long the value is, and `has_expiry` whether it expires, where this is told.
@@ -62,16 +64,24 @@ impl Recorder {
         }
     }
 
+    /// When the latest request came, in seconds since any moment.
+    pub(super) fn at(&mut self, seconds: f64) {
+        let (first, last) = self.times.unwrap_or((seconds, seconds));
+        self.times = Some((first, last.max(seconds)));
+    }
+
     /// How many requests came.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
     /// What was recorded.
-    pub fn finish(self, per_minute: Option<f64>) -> Requests {
-        let Self { zeros, keys, steps, seen, seen_reads, .. } = self;
+    pub fn finish(self) -> Requests {
+        let Self { zeros, keys, steps, seen, seen_reads, times, .. } = self;
         let rate = 0.5_f64.powi(zeros.cast_signed());
-        Requests { keys, steps, rate, seen, seen_reads, per_minute: None }.at_pace(per_minute)
+        let minutes = times.map(|(first, last)| (last - first) / 60.0).filter(|minutes| *minutes > 0.0);
+        let per_minute = minutes.map(|minutes| seen as f64 / minutes);
+        Requests { keys, steps, rate, seen, seen_reads, per_minute }
     }
 
     /// A key is in the sample by its hash alone, so that all its requests are, or none.

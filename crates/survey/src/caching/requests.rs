@@ -120,12 +120,17 @@ impl Requests {
         self.keys.iter().filter(|asked| asked.value_bytes.is_none()).count() as u64
     }
 
-    /// Says how long the values are of which it isn't known: `len` is asked for each such key, and `otherwise` holds for
-    /// those of which it knows nothing either.
-    pub fn fill_values(&mut self, otherwise: u32, mut len: impl FnMut(&[u8]) -> Option<u32>) {
-        for asked in &mut self.keys {
-            asked.value_bytes = asked.value_bytes.or_else(|| len(&asked.key)).or(Some(otherwise));
+    /// Says how long the values are of which it isn't known: `next` is asked for each such key, in the order of
+    /// [`Self::sample`], and may not know it either.
+    pub fn fill_values_asked(&mut self, mut next: impl FnMut() -> Option<u32>) {
+        for asked in self.keys.iter_mut().filter(|asked| asked.value_bytes.is_none()) {
+            asked.value_bytes = next();
         }
+    }
+
+    /// Says that all values of which it isn't known are so long.
+    pub fn fill_values(&mut self, bytes: u32) {
+        self.fill_values_asked(|| Some(bytes));
     }
 
     /// How long values are on the mean, of those of which it was told.

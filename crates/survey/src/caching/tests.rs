@@ -30,7 +30,7 @@ fn layout() -> Layout {
 fn reads(numbers: &[u32], value_bytes: u32, bounds: Bounds) -> Requests {
     let mut recorder = Recorder::new(bounds);
     numbers.iter().for_each(|number| recorder.add(&key(*number), Action::Read, Some(value_bytes), None));
-    recorder.finish(None)
+    recorder.finish()
 }
 
 const ALL: Bounds = Bounds { keys: 1 << 20, requests: 1 << 24 };
@@ -190,7 +190,7 @@ fn writes_and_removals_are_followed() {
     add("item:100001", Action::Delete);
     add("item:100001", Action::Read);
     add("item:100001", Action::Read);
-    let requests = recorder.finish(None);
+    let requests = recorder.finish();
     assert_eq!((requests.seen(), requests.reads()), (5, 3));
     let sizes = Sizes::new(&requests, &model(), &layout());
     for cache in Cache::ALL {
@@ -237,7 +237,7 @@ fn the_plan_for_a_trace_folds_its_families() {
         recorder.add(format!("page:{:08x}", id.wrapping_mul(2_654_435_761)).as_bytes(), Action::Read, Some(40), None);
     }
     recorder.add(b"the:only:one", Action::Read, Some(5), None);
-    let requests = recorder.finish(None);
+    let requests = recorder.finish();
     let layout = layout_for(&requests, &Aims::new(model(), Server::redis(7, 0), Limits::default())).unwrap();
     let templates: Vec<_> = layout.namespaces().iter().map(|namespace| namespace.keys.to_string()).collect();
     assert_eq!(templates.len(), 2, "{templates:?}");

@@ -2,6 +2,7 @@
 //!
 //! The walk has a thread of its own, so that the server answers the next page while families are found in the last.
 
+mod cache;
 mod html;
 mod json;
 mod table;
@@ -66,6 +67,9 @@ struct Share {
 
 pub(crate) fn run(analyze: &Analyze, out: &mut Paper) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
+    if let Some(requests) = &analyze.trace {
+        return cache::run(analyze, requests, &interrupt, out);
+    }
     let assumed = &analyze.flags.settings.assume;
     let mut origin =
         origin::open(&analyze.place, &analyze.databases, &analyze.walk, assumed, analyze.flags.origin.cluster)?;

@@ -15,6 +15,7 @@ use keyfold_survey::plan::{Family, Heading, Plan};
 
 use crate::config::plan::PlanConfig;
 use crate::origin::{self, Origin};
+use crate::trace;
 use crate::weighing::{Bounds, Weighing};
 use gather::{Gathered, Survey};
 use print::Report;
@@ -45,7 +46,9 @@ pub(crate) fn run(config: &PlanConfig, out: &mut Paper) -> anyhow::Result<()> {
     plan.share(&populations, &aims);
     drop(populations);
     survey.notes.splice(0..0, facts.guesses.iter().chain(&known.notes).cloned());
-    if let Some((eviction, evicted_keys)) = known.eviction {
+    if let Some(requests) = &config.trace {
+        survey.notes.extend(trace::notes(&trace::forecast(requests, &interrupt)?));
+    } else if let Some((eviction, evicted_keys)) = known.eviction {
         survey.notes.extend(plan.eviction_notes(eviction, evicted_keys));
     }
     let heading = heading(&known.server, &survey, config, plan.total_bytes(&aims.model));

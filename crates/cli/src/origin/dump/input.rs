@@ -2,22 +2,18 @@
 //! looks like, with what to do.
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
-use flate2::read::MultiGzDecoder;
 use keyfold_rdb::{Dump, DumpError};
 
-use super::unpack::Unpacked;
 use crate::origin::place::DumpPlace;
+use crate::packed::unpacked;
 
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// Enough to tell what it is.
 const LOOKED_AT_BYTES: u64 = 16;
-const BUFFER_BYTES: usize = 256 << 10;
 
 /// A dump that is being read, from whatever it comes.
 pub(super) type AnyDump = Dump<Box<dyn Read + Send>>;
@@ -46,14 +42,7 @@ pub(super) fn open(place: &DumpPlace) -> anyhow::Result<Opened> {
     let mut first = Vec::new();
     counted.by_ref().take(LOOKED_AT_BYTES).read_to_end(&mut first).with_context(|| format!("can't read {place}"))?;
     let what = first.clone();
-    let whole = Cursor::new(first).chain(counted);
-    let reader: Box<dyn Read + Send> = if what.starts_with(GZIP) {
-        Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole)))
-    } else if what.starts_with(ZSTD) {
-        Box::new(Unpacked::new(BufReader::with_capacity(BUFFER_BYTES, whole))?)
-    } else {
-        Box::new(whole)
-    };
+    let reader = unpacked(first, counted).with_context(|| format!("can't read {place}"))?;
     match Dump::open(reader) {
         Ok(dump) => Ok(Opened { dump, read_bytes, file_bytes }),
         Err(DumpError::NoDump) => bail!("{place}: {}", no_dump(&what)),

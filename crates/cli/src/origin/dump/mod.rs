@@ -10,7 +10,6 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `input.rs` | the bytes: a file or standard input, and what else a file may be |
-//! | `unpack.rs` | what zstd packed |
 //! | `facts.rs` | what is known of the server, and what is guessed |
 //! | `walk.rs` | which keys count, and pages of them |
 //! | `observer.rs` | from a key to an observation |
@@ -21,7 +20,6 @@ mod facts;
 mod input;
 mod layout;
 mod observer;
-mod unpack;
 mod values;
 mod walk;
 
