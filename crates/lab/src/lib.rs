@@ -16,6 +16,7 @@
 //! | `load.rs` | records written over a connection, and read back |
 //! | `through.rs` | a keyfold before a server, in this process |
 //! | `measure.rs` | one data set, plain and folded, each on an empty server of its own |
+//! | `objects.rs` | what caches are asked for: keys, values, requests, and places |
 //! | `zipf.rs` | ranks by Zipf's law |
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ mod kept;
 pub mod load;
 mod mark;
 pub mod measure;
+mod objects;
 mod options;
 mod outcome;
 mod physical;

@@ -3,6 +3,7 @@
 mod bucket_sweep;
 mod bundles;
 mod codecs;
+mod eviction;
 mod hit_ratio;
 mod int_buckets;
 mod key_length;
@@ -22,5 +23,6 @@ pub(crate) fn all() -> Vec<Box<dyn Study>> {
         Box::new(bundles::Bundles),
         Box::new(latency::Latency),
         Box::new(hit_ratio::HitRatio),
+        Box::new(eviction::Eviction),
     ]
 }

@@ -12,7 +12,7 @@ use keyfold_server::interrupt::{Interrupt, Interrupted};
 use keyfold_server::reply::code;
 use keyfold_server::{Commands, Server};
 
-use super::objects::{Form, Objects, Place, stored};
+use crate::objects::{Form, Objects, Place, stored};
 
 /// Requests to a round trip. Few, so that buffers are nothing beside the memory under study.
 const BATCH: usize = 16;

@@ -9,14 +9,12 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `objects.rs` | keys, values, requests, and places |
 //! | `cache.rs` | the server as a cache |
 //! | `farm.rs` | many caches, each on a server |
 //! | `show.rs` | what came of it |
 
 mod cache;
 mod farm;
-mod objects;
 mod show;
 
 use keyfold_core::memory::Limits;
@@ -24,11 +22,11 @@ use keyfold_report::number::plural;
 
 use crate::bench::Bench;
 use crate::ground::Setting;
+use crate::objects::{self, Form, Objects};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::study::{About, Study};
 use cache::{Tally, Trial};
-use objects::{Form, Objects};
 
 const LIMIT: &str = "maxmemory";
 const POLICY: &str = "maxmemory-policy";

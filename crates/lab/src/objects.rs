@@ -22,7 +22,7 @@ const FIRST_ID: u64 = 1_000_000;
 
 /// A way to keep objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// Each under a key of its own.
     Plain,
     /// In keyfold's buckets of so many, on the mean, if all were there.
@@ -30,7 +30,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Plain => "plain".to_owned(),
             Self::Buckets(entries) => format!("{entries} a bucket"),
@@ -39,7 +39,7 @@ impl Form {
 }
 
 /// Everything that may be asked for.
-pub(super) struct Objects {
+pub(crate) struct Objects {
     keys: Vec<Vec<u8>>,
     /// What a layout's namespace says of the keys.
     template: String,
@@ -49,28 +49,28 @@ pub(super) struct Objects {
 }
 
 /// Where an object is.
-pub(super) struct Place {
+pub(crate) struct Place {
     /// With the lab's prefix.
-    pub(super) key: Vec<u8>,
+    pub(crate) key: Vec<u8>,
     /// None where the key is its own.
-    pub(super) field: Option<Vec<u8>>,
+    pub(crate) field: Option<Vec<u8>>,
 }
 
 impl Objects {
     /// Objects with ids.
-    pub(super) fn made_up(objects: u32, value_bytes: u64, seed: u64) -> Self {
+    pub(crate) fn made_up(objects: u32, value_bytes: u64, seed: u64) -> Self {
         let keys = (0..u64::from(objects)).map(|id| format!("obj:{}", FIRST_ID + id).into_bytes()).collect();
         Self { keys, template: "obj:{id:int}".to_owned(), value_bytes, letters: Random::new(seed).letters(LETTERS) }
     }
 
     /// The same keys with values of another size.
-    pub(super) fn with_values(&self, value_bytes: u64) -> Self {
+    pub(crate) fn with_values(&self, value_bytes: u64) -> Self {
         let (keys, template, letters) = (self.keys.clone(), self.template.clone(), self.letters.clone());
         Self { keys, template, value_bytes, letters }
     }
 
     /// The keys of a file, a request to a line, and the requests as numbers of keys in order.
-    pub(super) fn of_trace(file: &Path, value_bytes: u64, seed: u64) -> anyhow::Result<(Self, Vec<u32>)> {
+    pub(crate) fn of_trace(file: &Path, value_bytes: u64, seed: u64) -> anyhow::Result<(Self, Vec<u32>)> {
         let reading = || format!("can't read the requests in {}", file.display());
         let (keys, requests) = read(BufReader::new(File::open(file).with_context(reading)?)).with_context(reading)?;
         if keys.len() < 1000 {
@@ -80,20 +80,25 @@ impl Objects {
         Ok((Self { keys, template, value_bytes, letters: Random::new(seed).letters(LETTERS) }, requests))
     }
 
-    pub(super) fn count(&self) -> u64 {
+    /// The names of all of them, by their numbers.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Box<[u8]>> {
+        self.keys.iter().map(|key| key.as_slice().into())
+    }
+
+    pub(crate) fn count(&self) -> u64 {
         self.keys.len() as u64
     }
 
-    pub(super) fn value_bytes(&self) -> u64 {
+    pub(crate) fn value_bytes(&self) -> u64 {
         self.value_bytes
     }
 
-    pub(super) fn template(&self) -> &str {
+    pub(crate) fn template(&self) -> &str {
         &self.template
     }
 
     /// An object's value: letters, from half as many as the mean to half as many more.
-    pub(super) fn value(&self, object: u32) -> &[u8] {
+    pub(crate) fn value(&self, object: u32) -> &[u8] {
         let mut random = Random::new(u64::from(object));
         let len = self.value_bytes / 2 + random.below(self.value_bytes + 1);
         let len = usize::try_from(len).unwrap_or(0).clamp(1, LETTERS);
@@ -102,11 +107,11 @@ impl Objects {
     }
 
     /// From how many bytes on a value would be spilled: none is.
-    pub(super) fn value_limit(&self) -> u64 {
+    pub(crate) fn value_limit(&self) -> u64 {
         (self.value_bytes * 3 / 2 + 1).next_multiple_of(32).max(LEAST_VALUE_LIMIT)
     }
 
-    pub(super) fn layout(&self, form: Form) -> anyhow::Result<Layout> {
+    pub(crate) fn layout(&self, form: Form) -> anyhow::Result<Layout> {
         let Form::Buckets(entries) = form else { return Ok(Layout::default()) };
         let (keys, limit) = (&self.template, self.value_limit());
         let buckets = (self.count() / entries).max(2);
@@ -114,7 +119,7 @@ impl Objects {
         Layout::parse_file(&text).with_context(|| format!("the study's layout for {keys}"))
     }
 
-    pub(super) fn places(&self, form: Form, prefix: &[u8]) -> anyhow::Result<Vec<Place>> {
+    pub(crate) fn places(&self, form: Form, prefix: &[u8]) -> anyhow::Result<Vec<Place>> {
         let layout = self.layout(form)?;
         let place = |key: &Vec<u8>| match layout.locate(key).place().filter(|place| place.kind.is_bucket()) {
             Some(place) => {
@@ -126,7 +131,7 @@ impl Objects {
     }
 
     /// What the model expects of all of them.
-    pub(super) fn expect<'m>(&self, form: Form, model: &'m Model, prefix_len: u64) -> anyhow::Result<Keyspace<'m>> {
+    pub(crate) fn expect<'m>(&self, form: Form, model: &'m Model, prefix_len: u64) -> anyhow::Result<Keyspace<'m>> {
         let layout = self.layout(form)?;
         let mut keyspace = Keyspace::new(model);
         let mut placed = memory::Placed::new(model, &layout);
@@ -145,14 +150,14 @@ impl Objects {
 }
 
 /// A value as keyfold's proxy stores it in a bucket.
-pub(super) fn stored(value: &[u8]) -> Vec<u8> {
+pub(crate) fn stored(value: &[u8]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(value.len());
     frame::encode(value, None, &mut stored);
     stored
 }
 
 /// Requests by Zipf's law. Which object has which rank is by chance, as neighbours' popularity mostly is.
-pub(super) fn requests(objects: u32, requests: u64, skew: f64, seed: u64) -> Vec<u32> {
+pub(crate) fn requests(objects: u32, requests: u64, skew: f64, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let mut of_rank: Vec<u32> = (0..objects).collect();
     for last in (1..of_rank.len()).rev() {
