@@ -95,7 +95,7 @@ pub(crate) struct GroundFlags {
     #[arg(long, value_name = "USD", default_value_t = 11.5)]
     pub(crate) price: f64,
 
-    /// Requests for the study hit-ratio, one key to a line, instead of made-up ones
+    /// Requests for the studies hit-ratio and eviction, one key to a line, instead of made-up ones
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
