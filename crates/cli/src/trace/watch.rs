@@ -25,7 +25,9 @@ use super::subject::Subject;
 const MOST_LINES: u32 = 20_000;
 /// How long MONITOR is on at a time.
 const WINDOW: Duration = Duration::from_secs(1);
-/// It is off sooner once it has shown so much: values may be large, and what isn't taken at once waits in the server.
+/// It is off sooner once it has shown as many lines as are due in so long, so that no pause is longer.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Or once it has shown so much: values may be large, and what isn't taken at once waits in the server.
 const WINDOW_BYTES: usize = 64 << 20;
 /// A moment in which nothing comes, after which it is looked whether to go on.
 const MOMENT: Duration = Duration::from_millis(200);
@@ -51,8 +53,8 @@ pub(super) fn watch(
     };
     while watch.started.elapsed() < time && !interrupt.wanted() {
         let left = time.saturating_sub(watch.started.elapsed());
-        // A pause that would last to the end is none.
-        if let Err(error) = watch.window(server, left.min(WINDOW), interrupt) {
+        let due = (most * time.as_secs_f64() - watch.lines as f64).clamp(1.0, most * PAUSE.as_secs_f64());
+        if let Err(error) = watch.window(server, left.min(WINDOW), due, interrupt) {
             if watch.lines == 0 {
                 return Err(error);
             }
@@ -80,15 +82,16 @@ struct Watch {
 }
 
 impl Watch {
-    /// MONITOR for so long. What it shows is taken first and understood once it is off, so that nothing waits in the server.
-    fn window(&mut self, server: &Server, time: Duration, interrupt: &Interrupt) -> anyhow::Result<()> {
+    /// MONITOR for so long, or for so many lines. What it shows is taken first and understood once it is off, so that nothing waits in the server.
+    fn window(&mut self, server: &Server, time: Duration, most: f64, interrupt: &Interrupt) -> anyhow::Result<()> {
         let mut monitor = server.another()?;
         monitor.ask::<String>(&[b"MONITOR"])?;
         // Lines are no answers to anything that was asked.
         monitor.send(b"", u64::MAX / 2)?;
         let (started, mut lines, mut bytes) = (Instant::now(), Vec::new(), 0);
         let mut lost = None;
-        while started.elapsed() < time && bytes < WINDOW_BYTES && !interrupt.wanted() {
+        let is_enough = |lines: &[Vec<u8>], bytes| lines.len() as f64 >= most || bytes >= WINDOW_BYTES;
+        while started.elapsed() < time && !is_enough(&lines, bytes) && !interrupt.wanted() {
             let left = time.saturating_sub(started.elapsed());
             monitor.set_patience(left.max(Duration::from_millis(1)))?;
             match monitor.receive() {
