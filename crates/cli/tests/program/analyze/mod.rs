@@ -1,5 +1,6 @@
 //! `keyfold analyze` as a process, on real servers.
 
+mod cache;
 mod cluster;
 mod dump;
 mod dump_size;
