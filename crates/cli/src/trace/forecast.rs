@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{anyhow, bail};
-use keyfold_report::number::{count, plural};
+use keyfold_report::number::{count, decimals, plural};
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::caching::{Cache, Curves, Requests, Saving, ServerPolicy, Sizes, layout_for};
@@ -70,7 +70,7 @@ pub(super) fn forecast(
     if requests.rate() < 1.0 {
         notes.push(format!(
             "simulated with one key in {}, {} of them; of those all requests",
-            count((1.0 / requests.rate()).round().max(1.0) as u64),
+            decimals(1.0 / requests.rate(), 0),
             count(requests.sampled_keys())
         ));
     }

@@ -13,7 +13,7 @@ use std::num::NonZero;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use keyfold_report::number::{count, decimals, plural};
+use keyfold_report::number::{decimals, plural};
 use keyfold_report::progress::Progress;
 use keyfold_server::Server;
 use keyfold_server::interrupt::Interrupt;
@@ -136,7 +136,7 @@ impl Watch {
             note += &format!(
                 ", {} a second: the windows stand end to end, and what is asked for in bursts longer than a second looks \
                  as if it came less often",
-                count((self.lines as f64 / on.max(0.001)).round().max(0.0) as u64)
+                decimals(self.lines as f64 / on.max(0.001), 0)
             );
         }
         notes.push(note);

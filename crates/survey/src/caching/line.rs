@@ -141,8 +141,11 @@ fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
+/// When a request came, its key, how long the value is, what it is for, and whether the value expires.
+type Published<'l> = (f64, &'l [u8], Option<u32>, Action, bool);
+
 /// A line of Twitter's: when it came, the key, how long its value is, what it is asked for, and whether it expires.
-fn published(line: &[u8]) -> Option<(f64, &[u8], Option<u32>, Action, bool)> {
+fn published(line: &[u8]) -> Option<Published<'_>> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b',').collect();
     // Keys may have commas.
     let last = fields.len().checked_sub(5).filter(|last| *last >= 2)?;

@@ -38,6 +38,7 @@ const ALL: Bounds = Bounds { keys: 1 << 20, requests: 1 << 24 };
 /// Numbers of which few come often: the cube of a chance between 0 and 1 is small more often than not.
 fn uneven(keys: u32, requests: usize, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below the number of keys")]
     let draw = |_| (random.unit().powi(3) * f64::from(keys)) as u32;
     (0..requests).map(draw).collect()
 }
@@ -78,7 +79,7 @@ fn best(numbers: &[u32], room: usize) -> u64 {
 fn the_optimum_is_the_best_of_all_ways() {
     for seed in 0..30 {
         let mut random = Random::new(seed);
-        let numbers: Vec<u32> = (0..40).map(|_| random.below(7) as u32).collect();
+        let numbers: Vec<u32> = (0..40).map(|_| u32::try_from(random.below(7)).unwrap()).collect();
         let requests = reads(&numbers, 20, ALL);
         let sizes = Sizes::new(&requests, &model(), &layout());
         for room in 1..=4 {
@@ -152,7 +153,7 @@ fn a_key_is_in_the_sample_with_all_its_requests_or_with_none() {
         let sampled = reads(&numbers, 20, bounds);
         assert!(sampled.rate() < 1.0 && sampled.sampled_keys() > 50);
         assert_eq!(sampled.sampled(), sampled.sampled_keys() * 20);
-        assert!(sampled.sampled_keys() as usize <= bounds.keys && sampled.sampled() as usize <= bounds.requests);
+        assert!(sampled.sampled_keys() <= bounds.keys as u64 && sampled.sampled() <= bounds.requests as u64);
     }
 }
 

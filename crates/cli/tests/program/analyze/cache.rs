@@ -16,7 +16,7 @@ fn requests() -> Vec<String> {
     let draw = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let unit = (state >> 33) as f64 / f64::from(u32::MAX >> 1);
-        format!("item:{}", 100_000 + (unit.powi(3) * 3000.0) as u64)
+        format!("item:{:.0}", 100_000.0 + (unit.powi(3) * 3000.0).floor())
     };
     (0..20_000).map(draw).collect()
 }
