@@ -130,13 +130,14 @@ impl Frequency {
         self.line(high & (lines - 1))
     }
 
-    /// Where the key's counters are in its line: the word, and how far its counter is shifted there.
+    /// Where the key's counters are in its line: the word, and the byte there.
     #[inline]
-    fn counters(key: KeyHash) -> [(usize, u32); ROWS] {
+    fn counters(key: KeyHash) -> [(usize, usize); ROWS] {
+        // The lowest bit is the same in all.
+        let bytes = (key.0 >> 1).to_le_bytes();
         std::array::from_fn(|row| {
-            // The lowest bit is the same in all.
-            let at = (key.0 >> (row * 4 + 1)) as usize % ROW;
-            (row * 2 + at / 8, at as u32 % 8 * 8)
+            let at = usize::from(bytes[row / 2] >> (row % 2 * 4)) % ROW;
+            (row * 2 + at / 8, at % 8)
         })
     }
 
@@ -144,7 +145,7 @@ impl Frequency {
     #[inline]
     pub fn of(&self, key: KeyHash) -> u8 {
         let line = self.line_of(key);
-        let read = |(word, shift): (usize, u32)| (line.0[word].load(Ordering::Relaxed) >> shift) as u8;
+        let read = |(word, byte): (usize, usize)| line.0[word].load(Ordering::Relaxed).to_le_bytes()[byte];
         Self::counters(key).into_iter().map(read).min().unwrap_or(0)
     }
 
@@ -153,13 +154,14 @@ impl Frequency {
     pub fn note(&self, key: KeyHash) {
         let (line, counters) = (self.line_of(key), Self::counters(key));
         let words = counters.map(|(word, _)| line.0[word].load(Ordering::Relaxed));
-        let counts: [u8; ROWS] = std::array::from_fn(|row| (words[row] >> counters[row].1) as u8);
+        let counts: [u8; ROWS] = std::array::from_fn(|row| words[row].to_le_bytes()[counters[row].1]);
         let least = counts.into_iter().min().unwrap_or(0);
         if least < u8::MAX {
             // Only the lowest are raised: those above count others too. No two are in one word.
             for row in 0..ROWS {
                 if counts[row] == least {
-                    line.0[counters[row].0].store(words[row] + (1 << counters[row].1), Ordering::Relaxed);
+                    let (word, byte) = counters[row];
+                    line.0[word].store(words[row] + (1 << (byte * 8)), Ordering::Relaxed);
                 }
             }
         }

@@ -44,8 +44,10 @@ impl Saved {
         let room = usize::try_from((mark / PART).clamp(LEAST_BYTES, MOST_BYTES)).unwrap_or(usize::MAX);
         let counters = frequency.counters_saved();
         if counters.len() / 2 <= room {
-            let step = |counter: u8| STEPS.iter().rposition(|step| *step <= counter).unwrap_or(0) as u8;
-            let bytes = counters.chunks_exact(2).map(|pair| step(pair[0]) | step(pair[1]) << 4).collect();
+            let step = |counter: u8| {
+                (0..).zip(STEPS).take_while(|(_, step)| *step <= counter).last().map_or(0, |(nth, _)| nth)
+            };
+            let bytes: Vec<u8> = counters.chunks_exact(2).map(|pair| step(pair[0]) | step(pair[1]) << 4).collect();
             return Self { keys, bits: 4, border: 0, bytes };
         }
         let border = highest_few(&counters);

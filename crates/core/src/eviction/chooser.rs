@@ -12,7 +12,7 @@ const STEPS: f64 = 8.0;
 const LOWEST: f64 = -32.0;
 const HIGHEST: f64 = 16.0;
 /// How many different worths there are, that of new keys the last.
-const WORTHS: usize = 386;
+const WORTHS: u16 = 386;
 
 /// What was shown before counts half after so many keys more.
 const HALF_AFTER: u32 = 8_192;
@@ -36,7 +36,7 @@ impl Worth {
     }
 
     /// Of a key that is so new that nothing can be known of it.
-    pub const NEW: Self = Self(WORTHS as u16 - 1);
+    pub const NEW: Self = Self(WORTHS - 1);
 }
 
 /// Which leave.
@@ -50,7 +50,7 @@ pub struct Chooser {
 
 impl Default for Chooser {
     fn default() -> Self {
-        Self { shown: vec![0.0; WORTHS].into(), total: 0.0, since_halved: 0 }
+        Self { shown: vec![0.0; usize::from(WORTHS)].into(), total: 0.0, since_halved: 0 }
     }
 }
 

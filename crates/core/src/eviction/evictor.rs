@@ -208,8 +208,11 @@ impl Evictor {
 
     fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
         let (mut leaving, mut cold) = (mem::take(&mut self.leaving), mem::take(&mut self.cold));
+        if leaving.is_empty() && cold.is_empty() {
+            return 0;
+        }
         let mut replies = 0;
-        if !(leaving.is_empty() && cold.is_empty()) && !mem::replace(&mut self.knows_scripts, true) {
+        if !mem::replace(&mut self.knows_scripts, true) {
             CompareAndSet::send_load_each(wire);
             ColdFields::send_load(wire);
             self.sent.extend([Sent::Load, Sent::Load]);
@@ -271,10 +274,10 @@ impl Evictor {
             match sent {
                 Sent::Load => {}
                 Sent::Cold(fields) => Self::count_cold(&fields, reply, &mut batch, env),
-                Sent::Removals(leaving) => Self::count(leaving, reply, &mut batch, cache, env),
+                Sent::Removals(leaving) => Self::count(&leaving, reply, &mut batch, cache, env),
                 Sent::Names => self.take_names(reply, env)?,
                 Sent::Suspect(Suspect::Bucket(walk), _) => {
-                    self.take_bucket(walk, reply, border, &mut batch, cache, env)
+                    self.take_bucket(walk, reply, border, &mut batch, cache, env);
                 }
                 Sent::Suspect(Suspect::Key { namespace, name, key }, _) => {
                     let expires = of_it.get(1).is_some_and(|raw| matches!(Reply::parse(raw), Ok(Reply::Integer(0..))));
@@ -299,7 +302,7 @@ impl Evictor {
     }
 
     /// Counts what was removed, all but those that had changed.
-    fn count(leaving: Vec<Leaving>, reply: Reply<'_>, batch: &mut Batch, cache: &Cache, env: &Env<'_>) {
+    fn count(leaving: &[Leaving], reply: Reply<'_>, batch: &mut Batch, cache: &Cache, env: &Env<'_>) {
         let Reply::Array(changed) = reply else { return };
         let mut stays = vec![false; leaving.len()];
         for number in changed {
@@ -314,7 +317,7 @@ impl Evictor {
             batch.freed_bytes += one.bytes as u64;
             match (one.namespace, one.why) {
                 (Some(namespace), Why::Cold { is_new }) => {
-                    env.stats.namespace(namespace).count_evicted(1, u64::from(is_new))
+                    env.stats.namespace(namespace).count_evicted(1, u64::from(is_new));
                 }
                 (Some(namespace), Why::Expired) => env.stats.namespace(namespace).count_expired(),
                 (None, _) => cache.count_plain(1),

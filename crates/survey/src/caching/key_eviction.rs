@@ -3,7 +3,8 @@
 //! A hand goes over the buckets. Of the records that it comes by those leave that are worth the least, as far as what was
 //! shown lately tells, until the rest fits.
 
-use keyfold_core::eviction::{Chooser, KeyHash, Popularity, Worth};
+use keyfold_core::cache::{KeyHash, Popularity};
+use keyfold_core::eviction::{Chooser, Worth};
 
 use super::room::{FoldedRoom, Members, Room};
 use super::sizes::Sizes;

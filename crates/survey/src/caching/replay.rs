@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use keyfold_core::eviction::KeyHash;
+use keyfold_core::cache::KeyHash;
 
 use super::key_eviction::KeyEviction;
 use super::optimum::Optimum;
