@@ -260,7 +260,7 @@ mod tests {
         let small = frequency.bytes();
         (0..9).for_each(|_| frequency.note(key(7)));
         frequency.follow_keys(10_000);
-        assert_eq!((frequency.of(key(7)), small, frequency.bytes()), (9, LEAST_LINES * 64, 128 * 1024));
+        assert_eq!((frequency.of(key(7)), small, frequency.bytes()), (9, LEAST_LINES * 64, 32 * 1024));
         frequency.follow_keys(1_000_000_000);
         assert_eq!((frequency.of(key(7)), frequency.bytes()), (9, 1 << 20), "never more than it may");
         frequency.follow_keys(1);
