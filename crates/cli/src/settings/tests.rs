@@ -25,6 +25,8 @@ fn example(option: &ServeOption) -> &'static str {
             (_, "FROM=TO") => "[\"a=b\", \"c:1=d:2\"]",
             (_, "NAME=VALUE") => "[\"hash-max-listpack-value=128\"]",
             (_, "HOST:PORT") => "[\"keyfold-1:7004\"]",
+            ("max-memory", _) => "\"90%\"",
+            (_, "POLICY") => "\"tinylfu\"",
             (_, "NODES") => "\"replica\"",
             (_, "TIME") => "\"500us\"",
             (_, "FILTER") => "\"warn,keyfold_proxy=debug\"",
