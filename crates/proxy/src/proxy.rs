@@ -150,6 +150,7 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
     drop(running);
     let traffic = handle.stats.iter().map(|stats| Arc::clone(stats) as Arc<dyn Traffic>);
     handle.folding.borrow().namespaces.note_traffic(traffic.collect());
+    handle.folding.borrow().namespaces.note_cache(Arc::clone(&handle.cache));
     handle.spawn_background(&config, &membership, folding_sender);
     handle.let_in(&config, doors, &membership, &phase, ended)?;
     Ok(handle)

@@ -5,9 +5,11 @@
 //! | `popularity.rs` | how a key stands: new, or asked for so often |
 //! | `frequency.rs` | how often keys are asked for, about |
 //! | `recent.rs` | which were written lately |
+//! | `ages.rs` | how long ago those that leave were asked for |
 //! | `seen.rs` | what several keyfolds tell each other of requests |
 //! | `saved.rs` | what the next keyfold learns of them |
 
+mod ages;
 mod frequency;
 mod popularity;
 mod recent;
@@ -15,9 +17,11 @@ mod saved;
 mod seen;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crate::layout::Place;
+use crate::layout::{CachePolicy, Place};
 
+pub use ages::{AgeCounts, Ages};
 pub use frequency::Frequency;
 pub use popularity::{Popularity, Standing};
 pub use recent::Recent;
@@ -77,11 +81,15 @@ pub struct Cache {
     /// Bytes that may be written until memory is looked at.
     allowance: AtomicI64,
     refused: AtomicU64,
+    refused_at_ms: AtomicU64,
+    /// By which policy keys leave, and whether it is this process that removes them.
+    shown: Mutex<Option<(CachePolicy, bool)>>,
     used: AtomicU64,
     mark: AtomicU64,
     keys: AtomicU64,
     plain_evicted: AtomicU64,
     by_server: AtomicU64,
+    by_server_at_ms: AtomicU64,
     looked_at: AtomicU64,
 }
 
@@ -97,11 +105,14 @@ impl Cache {
             is_full: AtomicBool::new(false),
             allowance: AtomicI64::new(0),
             refused: AtomicU64::new(0),
+            refused_at_ms: AtomicU64::new(0),
+            shown: Mutex::new(None),
             used: AtomicU64::new(0),
             mark: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             plain_evicted: AtomicU64::new(0),
             by_server: AtomicU64::new(0),
+            by_server_at_ms: AtomicU64::new(0),
             looked_at: AtomicU64::new(0),
         }
     }
@@ -177,6 +188,32 @@ impl Cache {
 
     pub(crate) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+        self.refused_at_ms.store(self.popularity.ages().now_ms(), Ordering::Relaxed);
+    }
+
+    /// How long ago a write was refused last, in milliseconds; none where none ever was.
+    pub fn refused_ms_ago(&self) -> Option<u64> {
+        self.ago(self.refused(), &self.refused_at_ms)
+    }
+
+    /// How long ago something was counted last.
+    fn ago(&self, count: u64, at_ms: &AtomicU64) -> Option<u64> {
+        (count > 0).then(|| self.popularity.ages().now_ms().saturating_sub(at_ms.load(Ordering::Relaxed)))
+    }
+
+    /// Says, from time to time, what time it is.
+    pub fn set_now(&self, now_ms: i64) {
+        self.popularity.ages().set_now(u64::try_from(now_ms).unwrap_or(0));
+    }
+
+    /// Says what is to be shown: by which policy keys leave, and whether it is this process that removes them.
+    pub fn show(&self, shown: Option<(CachePolicy, bool)>) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    }
+
+    /// What is to be shown; none where no cache is kept.
+    pub fn shown(&self) -> Option<(CachePolicy, bool)> {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes that were refused, as memory was short.
@@ -220,6 +257,12 @@ impl Cache {
     /// Counts keys that a server has evicted by itself.
     pub fn count_by_server(&self, keys: u64) {
         self.by_server.fetch_add(keys, Ordering::Relaxed);
+        self.by_server_at_ms.store(self.popularity.ages().now_ms(), Ordering::Relaxed);
+    }
+
+    /// How long ago some were counted last, in milliseconds; none where none ever were.
+    pub fn by_server_ms_ago(&self) -> Option<u64> {
+        self.ago(self.by_server(), &self.by_server_at_ms)
     }
 
     /// Keys, buckets among them, that servers have evicted by themselves.

@@ -1,6 +1,6 @@
 //! What is known of each key's use: how often it was asked for lately, and whether it is new.
 
-use super::{Frequency, KeyHash, Recent};
+use super::{Ages, Frequency, KeyHash, Recent};
 
 /// Of the keys that a cache holds, about this share counts as new, or twice that.
 const NEW_SHARE: u64 = 10;
@@ -19,18 +19,20 @@ pub enum Standing {
 pub struct Popularity {
     frequency: Frequency,
     recent: Recent,
+    ages: Ages,
 }
 
 impl Popularity {
     /// Nothing yet. What it takes grows with the keys, up to about so many bytes.
     pub fn new(most_bytes: u64) -> Self {
-        Self { frequency: Frequency::new(most_bytes), recent: Recent::default() }
+        Self { frequency: Frequency::new(most_bytes), recent: Recent::default(), ages: Ages::default() }
     }
 
     /// Notes that a key was asked for, or written.
     #[inline]
     pub fn note(&self, key: KeyHash, is_written: bool) {
         self.frequency.note(key);
+        self.ages.note(key);
         if is_written {
             self.recent.note(key);
         }
@@ -48,11 +50,17 @@ impl Popularity {
     pub fn follow_keys(&self, keys: u64) {
         self.frequency.follow_keys(keys);
         self.recent.follow_keys(keys / NEW_SHARE);
+        self.ages.follow_keys(keys);
     }
 
     /// How often keys are asked for.
     pub fn frequency(&self) -> &Frequency {
         &self.frequency
+    }
+
+    /// How long ago they were asked for.
+    pub fn ages(&self) -> &Ages {
+        &self.ages
     }
 
     /// What it takes now, in bytes.

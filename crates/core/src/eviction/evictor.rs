@@ -256,6 +256,7 @@ impl Evictor {
     pub fn handle_replies(&mut self, replies: &[Vec<u8>], cache: &Cache, env: &Env<'_>) -> Result<Batch, String> {
         let (mut batch, mut error, mut replies) = (Batch::default(), None, replies.iter());
         let border = self.chooser.border(self.share);
+        cache.set_now(env.now_ms);
         while let Some(sent) = self.sent.pop_front() {
             let count = if let Sent::Suspect(_, count) = &sent { *count } else { 1 };
             let of_it: Vec<_> = replies.by_ref().take(count).collect();
@@ -474,7 +475,11 @@ impl Evictor {
         let worth = Worth::of(standing, bytes, rule.weight());
         self.chooser.show(worth);
         let draw = self.draw();
-        border.leaves(worth, draw).then_some(Why::Cold { is_new: standing == Standing::New })
+        let leaves = border.leaves(worth, draw);
+        if leaves {
+            cache.popularity().ages().leave(key);
+        }
+        leaves.then_some(Why::Cold { is_new: standing == Standing::New })
     }
 
     /// A number from 0 to below 1 (xorshift, Marsaglia 2003).

@@ -114,18 +114,7 @@ impl Durations {
     /// The time in microseconds that this share of them took no longer than, as Prometheus' `histogram_quantile` has it:
     /// within a bucket they are taken to lie evenly, and beyond the last bound at that bound. None where there were none.
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
-        let count = self.count();
-        let rank = share.clamp(0.0, 1.0) * float(count);
-        let (mut below, mut least) = (0.0, 0.0);
-        for (bound, in_bucket) in self.buckets().filter(|_| count > 0) {
-            let Some(bound) = bound.map(float) else { break };
-            let in_bucket = float(in_bucket);
-            if in_bucket > 0.0 && below + in_bucket >= rank {
-                return Some(least + (bound - least) * ((rank - below) / in_bucket).clamp(0.0, 1.0));
-            }
-            (below, least) = (below + in_bucket, bound);
-        }
-        (count > 0).then_some(least)
+        quantile(self.buckets(), share)
     }
 
     /// How many there were.
@@ -140,7 +129,7 @@ impl Durations {
 
     /// How many took no longer than each bound, in microseconds, and longer than the one before; none is the bound of the
     /// last.
-    pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> + Clone + '_ {
         let bounds = (LEAST_POWER..).take(BOUNDS).map(|power| Some(1 << power)).chain([None]);
         bounds.zip(self.buckets.iter().copied())
     }
@@ -151,6 +140,23 @@ impl AddAssign for Durations {
         self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, more)| *sum += more);
         self.sum_us += other.sum_us;
     }
+}
+
+/// What this share is no greater than, of as many as lie up to each bound and beyond the one before, as
+/// [`Durations::quantile_us`] has it.
+pub fn quantile(buckets: impl Iterator<Item = (Option<u64>, u64)> + Clone, share: f64) -> Option<f64> {
+    let count: u64 = buckets.clone().map(|(_, count)| count).sum();
+    let rank = share.clamp(0.0, 1.0) * float(count);
+    let (mut below, mut least) = (0.0, 0.0);
+    for (bound, in_bucket) in buckets.filter(|_| count > 0) {
+        let Some(bound) = bound.map(float) else { break };
+        let in_bucket = float(in_bucket);
+        if in_bucket > 0.0 && below + in_bucket >= rank {
+            return Some(least + (bound - least) * ((rank - below) / in_bucket).clamp(0.0, 1.0));
+        }
+        (below, least) = (below + in_bucket, bound);
+    }
+    (count > 0).then_some(least)
 }
 
 #[expect(

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::cache::Cache;
 use crate::layout::NamespaceIndex;
 
 mod commands;
@@ -23,7 +24,7 @@ pub use contents::Contents;
 pub use counter::Counter;
 pub use encoding::Encoding;
 pub use expiring::Expiring;
-pub use histogram::{Durations, Histogram};
+pub use histogram::{Durations, Histogram, quantile};
 pub use large_buckets::{LargeBucket, LargeBuckets};
 pub use native::{NATIVE_SCHEMA, NATIVE_ZERO_THRESHOLD_S, NativeDurations};
 pub use primary::{PrimaryState, PrimaryStatus, SentinelStatus};
@@ -47,6 +48,7 @@ pub struct Stats {
     replicas: Arc<ReplicaStates>,
     server: Arc<OnceLock<String>>,
     traffic: Arc<OnceLock<Vec<Arc<dyn Traffic>>>>,
+    cache: Arc<OnceLock<Arc<Cache>>>,
 }
 
 /// What happened to the layout on the server past keyfold, and what this process did about it.
@@ -165,16 +167,18 @@ impl Stats {
             replicas: Arc::default(),
             server: Arc::default(),
             traffic: Arc::default(),
+            cache: Arc::default(),
         }
     }
 
-    /// Says of the server behind, of its primary, of replicas and of traffic what `earlier` says, now and later.
+    /// Says of the server behind, of its primary, of replicas, of traffic and of a cache what `earlier` says, now and later.
     #[must_use]
     pub fn following(mut self, earlier: &Self) -> Self {
         self.primary = Arc::clone(&earlier.primary);
         self.replicas = Arc::clone(&earlier.replicas);
         self.server = Arc::clone(&earlier.server);
         self.traffic = Arc::clone(&earlier.traffic);
+        self.cache = Arc::clone(&earlier.cache);
         self
     }
 
@@ -191,6 +195,16 @@ impl Stats {
     /// Notes who counts requests. Only the first word counts.
     pub fn note_traffic(&self, threads: Vec<Arc<dyn Traffic>>) {
         let _ = self.traffic.set(threads);
+    }
+
+    /// Notes where it is known of a cache. Only the first word counts.
+    pub fn note_cache(&self, cache: Arc<Cache>) {
+        let _ = self.cache.set(cache);
+    }
+
+    /// What is known of a cache.
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.cache.get().map(|cache| &**cache)
     }
 
     /// What was counted of each command; none where nobody counts.

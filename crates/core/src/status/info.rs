@@ -13,7 +13,7 @@
 //! keyfold_requests:731
 //! keyfold_latency:commands=730,total_us=40210
 //! keyfold_latency_buckets:32=12,64=704,128=13,inf=1
-//! keyfold_namespace_0:keys=user:{id:int}:logins,names=~hY3p,reads=7,writes=5,spills=0,conflicts=0,hits=6,misses=1,swept=0,expired=0,moving=1
+//! keyfold_namespace_0:keys=user:{id:int}:logins,names=~hY3p,reads=7,writes=5,spills=0,conflicts=0,hits=6,misses=1,swept=0,expired=0,evicted=0,evicted_new=0,moving=1
 //! keyfold_placement_0:bucket = { span = 64 }
 //! keyfold_former_0:placement = "plain"
 //! keyfold_contents_0:keys=6400,buckets=100,stored_bytes=98000,plain_bytes=460000
@@ -52,6 +52,18 @@
 //! keyfold_read_from:replica
 //! keyfold_replica_0:address=10.0.0.4:6379,of=10.0.0.1:6379,reads=12,returned=3,lag_ms=210,round_trip_us=80
 //! ```
+//! Where a cache is kept within its memory five lines say how that goes: by which policy, whether it is this keyfold that
+//! removes keys, what servers count of their memory and up to where they may go; which keys left beside those of namespaces,
+//! and how many servers evicted by themselves; writes that were refused; and of a sample of the keys that left how long ago
+//! they had been asked for: how many no longer than so many seconds, and longer than the bound before.
+//!
+//! ```text
+//! keyfold_cache:policy=tinylfu,evicts=1,used_bytes=99000000,max_bytes=100663296,keys=730000,counters_bytes=1474560,looked_at=90000
+//! keyfold_cache_evicted:plain=0,by_server=0,by_server_ms_ago=none
+//! keyfold_cache_full:full=0,refused=0,refused_ms_ago=none
+//! keyfold_evicted_ages:total_ms=730211
+//! keyfold_evicted_age_buckets:64=3,128=7
+//! ```
 //! Templates, paths and errors may hold any character: those that control terminals or end lines are shown as `\n` or
 //! `\u{1b}`.
 
@@ -59,7 +71,8 @@ use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use super::{
-    CodecStatus, LargeBucketStatus, LatencyBucket, LatencyStatus, LayoutStatus, NamespaceStatus, Status, SweepStatus,
+    AgeBucket, AgesStatus, CacheStatus, CodecStatus, LargeBucketStatus, LatencyBucket, LatencyStatus, LayoutStatus,
+    NamespaceStatus, Status, SweepStatus,
 };
 use crate::stats::{Contents, PrimaryStatus, ReplicaStatus, ReplicasStatus, SentinelStatus};
 
@@ -90,6 +103,7 @@ impl Status {
             namespaces: namespaces.collect(),
             sentinels: lines.sentinels(),
             replicas: lines.replicas(),
+            cache: lines.cache(),
             sweep: lines.sweep(),
             large_buckets: (0..MOST_LARGE).filter_map(|index| lines.large_bucket(index)).collect(),
         })
@@ -130,6 +144,7 @@ fn write_section(status: &Status, text: &mut String) -> fmt::Result {
     status.latency.iter().try_for_each(|latency| write_latency(latency, text))?;
     text.extend(status.sentinels.iter().map(SentinelStatus::lines));
     text.extend(status.replicas.iter().map(ReplicasStatus::lines));
+    text.extend(status.cache.iter().map(CacheStatus::lines));
     for (index, namespace) in status.namespaces.iter().enumerate() {
         write_namespace(index, namespace, text)?;
     }
@@ -161,11 +176,13 @@ fn write_latency(latency: &LatencyStatus, text: &mut String) -> fmt::Result {
 fn write_namespace(index: usize, namespace: &NamespaceStatus, text: &mut String) -> fmt::Result {
     let NamespaceStatus { keys, placement, reads, writes, spills, conflicts, hits, misses, swept, expired, .. } =
         namespace;
+    let NamespaceStatus { evicted, evicted_new, .. } = namespace;
     let names = namespace.names.as_deref().unwrap_or("none");
     write!(
         text,
         "keyfold_namespace_{index}:keys={},names={names},reads={reads},writes={writes},spills={spills},\
-         conflicts={conflicts},hits={hits},misses={misses},swept={swept},expired={expired},moving={}\r\n\
+         conflicts={conflicts},hits={hits},misses={misses},swept={swept},expired={expired},evicted={evicted},\
+         evicted_new={evicted_new},moving={}\r\n\
          keyfold_placement_{index}:{}\r\n",
         plain(keys),
         u8::from(namespace.moving),
@@ -260,6 +277,8 @@ impl<'t> Lines<'t> {
             undecodable: codecs.map_or(0, |codecs| codecs.number("undecodable")),
             swept: fields.number("swept"),
             expired: fields.number("expired"),
+            evicted: fields.number("evicted"),
+            evicted_new: fields.number("evicted_new"),
             contents: self.fields(&format!("keyfold_contents_{index}")).map(|contents| Contents {
                 keys: contents.number("keys"),
                 buckets: contents.number("buckets"),
@@ -309,6 +328,35 @@ impl<'t> Lines<'t> {
         Some(ReplicasStatus { read_from, replicas: (0..).map_while(replica).collect() })
     }
 
+    fn cache(&self) -> Option<CacheStatus> {
+        let fields = self.fields("keyfold_cache")?;
+        let part = |name: &str| self.fields(name).unwrap_or(Fields(""));
+        let (evicted, full) = (part("keyfold_cache_evicted"), part("keyfold_cache_full"));
+        let bucket = |text: &str| {
+            let (bound, keys) = text.split_once('=')?;
+            let within_s = if bound == "inf" { None } else { Some(bound.parse().ok()?) };
+            Some(AgeBucket { within_s, keys: keys.parse().ok()? })
+        };
+        let buckets = self.value("keyfold_evicted_age_buckets").unwrap_or_default().split(',').filter_map(bucket);
+        let buckets: Vec<_> = buckets.collect();
+        Some(CacheStatus {
+            policy: fields.text("policy").unwrap_or_default().to_owned(),
+            evicts: fields.number("evicts") != 0,
+            used_bytes: fields.number("used_bytes"),
+            max_bytes: fields.number("max_bytes"),
+            keys: fields.number("keys"),
+            counters_bytes: fields.number("counters_bytes"),
+            looked_at: fields.number("looked_at"),
+            plain_evicted: evicted.number("plain"),
+            evicted_by_server: evicted.number("by_server"),
+            evicted_by_server_ms_ago: evicted.known("by_server_ms_ago"),
+            full: full.number("full") != 0,
+            refused: full.number("refused"),
+            refused_ms_ago: full.known("refused_ms_ago"),
+            evicted_ages: AgesStatus::of_buckets(&buckets, part("keyfold_evicted_ages").number("total_ms")),
+        })
+    }
+
     fn sweep(&self) -> SweepStatus {
         let fields = self.fields("keyfold_sweep").unwrap_or(Fields(""));
         SweepStatus {
@@ -348,7 +396,8 @@ impl<'t> Fields<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Layout, NamespaceIndex};
+    use crate::cache::{Cache, KeyHash};
+    use crate::layout::{CachePolicy, Layout, NamespaceIndex};
     use crate::stats::{CommandEnd, CommandStats, CommandWay, Counts, Stats, Traffic};
 
     #[derive(Debug)]
@@ -368,6 +417,22 @@ mod tests {
         let stats = CommandStats::default();
         took_us.iter().for_each(|us| stats.count(None, CommandWay::PassedOn, CommandEnd::Ok, Some(*us)));
         Counted(stats)
+    }
+
+    /// A cache of which everything is known.
+    fn cache() -> Cache {
+        let cache = Cache::new(1 << 20);
+        cache.show(Some((CachePolicy::TinyLfu, true)));
+        cache.set_gauges(990, 1000, 70);
+        cache.set_now(100_000);
+        cache.count_plain(3);
+        cache.count_by_server(2);
+        cache.count_looked_at(900);
+        cache.count_refused();
+        cache.set_full(true);
+        cache.set_now(107_000);
+        (0..99).for_each(|number: u32| cache.popularity().ages().leave(KeyHash::of(&number.to_be_bytes())));
+        cache
     }
 
     #[test]
@@ -399,12 +464,19 @@ mod tests {
         });
         first.set_contents(Some(Contents { keys: 6400, buckets: 100, stored_bytes: 98_000, plain_bytes: 460_000 }));
         stats.sweep().large_buckets.note(NamespaceIndex(0), b"~x,fields=1\r\n", 20_000, 1);
+        stats.note_cache(std::sync::Arc::new(cache()));
         stats.sweep().set_walk_ms(77);
         let status = Status::new(&layout, &stats, 0);
         let read = Status::read_info(&format!("# Server\r\nredis_version:7.0.15\r\n\r\n{}", status.to_info())).unwrap();
         assert_eq!(read, status);
         assert_eq!((read.large_buckets[0].fields, read.saving()), (20_000, status.saving()));
         assert_eq!(status.latency.as_ref().map(|latency| latency.commands), Some(5));
+        let cache = read.cache.unwrap();
+        assert_eq!((cache.evicted_by_server_ms_ago, cache.refused_ms_ago), (Some(7000), Some(7000)));
+        assert!(
+            cache.evicted_ages.keys > 0 && cache.evicted_ages.median_ms.is_some_and(|ms| (4000..=8000).contains(&ms))
+        );
+        assert_eq!((read.namespaces[0].evicted, read.namespaces[0].evicted_new), (12, 2));
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
+//! | `cache.rs` | a cache that is kept within its memory |
 //! | `info.rs` | the lines of `INFO keyfold`, and reads them back |
 //! | `latency.rs` | how long commands took |
 //! | `warning.rs` | what is not as it should be, and what to do |
 
+mod cache;
 mod info;
 mod latency;
 mod warning;
@@ -19,6 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::layout::{Layout, Namespace, NamespaceIndex};
 use crate::stats::{Contents, LargeBucket, LayoutCounts, NamespaceStats, ReplicasStatus, SentinelStatus, Stats, Swept};
+pub use cache::{AgeBucket, AgesStatus, CacheStatus};
 pub use latency::{LatencyBucket, LatencyStatus};
 pub use warning::Warning;
 
@@ -44,6 +47,9 @@ pub struct Status {
     pub sentinels: Option<SentinelStatus>,
     /// The replicas that reads go to; none where they go to primaries.
     pub replicas: Option<ReplicasStatus>,
+    /// The cache that is kept within its memory; none where none is.
+    #[serde(default)]
+    pub cache: Option<CacheStatus>,
     /// What the sweep knows and has done.
     pub sweep: SweepStatus,
     /// Buckets that are larger than any should be.
@@ -104,6 +110,12 @@ pub struct NamespaceStatus {
     pub swept: u64,
     /// Those of them that had expired, and were removed.
     pub expired: u64,
+    /// Keys that this keyfold removed as memory was short, and they were worth the least.
+    #[serde(default)]
+    pub evicted: u64,
+    /// Those of them that were so new that nothing was known of their use.
+    #[serde(default)]
+    pub evicted_new: u64,
     /// What its buckets hold, as the last whole walk of this keyfold's sweep found; none where there was none, or nobody
     /// wants to know.
     pub contents: Option<Contents>,
@@ -175,6 +187,7 @@ impl Status {
             namespaces: layout.iter().map(namespace).collect(),
             sentinels: stats.primary().status(),
             replicas: stats.replicas().status(),
+            cache: stats.cache().and_then(CacheStatus::of),
             sweep: SweepStatus::new(stats, now_ms),
             large_buckets: stats.sweep().large_buckets.all().into_iter().map(large_bucket).collect(),
         }
@@ -252,6 +265,8 @@ impl NamespaceStatus {
             undecodable: counts.undecodable,
             swept: counts.swept,
             expired: counts.expired,
+            evicted: counts.evicted,
+            evicted_new: counts.evicted_new,
             contents: stats.contents(),
             codec,
         }

@@ -3,11 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NamespaceStatus, Status};
+use super::{CacheStatus, NamespaceStatus, Status};
 use crate::stats::Counts;
 
 /// What has been due for longer than this is not removed in time.
 const LAG_MS: u64 = 10_000;
+
+/// What happened to a cache longer ago than this is past.
+const CACHE_PAST_MS: u64 = 600_000;
 
 /// So many keys make sure that a namespace which takes more memory than plain keys is not just young.
 const ENOUGH_KEYS: u64 = 1000;
@@ -74,6 +77,7 @@ impl Status {
                 "Give values that are written that often a longer expiry, or their keys a server of their own.",
             ));
         }
+        warnings.extend(self.cache.iter().flat_map(of_cache));
         let replicas = self.replicas.iter().flat_map(|all| &all.replicas);
         warnings.extend(replicas.filter_map(|replica| {
             let why = replica.unfit.as_ref()?;
@@ -87,6 +91,30 @@ impl Status {
         }));
         warnings
     }
+}
+
+fn of_cache(cache: &CacheStatus) -> Vec<Warning> {
+    let is_recent = |ms_ago: Option<u64>| ms_ago.is_some_and(|ms| ms < CACHE_PAST_MS);
+    let mut warnings = Vec::new();
+    if is_recent(cache.evicted_by_server_ms_ago) {
+        let text = format!(
+            "The server evicts by itself, whole buckets among it: {} keys since this keyfold was started.",
+            cache.evicted_by_server
+        );
+        let advice = "Set its maxmemory higher, by a tenth above max_memory, so that keyfold, which evicts by the key, \
+                      comes first.";
+        warnings.push(Warning::new("evicted_by_server", None, text, advice));
+    }
+    if cache.full || is_recent(cache.refused_ms_ago) {
+        let text = format!(
+            "Writes are refused, as memory is full and keys don't leave fast enough: {} since this keyfold was started.",
+            cache.refused
+        );
+        let advice = "Raise max_memory and the server's maxmemory, or let more keys leave: `evict` of namespaces, plain \
+                      keys.";
+        warnings.push(Warning::new("cache_full", None, text, advice));
+    }
+    warnings
 }
 
 fn of_namespace(namespace: &NamespaceStatus) -> Vec<Warning> {
@@ -120,8 +148,11 @@ fn of_namespace(namespace: &NamespaceStatus) -> Vec<Warning> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::layout::{Layout, NamespaceIndex};
+    use crate::cache::Cache;
+    use crate::layout::{CachePolicy, Layout, NamespaceIndex};
     use crate::stats::{Contents, Stats};
 
     const LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 64 }\n";
@@ -135,6 +166,24 @@ mod tests {
         let layout = Layout::parse_file(LAYOUT).unwrap();
         assert_eq!(codes(&layout, &Stats::new(1)), Vec::<String>::new());
         assert_eq!(codes(&Layout::default(), &Stats::new(0)), ["no_layout"]);
+    }
+
+    #[test]
+    fn troubles_of_a_cache_are_told_until_they_are_past() {
+        let layout = Layout::parse_file(LAYOUT).unwrap();
+        let (stats, cache) = (Stats::new(1), Arc::new(Cache::new(1 << 16)));
+        stats.note_cache(Arc::clone(&cache));
+        cache.set_now(1_000);
+        assert_eq!(codes(&layout, &stats), Vec::<String>::new(), "where no cache is kept");
+        cache.show(Some((CachePolicy::TinyLfu, false)));
+        assert_eq!(codes(&layout, &stats), Vec::<String>::new());
+        cache.count_by_server(1);
+        cache.count_refused();
+        assert_eq!(codes(&layout, &stats), ["evicted_by_server", "cache_full"]);
+        cache.set_now(601_000);
+        assert_eq!(codes(&layout, &stats), Vec::<String>::new(), "ten minutes later");
+        cache.set_full(true);
+        assert_eq!(codes(&layout, &stats), ["cache_full"]);
     }
 
     #[test]

@@ -88,6 +88,7 @@ async fn keep_for_ever(errand: Errand, config: Arc<Config>, cache: Arc<Cache>) {
         if rules.is_some() {
             // Where its node is away, nobody has it and everybody knows as much.
             shared.is_holder.set(holding.hold(&mut errand).await.unwrap_or(false));
+            shared.cache.set_now(errand.with_env(|env| env.now_ms));
             telling.get_or_insert_with(|| Running(spawn_local(knowledge::share(Rc::clone(&shared), errand.another()))));
             let wanted = errand.nodes();
             nodes.retain(|node, _| wanted.contains(node));
@@ -103,6 +104,7 @@ async fn keep_for_ever(errand: Errand, config: Arc<Config>, cache: Arc<Cache>) {
             telling = None;
             shared.is_holder.set(false);
         }
+        shared.cache.show(rules.map(|rules| (rules.policy, shared.is_holder.get())));
         tokio::time::sleep(TICK).await;
     }
 }
