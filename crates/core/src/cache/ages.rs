@@ -168,11 +168,15 @@ impl Ages {
         self.sum_ms.fetch_add(age_ms, Ordering::Relaxed);
     }
 
+    /// Up to how many seconds each of the counts goes; none is the bound of the last.
+    pub fn bounds() -> impl Iterator<Item = Option<u64>> {
+        (0..BOUNDS).map(|power| Some(1 << power)).chain([None])
+    }
+
     /// How old those were that left so far.
     pub fn counts(&self) -> AgeCounts {
-        let bounds = (0..BOUNDS).map(|power| Some(1 << power)).chain([None]);
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
-        AgeCounts { buckets: bounds.zip(counts).collect(), sum_ms: self.sum_ms.load(Ordering::Relaxed) }
+        AgeCounts { buckets: Self::bounds().zip(counts).collect(), sum_ms: self.sum_ms.load(Ordering::Relaxed) }
     }
 }
 

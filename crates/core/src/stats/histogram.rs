@@ -145,7 +145,7 @@ impl AddAssign for Durations {
 /// What this share is no greater than, of as many as lie up to each bound and beyond the one before, as
 /// [`Durations::quantile_us`] has it.
 pub fn quantile(buckets: impl Iterator<Item = (Option<u64>, u64)> + Clone, share: f64) -> Option<f64> {
-    let count: u64 = buckets.clone().map(|(_, count)| count).sum();
+    let count = buckets.clone().fold(0, |sum: u64, (_, count)| sum.saturating_add(count));
     let rank = share.clamp(0.0, 1.0) * float(count);
     let (mut below, mut least) = (0.0, 0.0);
     for (bound, in_bucket) in buckets.filter(|_| count > 0) {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cache::{AgeCounts, Cache};
+use crate::cache::{AgeCounts, Ages, Cache};
 use crate::stats::quantile;
 
 /// A cache that is kept within its memory. Keys that left are counted by the keyfold that removed them, since it was started.
@@ -120,17 +120,23 @@ impl AgesStatus {
             reason = "whole milliseconds are near enough"
         )]
         let median_ms = quantile(buckets.iter().copied(), 0.5).map(|seconds| (seconds * 1000.0) as u64);
-        Self { keys: buckets.iter().map(|(_, keys)| keys).sum(), total_ms: sum_ms, median_ms, buckets: filled(buckets) }
+        let keys = buckets.iter().fold(0, |sum: u64, (_, keys)| sum.saturating_add(*keys));
+        Self { keys, total_ms: sum_ms, median_ms, buckets: filled(buckets) }
+    }
+
+    /// All buckets, those too that none are in.
+    pub fn all_buckets(&self) -> impl Iterator<Item = AgeBucket> + '_ {
+        Ages::bounds().map(|within_s| {
+            let same = self.buckets.iter().filter(|bucket| bucket.within_s == within_s).map(|bucket| bucket.keys);
+            AgeBucket { within_s, keys: same.fold(0, u64::saturating_add) }
+        })
     }
 
     /// The same read back from what is left of it.
-    pub(super) fn of_buckets(filled: &[AgeBucket], total_ms: u64) -> Self {
-        let mut counts = crate::cache::Ages::default().counts();
-        for (bound, keys) in &mut counts.buckets {
-            let same = filled.iter().filter(|bucket| bucket.within_s == *bound).map(|bucket| bucket.keys);
-            *keys = same.fold(0, u64::saturating_add);
-        }
-        Self::of(AgeCounts { sum_ms: total_ms, ..counts })
+    pub(super) fn of_buckets(buckets: Vec<AgeBucket>, total_ms: u64) -> Self {
+        let read = Self { buckets, ..Self::default() };
+        let buckets = read.all_buckets().map(|bucket| (bucket.within_s, bucket.keys)).collect();
+        Self::of(AgeCounts { buckets, sum_ms: total_ms })
     }
 }
 

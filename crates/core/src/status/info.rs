@@ -338,7 +338,6 @@ impl<'t> Lines<'t> {
             Some(AgeBucket { within_s, keys: keys.parse().ok()? })
         };
         let buckets = self.value("keyfold_evicted_age_buckets").unwrap_or_default().split(',').filter_map(bucket);
-        let buckets: Vec<_> = buckets.collect();
         Some(CacheStatus {
             policy: fields.text("policy").unwrap_or_default().to_owned(),
             evicts: fields.number("evicts") != 0,
@@ -353,7 +352,7 @@ impl<'t> Lines<'t> {
             full: full.number("full") != 0,
             refused: full.number("refused"),
             refused_ms_ago: full.known("refused_ms_ago"),
-            evicted_ages: AgesStatus::of_buckets(&buckets, part("keyfold_evicted_ages").number("total_ms")),
+            evicted_ages: AgesStatus::of_buckets(buckets.collect(), part("keyfold_evicted_ages").number("total_ms")),
         })
     }
 

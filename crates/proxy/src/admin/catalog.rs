@@ -99,6 +99,18 @@ families! {
     NAMESPACE_STORED = Gauge Bytes "keyfold_namespace_stored" ["namespace"] "What those buckets take by the memory model, the server's allocator taken for jemalloc.";
     SAVED = Gauge Bytes "keyfold_saved" ["namespace"] "What the same keys would take as plain ones by the memory model, less what is stored; values that a codec wrote and spilled ones count as long as they are stored.";
 
+    EVICTED = Counter None "keyfold_evicted_keys" ["namespace", "reason"] "Keys that this keyfold removed as memory was short. Where a cache is kept only, as all of these. `reason`: `cold` (worth the least of what was looked at), `new` (so new that nothing was known of its use).";
+    EVICTED_PLAIN = Counter None "keyfold_evicted_plain_keys" [] "Plain keys that it removed for that.";
+    EVICTED_BY_SERVER = Counter None "keyfold_evicted_by_server_keys" [] "Keys, whole buckets among them, that servers have evicted by themselves while this keyfold watched; each keyfold sees them all.";
+    EVICTED_AGE = Histogram Seconds "keyfold_evicted_age" [] "How long ago keys that this keyfold removed were asked for last, of a sample of them; at most since this keyfold began to note requests.";
+    CACHE_MEMORY = Gauge Bytes "keyfold_cache_memory" [] "What servers count of their memory against the limit, all primaries together.";
+    CACHE_MAX_MEMORY = Gauge Bytes "keyfold_cache_max_memory" [] "Beyond so much keys leave; 0 where there is no limit yet.";
+    CACHE_KEYS = Gauge None "keyfold_cache_keys" [] "How many keys there are, about.";
+    CACHE_COUNTERS = Gauge Bytes "keyfold_cache_counters" [] "What it takes in this keyfold to know how often keys are asked for.";
+    CACHE_LOOKED_AT = Counter None "keyfold_cache_looked_at_keys" [] "Keys that were looked at to choose some that leave.";
+    CACHE_REFUSED = Counter None "keyfold_cache_refused_writes" [] "Writes that this keyfold refused, as memory was full and keys didn't leave fast enough.";
+    CACHE_EVICTS = Gauge None "keyfold_cache_evicts" [] "1 on the keyfold that removes keys.";
+
     LAYOUT = Info None "keyfold_layout" ["hash"] "A hash of all that the layout says, the same on every keyfold that goes by it.";
     LAYOUT_EPOCH = Gauge None "keyfold_layout_epoch" [] "The layout's version: one more with each change.";
     LAYOUT_IN_DOUBT = Gauge None "keyfold_layout_in_doubt" [] "1 while the layout, which was lost and put back, may not say where its keys lie.";

@@ -4,11 +4,11 @@ use std::time::SystemTime;
 
 use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::stats::{CommandStats, Counter};
-use keyfold_core::status::{NamespaceStatus, Status};
+use keyfold_core::status::{AgesStatus, CacheStatus, NamespaceStatus, Status};
 
 use super::catalog::{self as metric, Family};
 use super::health::{Reason, troubles};
-use super::series::{Measured, Sample, Series, Value};
+use super::series::{Buckets, Measured, Sample, Series, Value};
 use super::sources::Sources;
 use crate::stats::{ClientGauges, LaneGauges, Meters, each_node};
 
@@ -25,6 +25,7 @@ pub(super) fn gather(sources: &Sources) -> Vec<Series> {
     add_upstream(sources, &mut series);
     add_namespaces(&status, &mut series);
     add_move(sources, &mut series);
+    status.cache.iter().for_each(|cache| add_cache(cache, &status, &mut series));
     add_layout(sources, &status, &mut series);
     add_sweep(&status, &mut series);
     add_cluster(sources, &status, &mut series);
@@ -165,6 +166,34 @@ fn add_move(sources: &Sources, series: &mut Vec<Series>) {
     add(&metric::MOVE_MOVED, |progress| Value::Number(progress.moved));
     add(&metric::MOVE_KEYS, |progress| Value::Number(progress.keys));
     add(&metric::MOVE_SILENCE, |progress| seconds(progress.silent_ms));
+}
+
+fn add_cache(cache: &CacheStatus, status: &Status, series: &mut Vec<Series>) {
+    let evicted = status.namespaces.iter().flat_map(|namespace| {
+        let cold = namespace.evicted.saturating_sub(namespace.evicted_new);
+        [("cold", cold), ("new", namespace.evicted_new)].map(|(reason, keys)| Sample {
+            labels: vec![namespace.keys.clone(), reason.to_owned()],
+            value: Value::Number(keys),
+        })
+    });
+    series.push(Series { family: &metric::EVICTED, samples: evicted.collect() });
+    series.push(number(&metric::EVICTED_PLAIN, cache.plain_evicted));
+    series.push(number(&metric::EVICTED_BY_SERVER, cache.evicted_by_server));
+    series.push(one(&metric::EVICTED_AGE, ages(&cache.evicted_ages)));
+    series.push(number(&metric::CACHE_MEMORY, cache.used_bytes));
+    series.push(number(&metric::CACHE_MAX_MEMORY, cache.max_bytes));
+    series.push(number(&metric::CACHE_KEYS, cache.keys));
+    series.push(number(&metric::CACHE_COUNTERS, cache.counters_bytes));
+    series.push(number(&metric::CACHE_LOOKED_AT, cache.looked_at));
+    series.push(number(&metric::CACHE_REFUSED, cache.refused));
+    series.push(number(&metric::CACHE_EVICTS, cache.evicts.into()));
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds need no more than 15 digits")]
+fn ages(ages: &AgesStatus) -> Value {
+    let bound = |seconds: Option<u64>| seconds.map_or(f64::INFINITY, |seconds| seconds as f64);
+    let counts = ages.all_buckets().map(|bucket| (bound(bucket.within_s), bucket.keys)).collect();
+    Value::Buckets(Buckets { counts, sum: ages.total_ms as f64 / SECOND_MS })
 }
 
 fn add_layout(sources: &Sources, status: &Status, series: &mut Vec<Series>) {

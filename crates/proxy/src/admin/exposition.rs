@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{self, Registry};
 
 use super::catalog::{Family, Kind, Unit};
-use super::series::{Sample, Series, Value};
+use super::series::{Buckets, Sample, Series, Value};
 
 /// The type of what is answered.
 pub(super) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -84,6 +84,10 @@ impl Value {
                 let buckets: Vec<_> = durations.buckets().map(|(us, count)| (bound(us), count)).collect();
                 let sum = durations.sum_us() as f64 / SECOND_US;
                 metric.encode_histogram::<NoLabelSet>(sum, durations.count(), &buckets, None)
+            }
+            Self::Buckets(Buckets { counts, sum }) => {
+                let count = counts.iter().map(|(_, count)| count).sum();
+                metric.encode_histogram::<NoLabelSet>(*sum, count, counts, None)
             }
             Self::Nothing => Ok(()),
         }

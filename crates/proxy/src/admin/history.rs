@@ -1,7 +1,7 @@
 //! `/history`: how it went in the last hour, so that whoever comes to look sees the whole of it at once.
 //!
 //! Every ten seconds the operators' own thread reads what `/status` reads, and keeps the difference to the time before: 360
-//! samples of fixed size, 40 KiB together. Workers do nothing for it.
+//! samples of fixed size, 48 KiB together. Workers do nothing for it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -39,6 +39,15 @@ pub struct Sample {
     pub saved_bytes: Option<i64>,
     /// Clients that were connected then.
     pub clients: usize,
+    /// Keys that were removed between both as memory was short, plain ones among them.
+    #[serde(default)]
+    pub evicted: u64,
+    /// Those of them that were so new that nothing was known of their use.
+    #[serde(default)]
+    pub evicted_new: u64,
+    /// What servers counted of their memory then; none where no cache is kept.
+    #[serde(default)]
+    pub cache_bytes: Option<u64>,
 }
 
 /// The samples of the last hour.
@@ -60,6 +69,8 @@ struct Seen {
     durations: Durations,
     hits: u64,
     misses: u64,
+    evicted: u64,
+    evicted_new: u64,
 }
 
 /// Keeps samples.
@@ -80,6 +91,8 @@ impl Seen {
             durations: status.latency.as_ref().map(|latency| latency.durations()).unwrap_or_default(),
             hits: sum(|namespace| namespace.hits),
             misses: sum(|namespace| namespace.misses),
+            evicted: sum(|namespace| namespace.evicted) + status.cache.as_ref().map_or(0, |cache| cache.plain_evicted),
+            evicted_new: sum(|namespace| namespace.evicted_new),
         }
     }
 }
@@ -112,6 +125,9 @@ impl Keeper {
             misses: more(|seen| seen.misses),
             saved_bytes: status.saving.map(|saving| saving.saved_bytes),
             clients: status.clients.connected,
+            evicted: more(|seen| seen.evicted),
+            evicted_new: more(|seen| seen.evicted_new),
+            cache_bytes: status.keyfold.cache.as_ref().map(|cache| cache.used_bytes),
         };
         if self.samples.len() == KEPT {
             self.samples.pop_front();
@@ -158,7 +174,13 @@ mod tests {
         };
         let mut keeper = Keeper::new(Duration::from_secs(10), &look(100, &[(Some(64), 90)]));
         let at = keeper.seen.at;
-        stats.namespace(NamespaceIndex(0)).add(Counts { hits: 3, misses: 2, ..Counts::default() });
+        stats.namespace(NamespaceIndex(0)).add(Counts {
+            hits: 3,
+            misses: 2,
+            evicted: 9,
+            evicted_new: 4,
+            ..Counts::default()
+        });
         let mut contents = Contents::default();
         (contents.stored_bytes, contents.plain_bytes) = (100, 700);
         stats.namespace(NamespaceIndex(0)).set_contents(Some(contents));
@@ -170,6 +192,7 @@ mod tests {
             (7, 10_002, 50, 40, 3, 2)
         );
         assert_eq!((busy.p50_us, busy.p99_us, busy.saved_bytes), (Some(768.0), Some(512.0 + 512.0 * 0.99), Some(600)));
+        assert_eq!((busy.evicted, busy.evicted_new, busy.cache_bytes, idle.evicted), (9, 4, None, 0));
         assert_eq!(
             (idle.requests, idle.commands, idle.p50_us, idle.hits, idle.saved_bytes),
             (0, 0, None, 0, Some(600))
@@ -181,13 +204,13 @@ mod tests {
         let status = full(Status::new(&Layout::default(), &Stats::new(0), 0), 0);
         let mut keeper = Keeper::new(Duration::from_secs(10), &status.keyfold);
         let room = keeper.samples.capacity();
-        assert!(room * size_of::<Sample>() <= 40 << 10, "{room} of {} bytes", size_of::<Sample>());
+        assert!(room * size_of::<Sample>() <= 48 << 10, "{room} of {} bytes", size_of::<Sample>());
         for number in 0..10_000 {
             keeper.take(&FullStatus { now_ms: number, ..status.clone() }, Instant::now());
         }
         assert_eq!((keeper.samples.len(), keeper.samples.capacity()), (KEPT, room));
         assert_eq!(keeper.history().samples[0].at_ms, 10_000 - KEPT as u64);
         let json = serde_json::to_vec(&keeper.history()).unwrap();
-        assert!(json.len() < 100_000, "{} bytes", json.len());
+        assert!(json.len() < 120_000, "{} bytes", json.len());
     }
 }

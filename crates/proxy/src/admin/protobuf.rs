@@ -8,7 +8,7 @@ use prost::Message;
 
 use super::catalog::{Family, Kind};
 use super::exposition::SECOND_US;
-use super::series::{Measured, Sample, Series, Value};
+use super::series::{Buckets, Measured, Sample, Series, Value};
 
 /// The type of what is answered.
 pub(super) const PROTOBUF: &str =
@@ -142,30 +142,45 @@ impl Metric {
             Value::Level(value) => number(*value),
             Value::Nothing => number(1.0),
             Value::Durations(measured) => metric.histogram = Some(Histogram::of(measured)),
+            Value::Buckets(buckets) => metric.histogram = Some(Histogram::classic(buckets)),
         }
         metric
     }
 }
 
+fn buckets(counts: impl Iterator<Item = (f64, u64)>) -> Vec<Bucket> {
+    let mut cumulative_count = 0;
+    let bucket = |(bound, count)| {
+        cumulative_count += count;
+        Bucket { cumulative_count: Some(cumulative_count), upper_bound: Some(bound) }
+    };
+    counts.map(bucket).collect()
+}
+
 impl Histogram {
     fn of(Measured { durations, native }: &Measured) -> Self {
-        let mut cumulative_count = 0;
-        let bucket = |(us, count): (Option<u64>, u64)| {
-            cumulative_count += count;
-            let upper_bound = us.map_or(f64::INFINITY, |us| us as f64 / SECOND_US);
-            Bucket { cumulative_count: Some(cumulative_count), upper_bound: Some(upper_bound) }
-        };
+        let bound = |us: Option<u64>| us.map_or(f64::INFINITY, |us| us as f64 / SECOND_US);
         let (positive_spans, positive_deltas) = spans(native);
         Self {
             // What was counted while this was read may be in the one and not yet in the other.
             sample_count: Some(native.count()),
             sample_sum: Some(durations.sum_us() as f64 / SECOND_US),
-            buckets: durations.buckets().map(bucket).collect(),
+            buckets: buckets(durations.buckets().map(|(us, count)| (bound(us), count))),
             schema: Some(NATIVE_SCHEMA),
             zero_threshold: Some(NATIVE_ZERO_THRESHOLD_S),
             zero_count: Some(native.zero()),
             positive_spans,
             positive_deltas,
+        }
+    }
+
+    /// One that has no native form.
+    fn classic(Buckets { counts, sum }: &Buckets) -> Self {
+        Self {
+            sample_count: Some(counts.iter().map(|(_, count)| count).sum()),
+            sample_sum: Some(*sum),
+            buckets: buckets(counts.iter().copied()),
+            ..Self::default()
         }
     }
 }

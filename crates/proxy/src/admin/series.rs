@@ -26,8 +26,18 @@ pub(super) enum Value {
     /// Of gauges of seconds, and of what may be less than nothing.
     Level(f64),
     Durations(Box<Measured>),
+    /// Of histograms by classic buckets alone.
+    Buckets(Buckets),
     /// Of infos, whose labels say all.
     Nothing,
+}
+
+/// How many there are up to each bound and beyond the one before, and their sum.
+#[derive(Clone, Debug)]
+pub(super) struct Buckets {
+    /// Infinity is the last bound.
+    pub(super) counts: Vec<(f64, u64)>,
+    pub(super) sum: f64,
 }
 
 /// How long things took, by classic buckets and by native ones.

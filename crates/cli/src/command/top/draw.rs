@@ -17,8 +17,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::columns::{GAP, Grid, Sort, namespaces, sources};
+use super::headline::{headline, title};
 use super::names::{fit, width};
-use super::view::{View, headline, title};
+use super::view::View;
 
 const PLAIN: Style = Style::new();
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -181,6 +182,9 @@ fn all(sheet: &mut Sheet<'_>, view: &View, chosen: Chosen) -> usize {
         sheet.bottom_line(&format!("moving: {line}"), PLAIN);
     }
     if has_room {
+        for line in view.caches.iter().take(MOST_LINES).rev() {
+            sheet.bottom_line(&format!("cache: {line}"), PLAIN);
+        }
         view.notes.iter().take(MOST_LINES).rev().for_each(|line| sheet.bottom_line(line, PLAIN));
         sheet.bottom_line("", PLAIN);
         sheet.line("", PLAIN);

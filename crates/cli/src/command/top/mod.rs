@@ -10,6 +10,8 @@
 //! | `source.rs` | asks a keyfold, by its clients' or its operators' address, or a server |
 //! | `behind.rs` | what a server knows of keyfolds, moves and what is saved |
 //! | `view.rs` | figures of two looks at each source, by keyfold and by namespace |
+//! | `caches.rs` | a cache in a line |
+//! | `headline.rs` | what stands above all |
 //! | `columns.rs` | tables: which columns there are, which are left out first, what they are sorted by |
 //! | `names.rs` | names that harm no terminal |
 //! | `text.rs` | a view as text |
@@ -17,8 +19,10 @@
 //! | `screen.rs` | the terminal: taken, drawn on, and given back whatever happens |
 
 mod behind;
+mod caches;
 mod columns;
 mod draw;
+mod headline;
 mod names;
 mod screen;
 mod source;

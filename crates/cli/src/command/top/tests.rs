@@ -25,11 +25,13 @@ fn status(round: u64) -> FullStatus {
     let namespace = |index: usize, keys: &str, times: u64| {
         format!(
             "keyfold_namespace_{index}:keys={keys},names=~x,reads={},writes={},spills=0,conflicts=0,hits={},misses={},swept=0,\
-             expired=0,moving={}\r\nkeyfold_placement_{index}:bucket = {{ span = 64 }}\r\n",
+             expired=0,evicted={},evicted_new={},moving={}\r\nkeyfold_placement_{index}:bucket = {{ span = 64 }}\r\n",
             times * round * 60,
             times * round * 40,
             times * round * 45,
             times * round * 15,
+            times * round * 20,
+            times * round * 2,
             u8::from(index == 1)
         )
     };
@@ -37,7 +39,9 @@ fn status(round: u64) -> FullStatus {
         "# Keyfold\r\nkeyfold_version:0.1.0\r\nkeyfold_server:redis://10.0.0.1:6379\r\nkeyfold_layout_epoch:4\r\n\
          keyfold_namespaces:3\r\nkeyfold_requests:{requests}\r\nkeyfold_latency:commands={requests},total_us={}\r\n\
          keyfold_latency_buckets:128={requests}\r\n{}keyfold_contents_0:keys=6400,buckets=100,stored_bytes=98000,plain_bytes=460000\r\n\
-         {}{}keyfold_former_1:placement = \"plain\"\r\n",
+         {}{}keyfold_former_1:placement = \"plain\"\r\n\
+         keyfold_cache:policy=tinylfu,evicts=1,used_bytes=996147,max_bytes=1048576,keys=6400\r\n\
+         keyfold_evicted_age_buckets:256=10\r\n",
         round * 100_000,
         namespace(0, "user:{id:int}:logins", 1),
         namespace(1, "漢字:session:{id:uuid}", 2),
@@ -136,6 +140,8 @@ fn a_terminal_of_usual_size_shows_all_that_matters() {
     );
     assert!(lines[namespaces + 3].starts_with("\\u{1b}[2J\\u{7}\\u{202e}"), "{lines:#?}");
     assert!(lines.iter().any(|line| line.starts_with("moving: 漢字:session:{id:uuid} from placement")), "{lines:#?}");
+    let cache = "cache: 973 KiB of 1.00 MiB (95.0 %), 30 evicted/s (3 new), half asked for wi";
+    assert!(lines.iter().any(|line| line.starts_with(cache)), "{lines:#?}");
     assert!(lines[23].starts_with("q quit  h help  w warnings (0)  p hold  ←→ sort: cmd/s"), "{lines:#?}");
 }
 
@@ -202,6 +208,8 @@ fn text_has_every_column_and_every_digit() {
         shown.contains("\nmoves\n  漢字:session:{id:uuid} from placement = \"plain\" to bucket = { span = 64 }\n"),
         "{shown}"
     );
+    let caches = "\ncaches\n  973 KiB of 1.00 MiB (95.0 %), 30 evicted/s (3 new), half asked for within 3 min\n";
+    assert!(shown.contains(caches), "{shown}");
     assert!(shown.ends_with("nothing to warn of\n"), "{shown}");
 }
 

@@ -6,7 +6,8 @@ use keyfold_report::room::Room;
 use keyfold_report::table::render as table;
 
 use super::columns::{Grid, Sort, namespaces, sources};
-use super::view::{View, headline, title};
+use super::headline::{headline, title};
+use super::view::View;
 
 /// The whole of it, within so much room.
 pub(super) fn render(view: &View, room: Room) -> String {
@@ -15,7 +16,7 @@ pub(super) fn render(view: &View, room: Room) -> String {
         // Writing to a string can't fail.
         let _ = write!(text, "\n{}\n", grid(&namespaces(view, Sort::default()), room));
     }
-    for (head, lines) in [("serving", &view.notes), ("moves", &view.moves)] {
+    for (head, lines) in [("serving", &view.notes), ("moves", &view.moves), ("caches", &view.caches)] {
         if !lines.is_empty() {
             let _ = write!(text, "\n{head}\n");
             lines.iter().for_each(|line| text.push_str(&format!("  {line}\n")));

@@ -11,9 +11,10 @@ use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::stats::Durations;
 use keyfold_core::status::NamespaceStatus;
 use keyfold_proxy::admin::FullStatus;
-use keyfold_report::number::{bytes, count, decimals, plural};
+use keyfold_report::number::{bytes, count, decimals};
 
 use super::behind::BehindTold;
+use super::caches;
 use super::names::visible;
 use super::source::{Look, Told};
 use crate::moving::announce;
@@ -42,6 +43,7 @@ pub(super) struct View {
     /// Who serves, as servers know it.
     pub(super) notes: Vec<String>,
     pub(super) moves: Vec<String>,
+    pub(super) caches: Vec<String>,
     pub(super) warnings: Vec<Shown>,
 }
 
@@ -153,6 +155,7 @@ impl View {
             namespaces: Vec::new(),
             notes: Vec::new(),
             moves: Vec::new(),
+            caches: Vec::new(),
             warnings: Vec::new(),
         };
         let (mut between, mut namespaces) = (Between::default(), BTreeMap::new());
@@ -167,8 +170,12 @@ impl View {
                     });
                     let took =
                         source.last.as_ref().zip(before).map(|((now, _), (before, _))| now.duration_since(before));
-                    let own = Between::of(now, before.map(|(_, before)| before).zip(took));
-                    add_namespaces(now, before.map(|(_, before)| before).zip(took), &mut namespaces);
+                    let before = before.map(|(_, before)| before).zip(took);
+                    let own = Between::of(now, before);
+                    add_namespaces(now, before, &mut namespaces);
+                    let cache = caches::line(&now.keyfold, before.map(|(before, took)| (&before.keyfold, took)));
+                    let name = if is_alone { String::new() } else { format!("{}: ", source.name) };
+                    view.caches.extend(cache.map(|line| format!("{name}{line}")));
                     view.add_keyfold(source, now, is_alone);
                     let row = keyfold_row(source, now, &own);
                     between.add(&own);
@@ -461,36 +468,4 @@ pub(super) fn duration(us: f64) -> String {
 
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", decimals(share * 100.0, 1))
-}
-
-/// The whole of it in pieces, the most important first; a narrow screen leaves out the last ones.
-pub(super) fn headline(view: &View) -> Vec<String> {
-    let Traffic { per_second, p50_us, p99_us, hit_ratio } = &view.total;
-    let mut pieces = Vec::new();
-    pieces.extend(per_second.map(|rate| format!("{}/s", decimals(rate, 0))));
-    pieces.push(match view.saved {
-        None => "saved –".to_owned(),
-        Some(saved) => {
-            let about = if saved.is_sampled { "~" } else { "" };
-            let share = saved.plain_bytes.filter(|plain| *plain > 0.0);
-            let share = share.map_or_else(String::new, |plain| format!(" ({})", percent(saved.bytes / plain)));
-            format!("saved {about}{}{share}", bytes(saved.bytes))
-        }
-    });
-    pieces.extend(p99_us.map(|us| format!("p99 {}", duration(us))));
-    pieces.extend(hit_ratio.map(|share| format!("hits {}", percent(share))));
-    pieces.extend(p50_us.map(|us| format!("p50 {}", duration(us))));
-    pieces.extend(view.saved.and_then(|saved| saved.usd_a_month).map(|usd| format!("${}/month", decimals(usd, 2))));
-    pieces
-}
-
-/// What stands above all.
-pub(super) fn title(view: &View) -> String {
-    let away = view.sources.iter().filter(|source| source.trouble.is_some()).count();
-    let of = match view.sources.as_slice() {
-        [one] => format!("{}, {}", one.name, one.state),
-        all => plural(all.len() as u64, "source"),
-    };
-    let away = if away > 0 && view.sources.len() > 1 { format!(", {away} away") } else { String::new() };
-    format!("keyfold top: {of}{away}")
 }

@@ -206,12 +206,41 @@ function showNamespaces() {
       [whole(one.misses), one.misses],
       [whole(one.writes), one.writes],
       [whole(one.spills), one.spills],
+      [status.keyfold.cache ? whole(one.evicted) : NONE, one.evicted],
       [one.placement || NONE, null, "left"],
     ];
   });
   fill("namespace-rows", rows);
   const walk = sweep.walk_ms ? "Keys and what is saved are as the last whole walk found them; it took " + span(sweep.walk_ms) + ". " : "";
   say(at("walk"), namespaces.length ? walk + "Counts are of this keyfold, since its start " + span(status.now_ms - status.started_ms) + " ago." : "");
+}
+
+const coldPerSecond = (sample) => (sample.took_ms > 0 ? ((sample.evicted - sample.evicted_new) * 1000) / sample.took_ms : null);
+const newPerSecond = (sample) => (sample.took_ms > 0 ? (sample.evicted_new * 1000) / sample.took_ms : null);
+
+function showCache() {
+  const { cache } = status.keyfold;
+  reveal("cache-section", known(cache));
+  if (!cache) return;
+  const last = history && history.samples.length ? history.samples[history.samples.length - 1] : null;
+  const over = last ? "over the last " + span(last.took_ms) : "the first figures come soon";
+  figure("cache-used", bytes(cache.used_bytes), cache.used_bytes);
+  const share = cache.max_bytes > 0 ? cache.used_bytes / cache.max_bytes : null;
+  say(at("cache-used-more"), share === null ? "no limit: max_memory is a share of the server's maxmemory, which isn't known or 0" : percent(share) + " of " + bytes(cache.max_bytes) + ", beyond which keys leave");
+  const evicted = last && coldPerSecond(last) + newPerSecond(last);
+  figure("cache-evicted", last ? rate(evicted) : "…", evicted);
+  say(at("cache-evicted-more"), last ? rate(coldPerSecond(last)) + " cold, " + rate(newPerSecond(last)) + " new · " + over : over);
+  figure("cache-hits", last ? percent(hitRatio(last)) : "…", last && hitRatio(last));
+  say(at("cache-hits-more"), last && hitRatio(last) === null ? "no folded key was read" : over);
+  const ages = cache.evicted_ages;
+  figure("cache-age", known(ages.median_ms) ? span(ages.median_ms) : NONE, ages.median_ms);
+  say(at("cache-age-more"), known(ages.median_ms) ? "median since a key was asked for last, of " + whole(ages.keys) : "no key of the sample has left");
+  figure("cache-keys", whole(cache.keys), cache.keys);
+  say(at("cache-keys-more"), "about; counted in " + bytes(cache.counters_bytes));
+  const parts = ["By " + cache.policy + "; " + (cache.evicts ? "this keyfold removes keys." : "another keyfold removes keys, and counts them.")];
+  if (cache.plain_evicted) parts.push(whole(cache.plain_evicted) + " plain keys left.");
+  parts.push(whole(cache.refused) + " writes were refused as memory was full, and servers evicted " + whole(cache.evicted_by_server) + " keys by themselves, since the start.");
+  say(at("cache-about"), parts.join(" "));
 }
 
 function showMoves() {
@@ -432,11 +461,19 @@ class Chart {
   }
 }
 
+// As it is now: it is seldom changed.
+function limit(sample) {
+  const cache = status && status.keyfold.cache;
+  return cache && cache.max_bytes > 0 && known(sample.cache_bytes) ? cache.max_bytes : null;
+}
+
 const charts = [
   new Chart("rate", "Commands a second", [["", perSecond]], rate),
   new Chart("latency", "Latency", [["p50", (one) => one.p50_us], ["p99", (one) => one.p99_us]], micros),
   new Chart("hits", "Hit ratio", [["", hitRatio]], percent, 1),
   new Chart("saved", "Saved", [["", (one) => one.saved_bytes]], bytes),
+  new Chart("memory", "Memory of the cache", [["used", (one) => one.cache_bytes], ["limit", limit]], bytes),
+  new Chart("evicted", "Evicted a second", [["cold", coldPerSecond], ["new", newPerSecond]], rate),
 ];
 
 function showHour() {
@@ -472,6 +509,7 @@ async function ask(path) {
 function show() {
   showWarnings();
   showNow();
+  showCache();
   showMoves();
   showNamespaces();
   showServers();
