@@ -124,7 +124,9 @@ pub(super) fn status(sources: &Sources) -> FullStatus {
     });
     let needs = sources.layout().listpack_needs();
     let move_progress = sources.observations.move_progress();
-    let of_servers = servers.iter().flat_map(|server| of_server(server, &needs));
+    // A cache is near its limit always; what is wrong with it is told by itself.
+    let is_cache = keyfold.cache.is_some();
+    let of_servers = servers.iter().flat_map(|server| of_server(server, &needs, is_cache));
     FullStatus {
         ready,
         warnings: troubles.chain(keyfold.warnings()).chain(of_servers).chain(of_move(move_progress)).collect(),
@@ -171,7 +173,7 @@ fn of_move(progress: Option<MoveProgress>) -> Option<Warning> {
 }
 
 /// What is not as it should be at a server.
-fn of_server(server: &ServerStatus, needs: &[ListpackNeed]) -> Vec<Warning> {
+fn of_server(server: &ServerStatus, needs: &[ListpackNeed], is_cache: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for need in needs {
         let has = if need.setting == LISTPACK_ENTRIES { server.listpack_entries } else { server.listpack_value };
@@ -182,6 +184,7 @@ fn of_server(server: &ServerStatus, needs: &[ListpackNeed]) -> Vec<Warning> {
         }
     }
     if let (Some(used), Some(most @ 1..)) = (server.used_memory, server.max_memory)
+        && !is_cache
         && u128::from(used) * 100 >= u128::from(most) * NEAR_FULL_PERCENT
     {
         warnings.push(Warning::new(
@@ -238,7 +241,7 @@ mod tests {
             Layout::parse_file("[[namespace]]\nkeys = 'a:{id:int}'\nbucket = { span = 600 }\nvalue_limit = 80\n");
         let layout = layout.unwrap();
         let warned = |server: &ServerStatus| {
-            let found = of_server(server, &layout.listpack_needs()).into_iter();
+            let found = of_server(server, &layout.listpack_needs(), false).into_iter();
             found.map(|warning| (warning.code, warning.advice)).collect::<Vec<_>>()
         };
         let mut server = ServerStatus { node: "a:1".into(), ..ServerStatus::default() };
@@ -249,6 +252,7 @@ mod tests {
         assert_eq!(found[0], ("limit_too_small".into(), "On the server: CONFIG SET hash-max-listpack-value 80".into()));
         assert_eq!(found[1].1, "On the server: CONFIG SET hash-max-listpack-entries 600");
         assert_eq!((found.len(), found[2].0.as_str()), (3, "memory_nearly_full"));
+        assert_eq!(of_server(&server, &layout.listpack_needs(), true).len(), 2, "a cache is meant to be full");
         (server.listpack_entries, server.listpack_value) = (Some(600), Some(80));
         (server.used_memory, server.max_memory) = (Some(u64::MAX), Some(0));
         assert_eq!(warned(&server), [], "0 is no limit");

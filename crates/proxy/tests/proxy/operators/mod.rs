@@ -6,11 +6,13 @@
 //! | `health` | does it say whether clients are to be sent to it, and why not? |
 //! | `moves` | does it say how far a move has come, and where it stopped? |
 //! | `bounds` | does nobody who asks slowly, much or wrongly harm clients or other operators? |
+//! | `caches` | is what leaves a cache told, and is it the same everywhere? |
 //! | `access` | is nobody let in who shows nothing? |
 //! | `page` | is the page one that asks nobody else, and is what it is drawn from right to the last digit? |
 
 mod access;
 mod bounds;
+mod caches;
 mod counts;
 mod health;
 mod moves;
