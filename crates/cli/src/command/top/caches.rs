@@ -5,8 +5,8 @@ use std::time::Duration;
 use keyfold_core::status::{CacheStatus, Status};
 use keyfold_report::number::{bytes, count, decimals};
 
+use super::figures::{age, percent};
 use super::names::visible;
-use super::view::percent;
 
 /// How a keyfold's cache is, and what it has removed since the look before, where there was one.
 pub(super) fn line(now: &Status, before: Option<(&Status, Duration)>) -> Option<String> {
@@ -46,14 +46,4 @@ fn rates(now: &Status, before: &Status, took: Duration) -> String {
     let rate = |more: u64| decimals(more as f64 / took.as_secs_f64().max(1e-9), 0);
     let [all, new] = [all.saturating_sub(all_before), new.saturating_sub(new_before)].map(rate);
     format!("{all} evicted/s ({new} new)")
-}
-
-/// An age as it is said.
-fn age(ms: u64) -> String {
-    match ms / 1000 {
-        seconds @ ..90 => format!("{seconds} s"),
-        seconds @ ..5400 => format!("{} min", seconds / 60),
-        seconds @ ..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} days", seconds / 86_400),
-    }
 }

@@ -5,8 +5,9 @@ use std::cmp::Ordering;
 use keyfold_report::number::{bytes, count, decimals};
 use keyfold_report::table::Column;
 
+use super::figures::{duration, percent};
 use super::names::width;
-use super::view::{NamespaceRow, SourceRow, View, duration, percent};
+use super::view::{NamespaceRow, SourceRow, View};
 
 /// What isn't known.
 const NONE: &str = "–";

@@ -2,7 +2,8 @@
 
 use keyfold_report::number::{bytes, decimals, plural};
 
-use super::view::{Traffic, View, duration, percent};
+use super::figures::{duration, percent};
+use super::view::{Traffic, View};
 
 /// The whole of it in pieces, the most important first; a narrow screen leaves out the last ones.
 pub(super) fn headline(view: &View) -> Vec<String> {

@@ -13,6 +13,7 @@
 //! | `caches.rs` | a cache in a line |
 //! | `headline.rs` | what stands above all |
 //! | `columns.rs` | tables: which columns there are, which are left out first, what they are sorted by |
+//! | `figures.rs` | durations and shares as they are read |
 //! | `names.rs` | names that harm no terminal |
 //! | `text.rs` | a view as text |
 //! | `draw.rs` | a view on a screen of any size |
@@ -22,6 +23,7 @@ mod behind;
 mod caches;
 mod columns;
 mod draw;
+mod figures;
 mod headline;
 mod names;
 mod screen;

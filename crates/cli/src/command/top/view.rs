@@ -11,7 +11,7 @@ use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::stats::Durations;
 use keyfold_core::status::NamespaceStatus;
 use keyfold_proxy::admin::FullStatus;
-use keyfold_report::number::{bytes, count, decimals};
+use keyfold_report::number::{bytes, count};
 
 use super::behind::BehindTold;
 use super::caches;
@@ -454,18 +454,4 @@ impl NamespaceRow {
     pub(super) fn packed(&self) -> Option<f64> {
         (self.value_bytes > 0).then(|| self.stored_bytes as f64 / self.value_bytes as f64)
     }
-}
-
-/// A duration in the unit that it is read in.
-pub(super) fn duration(us: f64) -> String {
-    match us {
-        1e6.. => format!("{} s", decimals(us / 1e6, 2)),
-        1e4.. => format!("{} ms", decimals(us / 1e3, 1)),
-        1e3.. => format!("{} ms", decimals(us / 1e3, 2)),
-        _ => format!("{us:.0} µs"),
-    }
-}
-
-pub(super) fn percent(share: f64) -> String {
-    format!("{} %", decimals(share * 100.0, 1))
 }
