@@ -249,6 +249,11 @@ impl Handle {
         folding.layout.iter().map(|(index, _)| folding.namespaces.namespace(index).counts()).collect()
     }
 
+    /// What is known of the cache before the server, where it is one.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     /// Runs a task in the background of the first worker, given a connection to the server of its own. It is
     /// dropped when the proxy ends.
     pub fn spawn(&self, task: Task) {

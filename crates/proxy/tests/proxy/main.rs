@@ -7,6 +7,7 @@
 //! | `cluster` | is a cluster one server to clients, whatever happens to its slots and nodes? |
 //! | `damage` | what of values that no codec wrote? |
 //! | `encoding` | are large values encoded beside the worker, and is it the same for everybody but those who wait no more? |
+//! | `evicting` | is a cache kept within its memory, by the right keys, and is each key there with its value or absent? |
 //! | `frozen` | what of connections, and of a server, that stand still or are busy? |
 //! | `nearest` | do reads go to whichever node of a shard is nearest, and elsewhere once it is frozen? |
 //! | `calls` | can anybody tell that writes that look at the old value are carried out by one call? |
@@ -41,6 +42,7 @@ mod cluster;
 mod contention;
 mod damage;
 mod encoding;
+mod evicting;
 mod folding;
 mod frozen;
 mod half_way;

@@ -13,13 +13,13 @@ use crate::random::Random;
 use crate::wire::Wire;
 
 /// How long an answer may take before it is taken for lost.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
 /// Before it connects once more.
-const RETRY_AFTER: Duration = Duration::from_millis(5);
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(5);
 /// Commands on a key that are told where one goes wrong.
 const REMEMBERED: usize = 12;
 /// Far enough for no test to see it: 2040.
-const LATE_MS: i64 = 2_209_000_000_000;
+pub(super) const LATE_MS: i64 = 2_209_000_000_000;
 
 /// Counters that all clients count up.
 #[derive(Debug, Default)]
@@ -262,7 +262,7 @@ impl Client {
 }
 
 impl Report {
-    fn note_error(&mut self, reply: &[u8]) {
+    pub(super) fn note_error(&mut self, reply: &[u8]) {
         *self.errors.entry(reply.trim_ascii_end().escape_ascii().to_string()).or_default() += 1;
     }
 }
@@ -302,7 +302,7 @@ impl Key {
     }
 }
 
-fn now_ms() -> i64 {
+pub(super) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

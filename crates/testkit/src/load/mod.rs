@@ -5,6 +5,7 @@
 //! carried out, or it was not. Such a key is left alone until everything stands still ([`Client::check`]), because
 //! a command whose answer is lost may still be carried out after the next one.
 
+mod cache;
 mod client;
 mod latency;
 mod oracle;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+pub use cache::CacheClient;
 pub use client::{Client, Counters, Report};
 pub use latency::Latencies;
 pub use oracle::{Held, Op, State};

@@ -82,8 +82,9 @@ impl Op {
             (Self::Increment, None) => (held(b"1", None), integer(1)),
             (Self::Increment, Some(old)) => {
                 match std::str::from_utf8(&old.value).ok().and_then(|text| text.parse::<i64>().ok()) {
-                    Some(number) => (held((number + 1).to_string().as_bytes(), expiry), integer(number + 1)),
-                    None => (state.clone(), b"-ERR value is not an integer or out of range\r\n".to_vec()),
+                    // Servers take no leading zeros.
+                    Some(number) if number.to_string().as_bytes() == old.value => (held((number + 1).to_string().as_bytes(), expiry), integer(number + 1)),
+                    _ => (state.clone(), b"-ERR value is not an integer or out of range\r\n".to_vec()),
                 }
             }
             (Self::Delete, _) => (None, integer(i64::from(state.is_some()))),
@@ -113,6 +114,16 @@ impl Possible {
     /// A key that is as it is.
     pub(super) fn only(state: State) -> Self {
         Self(BTreeSet::from([state]))
+    }
+
+    /// Whether it isn't there for certain.
+    pub(super) fn is_absent(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    /// The same, or it isn't there: its server keeps what it likes.
+    pub(super) fn or_absent(&self) -> Self {
+        Self(self.0.iter().cloned().chain([None]).collect())
     }
 
     /// An answer came to a command that was under way in this time; false where none of what the key may hold
@@ -145,6 +156,13 @@ impl Possible {
             .collect();
         self.0.extend(after);
     }
+
+    /// The same of commands that are carried out together.
+    pub(super) fn unanswered_all(&mut self, ops: &[Op]) {
+        let after = |state: &State| ops.iter().fold(state.clone(), |state, op| op.apply(&state).0);
+        let after: Vec<State> = self.0.iter().chain([&None]).map(after).collect();
+        self.0.extend(after);
+    }
 }
 
 /// What a command may find that is carried out in this time.
@@ -174,6 +192,23 @@ mod tests {
         assert!(key.answered(&Op::Append(b"c".to_vec()), b":2\r\n", (0, 1)));
         assert!(key.answered(&Op::Get, b"$2\r\nbc\r\n", (0, 1)));
         assert!(!key.answered(&Op::Get, b"$2\r\nac\r\n", (0, 1)), "the first answer told them apart");
+    }
+
+    #[test]
+    fn what_a_cache_lets_go_doesnt_come_back_otherwise() {
+        let key = Possible::only(held(b"a"));
+        assert!(key.or_absent().answered(&Op::Get, b"$-1\r\n", (0, 1)));
+        assert!(key.or_absent().answered(&Op::Get, b"$1\r\na\r\n", (0, 1)));
+        assert!(!key.or_absent().answered(&Op::Get, b"$1\r\nb\r\n", (0, 1)));
+        let mut gone = key.or_absent();
+        assert!(!gone.is_absent() && gone.answered(&Op::Append(b"xy".to_vec()), b":2\r\n", (0, 1)));
+        assert_eq!(gone, Possible::only(held(b"xy")));
+        let mut lost = key.clone();
+        lost.unanswered_all(&[Op::Append(b"1".to_vec()), Op::Append(b"2".to_vec())]);
+        for (answer, is_right) in [("a", true), ("a12", true), ("12", true), ("a1", false), ("1", false)] {
+            let answer = format!("${}\r\n{answer}\r\n", answer.len());
+            assert_eq!(lost.clone().answered(&Op::Get, answer.as_bytes(), (0, 1)), is_right, "{answer}");
+        }
     }
 
     #[test]

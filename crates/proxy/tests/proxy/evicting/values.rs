@@ -1,0 +1,131 @@
+//! Each key is there with its value or absent, whoever writes it how, and nothing is left over.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use keyfold_core::frame::{Body, Frame};
+use keyfold_core::layout::{Layout, LayoutFile, Physical, spill_name};
+use keyfold_testkit::load::{CacheClient, Report};
+use keyfold_testkit::{Server, Wire, found};
+
+use super::{Cached, MB, WAYS, cached};
+use crate::stage::{address, call, change_layout, eventually};
+
+const KEYS_OF_ONE: u64 = 30_000;
+
+/// Clients at work, each with keys of its own of all kinds.
+pub(super) struct Clients {
+    clients: Vec<CacheClient>,
+    pub(super) vanished: Arc<AtomicU64>,
+}
+
+impl Clients {
+    pub(super) fn new(count: u64) -> Self {
+        let vanished = Arc::default();
+        let names = |client: u64| {
+            (0..KEYS_OF_ONE).map(move |key| {
+                let kind = ["user", "cart", "zip", "own", "user"][usize::try_from(key % 5).unwrap()];
+                format!("{kind}:{}", client * KEYS_OF_ONE + key).into_bytes()
+            })
+        };
+        let clients = (0..count).map(|client| CacheClient::new(client, names(client), &vanished)).collect();
+        Self { clients, vanished }
+    }
+
+    /// Lets them work until `body` is done.
+    pub(super) fn work(&mut self, addresses: &[SocketAddr], body: impl FnOnce(&AtomicU64)) {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _stop = StopOnDrop(&stop);
+            for client in &mut self.clients {
+                let stop = &stop;
+                scope.spawn(move || client.work(addresses, stop));
+            }
+            body(&self.vanished);
+        });
+    }
+
+    /// Reads all their keys; what they met so far.
+    pub(super) fn check(&mut self, wire: &mut Wire) -> Report {
+        let mut report = Report::default();
+        for client in &mut self.clients {
+            client.check(wire);
+            report.extend(client.take_report());
+        }
+        let wrong: Vec<_> = report.wrong.iter().take(5).collect();
+        assert!(report.wrong.is_empty(), "{} wrong, as {wrong:#?}", report.wrong.len());
+        report
+    }
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Waits until so many more keys were found gone.
+pub(super) fn until_vanished(vanished: &AtomicU64, more: u64) {
+    let wanted = vanished.load(Ordering::Relaxed) + more;
+    eventually("keys leave", || vanished.load(Ordering::Relaxed) >= wanted);
+}
+
+/// Spilled values that no field points to and that stay, and fields whose spilled value is gone.
+pub(super) fn leftovers(server: &Server, layout: &Layout) -> Vec<String> {
+    let mut wire = server.connect().unwrap();
+    let list = |value: keyfold_testkit::Value| -> Vec<Vec<u8>> {
+        value.elements().unwrap().iter().map(|one| one.bytes().unwrap().to_vec()).collect()
+    };
+    let (mut held, mut spills) = (Vec::new(), Vec::new());
+    for name in list(wire.ask(&[b"KEYS", b"~*"]).unwrap()) {
+        match layout.read_physical(&name) {
+            Physical::Spill { .. } if call_ttl(&mut wire, &name) == -1 => spills.push(name),
+            Physical::Bucket(namespace) => {
+                for pair in list(wire.ask(&[b"HGETALL", &name]).unwrap()).chunks(2) {
+                    let Body::Spill { nonce, .. } = Frame::decode(&pair[1]).unwrap().body else { continue };
+                    let key = layout.key_of(namespace, &name, &pair[0]).unwrap();
+                    held.push(spill_name(Layout::origin_of(&name).unwrap(), nonce, &key));
+                }
+            }
+            _ => {}
+        }
+    }
+    let orphans = spills.iter().filter(|name| !held.contains(name)).map(|name| format!("orphan {}", name.escape_ascii()));
+    let lost = held.iter().filter(|name| !spills.contains(name)).map(|name| format!("lost {}", name.escape_ascii()));
+    orphans.chain(lost).collect()
+}
+
+fn call_ttl(wire: &mut Wire, name: &[u8]) -> i64 {
+    wire.ask(&[b"TTL", name]).unwrap().integer().unwrap()
+}
+
+/// Nothing is left over once what was under way has come to its end.
+pub(super) fn assert_clean(stage: &Cached) {
+    let layout = stage.proxy.layout();
+    let mut left = Vec::new();
+    eventually("nothing is left over", || {
+        left = leftovers(&stage.server, &layout);
+        left.is_empty()
+    });
+}
+
+#[test]
+fn each_key_is_there_with_its_value_or_absent() {
+    for binary in found() {
+        let stage = cached(&binary, WAYS, 6 * MB);
+        let mut clients = Clients::new(4);
+        clients.work(&[address(&stage.proxy)], |_| {
+            eventually("a hundred thousand leave", || stage.evicted() >= 100_000);
+        });
+        let report = clients.check(&mut stage.connect());
+        assert!(report.errors.is_empty() && report.lost == 0, "{:?}, {} lost", report.errors, report.lost);
+        let vanished = clients.vanished.load(Ordering::Relaxed);
+        assert!(vanished > 30_000, "{vanished} were found gone");
+        stage.assert_server_kept_out();
+        assert_clean(&stage);
+    }
+}

@@ -1,0 +1,163 @@
+//! The keys leave that are worth the least, and of no namespace one that stays.
+
+use keyfold_testkit::found;
+
+use super::{MB, WAYS, cached, send_all, there, words, write};
+use crate::stage::{call, eventually};
+
+const RULES: &str = r#"
+    [[namespace]]
+    keys = "any:{id:int}"
+    bucket = { span = 64 }
+    [[namespace]]
+    keys = "kept:{id:int}"
+    bucket = { span = 64 }
+    evict = false
+    [[namespace]]
+    keys = "some:{id:int}"
+    bucket = { span = 64 }
+    evict = "expiring"
+    [[namespace]]
+    keys = "zipkept:{id:int}"
+    evict = false
+    [[namespace]]
+    keys = "zipsome:{id:int}"
+    evict = "expiring"
+"#;
+
+#[test]
+fn what_is_asked_for_again_and_again_stays_while_others_pass() {
+    for binary in found() {
+        let stage = cached(&binary, WAYS, 4 * MB);
+        let mut wire = stage.connect();
+        for kind in ["user", "cart", "zip"] {
+            write(&mut wire, kind, 0..1000, 60);
+        }
+        let (mut next, hot) = (1_000_000, 0..1000);
+        for round in 0..30 {
+            for kind in ["user", "cart", "zip"] {
+                let found = there(&mut wire, kind, hot.clone());
+                assert!(found >= 900, "{kind}, round {round}: {found}");
+                // Ten times as many pass as are hot, one after another and beside them in their buckets.
+                write(&mut wire, kind, next..next + 1000, 60);
+            }
+            next += 1000;
+        }
+        assert!(stage.evicted() > 30_000, "{}", stage.evicted());
+        let passed = there(&mut wire, "user", 1_000_000..1_010_000);
+        assert!(passed < 1000, "{passed} that nobody asked for again");
+        stage.assert_server_kept_out();
+    }
+}
+
+#[test]
+fn a_hot_key_keeps_its_place_among_cold_neighbours() {
+    let stage = cached(found().last().unwrap(), WAYS, 3 * MB);
+    let mut wire = stage.connect();
+    // One key of each bucket is hot.
+    let hot: Vec<u64> = (0..400).map(|bucket| bucket * 64 + bucket % 64).collect();
+    write(&mut wire, "user", 0..25_600, 60);
+    for round in 0..20 {
+        there(&mut wire, "user", hot.iter().copied());
+        write(&mut wire, "user", 100_000 + round * 5000..105_000 + round * 5000, 60);
+        // What left is asked for, and set again, as an application does with its cache.
+        for id in &hot {
+            if call(&mut wire, &format!("STRLEN user:{id}")) == ":0\r\n" {
+                write(&mut wire, "user", *id..id + 1, 60);
+            }
+        }
+    }
+    assert!(there(&mut wire, "user", hot.iter().copied()) >= 360);
+    let cold = (0..25_600).filter(|id| !hot.contains(id));
+    assert!(there(&mut wire, "user", cold) < 2560);
+}
+
+#[test]
+fn rules_of_namespaces_are_kept() {
+    for binary in found() {
+        let stage = cached(&binary, RULES, 4 * MB);
+        let mut wire = stage.connect();
+        let kinds = ["kept", "some", "zipkept", "zipsome"];
+        for kind in kinds {
+            write(&mut wire, kind, 0..1000, 50);
+        }
+        for kind in ["some", "zipsome"] {
+            send_all(&mut wire, (1000..3000).map(|id| words(&format!("SET {kind}:{id} value EX 10000"))));
+        }
+        write(&mut wire, "plain", 0..1000, 50);
+        for round in 0..10 {
+            write(&mut wire, "any", round * 10_000..(round + 1) * 10_000, 60);
+        }
+        for kind in kinds {
+            assert_eq!(there(&mut wire, kind, 0..1000), 1000, "{kind} on {}", binary.name());
+        }
+        for kind in ["some", "zipsome"] {
+            let left = there(&mut wire, kind, 1000..3000);
+            assert!(left < 1800, "{kind}: {left} that have an expiry on {}", binary.name());
+        }
+        assert_eq!(there(&mut wire, "plain", 0..1000), 1000);
+        stage.assert_server_kept_out();
+    }
+}
+
+#[test]
+fn a_key_that_must_not_leave_any_more_stays() {
+    let stage = cached(found().last().unwrap(), RULES, 3 * MB);
+    let mut wire = stage.connect();
+    for round in 0..30_u64 {
+        let ids = round * 1000..(round + 1) * 1000;
+        for kind in ["some", "zipsome"] {
+            send_all(&mut wire, ids.clone().map(|id| words(&format!("SET {kind}:{id} {} EX 10000", "x".repeat(40)))));
+            let persisted = send_all(&mut wire, ids.clone().step_by(50).map(|id| words(&format!("PERSIST {kind}:{id}"))));
+            let stay = ids.clone().step_by(50).zip(persisted).filter(|(_, reply)| reply == b":1\r\n").map(|(id, _)| id);
+            let stay: Vec<u64> = stay.collect();
+            assert_eq!(there(&mut wire, kind, stay.iter().copied()), stay.len(), "{kind}, round {round}");
+        }
+    }
+    assert!(stage.evicted() > 5000);
+}
+
+#[test]
+fn weight_counts_and_what_has_expired_goes_first() {
+    let weighed = "[[namespace]]\nkeys = \"dear:{id:int}\"\nbucket = { span = 64 }\nweight = 8.0\n\
+                   [[namespace]]\nkeys = \"cheap:{id:int}\"\nbucket = { span = 64 }\n";
+    let stage = cached(found().last().unwrap(), weighed, 4 * MB);
+    let mut wire = stage.connect();
+    for kind in ["dear", "cheap"] {
+        write(&mut wire, kind, 0..10_000, 60);
+    }
+    for round in 0..10 {
+        write(&mut wire, "cheap", 100_000 + round * 10_000..110_000 + round * 10_000, 60);
+    }
+    let [dear, cheap] = ["dear", "cheap"].map(|kind| there(&mut wire, kind, 0..10_000));
+    assert!(dear > 9000 && cheap < 2000, "dear {dear}, cheap {cheap}");
+}
+
+#[test]
+fn plain_keys_leave_where_that_is_told_and_keyfolds_own_never() {
+    for binary in found() {
+        let stage = cached(&binary, &format!("plain_keys = true\n{WAYS}"), 4 * MB);
+        let (mut wire, mut direct) = (stage.connect(), stage.server.connect().unwrap());
+        call(&mut direct, "SET keyfold:mine value");
+        call(&mut direct, "SET keyfold:{home}:mine value");
+        write(&mut wire, "plain", 0..500, 50);
+        send_all(&mut wire, (0..200).map(|id| words(&format!("RPUSH list:{id} {} b", "a".repeat(50)))));
+        for round in 0..20 {
+            there(&mut wire, "plain", 0..500);
+            write(&mut wire, "passing", round * 5000..(round + 1) * 5000, 50);
+        }
+        eventually("lists leave that nobody asks for", || {
+            there(&mut wire, "plain", 0..500);
+            let lists = send_all(&mut wire, (0..200).map(|id| words(&format!("LLEN list:{id}"))));
+            write(&mut wire, "passing", 0..2000, 50);
+            lists.iter().filter(|reply| *reply != b":0\r\n").count() < 150
+        });
+        assert!(there(&mut wire, "plain", 0..500) >= 450);
+        assert!(there(&mut wire, "passing", 0..100_000) < 50_000);
+        for key in ["keyfold:mine", "keyfold:{home}:mine", "keyfold:{home}:layout", "keyfold:{home}:layout:copy"] {
+            assert_eq!(call(&mut direct, &format!("EXISTS {key}")), ":1\r\n", "{key}");
+        }
+        assert!(stage.proxy.cache().plain_evicted() > 10_000);
+        stage.assert_server_kept_out();
+    }
+}
