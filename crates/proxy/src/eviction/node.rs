@@ -35,8 +35,8 @@ const MOST_LOOKS_ABOVE: usize = 24;
 /// Bytes that a look frees, before it is known.
 const USUAL_FREED: f64 = 256.0;
 
-/// From so many parts of the mark above it nobody waits for the lease.
-const FAR_ABOVE: u64 = 50;
+/// From so many parts of the mark above it nobody waits for the lease: writes would be refused where nothing leaves.
+const FAR_ABOVE: u64 = 100;
 
 /// A server that evicts by itself is told of at most as often as that.
 const WARN_EVERY: Duration = Duration::from_secs(60);
@@ -119,7 +119,7 @@ impl Keeper {
     async fn go_on(&mut self) -> Result<(), Broken> {
         loop {
             let reply = self.errand.ask_one(|wire| write_command(wire, &ServerMemory::ASK)).await?;
-            let memory = read_memory(&reply)?;
+            let mut memory = read_memory(&reply)?;
             let Some(mut order) = self.look(memory) else {
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -127,7 +127,7 @@ impl Keeper {
             self.survey().await?;
             while order.free_bytes > 0 && self.may_act(memory.counted) {
                 let begun = Instant::now();
-                let memory = self.free(order, memory.counted).await?;
+                memory = self.free(order, memory.counted).await?;
                 let Some(next) = self.look(memory) else { break };
                 order = next;
                 if memory.counted <= self.governor.mark() {
