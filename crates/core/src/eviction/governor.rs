@@ -3,11 +3,13 @@
 /// Keys leave from this far below the mark on, in parts of it: what comes meanwhile has room.
 const MARGIN: u64 = 400;
 
-/// From this far above the mark on, in parts of it, writes are refused, where that lasts; and so many bytes more, as buffers
-/// of clients come and go.
+/// From this far above the mark on, in parts of it, writes are refused where nothing leaves for a while; and so many bytes more,
+/// as buffers of clients come and go.
 const TOO_FAR: u64 = 100;
 const BUFFERS: u64 = 1 << 20;
-/// So long, in microseconds.
+/// And from this far on where more comes than leaves.
+const MUCH_TOO_FAR: u64 = 25;
+/// So long, in microseconds. What sinks meanwhile is given as long again: a mark that was lowered takes its time.
 const TOO_LONG_US: u64 = 250_000;
 
 /// How long the server isn't asked at most, and at least, in microseconds.
@@ -35,14 +37,16 @@ pub struct Governor {
     last: Option<(u64, u64)>,
     /// How fast memory grows while nothing is freed, in bytes a second.
     growth: f64,
-    /// Since when memory is too far above the mark.
-    above_since_us: Option<u64>,
+    /// The least that was counted since memory is too far above the mark, and when.
+    least_above: Option<(u64, u64)>,
+    /// When it was heard last that something was freed.
+    freed_us: Option<u64>,
 }
 
 impl Governor {
     /// For a server whose keys may take so many bytes.
     pub fn new(mark: u64) -> Self {
-        Self { mark, last: None, growth: 0.0, above_since_us: None }
+        Self { mark, last: None, growth: 0.0, least_above: None, freed_us: None }
     }
 
     /// Up to where it may go.
@@ -67,9 +71,7 @@ impl Governor {
                 self.growth = growth.max(self.growth.midpoint(growth));
             }
         }
-        let is_above = counted > self.mark.saturating_add(self.mark / TOO_FAR + BUFFERS);
-        self.above_since_us = is_above.then(|| self.above_since_us.unwrap_or(now_us));
-        let is_full = self.above_since_us.is_some_and(|since| now_us.saturating_sub(since) > TOO_LONG_US);
+        let is_full = self.is_full(counted, freed, now_us);
         let low = self.mark - self.mark / MARGIN;
         if counted > low {
             return Order {
@@ -88,6 +90,19 @@ impl Governor {
         let until_half = (room as f64 / 2.0 / self.growth.max(1.0) * 1e6).min(1e9) as u64;
         let rest_us = until_half.clamp(SHORTEST_REST_US, LONGEST_REST_US);
         Order { free_bytes: 0, rest_us, allowance: room / 2, is_full }
+    }
+
+    /// Whether writes are refused: nothing leaves though memory is too far above the mark, or too little.
+    fn is_full(&mut self, counted: u64, freed: u64, now_us: u64) -> bool {
+        let is_beyond = |part: u64| counted > self.mark.saturating_add(self.mark / part).saturating_add(BUFFERS);
+        let lasts = |since_us: u64| now_us.saturating_sub(since_us) > TOO_LONG_US;
+        if freed > 0 {
+            self.freed_us = Some(now_us);
+        }
+        let least = self.least_above.filter(|(least, _)| counted >= *least).unwrap_or((counted, now_us));
+        self.least_above = is_beyond(TOO_FAR).then_some(least);
+        let nothing_leaves = self.freed_us.is_none_or(lasts);
+        self.least_above.is_some_and(|(_, at_us)| lasts(at_us)) && (nothing_leaves || is_beyond(MUCH_TOO_FAR))
     }
 
     fn grows_within(&self, us: u64) -> u64 {
@@ -144,6 +159,31 @@ mod tests {
         assert!(!governor.look(102_500_000, 0, 200_000).is_full);
         assert!(governor.look(102_500_000, 0, 300_000).is_full);
         assert!(!governor.look(101_900_000, 0, 310_000).is_full);
+    }
+
+    #[test]
+    fn writes_go_on_while_a_mark_that_was_lowered_is_approached() {
+        let mut governor = Governor::new(MARK);
+        governor.look(99_000_000, 0, 0);
+        governor.set_mark(MARK / 2);
+        for at in 1..40 {
+            assert!(!governor.look(99_000_000 - at * 1_000_000, 2_000_000, at * 100_000).is_full, "{at}");
+        }
+        // More comes from here on than leaves.
+        let full = |order: Order| order.is_full;
+        assert!(!full(governor.look(60_500_000, 1_000, 4_000_000)));
+        assert!(full(governor.look(61_000_000, 1_000, 4_300_000)));
+        assert!(!full(governor.look(59_900_000, 1_000, 4_400_000)));
+    }
+
+    #[test]
+    fn a_little_above_the_mark_writes_go_on_where_anything_leaves() {
+        let mut governor = Governor::new(MARK);
+        let full = |order: Order| order.is_full;
+        assert!((0..20).all(|at| !full(governor.look(102_500_000, 10_000, at * 100_000))));
+        assert!(full(governor.look(105_500_000, 10_000, 2_000_000)));
+        assert!(!full(governor.look(102_500_000, 0, 2_100_000)));
+        assert!(full(governor.look(102_500_000, 0, 2_400_000)));
     }
 
     #[test]
