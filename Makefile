@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: package try-package monitoring docs chaos crash differential moves scale help test test-servers test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
+.PHONY: package try-package monitoring docs chaos crash evictions differential moves scale help test test-servers test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -95,6 +95,11 @@ crash: ## kill movers, proxies and the server while keys move, 200 rounds (ARGS=
 	@scripts/ensure-server
 	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin crash
 	target/release/crash --rounds 200 $(ARGS)
+
+evictions: ## evict 1,000,000 keys of a cache under load, through keyfolds that are killed (ARGS='--evictions 50000 --seed 1')
+	@scripts/ensure-server
+	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin evictions
+	target/release/evictions --evictions 1000000 $(ARGS)
 
 differential: ## compare keyfold with a server by random commands (ARGS='--server valkey --behind cluster --seed 2')
 	@scripts/ensure-server

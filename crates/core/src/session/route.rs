@@ -233,7 +233,7 @@ impl Session {
     /// The error of a command that writes, while keyfold refuses writes: memory is full, or the layout is in doubt. None where
     /// it may go on.
     fn refuse_write(&self, command: &Command, env: &Env<'_>) -> Option<String> {
-        if let Some(cache) = env.cache.filter(|cache| cache.is_full() && command.flags.contains(Flags::DENYOOM)) {
+        if let Some(cache) = env.cache.filter(|cache| cache.is_full() && self.takes_memory(command)) {
             cache.count_refused();
             return Some("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
         }
@@ -248,6 +248,18 @@ impl Session {
              back, and it is being looked where its keys lie"
                 .to_owned()
         })
+    }
+
+    /// Whether a server whose memory is full refuses it. What is queued takes memory, whatever it is
+    /// (`processCommand`, server.c of Redis 7.0).
+    fn takes_memory(&self, command: &Command) -> bool {
+        let takes_some = |command: &Command| command.flags.contains(Flags::DENYOOM);
+        let Some(queue) = &self.queue else { return takes_some(command) };
+        match command.id {
+            Id::Exec => queue.holds(takes_some),
+            Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset => false,
+            _ => true,
+        }
     }
 
     /// A command that no server known to us has: a module's, a newer one's, or a mistake.

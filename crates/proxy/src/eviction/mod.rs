@@ -43,6 +43,8 @@ struct Gauges {
     used: u64,
     mark: u64,
     keys: u64,
+    /// Writes are to be refused.
+    is_full: bool,
 }
 
 /// What the evictors of all primaries go by.
@@ -65,9 +67,17 @@ impl Shared {
         }
     }
 
+    /// Nothing is known of it for a while.
+    fn note_silence(&self, node: Option<Node>) {
+        let mut all = self.gauges.borrow_mut();
+        all.entry(node).and_modify(|one| one.is_full = false);
+        self.cache.set_full(all.values().any(|one| one.is_full));
+    }
+
     fn note(&self, node: Option<Node>, gauges: Gauges) {
         let mut all = self.gauges.borrow_mut();
         all.insert(node, gauges);
+        self.cache.set_full(all.values().any(|one| one.is_full));
         let sum = |part: fn(&Gauges) -> u64| all.values().map(part).sum();
         self.cache.set_gauges(sum(|one| one.used), sum(|one| one.mark), sum(|one| one.keys));
         self.cache.popularity().follow_keys(self.cache.keys());

@@ -63,7 +63,7 @@ pub(super) async fn keep(shared: Rc<Shared>, node: Option<Node>, errand: Errand)
             tracing::debug!(%reason, "evicting was broken off; it begins again");
             keeper.databases.clear();
             keeper.surveyed = None;
-            keeper.shared.cache.set_full(false);
+            keeper.shared.note_silence(keeper.node);
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -161,8 +161,7 @@ impl Keeper {
         let now_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let order = self.governor.look(memory.counted, std::mem::take(&mut self.freed), now_us);
         let keys = self.databases.values().map(|hand| hand.evictor.keys(hand.names)).sum();
-        self.shared.note(self.node, Gauges { used: memory.counted, mark, keys });
-        self.shared.cache.set_full(order.is_full);
+        self.shared.note(self.node, Gauges { used: memory.counted, mark, keys, is_full: order.is_full });
         Some(order)
     }
 

@@ -9,7 +9,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use super::client::{ANSWERED_WITHIN, LATE_MS, RETRY_AFTER, Report, now_ms};
 use super::oracle::{Op, Possible};
