@@ -25,8 +25,8 @@ use crate::slot::Slot;
 use crate::sweep::Field;
 use crate::walk::{BucketWalk, KeyWalk};
 
-/// Names asked for in one step of SCAN.
-const NAMES_AT_ONCE: u64 = 100;
+/// Names asked for in one step of SCAN, at least and at most: as many as are looked at in a batch where each is a key.
+const NAMES_AT_ONCE: (usize, usize) = (100, 384);
 
 /// So many keys with names of their own are looked at in the time that a bucket takes.
 const KEYS_TO_A_BUCKET: usize = 16;
@@ -146,7 +146,7 @@ impl Evictor {
     }
 
     fn walk(with_plain: bool) -> KeyWalk {
-        let walk = KeyWalk::new(NAMES_AT_ONCE);
+        let walk = KeyWalk::new(NAMES_AT_ONCE.0 as u64);
         if with_plain { walk } else { walk.matching(NAMES_PATTERN) }
     }
 
@@ -179,6 +179,8 @@ impl Evictor {
             if self.names.is_over() {
                 self.names = Self::walk(self.with_plain);
             }
+            let (least, most) = NAMES_AT_ONCE;
+            self.names.in_steps_of(looks.saturating_mul(KEYS_TO_A_BUCKET).clamp(least, most) as u64);
             replies += self.names.send(wire).unwrap_or(0);
             self.sent.push_back(Sent::Names);
         }

@@ -48,6 +48,7 @@ pub struct CacheClient {
     written: u64,
     report: Report,
     vanished: Arc<AtomicU64>,
+    has_single_keys: bool,
 }
 
 impl CacheClient {
@@ -60,7 +61,13 @@ impl CacheClient {
             written: 0,
             report: Report::default(),
             vanished: Arc::clone(vanished),
+            has_single_keys: false,
         }
+    }
+
+    /// It sends no command on several keys, which in a cluster lie in several slots.
+    pub fn keep_to_single_keys(&mut self) {
+        self.has_single_keys = true;
     }
 
     /// What it met since this was asked last.
@@ -125,6 +132,7 @@ impl CacheClient {
         let key = self.pick()?;
         Some(match self.random.below(100) {
             0..80 => Step::One(key, self.draw_op()),
+            80..94 if self.has_single_keys => Step::One(key, Op::Swap(self.value())),
             80..88 => {
                 let keys: Vec<usize> = (0..KEYS_AT_ONCE).filter_map(|_| self.pick()).collect();
                 Step::Write(keys.into_iter().chain([key]).map(|key| (key, self.value())).collect())

@@ -10,7 +10,11 @@
 //! | `told` | do subscribers and clients that cache hear of what leaves? |
 //! | `cluster` | is each primary kept by its own memory? |
 
+mod cluster;
+mod faults;
+mod full;
 mod memory;
+mod told;
 mod values;
 mod which;
 
@@ -146,7 +150,8 @@ fn write(wire: &mut Wire, kind: &str, ids: std::ops::Range<u64>, length: usize) 
     let value = "x".repeat(length);
     let replies = send_all(wire, ids.map(|id| words(&format!("SET {kind}:{id} {value}"))));
     if let Some(other) = replies.iter().find(|reply| *reply != b"+OK\r\n") {
-        panic!("{}", other.escape_ascii());
+        let count = replies.iter().filter(|reply| *reply == other).count();
+        panic!("{count} of {}: {}", replies.len(), other.escape_ascii());
     }
 }
 
@@ -154,4 +159,14 @@ fn write(wire: &mut Wire, kind: &str, ids: std::ops::Range<u64>, length: usize) 
 fn there(wire: &mut Wire, kind: &str, ids: impl IntoIterator<Item = u64>) -> usize {
     let replies = send_all(wire, ids.into_iter().map(|id| words(&format!("STRLEN {kind}:{id}"))));
     replies.iter().filter(|reply| *reply != b":0\r\n").count()
+}
+
+/// Reads keys as an application does its cache: what is gone is set again. How many were there.
+fn read_through(wire: &mut Wire, kind: &str, ids: impl IntoIterator<Item = u64>, length: usize) -> usize {
+    let ids: Vec<u64> = ids.into_iter().collect();
+    let replies = send_all(wire, ids.iter().map(|id| words(&format!("STRLEN {kind}:{id}"))));
+    let gone = ids.iter().zip(replies).filter(|(_, reply)| reply == b":0\r\n").map(|(id, _)| *id);
+    let gone: Vec<u64> = gone.collect();
+    gone.iter().for_each(|id| write(wire, kind, *id..id + 1, length));
+    ids.len() - gone.len()
 }

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, LayoutFile, Physical, spill_name};
+use keyfold_core::layout::{Layout, Physical, spill_name};
 use keyfold_testkit::load::{CacheClient, Report};
 use keyfold_testkit::{Server, Wire, found};
 
 use super::{Cached, MB, WAYS, cached};
-use crate::stage::{address, call, change_layout, eventually};
+use crate::stage::{address, eventually};
 
 const KEYS_OF_ONE: u64 = 30_000;
 
@@ -32,6 +32,13 @@ impl Clients {
         };
         let clients = (0..count).map(|client| CacheClient::new(client, names(client), &vanished)).collect();
         Self { clients, vanished }
+    }
+
+    /// The same with commands on one key alone.
+    pub(super) fn on_single_keys(count: u64) -> Self {
+        let mut all = Self::new(count);
+        all.clients.iter_mut().for_each(CacheClient::keep_to_single_keys);
+        all
     }
 
     /// Lets them work until `body` is done.

@@ -2,7 +2,7 @@
 
 use keyfold_testkit::found;
 
-use super::{MB, WAYS, cached, send_all, there, words, write};
+use super::{MB, WAYS, cached, read_through, send_all, there, words, write};
 use crate::stage::{call, eventually};
 
 const RULES: &str = r#"
@@ -38,7 +38,7 @@ fn what_is_asked_for_again_and_again_stays_while_others_pass() {
         for round in 0..30 {
 <<<<<<< Updated upstream
             for kind in ["user", "cart", "zip"] {
-                let found = there(&mut wire, kind, hot.clone());
+                let found = read_through(&mut wire, kind, hot.clone(), 60);
                 assert!(found >= 900, "{kind}, round {round}: {found}");
 =======
             for (kind, found) in &mut found {
@@ -67,14 +67,8 @@ fn a_hot_key_keeps_its_place_among_cold_neighbours() {
     let hot: Vec<u64> = (0..400).map(|bucket| bucket * 64 + bucket % 64).collect();
     write(&mut wire, "user", 0..25_600, 60);
     for round in 0..20 {
-        there(&mut wire, "user", hot.iter().copied());
+        read_through(&mut wire, "user", hot.iter().copied(), 60);
         write(&mut wire, "user", 100_000 + round * 5000..105_000 + round * 5000, 60);
-        // What left is asked for, and set again, as an application does with its cache.
-        for id in &hot {
-            if call(&mut wire, &format!("STRLEN user:{id}")) == ":0\r\n" {
-                write(&mut wire, "user", *id..id + 1, 60);
-            }
-        }
     }
     assert!(there(&mut wire, "user", hot.iter().copied()) >= 360);
     let cold = (0..25_600).filter(|id| !hot.contains(id));
@@ -90,8 +84,9 @@ fn rules_of_namespaces_are_kept() {
         for kind in kinds {
             write(&mut wire, kind, 0..1000, 50);
         }
+        let long = "x".repeat(60);
         for kind in ["some", "zipsome"] {
-            send_all(&mut wire, (1000..3000).map(|id| words(&format!("SET {kind}:{id} value EX 10000"))));
+            send_all(&mut wire, (1000..3000).map(|id| words(&format!("SET {kind}:{id} {long} EX 10000"))));
         }
         write(&mut wire, "plain", 0..1000, 50);
         for round in 0..10 {
@@ -115,6 +110,7 @@ fn a_key_that_must_not_leave_any_more_stays() {
     let mut wire = stage.connect();
     for round in 0..30_u64 {
         let ids = round * 1000..(round + 1) * 1000;
+        let long = "x".repeat(60);
         for kind in ["some", "zipsome"] {
             send_all(&mut wire, ids.clone().map(|id| words(&format!("SET {kind}:{id} {} EX 10000", "x".repeat(40)))));
             let persisted = send_all(&mut wire, ids.clone().step_by(50).map(|id| words(&format!("PERSIST {kind}:{id}"))));
@@ -127,7 +123,7 @@ fn a_key_that_must_not_leave_any_more_stays() {
 }
 
 #[test]
-fn weight_counts_and_what_has_expired_goes_first() {
+fn weight_counts() {
     let weighed = "[[namespace]]\nkeys = \"dear:{id:int}\"\nbucket = { span = 64 }\nweight = 8.0\n\
                    [[namespace]]\nkeys = \"cheap:{id:int}\"\nbucket = { span = 64 }\n";
     let stage = cached(found().last().unwrap(), weighed, 4 * MB);
@@ -152,11 +148,11 @@ fn plain_keys_leave_where_that_is_told_and_keyfolds_own_never() {
         write(&mut wire, "plain", 0..500, 50);
         send_all(&mut wire, (0..200).map(|id| words(&format!("RPUSH list:{id} {} b", "a".repeat(50)))));
         for round in 0..20 {
-            there(&mut wire, "plain", 0..500);
+            read_through(&mut wire, "plain", 0..500, 50);
             write(&mut wire, "passing", round * 5000..(round + 1) * 5000, 50);
         }
         eventually("lists leave that nobody asks for", || {
-            there(&mut wire, "plain", 0..500);
+            read_through(&mut wire, "plain", 0..500, 50);
             let lists = send_all(&mut wire, (0..200).map(|id| words(&format!("LLEN list:{id}"))));
             write(&mut wire, "passing", 0..2000, 50);
             lists.iter().filter(|reply| *reply != b":0\r\n").count() < 150

@@ -11,3 +11,5 @@ mod caches;
 mod nodes;
 mod told;
 mod words;
+
+pub(crate) use told::keys_of;

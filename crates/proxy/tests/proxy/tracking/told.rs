@@ -65,7 +65,7 @@ impl Told {
 }
 
 /// The keys that a push, or a message in its place, names.
-pub(super) fn keys_of(push: &[u8]) -> Vec<String> {
+pub(crate) fn keys_of(push: &[u8]) -> Vec<String> {
     let push = Value::parse(push).unwrap();
     let last = push.elements().and_then(|parts| parts.last()).unwrap();
     let name = |key: &Value| String::from_utf8_lossy(key.bytes().unwrap()).into_owned();
