@@ -206,9 +206,7 @@ impl CacheClient {
                 let pairs = pairs.iter().flat_map(|(key, value)| [name(key), value.as_slice()]);
                 wire.send(&[&b"MSET"[..]].into_iter().chain(pairs).collect::<Vec<_>>())
             }
-            Step::Read(keys) => {
-                wire.send(&[&b"MGET"[..]].into_iter().chain(keys.iter().map(name)).collect::<Vec<_>>())
-            }
+            Step::Read(keys) => wire.send(&[&b"MGET"[..]].into_iter().chain(keys.iter().map(name)).collect::<Vec<_>>()),
             Step::Together(key, ops, is_watched) => {
                 if *is_watched {
                     wire.send(&[b"WATCH", name(key)])?;

@@ -83,7 +83,9 @@ impl Op {
             (Self::Increment, Some(old)) => {
                 match std::str::from_utf8(&old.value).ok().and_then(|text| text.parse::<i64>().ok()) {
                     // Servers take no leading zeros.
-                    Some(number) if number.to_string().as_bytes() == old.value => (held((number + 1).to_string().as_bytes(), expiry), integer(number + 1)),
+                    Some(number) if number.to_string().as_bytes() == old.value => {
+                        (held((number + 1).to_string().as_bytes(), expiry), integer(number + 1))
+                    }
                     _ => (state.clone(), b"-ERR value is not an integer or out of range\r\n".to_vec()),
                 }
             }

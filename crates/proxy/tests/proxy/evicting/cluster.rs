@@ -57,7 +57,7 @@ fn each_primary_is_kept_and_each_key_is_right_or_absent() {
 fn where_one_primary_is_full_and_nothing_may_leave_writes_stay_refused() {
     let kept = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { count = 64 }\nevict = false\n";
     let binary = newest_and_others().0.pop().unwrap();
-    let (cluster, proxy, mark) = stage(&binary, kept, 2 * MB);
+    let (cluster, proxy, mark) = stage(&binary, kept, 6 * MB);
     let mut wire = Wire::connect(address(&proxy)).unwrap();
     // Past keyfold, so that one node alone is full.
     let slot = cluster.node(0).call(&["CLUSTER", "KEYSLOT", "a"]).unwrap().integer().unwrap();
@@ -68,7 +68,8 @@ fn where_one_primary_is_full_and_nothing_may_leave_writes_stay_refused() {
     eventually("it is above its mark", || {
         send_all(&mut direct, (id..id + 200).map(|id| words(&format!("SET {{a}}{id} {value}"))));
         id += 200;
-        counted(cluster.node(full).server()) > mark + mark / 50
+        // Part of it is what is on its way.
+        counted(cluster.node(full).server()) > mark + mark / 20
     });
     eventually("writes are refused", || call(&mut wire, "SET user:1 v").starts_with("-OOM"));
     // And stay so, whatever the other nodes say of themselves.

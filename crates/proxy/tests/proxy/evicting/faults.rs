@@ -112,7 +112,10 @@ fn keys_that_are_moved_leave_too_and_come_back_nowhere() {
     clients.work(&[address(&stage.proxy)], |vanished| {
         until_vanished(vanished, 5000);
         let before = stage.proxy.layout();
-        let text = text_of(&WAYS.replace("span = 64", "span = 32").replace("count = 128", "count = 64"), &stage.mark.to_string());
+        let text = text_of(
+            &WAYS.replace("span = 64", "span = 32").replace("count = 128", "count = 64"),
+            &stage.mark.to_string(),
+        );
         let moving = before.plan_fold(&LayoutFile::parse(&text).unwrap()).unwrap().layout;
         assert_eq!(moving.moving().count(), 2);
         change_layout(&stage.server, &before, &moving);

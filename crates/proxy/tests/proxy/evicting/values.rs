@@ -101,7 +101,8 @@ pub(super) fn leftovers(server: &Server, layout: &Layout) -> Vec<String> {
             _ => {}
         }
     }
-    let orphans = spills.iter().filter(|name| !held.contains(name)).map(|name| format!("orphan {}", name.escape_ascii()));
+    let orphans =
+        spills.iter().filter(|name| !held.contains(name)).map(|name| format!("orphan {}", name.escape_ascii()));
     let lost = held.iter().filter(|name| !spills.contains(name)).map(|name| format!("lost {}", name.escape_ascii()));
     orphans.chain(lost).collect()
 }
