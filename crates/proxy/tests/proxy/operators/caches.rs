@@ -73,7 +73,9 @@ fn what_leaves_a_cache_is_told_by_namespace_and_reason_and_how_old_it_is() {
         let (namespace, cache) = (&full.keyfold.namespaces[0], full.keyfold.cache.as_ref().unwrap());
         let evicted = sum(&metrics, "keyfold_evicted_keys_total");
         let of_info = (info.namespaces[0].evicted, info.cache.as_ref().map(|cache| cache.evicted_ages.keys));
-        let is_same = evicted == namespace.evicted as f64
+        // Names are counted once a second.
+        let is_same = cache.keys > 100
+            && evicted == namespace.evicted as f64
             && value(&metrics, "keyfold_evicted_plain_keys_total") == Some(cache.plain_evicted as f64)
             && value(&metrics, "keyfold_evicted_age_seconds_count") == Some(cache.evicted_ages.keys as f64)
             && of_info == (namespace.evicted, Some(cache.evicted_ages.keys));
@@ -84,7 +86,7 @@ fn what_leaves_a_cache_is_told_by_namespace_and_reason_and_how_old_it_is() {
     let (namespace, cache) = (&full.keyfold.namespaces[0], full.keyfold.cache.as_ref().unwrap());
     assert!(namespace.evicted > 0 && namespace.evicted_new <= namespace.evicted, "{namespace:?}");
     assert!(metrics.contains("keyfold_evicted_keys_total{namespace=\"user:{id:int}\",reason=\"new\"} "), "{metrics}");
-    assert!(cache.used_bytes < limit * 2 && cache.keys > 100 && cache.counters_bytes > 0, "{cache:?}");
+    assert!(cache.used_bytes < limit * 2 && cache.counters_bytes > 0, "{cache:?}");
     // A sample of one in sixteen, by chance.
     let all = namespace.evicted + cache.plain_evicted;
     assert!((all / 40..=all / 6).contains(&cache.evicted_ages.keys), "{} of {all}", cache.evicted_ages.keys);
