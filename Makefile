@@ -20,6 +20,11 @@ test: ## the tests, against every server at hand; what takes minutes is in test-
 # The suites that have servers, from the test kit, and so may find something else with another one; a test keeps this list.
 SERVER_SUITES := bed blocking_client cluster_layout commands memory program proxy servers slots survey whole
 
+# For scripts that run some of them.
+.PHONY: server-suites
+server-suites:
+	@echo $(SERVER_SUITES)
+
 test-servers: ## of the tests those that have servers, against every one at hand
 	@scripts/ensure-server
 	cargo test --workspace --lib --bins $(addprefix --test ,$(SERVER_SUITES))
