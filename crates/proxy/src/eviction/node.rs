@@ -35,6 +35,9 @@ const MOST_LOOKS_ABOVE: usize = 24;
 /// Bytes that a look frees, before it is known.
 const USUAL_FREED: f64 = 256.0;
 
+/// After so many batches by which nothing left, most likely nothing may: the server is left alone in between.
+const FRUITLESS: u32 = 64;
+
 /// From so many parts of the mark above it nobody waits for the lease: writes would be refused where nothing leaves.
 const FAR_ABOVE: u64 = 100;
 
@@ -94,6 +97,8 @@ struct Keeper {
     warned: Option<Instant>,
     has_no_mark: bool,
     turn: usize,
+    /// Batches by which nothing left, one after the other.
+    fruitless: u32,
 }
 
 impl Keeper {
@@ -113,6 +118,7 @@ impl Keeper {
             warned: None,
             has_no_mark: false,
             turn: 0,
+            fruitless: 0,
         }
     }
 
@@ -133,6 +139,9 @@ impl Keeper {
                 if memory.counted <= self.governor.mark() {
                     // Clients have at least half of the server's time.
                     tokio::time::sleep(begun.elapsed()).await;
+                }
+                if self.fruitless > FRUITLESS {
+                    tokio::time::sleep(CALM_SLICE).await;
                 }
                 self.survey().await?;
             }
@@ -180,6 +189,7 @@ impl Keeper {
         let freed_by_look = batch.freed_bytes as f64 / looks as f64;
         self.freed_by_look += (freed_by_look - self.freed_by_look) / 8.0;
         self.freed += batch.freed_bytes;
+        self.fruitless = if batch.freed_bytes > 0 { 0 } else { self.fruitless.saturating_add(1) };
         Ok(memory)
     }
 
