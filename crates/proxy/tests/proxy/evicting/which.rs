@@ -35,7 +35,7 @@ fn what_is_asked_for_again_and_again_stays_while_others_pass() {
         }
         let (mut next, hot) = (1_000_000, 0..1000);
         let mut found = ["user", "cart", "zip"].map(|kind| (kind, Vec::new()));
-        for round in 0..30 {
+        for _ in 0..30 {
             for (kind, found) in &mut found {
                 found.push(read_through(&mut wire, kind, hot.clone(), 60));
                 // Ten times as many pass as are hot, one after another and beside them in their buckets.
@@ -104,7 +104,6 @@ fn a_key_that_must_not_leave_any_more_stays() {
     let mut wire = stage.connect();
     for round in 0..30_u64 {
         let ids = round * 1000..(round + 1) * 1000;
-        let long = "x".repeat(60);
         for kind in ["some", "zipsome"] {
             send_all(&mut wire, ids.clone().map(|id| words(&format!("SET {kind}:{id} {} EX 10000", "x".repeat(40)))));
             let persisted =
