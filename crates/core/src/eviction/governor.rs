@@ -3,10 +3,8 @@
 /// Keys leave from this far below the mark on, in parts of it: what comes meanwhile has room.
 const MARGIN: u64 = 400;
 
-/// From this far above the mark on, in parts of it, writes are refused where nothing leaves for a while; and so many bytes more,
-/// as buffers of clients come and go.
+/// From this far above the mark on, in parts of it, writes are refused where nothing leaves for a while.
 const TOO_FAR: u64 = 100;
-const BUFFERS: u64 = 1 << 20;
 /// And from this far on where more comes than leaves.
 const MUCH_TOO_FAR: u64 = 25;
 /// So long, in microseconds. What sinks meanwhile is given as long again: a mark that was lowered takes its time.
@@ -94,7 +92,7 @@ impl Governor {
 
     /// Whether writes are refused: nothing leaves though memory is too far above the mark, or too little.
     fn is_full(&mut self, counted: u64, freed: u64, now_us: u64) -> bool {
-        let is_beyond = |part: u64| counted > self.mark.saturating_add(self.mark / part).saturating_add(BUFFERS);
+        let is_beyond = |part: u64| counted > self.mark.saturating_add(self.mark / part);
         let lasts = |since_us: u64| now_us.saturating_sub(since_us) > TOO_LONG_US;
         if freed > 0 {
             self.freed_us = Some(now_us);
@@ -155,10 +153,10 @@ mod tests {
     #[test]
     fn writes_are_refused_where_nothing_else_helps_for_a_while() {
         let mut governor = Governor::new(MARK);
-        assert!(!governor.look(102_500_000, 0, 0).is_full);
-        assert!(!governor.look(102_500_000, 0, 200_000).is_full);
-        assert!(governor.look(102_500_000, 0, 300_000).is_full);
-        assert!(!governor.look(101_900_000, 0, 310_000).is_full);
+        assert!(!governor.look(101_500_000, 0, 0).is_full);
+        assert!(!governor.look(101_500_000, 0, 200_000).is_full);
+        assert!(governor.look(101_500_000, 0, 300_000).is_full);
+        assert!(!governor.look(100_900_000, 0, 310_000).is_full);
     }
 
     #[test]
@@ -180,10 +178,10 @@ mod tests {
     fn a_little_above_the_mark_writes_go_on_where_anything_leaves() {
         let mut governor = Governor::new(MARK);
         let full = |order: Order| order.is_full;
-        assert!((0..20).all(|at| !full(governor.look(102_500_000, 10_000, at * 100_000))));
-        assert!(full(governor.look(105_500_000, 10_000, 2_000_000)));
-        assert!(!full(governor.look(102_500_000, 0, 2_100_000)));
-        assert!(full(governor.look(102_500_000, 0, 2_400_000)));
+        assert!((0..20).all(|at| !full(governor.look(102_000_000, 10_000, at * 100_000))));
+        assert!(full(governor.look(104_500_000, 10_000, 2_000_000)));
+        assert!(!full(governor.look(102_000_000, 0, 2_100_000)));
+        assert!(full(governor.look(102_000_000, 0, 2_400_000)));
     }
 
     #[test]
