@@ -310,14 +310,14 @@ pub(crate) struct CacheFlags {
     pub(crate) max_memory: Option<MaxMemory>,
 
     /// By what it is chosen which keys leave: tinylfu, those that were asked for least often lately
-    #[arg(long, value_name = "POLICY", requires = "max_memory", default_value_t = CachePolicy::default())]
+    #[arg(long, value_name = "POLICY", default_value_t = CachePolicy::default())]
     pub(crate) evict: CachePolicy,
 
     /// Remove plain keys too, as far as clients ask for them through keyfold
     #[arg(long, requires = "max_memory")]
     pub(crate) evict_plain_keys: bool,
 
-    /// What keyfold itself takes, at most, to know how often keys are asked for: some 4 bytes for each key that is held
+    /// What keyfold itself takes, at most, to know how often keys are asked for: 4 to 8 bytes for each key that is held
     #[arg(long, value_name = "SIZE", default_value_t = Bytes(64 << 20))]
     pub(crate) evict_counters: Bytes,
 }
