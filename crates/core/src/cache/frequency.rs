@@ -20,10 +20,12 @@ const LINE_BYTES: usize = WORDS * 8;
 const ROW: usize = 16;
 const ROWS: usize = 4;
 
-/// A sketch has at least so many lines.
+/// A sketch has at least so many lines: a cache may be full before its keys are counted.
 const LEAST_LINES: usize = 1 << 8;
-/// It may double so often.
-const DOUBLINGS: usize = 24;
+/// The first segment has so many.
+const FIRST_LINES: usize = 1 << 4;
+/// They may double so often.
+const DOUBLINGS: usize = 28;
 
 /// Counters to a key that is held, of a byte each, at least, and at most twice as many. With fewer, keys that are asked for once
 /// look like others too often; more take what they find.
@@ -41,7 +43,7 @@ struct Line([AtomicU64; WORDS]);
 /// Estimates of how often each key was asked for lately.
 #[derive(Debug)]
 pub struct Frequency {
-    /// The first has the least lines, each other as many as all before it.
+    /// Each but the first has as many lines as all before it.
     segments: Box<[OnceLock<Box<[Line]>>]>,
     /// How many lines are in use: a power of two.
     lines: AtomicUsize,
@@ -58,13 +60,21 @@ pub struct Frequency {
 impl Frequency {
     /// An empty one that never takes more than about so many bytes, and few at first.
     pub fn new(most_bytes: u64) -> Self {
+        let least = u64::try_from(LEAST_LINES * LINE_BYTES).unwrap_or(u64::MAX);
+        let frequency = Self::of_sample(most_bytes.max(least));
+        frequency.grow(LEAST_LINES);
+        frequency
+    }
+
+    /// The same for a sample of a cache's keys: it has no more counters to a key than that of all of them.
+    pub fn of_sample(most_bytes: u64) -> Self {
         let most = usize::try_from(most_bytes).unwrap_or(usize::MAX) / LINE_BYTES;
-        let doublings = most.checked_ilog2().unwrap_or(0).saturating_sub(LEAST_LINES.ilog2());
+        let doublings = most.checked_ilog2().unwrap_or(0).saturating_sub(FIRST_LINES.ilog2());
         let doublings = usize::try_from(doublings).unwrap_or(DOUBLINGS).min(DOUBLINGS);
         let frequency = Self {
             segments: (0..=doublings).map(|_| OnceLock::new()).collect(),
-            lines: AtomicUsize::new(LEAST_LINES),
-            most_lines: LEAST_LINES << doublings,
+            lines: AtomicUsize::new(FIRST_LINES),
+            most_lines: FIRST_LINES << doublings,
             step: AtomicU64::new(u64::MAX),
             noted: AtomicU64::new(0),
             aged_at: AtomicU64::new(u64::MAX),
@@ -83,20 +93,26 @@ impl Frequency {
     /// For one thread at a time.
     pub fn follow_keys(&self, keys: u64) {
         let wanted = usize::try_from(keys).unwrap_or(usize::MAX).saturating_mul(COUNTERS_PER_KEY) / LINE_BYTES;
-        let mut lines = self.lines.load(Ordering::Relaxed);
-        while lines < wanted && lines < self.most_lines {
-            self.double(lines);
-            lines *= 2;
-        }
+        let lines = self.grow(wanted);
         let step = (keys.max(1).saturating_mul(AGED_AFTER) / lines as u64).max(1);
         if self.step.swap(step, Ordering::Relaxed) == u64::MAX {
             self.aged_at.store(self.noted.load(Ordering::Relaxed).saturating_add(step), Ordering::Relaxed);
         }
     }
 
+    /// Has at least so many lines from now on, as far as it may; how many it has.
+    fn grow(&self, wanted: usize) -> usize {
+        let mut lines = self.lines.load(Ordering::Relaxed);
+        while lines < wanted && lines < self.most_lines {
+            self.double(lines);
+            lines *= 2;
+        }
+        lines
+    }
+
     /// Each key's line comes to stand in the new half too, where half of them look for it from then on.
     fn double(&self, lines: usize) {
-        let added = self.segment(lines.ilog2() as usize + 1 - LEAST_LINES.ilog2() as usize);
+        let added = self.segment(lines.ilog2() as usize + 1 - FIRST_LINES.ilog2() as usize);
         for (at, new) in added.iter().enumerate() {
             let old = self.line(at);
             for (new, old) in new.0.iter().zip(&old.0) {
@@ -108,16 +124,16 @@ impl Frequency {
 
     fn segment(&self, number: usize) -> &[Line] {
         self.segments[number].get_or_init(|| {
-            let lines = if number == 0 { LEAST_LINES } else { LEAST_LINES << (number - 1) };
+            let lines = if number == 0 { FIRST_LINES } else { FIRST_LINES << (number - 1) };
             std::iter::repeat_with(Line::default).take(lines).collect()
         })
     }
 
     #[inline]
     fn line(&self, at: usize) -> &Line {
-        match (at / LEAST_LINES).checked_ilog2() {
+        match (at / FIRST_LINES).checked_ilog2() {
             None => &self.segment(0)[at],
-            Some(doubling) => &self.segment(doubling as usize + 1)[at - (LEAST_LINES << doubling)],
+            Some(doubling) => &self.segment(doubling as usize + 1)[at - (FIRST_LINES << doubling)],
         }
     }
 

@@ -25,7 +25,16 @@ pub struct Popularity {
 impl Popularity {
     /// Nothing yet. What it takes grows with the keys, up to about so many bytes.
     pub fn new(most_bytes: u64) -> Self {
-        Self { frequency: Frequency::new(most_bytes), recent: Recent::default(), ages: Ages::default() }
+        Self::counted_by(Frequency::new(most_bytes))
+    }
+
+    /// The same of a sample of a cache's keys.
+    pub fn of_sample(most_bytes: u64) -> Self {
+        Self::counted_by(Frequency::of_sample(most_bytes))
+    }
+
+    fn counted_by(frequency: Frequency) -> Self {
+        Self { frequency, recent: Recent::default(), ages: Ages::default() }
     }
 
     /// Notes that a key was asked for, or written.

@@ -42,7 +42,7 @@ pub(super) struct KeyEviction<'s> {
 impl<'s> KeyEviction<'s> {
     /// A cache of so many bytes for keys of these hashes, what counters take included.
     pub(super) fn new(hashes: Vec<KeyHash>, sizes: &'s Sizes, room: FoldedRoom<'s>, limit: u64) -> Self {
-        let (members, popularity) = (Members::new(&room, hashes.len()), Popularity::new(MOST_COUNTER_BYTES));
+        let (members, popularity) = (Members::new(&room, hashes.len()), Popularity::of_sample(MOST_COUNTER_BYTES));
         Self {
             sizes,
             hashes,
