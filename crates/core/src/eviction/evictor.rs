@@ -16,12 +16,11 @@ use super::cold_fields::ColdFields;
 use super::{Border, Chooser, Worth};
 use crate::cache::{BucketHash, Cache, KeyHash, Standing};
 use crate::cluster::Redirect;
-use crate::exchange::{CompareAndSet, Env};
+use crate::exchange::{CompareAndSet, Env, in_calls};
 use crate::frame::{Body, Frame};
 use crate::layout::{Evict, Evictable, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::notify::{Event, Notices};
 use crate::resp::{Reply, write_command};
-use crate::slot::Slot;
 use crate::sweep::Field;
 use crate::walk::{BucketWalk, KeyWalk};
 
@@ -209,7 +208,7 @@ impl Evictor {
     }
 
     fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
-        let (mut leaving, mut cold) = (mem::take(&mut self.leaving), mem::take(&mut self.cold));
+        let (leaving, cold) = (mem::take(&mut self.leaving), mem::take(&mut self.cold));
         if leaving.is_empty() && cold.is_empty() {
             return 0;
         }
@@ -220,19 +219,15 @@ impl Evictor {
             self.sent.extend([Sent::Load, Sent::Load]);
             replies += 2;
         }
-        if self.by_slot {
-            leaving.sort_by_key(|one| one.removal.slot());
-            cold.sort_by_key(ColdFields::slot);
-        }
-        for calls in in_calls(leaving, self.by_slot, |one| one.removal.slot()) {
-            let removals: Vec<_> = calls.iter().map(|one| one.removal.clone()).collect();
+        for call in in_calls(leaving, REMOVALS_AT_ONCE, self.by_slot, |one| one.removal.slot()) {
+            let removals: Vec<_> = call.iter().map(|one| one.removal.clone()).collect();
             CompareAndSet::send_each(&removals, wire);
-            self.sent.push_back(Sent::Removals(calls));
+            self.sent.push_back(Sent::Removals(call));
             replies += 1;
         }
-        for calls in in_calls(cold, self.by_slot, |one| Some(one.slot())) {
-            ColdFields::send(&calls, wire);
-            self.sent.push_back(Sent::Cold(calls));
+        for call in in_calls(cold, REMOVALS_AT_ONCE, self.by_slot, |one| Some(one.slot())) {
+            ColdFields::send(&call, wire);
+            self.sent.push_back(Sent::Cold(call));
             replies += 1;
         }
         replies
@@ -492,18 +487,6 @@ impl Evictor {
         let bits = u16::try_from(self.draws >> 48).unwrap_or(0);
         f32::from(bits) / 65_536.0
     }
-}
-
-/// The parts that one call each takes: not too many, and of one slot where that matters.
-fn in_calls<T>(mut all: Vec<T>, by_slot: bool, slot: impl Fn(&T) -> Option<Slot>) -> Vec<Vec<T>> {
-    let mut calls = Vec::new();
-    while let Some(first) = all.first().map(&slot) {
-        let fit = |one: &&T| !by_slot || slot(one) == first;
-        let count = all.iter().take(REMOVALS_AT_ONCE).take_while(fit).count();
-        let rest = all.split_off(count);
-        calls.push(mem::replace(&mut all, rest));
-    }
-    calls
 }
 
 /// Whether any key of the namespace may leave.

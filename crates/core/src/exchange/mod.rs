@@ -73,7 +73,7 @@ pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub(crate) use retire::RETIRE_MS;
-pub(crate) use script::{CompareAndSet, Script};
+pub(crate) use script::{CompareAndSet, Script, in_calls};
 pub(crate) use store::encode;
 pub(crate) use user_call::{ScriptsExist, UserCall};
 pub use watch::Watched;

@@ -204,6 +204,28 @@ impl CompareAndSet {
     }
 }
 
+/// What one call of a script each takes of `all`: at most so many, and where it goes `by_slot` of a cluster only what lies in
+/// one.
+pub(crate) fn in_calls<T>(
+    mut all: Vec<T>,
+    most: usize,
+    by_slot: bool,
+    slot: impl Fn(&T) -> Option<Slot>,
+) -> Vec<Vec<T>> {
+    if by_slot {
+        all.sort_by_key(&slot);
+    }
+    let mut calls: Vec<Vec<T>> = Vec::new();
+    for one in all {
+        let fits = |call: &&mut Vec<T>| call.len() < most && (!by_slot || slot(&call[0]) == slot(&one));
+        match calls.last_mut().filter(fits) {
+            Some(call) => call.push(one),
+            None => calls.push(vec![one]),
+        }
+    }
+    calls
+}
+
 /// An error reply without what the server adds of the script it happened in; other replies as they are.
 pub(crate) fn without_place(reply: &[u8]) -> Vec<u8> {
     let line = reply.trim_ascii_end();

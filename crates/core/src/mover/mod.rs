@@ -31,7 +31,7 @@ use std::mem;
 use crate::cluster::Redirect;
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::{CompareAndSet, Env, Refusal, store};
+use crate::exchange::{CompareAndSet, Env, Refusal, in_calls, store};
 use crate::layout::{Located, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::resp::Reply;
 use crate::slot::Slot;
@@ -269,13 +269,14 @@ impl Mover {
             CompareAndSet::send_load_each(wire);
         }
         if self.by_slot {
+            // What is sent now is of as few slots as can be.
             self.groups.sort_by_key(|(_, group)| group.slot());
         }
         let rest = self.groups.split_off(self.groups.len().min(KEYS_A_CALL));
         let groups = mem::replace(&mut self.groups, rest);
         let mut calls = Vec::new();
-        for call in groups.chunk_by(|(_, one), (_, next)| !self.by_slot || one.slot() == next.slot()) {
-            let (keys, moves): (Vec<_>, Vec<_>) = call.iter().cloned().unzip();
+        for call in in_calls(groups, KEYS_A_CALL, self.by_slot, |(_, group)| group.slot()) {
+            let (keys, moves): (Vec<_>, Vec<_>) = call.into_iter().unzip();
             CompareAndSet::send_each(&moves, wire);
             calls.push(keys);
         }

@@ -14,7 +14,7 @@ mod count;
 mod removal;
 
 use crate::cluster::Redirect;
-use crate::exchange::{CompareAndSet, Env, RETIRE_MS};
+use crate::exchange::{CompareAndSet, Env, RETIRE_MS, in_calls};
 use crate::frame::Frame;
 use crate::layout::{NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::notify::{Event, Notices};
@@ -161,10 +161,7 @@ impl Sweep {
     }
 
     fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
-        let (mut expired, orphans) = (std::mem::take(&mut self.expired), std::mem::take(&mut self.orphans));
-        if self.by_slot {
-            expired.sort_by_key(CompareAndSet::slot);
-        }
+        let (expired, orphans) = (std::mem::take(&mut self.expired), std::mem::take(&mut self.orphans));
         self.sent = Sent::Removals;
         let mut replies = orphans.len();
         wire.extend(orphans.iter().flatten());
@@ -172,9 +169,8 @@ impl Sweep {
             CompareAndSet::send_load_each(wire);
             replies += 1;
         }
-        let at_once = expired.chunk_by(|one, next| !self.by_slot || one.slot() == next.slot());
-        for groups in at_once.flat_map(|groups| groups.chunks(REMOVALS_AT_ONCE)) {
-            CompareAndSet::send_each(groups, wire);
+        for groups in in_calls(expired, REMOVALS_AT_ONCE, self.by_slot, CompareAndSet::slot) {
+            CompareAndSet::send_each(&groups, wire);
             replies += 1;
         }
         replies

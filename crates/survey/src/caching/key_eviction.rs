@@ -16,8 +16,6 @@ const MOST_COUNTER_BYTES: u64 = 1 << 30;
 const FOLLOWS_EVERY: u64 = 1024;
 /// Of what the hand comes by so much leaves.
 const SHARE: f32 = 0.05;
-/// What was shown tells nothing while it is less.
-const LEAST_SHOWN: u32 = 64;
 
 /// A cache of records that keyfold evicts from.
 pub(super) struct KeyEviction<'s> {
@@ -35,7 +33,6 @@ pub(super) struct KeyEviction<'s> {
     least_counter_bytes: usize,
     /// The bucket that is looked at next.
     hand: usize,
-    shown: u32,
     requests: u64,
 }
 
@@ -55,7 +52,6 @@ impl<'s> KeyEviction<'s> {
             least_counter_bytes: popularity.bytes(),
             popularity,
             hand: 0,
-            shown: 0,
             requests: 0,
         }
     }
@@ -107,12 +103,9 @@ impl<'s> KeyEviction<'s> {
             let bytes = self.sizes.folded_bytes(record) as usize;
             let worth = Worth::of(standing, bytes, 1.0);
             self.chooser.show(worth);
-            self.shown = self.shown.saturating_add(1);
             #[expect(clippy::cast_possible_truncation, reason = "a chance")]
             let draw = self.chance.unit() as f32;
-            if self.shown > LEAST_SHOWN.min(u32::try_from(self.present).unwrap_or(u32::MAX))
-                && border.leaves(worth, draw)
-            {
+            if border.leaves(worth, draw) {
                 self.remove(record);
                 if !self.is_full() {
                     return;
