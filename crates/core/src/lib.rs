@@ -19,6 +19,7 @@
 //! | [`access`] | who may use the proxy, and for what |
 //! | [`admin`] | what keyfold keeps for itself in a server |
 //! | [`base62`] | numbers as physical names write them |
+//! | [`byte_size`] | sizes as people write them |
 //! | [`cache`] | who is asked for, where a cache is kept |
 //! | [`change`] | how the layout in force is replaced at a moment when nobody serves |
 //! | [`clients`] | the clients of one proxy, as CLIENT, MONITOR and INFO show them |
@@ -42,7 +43,7 @@
 //! | `redaction` | what of a request is shown to nobody |
 //! | [`resp`] | the wire: requests of clients, replies of servers, answers |
 //! | [`sentinel`] | who of a group of servers is the primary, as Sentinels tell it |
-//! | `server_info` | which server it is, and of which release |
+//! | [`server_info`] | which server it is, and of which release; how INFO is read |
 //! | [`session`] | one client's connection, and the way of each of its requests |
 //! | [`slot`] | the slots of a cluster, and a short tag for each |
 //! | [`slowlog`] | which requests of clients were slow |
@@ -66,6 +67,7 @@
 pub mod access;
 pub mod admin;
 pub mod base62;
+pub mod byte_size;
 pub mod cache;
 pub mod change;
 pub mod clients;
@@ -89,7 +91,7 @@ pub mod record;
 mod redaction;
 pub mod resp;
 pub mod sentinel;
-mod server_info;
+pub mod server_info;
 pub mod session;
 pub mod slot;
 pub mod slowlog;

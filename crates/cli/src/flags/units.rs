@@ -4,34 +4,24 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use keyfold_core::byte_size;
+
 /// Bytes. The suffixes are those of a server's configuration: `kb` is 1024, as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) usize);
-
-const SIZES: [(&str, usize); 4] = [("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1)];
 
 impl FromStr for Bytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let lower = text.to_ascii_lowercase();
-        let (digits, unit) =
-            SIZES.iter().find_map(|(suffix, unit)| Some((lower.strip_suffix(suffix)?, *unit))).unwrap_or((&lower, 1));
-        let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
-        bytes
-            .filter(|bytes| *bytes > 0)
-            .map(Self)
-            .ok_or_else(|| "write a number above 0 with b, kb, mb or gb".to_owned())
+        let bytes = byte_size::parse(text).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or_else(|| "write a number above 0 with b, kb, mb or gb".to_owned())
     }
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fits = |(_, unit): &&(&str, usize)| self.0 >= *unit && self.0.is_multiple_of(*unit);
-        match SIZES.iter().find(fits) {
-            Some((suffix, unit)) if *unit > 1 => write!(f, "{}{suffix}", self.0 / unit),
-            _ => write!(f, "{}", self.0),
-        }
+        f.write_str(&byte_size::shown(self.0 as u64))
     }
 }
 

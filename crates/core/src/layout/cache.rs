@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::error::{LayoutError, Problem};
 use super::reader::Reader;
+use crate::byte_size;
 use toml::Spanned;
 
 /// How a cache is kept within its memory.
@@ -56,8 +57,6 @@ pub enum MaxMemory {
     Percent(u8),
 }
 
-const UNITS: [(&str, u64); 4] = [("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1)];
-
 impl FromStr for MaxMemory {
     type Err = String;
 
@@ -67,11 +66,7 @@ impl FromStr for MaxMemory {
             let percent = percent.parse().ok().filter(|percent| (1..=100).contains(percent));
             return percent.map(Self::Percent).ok_or_else(|| WANTED.to_owned());
         }
-        let lower = text.to_ascii_lowercase();
-        let unit = UNITS.iter().find_map(|(suffix, unit)| Some((lower.strip_suffix(suffix)?, *unit)));
-        let (digits, unit) = unit.unwrap_or((&lower, 1));
-        let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-        bytes.filter(|bytes| *bytes > 0).map(Self::Bytes).ok_or_else(|| WANTED.to_owned())
+        byte_size::parse(text).map(Self::Bytes).ok_or_else(|| WANTED.to_owned())
     }
 }
 
@@ -79,10 +74,7 @@ impl fmt::Display for MaxMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Percent(percent) => write!(f, "{percent}%"),
-            Self::Bytes(bytes) => match UNITS.iter().find(|(_, unit)| bytes.is_multiple_of(*unit)) {
-                Some((suffix, unit)) if *unit > 1 => write!(f, "{}{suffix}", bytes / unit),
-                _ => write!(f, "{bytes}"),
-            },
+            Self::Bytes(bytes) => f.write_str(&byte_size::shown(bytes)),
         }
     }
 }
