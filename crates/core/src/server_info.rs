@@ -1,6 +1,17 @@
-//! Which server it is, and of which release.
+//! Which server it is, and of which release; and how what it says in INFO is read.
 
 use crate::resp::Reply;
+
+/// A field of what a server says of itself in INFO.
+pub fn info_field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_end)
+}
+
+/// The text of a reply to INFO; empty where the server gave none.
+pub fn info_text(reply: &[u8]) -> String {
+    let bytes = Reply::parse(reply).ok().and_then(Reply::bytes).unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
+}
 
 /// What a server says of itself in its reply to HELLO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

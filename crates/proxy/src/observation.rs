@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use keyfold_core::admin::move_progress::{self, MoveProgress};
 use keyfold_core::memory::Limits;
 use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::server_info::{info_field, info_text};
 
 use crate::order::Task;
 use crate::upstream::Errand;
@@ -126,27 +127,18 @@ async fn ask(errand: &mut Errand) -> Option<Observed> {
     };
     let replies = errand.ask(questions).await.ok()?;
     let [server, memory, limits] = &replies[..] else { return None };
-    Some(read(&text(server), &text(memory), limits))
-}
-
-fn text(reply: &[u8]) -> String {
-    let bytes = Reply::parse(reply).ok().and_then(Reply::bytes).unwrap_or_default();
-    String::from_utf8_lossy(bytes).into_owned()
+    Some(read(&info_text(server), &info_text(memory), limits))
 }
 
 fn read(server: &str, memory: &str, limits: &[u8]) -> Observed {
-    let field = |text: &str, name: &str| {
-        let value = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned());
-        text.lines().find_map(value)
-    };
-    let (name, version) = match field(server, "valkey_version") {
+    let (name, version) = match info_field(server, "valkey_version") {
         Some(version) => ("valkey", version),
-        None => ("redis", field(server, "redis_version").unwrap_or_default()),
+        None => ("redis", info_field(server, "redis_version").unwrap_or_default()),
     };
-    let number = |name| field(memory, name)?.parse().ok();
+    let number = |name| info_field(memory, name)?.parse().ok();
     let mut observed = Observed {
         name: name.to_owned(),
-        version,
+        version: version.to_owned(),
         used_memory: number("used_memory"),
         max_memory: number("maxmemory"),
         ..Observed::default()

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use keyfold_core::cluster::{History, Picture, PictureNode};
 use keyfold_core::resp::Reply;
+use keyfold_core::server_info::info_field;
 
 use crate::cluster_nodes::ClusterNode;
 use crate::connection::Server;
@@ -142,9 +143,8 @@ fn take(picture: &mut Picture<String>, node: &ClusterNode) {
 
 fn epoch(server: &mut Server) -> anyhow::Result<u64> {
     let info: String = server.ask(&[b"CLUSTER", b"INFO"])?;
-    let epoch = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
-    epoch
-        .and_then(|epoch| epoch.trim().parse().ok())
+    info_field(&info, "cluster_current_epoch")
+        .and_then(|epoch| epoch.parse().ok())
         .with_context(|| format!("the node at {} says no cluster_current_epoch", server.address()))
 }
 

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::Context;
+use keyfold_core::server_info::info_field;
 
 /// One section of INFO: a name and a value on each line.
 pub struct Info(pub(crate) String);
@@ -15,7 +16,7 @@ impl Info {
 
     /// What it says of this.
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_end)
+        info_field(&self.0, name)
     }
 
     /// A number; 0 where the server doesn't tell.

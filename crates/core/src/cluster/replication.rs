@@ -1,5 +1,7 @@
 //! What a node says of its part in replication.
 
+use crate::server_info::info_field;
+
 /// A node's part in replication, at the moment at which it said so.
 ///
 /// Two nodes with the same history have the same data up to the smaller of their offsets.
@@ -29,7 +31,7 @@ impl Replication {
     /// The fields are those of Redis 7.0 to 8.0 and of Valkey 8.0 to 9.1 (`genRedisInfoString` and `genValkeyInfoString` in
     /// server.c), which have kept their names.
     pub fn read(info: &str) -> Option<Self> {
-        let field = |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
+        let field = |name| info_field(info, name);
         let history = field("master_replid")?.to_owned();
         match field("role")? {
             "master" => Some(Self::Primary { history, offset: field("master_repl_offset")?.parse().ok()? }),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{AddressMap, Endpoint};
 use crate::resp::{Reply, write_command};
+use crate::server_info::info_field;
 use crate::slot::Slot;
 
 /// Some neighbouring slots, with who has them.
@@ -67,7 +68,7 @@ impl Topology {
         };
         let info = reply(0, "CLUSTER INFO")?.bytes().ok_or(TopologyError::Unread("CLUSTER INFO"))?;
         let info = String::from_utf8_lossy(info);
-        let field = |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
+        let field = |name| info_field(&info, name);
         let (Some(state), Some(epoch)) = (field("cluster_state"), field("cluster_current_epoch")) else {
             return Err(TopologyError::Unread("CLUSTER INFO"));
         };

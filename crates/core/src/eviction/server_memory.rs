@@ -1,5 +1,7 @@
 //! What a server says of its memory.
 
+use crate::server_info::info_field;
+
 /// What a server counts when it decides whether to evict, and what it has evicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerMemory {
@@ -15,10 +17,7 @@ impl ServerMemory {
 
     /// Reads the answer; none where it says nothing of memory.
     pub fn read(info: &str) -> Option<Self> {
-        let number = |name: &str| {
-            let value = |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse::<u64>().ok();
-            info.lines().find_map(value)
-        };
+        let number = |name: &str| info_field(info, name)?.parse::<u64>().ok();
         let uncounted = number("mem_not_counted_for_evict").unwrap_or(0);
         Some(Self { counted: number("used_memory")?.saturating_sub(uncounted), max: number("maxmemory").unwrap_or(0) })
     }
@@ -26,7 +25,7 @@ impl ServerMemory {
 
 /// How many keys a server has evicted since it was started, by `INFO stats`.
 pub fn evicted_by_server(info: &str) -> Option<u64> {
-    info.lines().find_map(|line| line.strip_prefix("evicted_keys:")?.trim().parse().ok())
+    info_field(info, "evicted_keys")?.parse().ok()
 }
 
 #[cfg(test)]

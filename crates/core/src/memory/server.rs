@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::server_info::info_field;
+
 /// Redis or Valkey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
@@ -44,9 +46,9 @@ impl Server {
 
     /// Reads the answer to `INFO server`; none where it names neither.
     pub fn from_info(info: &str) -> Option<Self> {
-        let (family, text) = match field(info, "valkey_version") {
+        let (family, text) = match info_field(info, "valkey_version") {
             Some(text) => (Family::Valkey, text),
-            None => (Family::Redis, field(info, "redis_version")?),
+            None => (Family::Redis, info_field(info, "redis_version")?),
         };
         let mut numbers = text.split('.').map(str::parse);
         let version = Version { major: numbers.next()?.ok()?, minor: numbers.next()?.ok()? };
@@ -80,12 +82,7 @@ impl Server {
 /// Whether the answer to `INFO server` is of a node of a cluster: what [`Model::in_cluster_mode`](super::Model::in_cluster_mode)
 /// wants to know. Valkey calls it `server_mode`, and `redis_mode` too unless it is told not to.
 pub fn is_cluster_mode(info: &str) -> bool {
-    ["redis_mode", "server_mode"].into_iter().any(|name| field(info, name) == Some("cluster"))
-}
-
-/// A field of an answer to INFO.
-fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
-    info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
+    ["redis_mode", "server_mode"].into_iter().any(|name| info_field(info, name) == Some("cluster"))
 }
 
 impl fmt::Display for Server {

@@ -8,6 +8,7 @@ use keyfold_core::cluster::Node;
 use keyfold_core::eviction::{Batch, Evictor, Governor, Order, ServerMemory, evicted_by_server};
 use keyfold_core::layout::Revision;
 use keyfold_core::resp::{Reply, write_command};
+use keyfold_core::server_info::info_text;
 use tokio::time::Instant;
 
 use super::{Gauges, Shared};
@@ -282,7 +283,7 @@ impl Keeper {
 
     async fn count_by_server(&mut self) -> Result<(), Broken> {
         let reply = self.errand.ask_one(|wire| write_command(wire, &[b"INFO", b"stats"])).await?;
-        let evicted = evicted_by_server(&text(&reply));
+        let evicted = evicted_by_server(&info_text(&reply));
         // A server that was started anew counts from 0.
         let more = evicted.zip(self.evicted_by_server).map_or(0, |(now, before)| now.saturating_sub(before));
         self.evicted_by_server = evicted;
@@ -302,12 +303,7 @@ impl Keeper {
     }
 }
 
-fn text(reply: &[u8]) -> String {
-    let bytes = Reply::parse(reply).ok().and_then(Reply::bytes).unwrap_or_default();
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 fn read_memory(reply: &[u8]) -> Result<ServerMemory, Broken> {
     let refused = || Broken::Server(format!("INFO memory: {}", String::from_utf8_lossy(reply).trim_end()));
-    ServerMemory::read(&text(reply)).ok_or_else(refused)
+    ServerMemory::read(&info_text(reply)).ok_or_else(refused)
 }
