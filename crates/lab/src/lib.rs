@@ -18,8 +18,10 @@
 //! | `measure.rs` | one data set, plain and folded, each on an empty server of its own |
 //! | `objects.rs` | what caches are asked for: keys, values, requests, and places |
 //! | `zipf.rs` | ranks by Zipf's law |
+//! | `at_once.rs` | work divided among threads |
 #![forbid(unsafe_code)]
 
+pub mod at_once;
 mod bench;
 pub mod data_sets;
 mod gauge;

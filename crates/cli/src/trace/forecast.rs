@@ -3,9 +3,9 @@
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{anyhow, bail};
+use keyfold_lab::at_once::at_once;
 use keyfold_report::number::{count, decimals, plural};
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
@@ -92,32 +92,23 @@ pub(super) fn forecast(
     })
 }
 
-/// Each thread takes the next cache that nobody has taken.
-fn simulate(requests: &Requests, sizes: &Sizes, curves: Curves, interrupt: &Interrupt) -> anyhow::Result<Curves> {
+/// Each processor takes the next cache; those of which it was stopped are left out.
+fn simulate(requests: &Requests, sizes: &Sizes, mut curves: Curves, interrupt: &Interrupt) -> anyhow::Result<Curves> {
     let jobs = curves.jobs();
     let steps = usize::try_from(requests.sampled()).unwrap_or(usize::MAX).saturating_mul(jobs.len());
-    let (next, progress) = (AtomicUsize::new(0), Mutex::new(Progress::new("requests simulated", steps)));
-    let curves = Mutex::new(curves);
-    let work = || {
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut go_on = |steps| {
-                if let Ok(mut progress) = progress.lock() {
-                    progress.advance(steps);
-                }
-                if interrupt.wanted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            };
-            let Some(point) = job.run(requests, sizes, WARM_UP, &mut go_on) else { return };
-            if let Ok(mut curves) = curves.lock() {
-                curves.add(point);
-            }
-        }
-    };
+    let progress = Mutex::new(Progress::new("requests simulated", steps));
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a simulation died")))
+    let points = at_once(&jobs, threads, |job| {
+        let mut go_on = |steps| {
+            if let Ok(mut progress) = progress.lock() {
+                progress.advance(steps);
+            }
+            if interrupt.wanted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        Ok(job.run(requests, sizes, WARM_UP, &mut go_on))
     })?;
-    curves.into_inner().map_err(|_| anyhow!("a simulation died"))
+    points.into_iter().flatten().for_each(|point| curves.add(point));
+    Ok(curves)
 }
 
 impl Forecast {

@@ -9,15 +9,14 @@ mod show;
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::anyhow;
 use keyfold_core::memory::Model;
 use keyfold_report::number::plural;
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::{Interrupt, Interrupted};
 use keyfold_survey::caching::{Cache, Job, Requests, Sizes};
 
+use crate::at_once::at_once;
 use crate::bench::Bench;
 use crate::objects::{self, Form, Objects};
 use crate::options::Options;
@@ -129,29 +128,15 @@ impl Stream {
 /// Each processor takes the next memory of the next stream.
 fn simulate(streams: &[Stream], interrupt: &Interrupt) -> anyhow::Result<Vec<Row>> {
     let jobs: Vec<_> = streams.iter().flat_map(|stream| PERCENTS.map(|percent| (stream, percent))).collect();
-    let (next, progress) = (AtomicUsize::new(0), Mutex::new(Progress::new("eviction: memories simulated", jobs.len())));
-    let work = || {
-        let mut rows = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some((stream, percent)) = jobs.get(number) else { return Ok(rows) };
-            rows.push((number, stream.row(*percent, interrupt).ok_or(Interrupted)?));
-            if let Ok(mut progress) = progress.lock() {
-                progress.advance(1);
-            }
-        }
-    };
+    let progress = Mutex::new(Progress::new("eviction: memories simulated", jobs.len()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut rows = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Vec<(usize, Row)>, Interrupted>>| {
-            Ok(thread.join().map_err(|_| anyhow!("a simulation died"))??)
-        };
-        let joined: Vec<_> = threads.into_iter().map(join).collect();
-        joined.into_iter().collect::<anyhow::Result<Vec<_>>>().map(|each| each.concat())
-    })?;
-    rows.sort_by_key(|(number, _)| *number);
-    Ok(rows.into_iter().map(|(_, row)| row).collect())
+    at_once(&jobs, threads, |(stream, percent)| {
+        let row = stream.row(*percent, interrupt).ok_or(Interrupted)?;
+        if let Ok(mut progress) = progress.lock() {
+            progress.advance(1);
+        }
+        Ok(row)
+    })
 }
 
 impl Row {

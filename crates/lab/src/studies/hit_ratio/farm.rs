@@ -5,9 +5,8 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use keyfold_core::memory::Limits;
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
@@ -15,6 +14,7 @@ use keyfold_server::{Commands, OwnServer, Server, memory};
 
 use super::cache::{Tally, Trial, Way};
 use super::{ENTRIES, Given, LIMIT, POLICY, Row, VALUE};
+use crate::at_once::at_once;
 use crate::bench::Bench;
 
 /// Caches at a time.
@@ -33,7 +33,10 @@ pub(super) fn measure(bench: &mut Bench<'_>, jobs: &[Job<'_>]) -> anyhow::Result
     let requests: usize = jobs.iter().map(|job| job.trial.requests.len()).sum();
     let progress = bench.progress("hit-ratio: caches", requests as u64);
     let tallies = match bench.own_program() {
-        Some(program) => at_once(jobs, program.as_deref(), bench.interrupt(), &Mutex::new(progress)),
+        Some(program) => {
+            let (program, interrupt, progress) = (program.as_deref(), bench.interrupt(), Mutex::new(progress));
+            at_once(jobs, AT_ONCE, |job| on_its_own(job, program, interrupt, &progress))
+        }
         None => jobs.iter().map(|job| on_the_bench(bench, job)).collect(),
     };
     let row = |(job, tally): (&Job<'_>, Tally)| Row { given: job.given, room_bytes: job.room_bytes, tally };
@@ -56,38 +59,6 @@ fn on_the_bench(bench: &mut Bench<'_>, job: &Job<'_>) -> anyhow::Result<Tally> {
     bench.set(LIMIT, 0)?;
     bench.connect()?.query_all::<()>(&bench.mark())?;
     Ok(tally)
-}
-
-fn at_once(
-    jobs: &[Job<'_>],
-    program: Option<&Path>,
-    interrupt: &Interrupt,
-    progress: &Mutex<Progress>,
-) -> anyhow::Result<Vec<Tally>> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(number) else { return Ok(done) };
-            let result = on_its_own(job, program, interrupt, progress);
-            if result.is_err() {
-                // Nobody begins another.
-                next.store(jobs.len(), Ordering::Relaxed);
-            }
-            done.push((number, result?));
-        }
-    };
-    let mut all: Vec<(usize, Tally)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(work)).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, anyhow::Result<Vec<(usize, Tally)>>>| {
-            thread.join().map_err(|_| anyhow!("a client of a cache died"))?
-        };
-        let joined: Vec<_> = threads.into_iter().map(join).collect();
-        joined.into_iter().collect::<anyhow::Result<Vec<_>>>().map(|each| each.concat())
-    })?;
-    all.sort_unstable_by_key(|(number, _)| *number);
-    Ok(all.into_iter().map(|(_, tally)| tally).collect())
 }
 
 /// On a server that is there for this cache alone.
