@@ -6,7 +6,7 @@ use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_proxy::Handle;
 use keyfold_testkit::{Wire, found};
 
-use super::values::{Clients, assert_clean, until_vanished};
+use super::values::{Clients, assert_clean, assert_right, until_vanished};
 use super::{MB, WAYS, another, cached, set_max, text_of};
 use crate::stage::{address, call, change_layout, eventually};
 
@@ -59,10 +59,7 @@ fn scripts_the_lease_and_counters_are_gone_again_and_again() {
             until_vanished(vanished, 1000);
         }
     });
-    let report = clients.check(&mut stage.connect());
-    assert!(report.errors.is_empty() && report.lost == 0, "{:?}", report.errors);
-    stage.assert_server_kept_out();
-    assert_clean(&stage);
+    assert_right(&stage, &mut clients);
 }
 
 #[test]
@@ -122,10 +119,7 @@ fn keys_that_are_moved_leave_too_and_come_back_nowhere() {
         eventually("the layout is adopted", || stage.proxy.layout().revision() == moving.revision());
         until_vanished(vanished, 20_000);
     });
-    let report = clients.check(&mut stage.connect());
-    assert!(report.errors.is_empty() && report.lost == 0, "{:?}", report.errors);
-    stage.assert_server_kept_out();
-    assert_clean(&stage);
+    assert_right(&stage, &mut clients);
 }
 
 #[test]

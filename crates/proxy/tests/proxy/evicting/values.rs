@@ -111,6 +111,14 @@ fn call_ttl(wire: &mut Wire, name: &[u8]) -> i64 {
     wire.ask(&[b"TTL", name]).unwrap().integer().unwrap()
 }
 
+/// Each key is right or absent, the server has evicted nothing, and nothing is left over.
+pub(super) fn assert_right(stage: &Cached, clients: &mut Clients) {
+    let report = clients.check(&mut stage.connect());
+    assert!(report.errors.is_empty() && report.lost == 0, "{:?}, {} lost", report.errors, report.lost);
+    stage.assert_server_kept_out();
+    assert_clean(stage);
+}
+
 /// Nothing is left over once what was under way has come to its end.
 pub(super) fn assert_clean(stage: &Cached) {
     let layout = stage.proxy.layout();
@@ -131,11 +139,8 @@ fn each_key_is_there_with_its_value_or_absent() {
                 eventually("a hundred thousand leave", || stage.evicted() >= wanted);
             }
         });
-        let report = clients.check(&mut stage.connect());
-        assert!(report.errors.is_empty() && report.lost == 0, "{:?}, {} lost", report.errors, report.lost);
+        assert_right(&stage, &mut clients);
         let vanished = clients.vanished.load(Ordering::Relaxed);
         assert!(vanished > 30_000, "{vanished} were found gone");
-        stage.assert_server_kept_out();
-        assert_clean(&stage);
     }
 }
