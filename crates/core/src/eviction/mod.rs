@@ -9,9 +9,9 @@
 //! INFO memory ──▶ Governor: how much to free ──▶ Evictor: the walk ──▶ Chooser: which ──▶ HDEL, UNLINK ──▶ server
 //! ```
 //!
-//! What holds: a key is there with its value or absent, never anything else, as each is removed by compare-and-set; no
-//! request waits for it; and all that is kept of it in the server is who evicts, and what was asked for, for whoever evicts
-//! next.
+//! What holds: a key is there with its value or absent, never anything else, as a field is removed only if it holds what was
+//! looked at, and a key with a name of its own whole; no request waits for it; and all that is kept of it in the server is who
+//! evicts, and what was asked for, for whoever evicts next.
 
 mod chooser;
 mod cold_fields;
@@ -19,7 +19,7 @@ mod evictor;
 mod governor;
 mod server_memory;
 
-pub use chooser::{Border, Chooser, Worth};
+pub use chooser::{Border, Chooser, USUAL_SHARE, Worth};
 pub use evictor::{Batch, Evictor};
 pub use governor::{Governor, Order};
 pub use server_memory::{ServerMemory, evicted_by_server};

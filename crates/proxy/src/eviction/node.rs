@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use keyfold_core::cluster::Node;
-use keyfold_core::eviction::{Batch, Evictor, Governor, Order, ServerMemory, evicted_by_server};
+use keyfold_core::eviction::{Batch, Evictor, Governor, Order, ServerMemory, USUAL_SHARE, evicted_by_server};
 use keyfold_core::layout::Revision;
 use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::server_info::info_text;
@@ -27,7 +27,6 @@ const CALM_SLICE: Duration = Duration::from_millis(20);
 
 /// Of what is come by such a share leaves; more where memory is above its mark, by so many parts of it.
 const SHARES: [(u64, f32); 3] = [(50, 0.5), (100, 0.25), (400, 0.125)];
-const USUAL_SHARE: f32 = 1.0 / 12.0;
 
 /// Buckets that are looked at in a batch at most, and at most where memory is above its mark.
 const MOST_LOOKS: usize = 8;

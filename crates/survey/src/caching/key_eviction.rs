@@ -4,7 +4,7 @@
 //! shown lately tells, until the rest fits.
 
 use keyfold_core::cache::{KeyHash, Popularity};
-use keyfold_core::eviction::{Chooser, Worth};
+use keyfold_core::eviction::{Chooser, USUAL_SHARE, Worth};
 
 use super::room::{FoldedRoom, Members, Room};
 use super::sizes::Sizes;
@@ -14,8 +14,6 @@ use crate::random::Random;
 const MOST_COUNTER_BYTES: u64 = 1 << 30;
 /// Counters go by the number of keys, which is told them after so many requests.
 const FOLLOWS_EVERY: u64 = 1024;
-/// Of what the hand comes by so much leaves.
-const SHARE: f32 = 0.05;
 
 /// A cache of records that keyfold evicts from.
 pub(super) struct KeyEviction<'s> {
@@ -96,7 +94,7 @@ impl<'s> KeyEviction<'s> {
     fn look(&mut self) {
         let records = self.members.records(self.hand).to_vec();
         self.hand = (self.hand + 1) % self.members.buckets();
-        let border = self.chooser.border(SHARE);
+        let border = self.chooser.border(USUAL_SHARE);
         for record in records {
             let standing = self.popularity.standing(self.hashes[record as usize]);
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes of a record")]
