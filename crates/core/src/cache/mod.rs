@@ -143,11 +143,6 @@ impl Cache {
         &self.popularity
     }
 
-    /// Says whether another keyfold evicts, and is told what is asked for here.
-    pub fn tell_another(&self, tells: bool) {
-        self.tells.store(tells, Ordering::Relaxed);
-    }
-
     /// What was asked for, as another keyfold is told.
     pub fn seen(&self) -> &Seen {
         &self.seen
@@ -206,8 +201,10 @@ impl Cache {
         self.popularity.ages().set_now(u64::try_from(now_ms).unwrap_or(0));
     }
 
-    /// Says what is to be shown: by which policy keys leave, and whether it is this process that removes them.
+    /// Says what is to be shown: by which policy keys leave, and whether it is this process that removes them. Where it is
+    /// another, that is told what is asked for here.
     pub fn show(&self, shown: Option<(CachePolicy, bool)>) {
+        self.tells.store(shown.is_some_and(|(_, evicts)| !evicts), Ordering::Relaxed);
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 

@@ -37,7 +37,6 @@ struct Sharer {
 impl Sharer {
     async fn go_on(&mut self) -> Result<(), LinkError> {
         let is_holder = self.shared.is_holder.get();
-        self.shared.cache.tell_another(!is_holder);
         if !is_holder {
             self.was_holder = false;
             let mut message = Vec::new();
