@@ -305,7 +305,7 @@ pub(crate) struct LimitFlags {
 #[command(next_help_heading = "Cache (docs/caches.md)")]
 pub(crate) struct CacheFlags {
     /// Keep each server within so much memory, by removing the keys that are worth the least before it evicts whole buckets:
-    /// 4gb, or a share of its maxmemory, 90% [default: what the layout's [cache] says]
+    /// 4gb, or a share of its maxmemory, 90% [default: what the layout's cache table says]
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_memory: Option<MaxMemory>,
 
