@@ -44,6 +44,8 @@ impl Since {
     const BIT_RANGE_FIRST: Self = Self { redis: (7, 2), valkey: (7, 2) };
     /// BITCOUNT takes a start alone.
     const BIT_START_ALONE: Self = Self { redis: NEVER, valkey: (8, 0) };
+    /// While memory is full MULTI takes commands that take none.
+    const QUEUES_READS_WHEN_FULL: Self = Self { redis: (7, 2), valkey: (7, 2) };
     /// GETEX reads its number before it looks at the key.
     const GETEX_NUMBER_FIRST: Self = Self { redis: NEVER, valkey: (9, 1) };
     /// A key that is given a time in the past has expired, and wasn't removed as by DEL.
@@ -99,6 +101,11 @@ impl<'s> Dialect<'s> {
     /// Whether BITCOUNT takes a start alone.
     pub(crate) fn counts_bits_from(self) -> bool {
         self.server_has(Since::BIT_START_ALONE)
+    }
+
+    /// Whether MULTI takes, while memory is full, commands that take none; others take none but those that end it.
+    pub(crate) fn queues_reads_when_full(self) -> bool {
+        self.server_has(Since::QUEUES_READS_WHEN_FULL)
     }
 
     /// Whether GETEX reads its number before it looks at the key.

@@ -23,7 +23,7 @@ use crate::layout::{CachePolicy, Place};
 
 pub use ages::{AgeCounts, Ages};
 pub use frequency::Frequency;
-pub use popularity::{Popularity, Standing};
+pub use popularity::{Popularity, Standing, Use};
 pub use recent::Recent;
 pub use saved::{Reading, Saved};
 pub use seen::Seen;
@@ -60,8 +60,8 @@ impl BucketHash {
     /// Of the key in this field of it.
     #[inline]
     pub fn field(self, field: &[u8]) -> KeyHash {
-        // The lowest bit is for what is told of a key beside it.
-        KeyHash(xxhash_rust::xxh3::xxh3_64_with_seed(field, self.0) & !1)
+        // The lowest bits are for what is told of a key beside it.
+        KeyHash(xxhash_rust::xxh3::xxh3_64_with_seed(field, self.0) & !Seen::USES)
     }
 }
 
@@ -148,14 +148,14 @@ impl Cache {
         &self.seen
     }
 
-    /// Notes that a key was asked for; or that so many bytes were written to it.
+    /// Notes what a key was used for, by a request with so many bytes for it.
     #[inline]
-    pub fn note(&self, key: KeyHash, written: Option<usize>) {
-        self.popularity.note(key, written.is_some());
+    pub fn note(&self, key: KeyHash, used: Use, bytes: usize) {
+        self.popularity.note(key, used);
         if self.tells.load(Ordering::Relaxed) {
-            self.seen.note(key, written.is_some());
+            self.seen.note(key, used);
         }
-        if let Some(bytes) = written {
+        if used.writes() {
             self.allowance.fetch_sub(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
         }
     }

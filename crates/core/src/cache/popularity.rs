@@ -3,7 +3,32 @@
 use super::{Ages, Frequency, KeyHash, Recent};
 
 /// Of the keys that a cache holds, about this share counts as new, or twice that.
-const NEW_SHARE: u64 = 10;
+const NEW_SHARE: u64 = 8;
+
+/// What a request does to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It is looked at.
+    Read,
+    /// Whatever was there is replaced.
+    Write,
+    /// It is changed by what is there.
+    Update,
+}
+
+impl Use {
+    /// Whether it would miss the key if that weren't there. What fills a cache after a read in vain doesn't: that read counts.
+    #[inline]
+    pub fn reads(self) -> bool {
+        self != Self::Write
+    }
+
+    /// Whether the key is there afterwards.
+    #[inline]
+    pub fn writes(self) -> bool {
+        self != Self::Read
+    }
+}
 
 /// How a key stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +62,14 @@ impl Popularity {
         Self { frequency, recent: Recent::default(), ages: Ages::default() }
     }
 
-    /// Notes that a key was asked for, or written.
+    /// Notes what a key was used for.
     #[inline]
-    pub fn note(&self, key: KeyHash, is_written: bool) {
-        self.frequency.note(key);
+    pub fn note(&self, key: KeyHash, used: Use) {
+        if used.reads() {
+            self.frequency.note(key);
+        }
         self.ages.note(key);
-        if is_written {
+        if used.writes() {
             self.recent.note(key);
         }
     }

@@ -1,11 +1,13 @@
 //! The counters of keys, saved in the server: a keyfold that is started anew, or takes over evicting, knows what was asked for.
 //!
-//! They take a small part of the memory that the cache may take. Where that is enough, each counter is saved in four bits.
-//! Where it isn't, one bit says whether a counter is among the highest of
-//! all, and lines are laid over each other until they
-//! fit: then what is asked for most is known, and little else.
+//! They take a small part of the memory that the cache may take. Where not all fit, those that were asked for most are saved.
+//!
+//! ```text
+//! for each line:  how many keys | their fingerprints, of two bytes | their counts, two to a byte
+//! ```
 
 use super::Frequency;
+use super::frequency::Known;
 use crate::admin::FREQUENCY_KEY;
 use crate::resp::{Reply, write_command};
 
@@ -17,71 +19,78 @@ const MOST_BYTES: u64 = 16 << 20;
 /// They are written and read so many bytes at a time, so that the server serves others in between.
 const PIECE_BYTES: usize = 32 << 10;
 
-/// Of so many counters one is among the highest: few enough that, laid over each other, not all look so.
-const HIGHEST: usize = 64;
+/// More lines nobody has.
+const MOST_LINES: u64 = 1 << 32;
 
 /// The version of what is saved.
 const VERSION: u8 = 1;
 
-/// What is saved of a sketch.
+/// What is saved of the counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     /// How many keys the cache held, about.
     pub keys: u64,
-    /// How many bits a counter has.
-    bits: u8,
-    /// What a counter stands for where it has one bit.
-    border: u8,
+    /// How many lines the counters had. The last may be missing.
+    lines: usize,
     bytes: Vec<u8>,
 }
 
-/// The most that each of 16 numbers stands for.
+/// What each of 16 numbers stands for, at least.
 const STEPS: [u8; 16] = [0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 90, 128, 255];
+
+/// The number that stands for a count.
+fn step(count: u8) -> u8 {
+    (0..).zip(STEPS).take_while(|(_, step)| *step <= count).last().map_or(0, |(nth, _)| nth)
+}
 
 impl Saved {
     /// Of a cache that holds so many keys and may take so many bytes.
     pub fn of(frequency: &Frequency, keys: u64, mark: u64) -> Self {
         let room = usize::try_from((mark / PART).clamp(LEAST_BYTES, MOST_BYTES)).unwrap_or(usize::MAX);
-        let counters = frequency.counters_saved();
-        if counters.len() / 2 <= room {
-            let step = |counter: u8| {
-                (0..).zip(STEPS).take_while(|(_, step)| *step <= counter).last().map_or(0, |(nth, _)| nth)
-            };
-            let bytes: Vec<u8> = counters.chunks_exact(2).map(|pair| step(pair[0]) | step(pair[1]) << 4).collect();
-            return Self { keys, bits: 4, border: 0, bytes };
+        let lines = frequency.lines();
+        let border = least_that_fits(frequency, room);
+        let mut bytes = Vec::new();
+        for line in 0..lines {
+            let known: Vec<Known> = frequency.known(line).filter(|known| known.count >= border).collect();
+            let taken = 1 + known.len() * 2 + known.len().div_ceil(2);
+            if bytes.len() + taken > room {
+                break;
+            }
+            bytes.push(u8::try_from(known.len()).unwrap_or(0));
+            bytes.extend(known.iter().flat_map(|known| known.fingerprint.to_le_bytes()));
+            bytes.extend(
+                known.chunks(2).map(|two| step(two[0].count) | two.get(1).map_or(0, |other| step(other.count)) << 4),
+            );
         }
-        let border = highest_few(&counters);
-        let mut bytes: Vec<u8> = counters
-            .chunks_exact(8)
-            .map(|eight| (0..8).fold(0, |bits, at| bits | u8::from(eight[at] >= border) << at))
-            .collect();
-        while bytes.len() > room {
-            let upper = bytes.split_off(bytes.len() / 2);
-            bytes.iter_mut().zip(upper).for_each(|(lower, upper)| *lower |= upper);
-        }
-        Self { keys, bits: 1, border, bytes }
+        Self { keys, lines, bytes }
     }
 
     /// Adds them to what is counted already.
     pub fn add_to(&self, frequency: &Frequency) {
         frequency.follow_keys(self.keys);
-        let counters: Vec<u8> = match self.bits {
-            4 => self.bytes.iter().flat_map(|two| [two & 15, two >> 4].map(|step| STEPS[usize::from(step)])).collect(),
-            _ => {
-                let eight = |bits: &u8| {
-                    let bits = *bits;
-                    (0..8).map(move |at| if bits >> at & 1 == 1 { self.border } else { 0 })
-                };
-                self.bytes.iter().flat_map(eight).collect()
-            }
+        let (mut known, mut ends) = (Vec::new(), Vec::new());
+        let mut rest = self.bytes.as_slice();
+        while let Some((&count, behind)) = rest.split_first() {
+            let count = usize::from(count);
+            let Some((fingerprints, behind)) = behind.split_at_checked(count * 2) else { break };
+            let Some((counts, behind)) = behind.split_at_checked(count.div_ceil(2)) else { break };
+            let counts = counts.iter().flat_map(|two| [two & 15, two >> 4].map(|step| STEPS[usize::from(step)]));
+            let fingerprints = fingerprints.as_chunks().0.iter().map(|two| u16::from_le_bytes(*two));
+            known.extend(fingerprints.zip(counts).map(|(fingerprint, count)| Known { fingerprint, count }));
+            ends.push(known.len());
+            rest = behind;
+        }
+        let of_line = |line: usize| {
+            let Some(&end) = ends.get(line) else { return &[][..] };
+            &known[line.checked_sub(1).map_or(0, |before| ends[before])..end]
         };
-        frequency.raise_to(&counters);
+        frequency.raise_to(self.lines, of_line);
     }
 
     /// The commands that save them, one for each of which another may be served; each has one reply.
     pub fn write(&self) -> Vec<Vec<u8>> {
-        let Self { keys, bits, border, bytes } = self;
-        let head = format!("{VERSION} {keys} {bits} {border} {}", bytes.len());
+        let Self { keys, lines, bytes } = self;
+        let head = format!("{VERSION} {keys} {lines} {}", bytes.len());
         let mut commands = vec![Vec::new()];
         write_command(&mut commands[0], &[b"HSET", FREQUENCY_KEY, b"head", head.as_bytes()]);
         for (number, piece) in bytes.chunks(PIECE_BYTES).enumerate() {
@@ -102,15 +111,29 @@ impl Saved {
     pub fn begin(reply: &[u8]) -> Option<Reading> {
         let head = Reply::parse(reply).ok().and_then(Reply::bytes)?;
         let head = std::str::from_utf8(head).ok()?;
-        let mut numbers = head.split(' ').map(str::parse::<u64>);
-        let mut next = || numbers.next()?.ok();
-        let (version, keys, bits, border, len) = (next()?, next()?, next()?, next()?, next()?);
-        let (bits, border) = (u8::try_from(bits).ok()?, u8::try_from(border).ok()?);
-        let len = usize::try_from(len).ok()?;
-        let is_known = version == u64::from(VERSION) && matches!(bits, 1 | 4);
-        let fits = len.is_power_of_two() && len as u64 <= MOST_BYTES.max(LEAST_BYTES);
-        (is_known && fits).then(|| Reading { saved: Self { keys, bits, border, bytes: Vec::new() }, len })
+        let numbers: Vec<u64> = head.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [version, keys, lines, len] = numbers[..] else { return None };
+        let is_known = version == u64::from(VERSION) && lines > 0;
+        // A line takes a byte at least, and of a cache of many lines all are saved that fit.
+        let fits = len <= MOST_BYTES && lines <= MOST_LINES;
+        let (lines, len) = (usize::try_from(lines).ok()?, usize::try_from(len).ok()?);
+        (is_known && fits).then(|| Reading { saved: Self { keys, lines, bytes: Vec::new() }, len })
     }
+}
+
+/// The lowest count of which all that are as high or higher fit into so many bytes.
+fn least_that_fits(frequency: &Frequency, room: usize) -> u8 {
+    let mut each = [0_usize; 256];
+    for line in 0..frequency.lines() {
+        frequency.known(line).for_each(|known| each[usize::from(known.count)] += 1);
+    }
+    // Of a line's keys an odd one takes half a byte more.
+    let mut left = room.saturating_sub(frequency.lines() * 3 / 2) * 2 / 5;
+    for count in (1..=u8::MAX).rev() {
+        let Some(rest) = left.checked_sub(each[usize::from(count)]) else { return count.saturating_add(1) };
+        left = rest;
+    }
+    1
 }
 
 /// What is read of them so far.
@@ -141,20 +164,6 @@ impl Reading {
     pub fn end(self) -> Saved {
         self.saved
     }
-}
-
-/// From where on about the highest of `HIGHEST` counters each is; at least 1.
-fn highest_few(counters: &[u8]) -> u8 {
-    let mut each = [0_usize; 256];
-    counters.iter().for_each(|counter| each[usize::from(*counter)] += 1);
-    let mut above = 0;
-    for value in (1..=u8::MAX).rev() {
-        above += each[usize::from(value)];
-        if above > counters.len() / HIGHEST {
-            return value;
-        }
-    }
-    1
 }
 
 #[cfg(test)]
@@ -196,7 +205,6 @@ mod tests {
     fn where_there_is_room_all_is_known_again() {
         let (before, after) = (counted(10_000), Frequency::new(1 << 26));
         let saved = Saved::of(&before, 10_000, 1 << 30);
-        assert_eq!(saved.bits, 4);
         assert_eq!(through_a_server(&saved), saved);
         saved.add_to(&after);
         let near = |number: &u64| {
@@ -210,7 +218,7 @@ mod tests {
     fn where_there_is_little_what_is_asked_for_most_is_known_again() {
         let (before, after) = (counted(200_000), Frequency::new(1 << 26));
         let saved = Saved::of(&before, 200_000, 16 << 20);
-        assert_eq!((saved.bits, saved.bytes.len()), (1, 64 << 10));
+        assert!((48 << 10..=64 << 10).contains(&saved.bytes.len()), "{}", saved.bytes.len());
         through_a_server(&saved).add_to(&after);
         let known = |numbers: &mut dyn Iterator<Item = u64>| {
             let (mut all, mut known) = (0, 0);
@@ -226,11 +234,13 @@ mod tests {
 
     #[test]
     fn what_is_not_as_it_was_saved_is_left_alone() {
-        for head in ["", "2 1 4 0 64", "1 1 3 0 64", "1 1 4 0 65", "1 1 4 0 1073741824", "1 1 4", "1 1 4 300 64", "x"] {
+        for head in
+            ["", "2 1 16 64", "1 1 0 64", "1 1 16 1073741824", "1 1 1099511627776 64", "1 1 16", "1 1 16 64 0", "x"]
+        {
             assert!(Saved::begin(format!("${}\r\n{head}\r\n", head.len()).as_bytes()).is_none(), "{head}");
         }
         assert!(Saved::begin(b"$-1\r\n").is_none() && Saved::begin(b"-WRONGTYPE\r\n").is_none());
-        let mut reading = Saved::begin(b"$10\r\n1 1 4 0 64\r\n").unwrap();
+        let mut reading = Saved::begin(b"$9\r\n1 1 16 64\r\n").unwrap();
         assert!(!reading.take(b"$-1\r\n") && !reading.take(b"$1\r\nx\r\n"));
         assert_eq!(reading.wanted(), Some(0));
     }

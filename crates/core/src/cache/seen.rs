@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{KeyHash, Popularity};
+use super::{KeyHash, Popularity, Use};
 use crate::admin::ASKED_KEY;
 use crate::resp::{Reply, write_command};
 
@@ -21,8 +21,9 @@ const MOST_WAITING: &[u8] = b"16";
 /// What nobody takes is gone after so long, in milliseconds.
 const LASTS_MS: &[u8] = b"10000";
 
-/// In a hash that is told, this bit says that the key was written.
-const WRITTEN: u64 = 1;
+/// In a hash that is told, these bits say what the key was used for.
+const READS: u64 = 1;
+const WRITES: u64 = 2;
 
 /// What was asked for since it was told last.
 #[derive(Debug)]
@@ -40,11 +41,15 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Notes that a key was asked for, or written.
+    /// The bits of a hash that aren't the key's own.
+    pub(super) const USES: u64 = READS | WRITES;
+
+    /// Notes what a key was used for.
     #[inline]
-    pub fn note(&self, key: KeyHash, is_written: bool) {
+    pub fn note(&self, key: KeyHash, used: Use) {
         let at = self.noted.fetch_add(1, Ordering::Relaxed);
-        let told = key.0 & !WRITTEN | u64::from(is_written);
+        let used = if used.reads() { READS } else { 0 } | if used.writes() { WRITES } else { 0 };
+        let told = key.0 & !Self::USES | used;
         self.latest[usize::try_from(at).unwrap_or(0) % MOST].store(told, Ordering::Relaxed);
     }
 
@@ -83,10 +88,15 @@ impl Seen {
             let Some((&weight, hashes)) = message.split_first() else { continue };
             for hash in hashes.chunks_exact(8) {
                 let told = hash.try_into().map_or(0, u64::from_le_bytes);
-                // The writer's bit is told with the hash, and everywhere the same.
-                let key = KeyHash(told & !WRITTEN);
+                let key = KeyHash(told & !Self::USES);
+                let used = match told & Self::USES {
+                    READS => Use::Read,
+                    WRITES => Use::Write,
+                    Self::USES => Use::Update,
+                    _ => continue,
+                };
                 for _ in 0..weight {
-                    popularity.note(key, told & WRITTEN != 0);
+                    popularity.note(key, used);
                     taken += 1;
                 }
             }
@@ -121,8 +131,8 @@ mod tests {
     #[test]
     fn what_one_has_seen_another_knows() {
         let (seen, popularity) = (Seen::default(), Popularity::new(1 << 20));
-        (0..5).for_each(|_| seen.note(key(1), false));
-        seen.note(key(2), true);
+        (0..5).for_each(|_| seen.note(key(1), Use::Read));
+        seen.note(key(2), Use::Update);
         assert_eq!(Seen::take(&popped(&seen), &popularity), 6);
         assert_eq!(
             [1, 2, 3].map(|one| popularity.standing(key(one))),
@@ -134,7 +144,7 @@ mod tests {
     #[test]
     fn of_more_than_a_message_holds_the_latest_stand_for_all() {
         let (seen, popularity) = (Seen::default(), Popularity::new(1 << 20));
-        (0..4 * 2048).for_each(|at| seen.note(key(at % 2), false));
+        (0..4 * 2048).for_each(|at| seen.note(key(at % 2), Use::Read));
         assert_eq!(Seen::take(&popped(&seen), &popularity), 4 * 2048);
         assert_eq!(popularity.standing(key(0)), Standing::Known(255));
     }

@@ -7,8 +7,8 @@
 use crate::cache::Standing;
 
 /// Of what the hand comes by about so much leaves, where there is no hurry. Of less the right ones are found more surely, and more
-/// is looked at for each key that leaves: a twentieth found up to 3 points more in small simulated caches.
-pub const USUAL_SHARE: f32 = 1.0 / 12.0;
+/// is looked at for each key that leaves: twice as much finds up to a point less in simulated caches.
+pub const USUAL_SHARE: f32 = 1.0 / 24.0;
 
 /// What an octave of worth is cut into.
 const STEPS: f64 = 8.0;

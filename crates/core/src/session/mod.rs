@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::access::User;
-use crate::cache::Cache;
+use crate::cache::{Cache, Use};
 pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State, Turns};
 use crate::cluster::{Front, Target};
@@ -50,7 +50,7 @@ pub use hold::Hold;
 pub use patience::Patience;
 use places::Asked;
 use queue::Queue;
-use route::{Effort, Route, Touched};
+use route::{Effort, Route, Touched, use_of};
 use subscriptions::Subscriptions;
 
 /// Which connection to the server a request travels on.
@@ -143,10 +143,10 @@ impl Plan {
     }
 
     fn note_asked(&self, args: &[&[u8]], cache: &Cache) {
-        let takes_room = self.command.is_some_and(|command| command.flags.contains(Flags::DENYOOM));
-        let written = takes_room.then(|| args.iter().map(|arg| arg.len()).sum::<usize>() / self.asked.len());
+        let used = self.command.map_or(Use::Read, use_of);
+        let bytes = args.iter().map(|arg| arg.len()).sum::<usize>() / self.asked.len();
         for key in &self.asked {
-            cache.note(*key, written);
+            cache.note(*key, used, bytes);
         }
     }
 

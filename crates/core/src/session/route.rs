@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::cache::Use;
 use crate::cluster::Endpoint;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
+use crate::dialect::Dialect;
 use crate::exchange::transaction::{Queued, Scripted};
 use crate::exchange::{Env, OnOtherType};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
@@ -29,6 +31,15 @@ pub(crate) type Touched = SmallVec<[NamespaceIndex; 1]>;
 fn asks_for_values(command: &Command) -> bool {
     let keeps = matches!(command.id, Id::Touch | Id::Exists | Id::Copy | Id::Rename | Id::Renamenx | Id::Restore);
     keeps || !command.categories.contains(Categories::KEYSPACE)
+}
+
+/// What a command does to its keys, as a cache counts it.
+pub(crate) fn use_of(command: &Command) -> Use {
+    match command.id {
+        Id::Set | Id::Setnx | Id::Setex | Id::Psetex | Id::Mset | Id::Msetnx | Id::Msetex => Use::Write,
+        _ if command.flags.contains(Flags::DENYOOM) => Use::Update,
+        _ => Use::Read,
+    }
 }
 
 /// What a request asks of the server.
@@ -233,7 +244,7 @@ impl Session {
     /// The error of a command that writes, while keyfold refuses writes: memory is full, or the layout is in doubt. None where
     /// it may go on.
     fn refuse_write(&self, command: &Command, env: &Env<'_>) -> Option<String> {
-        if let Some(cache) = env.cache.filter(|cache| cache.is_full() && self.takes_memory(command)) {
+        if let Some(cache) = env.cache.filter(|cache| cache.is_full() && self.takes_memory(command, env.dialect())) {
             cache.count_refused();
             return Some("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
         }
@@ -250,15 +261,15 @@ impl Session {
         })
     }
 
-    /// Whether a server whose memory is full refuses it. What is queued takes memory, whatever it is
+    /// Whether a server whose memory is full refuses it. To some what is queued takes memory, whatever it is
     /// (`processCommand`, server.c of Redis 7.0).
-    fn takes_memory(&self, command: &Command) -> bool {
+    fn takes_memory(&self, command: &Command, dialect: Dialect<'_>) -> bool {
         let takes_some = |command: &Command| command.flags.contains(Flags::DENYOOM);
         let Some(queue) = &self.queue else { return takes_some(command) };
         match command.id {
             Id::Exec => queue.holds(takes_some),
             Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset => false,
-            _ => true,
+            _ => takes_some(command) || !dialect.queues_reads_when_full(),
         }
     }
 

@@ -3,7 +3,7 @@
 //! A hand goes over the buckets. Of the records that it comes by those leave that are worth the least, as far as what was
 //! shown lately tells, until the rest fits.
 
-use keyfold_core::cache::{KeyHash, Popularity};
+use keyfold_core::cache::{KeyHash, Popularity, Use};
 use keyfold_core::eviction::{Chooser, USUAL_SHARE, Worth};
 
 use super::room::{FoldedRoom, Members, Room};
@@ -56,7 +56,7 @@ impl<'s> KeyEviction<'s> {
 
     /// A key is asked for, whether it is there or not.
     pub(super) fn note(&mut self, key: u32) {
-        self.popularity.note(self.hashes[key as usize], false);
+        self.popularity.note(self.hashes[key as usize], Use::Read);
         self.requests += 1;
         if self.requests.is_multiple_of(FOLLOWS_EVERY) {
             self.popularity.follow_keys(self.present);
@@ -72,7 +72,7 @@ impl<'s> KeyEviction<'s> {
         while self.is_full() && self.present > 0 {
             self.look();
         }
-        self.popularity.note(self.hashes[key as usize], true);
+        self.popularity.note(self.hashes[key as usize], Use::Write);
         self.members.put(key);
         self.room.put(key);
         self.present += 1;
