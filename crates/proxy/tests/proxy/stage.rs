@@ -140,6 +140,15 @@ pub(crate) fn address(proxy: &Handle) -> SocketAddr {
     proxy.addresses().iter().find_map(tcp).unwrap()
 }
 
+/// Waits until a count comes to `wanted`, however slow the machine is; fails when it doesn't go on.
+pub(crate) fn reaches(what: &str, wanted: u64, count: impl Fn() -> u64) {
+    let mut reached = count();
+    while reached < wanted {
+        eventually(&format!("{what} beyond {reached}, towards {wanted}"), || count() > reached);
+        reached = count();
+    }
+}
+
 /// Waits until something holds; fails when it never does.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;

@@ -10,7 +10,7 @@ use keyfold_testkit::{Cluster, Wire};
 
 use super::values::Clients;
 use super::{MB, WAYS, counted, info, send_all, set_max, text_of, words};
-use crate::stage::{address, call, eventually};
+use crate::stage::{address, call, eventually, reaches};
 
 /// Three primaries, each with a mark so far above what an empty one takes.
 fn stage(binary: &Binary, namespaces: &str, bytes: u64) -> (Cluster, Handle, u64) {
@@ -40,7 +40,7 @@ fn each_primary_is_kept_and_each_key_is_right_or_absent() {
         // Several keys of one command lie in several slots.
         let mut clients = Clients::on_single_keys(3);
         clients.work(&[address(&proxy)], |_| {
-            eventually("keys leave", || proxy.namespaces().iter().map(|counts| counts.evicted).sum::<u64>() > 20_000);
+            reaches("keys leave", 20_000, || proxy.namespaces().iter().map(|counts| counts.evicted).sum());
         });
         let report = clients.check(&mut Wire::connect(address(&proxy)).unwrap());
         assert!(report.errors.is_empty() && report.lost == 0, "{:?}", report.errors);

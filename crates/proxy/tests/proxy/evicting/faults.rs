@@ -8,7 +8,7 @@ use keyfold_testkit::{Wire, found};
 
 use super::values::{Clients, assert_clean, assert_right, until_vanished};
 use super::{MB, WAYS, another, cached, set_max, text_of};
-use crate::stage::{address, call, change_layout, eventually};
+use crate::stage::{address, call, change_layout, eventually, reaches};
 
 fn evicted(proxy: &Handle) -> u64 {
     proxy.namespaces().iter().map(|counts| counts.evicted).sum()
@@ -93,7 +93,7 @@ fn a_server_that_evicts_all_the_same_is_counted_and_costs_misses() {
         set_max(&stage.server, stage.empty + 3 * MB);
         let mut clients = Clients::new(3);
         clients.work(&[address(&stage.proxy)], |_| {
-            eventually("it is counted", || stage.proxy.cache().by_server() > 100);
+            reaches("it is counted", 101, || stage.proxy.cache().by_server());
         });
         // A bucket that goes leaves its spilled values, and one of those that goes leaves a field that holds nothing.
         let report = clients.check(&mut stage.connect());

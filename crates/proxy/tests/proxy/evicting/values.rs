@@ -11,7 +11,7 @@ use keyfold_testkit::load::{CacheClient, Report};
 use keyfold_testkit::{Server, Wire, found};
 
 use super::{Cached, MB, WAYS, cached};
-use crate::stage::{address, eventually};
+use crate::stage::{address, eventually, reaches};
 
 const KEYS_OF_ONE: u64 = 30_000;
 
@@ -78,7 +78,7 @@ impl Drop for StopOnDrop<'_> {
 /// Waits until so many more keys were found gone.
 pub(super) fn until_vanished(vanished: &AtomicU64, more: u64) {
     let wanted = vanished.load(Ordering::Relaxed) + more;
-    eventually("keys leave", || vanished.load(Ordering::Relaxed) >= wanted);
+    reaches("keys leave", wanted, || vanished.load(Ordering::Relaxed));
 }
 
 /// Spilled values that no field points to and that stay, and fields whose spilled value is gone.
@@ -136,7 +136,7 @@ fn each_key_is_there_with_its_value_or_absent() {
         let mut clients = Clients::new(4);
         clients.work(&[address(&stage.proxy)], |_| {
             for wanted in (1..=20).map(|step| step * 5000) {
-                eventually("a hundred thousand leave", || stage.evicted() >= wanted);
+                reaches("keys leave", wanted, || stage.evicted());
             }
         });
         assert_right(&stage, &mut clients);
