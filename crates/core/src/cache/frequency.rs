@@ -96,7 +96,7 @@ impl Line {
         self.set_count(entry, count);
     }
 
-    /// The one that was asked for least, and how often; never where there is room.
+    /// The one that was asked for least, and how often: never where an entry is free.
     fn least(&self) -> (usize, u8) {
         (0..ENTRIES).map(|entry| (entry, self.count(entry))).min_by_key(|(_, count)| *count).unwrap_or((0, 0))
     }
