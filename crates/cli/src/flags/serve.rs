@@ -317,7 +317,7 @@ pub(crate) struct CacheFlags {
     #[arg(long, requires = "max_memory")]
     pub(crate) evict_plain_keys: bool,
 
-    /// What keyfold itself takes, at most, to know how often keys are asked for: 4 to 8 bytes for each key that is held
+    /// What keyfold itself takes, at most, to know how often keys are asked for: 5 to 6 bytes for each key that is held
     #[arg(long, value_name = "SIZE", default_value_t = Bytes(64 << 20))]
     pub(crate) evict_counters: Bytes,
 }
