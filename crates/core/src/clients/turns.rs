@@ -120,6 +120,10 @@ impl Turns {
             return Admission::Turn(Turn { turns: self.clone(), key });
         }
         if let Some(ticket) = ticket {
+            // One that has to begin again joined before the offer was taken: it is made anew once that one is done.
+            if line.offered.take_if(|offered| *offered == ticket.number).is_some() {
+                line.waiting.push_front((ticket.number, waker.clone()));
+            }
             let place = line.waiting.iter_mut().find(|(number, _)| *number == ticket.number);
             place.into_iter().for_each(|(_, known)| known.clone_from(waker));
             drop(lines);
@@ -171,8 +175,12 @@ impl Drop for Ticket {
 
 #[cfg(test)]
 mod tests {
+    use std::mem;
     use std::sync::atomic::AtomicBool;
     use std::task::Wake;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -247,6 +255,22 @@ mod tests {
     }
 
     #[test]
+    fn an_offer_that_came_too_late_is_made_again() {
+        let turns = Turns::default();
+        let one = turns.join(7);
+        let (mut a, mut b) = (Writer::new(), Writer::new());
+        assert!(a.ask(&turns).is_none() && b.ask(&turns).is_none());
+        drop(one);
+        assert!(a.was_woken());
+        let other = turns.join(7);
+        assert!(a.ask(&turns).is_none() && b.ask(&turns).is_none(), "another is under way");
+        drop(other);
+        assert!(a.was_woken() && !b.was_woken());
+        drop(a.ask(&turns).unwrap());
+        assert!(b.was_woken());
+    }
+
+    #[test]
     fn who_goes_away_passes_the_turn_on() {
         let turns = Turns::default();
         let turn = turns.join(7);
@@ -261,6 +285,66 @@ mod tests {
         drop(writers);
         drop(turn);
         assert!(!turns.are_any());
+    }
+
+    /// Where a writer of the property test is.
+    #[derive(Default)]
+    enum At {
+        #[default]
+        Start,
+        /// It waits, and asks again only once it is woken.
+        Waiting(Ticket),
+        /// It began while there was no line.
+        Free,
+        /// It is under way in the line.
+        Under(Turn),
+        Done,
+    }
+
+    /// Has a writer go on as far as it can; `begins_again` is whether one that began freely finds the key changed.
+    fn go_on(at: At, key: KeyHash, bell: &Arc<Bell>, begins_again: bool, turns: &Turns) -> At {
+        let ticket = match at {
+            At::Free if begins_again => return At::Under(turns.join(key)),
+            At::Free | At::Done => return At::Done,
+            At::Under(turn) => {
+                drop(turn);
+                return At::Done;
+            }
+            At::Waiting(ticket) if !bell.0.swap(false, Ordering::Relaxed) => return At::Waiting(ticket),
+            At::Waiting(ticket) => Some(ticket),
+            At::Start => None,
+        };
+        match turns.ask(key, ticket, &Waker::from(Arc::clone(bell))) {
+            Admission::Free => At::Free,
+            Admission::Turn(turn) => At::Under(turn),
+            Admission::Wait(ticket) => At::Waiting(ticket),
+        }
+    }
+
+    proptest! {
+        /// Whatever the order of what they do, nobody who waits is forgotten.
+        #[test]
+        fn all_end(steps in vec((0..8_usize, 0..8_u8), 0..200)) {
+            let turns = Turns::default();
+            let mut writers: Vec<(At, Arc<Bell>)> = (0..8).map(|_| Default::default()).collect();
+            let key = |writer: usize| writer as KeyHash % 3 / 2;
+            for (writer, choice) in steps {
+                let (at, bell) = &mut writers[writer];
+                *at = match (choice, mem::take(at)) {
+                    // Its client has gone.
+                    (0, At::Waiting(_)) => At::Done,
+                    // It writes once more.
+                    (1, At::Done) => At::Start,
+                    (_, at) => go_on(at, key(writer), bell, choice > 3, &turns),
+                };
+            }
+            for _ in 0..100 {
+                for (writer, (at, bell)) in writers.iter_mut().enumerate() {
+                    *at = go_on(mem::take(at), key(writer), bell, false, &turns);
+                }
+            }
+            prop_assert!(writers.iter().all(|(at, _)| matches!(at, At::Done)) && !turns.are_any());
+        }
     }
 
     #[test]

@@ -141,11 +141,14 @@ pub(crate) fn address(proxy: &Handle) -> SocketAddr {
 }
 
 /// Waits until a count comes to `wanted`, however slow the machine is; fails when it doesn't go on.
-pub(crate) fn reaches(what: &str, wanted: u64, count: impl Fn() -> u64) {
+pub(crate) fn reaches(what: &str, wanted: u64, mut count: impl FnMut() -> u64) {
     let mut reached = count();
     while reached < wanted {
-        eventually(&format!("{what} beyond {reached}, towards {wanted}"), || count() > reached);
-        reached = count();
+        let before = reached;
+        eventually(&format!("{what} beyond {before}, towards {wanted}"), || {
+            reached = count();
+            reached > before
+        });
     }
 }
 
