@@ -7,8 +7,10 @@ const MARGIN: u64 = 400;
 const TOO_FAR: u64 = 100;
 /// And from this far on where more comes than leaves.
 const MUCH_TOO_FAR: u64 = 25;
-/// So long, in microseconds. What sinks meanwhile is given as long again: a mark that was lowered takes its time.
+/// So long, in microseconds, and over so many looks: on a busy machine one may come late. What sinks meanwhile is given as
+/// long again: a mark that was lowered takes its time.
 const TOO_LONG_US: u64 = 250_000;
+const TOO_MANY_LOOKS: u32 = 8;
 
 /// How long the server isn't asked at most, and at least, in microseconds.
 const LONGEST_REST_US: u64 = 100_000;
@@ -27,6 +29,15 @@ pub struct Order {
     pub is_full: bool,
 }
 
+/// The least that was counted for a while.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    counted: u64,
+    at_us: u64,
+    /// Looks since then.
+    looks: u32,
+}
+
 /// Watches one server's memory.
 #[derive(Clone, Debug)]
 pub struct Governor {
@@ -35,8 +46,8 @@ pub struct Governor {
     last: Option<(u64, u64)>,
     /// How fast memory grows while nothing is freed, in bytes a second.
     growth: f64,
-    /// The least that was counted since memory is too far above the mark, and when.
-    least_above: Option<(u64, u64)>,
+    /// The least that was counted since memory is too far above the mark.
+    least_above: Option<Least>,
     /// When it was heard last that something was freed.
     freed_us: Option<u64>,
 }
@@ -97,10 +108,14 @@ impl Governor {
         if freed > 0 {
             self.freed_us = Some(now_us);
         }
-        let least = self.least_above.filter(|(least, _)| counted >= *least).unwrap_or((counted, now_us));
+        let least = match self.least_above {
+            Some(least) if counted >= least.counted => Least { looks: least.looks.saturating_add(1), ..least },
+            _ => Least { counted, at_us: now_us, looks: 0 },
+        };
         self.least_above = is_beyond(TOO_FAR).then_some(least);
         let nothing_leaves = self.freed_us.is_none_or(lasts);
-        self.least_above.is_some_and(|(_, at_us)| lasts(at_us)) && (nothing_leaves || is_beyond(MUCH_TOO_FAR))
+        self.least_above.is_some_and(|least| lasts(least.at_us) && least.looks >= TOO_MANY_LOOKS)
+            && (nothing_leaves || is_beyond(MUCH_TOO_FAR))
     }
 
     fn grows_within(&self, us: u64) -> u64 {
@@ -153,10 +168,16 @@ mod tests {
     #[test]
     fn writes_are_refused_where_nothing_else_helps_for_a_while() {
         let mut governor = Governor::new(MARK);
-        assert!(!governor.look(101_500_000, 0, 0).is_full);
-        assert!(!governor.look(101_500_000, 0, 200_000).is_full);
-        assert!(governor.look(101_500_000, 0, 300_000).is_full);
-        assert!(!governor.look(100_900_000, 0, 310_000).is_full);
+        assert!((0..=8).all(|at| !governor.look(101_500_000, 0, at * 30_000).is_full));
+        assert!(governor.look(101_500_000, 0, 270_000).is_full);
+        assert!(!governor.look(100_900_000, 0, 280_000).is_full);
+    }
+
+    #[test]
+    fn a_look_that_comes_late_tells_nothing() {
+        let mut governor = Governor::new(MARK);
+        assert!((0..8).all(|at| !governor.look(106_000_000, 10_000, at * 1_000_000).is_full));
+        assert!(governor.look(106_000_000, 10_000, 8_000_000).is_full);
     }
 
     #[test]
@@ -169,7 +190,7 @@ mod tests {
         }
         // More comes from here on than leaves.
         let full = |order: Order| order.is_full;
-        assert!(!full(governor.look(60_500_000, 1_000, 4_000_000)));
+        assert!((0..7).all(|at| !full(governor.look(60_500_000, 1_000, 4_000_000 + at * 30_000))));
         assert!(full(governor.look(61_000_000, 1_000, 4_300_000)));
         assert!(!full(governor.look(59_900_000, 1_000, 4_400_000)));
     }
@@ -180,7 +201,7 @@ mod tests {
         let full = |order: Order| order.is_full;
         assert!((0..20).all(|at| !full(governor.look(102_000_000, 10_000, at * 100_000))));
         assert!(full(governor.look(104_500_000, 10_000, 2_000_000)));
-        assert!(!full(governor.look(102_000_000, 0, 2_100_000)));
+        assert!((0..8).all(|at| !full(governor.look(102_000_000, 0, 2_100_000 + at * 10_000))));
         assert!(full(governor.look(102_000_000, 0, 2_400_000)));
     }
 
