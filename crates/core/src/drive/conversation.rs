@@ -304,6 +304,11 @@ impl Conversation {
         true
     }
 
+    /// The next request has to wait for something else than its turn: whoever is behind it in its line need not.
+    pub fn leave_line(&mut self) {
+        (self.ticket, self.turn) = (None, None);
+    }
+
     /// The large values that the planned request writes, where somebody else may encode them before it begins
     /// ([`Ahead::run`], then [`Self::take_encoded`]), so that others don't wait for that here. `layout` is the one in `env`.
     pub fn encodes(&self, plan: &Plan, args: &[&[u8]], env: &Env<'_>, layout: &Arc<Layout>) -> Option<Ahead> {
@@ -751,7 +756,7 @@ impl Conversation {
 
     /// Drops answers that wait: the client is gone. Its requests are carried through all the same.
     pub fn drop_answers(&mut self) {
-        (self.ticket, self.turn) = (None, None);
+        self.leave_line();
         self.parked_bytes = 0;
         self.slots.iter_mut().for_each(|slot| slot.answer = Vec::new());
     }

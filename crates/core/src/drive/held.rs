@@ -89,7 +89,10 @@ fn hashes(plan: &Plan, args: &[&[u8]]) -> Option<HeldKeys> {
 
 #[cfg(test)]
 mod tests {
-    use crate::clients::Clients;
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    use crate::clients::{Clients, hash_of};
     use crate::drive::{Context, Conversation, Progress, Started};
     use crate::exchange::ServerInfo;
     use crate::layout::Layout;
@@ -107,9 +110,13 @@ mod tests {
 
     impl<'l> Client<'l> {
         fn new(layout: &'l Layout) -> Self {
+            Self::among(&Clients::default().into(), layout)
+        }
+
+        fn among(clients: &Arc<Clients>, layout: &'l Layout) -> Self {
             let server = ServerInfo { name: "redis".into(), version: "7.0.15".into() };
             let context = Context::without_data(layout, server);
-            let session = Session::new(Peer::default(), &Clients::default().into(), &context.env(NOW_MS, &mut || 7));
+            let session = Session::new(Peer::default(), clients, &context.env(NOW_MS, &mut || 7));
             Self { context, conversation: Conversation::new(session), wire: Vec::new(), out: Vec::new() }
         }
 
@@ -126,6 +133,14 @@ mod tests {
                 Started::Sent { slot, replies } => Some((slot, replies)),
                 started => panic!("{request}: {started:?}"),
             }
+        }
+
+        /// Whether it may write the key now, as far as others that do are concerned.
+        fn takes_turn(&mut self, request: &str) -> bool {
+            let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let mut nonces = || 7;
+            let plan = self.conversation.plan(&args, &self.context.env(NOW_MS, &mut nonces)).unwrap();
+            self.conversation.take_turn(&plan, &args, Waker::noop())
         }
 
         fn reply(&mut self, slot: u64, reply: &[u8]) -> Progress {
@@ -161,6 +176,22 @@ mod tests {
         assert_eq!(client.out, b":0\r\n");
         assert!(client.begin("GET n:1").is_some());
         assert_eq!(client.begin("PUBLISH news x"), None, "another is still worked out");
+    }
+
+    #[test]
+    fn who_waits_for_something_else_holds_up_nobody() {
+        let (layout, clients) = (layout(), Arc::default());
+        let [mut first, mut second] = [(); 2].map(|()| Client::among(&clients, &layout));
+        let write = "SETRANGE n:1 9999 x";
+        let turn = first.conversation.session().turns().join(hash_of(b"n:1"));
+        assert!(!first.takes_turn(write) && !second.takes_turn(write));
+        drop(turn);
+        assert!(!second.takes_turn(write), "it is the first one's turn");
+        first.conversation.leave_line();
+        assert!(second.takes_turn(write));
+        assert!(!first.takes_turn(write));
+        second.conversation.leave_line();
+        assert!(first.takes_turn(write));
     }
 
     #[test]

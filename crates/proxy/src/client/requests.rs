@@ -1,5 +1,6 @@
 //! Begins a client's requests.
 
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -147,19 +148,11 @@ impl Requests {
         let raw = (!self.reader.is_inline()).then_some(request);
         let client = Rc::clone(&self.client);
         let mut state = client.state.borrow_mut();
-        if !may_begin(&state, &self.worker) {
+        let Some(plan) = self.plan_next(&mut state, at..at + request.len(), &args, env) else {
+            // Whoever takes none of its answers, say, must not hold up others that write the same key.
+            state.conversation.leave_line();
             return Start::Wait;
-        }
-        state.conversation.note_request(at..at + request.len());
-        let joins = |lane, slot| joins(self.shared.as_ref(), lane, &client, slot, &args);
-        let Some(plan) = state.conversation.plan_or_follow(&args, env, joins) else { return Start::Wait };
-        if state.conversation.session().is_paused(&plan, env) {
-            self.worker.await_unpause();
-            return Start::Wait;
-        }
-        if state.conversation.session().awaits_tracking(&plan, &args) {
-            return Start::Wait;
-        }
+        };
         if request.len() > AHEAD_BYTES
             && let Some(task) = client.task.get()
             && !are_values_encoded(&mut self.encoding, &mut state, &plan, &args, env, &self.worker, task)
@@ -204,6 +197,21 @@ impl Requests {
 }
 
 impl Requests {
+    /// How the next request is to be carried out; none where it has to wait for what is none of its own.
+    fn plan_next(&self, state: &mut State, at: Range<usize>, args: &Args<'_>, env: &mut Env<'_>) -> Option<Plan> {
+        if !may_begin(state, &self.worker) {
+            return None;
+        }
+        state.conversation.note_request(at);
+        let joins = |lane, slot| joins(self.shared.as_ref(), lane, &self.client, slot, args);
+        let plan = state.conversation.plan_or_follow(args, env, joins)?;
+        if state.conversation.session().is_paused(&plan, env) {
+            self.worker.await_unpause();
+            return None;
+        }
+        (!state.conversation.session().awaits_tracking(&plan, args)).then_some(plan)
+    }
+
     /// Nothing may begin until the layout may be served. All clients are woken then.
     fn wait_for_layout(&self, state: &mut State, plan: &Plan, args: &[&[u8]]) -> Start {
         match self.worker.membership.trouble() {
