@@ -27,6 +27,8 @@ pub(crate) enum Form {
     Plain,
     /// In keyfold's buckets of so many, on the mean, if all were there.
     Buckets(u64),
+    /// As clients know them, in a cache that keyfold keeps by the key.
+    ByKey,
 }
 
 impl Form {
@@ -34,6 +36,7 @@ impl Form {
         match self {
             Self::Plain => "plain".to_owned(),
             Self::Buckets(entries) => format!("{entries} a bucket"),
+            Self::ByKey => "by key".to_owned(),
         }
     }
 }
@@ -85,6 +88,10 @@ impl Objects {
         self.keys.iter().map(|key| key.as_slice().into())
     }
 
+    pub(crate) fn key(&self, object: u32) -> &[u8] {
+        &self.keys[object as usize]
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.keys.len() as u64
     }
@@ -111,14 +118,20 @@ impl Objects {
         (self.value_bytes * 3 / 2 + 1).next_multiple_of(32).max(LEAST_VALUE_LIMIT)
     }
 
-    pub(crate) fn layout(&self, form: Form) -> anyhow::Result<Layout> {
-        let Form::Buckets(entries) = form else { return Ok(Layout::default()) };
+    /// What a layout's file says of it.
+    pub(crate) fn layout_text(&self, form: Form) -> String {
+        let Form::Buckets(entries) = form else { return String::new() };
         let (keys, limit) = (&self.template, self.value_limit());
         let buckets = (self.count() / entries).max(2);
-        let text = format!("[[namespace]]\nkeys = {keys:?}\nbucket = {{ count = {buckets} }}\nvalue_limit = {limit}\n");
-        Layout::parse_file(&text).with_context(|| format!("the study's layout for {keys}"))
+        format!("[[namespace]]\nkeys = {keys:?}\nbucket = {{ count = {buckets} }}\nvalue_limit = {limit}\n")
     }
 
+    pub(crate) fn layout(&self, form: Form) -> anyhow::Result<Layout> {
+        let text = self.layout_text(form);
+        Layout::parse_file(&text).with_context(|| format!("the study's layout for {}", self.template))
+    }
+
+    /// Where each is written and read.
     pub(crate) fn places(&self, form: Form, prefix: &[u8]) -> anyhow::Result<Vec<Place>> {
         let layout = self.layout(form)?;
         let place = |key: &Vec<u8>| match layout.locate(key).place().filter(|place| place.kind.is_bucket()) {

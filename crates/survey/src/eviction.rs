@@ -31,10 +31,10 @@ struct Measured {
 
 /// Redis 7.0.15, requests by Zipf's law with exponent 0.9 for 20,000 objects, which share buckets by chance.
 const MEASURED: [Measured; 4] = [
-    measured(Eviction::LeastRecent, 3.0, 32, [5.3, 13.7], [9.7, 15.3]),
-    measured(Eviction::LeastRecent, 1.3, 200, [-0.6, 0.1], [-0.6, -0.2]),
-    measured(Eviction::LeastFrequent, 3.0, 32, [-2.2, 7.2], [-8.8, 5.6]),
-    measured(Eviction::LeastFrequent, 1.3, 200, [-12.6, -12.2], [-23.5, -20.7]),
+    measured(Eviction::LeastRecent, 3.0, 32, [5.6, 13.2], [10.8, 16.2]),
+    measured(Eviction::LeastRecent, 1.3, 200, [-0.5, 0.0], [-0.8, -0.2]),
+    measured(Eviction::LeastFrequent, 3.0, 32, [-7.9, 5.6], [-16.1, 6.0]),
+    measured(Eviction::LeastFrequent, 1.3, 200, [-17.4, -13.1], [-28.8, -21.7]),
 ];
 
 const fn measured(eviction: Eviction, ratio: f64, value_bytes: u64, of_16: [f64; 2], of_128: [f64; 2]) -> Measured {

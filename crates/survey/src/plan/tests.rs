@@ -137,12 +137,12 @@ fn a_server_that_evicts_gets_a_word_on_it_and_fewer_entries_where_they_lose_less
     let lfu = plan.eviction_notes(Eviction::LeastFrequent, 7);
     assert_eq!(lfu.len(), 2, "{lfu:?}");
     assert!(
-        lfu[0].contains("8.8 points lower") && lfu[1].contains("`bucket = { span = 16 }` for user:{id:int}"),
+        lfu[0].contains("16.1 points lower") && lfu[1].contains("`bucket = { span = 16 }` for user:{id:int}"),
         "{lfu:?}"
     );
     assert_eq!(plan.eviction_notes(Eviction::LeastFrequent, 0).len(), 1, "nothing was evicted yet");
     let lru = plan.eviction_notes(Eviction::LeastRecent, 7);
-    assert!(lru.len() == 1 && lru[0].contains("9.7 points higher"), "{lru:?}");
+    assert!(lru.len() == 1 && lru[0].contains("10.8 points higher"), "{lru:?}");
     let left = Plan::new(families().split_off(1), None);
     assert!(left.eviction_notes(Eviction::LeastFrequent, 7).is_empty(), "nothing is folded");
 }

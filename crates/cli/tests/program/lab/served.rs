@@ -64,6 +64,14 @@ fn caches_hold_no_more_than_they_were_sent_and_find_no_less_with_more_memory() {
     }
     let memory = outs.each_ref().map(|out| fs::read(out.path().join("hit-ratio/memory.csv")).unwrap());
     assert_eq!(memory[0], memory[1]);
+    for kept in rows(outs[0].path(), "hit-ratio/kept.csv") {
+        assert!(
+            number(&kept, "points") > 0.0 && number(&kept, "by_key_held") > number(&kept, "plain_held"),
+            "{kept:?}"
+        );
+        assert!(number(&kept, "counters_bytes") < number(&kept, "room_bytes") / 4.0, "{kept:?}");
+        assert_eq!((number(&kept, "evicted_by_server"), number(&kept, "refused_writes")), (0.0, 0.0), "{kept:?}");
+    }
     let rows = rows(outs[0].path(), "hit-ratio/caches.csv");
     assert!(rows.iter().any(|row| number(row, "evicted_keys") > 0.0));
     for row in &rows {
@@ -71,7 +79,7 @@ fn caches_hold_no_more_than_they_were_sent_and_find_no_less_with_more_memory() {
         assert!((0.0..1.0).contains(&hit_ratio) && number(row, "held_objects") > 0.0, "{row:?}");
         assert!(row["form"] == "plain" || number(row, "evicted_keys") <= evicted + 1.0, "{row:?}");
         let less = rows.iter().find(|other| {
-            let same = ["policy", "form", "value_bytes"].iter().all(|column| other[*column] == row[*column]);
+            let same = ["policy", "form", "value_bytes", "objects"].iter().all(|column| other[*column] == row[*column]);
             same && number(other, "memory_percent") < number(row, "memory_percent")
         });
         assert!(less.is_none_or(|less| number(less, "hit_ratio") < hit_ratio), "{row:?}");

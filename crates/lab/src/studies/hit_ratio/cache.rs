@@ -15,7 +15,7 @@ use keyfold_server::{Commands, Server};
 use crate::objects::{Form, Objects, Place, stored};
 
 /// Requests to a round trip. Few, so that buffers are nothing beside the memory under study.
-const BATCH: usize = 16;
+pub(super) const BATCH: usize = 16;
 /// Lookups to a round trip, afterwards.
 const LOOKUPS: usize = 500;
 
@@ -43,6 +43,8 @@ pub(super) struct Tally {
     pub(super) evicted_keys: u64,
     /// Writes that the server had no room for.
     pub(super) refused: u64,
+    /// What keyfold's counters of keys took, in its own memory.
+    pub(super) counters_bytes: u64,
     pub(super) seconds: f64,
 }
 

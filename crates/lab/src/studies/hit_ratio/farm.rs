@@ -10,15 +10,19 @@ use anyhow::Context;
 use keyfold_core::memory::Limits;
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
-use keyfold_server::{Commands, OwnServer, Server, memory};
+use keyfold_server::{Commands, OwnServer, Server};
 
-use super::cache::{Tally, Trial, Way};
-use super::{ENTRIES, Given, LIMIT, POLICY, Row, VALUE};
+use super::by_key::Keeper;
+use super::cache::{BATCH, Tally, Trial, Way};
+use super::{ENTRIES, Given, LIMIT, LRU, POLICY, Row, VALUE};
 use crate::at_once::at_once;
 use crate::bench::Bench;
+use crate::objects::Form;
 
 /// Caches at a time.
 const AT_ONCE: usize = 16;
+/// Looks at the memory of a server that is asked.
+const BUSY_ROUNDS: usize = 100;
 
 /// A cache to be measured.
 pub(super) struct Job<'a> {
@@ -26,21 +30,36 @@ pub(super) struct Job<'a> {
     pub(super) trial: Trial<'a>,
     /// For objects, besides what the server has without any.
     pub(super) room_bytes: u64,
+    /// How many objects that is, folded, about.
+    pub(super) fit: f64,
+}
+
+impl Job<'_> {
+    fn row(&self, tally: Tally) -> Row {
+        Row { given: self.given, room_bytes: self.room_bytes, tally }
+    }
+
+    fn is_by_key(&self) -> bool {
+        self.given.form == Form::ByKey
+    }
 }
 
 /// Measures all of them.
 pub(super) fn measure(bench: &mut Bench<'_>, jobs: &[Job<'_>]) -> anyhow::Result<Vec<Row>> {
     let requests: usize = jobs.iter().map(|job| job.trial.requests.len()).sum();
     let progress = bench.progress("hit-ratio: caches", requests as u64);
-    let tallies = match bench.own_program() {
+    match bench.own_program() {
         Some(program) => {
             let (program, interrupt, progress) = (program.as_deref(), bench.interrupt(), Mutex::new(progress));
-            at_once(jobs, AT_ONCE, |job| on_its_own(job, program, interrupt, &progress))
+            let run = |jobs: &[&Job<'_>], threads| {
+                at_once(jobs, threads, |job| Ok(job.row(on_its_own(job, program, interrupt, &progress)?)))
+            };
+            // A keyfold removes keys by itself, and should not have to wait for a processor.
+            let (by_key, others): (Vec<_>, Vec<_>) = jobs.iter().partition(|job| job.is_by_key());
+            Ok([run(&others, AT_ONCE)?, run(&by_key, 1)?].concat())
         }
-        None => jobs.iter().map(|job| on_the_bench(bench, job)).collect(),
-    };
-    let row = |(job, tally): (&Job<'_>, Tally)| Row { given: job.given, room_bytes: job.room_bytes, tally };
-    Ok(jobs.iter().zip(tallies?).map(row).collect())
+        None => jobs.iter().map(|job| Ok(job.row(on_the_bench(bench, job)?))).collect(),
+    }
 }
 
 /// On the server under study.
@@ -74,22 +93,40 @@ fn on_its_own(
     let limits = [
         (ENTRIES, Limits::default().hash_entries.to_string()),
         (VALUE, job.trial.objects.value_limit().to_string()),
-        (POLICY, job.given.policy.to_owned()),
+        (POLICY, if job.is_by_key() { LRU } else { job.given.policy }.to_owned()),
     ];
     for (name, value) in limits {
         set(&mut server, name, &value)?;
     }
-    let empty_bytes = memory::settled(|| server.used_memory())?;
-    set(&mut server, LIMIT, &(empty_bytes + job.room_bytes).to_string())?;
-    let way = Way { server, prefix: Vec::new(), mark: Commands::default(), interrupt };
-    job.trial.run(way, &mut |done| {
+    let mut advance = |done| {
         if let Ok(mut progress) = progress.lock() {
             progress.advance(done);
         }
-    })
+    };
+    let way = |server| Way { server, prefix: Vec::new(), mark: Commands::default(), interrupt };
+    if job.is_by_key() {
+        let (keeper, client) = Keeper::start(&own, job.trial.objects, job.room_bytes, job.fit)?;
+        let tally = job.trial.run(way(client), &mut advance)?;
+        return Ok(Tally { counters_bytes: keeper.stop()?.counters_bytes, ..tally });
+    }
+    let empty_bytes = busy_bytes(&mut server, &mut own.connect()?)?;
+    set(&mut server, LIMIT, &(empty_bytes + job.room_bytes).to_string())?;
+    job.trial.run(way(server), &mut advance)
 }
 
-fn set(server: &mut Server, name: &str, value: &str) -> anyhow::Result<()> {
+/// What the server takes while it is asked for what it doesn't have: its connections take more then than at rest.
+pub(super) fn busy_bytes(client: &mut Server, gauge: &mut Server) -> anyhow::Result<u64> {
+    let mut asked = Commands::default();
+    (0..BATCH).for_each(|_| asked.push(&[b"GET", b"none"]));
+    let mut most = 0;
+    for _ in 0..BUSY_ROUNDS {
+        client.query_all::<Option<String>>(&asked)?;
+        most = most.max(gauge.used_memory()?);
+    }
+    Ok(most)
+}
+
+pub(super) fn set(server: &mut Server, name: &str, value: &str) -> anyhow::Result<()> {
     let old_name = name.replace("listpack", "ziplist");
     let mut set = |name: &str| server.ask::<()>(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]);
     set(name).or_else(|error| if old_name == name { Err(error) } else { set(&old_name) })

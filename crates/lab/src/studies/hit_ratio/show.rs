@@ -10,30 +10,42 @@ const SIZES: [u64; 2] = [SMALL, LARGE];
 /// Differences of less are chance: which keys a server samples for eviction is.
 const POINTS_OF_CHANCE: f64 = 0.5;
 
-pub(super) fn conclude(rows: &[Row], wholes: &[Whole], turnover_s: f64, outcome: &mut Outcome) {
-    outcome.verdict = verdict(rows);
+/// `wholes` are of the objects that most is measured with.
+pub(super) fn conclude(all: &[Row], wholes: &[Whole], objects: u64, turnover_s: f64, outcome: &mut Outcome) {
+    let main = |row: &&Row| row.given.objects == objects && row.given.form != Form::ByKey;
+    let rows = &all.iter().filter(main).copied().collect::<Vec<_>>()[..];
+    let kept = kept(all);
+    outcome.verdict = verdict(rows) + &kept_verdict(&kept);
+    for kept in &kept {
+        let Given { skew, value_bytes, percent, .. } = kept.by_key.given;
+        let requests = skew.map_or_else(|| "the file".to_owned(), |skew| format!("Zipf {skew:.1}"));
+        let what =
+            format!("by key, over the best of plain keys: {requests}, {value_bytes} bytes, {percent} % of the memory");
+        outcome.compare(what, "points", [None, Some(kept.points()), None]);
+    }
     for whole in wholes.iter().filter(|whole| whole.value_bytes == SMALL) {
         let what = format!("memory of all objects, {}", whole.form.name());
         outcome.compare_bytes(what, None, [whole.bytes, whole.predicted]);
     }
-    outcome.tables.extend([best_table(rows), memory_table(wholes), caches_table(rows)]);
+    outcome.tables.extend([kept_table(&kept), best_table(rows), memory_table(wholes), caches_table(all)]);
     outcome.plots.extend(plots(rows));
+    outcome.plots.extend(SIZES.iter().filter_map(|value_bytes| kept_plot(&kept, *value_bytes)));
     outcome.notes.extend(notes(rows, turnover_s));
 }
 
-/// One kind of stream, value and policy: what a line of plots is of.
+/// One kind of value and the server's policy, with the usual requests: what a line of plots is of.
 #[derive(Clone, Copy)]
-struct Subject {
+struct Line {
     policy: &'static str,
     value_bytes: u64,
 }
 
-impl Subject {
+impl Line {
     fn rows(self, rows: &[Row]) -> impl Iterator<Item = &Row> {
         rows.iter().filter(move |row| {
             let Given { policy, skew, value_bytes, full_speed, .. } = row.given;
-            let usual = skew.is_none_or(|skew| skew == SKEW);
-            full_speed == (policy == LFU) && usual && policy == self.policy && value_bytes == self.value_bytes
+            let usual = skew.is_none_or(|skew| skew == SKEW) && full_speed == (policy == LFU);
+            usual && policy == self.policy && value_bytes == self.value_bytes
         })
     }
 }
@@ -44,25 +56,122 @@ fn gain(rows: &[Row], row: &Row) -> Option<f64> {
     Some((row.tally.hit_ratio() - plain.tally.hit_ratio()) * 100.0)
 }
 
+/// A cache that keyfold keeps, and those of plain keys in the same memory.
+struct Kept<'a> {
+    by_key: &'a Row,
+    lru: &'a Row,
+    lfu: &'a Row,
+}
+
+fn kept(rows: &[Row]) -> Vec<Kept<'_>> {
+    let of = |by_key: &Row, policy, full_speed| {
+        let wanted = Given { policy, full_speed, form: Form::Plain, ..by_key.given };
+        rows.iter().find(|row| row.given == wanted)
+    };
+    let by_key = rows.iter().filter(|row| row.given.form == Form::ByKey);
+    by_key
+        .filter_map(|by_key| Some(Kept { by_key, lru: of(by_key, LRU, false)?, lfu: of(by_key, LFU, true)? }))
+        .collect()
+}
+
+impl Kept<'_> {
+    /// The better one of plain keys.
+    fn plain(&self) -> &Row {
+        if self.lru.tally.hit_ratio() > self.lfu.tally.hit_ratio() { self.lru } else { self.lfu }
+    }
+
+    /// Percent points that it finds more than that.
+    fn points(&self) -> f64 {
+        (self.by_key.tally.hit_ratio() - self.plain().tally.hit_ratio()) * 100.0
+    }
+}
+
 fn verdict(rows: &[Row]) -> String {
-    let subjects = [LRU, LFU].into_iter().flat_map(|policy| SIZES.map(|value_bytes| Subject { policy, value_bytes }));
-    let said: Vec<String> = subjects.filter_map(|subject| range(rows, subject)).collect();
+    let lines = [LRU, LFU].into_iter().flat_map(|policy| SIZES.map(|value_bytes| Line { policy, value_bytes }));
+    let said: Vec<String> = lines.filter_map(|line| range(rows, line)).collect();
     if said.is_empty() {
         return "Nothing was measured.".to_owned();
     }
     format!("What folded caches find of 100 requests, beside plain keys in the same memory: {}.", said.join("; "))
 }
 
+/// What keyfold's own eviction finds, in words.
+fn kept_verdict(kept: &[Kept<'_>]) -> String {
+    let range = |value_bytes: u64| {
+        let own = kept.iter().filter(|kept| kept.by_key.given.value_bytes == value_bytes);
+        let mut points: Vec<f64> = own.map(Kept::points).collect();
+        points.sort_by(f64::total_cmp);
+        let (worst, best) = (points.first()?, points.last()?);
+        Some(format!("with values of {value_bytes} bytes from {worst:+.1} to {best:+.1} points"))
+    };
+    let said: Vec<String> = SIZES.into_iter().filter_map(range).collect();
+    if said.is_empty() {
+        return String::new();
+    }
+    format!(" Kept by keyfold, by the key, beside the better of LRU and LFU with plain keys: {}.", said.join("; "))
+}
+
+fn kept_table(kept: &[Kept<'_>]) -> Table {
+    let percent = |row: &Row| (row.tally.hit_ratio() * 100.0, 1);
+    Table::of(
+        "kept",
+        "Caches that keyfold keeps by the key, and plain keys in the same memory: found, percent of the requests",
+        kept,
+        &[
+            ("zipf", &|kept| kept.by_key.given.skew.map_or("trace".into(), |skew| (skew, 1).into())),
+            ("objects", &|kept| kept.by_key.given.objects.into()),
+            ("value_bytes", &|kept| kept.by_key.given.value_bytes.into()),
+            ("memory_percent", &|kept| kept.by_key.given.percent.into()),
+            ("room_bytes", &|kept| kept.by_key.room_bytes.into()),
+            ("plain_lru", &|kept| percent(kept.lru).into()),
+            ("plain_lfu", &|kept| percent(kept.lfu).into()),
+            ("by_key", &|kept| percent(kept.by_key).into()),
+            ("points", &|kept| (kept.points(), 1).into()),
+            ("plain_held", &|kept| kept.plain().tally.held.into()),
+            ("by_key_held", &|kept| kept.by_key.tally.held.into()),
+            ("counters_bytes", &|kept| kept.by_key.tally.counters_bytes.into()),
+            ("evicted_by_server", &|kept| kept.by_key.tally.evicted_keys.into()),
+            ("refused_writes", &|kept| kept.by_key.tally.refused.into()),
+        ],
+    )
+}
+
+/// What each finds by its memory; none where that is one.
+fn kept_plot(kept: &[Kept<'_>], value_bytes: u64) -> Option<Plot> {
+    let usual = |kept: &&Kept<'_>| {
+        let Given { skew, value_bytes: bytes, .. } = kept.by_key.given;
+        skew.is_none_or(|skew| skew == SKEW) && bytes == value_bytes
+    };
+    let own: Vec<_> = kept.iter().filter(usual).collect();
+    if own.len() < 2 {
+        return None;
+    }
+    let line = |name: &str, color, row: &dyn Fn(&Kept<'_>) -> f64| Series {
+        name: name.to_owned(),
+        origin: Origin::Measured,
+        color,
+        points: own.iter().map(|kept| (kept.by_key.given.percent as f64, row(kept) * 100.0)).collect(),
+    };
+    let lines = vec![
+        line("plain, LRU", 0, &|kept| kept.lru.tally.hit_ratio()),
+        line("plain, LFU", 1, &|kept| kept.lfu.tally.hit_ratio()),
+        line("kept by keyfold", 2, &|kept| kept.by_key.tally.hit_ratio()),
+    ];
+    let name = if value_bytes == SMALL { "kept" } else { "kept-large" };
+    let title = format!("Kept by the key: found by memory, values of {value_bytes} bytes");
+    Some(Plot::lines(name, title, "memory, % of what all objects take as plain keys", "found, % of requests", lines))
+}
+
 /// The worst and the best of the folded caches, in words.
-fn range(rows: &[Row], subject: Subject) -> Option<String> {
-    let folded = subject.rows(rows).filter_map(|row| match row.given.form {
-        Form::Plain => None,
+fn range(rows: &[Row], line: Line) -> Option<String> {
+    let folded = line.rows(rows).filter_map(|row| match row.given.form {
+        Form::Plain | Form::ByKey => None,
         Form::Buckets(entries) => Some((gain(rows, row)?, entries, row.given.percent)),
     });
     let mut gains: Vec<(f64, u64, u64)> = folded.collect();
     gains.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (worst, best) = (gains.first()?, gains.last()?);
-    let Subject { policy, value_bytes } = subject;
+    let Line { policy, value_bytes } = line;
     let under = format!("under {policy} with values of {value_bytes} bytes");
     if worst.0 > -POINTS_OF_CHANCE && best.0 < POINTS_OF_CHANCE {
         return Some(format!("{under} the same"));
@@ -79,7 +188,7 @@ fn range(rows: &[Row], subject: Subject) -> Option<String> {
 /// The best cache of plain keys and the best folded one, whatever their policy.
 fn best_table(rows: &[Row]) -> Table {
     let usual =
-        |value_bytes: u64| [LRU, LFU].into_iter().flat_map(move |policy| Subject { policy, value_bytes }.rows(rows));
+        |value_bytes: u64| [LRU, LFU].into_iter().flat_map(move |policy| Line { policy, value_bytes }.rows(rows));
     let bests = |&(value_bytes, percent): &(u64, u64)| {
         let best = |plain: bool| {
             let own = usual(value_bytes).filter(|row| row.given.percent == percent);
@@ -93,7 +202,7 @@ fn best_table(rows: &[Row]) -> Table {
     given.dedup();
     Table::of(
         "best",
-        "The best cache of plain keys, and the best folded one",
+        "The best cache of plain keys, and the best one that evicts whole buckets",
         given.iter().filter_map(bests),
         &[
             ("value_bytes", &|(plain, _)| plain.given.value_bytes.into()),
@@ -123,7 +232,7 @@ fn memory_table(wholes: &[Whole]) -> Table {
 
 fn caches_table(rows: &[Row]) -> Table {
     let skew = |row: &Row| row.given.skew.map_or("trace".into(), |skew| (skew, 1).into());
-    let gain = |row: &Row| gain(rows, row).filter(|_| row.given.form != Form::Plain).map(|gain| (gain, 2));
+    let gain = |row: &Row| gain(rows, row).filter(|_| matches!(row.given.form, Form::Buckets(_))).map(|gain| (gain, 2));
     Table::of(
         "caches",
         "Every cache that was measured",
@@ -131,6 +240,7 @@ fn caches_table(rows: &[Row]) -> Table {
         &[
             ("policy", &|row| row.given.policy.into()),
             ("zipf", &|row| skew(row)),
+            ("objects", &|row| row.given.objects.into()),
             ("value_bytes", &|row| row.given.value_bytes.into()),
             ("memory_percent", &|row| row.given.percent.into()),
             ("room_bytes", &|row| row.room_bytes.into()),
@@ -143,6 +253,7 @@ fn caches_table(rows: &[Row]) -> Table {
             ("evicted_objects", &|row| row.tally.evicted().into()),
             ("held_objects", &|row| row.tally.held.into()),
             ("refused_writes", &|row| row.tally.refused.into()),
+            ("counters_bytes", &|row| row.tally.counters_bytes.into()),
             ("seconds", &|row| (row.tally.seconds, 2).into()),
         ],
     )
@@ -155,7 +266,7 @@ fn plots(rows: &[Row]) -> Vec<Plot> {
     let evictions = |row: &Row| Some(row.tally.evicted() as f64 / row.tally.requests.max(1) as f64 * 500.0);
     let plot = |name, what: &str, y: &str, policy, value_bytes, value: &dyn Fn(&Row) -> Option<f64>| {
         let title = format!("{what}, {policy}, values of {value_bytes} bytes");
-        lines(rows, name, title, y, Subject { policy, value_bytes }, value)
+        lines(rows, name, title, y, Line { policy, value_bytes }, value)
     };
     let (hits, hits_y) = ("Hit ratio by memory", "found, % of requests");
     let (gain, gain_y) = ("Folded against plain", "found more than plain keys, points");
@@ -189,11 +300,11 @@ fn lines(
     name: &'static str,
     title: String,
     y: &str,
-    subject: Subject,
+    line: Line,
     value: &dyn Fn(&Row) -> Option<f64>,
 ) -> Plot {
     let line = |(color, form): (usize, Form)| {
-        let own = subject.rows(rows).filter(|row| row.given.form == form);
+        let own = line.rows(rows).filter(|row| row.given.form == form);
         let points = own.filter_map(|row| Some((row.given.percent as f64, value(row)?))).collect();
         Series { name: form.name(), origin: Origin::Measured, color, points }
     };
@@ -218,6 +329,7 @@ fn skew_plot(rows: &[Row]) -> Option<Plot> {
         let value = |(percent, skew): &(u64, f64)| {
             let row = rows.iter().find(|row| {
                 let wanted = Given {
+                    objects: row.given.objects,
                     policy: LRU,
                     skew: Some(*skew),
                     value_bytes: SMALL,
@@ -231,7 +343,8 @@ fn skew_plot(rows: &[Row]) -> Option<Plot> {
         };
         Bars { name: form.name(), origin: Origin::Measured, color, values: given.iter().map(value).collect() }
     };
-    let series = forms(rows).into_iter().enumerate().filter(|(_, form)| *form != Form::Plain).map(bars).collect();
+    let folded = |(_, form): &(usize, Form)| matches!(form, Form::Buckets(_));
+    let series = forms(rows).into_iter().enumerate().filter(folded).map(bars).collect();
     Some(Plot::bars(
         "gain-skew",
         format!("Folded against plain by the requests' skew, {LRU}, values of {SMALL} bytes"),
@@ -251,7 +364,8 @@ fn notes(rows: &[Row], turnover_s: f64) -> Vec<String> {
          and then, and comes back with what is asked for alone. Which objects share a bucket is by chance here; where \
          neighbours are popular together, folding loses less."
             .to_owned(),
-        "Objects are written to keyfold's places by commands in batches, without its proxy. The first half of the \
+        "Objects are written to keyfold's places by commands in batches, without its proxy; by key, through a keyfold that \
+         evicts from a mark at the plain keys' maxmemory, less what its counters of keys take. The first half of the \
          requests fills the cache; hit ratios are of the second half, evictions of all. Which keys a server samples \
          for eviction is by chance, so hit ratios differ by some tenths of a point from run to run, and from seed to seed; \
          what all objects take does not."
@@ -269,7 +383,7 @@ fn notes(rows: &[Row], turnover_s: f64) -> Vec<String> {
     notes.push(format!(
         "A server tells idle times by whole seconds. So under {LRU} requests are held back to a speed at which a cache of \
          plain keys is turned over in some {turnover_s} s; faster, its LRU would be near to chance, which is worse for plain \
-         keys.{} LFU does not depend on it, and runs at full speed.",
+         keys.{} LFU and keyfold do not depend on it, and run at full speed.",
         if fast.is_empty() { String::new() } else { format!(" At full speed the same caches find: {}.", fast.join(", ")) }
     ));
     let refused: u64 = rows.iter().map(|row| row.tally.refused).sum();

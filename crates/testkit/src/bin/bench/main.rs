@@ -9,6 +9,7 @@
 //! | [`idle`] | what idle connections cost the proxy, and that ten thousand work |
 //! | [`codecs`] | what codecs save, and what they cost |
 //! | [`watched`] | what metrics and the slow log cost |
+//! | [`caches`] | what it costs to keep a cache, and how near to its mark memory stays in a burst of writes |
 //! | [`proxy`] | a keyfold proxy in a process of its own |
 //! | [`nutcracker`] | the other proxy |
 //! | [`redis_benchmark`] | what sends the requests |
@@ -16,6 +17,7 @@
 //! | [`report`] | tables and JSON |
 //! | [`options`] | the command line |
 
+mod caches;
 mod cluster;
 mod codecs;
 mod commands;
@@ -39,8 +41,8 @@ use report::Report;
 
 fn main() -> anyhow::Result<()> {
     let Line { serve, options } = Line::parse();
-    if let Some(Serve::Serve { upstream, watched }) = serve {
-        return proxy::serve(&upstream, watched);
+    if let Some(Serve::Serve { upstream, watched, max_memory }) = serve {
+        return proxy::serve(&upstream, watched, max_memory);
     }
     // Both ends of ten thousand connections, but for the proxy's, which has a process of its own.
     rlimit::increase_nofile_limit(u64::MAX).context("raising the limit of open files")?;
@@ -68,6 +70,9 @@ fn main() -> anyhow::Result<()> {
         }
         if options.wants(Part::Watched) {
             goals.extend(watched::measure(&binary, &options, &mut report)?);
+        }
+        if options.wants(Part::Caches) {
+            goals.extend(caches::measure(&binary, &options, &mut report)?);
         }
         missed.extend(goals.into_iter().map(|why| format!("{}: {why}", binary.name())));
     }

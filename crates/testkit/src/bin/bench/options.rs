@@ -21,7 +21,12 @@ pub(crate) struct Line {
 pub(crate) enum Serve {
     /// Be a proxy for this server by the layout that it holds
     #[command(hide = true)]
-    Serve { upstream: String, watched: Watched },
+    Serve {
+        upstream: String,
+        watched: Watched,
+        #[arg(long)]
+        max_memory: Option<u64>,
+    },
 }
 
 /// What is measured.
@@ -34,12 +39,13 @@ pub(crate) enum Part {
     Idle,
     Codecs,
     Watched,
+    Caches,
 }
 
 /// What to measure, and how much of it.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// All seven where none is named
+    /// All eight where none is named
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
     /// Only this server, as in `redis 7.0.15` or `valkey`; may be repeated
@@ -66,7 +72,7 @@ pub(crate) struct Options {
     /// Only this row of the commands or the speed, as in `GETEX EX`; may be repeated
     #[arg(long = "command", value_name = "NAME")]
     commands: Vec<String>,
-    /// Exit code 1 where a goal of the codecs, the commands, the speed, the cluster or what is watched is missed
+    /// Exit code 1 where a goal of the codecs, the commands, the speed, the cluster, what is watched or the caches is missed
     #[arg(long)]
     pub(crate) check: bool,
     /// Less of everything: a check that it runs, no measurement

@@ -8,13 +8,15 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{CachePolicy, CacheRules, Layout, MaxMemory};
 use keyfold_proxy::Config;
 use keyfold_proxy::address::{ListenAddress, ServerAddress};
 use keyfold_proxy::config::Admin;
 use keyfold_server::Server as Connection;
 use keyfold_server::layout::stored;
 use keyfold_testkit::{Server, Wire};
+
+use crate::redis_benchmark::Target;
 
 /// How much of what a proxy does is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,7 +34,7 @@ impl Watched {
 }
 
 /// The child's part: a proxy by the layout that the server holds, until standard input ends.
-pub(crate) fn serve(upstream: &str, watched: Watched) -> anyhow::Result<()> {
+pub(crate) fn serve(upstream: &str, watched: Watched, max_memory: Option<u64>) -> anyhow::Result<()> {
     let address = upstream.parse::<ServerAddress>()?;
     let held =
         stored::read(&mut Connection::connect_to_node(&address.clone().into())?)?.context("it holds no layout")?;
@@ -44,6 +46,11 @@ pub(crate) fn serve(upstream: &str, watched: Watched) -> anyhow::Result<()> {
     if watched == Watched::All {
         config.admin = Some(Admin::at("127.0.0.1:0".parse()?));
     }
+    config.cache.rules = max_memory.map(|bytes| CacheRules {
+        policy: CachePolicy::default(),
+        max_memory: MaxMemory::Bytes(bytes),
+        plain_keys: false,
+    });
     let handle = keyfold_proxy::start(config)?;
     let port = |address: &ListenAddress| match address {
         ListenAddress::Tcp(address) => Ok(address.port()),
@@ -79,9 +86,19 @@ impl Proxy {
 
     /// The same, of which so much is watched.
     pub(crate) fn watched(server: &Server, watched: Watched) -> anyhow::Result<Self> {
+        Self::spawn(server, watched, None)
+    }
+
+    /// The same, that keeps the server's keys within so many bytes.
+    pub(crate) fn keeping(server: &Server, max_memory: u64) -> anyhow::Result<Self> {
+        Self::spawn(server, Watched::SlowLog, Some(max_memory))
+    }
+
+    fn spawn(server: &Server, watched: Watched, max_memory: Option<u64>) -> anyhow::Result<Self> {
         let name = watched.to_possible_value().context("none is hidden")?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["serve", &server.url(), name.get_name()])
+            .args(max_memory.map(|bytes| format!("--max-memory={bytes}")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -95,6 +112,11 @@ impl Proxy {
         let pong = proxy.connect()?.call(&[b"PING"])?;
         anyhow::ensure!(pong == b"+PONG\r\n", "the proxy answers PING with {}", pong.escape_ascii());
         Ok(proxy)
+    }
+
+    /// It as one that requests are sent to.
+    pub(crate) fn target(&self) -> Target {
+        Target { port: self.port, pid: self.pid() }
     }
 
     /// Its process.

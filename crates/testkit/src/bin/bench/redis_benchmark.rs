@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::process::Command;
+use std::thread;
 
 use anyhow::Context;
 
@@ -72,6 +73,23 @@ pub(crate) fn run_beside(
     }
     let cpu_us_per_request = cpu.remove(0);
     Ok((Run { requests_per_second: figures.0, p99_ms: figures.1, cpu_us_per_request }, cpu))
+}
+
+/// Sends the same to each at the same time.
+pub(crate) fn all_at_once(targets: &[Target], command: &[&str], load: Load) -> anyhow::Result<Vec<Run>> {
+    thread::scope(|scope| {
+        let start = |target: &Target| {
+            let target = *target;
+            scope.spawn(move || run(target, command, load))
+        };
+        let runs: Vec<_> = targets.iter().map(start).collect();
+        runs.into_iter().map(|run| run.join().map_err(|_| anyhow::anyhow!("a run came to an end"))?).collect()
+    })
+}
+
+/// Of each round the processor time a request, over that of others.
+pub(crate) fn cpu_ratios(these: &[Run], those: &[Run]) -> Vec<f64> {
+    these.iter().zip(those).map(|(this, that)| this.cpu_us_per_request / that.cpu_us_per_request).collect()
 }
 
 /// Requests a second and the 99th percentile in milliseconds, from the last line of its CSV:

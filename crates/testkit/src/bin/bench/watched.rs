@@ -19,7 +19,7 @@ use keyfold_testkit::Binary;
 
 use crate::options::Options;
 use crate::proxy::{Proxy, Watched};
-use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, Target, median};
+use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, all_at_once, cpu_ratios, median};
 use crate::report::{Report, cell, each_round};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
@@ -43,7 +43,7 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     let started = Watched::ALL.into_iter().map(|watched| Proxy::watched(&server, watched));
     let proxies = started.collect::<anyhow::Result<Vec<_>>>()?;
     let admin = proxies.iter().find_map(Proxy::admin_port).context("metrics are asked for")?;
-    let targets: Vec<_> = proxies.iter().map(|proxy| Target { port: proxy.port(), pid: proxy.pid() }).collect();
+    let targets: Vec<_> = proxies.iter().map(Proxy::target).collect();
     let title = format!(
         "keyfold without metrics and slow log, with the slow log, and with metrics that are asked for every {} ms, all \
          at once, thousand requests a second and keyfold's CPU µs a request, {CLIENTS} clients each, {} rounds",
@@ -63,7 +63,7 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
                 let runs = while_asked(admin, || all_at_once(&targets, command, load))?;
                 sides.iter_mut().zip(runs).for_each(|(side, run)| side.push(run));
             }
-            let all = ratios(&sides[2], &sides[0]);
+            let all = cpu_ratios(&sides[2], &sides[0]);
             let ratio = median(all.clone()).context("there are rounds")?;
             if ratio > GOAL {
                 missed.push(format!(
@@ -76,7 +76,7 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
             let mut row: Vec<Cell> = vec![command[0].into(), Cell::Whole(pipeline as u64)];
             row.extend(sides.iter().map(|runs| thousands(runs)));
             row.extend(sides.iter().map(|runs| cell(runs.iter().map(|run| run.cpu_us_per_request).collect(), 2)));
-            row.extend([cell(ratios(&sides[1], &sides[0]), 3), each_round(&all), Cell::Number(ratio, 3)]);
+            row.extend([cell(cpu_ratios(&sides[1], &sides[0]), 3), each_round(&all), Cell::Number(ratio, 3)]);
             table.row(row);
         }
     }
@@ -97,22 +97,6 @@ const COLUMNS: [&str; 11] = [
     "metrics/bare",
     "median",
 ];
-
-fn ratios(these: &[Run], those: &[Run]) -> Vec<f64> {
-    these.iter().zip(those).map(|(this, that)| this.cpu_us_per_request / that.cpu_us_per_request).collect()
-}
-
-/// Sends the same to each at the same time.
-fn all_at_once(targets: &[Target], command: &[&str], load: Load) -> anyhow::Result<Vec<Run>> {
-    thread::scope(|scope| {
-        let run = |target: &Target| {
-            let target = *target;
-            scope.spawn(move || redis_benchmark::run(target, command, load))
-        };
-        let runs: Vec<_> = targets.iter().map(run).collect();
-        runs.into_iter().map(|run| run.join().map_err(|_| anyhow::anyhow!("a run came to an end"))?).collect()
-    })
-}
 
 /// Asks for metrics again and again while something is done.
 fn while_asked<T>(port: u16, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
