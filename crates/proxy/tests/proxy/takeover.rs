@@ -228,7 +228,10 @@ fn one_that_hangs_or_is_no_keyfold_is_told_of() {
         std::thread::spawn(move || {
             // The one that was given up comes first.
             for stream in listener.incoming().take(2) {
-                let _ = stream.unwrap().write_all(text.as_bytes());
+                let mut stream = stream.unwrap();
+                // Only then: what is asked would find it closed.
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(text.as_bytes());
             }
         })
     };
