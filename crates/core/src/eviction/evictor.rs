@@ -2,7 +2,7 @@
 //!
 //! Whoever drives it sends each batch, feeds the replies, and says how many buckets it is to look at next: as many as the
 //! bytes that are to be freed ask for. One batch is one round trip: it removes what the batch before has chosen, and looks
-//! at what comes next. It may stop anywhere, and two may go over one server.
+//! at what comes next; between the two the server is to be asked for its memory. It may stop anywhere, and two may go over one server.
 //!
 //! - A field is removed only if it still holds what was read, by compare-and-set, together with its spilled value.
 //! - What has expired leaves first, whatever it is worth.
@@ -161,11 +161,38 @@ impl Evictor {
         self.notices = notices;
     }
 
-    /// Writes the next batch: what was chosen is removed, and so many buckets are looked at, or of keys with names of their
-    /// own as many as take as long; of those that are come by about `share` leave. How many replies it has.
-    pub fn next(&mut self, looks: usize, share: f32, wire: &mut Vec<u8>) -> usize {
+    /// Writes the first half of a batch: what was chosen is removed. How many replies it has.
+    pub fn remove(&mut self, wire: &mut Vec<u8>) -> usize {
+        let (leaving, cold) = (mem::take(&mut self.leaving), mem::take(&mut self.cold));
+        if leaving.is_empty() && cold.is_empty() {
+            return 0;
+        }
+        let mut replies = 0;
+        if !mem::replace(&mut self.knows_scripts, true) {
+            CompareAndSet::send_load_each(wire);
+            ColdFields::send_load(wire);
+            self.sent.extend([Sent::Load, Sent::Load]);
+            replies += 2;
+        }
+        for call in in_calls(leaving, REMOVALS_AT_ONCE, self.by_slot, |one| one.removal.slot()) {
+            let removals: Vec<_> = call.iter().map(|one| one.removal.clone()).collect();
+            CompareAndSet::send_each(&removals, wire);
+            self.sent.push_back(Sent::Removals(call));
+            replies += 1;
+        }
+        for call in in_calls(cold, REMOVALS_AT_ONCE, self.by_slot, |one| Some(one.slot())) {
+            ColdFields::send(&call, wire);
+            self.sent.push_back(Sent::Cold(call));
+            replies += 1;
+        }
+        replies
+    }
+
+    /// Writes the second half of a batch, behind [`Self::remove`]: so many buckets are looked at, or of keys with names of
+    /// their own as many as take as long; of those that are come by about `share` leave. How many replies it has.
+    pub fn look(&mut self, looks: usize, share: f32, wire: &mut Vec<u8>) -> usize {
         self.share = share;
-        let mut replies = self.send_removals(wire);
+        let mut replies = 0;
         let mut left = looks.saturating_mul(KEYS_TO_A_BUCKET);
         while left > 0 {
             let Some(suspect) = self.suspects.pop_front() else { break };
@@ -205,32 +232,6 @@ impl Evictor {
             (*all, *held) = (*all / 2.0, *held / 2.0);
         }
         (*all, *held) = (*all + f64::from(names), *held + f64::from(keys));
-    }
-
-    fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
-        let (leaving, cold) = (mem::take(&mut self.leaving), mem::take(&mut self.cold));
-        if leaving.is_empty() && cold.is_empty() {
-            return 0;
-        }
-        let mut replies = 0;
-        if !mem::replace(&mut self.knows_scripts, true) {
-            CompareAndSet::send_load_each(wire);
-            ColdFields::send_load(wire);
-            self.sent.extend([Sent::Load, Sent::Load]);
-            replies += 2;
-        }
-        for call in in_calls(leaving, REMOVALS_AT_ONCE, self.by_slot, |one| one.removal.slot()) {
-            let removals: Vec<_> = call.iter().map(|one| one.removal.clone()).collect();
-            CompareAndSet::send_each(&removals, wire);
-            self.sent.push_back(Sent::Removals(call));
-            replies += 1;
-        }
-        for call in in_calls(cold, REMOVALS_AT_ONCE, self.by_slot, |one| Some(one.slot())) {
-            ColdFields::send(&call, wire);
-            self.sent.push_back(Sent::Cold(call));
-            replies += 1;
-        }
-        replies
     }
 
     fn send_suspect(suspect: &Suspect, wire: &mut Vec<u8>) -> usize {
@@ -441,6 +442,9 @@ impl Evictor {
         let rule = namespace.map_or_else(Evictable::default, |namespace| env.layout.namespace(namespace).evictable);
         if let Some(why) = self.choose(KeyHash::of(&name), bytes, expires, rule, border, cache) {
             let mut removal = CompareAndSet::default();
+            if rule.which == Evict::Expiring {
+                removal.check_expires(&name);
+            }
             removal.write(&[b"UNLINK", &name]);
             if let (Some(notices), Some(_)) = (self.notices, namespace) {
                 // Of a plain key the server itself says that it is removed.

@@ -1,5 +1,5 @@
 -- keyfold: run the writes if the reads still answer as they did. TIME must not be later than the milliseconds that are
--- expected after "+", and must be later than those after ">".
+-- expected after "+", and must be later than those after ">", as other numbers must be greater.
 -- ARGV: the number of checks; each check: a command, then its expected reply ("-" absent, "+" and the
 -- reply otherwise); then the writes, each a command. A command: its number of arguments, then those. That one is published
 -- or not changes nothing about what was written.
@@ -24,7 +24,12 @@ for _ = 1, tonumber(ARGV[1]) do
     found = found.ok
   end
   if type(found) == 'number' then
-    if found ~= tonumber(string.sub(expected, 2)) then return 0 end
+    local number = tonumber(string.sub(expected, 2))
+    if string.sub(expected, 1, 1) == '>' then
+      if found <= number then return 0 end
+    elseif found ~= number then
+      return 0
+    end
   elseif (found and '+' .. found or '-') ~= expected then
     return 0
   end

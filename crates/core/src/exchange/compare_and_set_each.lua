@@ -16,7 +16,11 @@ local function holds(found, expected)
     end
     found = found.ok
   end
-  if type(found) == 'number' then return found == tonumber(string.sub(expected, 2)) end
+  if type(found) == 'number' then
+    local number = tonumber(string.sub(expected, 2))
+    if string.sub(expected, 1, 1) == '>' then return found > number end
+    return found == number
+  end
   return (found and '+' .. found or '-') == expected
 end
 local changed, group = {}, 0

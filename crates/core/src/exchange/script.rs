@@ -31,11 +31,11 @@ impl Script {
 }
 
 const COMPARE_AND_SET: Script =
-    Script { source: include_str!("compare_and_set.lua"), sha: b"a5e8678c426f1be69455b994b4a08112445d5151" };
+    Script { source: include_str!("compare_and_set.lua"), sha: b"728250a09f15ccc016754b0a96b2734cb23d8c94" };
 
 /// The same for many groups of checks and writes, each by itself.
 const EACH: Script =
-    Script { source: include_str!("compare_and_set_each.lua"), sha: b"8a46ee9e1119d0d9243124c6253ac535d0d2b98c" };
+    Script { source: include_str!("compare_and_set_each.lua"), sha: b"7b65bfca3557ccb04806365bed35cd6ac419d2c0" };
 
 /// What the script does to its first key where a check fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,13 @@ impl CompareAndSet {
         self.checks += 1;
         let since = format!(">{since_ms}");
         self.check_args.extend(["1", "TIME", &since].map(|arg| arg.as_bytes().to_vec()));
+    }
+
+    /// The key must be there with an expiry.
+    pub(crate) fn check_expires(&mut self, key: &[u8]) {
+        self.name_key(key);
+        self.checks += 1;
+        self.check_args.extend([b"2", &b"PTTL"[..], key, b">-1"].map(<[u8]>::to_vec));
     }
 
     /// From here on checks and writes are in this database.

@@ -214,10 +214,12 @@ impl Keeper {
         }
         hand.evictor.publish(hand.errand.notices());
         let mut commands = Vec::new();
-        let replies = hand.evictor.next(looks, share, &mut commands);
+        let removals = hand.evictor.remove(&mut commands);
+        // Before the answers to the looks: what these take in the server until they are sent counts as its memory.
         write_command(&mut commands, &ServerMemory::ASK);
-        let mut replies = hand.errand.request(&commands, replies + 1).await?;
-        let memory = read_memory(&replies.pop().unwrap_or_default())?;
+        let looks = hand.evictor.look(looks, share, &mut commands);
+        let mut replies = hand.errand.request(&commands, removals + 1 + looks).await?;
+        let memory = read_memory(&replies.remove(removals))?;
         let batch = hand.errand.with_env(|env| hand.evictor.handle_replies(&replies, &cache, env));
         Ok((batch.map_err(Broken::Server)?, memory))
     }
