@@ -49,7 +49,8 @@ fn turns(namespace: &Namespace, planned: &Layout) -> bool {
     is_from_plain && !namespace.placement.is_plain() && after.is_some_and(|after| after.placement.is_plain())
 }
 
-/// Those of some keys that hold a value in their bucket as well.
+/// Those of some keys that hold a value in their bucket as well. The plain key is asked for behind its bucket: a fold
+/// that goes on beside this takes keys from the one to the other, in one step, since they were found as plain ones.
 fn in_both(
     server: &mut Server,
     before: &Layout,
@@ -58,11 +59,14 @@ fn in_both(
 ) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut commands = Commands::default();
     keys.retain(|key| {
-        let bucket = bucket_of(key, before, planned);
-        bucket.inspect(|bucket| commands.push(&[b"HEXISTS", &bucket.physical, &bucket.field])).is_some()
+        let Some(bucket) = bucket_of(key, before, planned) else { return false };
+        commands.push(&[b"HEXISTS", &bucket.physical, &bucket.field]);
+        commands.push(&[b"EXISTS", key]);
+        true
     });
     let replies = server.ask_all(&commands)?;
-    Ok(keys.into_iter().zip(replies).filter(|(_, reply)| read_if(reply) == Some(true)).map(|(key, _)| key).collect())
+    let are_both = replies.chunks_exact(2).map(|pair| pair.iter().all(|reply| read_if(reply) == Some(true)));
+    Ok(keys.into_iter().zip(are_both).filter(|(_, is_both)| *is_both).map(|(key, _)| key).collect())
 }
 
 /// The bucket of a plain key whose namespace turns round.

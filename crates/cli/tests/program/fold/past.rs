@@ -8,7 +8,7 @@ use std::thread;
 
 use keyfold_testkit::{Server, Subject, Wire};
 
-use super::stage::{LAYOUT, Stage, fill, ok, said};
+use super::stage::{LAYOUT, Stage, fill, finish, ok, said};
 
 #[test]
 fn what_was_written_past_a_folded_namespace_is_fetched_by_the_next_fold() {
@@ -55,6 +55,31 @@ fn taking_back_doesn_t_change_which_of_two_values_clients_see() {
     assert_eq!(said(&mut direct, "DEL user:3"), ":1\\r\\n");
     stage.unfold(&[]).assert_code(0);
     assert_eq!(said(&mut wire, "GET user:3"), seen);
+}
+
+/// Keys that a fold takes from the one place to the other between two looks lie in one at any time.
+#[test]
+fn a_fold_that_goes_on_is_no_client_that_writes_past_keyfold() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut direct = stage.connect();
+    for id in 0..20_000_u32 {
+        direct.send(&[b"SET", format!("user:{id}").as_bytes(), b"7"]).unwrap();
+    }
+    (0..20_000).for_each(|_| assert_eq!(direct.reply().unwrap(), b"+OK\r\n"));
+    let mut folding = stage.begin_fold(LAYOUT, &["--max-ops", "8000"]);
+    while said(&mut direct, "GET keyfold:{home}:layout") == "$-1\r\n" {}
+    let mut looks = 0;
+    while folding.try_wait().unwrap().is_none() {
+        let look = stage.unfold(&["--dry-run"]);
+        // As its layout changes, the fold closes the connections of others.
+        match look.stderr.contains("the connection to the server was closed") {
+            true => look.assert_code(1),
+            false => look.assert_code(0),
+        };
+        looks += u32::from(look.code == Some(0));
+    }
+    finish(folding).assert_code(0);
+    assert!(looks > 3, "{looks} looks");
 }
 
 /// As a walk over all keys begins, on the wire.
