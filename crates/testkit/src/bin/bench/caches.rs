@@ -1,7 +1,7 @@
 //! What it costs to keep a cache by the key, and how near to its mark memory stays while writes come in a burst.
 //!
-//! The cost: two keyfolds before one server, asked at the same moment, one of which counts how often keys are asked for,
-//! with a mark that is out of reach. What counts is keyfold's processor time a request, as in `watched`.
+//! The cost: two keyfolds before one server, asked side by side, one of which counts how often keys are asked for, with a
+//! mark that is out of reach.
 //!
 //! The burst: a server full to its mark, written to at a usual rate and then at ten times that, with its memory looked at
 //! all the while. Keys are drawn from so many that its table of keys grows no more.
@@ -22,11 +22,9 @@ use keyfold_testkit::{Binary, Server, Wire};
 
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, all_at_once, cpu_ratios, median};
-use crate::report::{Report, cell, each_round};
-
-const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
-const CLIENTS: usize = 50;
+use crate::redis_benchmark::{self, CLIENTS, LAYOUT};
+use crate::report::Report;
+use crate::side_by_side::contests;
 
 /// At most so much of keyfold's time without it is wanted for requests to a cache.
 const COST_GOAL: f64 = 1.05;
@@ -72,30 +70,10 @@ fn cost(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Resu
     );
     let mut table = Table::titled(title, &COLUMNS);
     let mut missed = Vec::new();
-    let scale = if options.quick { 20 } else { 1 };
-    for (pipeline, requests) in [(1, 200_000 / scale), (16, 1_000_000 / scale)] {
-        let load = Load { clients: CLIENTS, pipeline, requests, numbers: 100_000 };
-        // SET first: it writes the keys that GET then finds.
-        let commands = [&["SET", RANDOM_KEY, "1000"][..], &["GET", RANDOM_KEY]];
-        for command in commands.into_iter().filter(|command| options.wants_command(command[0])) {
-            let mut sides = [Vec::new(), Vec::new()];
-            for _ in 0..options.rounds {
-                let runs = all_at_once(&targets, command, load)?;
-                sides.iter_mut().zip(runs).for_each(|(side, run)| side.push(run));
-            }
-            let ratios = cpu_ratios(&sides[1], &sides[0]);
-            let ratio = median(ratios.clone()).context("there are rounds")?;
-            if ratio > COST_GOAL {
-                let percent = (ratio - 1.0) * 100.0;
-                missed.push(format!("{}, {pipeline} at a time: a cache costs {percent:.1} %", command[0]));
-            }
-            let thousands = |runs: &[Run]| cell(runs.iter().map(|run| run.requests_per_second / 1000.0).collect(), 1);
-            let mut row: Vec<Cell> = vec![command[0].into(), Cell::Whole(pipeline as u64)];
-            row.extend(sides.iter().map(|runs| thousands(runs)));
-            row.extend(sides.iter().map(|runs| cell(runs.iter().map(|run| run.cpu_us_per_request).collect(), 2)));
-            row.extend([each_round(&ratios), Cell::Number(ratio, 3)]);
-            table.row(row);
-        }
+    for contest in contests(&targets, options, |round| round())? {
+        let (verdict, why) = contest.verdict(1, COST_GOAL, "a cache costs")?;
+        missed.extend(why);
+        table.row(contest.cells().into_iter().chain(verdict).collect());
     }
     report.add(&binary.name(), &table);
     Ok(missed)

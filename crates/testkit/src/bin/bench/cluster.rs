@@ -12,14 +12,13 @@ use keyfold_testkit::cluster::{Cluster, Options as ClusterOptions};
 
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::redis_benchmark::{self, Load, RANDOM_KEY, Target, median};
+use crate::redis_benchmark::{self, CLIENTS, Load, SET_AND_GET, median};
 use crate::report::{Report, cell, each_round};
 
 /// The keys that redis-benchmark writes, as a cluster has them: a bucket in each slot.
 const LAYOUT: &str = "cluster = true\n\n[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { count = 1 }\n";
 
 const PRIMARIES: usize = 3;
-const CLIENTS: usize = 50;
 
 /// At least so much of keyfold before one server is wanted before the cluster.
 const GOAL: f64 = 0.8;
@@ -37,7 +36,7 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     cluster.put_in_force(&layout)?;
     let (before_one, before_cluster) =
         (Proxy::beside(&server)?, Proxy::beside(cluster.node(cluster.owner(home().number())?).server())?);
-    let targets = [&before_one, &before_cluster].map(|proxy| Target { port: proxy.port(), pid: proxy.pid() });
+    let targets = [&before_one, &before_cluster].map(Proxy::target);
     let nodes: Vec<u32> = cluster.nodes().iter().map(|node| node.server().pid()).collect();
     let servers = [vec![server.pid()], nodes];
     let title = format!(
@@ -47,11 +46,8 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     );
     let mut table = Table::titled(title, &COLUMNS);
     let mut missed = Vec::new();
-    let scale = if options.quick { 20 } else { 1 };
-    for (pipeline, requests) in [(1, 200_000 / scale), (16, 1_000_000 / scale)] {
-        let load = Load { clients: CLIENTS, pipeline, requests, numbers: 100_000 };
-        // SET first: it writes the keys that the others then find.
-        for command in [&["SET", RANDOM_KEY, "1000"][..], &["GET", RANDOM_KEY]] {
+    for load in Load::both(options) {
+        for command in SET_AND_GET {
             let mut sides = [Side::default(), Side::default()];
             for _ in 0..options.rounds {
                 for ((side, target), servers) in sides.iter_mut().zip(targets).zip(&servers) {
@@ -66,13 +62,13 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
             let ratio = median(ratios.clone()).context("there are rounds")?;
             if ratio < GOAL {
                 missed.push(format!(
-                    "{}, {pipeline} at a time: {ratio:.2} of one server, {GOAL} is the goal",
-                    command[0]
+                    "{}, {} at a time: {ratio:.2} of one server, {GOAL} is the goal",
+                    command[0], load.pipeline
                 ));
             }
             table.row(vec![
                 command[0].into(),
-                Cell::Whole(pipeline as u64),
+                Cell::Whole(load.pipeline as u64),
                 cell(one.thousands, 1),
                 cell(three.thousands, 1),
                 each_round(&ratios),

@@ -124,11 +124,6 @@ impl Proxy {
         self.child.id()
     }
 
-    /// Its port on 127.0.0.1.
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-
     /// The port at which it is asked for metrics, where it has any.
     pub(crate) fn admin_port(&self) -> Option<u16> {
         self.admin_port

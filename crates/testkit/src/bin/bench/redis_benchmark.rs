@@ -2,12 +2,22 @@
 
 use std::ffi::OsStr;
 use std::process::Command;
-use std::thread;
 
 use anyhow::Context;
 
+use crate::options::Options;
+
 /// The keys that it writes in place of this: `key:000000012345`.
 pub(crate) const RANDOM_KEY: &str = "key:__rand_int__";
+
+/// The layout that folds these.
+pub(crate) const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
+
+/// What most is measured with. SET comes first: it writes the keys that the others then find.
+pub(crate) const SET_AND_GET: [&[&str]; 2] = [&["SET", RANDOM_KEY, "1000"], &["GET", RANDOM_KEY]];
+
+/// Clients that ask at once.
+pub(crate) const CLIENTS: usize = 50;
 
 /// How requests are sent.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +27,15 @@ pub(crate) struct Load {
     pub(crate) requests: usize,
     /// How many numbers it draws from.
     pub(crate) numbers: usize,
+}
+
+impl Load {
+    /// Without pipelining, and with 16 requests at a time.
+    pub(crate) fn both(options: &Options) -> [Self; 2] {
+        let scale = if options.quick { 20 } else { 1 };
+        let load = |pipeline, requests| Self { clients: CLIENTS, pipeline, requests, numbers: 100_000 };
+        [load(1, 200_000 / scale), load(16, 1_000_000 / scale)]
+    }
 }
 
 /// Who is asked, and whose processor time is counted.
@@ -73,23 +92,6 @@ pub(crate) fn run_beside(
     }
     let cpu_us_per_request = cpu.remove(0);
     Ok((Run { requests_per_second: figures.0, p99_ms: figures.1, cpu_us_per_request }, cpu))
-}
-
-/// Sends the same to each at the same time.
-pub(crate) fn all_at_once(targets: &[Target], command: &[&str], load: Load) -> anyhow::Result<Vec<Run>> {
-    thread::scope(|scope| {
-        let start = |target: &Target| {
-            let target = *target;
-            scope.spawn(move || run(target, command, load))
-        };
-        let runs: Vec<_> = targets.iter().map(start).collect();
-        runs.into_iter().map(|run| run.join().map_err(|_| anyhow::anyhow!("a run came to an end"))?).collect()
-    })
-}
-
-/// Of each round the processor time a request, over that of others.
-pub(crate) fn cpu_ratios(these: &[Run], those: &[Run]) -> Vec<f64> {
-    these.iter().zip(those).map(|(this, that)| this.cpu_us_per_request / that.cpu_us_per_request).collect()
 }
 
 /// Requests a second and the 99th percentile in milliseconds, from the last line of its CSV:

@@ -10,13 +10,8 @@ use keyfold_testkit::Binary;
 use crate::nutcracker::{self, Nutcracker};
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, Target, median};
+use crate::redis_benchmark::{self, CLIENTS, LAYOUT, Load, RANDOM_KEY, Run, SET_AND_GET, Target, median};
 use crate::report::{Report, cell, each_round};
-
-/// The keys that redis-benchmark writes: `key:000000012345`.
-const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
-
-const CLIENTS: usize = 50;
 
 /// One round: each in its turn.
 struct Round {
@@ -46,14 +41,11 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     let mut table = Table::titled(title, &COLUMNS);
     let server = Target { port: server.port(), pid: server.pid() };
     let nutcracker = nutcracker.as_ref().map(|other| Target { port: other.port(), pid: other.pid() });
-    let keyfold = Target { port: keyfold.port(), pid: keyfold.pid() };
-    let scale = if options.quick { 20 } else { 1 };
+    let keyfold = keyfold.target();
     let mut missed = Vec::new();
-    for (pipeline, requests) in [(1, 200_000 / scale), (16, 1_000_000 / scale)] {
-        let load = Load { clients: CLIENTS, pipeline, requests, numbers: 100_000 };
-        // SET first: it writes the keys that the others then find.
-        let commands = [&["SET", RANDOM_KEY, "1000"][..], &["GET", RANDOM_KEY], &["INCR", RANDOM_KEY]];
-        for command in commands.into_iter().filter(|command| options.wants_command(command[0])) {
+    for load in Load::both(options) {
+        let commands = SET_AND_GET.into_iter().chain([&["INCR", RANDOM_KEY][..]]);
+        for command in commands.filter(|command| options.wants_command(command[0])) {
             let mut rounds = Vec::new();
             for _ in 0..options.rounds {
                 rounds.push(Round {
@@ -64,8 +56,8 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
             }
             missed.extend(
                 median(of_nutcracker(&rounds))
-                    .filter(|ratio| pipeline > 1 && *ratio < GOAL)
-                    .map(|ratio| format!("{}, {pipeline} at a time: {ratio:.2} of nutcracker", command[0])),
+                    .filter(|ratio| load.pipeline > 1 && *ratio < GOAL)
+                    .map(|ratio| format!("{}, {} at a time: {ratio:.2} of nutcracker", command[0], load.pipeline)),
             );
             table.row(row(command[0], load, &rounds));
         }

@@ -1,10 +1,7 @@
 //! What it costs to count, to time and to be asked: keyfold with none of it, with the slow log alone, as by default, and with
 //! metrics as well, which are asked for all the time.
 //!
-//! All three stand before one server, by one layout, and are asked at the same moment: what else the machine does meanwhile,
-//! which changes a process's time a request by a fifth from one run to the next, hits all of them. What counts is keyfold's
-//! processor time a request, and of its ratios in each round the median. What that grows by is the most that requests a second
-//! can lose: they wait for other things as well.
+//! All three stand before one server, by one layout, and are asked side by side.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,17 +11,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use keyfold_core::layout::Layout;
-use keyfold_lab::{Cell, Table};
+use keyfold_lab::Table;
 use keyfold_testkit::Binary;
 
 use crate::options::Options;
 use crate::proxy::{Proxy, Watched};
-use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, all_at_once, cpu_ratios, median};
-use crate::report::{Report, cell, each_round};
-
-const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
-
-const CLIENTS: usize = 50;
+use crate::redis_benchmark::{self, CLIENTS, LAYOUT};
+use crate::report::{Report, cell};
+use crate::side_by_side::contests;
 
 /// At most so much of keyfold's time without any of it is wanted with all of it.
 const GOAL: f64 = 1.02;
@@ -52,33 +46,11 @@ pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     );
     let mut table = Table::titled(title, &COLUMNS);
     let mut missed = Vec::new();
-    let scale = if options.quick { 20 } else { 1 };
-    for (pipeline, requests) in [(1, 200_000 / scale), (16, 1_000_000 / scale)] {
-        let load = Load { clients: CLIENTS, pipeline, requests, numbers: 100_000 };
-        // SET first: it writes the keys that the others then find.
-        let commands = [&["SET", RANDOM_KEY, "1000"][..], &["GET", RANDOM_KEY]];
-        for command in commands.into_iter().filter(|command| options.wants_command(command[0])) {
-            let mut sides = [Vec::new(), Vec::new(), Vec::new()];
-            for _ in 0..options.rounds {
-                let runs = while_asked(admin, || all_at_once(&targets, command, load))?;
-                sides.iter_mut().zip(runs).for_each(|(side, run)| side.push(run));
-            }
-            let all = cpu_ratios(&sides[2], &sides[0]);
-            let ratio = median(all.clone()).context("there are rounds")?;
-            if ratio > GOAL {
-                missed.push(format!(
-                    "{}, {pipeline} at a time: metrics cost {:.1} %",
-                    command[0],
-                    (ratio - 1.0) * 100.0
-                ));
-            }
-            let thousands = |runs: &[Run]| cell(runs.iter().map(|run| run.requests_per_second / 1000.0).collect(), 1);
-            let mut row: Vec<Cell> = vec![command[0].into(), Cell::Whole(pipeline as u64)];
-            row.extend(sides.iter().map(|runs| thousands(runs)));
-            row.extend(sides.iter().map(|runs| cell(runs.iter().map(|run| run.cpu_us_per_request).collect(), 2)));
-            row.extend([cell(cpu_ratios(&sides[1], &sides[0]), 3), each_round(&all), Cell::Number(ratio, 3)]);
-            table.row(row);
-        }
+    for contest in contests(&targets, options, |round| while_asked(admin, round))? {
+        let (verdict, why) = contest.verdict(2, GOAL, "metrics cost")?;
+        missed.extend(why);
+        let slow_log = cell(contest.ratios(1), 3);
+        table.row(contest.cells().into_iter().chain([slow_log]).chain(verdict).collect());
     }
     report.add(&binary.name(), &table);
     Ok(missed)

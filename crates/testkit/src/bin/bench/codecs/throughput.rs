@@ -9,7 +9,7 @@ use keyfold_testkit::{Binary, Wire};
 use super::sets;
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::redis_benchmark::{self, Load, Run, Target, median};
+use crate::redis_benchmark::{self, Load, Run, median};
 use crate::report::Report;
 
 /// The same keys twice, as redis-benchmark numbers them.
@@ -54,7 +54,7 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     let scale = if options.quick { 20 } else { 1 };
     let (_, value) = sets::profile(KEYS + 1);
     let value = String::from_utf8_lossy(&value);
-    let target = Target { port: proxy.port(), pid: proxy.pid() };
+    let target = proxy.target();
     let mut missed = Vec::new();
     for (pipeline, requests) in [(1, 200_000 / scale), (16, 600_000 / scale)] {
         let load = Load { clients: CLIENTS, pipeline, requests, numbers: usize::try_from(KEYS)? };

@@ -179,7 +179,7 @@ impl Stage<'_> {
 
     fn rounds(&self, row: &Row, cheapest: &Option<Cheapest>, load: Load, rounds: usize) -> anyhow::Result<Vec<Round>> {
         let server = Target { port: self.server.port(), pid: self.server.pid() };
-        let keyfold = Target { port: self.keyfold.port(), pid: self.keyfold.pid() };
+        let keyfold = self.keyfold.target();
         let mut all = Vec::new();
         for _ in 0..rounds {
             let plain = redis_benchmark::run(server, row.command, load)?;
