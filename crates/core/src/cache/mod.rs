@@ -148,7 +148,7 @@ impl Cache {
         &self.seen
     }
 
-    /// Notes what a key was used for, by a request with so many bytes for it.
+    /// Notes what a key was used for, and how many bytes were written to it.
     #[inline]
     pub fn note(&self, key: KeyHash, used: Use, bytes: usize) {
         self.popularity.note(key, used);

@@ -144,7 +144,7 @@ impl Plan {
 
     fn note_asked(&self, args: &[&[u8]], cache: &Cache) {
         let used = self.command.map_or(Use::Read, use_of);
-        let bytes = args.iter().map(|arg| arg.len()).sum::<usize>() / self.asked.len();
+        let bytes = if used.writes() { args.iter().map(|arg| arg.len()).sum::<usize>() / self.asked.len() } else { 0 };
         for key in &self.asked {
             cache.note(*key, used, bytes);
         }
