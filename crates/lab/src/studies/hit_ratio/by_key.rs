@@ -3,6 +3,7 @@
 //! It is given what plain keys are given: the mark is where their `maxmemory` is, less what keyfold's counters of keys take
 //! in its own memory. The server's own `maxmemory` is above, as the docs advise.
 
+use std::iter;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -22,8 +23,9 @@ const COUNTER_BYTES: f64 = 6.0;
 /// What is held at first so that something leaves: the server takes memory for each script and command that it is sent
 /// for the first time.
 const FIRST_BYTES: u64 = 128 << 10;
-const FIRST_ROUNDS: u32 = 200;
-const ROUND: u32 = 100;
+const FIRST_OBJECTS: u32 = 20_000;
+const FIRST_ROUNDS: usize = 200;
+const ROUND: usize = 100;
 /// The server's own `maxmemory` is a tenth above the mark, and at least so many bytes: caches are smaller here than in use,
 /// but what is on its way isn't.
 const LEAST_ABOVE: u64 = 4 << 20;
@@ -37,17 +39,6 @@ pub(super) struct Keeper {
     /// To the server itself.
     gauge: Server,
     layout: String,
-}
-
-/// What keyfold says of the cache.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
-    /// Its mark.
-    max_bytes: u64,
-    /// What its counters take, in its own memory.
-    pub(super) counters_bytes: u64,
-    /// Keys that it has evicted.
-    pub(super) evicted: u64,
 }
 
 impl Keeper {
@@ -80,25 +71,18 @@ impl Keeper {
     fn let_something_leave(&mut self, objects: &Objects) -> anyhow::Result<()> {
         let used = self.gauge.used_memory()?;
         self.mark(used + FIRST_BYTES)?;
-        let number = u32::try_from(objects.count()).unwrap_or(u32::MAX);
-        for round in 0..FIRST_ROUNDS {
+        let first: Vec<u32> = (0..u32::try_from(objects.count())?.min(FIRST_OBJECTS)).collect();
+        let mut rounds = first.chunks(ROUND).cycle().take(FIRST_ROUNDS);
+        while self.status()?.namespaces.iter().all(|namespace| namespace.evicted == 0) {
+            let round = rounds.next().with_context(|| format!("keyfold evicts nothing from {FIRST_BYTES} bytes"))?;
             let mut writes = Commands::default();
-            let own = |object: u32| object % number;
-            (round * ROUND..(round + 1) * ROUND)
-                .map(own)
-                .for_each(|object| writes.push(&[b"SET", objects.key(object), objects.value(object)]));
+            round.iter().for_each(|object| writes.push(&[b"SET", objects.key(*object), objects.value(*object)]));
             // Some may find it full: it is meant to be.
             self.client.ask_all(&writes)?;
-            if self.kept()?.evicted > 0 {
-                break;
-            }
         }
-        let evicted = self.kept()?.evicted;
-        ensure!(evicted > 0, "keyfold evicts nothing from its cache of {FIRST_BYTES} bytes");
-        for first in (0..number).step_by(1000) {
-            let mut words: Vec<&[u8]> = vec![b"DEL"];
-            words.extend((first..number.min(first + 1000)).map(|object| objects.key(object)));
-            self.client.ask::<u64>(&words)?;
+        for round in first.chunks(ROUND) {
+            let names = round.iter().map(|object| objects.key(*object));
+            self.client.ask::<u64>(&iter::once(&b"DEL"[..]).chain(names).collect::<Vec<_>>())?;
         }
         Ok(())
     }
@@ -110,27 +94,22 @@ impl Keeper {
         let next = Layout::merge(Some(&before.layout), &LayoutFile::parse(&text)?)?.layout;
         activate(&mut self.gauge, Some(&before), &next)?;
         let deadline = Instant::now() + PATIENCE;
-        while self.kept().map_or(0, |kept| kept.max_bytes) != bytes {
+        while self.status()?.cache.is_none_or(|cache| cache.max_bytes != bytes) {
             ensure!(Instant::now() < deadline, "keyfold does not go by its cache's mark");
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
     }
 
-    /// What it says of the cache.
-    pub(super) fn kept(&mut self) -> anyhow::Result<Kept> {
-        let status =
-            Status::read_info(self.client.info("keyfold")?.text()).context("keyfold does not say how it fares")?;
-        let cache = status.cache.context("keyfold keeps no cache")?;
-        let evicted = status.namespaces.iter().map(|namespace| namespace.evicted).sum();
-        Ok(Kept { max_bytes: cache.max_bytes, counters_bytes: cache.counters_bytes, evicted })
+    fn status(&mut self) -> anyhow::Result<Status> {
+        Status::read_info(self.client.info("keyfold")?.text()).context("keyfold does not say how it fares")
     }
 
-    /// Ends it, with the last that it said.
-    pub(super) fn stop(mut self) -> anyhow::Result<Kept> {
-        let kept = self.kept()?;
+    /// Ends it; what its counters took, in its own memory.
+    pub(super) fn stop(mut self) -> anyhow::Result<u64> {
+        let cache = self.status()?.cache.context("keyfold keeps no cache")?;
         drop(self.client);
         self.through.stop()?;
-        Ok(kept)
+        Ok(cache.counters_bytes)
     }
 }

@@ -107,7 +107,7 @@ fn on_its_own(
     if job.is_by_key() {
         let (keeper, client) = Keeper::start(&own, job.trial.objects, job.room_bytes, job.fit)?;
         let tally = job.trial.run(way(client), &mut advance)?;
-        return Ok(Tally { counters_bytes: keeper.stop()?.counters_bytes, ..tally });
+        return Ok(Tally { counters_bytes: keeper.stop()?, ..tally });
     }
     let empty_bytes = busy_bytes(&mut server, &mut own.connect()?)?;
     set(&mut server, LIMIT, &(empty_bytes + job.room_bytes).to_string())?;
