@@ -13,9 +13,13 @@ help: ## list the targets
 # Many tests wait for servers more than they compute.
 export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 
+# What moves keys gives way to all that wants a processor. Beside tests that keep all of them busy it would hardly get on, so they
+# give way almost as much.
+TEST := nice -n 15 cargo test
+
 test: ## the tests, against every server at hand; what takes minutes is in test-long
 	@scripts/ensure-server
-	cargo test --workspace
+	$(TEST) --workspace
 
 # The suites that have servers, from the test kit, and so may find something else with another one; a test keeps this list.
 SERVER_SUITES := bed blocking_client cluster_layout commands memory program proxy servers slots survey whole
@@ -27,12 +31,12 @@ server-suites:
 
 test-servers: ## of the tests those that have servers, against every one at hand
 	@scripts/ensure-server
-	cargo test --workspace --lib --bins $(addprefix --test ,$(SERVER_SUITES))
+	$(TEST) --workspace --lib --bins $(addprefix --test ,$(SERVER_SUITES))
 
 test-long: ## the tests that take minutes: the lab's studies on every server, large families, a large model, clusters, Sentinels
 	@scripts/ensure-server
-	cargo test --workspace --lib --test program --test bed --test proxy --test whole -- --ignored
-	cargo test --workspace --test move_model -- --ignored before_two
+	$(TEST) --workspace --lib --test program --test bed --test proxy --test whole -- --ignored
+	$(TEST) --workspace --test move_model -- --ignored before_two
 
 clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs, lettuce; locks, limits, clusters, caches
 	@scripts/ensure-server
