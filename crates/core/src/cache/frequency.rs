@@ -273,6 +273,15 @@ impl Frequency {
         }
     }
 
+    /// A key's count is about its requests while each key that is held was asked for so often, on the mean: those since its line
+    /// was aged, half a period's, and those of a whole one that halving has left.
+    pub(super) const COUNTED: f64 = AGED_AFTER as f64 * 1.5;
+
+    /// Requests that were counted.
+    pub(super) fn noted(&self) -> u64 {
+        self.noted.load(Ordering::Relaxed)
+    }
+
     /// How many lines there are.
     pub(super) fn lines(&self) -> usize {
         self.lines.load(Ordering::Acquire)

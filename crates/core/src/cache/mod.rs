@@ -5,12 +5,14 @@
 //! | `popularity.rs` | how a key stands: new, or asked for so often |
 //! | `frequency.rs` | how often keys are asked for, about |
 //! | `recent.rs` | which were written lately |
+//! | `new_share.rs` | how many of these count as new |
 //! | `ages.rs` | how long ago those that leave were asked for |
 //! | `seen.rs` | what several keyfolds tell each other of requests |
 //! | `saved.rs` | what the next keyfold learns of them |
 
 mod ages;
 mod frequency;
+mod new_share;
 mod popularity;
 mod recent;
 mod saved;

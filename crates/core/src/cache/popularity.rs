@@ -1,9 +1,9 @@
 //! What is known of each key's use: how often it was asked for lately, and whether it is new.
 
-use super::{Ages, Frequency, KeyHash, Recent};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of the keys that a cache holds, about this share counts as new, or twice that.
-const NEW_SHARE: u64 = 8;
+use super::new_share::{NewShare, Turn};
+use super::{Ages, Frequency, KeyHash, Recent};
 
 /// What a request does to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,9 @@ pub enum Standing {
 pub struct Popularity {
     frequency: Frequency,
     recent: Recent,
+    new_share: NewShare,
+    /// How many the cache holds.
+    keys: AtomicU64,
     ages: Ages,
 }
 
@@ -59,19 +62,33 @@ impl Popularity {
     }
 
     fn counted_by(frequency: Frequency) -> Self {
-        Self { frequency, recent: Recent::default(), ages: Ages::default() }
+        let (recent, new_share, ages) = (Recent::default(), NewShare::default(), Ages::default());
+        Self { frequency, recent, new_share, keys: AtomicU64::new(0), ages }
     }
 
     /// Notes what a key was used for.
     #[inline]
     pub fn note(&self, key: KeyHash, used: Use) {
         if used.reads() {
+            if NewShare::watches(key) && self.recent.is_of_older(key) {
+                self.new_share.note_found(self.frequency.of(key));
+            }
             self.frequency.note(key);
         }
         self.ages.note(key);
-        if used.writes() {
-            self.recent.note(key);
+        if used.writes()
+            && let Some(new) = self.recent.note(key)
+        {
+            let (asked, keys) = (self.frequency.noted(), self.keys.load(Ordering::Relaxed));
+            self.new_share.turn(Turn { asked, new, keys, counted: Frequency::COUNTED });
+            self.recent.follow_keys(self.new_share.of(keys));
         }
+    }
+
+    /// Notes that a key leaves which stood so.
+    pub fn leave(&self, key: KeyHash, standing: Standing) {
+        self.new_share.note_left(standing);
+        self.ages.leave(key);
     }
 
     /// How the key stands.
@@ -85,7 +102,8 @@ impl Popularity {
     /// Goes by a cache that holds so many keys.
     pub fn follow_keys(&self, keys: u64) {
         self.frequency.follow_keys(keys);
-        self.recent.follow_keys(keys / NEW_SHARE);
+        self.keys.store(keys, Ordering::Relaxed);
+        self.recent.follow_keys(self.new_share.of(keys));
         self.ages.follow_keys(keys);
     }
 

@@ -3,8 +3,8 @@
 //! Two Bloom filters (Bloom, 1970) take turns: one is filled, the other is the one filled before. A key that was not
 //! written looks written in one case of some fifty; then it stays for a while longer.
 
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use super::KeyHash;
 
@@ -84,26 +84,35 @@ impl Recent {
 
     /// What it takes now, in bytes.
     pub fn bytes(&self) -> usize {
-        let turns = self.turns.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let turns = self.turns.read().unwrap_or_else(PoisonError::into_inner);
         (turns.filled.words.len() + turns.before.words.len()) * 8
     }
 
-    /// Notes that the key was written.
-    pub fn note(&self, key: KeyHash) {
-        let is_full = self.turns.read().unwrap_or_else(std::sync::PoisonError::into_inner).filled.add(key);
-        if is_full {
-            let mut turns = self.turns.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            // Another thread may have been quicker.
-            if turns.filled.taken.load(Ordering::Relaxed) >= turns.filled.room {
-                let next = Filter::new(self.keys.load(Ordering::Relaxed));
-                turns.before = std::mem::replace(&mut turns.filled, next);
-            }
+    /// Notes that the key was written. Where that makes a turn, how many keys count as new no more.
+    pub fn note(&self, key: KeyHash) -> Option<u64> {
+        if !self.turns.read().unwrap_or_else(PoisonError::into_inner).filled.add(key) {
+            return None;
         }
+        let mut turns = self.turns.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been quicker.
+        if turns.filled.taken.load(Ordering::Relaxed) < turns.filled.room {
+            return None;
+        }
+        let next = Filter::new(self.keys.load(Ordering::Relaxed));
+        let filled = std::mem::replace(&mut turns.filled, next);
+        let old = std::mem::replace(&mut turns.before, filled);
+        Some(old.taken.load(Ordering::Relaxed))
+    }
+
+    /// Whether the key was written lately, and is of those that are so no more after the next turn.
+    pub fn is_of_older(&self, key: KeyHash) -> bool {
+        let turns = self.turns.read().unwrap_or_else(PoisonError::into_inner);
+        turns.before.has(key) && !turns.filled.has(key)
     }
 
     /// Whether the key was written lately.
     pub fn has(&self, key: KeyHash) -> bool {
-        let turns = self.turns.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let turns = self.turns.read().unwrap_or_else(PoisonError::into_inner);
         turns.filled.has(key) || turns.before.has(key)
     }
 }
@@ -120,7 +129,9 @@ mod tests {
     fn what_was_written_last_is_recent_and_what_was_written_long_ago_is_not() {
         let recent = Recent::default();
         recent.follow_keys(1_000);
-        (0..10_000).for_each(|number| recent.note(key(number)));
+        let turns: Vec<_> = (0..10_000).filter_map(|number| recent.note(key(number))).collect();
+        // The first take the least that they may.
+        assert_eq!(turns[..3], [0, 64, 1_000]);
         assert!((9_000..10_000).all(|number| recent.has(key(number))));
         let old = (0..7_000).filter(|number| recent.has(key(*number))).count();
         assert!(old < 400, "{old}");
@@ -130,15 +141,17 @@ mod tests {
     fn a_key_that_is_written_again_and_again_makes_no_turn() {
         let recent = Recent::default();
         recent.note(key(1));
-        (0..10_000).for_each(|_| recent.note(key(2)));
-        assert!(recent.has(key(1)));
+        (0..10_000).for_each(|_| assert_eq!(recent.note(key(2)), None));
+        assert!(recent.has(key(1)) && !recent.is_of_older(key(1)));
     }
 
     #[test]
     fn it_takes_little() {
         let recent = Recent::default();
         recent.follow_keys(100_000);
-        (0..300_000).for_each(|number| recent.note(key(number)));
+        for number in 0..300_000 {
+            recent.note(key(number));
+        }
         assert!(recent.bytes() <= 2 * 256 * 1024, "{}", recent.bytes());
     }
 }

@@ -478,7 +478,7 @@ impl Evictor {
         let draw = self.draw();
         let leaves = border.leaves(worth, draw);
         if leaves {
-            cache.popularity().ages().leave(key);
+            cache.popularity().leave(key, standing);
         }
         leaves.then_some(Why::Cold { is_new: standing == Standing::New })
     }

@@ -104,6 +104,7 @@ impl<'s> KeyEviction<'s> {
             #[expect(clippy::cast_possible_truncation, reason = "a chance")]
             let draw = self.chance.unit() as f32;
             if border.leaves(worth, draw) {
+                self.popularity.leave(self.hashes[record as usize], standing);
                 self.remove(record);
                 if !self.is_full() {
                     return;
