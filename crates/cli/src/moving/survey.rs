@@ -3,7 +3,7 @@
 //! Every name is looked at. Values are read of a sample that holds whole buckets: those whose name, old or new,
 //! falls under a threshold. So what buckets will take is known byte for byte for the sample, and scales.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place};
@@ -106,6 +106,7 @@ pub(crate) fn survey(
                 share: (SAMPLE as f64 / all.max(1) as f64).min(1.0),
                 model: &model,
                 samples: BTreeMap::new(),
+                seen: HashSet::new(),
                 families: &mut families,
             };
             look.walk(interrupt, &mut progress)?;
@@ -168,6 +169,9 @@ struct Look<'a, 'm> {
     model: &'m Model,
     /// By namespace: chance gives each of them a little more or less than its share, which stands for nothing.
     samples: BTreeMap<usize, Sample<'m>>,
+    /// Buckets that have been met, by their digests. While a server's table of keys becomes smaller, SCAN shows some again, and
+    /// each stands for many keys.
+    seen: HashSet<u128>,
     families: &'a mut BTreeMap<usize, Family>,
 }
 
@@ -202,7 +206,9 @@ impl<'m> Look<'_, 'm> {
                         own.push((name.to_vec(), key, *moving));
                     }
                 }
-                Physical::Bucket(namespace) if self.layout.is_former_place(namespace, name) => {
+                Physical::Bucket(namespace)
+                    if self.layout.is_former_place(namespace, name) && self.seen.insert(digest::name(name)) =>
+                {
                     buckets.push((namespace, name.to_vec()));
                 }
                 _ => {}
