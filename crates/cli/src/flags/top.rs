@@ -38,7 +38,9 @@ Keys:
 
 Rates and latencies are of the time between two looks; counts are those of the keyfolds, since
 their starts. Spills are values over their namespace's limit, written to keys of their own;
-packed is what a codec makes of values.
+packed is what a codec makes of values. Where a keyfold keeps a cache, a line says what servers
+count of their memory and up to where they may go, how many keys left in a second, and how long
+ago half of those had been asked for.
 Changes nothing. Of a server behind a keyfold it looks at a sample of its keys, every five minutes.
 
 Exit codes: 0 shown or quit, 1 nothing that was named answers, 2 usage";

@@ -88,6 +88,7 @@ pub struct Cache {
     shown: Mutex<Option<(CachePolicy, bool)>>,
     used: AtomicU64,
     mark: AtomicU64,
+    unlimited: AtomicU64,
     keys: AtomicU64,
     plain_evicted: AtomicU64,
     by_server: AtomicU64,
@@ -111,6 +112,7 @@ impl Cache {
             shown: Mutex::new(None),
             used: AtomicU64::new(0),
             mark: AtomicU64::new(0),
+            unlimited: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             plain_evicted: AtomicU64::new(0),
             by_server: AtomicU64::new(0),
@@ -220,11 +222,12 @@ impl Cache {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Says what servers count of their memory, up to where they may go, and how many keys they hold, about; all of them
-    /// together.
-    pub fn set_gauges(&self, used: u64, mark: u64, keys: u64) {
+    /// Says what servers count of their memory, up to where they may go, how many have no such limit, and how many keys they
+    /// hold, about; all of them together.
+    pub fn set_gauges(&self, used: u64, mark: u64, unlimited: u64, keys: u64) {
         self.used.store(used, Ordering::Relaxed);
         self.mark.store(mark, Ordering::Relaxed);
+        self.unlimited.store(unlimited, Ordering::Relaxed);
         self.keys.store(keys, Ordering::Relaxed);
     }
 
@@ -236,6 +239,11 @@ impl Cache {
     /// Up to where they may go, in bytes.
     pub fn mark(&self) -> u64 {
         self.mark.load(Ordering::Relaxed)
+    }
+
+    /// Servers that have no limit, so that nothing leaves them.
+    pub fn unlimited(&self) -> u64 {
+        self.unlimited.load(Ordering::Relaxed)
     }
 
     /// How many keys there are, about.

@@ -18,6 +18,8 @@ pub struct CacheStatus {
     pub used_bytes: u64,
     /// Beyond so many bytes keys leave; 0 where there is no such limit yet.
     pub max_bytes: u64,
+    /// Primaries that have no such limit, as it is to be a share of their `maxmemory` and that is 0: nothing leaves them.
+    pub unlimited: u64,
     /// How many keys there are, about.
     pub keys: u64,
     /// What it takes in this keyfold to know how often keys are asked for, in bytes.
@@ -73,6 +75,7 @@ impl CacheStatus {
             evicts,
             used_bytes: cache.used(),
             max_bytes: cache.mark(),
+            unlimited: cache.unlimited(),
             keys: cache.keys(),
             counters_bytes: cache.popularity().bytes() as u64,
             looked_at: cache.looked_at(),
@@ -88,7 +91,7 @@ impl CacheStatus {
 
     /// Lines of INFO.
     pub(super) fn lines(&self) -> String {
-        let Self { policy, evicts, used_bytes, max_bytes, keys, counters_bytes, looked_at, .. } = self;
+        let Self { policy, evicts, used_bytes, max_bytes, unlimited, keys, counters_bytes, looked_at, .. } = self;
         let Self { plain_evicted, evicted_by_server, full, refused, evicted_ages, .. } = self;
         let known = |ms: Option<u64>| ms.map_or_else(|| "none".to_owned(), |ms| ms.to_string());
         let (by_server_ago, refused_ago) = (known(self.evicted_by_server_ms_ago), known(self.refused_ms_ago));
@@ -98,7 +101,7 @@ impl CacheStatus {
         };
         let buckets: Vec<_> = evicted_ages.buckets.iter().map(bucket).collect();
         format!(
-            "keyfold_cache:policy={policy},evicts={},used_bytes={used_bytes},max_bytes={max_bytes},keys={keys},\
+            "keyfold_cache:policy={policy},evicts={},used_bytes={used_bytes},max_bytes={max_bytes},unlimited={unlimited},keys={keys},\
              counters_bytes={counters_bytes},looked_at={looked_at}\r\n\
              keyfold_cache_evicted:plain={plain_evicted},by_server={evicted_by_server},by_server_ms_ago={by_server_ago}\r\n\
              keyfold_cache_full:full={},refused={refused},refused_ms_ago={refused_ago}\r\n\

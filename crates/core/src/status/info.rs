@@ -58,7 +58,7 @@
 //! they had been asked for: how many no longer than so many seconds, and longer than the bound before.
 //!
 //! ```text
-//! keyfold_cache:policy=tinylfu,evicts=1,used_bytes=99000000,max_bytes=100663296,keys=730000,counters_bytes=1474560,looked_at=90000
+//! keyfold_cache:policy=tinylfu,evicts=1,used_bytes=99000000,max_bytes=100663296,unlimited=0,keys=730000,counters_bytes=1474560,looked_at=90000
 //! keyfold_cache_evicted:plain=0,by_server=0,by_server_ms_ago=none
 //! keyfold_cache_full:full=0,refused=0,refused_ms_ago=none
 //! keyfold_evicted_ages:total_ms=730211
@@ -343,6 +343,7 @@ impl<'t> Lines<'t> {
             evicts: fields.number("evicts") != 0,
             used_bytes: fields.number("used_bytes"),
             max_bytes: fields.number("max_bytes"),
+            unlimited: fields.number("unlimited"),
             keys: fields.number("keys"),
             counters_bytes: fields.number("counters_bytes"),
             looked_at: fields.number("looked_at"),
@@ -422,7 +423,7 @@ mod tests {
     fn cache() -> Cache {
         let cache = Cache::new(1 << 20);
         cache.show(Some((CachePolicy::TinyLfu, true)));
-        cache.set_gauges(990, 1000, 70);
+        cache.set_gauges(990, 1000, 2, 70);
         cache.set_now(100_000);
         cache.count_plain(3);
         cache.count_by_server(2);

@@ -96,6 +96,14 @@ impl Status {
 fn of_cache(cache: &CacheStatus) -> Vec<Warning> {
     let is_recent = |ms_ago: Option<u64>| ms_ago.is_some_and(|ms| ms < CACHE_PAST_MS);
     let mut warnings = Vec::new();
+    if cache.unlimited > 0 {
+        let text = format!(
+            "Nothing leaves {} of this cache's servers: max_memory is a share of its maxmemory, and that is 0.",
+            cache.unlimited
+        );
+        let advice = "Set maxmemory on the server by CONFIG SET, or write max_memory as bytes.";
+        warnings.push(Warning::new("cache_unlimited", None, text, advice));
+    }
     if is_recent(cache.evicted_by_server_ms_ago) {
         let text = format!(
             "The server evicts by itself, whole buckets among it: {} keys since this keyfold was started.",
@@ -184,6 +192,11 @@ mod tests {
         assert_eq!(codes(&layout, &stats), Vec::<String>::new(), "ten minutes later");
         cache.set_full(true);
         assert_eq!(codes(&layout, &stats), ["cache_full"]);
+        cache.set_full(false);
+        cache.set_gauges(500, 0, 1, 10);
+        assert_eq!(codes(&layout, &stats), ["cache_unlimited"]);
+        cache.set_gauges(500, 1000, 0, 10);
+        assert_eq!(codes(&layout, &stats), Vec::<String>::new());
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub(crate) fn keep(config: Arc<Config>, cache: Arc<Cache>) -> Task {
 #[derive(Clone, Copy, Debug, Default)]
 struct Gauges {
     used: u64,
-    mark: u64,
+    /// None where nothing leaves it.
+    mark: Option<u64>,
     keys: u64,
     /// Writes are to be refused.
     is_full: bool,
@@ -79,7 +80,8 @@ impl Shared {
         all.insert(node, gauges);
         self.cache.set_full(all.values().any(|one| one.is_full));
         let sum = |part: fn(&Gauges) -> u64| all.values().map(part).sum();
-        self.cache.set_gauges(sum(|one| one.used), sum(|one| one.mark), sum(|one| one.keys));
+        let (mark, unlimited) = (sum(|one| one.mark.unwrap_or(0)), sum(|one| one.mark.is_none().into()));
+        self.cache.set_gauges(sum(|one| one.used), mark, unlimited, sum(|one| one.keys));
         self.cache.popularity().follow_keys(self.cache.keys());
     }
 }

@@ -163,6 +163,7 @@ impl Keeper {
                      SET maxmemory, or write max_memory as bytes"
                 );
             }
+            self.shared.note(self.node, Gauges { used: memory.counted, ..Gauges::default() });
             return None;
         };
         self.has_no_mark = false;
@@ -170,7 +171,7 @@ impl Keeper {
         let now_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let order = self.governor.look(memory.counted, std::mem::take(&mut self.freed), now_us);
         let keys = self.databases.values().map(|hand| hand.evictor.keys(hand.names)).sum();
-        self.shared.note(self.node, Gauges { used: memory.counted, mark, keys, is_full: order.is_full });
+        self.shared.note(self.node, Gauges { used: memory.counted, mark: Some(mark), keys, is_full: order.is_full });
         Some(order)
     }
 

@@ -21,10 +21,9 @@ fn used_memory(server: &Server) -> u64 {
 }
 
 /// A keyfold that keeps a cache of so much on a server.
-fn cache_before(server: &Server, max_memory: u64) -> Handle {
+fn cache_before(server: &Server, max_memory: MaxMemory) -> Handle {
     let mut config = config_for(server);
     config.layout = Layout::parse_file(LAYOUT).unwrap().into();
-    let max_memory = MaxMemory::Bytes(max_memory);
     config.cache.rules = Some(CacheRules { policy: CachePolicy::TinyLfu, max_memory, plain_keys: true });
     with_admin(&mut config);
     serve(server, config)
@@ -38,7 +37,7 @@ fn status(proxy: &Handle) -> FullStatus {
 fn what_leaves_a_cache_is_told_by_namespace_and_reason_and_how_old_it_is() {
     let server = start_server(&[]);
     let limit = used_memory(&server) + ROOM_BYTES;
-    let proxy = cache_before(&server, limit);
+    let proxy = cache_before(&server, MaxMemory::Bytes(limit));
     let mut wire = Wire::connect(address(&proxy)).unwrap();
     eventually("it evicts", || {
         status(&proxy).keyfold.cache.is_some_and(|cache| cache.evicts && cache.max_bytes == limit)
@@ -111,10 +110,23 @@ fn where_no_cache_is_kept_nothing_is_said_of_one() {
 }
 
 #[test]
+fn a_server_without_a_limit_is_warned_of_until_it_has_one() {
+    let server = start_server(&[]);
+    let proxy = cache_before(&server, MaxMemory::Percent(80));
+    let unlimited = || status(&proxy).warnings.into_iter().filter(|warning| warning.code == "cache_unlimited").count();
+    eventually("it is warned of", || unlimited() == 1);
+    let limit = used_memory(&server) * 100;
+    call(&mut server.connect().unwrap(), &format!("CONFIG SET maxmemory {limit}"));
+    eventually("it has one", || unlimited() == 0);
+    let cache = status(&proxy).keyfold.cache.unwrap();
+    assert_eq!((cache.max_bytes, cache.unlimited), (limit / 100 * 80, 0));
+}
+
+#[test]
 fn a_server_that_evicts_by_itself_is_warned_of() {
     let server = start_server(&["--maxmemory-policy", "allkeys-lru"]);
     // keyfold is to come in far too late.
-    let proxy = cache_before(&server, 1 << 40);
+    let proxy = cache_before(&server, MaxMemory::Bytes(1 << 40));
     let mut wire = Wire::connect(address(&proxy)).unwrap();
     eventually("it watches", || status(&proxy).keyfold.cache.is_some_and(|cache| cache.used_bytes > 0));
     for at in 0..2000 {
