@@ -48,7 +48,7 @@ pub(super) struct Turn {
     pub(super) new: u64,
     /// Keys that the cache holds.
     pub(super) keys: u64,
-    /// A key's count is about its requests while each key was asked for so often, on the mean.
+    /// A key's count is about its requests while each key was asked for so often, on the mean, where there were as many.
     pub(super) counted: f64,
 }
 
@@ -107,7 +107,8 @@ impl NewShare {
         // Of one key, with each request that comes.
         let of_new = found as f64 / turn.new as f64 / asked as f64;
         // A count is a whole number, and half a request more on the mean.
-        let of_leaving = (border as f64 / 1000.0 + 0.5) / (turn.counted * turn.keys.max(1) as f64);
+        let counted = (turn.counted * turn.keys.max(1) as f64).min(turn.asked as f64);
+        let of_leaving = (border as f64 / 1000.0 + 0.5) / counted;
         let ratio = (of_new / (PAYS_FROM * of_leaving)).sqrt().clamp(1.0 / STEP, STEP);
         let now = self.thousandths.load(Ordering::Relaxed);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
@@ -121,26 +122,32 @@ mod tests {
     use super::*;
 
     /// After so many turns, in each of which 1,000 keys that had been asked for 4 times left, and of 1,000 new ones so many were
-    /// asked for once, among 10,000 requests to 10,000 keys.
-    fn after(turns: u64, found: u64) -> u64 {
+    /// asked for once, among 10,000 requests to 10,000 keys; `earlier` requests had come before.
+    fn after(earlier: u64, turns: u64, found: u64) -> u64 {
         let share = NewShare::default();
         for turn in 1..=turns {
             (0..found / SAMPLE).for_each(|_| share.note_found(1));
             (0..1000).for_each(|_| share.note_left(Standing::Known(4)));
             (0..1000).for_each(|_| share.note_left(Standing::New));
-            share.turn(Turn { asked: turn * 10_000, new: 1000, keys: 10_000, counted: 120.0 });
+            share.turn(Turn { asked: earlier + turn * 10_000, new: 1000, keys: 10_000, counted: 120.0 });
         }
         share.of(10_000)
     }
 
     #[test]
     fn what_is_asked_for_again_makes_it_larger_and_what_is_not_smaller() {
+        let after = |turns, found| after(10_000_000, turns, found);
         assert_eq!(after(0, 0), 1250);
         assert_eq!(after(30, 0), 150, "never none");
         assert_eq!(after(30, 800), 4000, "never all");
         // Where the new ones are asked for just so often as pays: 1,000 keys, 7 times 4.5 requests in 120.
         let (fewer, more) = (after(30, 128), after(30, 320));
         assert!(fewer < 1250 && more > 1250, "{fewer}, {more}");
+    }
+
+    #[test]
+    fn counts_of_few_requests_say_more() {
+        assert!(after(0, 3, 320) < 1250 && after(10_000_000, 3, 320) > 1250);
     }
 
     #[test]
