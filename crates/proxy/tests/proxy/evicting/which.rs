@@ -35,7 +35,7 @@ fn what_is_asked_for_again_and_again_stays_while_others_pass() {
         }
         let (mut next, hot) = (1_000_000, 0..1000);
         let mut found = ["user", "cart", "zip"].map(|kind| (kind, Vec::new()));
-        for _ in 0..30 {
+        for _ in 0..40 {
             for (kind, found) in &mut found {
                 found.push(read_through(&mut wire, kind, hot.clone(), 60));
                 // Ten times as many pass as are hot, one after another and beside them in their buckets.
@@ -47,9 +47,9 @@ fn what_is_asked_for_again_and_again_stays_while_others_pass() {
         for (kind, found) in found {
             assert!(found.iter().sum::<usize>() >= 900 * found.len(), "{kind}, {found:?}");
         }
-        // Which of those that nobody asked for leave first is chance, and as many keys as pays are new: not many, here.
-        let [early, late] = [1_000_000, 1_020_000].map(|first| there(&mut wire, "user", first..first + 10_000));
-        assert!(early * 4 < late * 3, "{early} and {late} that nobody asked for again");
+        // Which of those that were asked for once leave first is chance.
+        let passed = there(&mut wire, "user", 1_000_000..1_010_000);
+        assert!(passed < 4000, "{passed} that nobody asked for again");
         stage.assert_server_kept_out();
     }
 }
