@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{KeyHash, Standing};
+use super::KeyHash;
 
 /// In thousandths of the keys that a cache holds: how many are taken for new at first, and never fewer or more. Twice as many at
 /// most count as new.
@@ -80,12 +80,10 @@ impl NewShare {
         }
     }
 
-    /// Notes that a key leaves.
-    pub(super) fn note_left(&self, standing: Standing) {
-        if let Standing::Known(count) = standing {
-            self.left.fetch_add(1, Ordering::Relaxed);
-            self.left_asked.fetch_add(u64::from(count), Ordering::Relaxed);
-        }
+    /// Notes that a key leaves that isn't new and was asked for so often.
+    pub(super) fn note_left(&self, count: u8) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+        self.left_asked.fetch_add(u64::from(count), Ordering::Relaxed);
     }
 
     /// How many keys are taken for new, of so many.
@@ -127,8 +125,7 @@ mod tests {
         let share = NewShare::default();
         for turn in 1..=turns {
             (0..found / SAMPLE).for_each(|_| share.note_found(1));
-            (0..1000).for_each(|_| share.note_left(Standing::Known(4)));
-            (0..1000).for_each(|_| share.note_left(Standing::New));
+            (0..1000).for_each(|_| share.note_left(4));
             share.turn(Turn { asked: earlier + turn * 10_000, new: 1000, keys: 10_000, counted: 120.0 });
         }
         share.of(10_000)
@@ -153,7 +150,7 @@ mod tests {
     #[test]
     fn what_stays_anyway_says_nothing() {
         let share = NewShare::default();
-        (0..1000).for_each(|_| share.note_left(Standing::Known(4)));
+        (0..1000).for_each(|_| share.note_left(4));
         share.turn(Turn { asked: 10_000, new: 1000, keys: 10_000, counted: 120.0 });
         (0..1000).for_each(|_| share.note_found(5));
         share.turn(Turn { asked: 20_000, new: 1000, keys: 10_000, counted: 120.0 });
@@ -170,7 +167,7 @@ mod tests {
             share.turn(turn);
             assert_eq!(share.of(1000), 125, "nothing left: {turn:?}");
         }
-        share.note_left(Standing::Known(u8::MAX));
+        share.note_left(u8::MAX);
         share.turn(nothing);
         share.turn(nothing);
         assert_eq!(share.of(u64::MAX), u64::MAX / 1000, "nothing was asked for");

@@ -87,7 +87,9 @@ impl Popularity {
 
     /// Notes that a key leaves which stood so.
     pub fn leave(&self, key: KeyHash, standing: Standing) {
-        self.new_share.note_left(standing);
+        if let Standing::Known(count) = standing {
+            self.new_share.note_left(count);
+        }
         self.ages.leave(key);
     }
 

@@ -13,7 +13,7 @@ use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::stored;
 use keyfold_server::{Commands, OwnServer, Server};
 
-use super::farm::{busy_bytes, set};
+use super::own_server::{busy_bytes, set};
 use super::{KEPT_ENTRIES, LIMIT};
 use crate::objects::{Form, Objects};
 use crate::through::Through;

@@ -10,10 +10,11 @@ use anyhow::Context;
 use keyfold_core::memory::Limits;
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
-use keyfold_server::{Commands, OwnServer, Server};
+use keyfold_server::{Commands, OwnServer};
 
 use super::by_key::Keeper;
-use super::cache::{BATCH, Tally, Trial, Way};
+use super::cache::{Tally, Trial, Way};
+use super::own_server::{busy_bytes, set, warm_up};
 use super::{ENTRIES, Given, LIMIT, LRU, POLICY, Row, VALUE};
 use crate::at_once::at_once;
 use crate::bench::Bench;
@@ -21,8 +22,6 @@ use crate::objects::Form;
 
 /// Caches at a time.
 const AT_ONCE: usize = 16;
-/// Looks at the memory of a server that is asked.
-const BUSY_ROUNDS: usize = 100;
 
 /// A cache to be measured.
 pub(super) struct Job<'a> {
@@ -112,34 +111,4 @@ fn on_its_own(
     let empty_bytes = busy_bytes(&mut server, &mut own.connect()?)?;
     set(&mut server, LIMIT, &(empty_bytes + job.room_bytes).to_string())?;
     job.trial.run(way(server), &mut advance)
-}
-
-/// What the server takes while it is asked for what it doesn't have: its connections take more then than at rest.
-pub(super) fn busy_bytes(client: &mut Server, gauge: &mut Server) -> anyhow::Result<u64> {
-    let mut asked = Commands::default();
-    (0..BATCH).for_each(|_| asked.push(&[b"GET", b"none"]));
-    let mut most = 0;
-    for _ in 0..BUSY_ROUNDS {
-        client.query_all::<Option<String>>(&asked)?;
-        most = most.max(gauge.used_memory()?);
-    }
-    Ok(most)
-}
-
-pub(super) fn set(server: &mut Server, name: &str, value: &str) -> anyhow::Result<()> {
-    let old_name = name.replace("listpack", "ziplist");
-    let mut set = |name: &str| server.ask::<()>(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]);
-    set(name).or_else(|error| if old_name == name { Err(error) } else { set(&old_name) })
-}
-
-/// Has the server run each command once, as it allocates at each first call.
-fn warm_up(server: &mut Server) -> anyhow::Result<()> {
-    let mut once = Commands::default();
-    once.push(&[b"SET", b"s", b"1"]);
-    once.push(&[b"GET", b"s"]);
-    once.push(&[b"HSET", b"h", b"f", b"1"]);
-    once.push(&[b"HGET", b"h", b"f"]);
-    once.push(&[b"DEL", b"s", b"h"]);
-    once.push(&[b"INFO", b"memory"]);
-    server.query_all::<()>(&once).map(drop)
 }

@@ -12,11 +12,13 @@
 //! | `cache.rs` | the server as a cache |
 //! | `by_key.rs` | keyfold before it, which evicts |
 //! | `farm.rs` | many caches, each on a server |
+//! | `own_server.rs` | what is asked of such a server |
 //! | `show.rs` | what came of it |
 
 mod by_key;
 mod cache;
 mod farm;
+mod own_server;
 mod show;
 
 use keyfold_core::memory::Limits;

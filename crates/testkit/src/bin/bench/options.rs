@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::proxy::Watched;
-
 /// Measures keyfold on every server at hand.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -27,6 +25,21 @@ pub(crate) enum Serve {
         #[arg(long)]
         max_memory: Option<u64>,
     },
+}
+
+/// How much of what a proxy does is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Watched {
+    /// Nothing.
+    Bare,
+    /// It keeps slow requests, as it does by default.
+    SlowLog,
+    /// It counts and times all, for metrics, as well.
+    All,
+}
+
+impl Watched {
+    pub(crate) const ALL: [Self; 3] = [Self::Bare, Self::SlowLog, Self::All];
 }
 
 /// What is measured.

@@ -16,22 +16,8 @@ use keyfold_server::Server as Connection;
 use keyfold_server::layout::stored;
 use keyfold_testkit::{Server, Wire};
 
+use crate::options::Watched;
 use crate::redis_benchmark::Target;
-
-/// How much of what a proxy does is watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Watched {
-    /// Nothing.
-    Bare,
-    /// It keeps slow requests, as it does by default.
-    SlowLog,
-    /// It counts and times all, for metrics, as well.
-    All,
-}
-
-impl Watched {
-    pub(crate) const ALL: [Self; 3] = [Self::Bare, Self::SlowLog, Self::All];
-}
 
 /// The child's part: a proxy by the layout that the server holds, until standard input ends.
 pub(crate) fn serve(upstream: &str, watched: Watched, max_memory: Option<u64>) -> anyhow::Result<()> {

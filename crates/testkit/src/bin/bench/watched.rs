@@ -14,8 +14,8 @@ use keyfold_core::layout::Layout;
 use keyfold_lab::Table;
 use keyfold_testkit::Binary;
 
-use crate::options::Options;
-use crate::proxy::{Proxy, Watched};
+use crate::options::{Options, Watched};
+use crate::proxy::Proxy;
 use crate::redis_benchmark::{self, CLIENTS, LAYOUT};
 use crate::report::{Report, cell};
 use crate::side_by_side::contests;
