@@ -179,6 +179,7 @@ impl Worker {
             cluster: self.cluster.get().map(|cluster| cluster.rules),
             newest_commands: self.config.newest_commands,
             encoded: None,
+            is_followed: false,
         })
     }
 

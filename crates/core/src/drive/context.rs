@@ -66,6 +66,7 @@ impl<'l> Context<'l> {
             cluster: *cluster,
             newest_commands: *newest_commands,
             encoded: None,
+            is_followed: false,
         }
     }
 }

@@ -424,6 +424,7 @@ impl Conversation {
         out: &mut Vec<u8>,
     ) -> Progress {
         self.session.note_reply_bytes(reply.len());
+        env.is_followed = self.index(slot).is_some_and(|index| index + 1 < self.slots.len());
         let slot_of_it = self.index(slot).map(|index| &mut self.slots[index]);
         let parts = slot_of_it.and_then(|slot| {
             env.encoded.clone_from(&slot.encoded);
@@ -521,6 +522,7 @@ impl Conversation {
         if self.keep_reply(index, reply) {
             return Progress::Kept;
         }
+        env.is_followed = index + 1 < self.slots.len();
         let slot = &mut self.slots[index];
         let Some(exchange) = &mut slot.exchange else { return Progress::Kept };
         env.encoded.clone_from(&slot.encoded);

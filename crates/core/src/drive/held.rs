@@ -92,9 +92,11 @@ mod tests {
     use std::sync::Arc;
     use std::task::Waker;
 
+    use crate::cache::Cache;
     use crate::clients::{Clients, hash_of};
     use crate::drive::{Context, Conversation, Progress, Started};
-    use crate::exchange::ServerInfo;
+    use crate::exchange::{Env, ServerInfo};
+    use crate::frame::Body;
     use crate::layout::Layout;
     use crate::session::{Peer, Session};
 
@@ -104,6 +106,7 @@ mod tests {
     struct Client<'l> {
         context: Context<'l>,
         conversation: Conversation,
+        cache: Option<&'l Cache>,
         wire: Vec<u8>,
         out: Vec<u8>,
     }
@@ -117,7 +120,7 @@ mod tests {
             let server = ServerInfo { name: "redis".into(), version: "7.0.15".into() };
             let context = Context::without_data(layout, server);
             let session = Session::new(Peer::default(), clients, &context.env(NOW_MS, &mut || 7));
-            Self { context, conversation: Conversation::new(session), wire: Vec::new(), out: Vec::new() }
+            Self { context, conversation: Conversation::new(session), cache: None, wire: Vec::new(), out: Vec::new() }
         }
 
         /// The slot of a request, and how many replies it waits for; none where it is held back.
@@ -145,7 +148,7 @@ mod tests {
 
         fn reply(&mut self, slot: u64, reply: &[u8]) -> Progress {
             let mut nonces = || 7;
-            let mut env = self.context.env(NOW_MS, &mut nonces);
+            let mut env = Env { cache: self.cache, ..self.context.env(NOW_MS, &mut nonces) };
             self.conversation.handle_reply(slot, reply, &mut env, &mut self.wire, &mut self.out)
         }
     }
@@ -192,6 +195,33 @@ mod tests {
         assert!(!first.takes_turn(write));
         second.conversation.leave_line();
         assert!(first.takes_turn(write));
+    }
+
+    /// The second value is evicted between its pointer and itself, and the client has written both keys behind the read.
+    #[test]
+    fn what_is_evicted_while_it_is_read_is_absent_and_no_later_write_is_read_instead() {
+        let layout = Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n").unwrap();
+        let cache = Cache::new(1 << 20);
+        let gone: [&[u8]; 2] = [b":0\r\n", b"$0\r\n\r\n"];
+        let mut pointer = Vec::new();
+        Body::Spill { nonce: 3, slot: None }.encode(None, &mut pointer);
+        let pointer = [format!("*2\r\n$-1\r\n${}\r\n", pointer.len()).as_bytes(), &pointer, b"\r\n"].concat();
+        for (is_kept, followed) in [(true, true), (true, false), (false, true)] {
+            let mut client = Client::new(&layout);
+            client.cache = is_kept.then_some(&cache);
+            let (read, _) = client.begin("MGET n:1 n:5").unwrap();
+            if followed {
+                client.begin("SET n:1 later").unwrap();
+            }
+            assert_eq!(client.reply(read, &pointer), Progress::More(2));
+            client.wire.clear();
+            assert_eq!(client.reply(read, gone[0]), Progress::Kept);
+            let answered = client.reply(read, gone[1]);
+            match is_kept && followed {
+                true => assert_eq!((answered, &client.out[..]), (Progress::Kept, &b"*2\r\n$-1\r\n$-1\r\n"[..])),
+                false => assert_eq!((answered, client.out.len()), (Progress::More(1), 0), "it may have been replaced"),
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::exchange::Env;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Found, Key, Spilled};
 use crate::exchange::reply_kind::Refusal;
-use crate::layout::{Located, spill_name};
+use crate::layout::{Evict, Located, spill_name};
 use crate::resp::Reply;
 use crate::string::Space;
 
@@ -219,7 +219,7 @@ impl Load {
                 Err(error) => Loading::Failed(error),
             }
         } else {
-            self.take_spills(replies, wire)
+            self.take_spills(replies, env, wire)
         };
         if matches!(loading, Loading::Ready) {
             let leaves_spills = self.leaves_spills;
@@ -297,7 +297,7 @@ impl Load {
         Loading::More(replies)
     }
 
-    fn take_spills(&mut self, replies: &[Vec<u8>], wire: &mut Vec<u8>) -> Loading {
+    fn take_spills(&mut self, replies: &[Vec<u8>], env: &Env<'_>, wire: &mut Vec<u8>) -> Loading {
         let spares = self.spares();
         let replies_each = if spares { 2 + usize::from(self.watched) } else { 1 };
         for (index, replies) in self.spills.clone().iter().zip(replies.chunks(replies_each)) {
@@ -306,10 +306,14 @@ impl Load {
                 Ok(found) => found,
                 Err(error) => return Loading::Failed(error),
             };
+            let was_evicted = may_be_evicted(&self.keys[*key], *spot, env);
             let spot = &mut self.keys[*key].spots[*spot];
             // Replaced since the pointer was read: everything once more. A pointer that is still there then points
-            // to nothing.
-            if found == Spilled::Nothing && spot.spill().is_some_and(|nonce| self.dangling.insert(nonce)) {
+            // to nothing. What was evicted is gone, and what the client sent behind may have written it anew by now.
+            if found == Spilled::Nothing
+                && !was_evicted
+                && spot.spill().is_some_and(|nonce| self.dangling.insert(nonce))
+            {
                 return Loading::More(self.send(wire));
             }
             if let Found::Field { spilled, .. } = &mut spot.found {
@@ -325,6 +329,14 @@ impl Load {
             space.load(&key.logical, key.held_or_unread());
         }
     }
+}
+
+/// Whether a spilled value that isn't there is taken for evicted, where it isn't to be read once more: what is replaced stays
+/// readable for a while ([`crate::exchange::RETIRE_MS`]), so that at worst another client's write in place is missed.
+fn may_be_evicted(key: &Key, spot: usize, env: &Env<'_>) -> bool {
+    let Some(place) = &key.spots[spot].place else { return false };
+    let leaves = env.layout.namespace(place.namespace).evictable.which != Evict::Never;
+    env.is_followed && env.cache.is_some() && leaves && !key.is_moving()
 }
 
 /// Stands in for the reply to TYPE where it wasn't asked.

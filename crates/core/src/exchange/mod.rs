@@ -105,6 +105,8 @@ pub struct Env<'a> {
     pub newest_commands: bool,
     /// Values of the request at hand that were encoded before it began.
     pub encoded: Option<Arc<Encoded>>,
+    /// Its client has sent others behind it: who reads once more may find what these have written.
+    pub is_followed: bool,
 }
 
 /// What holds for requests before a cluster.

@@ -39,6 +39,7 @@ fn run_all(
         cluster: None,
         newest_commands: true,
         encoded: None,
+        is_followed: false,
     };
     let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
     let mut connection = Connection::default();
@@ -152,6 +153,7 @@ fn what_only_our_clock_has_for_expired_is_not_written_over() {
             cluster: None,
             newest_commands: true,
             encoded: None,
+            is_followed: false,
         };
         let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
