@@ -18,6 +18,8 @@ use crate::wire::{Wire, WireError};
 
 /// Steps that are under way together.
 const STEPS_AT_ONCE: usize = 48;
+/// So much is remembered of a key.
+const PAST: usize = 8;
 /// Keys that MSET and MGET have.
 const KEYS_AT_ONCE: usize = 3;
 
@@ -38,6 +40,8 @@ struct Key {
     name: Vec<u8>,
     possible: Possible,
     is_uncertain: bool,
+    /// What was asked last and what came of it, for whoever has to find out what went wrong.
+    past: VecDeque<String>,
 }
 
 /// A client of a cache, with keys of its own.
@@ -54,7 +58,7 @@ pub struct CacheClient {
 impl CacheClient {
     /// A client with these keys, none of which exists. It counts in `vanished` what it finds gone.
     pub fn new(seed: u64, names: impl IntoIterator<Item = Vec<u8>>, vanished: &Arc<AtomicU64>) -> Self {
-        let key = |name| Key { name, possible: Possible::only(None), is_uncertain: false };
+        let key = |name| Key { name, possible: Possible::only(None), is_uncertain: false, past: VecDeque::new() };
         Self {
             random: Random::new(seed),
             keys: names.into_iter().map(key).collect(),
@@ -234,7 +238,9 @@ impl CacheClient {
                 _ => self.refused(step, last),
             },
             // It had changed, or was evicted, which is a change too.
-            Step::Together(_, _, true) if last == b"*-1\r\n" => {}
+            Step::Together(key, ops, true) if last == b"*-1\r\n" => {
+                self.keys[*key].past.push_front(format!("{ops:?} in {when:?}: nil"));
+            }
             Step::Together(key, ops, _) => match elements(last) {
                 Some(answers) if answers.len() == ops.len() => {
                     for (at, (op, answer)) in ops.iter().zip(answers).enumerate() {
@@ -248,7 +254,9 @@ impl CacheClient {
 
     /// Compares an answer, before which the key may have vanished.
     fn see(&mut self, key: usize, op: &Op, answer: &[u8], when: (i64, i64), may_vanish: bool) {
-        let Key { name, possible, is_uncertain } = &mut self.keys[key];
+        let Key { name, possible, is_uncertain, past } = &mut self.keys[key];
+        past.truncate(PAST - 1);
+        past.push_front(format!("{op:?} in {when:?}: {}", answer.escape_ascii()));
         let before = possible.clone();
         // Both may give the same answer, as SET does.
         let stays = before.clone().answered(op, answer, when);
@@ -264,7 +272,9 @@ impl CacheClient {
             *is_uncertain = true;
         } else {
             let (name, answer) = (name.escape_ascii(), answer.escape_ascii());
-            self.report.wrong.push(format!("{name}: {op:?} on {before:?} answered {answer}"));
+            let past: Vec<_> = past.iter().map(String::as_str).collect();
+            let past = past.join("\n      ");
+            self.report.wrong.push(format!("{name}: {op:?} on {before:?} answered {answer}; last came\n      {past}"));
             *is_uncertain = true;
         }
     }
