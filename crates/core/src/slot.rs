@@ -17,7 +17,7 @@ use crc::{CRC_16_XMODEM, Crc, Table};
 use crate::base62;
 
 /// How many slots there are.
-const SLOTS: u16 = 16_384;
+pub(crate) const SLOTS: u16 = 16_384;
 /// The most digits that a tag has.
 const MOST_DIGITS: u8 = 3;
 

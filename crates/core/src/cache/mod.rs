@@ -12,6 +12,7 @@
 
 mod ages;
 mod frequency;
+mod full;
 mod new_share;
 mod popularity;
 mod recent;
@@ -21,7 +22,10 @@ mod seen;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use full::Full;
+
 use crate::layout::{CachePolicy, Place};
+use crate::slot::Slot;
 
 pub use ages::{AgeCounts, Ages};
 pub use frequency::Frequency;
@@ -78,8 +82,8 @@ pub struct Cache {
     is_on: AtomicBool,
     /// Plain keys leave too.
     plain_keys: AtomicBool,
-    /// Writes are refused.
-    is_full: AtomicBool,
+    /// Where writes are refused.
+    full: Full,
     /// Bytes that may be written until memory is looked at.
     allowance: AtomicI64,
     refused: AtomicU64,
@@ -105,7 +109,7 @@ impl Cache {
             tells: AtomicBool::new(false),
             is_on: AtomicBool::new(false),
             plain_keys: AtomicBool::new(false),
-            is_full: AtomicBool::new(false),
+            full: Full::default(),
             allowance: AtomicI64::new(0),
             refused: AtomicU64::new(0),
             refused_at_ms: AtomicU64::new(0),
@@ -174,15 +178,25 @@ impl Cache {
         self.allowance.load(Ordering::Relaxed) < 0
     }
 
-    /// Says whether writes are refused.
+    /// Says whether writes are refused, in whichever slot.
     pub fn set_full(&self, is_full: bool) {
-        self.is_full.store(is_full, Ordering::Relaxed);
+        self.full.set(|_| is_full);
     }
 
-    /// Whether writes are refused.
+    /// Says in which slots writes are refused.
+    pub fn set_full_in(&self, is_full: impl Fn(Slot) -> bool) {
+        self.full.set(is_full);
+    }
+
+    /// Whether writes are refused anywhere.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+        self.full.anywhere()
+    }
+
+    /// Whether writes to keys of this slot are refused.
+    pub fn is_full_at(&self, slot: Slot) -> bool {
+        self.full.at(slot)
     }
 
     pub(crate) fn count_refused(&self) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::cache::Use;
+use crate::cache::{Cache, Use};
 use crate::cluster::Endpoint;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::dialect::Dialect;
@@ -21,6 +21,7 @@ use crate::session::refusal::{
 };
 use crate::session::script::{calls_function, calls_script, no_script};
 use crate::session::{Hold, Patience, Session};
+use crate::slot::Slot;
 use crate::string::{CopyCommand, Run};
 use crate::user_script::UserScript;
 
@@ -189,7 +190,7 @@ impl Session {
         if self.queue.is_some() && !command.arity_ok(args.len()) {
             return Route::error(wrong_arity(command));
         }
-        if let Some(error) = self.refuse(command, args).or_else(|| self.refuse_write(command, env)) {
+        if let Some(error) = self.refuse(command, args).or_else(|| self.refuse_write(command, args, env)) {
             return self.refuse_command(command, error);
         }
         if command.is_container && args.len() > 1 && command.id != Id::Client {
@@ -243,8 +244,10 @@ impl Session {
 
     /// The error of a command that writes, while keyfold refuses writes: memory is full, or the layout is in doubt. None where
     /// it may go on.
-    fn refuse_write(&self, command: &Command, env: &Env<'_>) -> Option<String> {
-        if let Some(cache) = env.cache.filter(|cache| cache.is_full() && self.takes_memory(command, env.dialect())) {
+    fn refuse_write(&self, command: &Command, args: &[&[u8]], env: &Env<'_>) -> Option<String> {
+        let takes_memory = || self.takes_memory(command, env.dialect());
+        let is_full = |cache: &&Cache| cache.is_full() && takes_memory() && self.reaches_full(command, args, cache);
+        if let Some(cache) = env.cache.filter(is_full) {
             cache.count_refused();
             return Some("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
         }
@@ -271,6 +274,15 @@ impl Session {
             Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset => false,
             _ => takes_some(command) || !dialect.queues_reads_when_full(),
         }
+    }
+
+    /// Whether one of its keys, or of what is queued before it, lies where memory is full. What has none may go anywhere.
+    fn reaches_full(&self, command: &Command, args: &[&[u8]], cache: &Cache) -> bool {
+        let keys = command.keys_in(args);
+        let own = keys.iter().filter_map(|key| args.get(key.index).copied());
+        let queued = self.queue.iter().flat_map(|queue| &queue.commands).flat_map(Queued::keys);
+        let mut all = own.chain(queued).peekable();
+        all.peek().is_none() || all.any(|key| cache.is_full_at(Slot::of(key)))
     }
 
     /// A command that no server known to us has: a module's, a newer one's, or a mistake.

@@ -12,7 +12,7 @@ mod knowledge;
 mod node;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,16 +69,29 @@ impl Shared {
     }
 
     /// Nothing is known of it for a while.
-    fn note_silence(&self, node: Option<Node>) {
-        let mut all = self.gauges.borrow_mut();
-        all.entry(node).and_modify(|one| one.is_full = false);
-        self.cache.set_full(all.values().any(|one| one.is_full));
+    fn note_silence(&self, node: Option<Node>, errand: &Errand) {
+        let before = self.gauges.borrow_mut().get_mut(&node).is_some_and(|one| std::mem::take(&mut one.is_full));
+        if before {
+            self.refuse(errand);
+        }
     }
 
-    fn note(&self, node: Option<Node>, gauges: Gauges) {
-        let mut all = self.gauges.borrow_mut();
-        all.insert(node, gauges);
-        self.cache.set_full(all.values().any(|one| one.is_full));
+    /// Has writes be refused that go where a server is full.
+    fn refuse(&self, errand: &Errand) {
+        let all = self.gauges.borrow();
+        let full: BTreeSet<Option<Node>> = all.iter().filter(|(_, one)| one.is_full).map(|(node, _)| *node).collect();
+        match full.is_empty() {
+            true => self.cache.set_full(false),
+            false => self.cache.set_full_in(|slot| errand.node_with(slot).is_some_and(|node| full.contains(&node))),
+        }
+    }
+
+    fn note(&self, node: Option<Node>, gauges: Gauges, errand: &Errand) {
+        let before = self.gauges.borrow_mut().insert(node, gauges);
+        if before.is_some_and(|before| before.is_full) != gauges.is_full {
+            self.refuse(errand);
+        }
+        let all = self.gauges.borrow();
         let sum = |part: fn(&Gauges) -> u64| all.values().map(part).sum();
         let (mark, unlimited) = (sum(|one| one.mark.unwrap_or(0)), sum(|one| one.mark.is_none().into()));
         self.cache.set_gauges(sum(|one| one.used), mark, unlimited, sum(|one| one.keys));
@@ -105,6 +118,8 @@ async fn keep_for_ever(errand: Errand, config: Arc<Config>, cache: Arc<Cache>) {
             let wanted = errand.nodes();
             nodes.retain(|node, _| wanted.contains(node));
             shared.gauges.borrow_mut().retain(|node, _| wanted.contains(node));
+            // Slots may have moved.
+            shared.refuse(&errand);
             for node in wanted {
                 nodes.entry(node).or_insert_with(|| {
                     let errand = errand.another().at_node(node);

@@ -66,7 +66,7 @@ pub(super) async fn keep(shared: Rc<Shared>, node: Option<Node>, errand: Errand)
             tracing::debug!(%reason, "evicting was broken off; it begins again");
             keeper.databases.clear();
             keeper.surveyed = None;
-            keeper.shared.note_silence(keeper.node);
+            keeper.shared.note_silence(keeper.node, &keeper.errand);
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -163,7 +163,7 @@ impl Keeper {
                      SET maxmemory, or write max_memory as bytes"
                 );
             }
-            self.shared.note(self.node, Gauges { used: memory.counted, ..Gauges::default() });
+            self.shared.note(self.node, Gauges { used: memory.counted, ..Gauges::default() }, &self.errand);
             return None;
         };
         self.has_no_mark = false;
@@ -171,7 +171,8 @@ impl Keeper {
         let now_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let order = self.governor.look(memory.counted, std::mem::take(&mut self.freed), now_us);
         let keys = self.databases.values().map(|hand| hand.evictor.keys(hand.names)).sum();
-        self.shared.note(self.node, Gauges { used: memory.counted, mark: Some(mark), keys, is_full: order.is_full });
+        let gauges = Gauges { used: memory.counted, mark: Some(mark), keys, is_full: order.is_full };
+        self.shared.note(self.node, gauges, &self.errand);
         Some(order)
     }
 

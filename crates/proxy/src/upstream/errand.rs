@@ -169,9 +169,14 @@ impl Errand {
 
     /// Which of them has a physical key; none in a cluster where nobody is known to have its slot.
     pub(crate) fn node_of(&self, name: &[u8]) -> Option<Option<Node>> {
+        self.node_with(Slot::of(name))
+    }
+
+    /// Which of them has a slot; none in a cluster where nobody is known to have it.
+    pub(crate) fn node_with(&self, slot: Slot) -> Option<Option<Node>> {
         match self.worker.cluster.get() {
             None => Some(None),
-            Some(cluster) => cluster.node_of(Slot::of(name)).map(Some),
+            Some(cluster) => cluster.node_of(slot).map(Some),
         }
     }
 

@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use keyfold_core::layout::Layout;
+use keyfold_core::slot::Slot;
 use keyfold_proxy::{Config, Handle, start};
 use keyfold_testkit::cluster::Options;
 use keyfold_testkit::servers::{Binary, each, newest_and_others};
 use keyfold_testkit::{Cluster, Wire};
 
-use super::values::Clients;
-use super::{MB, WAYS, counted, info, send_all, set_max, text_of, words};
+use super::values::{Clients, assert_served};
+use super::{MB, WAYS, counted, info, max_of, send_all, set_max, text_of, words};
 use crate::stage::{address, call, eventually, reaches};
 
 /// Three primaries, each with a mark so far above what an empty one takes.
@@ -19,7 +20,7 @@ fn stage(binary: &Binary, namespaces: &str, bytes: u64) -> (Cluster, Handle, u64
     let mark = empty + bytes;
     for node in cluster.nodes() {
         node.server().connect().unwrap().call(&[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lru"]).unwrap();
-        set_max(node.server(), mark + mark / 10);
+        set_max(node.server(), max_of(mark));
     }
     let layout = Layout::parse_file(&format!("cluster = true\n{}", text_of(namespaces, &mark.to_string()))).unwrap();
     cluster.put_in_force(&layout).unwrap();
@@ -43,7 +44,8 @@ fn each_primary_is_kept_and_each_key_is_right_or_absent() {
             reaches("keys leave", 20_001, || proxy.namespaces().iter().map(|counts| counts.evicted).sum());
         });
         let report = clients.check(&mut Wire::connect(address(&proxy)).unwrap());
-        assert!(report.errors.is_empty() && report.lost == 0, "{:?}", report.errors);
+        assert_served(&report);
+        assert_eq!(report.lost, 0);
         assert!(clients.vanished.load(Ordering::Relaxed) > 1000);
         for node in cluster.nodes() {
             eventually("memory is at its mark", || counted(node.server()) <= mark + mark / 50);
@@ -54,7 +56,7 @@ fn each_primary_is_kept_and_each_key_is_right_or_absent() {
 }
 
 #[test]
-fn where_one_primary_is_full_and_nothing_may_leave_writes_stay_refused() {
+fn where_one_primary_is_full_and_nothing_may_leave_writes_to_it_stay_refused_and_others_go_on() {
     let kept = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { count = 64 }\nevict = false\n";
     let binary = newest_and_others().0.pop().unwrap();
     let (cluster, proxy, mark) = stage(&binary, kept, 6 * MB);
@@ -71,12 +73,27 @@ fn where_one_primary_is_full_and_nothing_may_leave_writes_stay_refused() {
         // Part of it is what is on its way.
         counted(cluster.node(full).server()) > mark + mark / 20
     });
-    eventually("writes are refused", || call(&mut wire, "SET user:1 v").starts_with("-OOM"));
+    let slot_of = |id: &u32| Slot::of(format!("user:{id}").as_bytes()).number();
+    let (there, elsewhere): (Vec<u32>, Vec<u32>) = (0..300).partition(|id| cluster.owner(slot_of(id)).unwrap() == full);
+    assert!(there.len() > 50 && elsewhere.len() > 100);
+    let first = format!("SET user:{} v", there[0]);
+    eventually("writes are refused", || call(&mut wire, &first).starts_with("-OOM"));
     // And stay so, whatever the other nodes say of themselves.
-    for id in 0..5000 {
+    for id in there.iter().cycle().take(5000) {
         let answer = call(&mut wire, &format!("SET user:{id} v"));
         assert!(answer.starts_with("-OOM"), "{id}: {answer}");
     }
+    for id in &elsewhere {
+        assert_eq!(call(&mut wire, &format!("SET user:{id} v")), "+OK\r\n", "{id}");
+    }
+    let mixed = format!("MSET user:{} v user:{} v", there[0], elsewhere[0]);
+    assert!(call(&mut wire, &mixed).starts_with("-OOM"), "a part of it goes there");
+    for (id, wanted) in [(there[0], "-EXECABORT"), (elsewhere[0], "*1\r\n+OK")] {
+        call(&mut wire, "MULTI");
+        call(&mut wire, &format!("SET user:{id} v"));
+        let answer = call(&mut wire, "EXEC");
+        assert!(answer.starts_with(wanted), "{id}: {answer}");
+    }
     call(&mut direct, &format!("DEL {}", (0..id).map(|id| format!("{{a}}{id}")).collect::<Vec<_>>().join(" ")));
-    eventually("there is room", || call(&mut wire, "SET user:1 v") == "+OK\r\n");
+    eventually("there is room", || call(&mut wire, &first) == "+OK\r\n");
 }

@@ -1,0 +1,61 @@
+//! Where writes are refused, as memory is full: of a cluster's primaries it may be one, and the others go on.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::slot::{SLOTS, Slot};
+
+/// Slots whose server is full. Before one server all slots are.
+#[derive(Debug)]
+pub(super) struct Full {
+    anywhere: AtomicBool,
+    /// A bit for each slot.
+    slots: Box<[AtomicU64]>,
+}
+
+impl Default for Full {
+    fn default() -> Self {
+        let words = usize::from(SLOTS).div_ceil(64);
+        Self { anywhere: AtomicBool::new(false), slots: (0..words).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl Full {
+    /// Says of each slot whether it is full.
+    pub(super) fn set(&self, is_full: impl Fn(Slot) -> bool) {
+        let mut all = Slot::all();
+        let mut anywhere = false;
+        for word in &self.slots {
+            let bits = (&mut all).take(64).enumerate().map(|(bit, slot)| u64::from(is_full(slot)) << bit).sum();
+            word.store(bits, Ordering::Relaxed);
+            anywhere |= bits != 0;
+        }
+        self.anywhere.store(anywhere, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn anywhere(&self) -> bool {
+        self.anywhere.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn at(&self, slot: Slot) -> bool {
+        let (word, bit) = (usize::from(slot.number() / 64), slot.number() % 64);
+        self.slots.get(word).is_some_and(|word| word.load(Ordering::Relaxed) >> bit & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_slot_has_a_bit_of_its_own() {
+        let full = Full::default();
+        assert!(!full.anywhere() && Slot::all().all(|slot| !full.at(slot)));
+        full.set(|slot| slot.number() % 3 == 1);
+        assert!(full.anywhere() && Slot::all().all(|slot| full.at(slot) == (slot.number() % 3 == 1)));
+        full.set(|slot| slot == Slot::LAST);
+        assert!(full.anywhere() && Slot::all().all(|slot| full.at(slot) == (slot == Slot::LAST)));
+        full.set(|_| false);
+        assert!(!full.anywhere() && Slot::all().all(|slot| !full.at(slot)));
+    }
+}
