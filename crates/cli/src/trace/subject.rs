@@ -36,7 +36,7 @@ impl Subject {
     /// What the flags and the server say. `notes` has what was guessed.
     pub(super) fn of(trace: &Trace, notes: &mut Vec<String>) -> anyhow::Result<Self> {
         let mut subject = match &trace.server {
-            Some(target) => Self::at(Server::connect(target)?, trace)?,
+            Some(target) => Self::at(Server::connect(target)?, trace, notes)?,
             None => Self::nowhere(trace),
         };
         notes.append(&mut subject.facts.guesses);
@@ -45,8 +45,14 @@ impl Subject {
         Ok(subject)
     }
 
-    fn at(mut server: Server, trace: &Trace) -> anyhow::Result<Self> {
+    fn at(mut server: Server, trace: &Trace, notes: &mut Vec<String>) -> anyhow::Result<Self> {
         let is_keyfold = server.refuse_keyfold().is_err();
+        if server.version().is_cluster() && !is_keyfold {
+            let address = server.address();
+            notes.push(format!(
+                "memory and requests are those of the node at {address} alone, one of a cluster's primaries"
+            ));
+        }
         let facts = memory::model(&mut server, &trace.assumed)?;
         let used = server.info("memory")?;
         let memory_bytes = Some(used.number("maxmemory")).filter(|bytes| *bytes > 0).map(|bytes| bytes as f64);
