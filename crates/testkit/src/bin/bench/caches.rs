@@ -31,17 +31,18 @@ const COST_GOAL: f64 = 1.05;
 /// Out of reach.
 const FAR: u64 = 1 << 40;
 
-/// Bytes for keys, and from how many these are drawn.
-const ROOM: u64 = 64 << 20;
-const NUMBERS: u64 = 4_000_000;
+/// Keys are drawn from so many for each MiB of the cache.
+const NUMBERS_A_MIB: u64 = 62_500;
 /// In buckets, and longer than their layout's `value_limit`: spilled to keys of their own, of which each is looked at by itself.
 const VALUE_BYTES: [usize; 2] = [56, 100];
 /// It is full once so many keys left.
 const FILLED: u64 = 50_000;
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Writes a second.
 const USUAL: u64 = 3_000;
 const BURST: u64 = 10 * USUAL;
+/// Until it is full.
+const FILLING: u64 = 5 * BURST;
 /// A hundredth above the mark.
 const BURST_GOAL: f64 = 1.0;
 /// Writes are sent so often.
@@ -83,16 +84,27 @@ const COLUMNS: [&str; 8] = ["command", "pipeline", "without", "with", "CPU, with
 
 fn burst(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<Vec<String>> {
     let title = format!(
-        "memory of a cache of {} MiB at its mark, {USUAL} and then {BURST} writes a second; values of {} bytes are spilled",
-        ROOM >> 20,
-        VALUE_BYTES[1]
+        "memory of a cache of {} MiB at its mark, {USUAL} and then {BURST} writes a second, and keyfold's own memory; values \
+         of {} bytes are spilled",
+        options.cache_mib, VALUE_BYTES[1]
     );
-    let columns =
-        ["value bytes", "writes/s", "written", "refused", "most above the mark, %", "evicted", "by the server"];
+    let columns = [
+        "value bytes",
+        "keys",
+        "writes/s",
+        "written",
+        "refused",
+        "most above the mark, %",
+        "evicted",
+        "by the server",
+        "counters, KiB",
+        "keyfold, KiB",
+        "of the cache, %",
+    ];
     let mut table = Table::titled(title, &columns);
     let mut missed = Vec::new();
     for value_bytes in VALUE_BYTES {
-        let mut cache = Kept::start(binary, value_bytes)?;
+        let mut cache = Kept::start(binary, value_bytes, options.cache_mib)?;
         for rate in [USUAL, BURST] {
             let before = cache.evicted()?;
             let (sent, above) = cache.watched(rate, Duration::from_secs(if options.quick { 1 } else { 10 }))?;
@@ -105,9 +117,13 @@ fn burst(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Res
                     sent.refused
                 ));
             }
-            let counts = [value_bytes as u64, rate, sent.written, sent.refused].map(Cell::Whole);
+            let (kept, resident) = (cache.status()?.cache.context("it keeps no cache")?, cache.proxy.resident_bytes()?);
+            #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
+            let share = resident as f64 / (options.cache_mib << 20) as f64 * 100.0;
+            let counts = [value_bytes as u64, kept.keys, rate, sent.written, sent.refused].map(Cell::Whole);
             let seen = [Cell::Number(above, 2), Cell::Whole(evicted), Cell::Whole(by_server)];
-            table.row(counts.into_iter().chain(seen).collect());
+            let own = [Cell::Whole(kept.counters_bytes >> 10), Cell::Whole(resident >> 10), Cell::Number(share, 2)];
+            table.row(counts.into_iter().chain(seen).chain(own).collect());
         }
     }
     report.add(&binary.name(), &table);
@@ -120,34 +136,40 @@ struct Kept {
     proxy: Proxy,
     mark: u64,
     value: Vec<u8>,
+    /// From how many keys are drawn.
+    numbers: u64,
     draws: u64,
 }
 
 impl Kept {
-    /// One that is full.
-    fn start(binary: &Binary, value_bytes: usize) -> anyhow::Result<Self> {
+    /// One of so many MiB that is full.
+    fn start(binary: &Binary, value_bytes: usize, mib: u64) -> anyhow::Result<Self> {
         let server = binary.start(&["--maxmemory-policy", "allkeys-lru"])?;
         server.put_in_force(&Layout::parse_file(LAYOUT)?)?;
-        let mark = counted(&mut server.connect()?)? + ROOM;
+        let mark = counted(&mut server.connect()?)? + (mib << 20);
         let max = mark + mark / 10;
         server.connect()?.call(&[b"CONFIG", b"SET", b"maxmemory", max.to_string().as_bytes()])?;
         let proxy = Proxy::keeping(&server, mark)?;
-        let mut kept = Self { server, proxy, mark, value: vec![b'v'; value_bytes], draws: 0 };
+        let (value, numbers) = (vec![b'v'; value_bytes], mib * NUMBERS_A_MIB);
+        let mut kept = Self { server, proxy, mark, value, numbers, draws: 0 };
         let deadline = Instant::now() + PATIENCE;
         while kept.evicted()?[0] < FILLED {
             anyhow::ensure!(Instant::now() < deadline, "the cache doesn't become full");
-            kept.write_at(BURST, Duration::from_secs(1))?;
+            kept.write_at(FILLING, Duration::from_secs(1))?;
         }
         // What is above the mark by then leaves.
         kept.write_at(USUAL, Duration::from_secs(2))?;
         Ok(kept)
     }
 
+    fn status(&self) -> anyhow::Result<Status> {
+        let reply = self.proxy.connect()?.call(&[b"INFO", b"keyfold"])?;
+        Status::read_info(&info_text(&reply)).context("keyfold doesn't say how it fares")
+    }
+
     /// What keyfold has evicted, and the server by itself.
     fn evicted(&self) -> anyhow::Result<[u64; 2]> {
-        let reply = self.proxy.connect()?.call(&[b"INFO", b"keyfold"])?;
-        let status = Status::read_info(&info_text(&reply)).context("keyfold doesn't say how it fares")?;
-        let by_keyfold = status.namespaces.iter().map(|namespace| namespace.evicted).sum();
+        let by_keyfold = self.status()?.namespaces.iter().map(|namespace| namespace.evicted).sum();
         let reply = self.server.connect()?.call(&[b"INFO", b"stats"])?;
         let by_server = evicted_by_server(&info_text(&reply)).context("the server doesn't say what it evicted")?;
         Ok([by_keyfold, by_server])
@@ -177,7 +199,7 @@ impl Kept {
             let mut commands = Vec::new();
             for _ in sent..due {
                 self.draws += 1;
-                let key = format!("key:{:012}", Random::nth(self.draws) % NUMBERS);
+                let key = format!("key:{:012}", Random::nth(self.draws) % self.numbers);
                 write_command(&mut commands, &[b"SET", key.as_bytes(), &self.value]);
             }
             wire.send_bytes(&commands)?;

@@ -85,6 +85,9 @@ pub(crate) struct Options {
     /// Only this row of the commands or the speed, as in `GETEX EX`; may be repeated
     #[arg(long = "command", value_name = "NAME")]
     commands: Vec<String>,
+    /// How large the caches are that writes come to in a burst, in MiB
+    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u64).range(16..))]
+    pub(crate) cache_mib: u64,
     /// Exit code 1 where a goal of the codecs, the commands, the speed, the cluster, what is watched or the caches is missed
     #[arg(long)]
     pub(crate) check: bool,
