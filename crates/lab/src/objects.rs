@@ -5,11 +5,13 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
+use keyfold_core::codec::{Candidate, CodecRule, Kinds, Owner, Sample, candidates};
 use keyfold_core::frame;
-use keyfold_core::layout::Layout;
-use keyfold_core::memory::{self, Keyspace, Model, ValueShape};
+use keyfold_core::layout::{Layout, NamespaceIndex};
 
+use crate::data_sets::records;
+use crate::physical::Physical;
 use crate::zipf::Zipf;
 use keyfold_survey::random::Random;
 
@@ -19,6 +21,10 @@ const LETTERS: usize = 1 << 16;
 const LEAST_VALUE_LIMIT: u64 = 64;
 /// Objects of a made-up stream have ids from here on.
 const FIRST_ID: u64 = 1_000_000;
+/// A codec is trained by so many values at most, and chosen by a third as many others.
+const TRAINED_BY: usize = 15_000;
+/// A file has at least so many keys.
+const LEAST_KEYS: usize = 1000;
 
 /// A way to keep objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +54,17 @@ pub(crate) struct Objects {
     template: String,
     /// On the mean.
     value_bytes: u64,
-    letters: Vec<u8>,
+    values: Values,
+    /// What real values are stored by in buckets.
+    codec: Option<Candidate>,
+}
+
+#[derive(Clone)]
+enum Values {
+    /// Slices of so many letters.
+    MadeUp(Vec<u8>),
+    /// One for each key.
+    Real(Vec<Vec<u8>>),
 }
 
 /// Where an object is.
@@ -63,24 +79,54 @@ impl Objects {
     /// Objects with ids.
     pub(crate) fn made_up(objects: u32, value_bytes: u64, seed: u64) -> Self {
         let keys = (0..u64::from(objects)).map(|id| format!("obj:{}", FIRST_ID + id).into_bytes()).collect();
-        Self { keys, template: "obj:{id:int}".to_owned(), value_bytes, letters: Random::new(seed).letters(LETTERS) }
+        Self::with_letters(keys, "obj:{id:int}".to_owned(), value_bytes, seed)
     }
 
-    /// The same keys with values of another size.
+    fn with_letters(keys: Vec<Vec<u8>>, template: String, value_bytes: u64, seed: u64) -> Self {
+        Self { keys, template, value_bytes, values: Values::MadeUp(Random::new(seed).letters(LETTERS)), codec: None }
+    }
+
+    /// The same keys with made-up values of another size.
     pub(crate) fn with_values(&self, value_bytes: u64) -> Self {
-        let (keys, template, letters) = (self.keys.clone(), self.template.clone(), self.letters.clone());
-        Self { keys, template, value_bytes, letters }
+        let (keys, template, values) = (self.keys.clone(), self.template.clone(), self.values.clone());
+        Self { keys, template, value_bytes, values, codec: None }
+    }
+
+    /// The records of a file, and the codec that its values are best stored by, trained by some of them.
+    pub(crate) fn of_records(file: &Path) -> anyhow::Result<Self> {
+        let reading = || format!("can't read the records in {}", file.display());
+        let records = records::read(file, usize::MAX).with_context(reading)?.records;
+        let (keys, values): (Vec<_>, Vec<_>) = records.into_iter().map(|record| (record.key, record.value)).unzip();
+        enough(file, &keys)?;
+        let value_bytes = values.iter().map(|value| value.len() as u64).sum::<u64>() / values.len() as u64;
+        let template = template(&keys);
+        let mut objects = Self { keys, template, value_bytes, values: Values::Real(values), codec: None };
+        objects.codec = objects.trained()?;
+        Ok(objects)
     }
 
     /// The keys of a file, a request to a line, and the requests as numbers of keys in order.
     pub(crate) fn of_trace(file: &Path, value_bytes: u64, seed: u64) -> anyhow::Result<(Self, Vec<u32>)> {
         let reading = || format!("can't read the requests in {}", file.display());
         let (keys, requests) = read(BufReader::new(File::open(file).with_context(reading)?)).with_context(reading)?;
-        if keys.len() < 1000 {
-            bail!("{} asks for {} keys, and a cache of fewer than 1,000 says nothing", file.display(), keys.len());
-        }
+        enough(file, &keys)?;
         let template = template(&keys);
-        Ok((Self { keys, template, value_bytes, letters: Random::new(seed).letters(LETTERS) }, requests))
+        Ok((Self::with_letters(keys, template, value_bytes, seed), requests))
+    }
+
+    /// The best codec for real values, if any is of use.
+    fn trained(&self) -> anyhow::Result<Option<Candidate>> {
+        let layout = self.layout(Form::Buckets(1))?;
+        let templates = &layout.namespaces().first().context("a layout without its namespace")?.keys;
+        let every = self.keys.len().div_ceil(TRAINED_BY * 4 / 3);
+        let samples: Vec<_> = (0..)
+            .zip(&self.keys)
+            .step_by(every)
+            .map(|(object, key)| Sample { owner: Owner::new(templates, key), value: self.value(object) })
+            .collect();
+        let (train, held_out) = samples.split_at(samples.len() * 3 / 4);
+        let rule = CodecRule::named("auto");
+        Ok(candidates(&Kinds::default(), &rule, train, held_out, self.count()).into_iter().next())
     }
 
     /// The names of all of them, by their numbers.
@@ -104,18 +150,26 @@ impl Objects {
         &self.template
     }
 
-    /// An object's value: letters, from half as many as the mean to half as many more.
+    /// An object's value. A made-up one: letters, from half as many as the mean to half as many more.
     pub(crate) fn value(&self, object: u32) -> &[u8] {
+        let letters = match &self.values {
+            Values::MadeUp(letters) => letters,
+            Values::Real(values) => return &values[object as usize],
+        };
         let mut random = Random::new(u64::from(object));
         let len = self.value_bytes / 2 + random.below(self.value_bytes + 1);
         let len = usize::try_from(len).unwrap_or(0).clamp(1, LETTERS);
         let at = usize::try_from(random.below((LETTERS - len) as u64)).unwrap_or(0);
-        &self.letters[at..at + len]
+        &letters[at..at + len]
     }
 
     /// From how many bytes on a value would be spilled: none is.
     pub(crate) fn value_limit(&self) -> u64 {
-        (self.value_bytes * 3 / 2 + 1).next_multiple_of(32).max(LEAST_VALUE_LIMIT)
+        let longest = match &self.values {
+            Values::MadeUp(_) => self.value_bytes * 3 / 2,
+            Values::Real(values) => values.iter().map(Vec::len).max().unwrap_or(0) as u64,
+        };
+        (longest + 1).next_multiple_of(32).max(LEAST_VALUE_LIMIT)
     }
 
     /// What a layout's file says of it.
@@ -123,12 +177,20 @@ impl Objects {
         let Form::Buckets(entries) = form else { return String::new() };
         let (keys, limit) = (&self.template, self.value_limit());
         let buckets = (self.count() / entries).max(2);
-        format!("[[namespace]]\nkeys = {keys:?}\nbucket = {{ count = {buckets} }}\nvalue_limit = {limit}\n")
+        let codec = self.codec.as_ref().map(|codec| format!("codec = {}\n", codec.rule)).unwrap_or_default();
+        format!("[[namespace]]\nkeys = {keys:?}\nbucket = {{ count = {buckets} }}\nvalue_limit = {limit}\n{codec}")
     }
 
     pub(crate) fn layout(&self, form: Form) -> anyhow::Result<Layout> {
         let text = self.layout_text(form);
-        Layout::parse_file(&text).with_context(|| format!("the study's layout for {}", self.template))
+        let layout = Layout::parse_file(&text).with_context(|| format!("the study's layout for {}", self.template))?;
+        match (&self.codec, form) {
+            (Some(codec), Form::Buckets(_)) => {
+                let dictionary = codec.dictionary.as_deref();
+                layout.written_by(NamespaceIndex(0), &codec.rule, dictionary).context("no slot is free")
+            }
+            _ => Ok(layout),
+        }
     }
 
     /// Where each is written and read.
@@ -143,23 +205,24 @@ impl Objects {
         Ok(self.keys.iter().map(place).collect())
     }
 
-    /// What the model expects of all of them.
-    pub(crate) fn expect<'m>(&self, form: Form, model: &'m Model, prefix_len: u64) -> anyhow::Result<Keyspace<'m>> {
+    /// All of them, as keyfold stores them in this form.
+    pub(crate) fn physical(&self, form: Form) -> anyhow::Result<Physical> {
         let layout = self.layout(form)?;
-        let mut keyspace = Keyspace::new(model);
-        let mut placed = memory::Placed::new(model, &layout);
-        for (object, key) in (0..).zip(&self.keys) {
-            if layout.locate(key).place().is_some() {
-                placed.add(key, self.value(object), None);
-            } else {
-                keyspace.add_string(prefix_len + key.len() as u64, ValueShape::of(self.value(object)), false);
-            }
-        }
-        for (name, bucket) in placed.buckets() {
-            keyspace.add_hash(prefix_len + name.len() as u64, bucket, false);
-        }
-        Ok(keyspace)
+        let mut physical = Physical::default();
+        (0..).zip(&self.keys).for_each(|(object, key)| physical.place(&layout, key, self.value(object)));
+        Ok(physical)
     }
+}
+
+/// A cache of few keys says nothing.
+fn enough(file: &Path, keys: &[Vec<u8>]) -> anyhow::Result<()> {
+    ensure!(
+        keys.len() >= LEAST_KEYS,
+        "{} names {} keys, and a cache of fewer than {LEAST_KEYS} says nothing",
+        file.display(),
+        keys.len()
+    );
+    Ok(())
 }
 
 /// A value as keyfold's proxy stores it in a bucket.

@@ -45,6 +45,8 @@ pub struct Options {
     pub price_usd: f64,
     /// Requests for caches, instead of made-up ones.
     pub trace: Option<PathBuf>,
+    /// Records for the caches that keyfold keeps, instead of made-up objects.
+    pub records: Option<PathBuf>,
 }
 
 /// How large a study is.

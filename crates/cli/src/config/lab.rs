@@ -36,7 +36,13 @@ fn resolve_run(study: Option<String>, flags: GroundFlags) -> Run {
     Run {
         study,
         ground: GroundConfig { place, prefix, i_know: flags.i_know },
-        options: Options { scale, seed: flags.seed, price_usd: flags.price, trace: flags.trace },
+        options: Options {
+            scale,
+            seed: flags.seed,
+            price_usd: flags.price,
+            trace: flags.trace,
+            records: flags.records,
+        },
         out: flags.out,
     }
 }

@@ -99,6 +99,11 @@ pub(crate) struct GroundFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
+    /// Records for hit-ratio, one `["key", "value"]` to a line, which may be gzipped: of caches that keyfold keeps of them, each
+    /// value by its best codec
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    pub(crate) records: Option<PathBuf>,
+
     /// Run on a server that isn't empty, with this before the name of every key
     #[arg(long, value_name = "PREFIX")]
     pub(crate) namespace_prefix: Option<String>,

@@ -121,7 +121,11 @@ fn a_trace_that_says_nothing_is_told_of() {
     fs::write(&trace, "page:1\npage:2\npage:1\n").unwrap();
     let trace = trace.to_str().unwrap();
     let ran = stage.run(&["lab", "run", "hit-ratio", "--quick", "--trace", trace]);
-    ran.assert_code(1).assert_says("asks for 2 keys");
+    ran.assert_code(1).assert_says("names 2 keys");
+    let records = stage.out.path().join("records");
+    fs::write(&records, "[\"a\", \"1\"]\n[\"b\", \"2\"]\n").unwrap();
+    let ran = stage.run(&["lab", "run", "hit-ratio", "--quick", "--records", records.to_str().unwrap()]);
+    ran.assert_code(1).assert_says("names 2 keys");
     let ran = stage.run(&["lab", "run", "hit-ratio", "--quick", "--trace", "/nowhere/at/all"]);
     ran.assert_code(1).assert_says("can't read the requests in /nowhere/at/all");
 }

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use keyfold_core::resp::Reply;
 use keyfold_server::interrupt::{Interrupt, Interrupted};
 use keyfold_server::reply::code;
@@ -59,14 +59,27 @@ impl Tally {
     }
 }
 
+/// What is done half-way, and the connections from there on, where they are others.
+pub(super) type HalfWay<'a> = &'a mut dyn FnMut() -> anyhow::Result<Option<Vec<Server>>>;
+
 /// The way to a server that is a cache.
 pub(super) struct Way<'a> {
-    pub(super) server: Server,
+    /// Connections that lead there: batches go by them in turn.
+    pub(super) clients: Vec<Server>,
     /// Before the names of keys.
     pub(super) prefix: Vec<u8>,
     /// A command that goes with each batch: it keeps the lab's own mark from being evicted.
     pub(super) mark: Commands,
     pub(super) interrupt: &'a Interrupt,
+    /// When the half begins that counts.
+    pub(super) half_way: Option<HalfWay<'a>>,
+}
+
+impl Way<'_> {
+    /// Who is asked now.
+    fn client(&mut self) -> anyhow::Result<&mut Server> {
+        self.clients.first_mut().context("nothing leads to the cache")
+    }
 }
 
 /// Buffers and counts while it goes on.
@@ -108,7 +121,15 @@ impl Run<'_> {
             if self.way.interrupt.wanted() {
                 return Err(Interrupted.into());
             }
-            self.round(batch, number * BATCH >= requests.len() / 2)?;
+            let counts = number * BATCH >= requests.len() / 2;
+            if counts
+                && let Some(half_way) = self.way.half_way.take()
+                && let Some(clients) = half_way()?
+            {
+                self.way.clients = clients;
+            }
+            self.way.clients.rotate_left(1);
+            self.round(batch, counts)?;
             done(batch.len());
             if let Some(pace) = pace {
                 let due = Duration::from_secs_f64((number + 1) as f64 * BATCH as f64 / pace);
@@ -130,7 +151,7 @@ impl Run<'_> {
         if self.commands.is_empty() {
             return Ok(());
         }
-        let replies = self.way.server.ask_all(&self.commands)?;
+        let replies = self.way.client()?.ask_all(&self.commands)?;
         let (mark, replies) = replies.split_at(self.way.mark.len());
         for reply in mark {
             self.is_written(reply)?;
@@ -160,7 +181,7 @@ impl Run<'_> {
         match Reply::parse(reply)? {
             Reply::Nil => Ok(false),
             Reply::Bulk(_) => Ok(true),
-            Reply::Error(error) => bail!(self.way.server.refused(error).context("the server refused a read")),
+            Reply::Error(error) => bail!("the server refused a read: {}", error.escape_ascii()),
             other => bail!("the server answered a read by {other:?}"),
         }
     }
@@ -169,7 +190,7 @@ impl Run<'_> {
     fn is_written(&self, reply: &[u8]) -> anyhow::Result<bool> {
         match Reply::parse(reply)? {
             Reply::Error(error) if code(error) == b"OOM" => Ok(false),
-            Reply::Error(error) => bail!(self.way.server.refused(error).context("the server refused a write")),
+            Reply::Error(error) => bail!("the server refused a write: {}", error.escape_ascii()),
             _ => Ok(true),
         }
     }
@@ -193,7 +214,7 @@ impl Run<'_> {
 
     /// How many keys the server has evicted since it started.
     fn evicted(&mut self) -> anyhow::Result<u64> {
-        self.way.server.info("stats")?.needed("evicted_keys")
+        self.way.client()?.info("stats")?.needed("evicted_keys")
     }
 
     /// How many objects are there.
@@ -208,7 +229,7 @@ impl Run<'_> {
             for (key, is_bucket) in chunk {
                 looks.push(&[if *is_bucket { &b"HLEN"[..] } else { b"EXISTS" }, key]);
             }
-            held += self.way.server.query_all::<u64>(&looks)?.iter().sum::<u64>();
+            held += self.way.client()?.query_all::<u64>(&looks)?.iter().sum::<u64>();
         }
         Ok(held)
     }

@@ -13,35 +13,15 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::{Commands, OwnServer};
 
 use super::by_key::Keeper;
-use super::cache::{Tally, Trial, Way};
+use super::cache::{Tally, Way};
+use super::job::{Given, Job, Row};
 use super::own_server::{busy_bytes, set, warm_up};
-use super::{ENTRIES, Given, LIMIT, LRU, POLICY, Row, VALUE};
+use super::{ENTRIES, LIMIT, LRU, POLICY, VALUE};
 use crate::at_once::at_once;
 use crate::bench::Bench;
-use crate::objects::Form;
 
 /// Caches at a time.
 const AT_ONCE: usize = 16;
-
-/// A cache to be measured.
-pub(super) struct Job<'a> {
-    pub(super) given: Given,
-    pub(super) trial: Trial<'a>,
-    /// For objects, besides what the server has without any.
-    pub(super) room_bytes: u64,
-    /// How many objects that is, folded, about.
-    pub(super) fit: f64,
-}
-
-impl Job<'_> {
-    fn row(&self, tally: Tally) -> Row {
-        Row { given: self.given, room_bytes: self.room_bytes, tally }
-    }
-
-    fn is_by_key(&self) -> bool {
-        self.given.form == Form::ByKey
-    }
-}
 
 /// Measures all of them.
 pub(super) fn measure(bench: &mut Bench<'_>, jobs: &[Job<'_>]) -> anyhow::Result<Vec<Row>> {
@@ -70,8 +50,13 @@ fn on_the_bench(bench: &mut Bench<'_>, job: &Job<'_>) -> anyhow::Result<Tally> {
     let Given { policy, percent, form, .. } = job.given;
     let what = format!("hit-ratio: {policy}, {percent} % of the memory, {}", form.name());
     let mut progress = bench.progress(&what, job.trial.requests.len() as u64);
-    let way =
-        Way { server: bench.connect()?, prefix: bench.key(b""), mark: bench.mark(), interrupt: bench.interrupt() };
+    let way = Way {
+        clients: vec![bench.connect()?],
+        prefix: bench.key(b""),
+        mark: bench.mark(),
+        interrupt: bench.interrupt(),
+        half_way: None,
+    };
     let tally = job.trial.run(way, &mut |done| progress.advance(done))?;
     // From here on nothing evicts the lab's mark.
     bench.set(LIMIT, 0)?;
@@ -102,13 +87,14 @@ fn on_its_own(
             progress.advance(done);
         }
     };
-    let way = |server| Way { server, prefix: Vec::new(), mark: Commands::default(), interrupt };
+    let way = |clients| Way { clients, prefix: Vec::new(), mark: Commands::default(), interrupt, half_way: None };
     if job.is_by_key() {
-        let (keeper, client) = Keeper::start(&own, job.trial.objects, job.room_bytes, job.fit)?;
-        let tally = job.trial.run(way(client), &mut advance)?;
+        let (mut keeper, clients) = Keeper::start(&own, job)?;
+        let mut half_way = || keeper.half_way();
+        let tally = job.trial.run(Way { half_way: Some(&mut half_way), ..way(clients) }, &mut advance)?;
         return Ok(Tally { counters_bytes: keeper.stop()?, ..tally });
     }
     let empty_bytes = busy_bytes(&mut server, &mut own.connect()?)?;
     set(&mut server, LIMIT, &(empty_bytes + job.room_bytes).to_string())?;
-    job.trial.run(way(server), &mut advance)
+    job.trial.run(way(vec![server]), &mut advance)
 }

@@ -9,7 +9,9 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `job.rs` | one cache to be measured |
 //! | `cache.rs` | the server as a cache |
+//! | `kept.rs` | which caches keyfold keeps, of which objects |
 //! | `by_key.rs` | keyfold before it, which evicts |
 //! | `farm.rs` | many caches, each on a server |
 //! | `own_server.rs` | what is asked of such a server |
@@ -18,6 +20,8 @@
 mod by_key;
 mod cache;
 mod farm;
+mod job;
+mod kept;
 mod own_server;
 mod show;
 
@@ -30,7 +34,9 @@ use crate::objects::{self, Form, Objects};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::study::{About, Study};
-use cache::{Tally, Trial};
+use cache::Trial;
+use job::{Given, Job, Keepers};
+use kept::KeptScope;
 
 const LIMIT: &str = "maxmemory";
 const POLICY: &str = "maxmemory-policy";
@@ -68,16 +74,6 @@ struct Scope {
     kept: KeptScope,
 }
 
-/// How much is measured of caches that keyfold keeps, and plain ones beside them: with more objects, as what keyfold's own
-/// connections take in the server is to be little beside these.
-struct KeptScope {
-    objects: u64,
-    requests: u64,
-    percents: &'static [u64],
-    /// The first with all of `percents`, the others with the first of these.
-    skews: &'static [f64],
-}
-
 const QUICK: Scope = Scope {
     objects: 10_000,
     percents: &[5, 20],
@@ -87,7 +83,7 @@ const QUICK: Scope = Scope {
     control_percent: None,
     turnover_s: 1.0,
     requests_per_key: 32,
-    kept: KeptScope { objects: 40_000, requests: 400_000, percents: &[20], skews: &[SKEW] },
+    kept: kept::QUICK,
 };
 const WHOLE: Scope = Scope {
     objects: 20_000,
@@ -98,36 +94,13 @@ const WHOLE: Scope = Scope {
     control_percent: Some(10),
     turnover_s: 2.5,
     requests_per_key: 48,
-    kept: KeptScope { objects: 200_000, requests: 2_000_000, percents: &[5, 10, 20, 40], skews: &[SKEW, 0.7, 1.1] },
+    kept: kept::WHOLE,
 };
 /// On a server that is named, where caches have to take turns.
 const QUICK_ALONE: Scope = Scope { percents: &[20], entries: &[64], turnover_s: 0.5, ..QUICK };
 const ALONE: Scope = Scope { percents: &[5, 20], entries: &[16, 64], skews: &[], ..WHOLE };
 /// Of so many requests one is missed, about.
 const ONE_IN_MISSED: f64 = 2.0;
-
-/// What one cache was given.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Given {
-    objects: u64,
-    policy: &'static str,
-    /// None of a trace.
-    skew: Option<f64>,
-    value_bytes: u64,
-    percent: u64,
-    form: Form,
-    /// Whether requests came as fast as they could.
-    full_speed: bool,
-}
-
-/// One cache.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    given: Given,
-    /// `maxmemory`, less what the server has without objects.
-    room_bytes: u64,
-    tally: Tally,
-}
 
 /// What all objects take where there is no limit.
 struct Whole {
@@ -143,11 +116,19 @@ struct Stream {
     requests: Vec<u32>,
 }
 
-/// Objects with values of both sizes, what all of them take in each form, and requests for them.
-struct Subject {
-    sizes: [Objects; 2],
-    wholes: Vec<Whole>,
+/// Objects with values of each size, and requests for them.
+#[derive(Default)]
+struct Material {
+    sizes: Vec<Objects>,
     /// The first is what most is measured with.
+    streams: Vec<Stream>,
+}
+
+/// The same, and what all objects take in each form.
+#[derive(Default)]
+struct Subject {
+    sizes: Vec<Objects>,
+    wholes: Vec<Whole>,
     streams: Vec<Stream>,
 }
 
@@ -169,37 +150,37 @@ impl Study for HitRatio {
             (false, Some(_)) => WHOLE,
             (false, None) => ALONE,
         };
-        let (small, streams) = subject(options, &scope)?;
-        let mut outcome = Outcome::new(format!("{} of {}", plural(small.count(), "object"), small.template()));
+        let (main, kept) = (main_material(options, &scope)?, kept::material(options, &scope.kept)?);
+        let of = |objects: &Objects| format!("{} of {}", plural(objects.count(), "object"), objects.template());
+        let all = || main.sizes.iter().chain(&kept.sizes);
+        let mut outcome = Outcome::new(all().next().map(of).unwrap_or_default());
         if bench.is_shared() {
             outcome.left_out.push("all of it: the server would evict others' keys".to_owned());
             outcome.verdict = "A cache can only be measured on a server of its own.".to_owned();
             return Ok(outcome);
         }
-        let large = small.with_values(LARGE);
-        if settings(bench, &large)? == Setting::Forbidden {
+        if settings(bench, all().map(Objects::value_limit).max().unwrap_or(0))? == Setting::Forbidden {
             outcome.left_out.push(format!("all of it: the server forbids CONFIG, so {LIMIT} can't be set"));
             outcome.verdict = "The server forbids CONFIG, so nothing could be measured.".to_owned();
             return Ok(outcome);
         }
-        let subject = Subject::weighed([small, large], streams, &scope.forms(), bench)?;
-        let mut jobs = jobs(&scope, &subject);
+        let main = Subject::weighed(main, &scope.forms(), bench)?;
+        let mut jobs = jobs(&scope, &main);
         let kept = match bench.own_program() {
-            Some(_) if options.trace.is_none() => Some(kept_subject(options, &scope.kept, bench)?),
-            _ => None,
+            Some(_) => Subject::weighed(kept, &[Form::Plain, Form::Buckets(KEPT_ENTRIES)], bench)?,
+            None => Subject::default(),
         };
         if bench.own_program().is_some() {
-            jobs.extend(kept_jobs(&scope, kept.as_ref(), &subject));
+            jobs.extend(kept::jobs(&scope, &kept, &main));
         } else {
             outcome
                 .left_out
                 .push("caches that keyfold keeps: they are measured on servers of its own alone".to_owned());
         }
         let rows = farm::measure(bench, &jobs)?;
-        let wholes = subject.wholes.iter().chain(kept.iter().flat_map(|kept| &kept.wholes));
-        wholes.for_each(|whole| outcome.hold(whole.bytes, whole.predicted));
-        let objects = subject.sizes[0].count();
-        show::conclude(&rows, &subject.wholes, objects, scope.turnover_s, &mut outcome);
+        main.wholes.iter().chain(&kept.wholes).for_each(|whole| outcome.hold(whole.bytes, whole.predicted));
+        let objects = main.sizes.first().map_or(0, Objects::count);
+        show::conclude(&rows, &main.wholes, objects, scope.turnover_s, &mut outcome);
         Ok(outcome)
     }
 }
@@ -216,11 +197,14 @@ impl Scope {
     }
 }
 
-/// What is asked for: a file's requests, or made-up ones. The first stream is what most is measured with.
-fn subject(options: &Options, scope: &Scope) -> anyhow::Result<(Objects, Vec<Stream>)> {
+/// What most is measured with: a file's requests, or made-up ones; nothing where records are to be measured.
+fn main_material(options: &Options, scope: &Scope) -> anyhow::Result<Material> {
+    if options.records.is_some() {
+        return Ok(Material::default());
+    }
     if let Some(file) = &options.trace {
-        let (objects, requests) = Objects::of_trace(file, SMALL, options.seed)?;
-        return Ok((objects, vec![Stream { skew: None, requests }]));
+        let (small, requests) = Objects::of_trace(file, SMALL, options.seed)?;
+        return Ok(Material { sizes: both(small), streams: vec![Stream { skew: None, requests }] });
     }
     let objects = u32::try_from(options.sized(scope.objects, scope.objects, scope.objects * 4))?;
     let most = scope.percents.iter().max().copied().unwrap_or(100);
@@ -230,28 +214,18 @@ fn subject(options: &Options, scope: &Scope) -> anyhow::Result<(Objects, Vec<Str
     };
     let others = scope.skews.iter().map(|skew| stream(*skew, scope.skew_percent));
     let streams = std::iter::once(stream(SKEW, most)).chain(others).collect();
-    Ok((Objects::made_up(objects, SMALL, options.seed), streams))
+    Ok(Material { sizes: both(Objects::made_up(objects, SMALL, options.seed)), streams })
 }
 
-/// More made-up objects, of which keyfold keeps some.
-fn kept_subject(options: &Options, scope: &KeptScope, bench: &mut Bench<'_>) -> anyhow::Result<Subject> {
-    let objects = u32::try_from(options.sized(scope.objects, scope.objects, scope.objects * 4))?;
-    let requests = options.sized(scope.requests, scope.requests, scope.requests * 4);
-    let stream =
-        |skew: &f64| Stream { skew: Some(*skew), requests: objects::requests(objects, requests, *skew, options.seed) };
-    let small = Objects::made_up(objects, SMALL, options.seed);
-    let sizes = [small.with_values(SMALL), small.with_values(LARGE)];
-    Subject::weighed(
-        sizes,
-        scope.skews.iter().map(stream).collect(),
-        &[Form::Plain, Form::Buckets(KEPT_ENTRIES)],
-        bench,
-    )
+/// With values of both sizes.
+fn both(small: Objects) -> Vec<Objects> {
+    let large = small.with_values(LARGE);
+    vec![small, large]
 }
 
 /// What buckets rely on, and no limit of memory at first.
-fn settings(bench: &mut Bench<'_>, large: &Objects) -> anyhow::Result<Setting> {
-    for (name, wanted) in [(LIMIT, 0), (ENTRIES, Limits::default().hash_entries), (VALUE, large.value_limit())] {
+fn settings(bench: &mut Bench<'_>, value_limit: u64) -> anyhow::Result<Setting> {
+    for (name, wanted) in [(LIMIT, 0), (ENTRIES, Limits::default().hash_entries), (VALUE, value_limit)] {
         if bench.set(name, wanted)? == Setting::Forbidden {
             return Ok(Setting::Forbidden);
         }
@@ -263,25 +237,15 @@ fn settings(bench: &mut Bench<'_>, large: &Objects) -> anyhow::Result<Setting> {
 fn weigh(bench: &mut Bench<'_>, objects: &Objects, form: Form) -> anyhow::Result<Whole> {
     let value_bytes = objects.value_bytes();
     let model = bench.model()?;
-    let keyspace = objects.expect(form, &model, bench.prefix_len())?;
-    let places = objects.places(form, b"")?;
+    let physical = objects.physical(form)?;
     let what = format!("hit-ratio: {} with values of {value_bytes} bytes", form.name());
-    let weight = bench.measure(&what, objects.count(), |writer| {
-        (0_u32..).zip(&places).try_for_each(|(object, place)| match &place.field {
-            Some(field) => writer.hset(&place.key, field, &objects::stored(objects.value(object))),
-            None => writer.set(&place.key, objects.value(object)),
-        })
-    })?;
-    Ok(Whole { value_bytes, form, bytes: weight.bytes, predicted: weight.predicted(&keyspace) })
+    let weight = bench.measure(&what, physical.len(), |writer| physical.write(writer))?;
+    let predicted = weight.predicted(&physical.predict(&model, bench.prefix_len()));
+    Ok(Whole { value_bytes, form, bytes: weight.bytes, predicted })
 }
 
 impl Subject {
-    fn weighed(
-        sizes: [Objects; 2],
-        streams: Vec<Stream>,
-        forms: &[Form],
-        bench: &mut Bench<'_>,
-    ) -> anyhow::Result<Self> {
+    fn weighed(Material { sizes, streams }: Material, forms: &[Form], bench: &mut Bench<'_>) -> anyhow::Result<Self> {
         let mut wholes = Vec::new();
         for objects in &sizes {
             for form in forms {
@@ -297,7 +261,7 @@ impl Subject {
     }
 
     /// A cache in each form, that are all given the same.
-    fn caches<'a>(&'a self, scope: &Scope, lot: &Lot<'a>, forms: &[Form]) -> Vec<farm::Job<'a>> {
+    fn caches<'a>(&'a self, scope: &Scope, lot: &Lot<'a>, forms: &[Form]) -> Vec<Job<'a>> {
         let Lot { objects, stream, policy, percent, full_speed } = *lot;
         let (count, value_bytes) = (objects.count(), objects.value_bytes());
         let room_bytes = self.bytes(Form::Plain, value_bytes) * percent / 100;
@@ -307,8 +271,17 @@ impl Subject {
         let requests = &stream.requests[..stream.requests.len().min(usize::try_from(most).unwrap_or(usize::MAX))];
         let turned_over = count as f64 * percent as f64 / 100.0 * ONE_IN_MISSED;
         let pace = (!full_speed).then_some(turned_over / scope.turnover_s);
-        let job = |form: &Form| farm::Job {
-            given: Given { objects: count, policy, skew: stream.skew, value_bytes, percent, form: *form, full_speed },
+        let job = |form: &Form| Job {
+            given: Given {
+                objects: count,
+                policy,
+                skew: stream.skew,
+                value_bytes,
+                percent,
+                form: *form,
+                full_speed,
+                keepers: Keepers::One,
+            },
             trial: Trial { form: *form, objects, requests, pace },
             room_bytes,
             fit: count as f64 * room_bytes as f64 / folded as f64,
@@ -328,9 +301,9 @@ struct Lot<'a> {
 }
 
 /// The caches of plain keys and of buckets.
-fn jobs<'a>(scope: &Scope, subject: &'a Subject) -> Vec<farm::Job<'a>> {
+fn jobs<'a>(scope: &Scope, subject: &'a Subject) -> Vec<Job<'a>> {
     let forms = scope.forms();
-    let [small, _] = &subject.sizes;
+    let Some(small) = subject.sizes.first() else { return Vec::new() };
     let mut jobs = Vec::new();
     let mut add = |objects, stream, policy, percent, full_speed| {
         jobs.extend(subject.caches(scope, &Lot { objects, stream, policy, percent, full_speed }, &forms));
@@ -348,29 +321,6 @@ fn jobs<'a>(scope: &Scope, subject: &'a Subject) -> Vec<farm::Job<'a>> {
         }
         if let Some(percent) = scope.control_percent {
             add(small, stream, LRU, percent, true);
-        }
-    }
-    jobs
-}
-
-/// The caches that keyfold keeps, and those of plain keys beside them where they aren't measured anyhow: for a file's
-/// requests the objects are `main`'s.
-fn kept_jobs<'a>(scope: &Scope, kept: Option<&'a Subject>, main: &'a Subject) -> Vec<farm::Job<'a>> {
-    let (subject, percents) = kept.map_or((main, scope.percents), |kept| (kept, scope.kept.percents));
-    let mut jobs = Vec::new();
-    for (number, stream) in subject.streams.iter().enumerate() {
-        for percent in if number > 0 { &percents[..1] } else { percents } {
-            for objects in &subject.sizes {
-                let mut add = |policy, full_speed, form| {
-                    let lot = Lot { objects, stream, policy, percent: *percent, full_speed };
-                    jobs.extend(subject.caches(scope, &lot, &[form]));
-                };
-                if kept.is_some() {
-                    add(LRU, false, Form::Plain);
-                    add(LFU, true, Form::Plain);
-                }
-                add(BY_KEY, true, Form::ByKey);
-            }
         }
     }
     jobs

@@ -2,7 +2,8 @@
 
 use keyfold_report::plot::{Bars, Origin, Plot, Series};
 
-use super::{Given, LARGE, LFU, LRU, Row, SKEW, SMALL, Whole};
+use super::job::{Given, Keepers, Row};
+use super::{LARGE, LFU, LRU, SKEW, SMALL, Whole};
 use crate::outcome::{Outcome, Table};
 use crate::studies::hit_ratio::objects::Form;
 
@@ -15,8 +16,11 @@ pub(super) fn conclude(all: &[Row], wholes: &[Whole], objects: u64, turnover_s: 
     let main = |row: &&Row| row.given.objects == objects && row.given.form != Form::ByKey;
     let rows = &all.iter().filter(main).copied().collect::<Vec<_>>()[..];
     let kept = kept(all);
-    outcome.verdict = verdict(rows) + &kept_verdict(&kept);
-    for kept in &kept {
+    outcome.verdict = match [verdict(rows), kept_verdict(&kept)].concat().trim() {
+        "" => "Nothing was measured.".to_owned(),
+        said => said.to_owned(),
+    };
+    for kept in kept.iter().filter(|kept| kept.by_key.given.keepers == Keepers::One) {
         let Given { skew, value_bytes, percent, .. } = kept.by_key.given;
         let requests = skew.map_or_else(|| "the file".to_owned(), |skew| format!("Zipf {skew:.1}"));
         let what =
@@ -27,10 +31,14 @@ pub(super) fn conclude(all: &[Row], wholes: &[Whole], objects: u64, turnover_s: 
         let what = format!("memory of all objects, {}", whole.form.name());
         outcome.compare_bytes(what, None, [whole.bytes, whole.predicted]);
     }
-    outcome.tables.extend([kept_table(&kept), best_table(rows), memory_table(wholes), caches_table(all)]);
-    outcome.plots.extend(plots(rows));
-    outcome.plots.extend(SIZES.iter().filter_map(|value_bytes| kept_plot(&kept, *value_bytes)));
-    outcome.notes.extend(notes(rows, turnover_s));
+    outcome.tables.push(kept_table(&kept));
+    if !rows.is_empty() {
+        outcome.tables.extend([best_table(rows), memory_table(wholes)]);
+        outcome.plots.extend(plots(rows));
+    }
+    outcome.tables.push(caches_table(all));
+    outcome.plots.extend(sizes(&kept).into_iter().filter_map(|value_bytes| kept_plot(&kept, value_bytes)));
+    outcome.notes.extend(notes(all, turnover_s));
 }
 
 /// One kind of value and the server's policy, with the usual requests: what a line of plots is of.
@@ -65,7 +73,7 @@ struct Kept<'a> {
 
 fn kept(rows: &[Row]) -> Vec<Kept<'_>> {
     let of = |by_key: &Row, policy, full_speed| {
-        let wanted = Given { policy, full_speed, form: Form::Plain, ..by_key.given };
+        let wanted = Given { policy, full_speed, form: Form::Plain, keepers: Keepers::One, ..by_key.given };
         rows.iter().find(|row| row.given == wanted)
     };
     let by_key = rows.iter().filter(|row| row.given.form == Form::ByKey);
@@ -90,21 +98,30 @@ fn verdict(rows: &[Row]) -> String {
     let lines = [LRU, LFU].into_iter().flat_map(|policy| SIZES.map(|value_bytes| Line { policy, value_bytes }));
     let said: Vec<String> = lines.filter_map(|line| range(rows, line)).collect();
     if said.is_empty() {
-        return "Nothing was measured.".to_owned();
+        return String::new();
     }
     format!("What folded caches find of 100 requests, beside plain keys in the same memory: {}.", said.join("; "))
+}
+
+/// Of how many bytes values are, in all caches that keyfold keeps.
+fn sizes(kept: &[Kept<'_>]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = kept.iter().map(|kept| kept.by_key.given.value_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
 }
 
 /// What keyfold's own eviction finds, in words.
 fn kept_verdict(kept: &[Kept<'_>]) -> String {
     let range = |value_bytes: u64| {
-        let own = kept.iter().filter(|kept| kept.by_key.given.value_bytes == value_bytes);
+        let is_usual = |given: Given| given.value_bytes == value_bytes && given.keepers == Keepers::One;
+        let own = kept.iter().filter(|kept| is_usual(kept.by_key.given));
         let mut points: Vec<f64> = own.map(Kept::points).collect();
         points.sort_by(f64::total_cmp);
         let (worst, best) = (points.first()?, points.last()?);
         Some(format!("with values of {value_bytes} bytes from {worst:+.1} to {best:+.1} points"))
     };
-    let said: Vec<String> = SIZES.into_iter().filter_map(range).collect();
+    let said: Vec<String> = sizes(kept).into_iter().filter_map(range).collect();
     if said.is_empty() {
         return String::new();
     }
@@ -123,6 +140,7 @@ fn kept_table(kept: &[Kept<'_>]) -> Table {
             ("value_bytes", &|kept| kept.by_key.given.value_bytes.into()),
             ("memory_percent", &|kept| kept.by_key.given.percent.into()),
             ("room_bytes", &|kept| kept.by_key.room_bytes.into()),
+            ("kept_by", &|kept| kept.by_key.given.keepers.name().into()),
             ("plain_lru", &|kept| percent(kept.lru).into()),
             ("plain_lfu", &|kept| percent(kept.lfu).into()),
             ("by_key", &|kept| percent(kept.by_key).into()),
@@ -139,8 +157,8 @@ fn kept_table(kept: &[Kept<'_>]) -> Table {
 /// What each finds by its memory; none where that is one.
 fn kept_plot(kept: &[Kept<'_>], value_bytes: u64) -> Option<Plot> {
     let usual = |kept: &&Kept<'_>| {
-        let Given { skew, value_bytes: bytes, .. } = kept.by_key.given;
-        skew.is_none_or(|skew| skew == SKEW) && bytes == value_bytes
+        let Given { skew, value_bytes: bytes, keepers, .. } = kept.by_key.given;
+        skew.is_none_or(|skew| skew == SKEW) && bytes == value_bytes && keepers == Keepers::One
     };
     let own: Vec<_> = kept.iter().filter(usual).collect();
     if own.len() < 2 {
@@ -157,7 +175,7 @@ fn kept_plot(kept: &[Kept<'_>], value_bytes: u64) -> Option<Plot> {
         line("plain, LFU", 1, &|kept| kept.lfu.tally.hit_ratio()),
         line("kept by keyfold", 2, &|kept| kept.by_key.tally.hit_ratio()),
     ];
-    let name = if value_bytes == SMALL { "kept" } else { "kept-large" };
+    let name = if value_bytes == LARGE { "kept-large" } else { "kept" };
     let title = format!("Kept by the key: found by memory, values of {value_bytes} bytes");
     Some(Plot::lines(name, title, "memory, % of what all objects take as plain keys", "found, % of requests", lines))
 }
@@ -245,6 +263,7 @@ fn caches_table(rows: &[Row]) -> Table {
             ("memory_percent", &|row| row.given.percent.into()),
             ("room_bytes", &|row| row.room_bytes.into()),
             ("form", &|row| row.given.form.name().into()),
+            ("kept_by", &|row| if row.given.form == Form::ByKey { row.given.keepers.name() } else { "server" }.into()),
             ("speed", &|row| if row.given.full_speed { "full" } else { "held back" }.into()),
             ("requests", &|row| row.tally.requests.into()),
             ("hit_ratio", &|row| (row.tally.hit_ratio(), 4).into()),
@@ -336,6 +355,7 @@ fn skew_plot(rows: &[Row]) -> Option<Plot> {
                     percent: *percent,
                     form,
                     full_speed: false,
+                    keepers: Keepers::One,
                 };
                 row.given == wanted
             })?;
