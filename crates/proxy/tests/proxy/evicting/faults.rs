@@ -6,8 +6,8 @@ use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_proxy::Handle;
 use keyfold_testkit::{Wire, found};
 
-use super::values::{Clients, assert_clean, assert_right, assert_served, until_vanished};
-use super::{MB, WAYS, another, cached, max_of, set_max, text_of};
+use super::values::{Clients, assert_clean, assert_right, until_vanished};
+use super::{MB, WAYS, another, cached, set_max, text_of};
 use crate::stage::{address, call, change_layout, eventually, reaches};
 
 fn evicted(proxy: &Handle) -> u64 {
@@ -32,7 +32,7 @@ fn two_keyfolds_and_the_one_that_evicts_goes() {
                 until_vanished(vanished, 2000);
             });
             let report = clients.check(&mut stage.connect());
-            assert_served(&report);
+            assert!(report.errors.is_empty(), "{:?}", report.errors);
         }
         assert!(evicted(&stage.proxy) + evicted(&other) > 2000);
         stage.assert_server_kept_out();
@@ -65,7 +65,7 @@ fn scripts_the_lease_and_counters_are_gone_again_and_again() {
 #[test]
 fn a_server_that_begins_anew_is_kept_within_its_memory_again() {
     let mut stage = cached(found().last().unwrap(), WAYS, 4 * MB);
-    let max = max_of(stage.mark);
+    let max = stage.mark + stage.mark / 10;
     let mut clients = Clients::new(3);
     for _ in 0..2 {
         clients.work(&[address(&stage.proxy)], |vanished| until_vanished(vanished, 3000));
@@ -97,7 +97,7 @@ fn a_server_that_evicts_all_the_same_is_counted_and_costs_misses() {
         });
         // A bucket that goes leaves its spilled values, and one of those that goes leaves a field that holds nothing.
         let report = clients.check(&mut stage.connect());
-        assert_served(&report);
+        assert!(report.errors.is_empty(), "{} {:?}", binary.name(), report.errors);
         assert!(clients.vanished.load(Ordering::Relaxed) > 0);
     }
 }

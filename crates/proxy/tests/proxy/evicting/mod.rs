@@ -47,7 +47,7 @@ const WAYS: &str = r#"
 
 const MB: u64 = 1 << 20;
 
-/// A server whose own eviction begins above the mark, and keyfolds that keep it below.
+/// A server whose own eviction begins a tenth above the mark, and keyfolds that keep it below.
 struct Cached {
     proxy: Handle,
     server: Server,
@@ -61,16 +61,11 @@ fn cached(binary: &Binary, namespaces: &str, bytes: u64) -> Cached {
     let server = binary.start(&["--maxmemory-policy", "allkeys-lru"]).unwrap();
     let empty = counted(&server);
     let mark = empty + bytes;
-    set_max(&server, max_of(mark));
+    set_max(&server, mark + mark / 10);
     let layout = Arc::new(Layout::parse_file(&text_of(namespaces, &mark.to_string())).unwrap());
     server.put_in_force(&layout).unwrap();
     let proxy = another(&server, &layout);
     Cached { proxy, server, empty, mark }
-}
-
-/// The `maxmemory` of a server that is kept so: a tenth above, and as much more as clients write in a moment.
-fn max_of(mark: u64) -> u64 {
-    mark + (mark / 10).max(2 * MB)
 }
 
 /// What comes before the first namespace goes on with the cache.

@@ -117,20 +117,10 @@ fn call_ttl(wire: &mut Wire, name: &[u8]) -> i64 {
     wire.ask(&[b"TTL", name]).unwrap().integer().unwrap()
 }
 
-/// Nothing was refused, but for a few writes as memory was full: a cache as small as these fills while a busy machine doesn't
-/// let the evictor run.
-pub(super) fn assert_served(report: &Report) {
-    let is_full = |error: &str| error.starts_with("-OOM ") || error.starts_with("-EXECABORT ");
-    let refused: u64 = report.errors.values().sum();
-    let is_right = report.errors.keys().all(|error| is_full(error)) && refused <= report.answers / 50;
-    assert!(is_right, "{:?} of {} answers", report.errors, report.answers);
-}
-
 /// Each key is right or absent, the server has evicted nothing, and nothing is left over.
 pub(super) fn assert_right(stage: &Cached, clients: &mut Clients) {
     let report = clients.check(&mut stage.connect());
-    assert_served(&report);
-    assert_eq!(report.lost, 0);
+    assert!(report.errors.is_empty() && report.lost == 0, "{:?}, {} lost", report.errors, report.lost);
     stage.assert_server_kept_out();
     assert_clean(stage);
 }
