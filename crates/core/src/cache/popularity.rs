@@ -124,3 +124,19 @@ impl Popularity {
         self.frequency.bytes() + self.recent.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_those_that_leave_only_what_was_known_says_how_many_new_ones_pay() {
+        let (popularity, key) = (Popularity::new(1 << 20), KeyHash::of(b"key:1"));
+        let noted = || format!("{:?}", popularity.new_share);
+        let before = noted();
+        popularity.leave(key, Standing::New);
+        assert_eq!(noted(), before);
+        popularity.leave(key, Standing::Known(4));
+        assert_ne!(noted(), before);
+    }
+}
