@@ -25,6 +25,7 @@
 //! | [`clients`] | the clients of one proxy, as CLIENT, MONITOR and INFO show them |
 //! | [`cluster`] | who has a cluster's slots, and where commands go while they move |
 //! | [`codec`] | values in fewer bytes than they have |
+//! | [`collection`] | sets and hashes as a client means them, and as one stored value |
 //! | [`command`] | what the servers say of each command: arity, flags, where its keys are |
 //! | [`dialect`] | by whose rules commands are read: the server's behind, and what later servers have besides |
 //! | [`drive`] | what drives conversations: requests and answers in order, replies to whose they are |
@@ -33,6 +34,7 @@
 //! | [`frame`] | stored values: raw, or a tag byte and what it says |
 //! | [`glob`] | patterns as KEYS, SCAN and PSUBSCRIBE read them |
 //! | [`layout`] | the versioned set of namespaces; from keys to places and back |
+//! | `members` | what each set and hash command does to decoded collections |
 //! | [`memory`] | what keys will take in a server, before they are there |
 //! | [`mover`] | the walk that brings keys from their old places to their new ones |
 //! | `named` | enums whose every variant has a name |
@@ -73,6 +75,7 @@ pub mod change;
 pub mod clients;
 pub mod cluster;
 pub mod codec;
+pub mod collection;
 pub mod command;
 pub mod dialect;
 pub mod drive;
@@ -81,6 +84,7 @@ pub mod exchange;
 pub mod frame;
 pub mod glob;
 pub mod layout;
+mod members;
 pub mod memory;
 pub mod mover;
 mod named;

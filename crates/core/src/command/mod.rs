@@ -138,6 +138,8 @@ pub struct Command {
     pub id: Id,
     /// What it does, where it is a string or key command.
     pub run: Option<Run>,
+    /// What it does to folded sets and hashes, where it is a command of theirs.
+    pub members: Option<Run>,
     /// How many arguments it takes, its name and its container's counted: exactly `n`, or at least `n`
     /// where it is `-n`. Where servers differ, the widest.
     pub arity: i32,

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::keys::{Access, Begin, Find, KeySpec};
 use super::policy::ClusterPolicy;
 use super::{Categories, Command, Flags, Id, special};
-use crate::string;
+use crate::{members, string};
 
 /// Longer than any name, a subcommand's with its container's included.
 const NAME_BYTES: usize = 64;
@@ -165,6 +165,7 @@ fn parse_line(line: &'static str) -> Result<Command, BadLine> {
         name,
         id: Id::of(name),
         run: string::lookup(name.as_bytes()),
+        members: members::lookup(name.as_bytes()),
         arity,
         flags,
         since: string::since(name),

@@ -119,6 +119,10 @@ impl Copy {
                 let why = self.source.keys()[0].held().err().unwrap_or_default();
                 return fail(io, self.protocol, &why);
             }
+            Held::Collection(held) => {
+                let why = format!("a {} can't be copied to another database", held.collection.kind());
+                return fail(io, self.protocol, &failure(&self.args[1], &why));
+            }
             Held::Other(kind) => {
                 let why = format!("a {} can't be copied onto a folded key", kind.escape_ascii());
                 return fail(io, self.protocol, &failure(&self.args[2], &why));

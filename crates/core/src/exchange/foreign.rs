@@ -59,6 +59,7 @@ impl OnOtherType {
                 }
                 // Every other command only finds that the key is a string; which one makes no difference.
                 Some(Held::Unread(_)) => b"",
+                Some(Held::Collection(_)) => b"",
                 Some(Held::Nothing | Held::Other(_)) | None => continue,
             };
             if self.writes_hyperloglog && value.starts_with(b"HYLL") {

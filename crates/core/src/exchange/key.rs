@@ -320,6 +320,11 @@ impl Key {
                 let expiry = expiry.as_ref().map_or(&[][..], |bytes| bytes);
                 Some(Sum::of([entry.value.as_slice(), expiry].into_iter()))
             }
+            Ok(Held::Collection(held)) => {
+                let expiry = held.expires_at_ms.map(i64::to_le_bytes);
+                let expiry = expiry.as_ref().map_or(&[][..], |bytes| bytes);
+                Some(Sum::of([held.collection.packed().as_slice(), expiry].into_iter()))
+            }
             Ok(Held::Unread(_) | Held::Other(_)) | Err(_) => None,
         }
     }

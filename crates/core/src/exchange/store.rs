@@ -144,6 +144,10 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
             // Last: a server out of memory lets a script go on that has written anything, as a new expiry is.
             retire(writes, key, here);
         }
+        Held::Collection(held) => {
+            let kind = held.collection.kind();
+            return Err(failure(&key.logical, &format!("a {kind} can't be written")));
+        }
         Held::Other(kind) => {
             let Some(place) = key.place() else {
                 let kind = kind.escape_ascii();

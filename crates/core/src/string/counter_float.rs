@@ -210,7 +210,7 @@ fn sums_of(replies: Vec<Reply>) -> Result<Vec<Sum>, Halt> {
         Reply::Error(error) if error == NOT_A_FLOAT => Some(Ok(Err(NoSum::NotANumber))),
         Reply::Error(error) if error == INFINITE => Some(Ok(Err(NoSum::Infinite))),
         Reply::Error(error) => Some(Err(Halt::Error(error))),
-        Reply::Bytes(_) | Reply::Integer(_) | Reply::Nil => None,
+        Reply::Bytes(_) | Reply::Integer(_) | Reply::Nil | Reply::List(_) => None,
     });
     sums.collect()
 }

@@ -32,6 +32,7 @@ pub(super) fn type_of(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
     match space.held(call.args[1]) {
         Held::Nothing => answer.simple("none"),
         Held::String(_) | Held::Unread(_) => answer.simple("string"),
+        Held::Collection(held) => answer.simple(held.collection.kind().name()),
         Held::Other(name) => answer.simple(&String::from_utf8_lossy(name)),
     }
     Ok(())
@@ -87,7 +88,7 @@ pub(super) fn copy(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
         return Err("ERR source and destination objects are the same".into());
     }
     match space.held(from) {
-        Held::String(_) | Held::Unread(_) if replace || !space.exists(to) => {}
+        Held::String(_) | Held::Unread(_) | Held::Collection(_) if replace || !space.exists(to) => {}
         Held::Other(name) if replace || !space.exists(to) => return Err(not_on_type("COPY", name)),
         _ => {
             answer.integer(0);

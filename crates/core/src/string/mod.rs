@@ -35,7 +35,7 @@ pub(crate) use bitfield::written_within_doubles;
 pub(crate) use expire::{ExpireCommand, ExpireForm};
 pub(crate) use keyspace::CopyCommand;
 pub(crate) use set::{GetexCommand, SetCommand, SetForm};
-pub use space::{Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
+pub use space::{Collected, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
 
 use crate::dialect::{Dialect, Since};
 use crate::number::{NOT_AN_INTEGER, parse_integer};

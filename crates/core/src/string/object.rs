@@ -59,6 +59,7 @@ fn shown(
             Err(Halt::Large) => show(None, answer)?,
             other => drop(other?),
         },
+        Held::Collection(held) => return Err(not_on_type("OBJECT", held.collection.kind().name().as_bytes())),
         Held::Other(kind) => return Err(not_on_type("OBJECT", kind)),
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::collection::{Collection, CollectionKind, Hash, Set};
 use crate::notify::Event;
 use crate::resp::Answer;
 
@@ -10,6 +11,15 @@ use crate::resp::Answer;
 pub struct Entry {
     /// The value, as the application wrote it.
     pub value: Vec<u8>,
+    /// When it expires, in milliseconds since 1970, or never.
+    pub expires_at_ms: Option<i64>,
+}
+
+/// A folded set or hash: its members, and when it expires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// The members, or the fields.
+    pub collection: Collection,
     /// When it expires, in milliseconds since 1970, or never.
     pub expires_at_ms: Option<i64>,
 }
@@ -43,6 +53,8 @@ pub enum Held {
     String(Entry),
     /// A string whose bytes are not at hand. What needs none of them works on it all the same.
     Unread(Unread),
+    /// A set or a hash whose members are at hand.
+    Collection(Collected),
     /// A list, hash, set, sorted set, stream or module type, by the name TYPE gives.
     Other(Vec<u8>),
 }
@@ -58,6 +70,8 @@ pub enum Reply {
     Integer(i64),
     /// An error, its code first, without the leading `-`.
     Error(String),
+    /// An array, a set, or a map whose keys and values follow one another.
+    List(Vec<Reply>),
 }
 
 /// Stands in an ask for the scratch key, which is chosen where it is sent.
@@ -117,6 +131,8 @@ pub struct Space {
     growth_limit: Option<usize>,
     /// What has happened to keys, in its order; none where nobody wants to know.
     events: Option<Vec<(Vec<u8>, Event)>>,
+    /// What members are drawn by.
+    seed: u64,
 }
 
 impl Space {
@@ -135,6 +151,21 @@ impl Space {
     #[must_use]
     pub fn noting_events(self, notes: bool) -> Self {
         Self { events: notes.then(Vec::new), ..self }
+    }
+
+    /// The same, where members that are drawn at random are drawn by this number.
+    #[must_use]
+    pub fn seeded(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// A number that looks random, the next one by the space's seed (SplitMix64).
+    pub fn draw(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
     }
 
     /// What commands did to keys, in the order in which a server tells it.
@@ -179,21 +210,106 @@ impl Space {
             Held::String(entry) => Ok(Some(entry)),
             Held::Unread(Unread { why: WhyUnread::Large, .. }) => Err(Halt::Large),
             Held::Unread(Unread { why: WhyUnread::Undecodable(error), .. }) => Err(Halt::Undecodable(error.clone())),
-            Held::Other(_) => Err(WRONG_TYPE.into()),
+            Held::Collection(_) | Held::Other(_) => Err(WRONG_TYPE.into()),
         }
     }
 
-    /// When the string under `key` expires, whether or not its bytes are at hand; none where there is no string.
+    /// The set under `key`, none where there is nothing or it has expired.
+    ///
+    /// # Errors
+    /// WRONGTYPE where the key holds another type, or the error of one that can't be decoded.
+    pub fn set(&self, key: &[u8]) -> Result<Option<&Set>, Halt> {
+        match self.collection(key)? {
+            None => Ok(None),
+            Some(Collection::Set(set)) => Ok(Some(set)),
+            Some(Collection::Hash(_)) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    /// The hash under `key`, none where there is nothing or it has expired.
+    ///
+    /// # Errors
+    /// WRONGTYPE where the key holds another type, or the error of one that can't be decoded.
+    pub fn hash(&self, key: &[u8]) -> Result<Option<&Hash>, Halt> {
+        match self.collection(key)? {
+            None => Ok(None),
+            Some(Collection::Hash(hash)) => Ok(Some(hash)),
+            Some(Collection::Set(_)) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    fn collection(&self, key: &[u8]) -> Result<Option<&Collection>, Halt> {
+        match self.held(key) {
+            Held::Nothing => Ok(None),
+            Held::Collection(Collected { collection, .. }) => Ok(Some(collection)),
+            Held::Unread(Unread { why: WhyUnread::Undecodable(error), .. }) => Err(Halt::Undecodable(error.clone())),
+            Held::String(_) | Held::Unread(_) | Held::Other(_) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    /// The set under `key`, to change it where it is; where there is nothing, an empty one without an expiry. Counts as a write.
+    /// None where the key holds another type. Whoever has taken the last member says [`Self::drop_if_empty`].
+    pub fn edit_set(&mut self, key: &[u8]) -> Option<&mut Set> {
+        match self.edit_collection(key, CollectionKind::Set)? {
+            Collection::Set(set) => Some(set),
+            Collection::Hash(_) => None,
+        }
+    }
+
+    /// The same of a hash.
+    pub fn edit_hash(&mut self, key: &[u8]) -> Option<&mut Hash> {
+        match self.edit_collection(key, CollectionKind::Hash)? {
+            Collection::Hash(hash) => Some(hash),
+            Collection::Set(_) => None,
+        }
+    }
+
+    fn edit_collection(&mut self, key: &[u8], kind: CollectionKind) -> Option<&mut Collection> {
+        match self.held(key) {
+            Held::Nothing => self.put_collection(key, Collection::new(kind), None),
+            Held::Collection(Collected { collection, .. }) if collection.kind() == kind => {}
+            _ => return None,
+        }
+        let slot = self.slots.get_mut(key)?;
+        slot.changed = true;
+        match &mut slot.held {
+            Held::Collection(Collected { collection, .. }) => Some(collection),
+            _ => None,
+        }
+    }
+
+    /// Writes a collection, its expiry included, whatever was there.
+    pub fn put_collection(&mut self, key: &[u8], collection: Collection, expires_at_ms: Option<i64>) {
+        if self.events.is_some() && !self.exists(key) {
+            self.note(Event::New, key);
+        }
+        let held = Held::Collection(Collected { collection, expires_at_ms });
+        self.slots.insert(key.to_vec(), Slot { held, changed: true });
+    }
+
+    /// Removes a collection that has no member left, as a server does, and says so; whether it had none.
+    pub fn drop_if_empty(&mut self, key: &[u8]) -> bool {
+        let is_empty =
+            matches!(self.held(key), Held::Collection(Collected { collection, .. }) if collection.is_empty());
+        if is_empty {
+            self.remove(key);
+            self.note(Event::Del, key);
+        }
+        is_empty
+    }
+
+    /// When what is under `key` expires, whether or not its bytes are at hand; none where there is nothing, or a type that isn't
+    /// worked on here.
     pub fn expiry(&self, key: &[u8]) -> Option<Option<i64>> {
         match self.held(key) {
-            Held::String(Entry { expires_at_ms, .. }) | Held::Unread(Unread { expires_at_ms, .. }) => {
-                Some(*expires_at_ms)
-            }
+            Held::String(Entry { expires_at_ms, .. })
+            | Held::Unread(Unread { expires_at_ms, .. })
+            | Held::Collection(Collected { expires_at_ms, .. }) => Some(*expires_at_ms),
             Held::Nothing | Held::Other(_) => None,
         }
     }
 
-    /// Has the string under `key` expire at another time, or never.
+    /// Has what is under `key` expire at another time, or never.
     pub fn set_expiry(&mut self, key: &[u8], at_ms: Option<i64>) {
         if self.expiry(key).is_none() {
             return;
@@ -201,7 +317,9 @@ impl Space {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.changed = true;
         match &mut slot.held {
-            Held::String(Entry { expires_at_ms, .. }) | Held::Unread(Unread { expires_at_ms, .. }) => {
+            Held::String(Entry { expires_at_ms, .. })
+            | Held::Unread(Unread { expires_at_ms, .. })
+            | Held::Collection(Collected { expires_at_ms, .. }) => {
                 *expires_at_ms = at_ms;
             }
             Held::Nothing | Held::Other(_) => {}
@@ -217,6 +335,7 @@ impl Space {
         match held {
             Held::String(Entry { expires_at_ms: Some(at), .. })
             | Held::Unread(Unread { expires_at_ms: Some(at), .. })
+            | Held::Collection(Collected { expires_at_ms: Some(at), .. })
                 if self.now_ms > *at =>
             {
                 &Held::Nothing
@@ -242,7 +361,7 @@ impl Space {
         slot.changed = true;
         match &mut slot.held {
             Held::String(entry) => Some(entry),
-            Held::Nothing | Held::Unread(_) | Held::Other(_) => None,
+            Held::Nothing | Held::Unread(_) | Held::Collection(_) | Held::Other(_) => None,
         }
     }
 

@@ -55,7 +55,7 @@ fn run(space: &mut Space, command: &Command, protocol: Protocol) -> Vec<u8> {
             Held::Nothing => -2,
             Held::String(entry) => entry.expires_at_ms.unwrap_or(-1),
             Held::Unread(_) => unreachable!("the test loads whole values"),
-            Held::Other(_) => -1,
+            Held::Collection(_) | Held::Other(_) => -1,
         }),
         _ => {
             let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();

@@ -107,7 +107,7 @@ impl Model {
                 Held::String(entry) => {
                     value.as_ref() == Some(&entry.value) && *expiry == entry.expires_at_ms.unwrap_or(-1)
                 }
-                Held::Unread(_) => false,
+                Held::Unread(_) | Held::Collection(_) => false,
                 Held::Other(_) => value.is_none() && *expiry == -1,
             };
             let held = space.held(key);

@@ -1,0 +1,67 @@
+//! Sets and hashes as a client means them: members, fields with their values, when a field expires.
+//!
+//! A namespace of sets or hashes keeps each of its small collections as *one* stored value beside others in a bucket
+//! ([`packed`] draws its bytes). Whoever works on one has it taken apart, as it is here.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`packed`] | a collection as one value, and back |
+//! | `set` | a set |
+//! | `hash` | a hash |
+
+mod hash;
+pub mod packed;
+mod set;
+
+pub use hash::{Field, Hash};
+pub use set::Set;
+
+crate::named! {
+    /// Which type a collection is of, by the name TYPE gives.
+    pub enum CollectionKind {
+        /// Members, each once.
+        Set = "set",
+        /// Fields, each with a value.
+        Hash = "hash",
+    }
+}
+
+/// A set or a hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Collection {
+    /// A set.
+    Set(Set),
+    /// A hash.
+    Hash(Hash),
+}
+
+impl Collection {
+    /// An empty one, which no key holds: a server removes a key with its last member.
+    pub fn new(kind: CollectionKind) -> Self {
+        match kind {
+            CollectionKind::Set => Self::Set(Set::default()),
+            CollectionKind::Hash => Self::Hash(Hash::default()),
+        }
+    }
+
+    /// Which type it is of.
+    pub fn kind(&self) -> CollectionKind {
+        match self {
+            Self::Set(_) => CollectionKind::Set,
+            Self::Hash(_) => CollectionKind::Hash,
+        }
+    }
+
+    /// How many members or fields it has, those included whose time is over.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Set(set) => set.len(),
+            Self::Hash(hash) => hash.len(),
+        }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

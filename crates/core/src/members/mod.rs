@@ -1,0 +1,20 @@
+//! What each set and hash command does, as pure functions on decoded collections.
+//!
+//! They are as those of [`crate::string`]: an exchange reads the keys that a command names into a [`Space`](crate::string::Space),
+//! runs the command here, and writes back what changed by compare-and-set. The plain server is the oracle: every answer, errors
+//! included, is the one it would give.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `sets` | SADD and all others on sets |
+//! | `hashes` | HSET and all others on hashes |
+
+mod hashes;
+mod sets;
+
+use crate::string::Run;
+
+/// The function for a command by its whole lower-case name, or none where it is none on sets or hashes.
+pub(crate) fn lookup(name: &[u8]) -> Option<Run> {
+    sets::lookup(name).or_else(|| hashes::lookup(name))
+}
