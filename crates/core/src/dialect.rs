@@ -38,6 +38,8 @@ impl Since {
     pub(crate) const MSETEX: Self = Self { redis: (8, 4), valkey: (9, 1) };
     /// INCREX.
     pub(crate) const INCREX: Self = Self { redis: (8, 8), valkey: (9, 2) };
+    /// HPEXPIRE and its like: fields of a hash that expire.
+    pub(crate) const FIELD_EXPIRY: Self = Self { redis: (7, 4), valkey: (9, 0) };
     /// BITOP with DIFF, DIFF1, ANDOR and ONE.
     pub(crate) const BITOP_DIFF: Self = Self { redis: (8, 2), valkey: NEVER };
     /// BITCOUNT and BITPOS read all their arguments before they look at the key.

@@ -8,10 +8,10 @@
 use crate::admin::scratch_key;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::{Env, Io, Step, done, fail};
+use crate::exchange::{Env, Io, Step, done, fail, native_collection};
 use crate::layout::Located;
 use crate::resp::{Protocol, write_command};
-use crate::string::{Held, Space, Unread, WhyUnread};
+use crate::string::{Collected, Held, Space, Unread, WhyUnread};
 
 /// What such a command comes to.
 #[derive(Clone, Debug)]
@@ -45,12 +45,21 @@ const FOLDED_HYPERLOGLOG: &str =
 impl OnOtherType {
     /// Says what is to be done, where `space` holds the folded keys. The scratch names begin with `scratch`.
     pub(crate) fn judge(&self, args: &[Vec<u8>], space: &Space, scratch: &[u8]) -> Verdict<'_> {
+        let mut named = Vec::new();
         let mut shown: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        let mut scratches: Vec<(Vec<u8>, &[u8])> = Vec::new();
-        let mut names = Vec::new();
+        let mut commands = Commands::default();
+        let mut scratches: Vec<Vec<u8>> = Vec::new();
         for index in &self.folded {
+            let name = [scratch, (scratches.len() + 1).to_string().as_bytes()].concat();
             let value = match args.get(*index).map(|key| space.held(key)) {
                 Some(Held::String(entry)) => entry.value.as_slice(),
+                Some(Held::Collection(Collected { collection, .. })) => {
+                    commands.push(&[b"DEL", &name]);
+                    native_collection::add(&name, collection, |args| commands.push(args));
+                    scratches.push(name);
+                    named.push(*index);
+                    continue;
+                }
                 Some(Held::Unread(Unread { why: WhyUnread::Undecodable(error), .. })) => {
                     return Verdict::Undecodable(error.clone());
                 }
@@ -59,14 +68,14 @@ impl OnOtherType {
                 }
                 // Every other command only finds that the key is a string; which one makes no difference.
                 Some(Held::Unread(_)) => b"",
-                Some(Held::Collection(_)) => b"",
                 Some(Held::Nothing | Held::Other(_)) | None => continue,
             };
             if self.writes_hyperloglog && value.starts_with(b"HYLL") {
                 return Verdict::Refused(FOLDED_HYPERLOGLOG);
             }
-            names.push(*index);
-            scratches.push(([scratch, names.len().to_string().as_bytes()].concat(), value));
+            commands.push(&[b"SET", &name, value]);
+            scratches.push(name);
+            named.push(*index);
         }
         let of_another_type =
             |index: &usize| args.get(*index).is_some_and(|key| matches!(space.held(key), Held::Other(_)));
@@ -77,14 +86,12 @@ impl OnOtherType {
         if scratches.is_empty() {
             return self.refusal.as_deref().map_or(Verdict::PassedOn, Verdict::Refused);
         }
-        let mut commands = Commands::default();
-        for (index, (name, value)) in names.iter().zip(&scratches) {
-            commands.push(&[b"SET", name, value]);
+        for (index, name) in named.iter().zip(&scratches) {
             shown[*index] = name;
         }
-        let answer_at = scratches.len();
+        let answer_at = commands.count() as usize;
         commands.push_passed(&shown);
-        for (name, _) in &scratches {
+        for name in &scratches {
             commands.push(&[b"DEL", name]);
         }
         Verdict::OnScratch(commands, answer_at)

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use smallvec::{SmallVec, smallvec};
 
 use crate::codec;
+use crate::collection::{Collection, CollectionKind};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::sum::Sum;
 use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place};
 use crate::placement::handmade::Packing;
-use crate::string::{Entry, Held, Unread, WhyUnread};
+use crate::string::{Collected, Entry, Held, Unread, WhyUnread};
 
 /// One key: the spots where it may lie, and what was found there.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub(super) enum Found {
     Field { stored: Vec<u8>, spilled: Spilled },
     /// A key of its own: what TYPE, GET and PEXPIRETIME said.
     Native { kind: Vec<u8>, value: Option<Vec<u8>>, expires_at_ms: Option<i64>, expiry_is_exact: bool },
+    /// A set or hash of its own, and what DUMP said of it.
+    Collection { payload: Vec<u8>, collection: Collection, expires_at_ms: Option<i64>, expiry_is_exact: bool },
 }
 
 /// What is known of the spilled value that a stored value points to.
@@ -86,7 +89,7 @@ impl Spot {
     /// When what lies there expires, as far as that can be read.
     fn expires_at_ms(&self) -> Option<i64> {
         match &self.found {
-            Found::Native { expires_at_ms, .. } => *expires_at_ms,
+            Found::Native { expires_at_ms, .. } | Found::Collection { expires_at_ms, .. } => *expires_at_ms,
             _ => self.frame()?.expires_at_ms,
         }
     }
@@ -165,6 +168,13 @@ impl Spot {
                     writes.check(&[b"PEXPIRETIME", physical], Some(at.as_bytes()));
                 }
             }
+            (Found::Collection { payload, expires_at_ms, expiry_is_exact, .. }, None) => {
+                writes.check(&[b"DUMP", physical], Some(payload));
+                if *expiry_is_exact {
+                    let at = expires_at_ms.unwrap_or(-1).to_string();
+                    writes.check(&[b"PEXPIRETIME", physical], Some(at.as_bytes()));
+                }
+            }
             (_, None) => writes.check(&[b"EXISTS", physical], Some(b"0")),
         }
     }
@@ -206,6 +216,9 @@ impl Spot {
                 decode(place, stored, None)?.map_or(Ok(Held::Nothing), |(value, _)| string(value, *expires_at_ms))
             }
             (Found::Native { value: Some(value), expires_at_ms, .. }, _) => string(value.clone(), *expires_at_ms),
+            (Found::Collection { collection, expires_at_ms, .. }, _) => {
+                Ok(Held::Collection(Collected { collection: collection.clone(), expires_at_ms: *expires_at_ms }))
+            }
             (Found::Field { .. }, None) => Err("a field without a place".to_owned()),
             (Found::Field { stored, spilled }, Some(place)) => match place.kind.packing() {
                 Some(packing) => string(packing.unpack(stored).map_err(|error| error.to_string())?.into_owned(), None),
@@ -217,11 +230,21 @@ impl Spot {
                 None => {
                     let spilled = if let Spilled::Read(bytes) = spilled { Some(bytes.as_slice()) } else { None };
                     // Where a spilled value is gone the server has evicted it, or lost it: the key is gone with it.
-                    decode(place, stored, spilled)?.map_or(Ok(Held::Nothing), |(value, at)| string(value, at))
+                    let Some((value, at)) = decode(place, stored, spilled)? else { return Ok(Held::Nothing) };
+                    place.kind.collection().map_or_else(|| string(value.clone(), at), |kind| unpack(kind, &value, at))
                 }
             },
         }
     }
+}
+
+/// A packed collection, where it is of the kind that its namespace has.
+fn unpack(kind: CollectionKind, value: &[u8], expires_at_ms: Option<i64>) -> Result<Held, String> {
+    let collection = Collection::unpack(value).map_err(|error| error.to_string())?;
+    if collection.kind() != kind {
+        return Err(format!("a packed {} lies where the namespace has a {kind}", collection.kind()));
+    }
+    Ok(Held::Collection(Collected { collection, expires_at_ms }))
 }
 
 /// The value of a frame of this namespace; none where the spilled value it points to is gone. One that can't be decoded is
@@ -263,6 +286,11 @@ impl Key {
     /// Its place, where that isn't its own name.
     pub(crate) fn place(&self) -> Option<&Place> {
         self.spots.iter().find_map(|spot| spot.place.as_ref())
+    }
+
+    /// Which collections lie in its place, or in one of its places, where that isn't strings.
+    pub(crate) fn collection(&self) -> Option<CollectionKind> {
+        self.spots.iter().find_map(|spot| spot.place.as_ref()?.kind.collection())
     }
 
     /// Whether it may lie in one of two places, and must be looked for in both.
@@ -310,7 +338,7 @@ impl Key {
             return match &self.spots[0].found {
                 Found::Nothing => Some(Sum::of(std::iter::empty())),
                 Found::Field { stored, .. } => Some(Sum::of([stored.as_slice()].into_iter())),
-                Found::Native { .. } => None,
+                Found::Native { .. } | Found::Collection { .. } => None,
             };
         }
         match self.held() {
@@ -338,7 +366,7 @@ impl Key {
     pub(crate) fn holds_the_same_everywhere(&self) -> bool {
         let mut held = self.spots.iter().filter(|spot| spot.is_stored()).map(|spot| &spot.held);
         let first = held.next();
-        matches!(first, Some(Ok(Held::String(_)))) && held.all(|other| Some(other) == first)
+        matches!(first, Some(Ok(Held::String(_) | Held::Collection(_)))) && held.all(|other| Some(other) == first)
     }
 
     /// When the bucket's value expires, where it does.

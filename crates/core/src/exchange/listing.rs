@@ -11,10 +11,11 @@
 //!
 //! Where only some names are of interest, several SCANs of one cursor go in one MULTI: they walk the same slots.
 
+use crate::collection::CollectionKind;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::shown::Shown;
 use crate::exchange::{Effect, Env, Io, Refusal, Step};
-use crate::layout::{Layout, Physical};
+use crate::layout::{Layout, NamespaceIndex, Physical};
 use crate::number::parse_integer;
 use crate::resp::word::is_word;
 use crate::resp::{Protocol, Reply};
@@ -46,14 +47,34 @@ pub(super) struct Part {
     pub(super) filter: Option<[Vec<u8>; 2]>,
     /// Whether keys of their own are shown from it.
     pub(super) own: bool,
-    /// Whether buckets are opened.
-    pub(super) buckets: bool,
+    /// Which buckets are opened.
+    pub(super) opens: Opens,
+}
+
+/// Which buckets are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opens {
+    None,
+    All,
+    /// Those whose keys hold these collections, or strings where that is none.
+    Of(Option<CollectionKind>),
+}
+
+impl Opens {
+    /// Whether a bucket of this namespace is opened.
+    pub(super) fn opens(self, namespace: NamespaceIndex, layout: &Layout) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Of(kind) => layout.namespace(namespace).collection() == kind,
+        }
+    }
 }
 
 impl Part {
     /// All names.
     pub(super) fn all() -> Self {
-        Self { filter: None, own: true, buckets: true }
+        Self { filter: None, own: true, opens: Opens::All }
     }
 }
 
@@ -120,11 +141,17 @@ impl<'a> ScanOptions<'a> {
 
     /// The SCANs of a step.
     pub(super) fn parts(&self) -> Vec<Part> {
-        let typed = |kind: &[u8], own, buckets| Part { filter: Some([b"TYPE".to_vec(), kind.to_vec()]), own, buckets };
+        let typed = |kind: &[u8], own, opens| Part { filter: Some([b"TYPE".to_vec(), kind.to_vec()]), own, opens };
+        // Buckets are hashes.
+        let in_buckets = |kind| typed(b"hash", false, Opens::Of(kind));
         match self.kind {
             None => vec![Part::all()],
-            Some(kind) if is_word(kind, "string") => vec![typed(kind, true, false), typed(b"hash", false, true)],
-            Some(kind) => vec![typed(kind, true, false)],
+            Some(kind) if is_word(kind, "string") => vec![typed(kind, true, Opens::None), in_buckets(None)],
+            Some(kind) if is_word(kind, "set") => {
+                vec![typed(kind, true, Opens::None), in_buckets(Some(CollectionKind::Set))]
+            }
+            Some(kind) if is_word(kind, "hash") => vec![typed(kind, true, Opens::Of(Some(CollectionKind::Hash)))],
+            Some(kind) => vec![typed(kind, true, Opens::None)],
         }
     }
 }
@@ -132,13 +159,13 @@ impl<'a> ScanOptions<'a> {
 impl List {
     /// KEYS pattern; with the number of replies to come.
     pub(crate) fn keys(env: &Env<'_>, pattern: &[u8], protocol: Protocol, wire: &mut Vec<u8>) -> (Self, u32) {
-        let part = |glob: Vec<u8>, buckets| Part { filter: Some([b"MATCH".to_vec(), glob]), own: true, buckets };
+        let part = |glob: Vec<u8>, opens| Part { filter: Some([b"MATCH".to_vec(), glob]), own: true, opens };
         // A lone star asks for all names. For another pattern the server looks for matching names and for buckets.
         let parts = if pattern == b"*" {
             vec![Part::all()]
         } else {
-            let globs = env.layout.bucket_globs().into_iter().map(|glob| part(glob, true));
-            std::iter::once(part(pattern.to_vec(), false)).chain(globs).collect()
+            let globs = env.layout.bucket_globs().into_iter().map(|glob| part(glob, Opens::All));
+            std::iter::once(part(pattern.to_vec(), Opens::None)).chain(globs).collect()
         };
         let mut list = Self::new(Some(pattern), parts, Extent::Around, b"0", protocol);
         let replies = list.send_names(SLOTS_AT_ONCE.to_string().as_bytes(), SLOTS_AT_ONCE, wire);
@@ -254,7 +281,7 @@ impl List {
     fn next_slots(&self, env: &Env<'_>) -> u64 {
         let Extent::Count { wanted, done } = self.extent else { return SLOTS_AT_ONCE };
         let left = wanted - done.min(wanted);
-        let opens = self.parts.iter().any(|part| part.buckets) && !env.layout.is_empty();
+        let opens = self.parts.iter().any(|part| part.opens != Opens::None) && !env.layout.is_empty();
         if !opens {
             return left.clamp(1, SLOTS_AT_ONCE);
         }
@@ -291,9 +318,9 @@ impl List {
         self.slots += slots;
         let before = self.shown.seen;
         for (index, names) in names.into_iter().enumerate() {
-            let Part { own, buckets, .. } = self.parts[index];
+            let Part { own, opens, .. } = self.parts[index];
             for name in names.filter_map(Reply::bytes) {
-                self.take_name(name, own, buckets, env.layout);
+                self.take_name(name, own, opens, env.layout);
             }
         }
         if let Extent::Count { done, .. } = &mut self.extent {
@@ -302,11 +329,11 @@ impl List {
         Ok(())
     }
 
-    fn take_name(&mut self, name: &[u8], own: bool, buckets: bool, layout: &Layout) {
+    fn take_name(&mut self, name: &[u8], own: bool, opens: Opens, layout: &Layout) {
         match layout.read_physical(name) {
             Physical::Plain if own => self.shown.take(name),
             Physical::Zipped { key, .. } if own => self.shown.take(&key),
-            Physical::Bucket(namespace) if buckets => {
+            Physical::Bucket(namespace) if opens.opens(namespace, layout) => {
                 self.buckets.push(BucketWalk::new(namespace, name));
             }
             _ => {}

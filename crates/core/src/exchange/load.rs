@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::exchange::Env;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Found, Key, Spilled};
+use crate::exchange::native_collection::Reading;
 use crate::exchange::reply_kind::Refusal;
 use crate::layout::{Evict, Located, spill_name};
 use crate::resp::Reply;
@@ -56,7 +57,9 @@ pub(crate) struct Load {
     taken_for_strings: bool,
     /// The spilled values of keys in one place aren't read, and their values not decoded.
     leaves_spills: bool,
-    has_pexpiretime: bool,
+    /// Of keys of their own the members are read, where they are sets or hashes.
+    with_members: bool,
+    reading: Reading,
 }
 
 impl Load {
@@ -76,7 +79,6 @@ impl Load {
 
     fn of(env: &Env<'_>, keys: Vec<Key>) -> Self {
         let groups = group_by_bucket(&keys);
-        let has_pexpiretime = env.server.major() >= 7;
         Self {
             keys,
             batch: None,
@@ -89,7 +91,8 @@ impl Load {
             reads_rest: false,
             taken_for_strings: false,
             leaves_spills: false,
-            has_pexpiretime,
+            with_members: false,
+            reading: Reading::of(env),
         }
     }
 
@@ -118,14 +121,26 @@ impl Load {
         load
     }
 
+    /// The same, where of keys of their own the members are read, if they are sets or hashes.
+    pub(crate) fn with_members(mut self) -> Self {
+        self.with_members = true;
+        self
+    }
+
+    /// Whether a key of its own is read with its members: what it is moved to or from is a collection.
+    fn reads_members(&self, key: &Key) -> bool {
+        self.with_members || key.collection().is_some()
+    }
+
     /// The same, where large spilled values are left unread.
     pub(crate) fn sparing(mut self) -> Self {
         self.sparing = true;
         self
     }
 
-    fn spares(&self) -> bool {
-        self.sparing && !self.reads_rest
+    /// Whether a spilled value of this key is left unread where it is large. A collection is worked on whole.
+    fn spares(&self, key: &Key) -> bool {
+        self.sparing && !self.reads_rest && !self.reads_members(key)
     }
 
     /// Whether a spilled value was left unread.
@@ -176,13 +191,16 @@ impl Load {
                     args.extend(fields.map(|place| place.field.as_slice()));
                     commands.push(&args);
                 }
+                None if self.reads_members(&self.keys[key]) => {
+                    self.reading.send(first.physical(&self.keys[key].logical), &mut commands);
+                }
                 None => {
                     let physical = first.physical(&self.keys[key].logical);
                     if !self.taken_for_strings {
                         commands.push(&[b"TYPE", physical]);
                     }
                     commands.push(&[b"GET", physical]);
-                    commands.push(&[if self.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" }, physical]);
+                    commands.push(&[if self.reading.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" }, physical]);
                 }
             }
         }
@@ -236,11 +254,15 @@ impl Load {
         let mut next = || replies.next().map_or(&[][..], Vec::as_slice);
         for group in &self.groups {
             let (key, spot) = group[0];
+            let reads_members = self.reads_members(&self.keys[key]);
             let first = &mut self.keys[key].spots[spot];
             if first.bucket().is_none() {
-                let kind = if self.taken_for_strings { UNASKED_TYPE } else { next() };
-                let found = read_native([kind, next(), next()], self.has_pexpiretime, now_ms)?;
-                first.found = found;
+                first.found = if reads_members {
+                    self.reading.read(next(), now_ms)?
+                } else {
+                    let kind = if self.taken_for_strings { UNASKED_TYPE } else { next() };
+                    read_native([kind, next(), next()], self.reading.has_pexpiretime, now_ms)?
+                };
                 continue;
             }
             let raw = next();
@@ -273,7 +295,7 @@ impl Load {
             for (at, spot) in key.spots.iter().enumerate() {
                 if let (Some(nonce), Some(place)) = (spot.spill(), &spot.place) {
                     let name = spill_name(place.origin, nonce, &key.logical);
-                    if self.spares() {
+                    if self.spares(key) {
                         if self.watched {
                             // A client's commands may come to be carried out on it: it must not be gone by then.
                             commands.push(&[b"WATCH", &name]);
@@ -298,10 +320,15 @@ impl Load {
     }
 
     fn take_spills(&mut self, replies: &[Vec<u8>], env: &Env<'_>, wire: &mut Vec<u8>) -> Loading {
-        let spares = self.spares();
-        let replies_each = if spares { 2 + usize::from(self.watched) } else { 1 };
-        for (index, replies) in self.spills.clone().iter().zip(replies.chunks(replies_each)) {
-            let (key, spot) = index;
+        let mut rest = replies;
+        for (key, spot) in &self.spills.clone() {
+            let spares = self.spares(&self.keys[*key]);
+            let replies;
+            let count = if spares { 2 + usize::from(self.watched) } else { 1 };
+            (replies, rest) = rest.split_at_checked(count).unwrap_or_default();
+            if replies.is_empty() {
+                return Loading::Failed(Refusal::Unexpected);
+            }
             let found = match if spares { read_spared(replies) } else { read_spilled(&replies[0]) } {
                 Ok(found) => found,
                 Err(error) => return Loading::Failed(error),

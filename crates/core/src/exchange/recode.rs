@@ -10,7 +10,6 @@ use crate::exchange::reply_kind::Refusal;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::store;
 use crate::resp::Reply;
-use crate::string::Held;
 
 /// Keys whose values are being encoded.
 #[derive(Debug)]
@@ -85,7 +84,7 @@ impl Recode {
         let mut writes = CompareAndSet::default();
         let mut written = Vec::new();
         for key in self.load.keys() {
-            let (Ok(held @ Held::String(_)), true) = (key.held(), is_uncoded(key, env)) else { continue };
+            let (Ok(held), true) = (key.held(), is_uncoded(key, env)) else { continue };
             store::plan_write(env, &mut writes, key, &held).ok()?;
             written.push(key.clone());
         }
@@ -97,9 +96,8 @@ impl Recode {
 /// Whether a value lies where it is written to, and no codec wrote it though one would now.
 fn is_uncoded(key: &Key, env: &Env<'_>) -> bool {
     let [here, ..] = key.spots() else { return false };
-    let (Some(place), Ok(Held::String(entry))) = (&here.place, key.held()) else { return false };
+    let (Some(place), Ok(held)) = (&here.place, key.held()) else { return false };
+    let Some((value, _)) = store::value_of(&held) else { return false };
     let namespace = env.layout.namespace(place.namespace);
-    here.is_stored()
-        && here.strange().is_none()
-        && !here.is_stored_as_written_now(namespace, &key.logical, &entry.value)
+    here.is_stored() && here.strange().is_none() && !here.is_stored_as_written_now(namespace, &key.logical, &value)
 }

@@ -9,7 +9,7 @@
 
 use crate::cluster::Position;
 use crate::exchange::batch::{Batch, Commands, split_array};
-use crate::exchange::listing::{FIELDS_AT_ONCE, Part, SLOTS_AT_ONCE, ScanOptions, USUAL_FIELDS, slots_for};
+use crate::exchange::listing::{FIELDS_AT_ONCE, Opens, Part, SLOTS_AT_ONCE, ScanOptions, USUAL_FIELDS, slots_for};
 use crate::exchange::shown::Shown;
 use crate::exchange::slot_walk::{Brought, Found, SlotWalk};
 use crate::exchange::{Effect, Env, Io, Refusal, Step};
@@ -225,7 +225,7 @@ impl SlotList {
         let count = match self.extent {
             Extent::Count { wanted, done } => {
                 let left = wanted - done.min(wanted);
-                let opens = self.parts.iter().any(|part| part.buckets) && !env.layout.is_empty();
+                let opens = self.parts.iter().any(|part| part.opens != Opens::None) && !env.layout.is_empty();
                 if opens { slots_for(left, self.names, self.shown.seen, env) } else { left.clamp(1, SLOTS_AT_ONCE) }
             }
             Extent::Keys { .. } | Extent::Number => SLOTS_AT_ONCE,
@@ -251,7 +251,7 @@ impl SlotList {
             let Some(part) = self.parts.get(of_all).and_then(|parts| parts.iter().find(|part| is_of(part))) else {
                 continue;
             };
-            self.take_name(&name, part.own, part.buckets, layout);
+            self.take_name(&name, part.own, part.opens, layout);
         }
         if let Extent::Count { done, .. } = &mut self.extent {
             let looked_at = if self.parts[0].filter.is_some() { asked } else { len.max(1) };
@@ -259,11 +259,13 @@ impl SlotList {
         }
     }
 
-    fn take_name(&mut self, name: &[u8], own: bool, buckets: bool, layout: &Layout) {
+    fn take_name(&mut self, name: &[u8], own: bool, opens: Opens, layout: &Layout) {
         match layout.read_physical(name) {
             Physical::Plain if own => self.take_key(name),
             Physical::Zipped { key, .. } if own => self.take_key(&key),
-            Physical::Bucket(namespace) if buckets => self.buckets.push(BucketWalk::new(namespace, name)),
+            Physical::Bucket(namespace) if opens.opens(namespace, layout) => {
+                self.buckets.push(BucketWalk::new(namespace, name))
+            }
             _ => {}
         }
     }

@@ -1,16 +1,18 @@
 //! Writes what a command changed to where the keys lie: raw, framed, spilled, or as keys of their own.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::codec::Effort;
+use crate::collection::CollectionKind;
 use crate::exchange::key::{Key, Spot};
 use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Env, failure, transfer};
+use crate::exchange::{Env, failure, native_collection, transfer};
 use crate::layout::Place;
 use crate::notify::{Event, Notices};
 use crate::record::PhysicalWrites;
-use crate::string::{Entry, Held, Space, Unread, WhyUnread};
+use crate::string::{Collected, Entry, Held, Space, Unread, WhyUnread};
 
 /// What a server is to hold for a key in this place, counted, and noted for the sweep where it will expire.
 pub(crate) fn encode<'r>(
@@ -39,6 +41,15 @@ pub(crate) fn encode<'r>(
         }
     }
     writes
+}
+
+/// The bytes that a string or a collection is stored as, before its namespace's codec, and when it expires.
+pub(crate) fn value_of(held: &Held) -> Option<(Cow<'_, [u8]>, Option<i64>)> {
+    match held {
+        Held::String(entry) => Some((Cow::Borrowed(&entry.value), entry.expires_at_ms)),
+        Held::Collection(held) => Some((Cow::Owned(held.collection.packed()), held.expires_at_ms)),
+        Held::Nothing | Held::Unread(_) | Held::Other(_) => None,
+    }
 }
 
 /// Adds what a server is to hold for a key.
@@ -140,14 +151,24 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
         Held::Nothing => plan_removal(writes, key, here),
         Held::Unread(_) => return Err(failure(&key.logical, "its value was not read")),
         Held::String(Entry { value, expires_at_ms }) => {
+            if let Some(place) = here.place.as_ref().filter(|place| !place.kind.is_string()) {
+                return Err(other_type(env, place, &key.logical, b"string"));
+            }
             add_writes(writes, &encode(env, here.place.as_ref(), &key.logical, value, *expires_at_ms));
             // Last: a server out of memory lets a script go on that has written anything, as a new expiry is.
             retire(writes, key, here);
         }
-        Held::Collection(held) => {
-            let kind = held.collection.kind();
-            return Err(failure(&key.logical, &format!("a {kind} can't be written")));
-        }
+        Held::Collection(Collected { collection, expires_at_ms }) => match &here.place {
+            None => native_collection::write(writes, &key.logical, collection, *expires_at_ms, env)?,
+            Some(place) if place.kind.collection() == Some(collection.kind()) => {
+                let packed = collection.packed();
+                add_writes(writes, &encode(env, Some(place), &key.logical, &packed, *expires_at_ms));
+                retire(writes, key, here);
+            }
+            Some(place) => {
+                return Err(other_type(env, place, &key.logical, collection.kind().name().as_bytes()));
+            }
+        },
         Held::Other(kind) => {
             let Some(place) = key.place() else {
                 let kind = kind.escape_ascii();
@@ -186,12 +207,22 @@ fn plan_removal(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
     }
 }
 
+/// What keys of a namespace hold, in the plural.
+pub(crate) fn types_in(collection: Option<CollectionKind>) -> &'static str {
+    match collection {
+        None => "strings",
+        Some(CollectionKind::Set) => "sets",
+        Some(CollectionKind::Hash) => "hashes",
+    }
+}
+
 /// The error of a command that would put another type under a folded key.
 fn other_type(env: &Env<'_>, place: &Place, key: &[u8], kind: &[u8]) -> String {
     let namespace = env.layout.namespace(place.namespace);
     let (key, kind) = (key.escape_ascii(), kind.escape_ascii());
     format!(
-        "ERR keyfold: '{key}' belongs to the namespace {}, whose keys are strings; it can't hold a {kind}",
-        namespace.keys
+        "ERR keyfold: '{key}' belongs to the namespace {}, whose keys are {}; it can't hold a {kind}",
+        namespace.keys,
+        types_in(place.kind.collection()),
     )
 }

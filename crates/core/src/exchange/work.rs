@@ -66,7 +66,29 @@ impl Work {
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        let mut load = Load::located(env, keys).sparing();
+        Self::start_by(Load::located(env, keys).sparing(), run, args, protocol, env, wire)
+    }
+
+    /// The same where a key is a set or hash: others are read with their members too.
+    pub(crate) fn start_on_collections<'a>(
+        run: Run,
+        args: &[&[u8]],
+        keys: impl Iterator<Item = (&'a [u8], Located)>,
+        protocol: Protocol,
+        env: &Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> (Self, u32) {
+        Self::start_by(Load::located(env, keys).with_members(), run, args, protocol, env, wire)
+    }
+
+    fn start_by(
+        mut load: Load,
+        run: Run,
+        args: &[&[u8]],
+        protocol: Protocol,
+        env: &Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> (Self, u32) {
         let replies = load.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let space = Space::new(env.now_ms);
@@ -181,7 +203,7 @@ impl Work {
     }
 
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        self.space = self.empty_space(env).bounded(GROWTH_LIMIT_BYTES);
+        self.space = self.empty_space(env).bounded(GROWTH_LIMIT_BYTES).seeded((env.nonces)());
         self.load.fill(&mut self.space);
         self.work_out(env, io)
     }

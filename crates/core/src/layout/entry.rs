@@ -40,6 +40,8 @@ impl<'de> Deserialize<'de> for Entries {
 pub(super) struct Entry {
     pub(super) names: Option<Spanned<String>>,
     pub(super) keys: Keys,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<Spanned<String>>,
     pub(super) bucket: Option<Spanned<Bucket>>,
     pub(super) placement: Option<Spanned<String>>,
     pub(super) keyed: Option<Spanned<Keyed>>,
@@ -75,6 +77,8 @@ impl Entry {
 #[serde(deny_unknown_fields)]
 pub(super) struct From {
     pub(super) names: Option<Spanned<String>>,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<Spanned<String>>,
     pub(super) bucket: Option<Spanned<Bucket>>,
     pub(super) placement: Option<Spanned<String>>,
     pub(super) keyed: Option<Spanned<Keyed>>,

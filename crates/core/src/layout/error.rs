@@ -50,8 +50,11 @@ impl LayoutError {
 impl Problem {
     /// Whether it may be there only because something beside it is not.
     pub(super) fn may_be_of_a_gap(&self) -> bool {
-        use Problem::{CodecOfPlain, KeyedWithoutCount, OneRule, SeveralWithoutCount, TextTable};
-        matches!(self, OneRule | SeveralWithoutCount | KeyedWithoutCount | CodecOfPlain | TextTable(_))
+        use Problem::{CodecOfPlain, KeyedWithoutCount, OneRule, SeveralWithoutCount, TextTable, TypeWithoutBucket};
+        matches!(
+            self,
+            OneRule | SeveralWithoutCount | KeyedWithoutCount | CodecOfPlain | TextTable(_) | TypeWithoutBucket { .. }
+        )
     }
 }
 
@@ -147,6 +150,18 @@ pub enum Problem {
     #[error("`placement = {given:?}`: there are \"plain\" and \"zipped\"; for buckets write `bucket` instead")]
     UnknownPlacement {
         /// The placement given.
+        given: String,
+    },
+    /// `type` is something else.
+    #[error("`type = {given:?}`: keys that are folded are \"string\" (which needs no `type`), \"set\" or \"hash\"")]
+    UnknownType {
+        /// The type given.
+        given: String,
+    },
+    /// Sets or hashes without buckets.
+    #[error("`type = {given:?}`: a set or hash is folded as a value in a bucket; give the namespace a `bucket`")]
+    TypeWithoutBucket {
+        /// The type given.
         given: String,
     },
     /// A codec that there is not.

@@ -16,6 +16,7 @@ use super::reader::Reader;
 use super::salvage::{Salvage, Taken};
 use super::{DEFAULT_FIELD_LIMIT, DEFAULT_VALUE_LIMIT, Former, Namespace};
 use crate::codec::{CodecRule, Codecs, Kinds};
+use crate::collection::CollectionKind;
 use crate::placement::handmade::{Handmade, Packing};
 use crate::placement::name::{DATA_PREFIX, Generation, NameHash, Stem};
 use crate::placement::{By, Count, Placement, PlacementError, Secrets, Span, TextTable};
@@ -23,6 +24,9 @@ use crate::template::{Template, Templates};
 
 /// A string can't be longer in the server (`proto-max-bulk-len`'s default).
 const MAX_LIMIT: i64 = 512 * 1024 * 1024;
+
+/// The type of the keys of a namespace that doesn't say it.
+const STRING: &str = "string";
 
 /// What a person wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,6 +209,7 @@ impl Reader<'_> {
         let (keys, codec) = (keys?, codec?.unwrap_or_else(CodecRule::none));
         let placement = self.placement(&keys, &keys_span, entry.bucket, entry.placement, entry.cluster);
         let placement = placement.and_then(|placement| self.keyed(placement, entry.keyed));
+        let placement = placement.and_then(|placement| self.with_type(placement, entry.kind));
         let mut placement = noted(placement, errors)?;
         if !codec.is_none() {
             // In the stored form values are still decoded on their way to being plain.
@@ -252,6 +257,7 @@ impl Reader<'_> {
             None => self.placement(keys, &span, from.bucket, from.placement, from.cluster)?,
         };
         let placement = self.keyed(placement, from.keyed)?;
+        let placement = self.with_type(placement, from.kind)?;
         let placement = self.with_text_table(keys, placement, from.text_table)?;
         let field_limit = self.limit("field_limit", from.field_limit, DEFAULT_FIELD_LIMIT)?;
         let stem = self.stem(from.names, &span, keys, &placement, field_limit)?;
@@ -313,6 +319,20 @@ impl Reader<'_> {
         };
         let keyed = secret.and_then(|secret| placement.keyed_by(Arc::clone(secret)).ok_or(Problem::KeyedWithoutCount));
         keyed.map_err(|problem| self.error(&span, problem))
+    }
+
+    /// The placement for keys of the type that `type` says, which are strings where it says nothing.
+    fn with_type(&self, placement: Placement, kind: Option<Spanned<String>>) -> Result<Placement, LayoutError> {
+        let Some(kind) = kind else { return Ok(placement) };
+        let given = kind.get_ref();
+        if given == STRING {
+            return Ok(placement);
+        }
+        let of_collections = match CollectionKind::ALL.into_iter().find(|known| known.name() == given) {
+            Some(known) => placement.of_collections(known).ok_or(Problem::TypeWithoutBucket { given: given.clone() }),
+            None => Err(Problem::UnknownType { given: given.clone() }),
+        };
+        of_collections.map_err(|problem| self.error(&kind.span(), problem))
     }
 
     fn with_text_table(

@@ -17,6 +17,7 @@ use super::merge::{in_file, taken_keys};
 use super::naming::{Generations, same_places};
 use super::overlap::{hashes_in_the_way, same_names, shared_keys};
 use super::{FileNamespace, Layout, LayoutFile, Namespace, NamespaceIndex};
+use crate::collection::CollectionKind;
 use crate::placement::name::{DATA_PREFIX, Stem};
 use crate::placement::{Handmade, Placement};
 use crate::template::{Automaton, Relation, Template, Templates};
@@ -38,6 +39,11 @@ impl Namespace {
     /// Whether its keys lie in two places at present.
     pub fn is_moving(&self) -> bool {
         self.former.is_some()
+    }
+
+    /// Which collections its keys hold, where it isn't strings.
+    pub fn collection(&self) -> Option<CollectionKind> {
+        self.rules().find_map(|(placement, _)| placement.collection())
     }
 
     /// The rule of the handmade hashes that it is moved out of, where it is.

@@ -12,9 +12,15 @@
 mod hashes;
 mod sets;
 
+use crate::dialect::Since;
 use crate::string::Run;
 
 /// The function for a command by its whole lower-case name, or none where it is none on sets or hashes.
 pub(crate) fn lookup(name: &[u8]) -> Option<Run> {
     sets::lookup(name).or_else(|| hashes::lookup(name))
+}
+
+/// The first servers that have a command, by its lower-case name; none where every server has it.
+pub(crate) fn since(_name: &str) -> Option<Since> {
+    None
 }

@@ -140,7 +140,7 @@ impl Direct {
             (None, Some(place)) => (Way::Out, place),
             _ => return false,
         };
-        if self.is_off || !place.kind.is_bucket() || env.server.major() < SINCE_MAJOR {
+        if self.is_off || !place.kind.is_bucket() || !place.kind.is_string() || env.server.major() < SINCE_MAJOR {
             return false;
         }
         let slot = if self.by_slot { Slot::of(key).number() } else { 0 };

@@ -35,7 +35,7 @@ use crate::exchange::{CompareAndSet, Env, Refusal, in_calls, store};
 use crate::layout::{Located, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::resp::Reply;
 use crate::slot::Slot;
-use crate::string::{Entry, Held};
+use crate::string::{Collected, Entry, Held};
 use crate::walk::{BucketWalk, KeyWalk};
 use direct::{Call, Direct, Outcome};
 
@@ -459,21 +459,20 @@ impl Mover {
         let [spot] = key.spots() else { return Ok(()) };
         let Some(place) = spot.place.as_ref().filter(|_| spot.is_stored()) else { return Ok(()) };
         let held = match key.held() {
-            Ok(held @ Held::String(_)) => held,
-            Ok(_) => return Ok(()),
+            Ok(held) => held,
             Err(why) => {
                 self.leave(&key.logical, Left::Damaged(why));
                 return Ok(());
             }
         };
+        let Some((value, expires_at_ms)) = store::value_of(&held) else { return Ok(()) };
         self.moved.seen += 1;
-        let Held::String(Entry { value, expires_at_ms, .. }) = &held else { return Ok(()) };
         // What clients write goes by the codec of now, expired or not: a walk finds ever less.
-        if spot.is_stored_as_written_now(env.layout.namespace(place.namespace), &key.logical, value) {
+        if spot.is_stored_as_written_now(env.layout.namespace(place.namespace), &key.logical, &value) {
             return Ok(());
         }
         self.moved.found += 1;
-        match *expires_at_ms {
+        match expires_at_ms {
             // It names its codec as long as it is there.
             Some(at) if at < env.now_ms => {
                 self.moved.expired += 1;
@@ -506,7 +505,10 @@ impl Mover {
                 self.leave(&key.logical, Left::OtherType(String::from_utf8_lossy(&kind).into_owned()));
                 return Ok(());
             }
-            Ok(Held::String(Entry { expires_at_ms: Some(at), .. })) if at < env.now_ms => {
+            Ok(
+                Held::String(Entry { expires_at_ms: Some(at), .. })
+                | Held::Collection(Collected { expires_at_ms: Some(at), .. }),
+            ) if at < env.now_ms => {
                 expired_at_ms = Some(at);
                 Held::Nothing
             }
@@ -519,7 +521,14 @@ impl Mover {
         if held == Held::Nothing {
             self.moved.expired += 1;
         }
-        self.push(key, &held, expired_at_ms, env)
+        match self.push(key, &held, expired_at_ms, env) {
+            // A hash whose fields expire stays where it is before a server that hasn't such.
+            Err(why) if matches!(held, Held::Collection(_)) => {
+                self.leave(&key.logical, Left::Damaged(why));
+                Ok(())
+            }
+            pushed => pushed,
+        }
     }
 
     /// Has a key written with what it holds, if that hasn't changed, and if the server too has it for expired.

@@ -18,6 +18,9 @@
 //! In a cluster each of them, but for plain and handmade, is *by slot*: names carry the tag of their key's slot, and
 //! `count` is of the buckets in each slot.
 //!
+//! A placement with buckets may be *of sets* or *of hashes*: each whole collection is then the value of its field
+//! ([`crate::collection::packed`]).
+//!
 //! What is text in the key and lies in a field may be packed by a table ([`text_table`]).
 //!
 //! Always true, and tested over all of them: a place decodes to the key it came from, two keys never
@@ -54,6 +57,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::collection::CollectionKind;
 use crate::slot::Slot;
 use crate::template::{Part, Parts, Template, Templates, Type};
 use name::{Mark, Name, Origin, Stem};
@@ -69,6 +73,8 @@ pub struct Placement {
     rule: Rule,
     /// Every place is in the cluster's slot of its key.
     by_slot: bool,
+    /// What keys hold, where that isn't strings.
+    collection: Option<CollectionKind>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,8 +119,8 @@ impl Placement {
     /// The placement for values that a codec writes: keys of their own then hold frames.
     #[must_use]
     pub fn with_codec(self) -> Self {
-        let Self { rule, by_slot } = self;
-        Self { rule: if rule == Rule::Zipped { Rule::Framed } else { rule }, by_slot }
+        let rule = if self.rule == Rule::Zipped { Rule::Framed } else { self.rule };
+        Self { rule, ..self }
     }
 
     /// The same rule within each slot of a cluster: whatever keyfold writes for a key is in the key's own slot. A count
@@ -127,6 +133,16 @@ impl Placement {
     /// Whether every place is in the cluster's slot of its key.
     pub fn is_by_slot(&self) -> bool {
         self.by_slot
+    }
+
+    /// The same rule for keys that hold sets or hashes; none where there are no buckets.
+    pub fn of_collections(self, kind: CollectionKind) -> Option<Self> {
+        self.has_buckets().then_some(Self { collection: Some(kind), ..self })
+    }
+
+    /// Which collections its keys hold, where it isn't strings.
+    pub fn collection(&self) -> Option<CollectionKind> {
+        self.collection
     }
 
     /// Whether the buckets of the keys of `template` are as full within slots as they would be without. Keys that share
@@ -146,7 +162,9 @@ impl Placement {
             Rule::Plain => None,
             Rule::Zipped => Some(PlaceKind::Zipped),
             Rule::Framed => Some(PlaceKind::Framed),
-            Rule::Span(_) | Rule::Count(_) | Rule::By(_) => Some(PlaceKind::Bucket),
+            Rule::Span(_) | Rule::Count(_) | Rule::By(_) => {
+                Some(self.collection.map_or(PlaceKind::Bucket, PlaceKind::Packed))
+            }
             Rule::Handmade(handmade) => Some(PlaceKind::Handmade(handmade.packing())),
         }
     }
@@ -354,6 +372,10 @@ impl Placement {
             None => self.rule_line(template),
         };
         let line = if self.by_slot { line + ", in each slot" } else { line };
+        let line = match self.collection {
+            Some(kind) => format!("{line}, type = \"{kind}\""),
+            None => line,
+        };
         match self.text_table() {
             Some(table) => format!("{line}, text_table of {} symbols ({})", table.symbols().len(), table.fingerprint()),
             None => line,
@@ -371,6 +393,9 @@ impl Placement {
         }
         if self.by_slot {
             lines += "\ncluster = true";
+        }
+        if let Some(kind) = self.collection {
+            lines += &format!("\ntype = \"{kind}\"");
         }
         lines
     }
@@ -390,10 +415,11 @@ impl Placement {
         };
         let secret = self.secret().map(|secret| format!(", keyed by {}", secret.fingerprint()));
         let table = self.text_table().map(|table| format!(", text table {:016x}", table.sum()));
-        [Some(rule), secret, table].into_iter().flatten().collect()
+        let collection = self.collection.map(|kind| format!(", type {kind}"));
+        [Some(rule), secret, table, collection].into_iter().flatten().collect()
     }
 
-    /// The same without a secret, a text table and slots.
+    /// The same without a secret, a text table, slots and a type.
     pub fn rule_line(&self, template: &Template) -> String {
         match &self.rule {
             Rule::Plain => r#"placement = "plain""#.to_owned(),
@@ -409,7 +435,7 @@ impl Placement {
 
 impl From<Rule> for Placement {
     fn from(rule: Rule) -> Self {
-        Self { rule, by_slot: false }
+        Self { rule, by_slot: false, collection: None }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::session::command_command::answer_keys;
 use crate::session::hello::WRONG_PASSWORD;
 use crate::session::places::Places;
 use crate::session::queue::Queue;
-use crate::session::route::{Effort, Route, StringCommand};
+use crate::session::route::{Effort, FoldedCommand, Route};
 use crate::session::{Begun, Hold, Lane, Plan, Session};
 use crate::slot::Slot;
 use crate::string::{CopyCommand, Run, SetCommand, SetForm};
@@ -292,7 +292,7 @@ impl Session {
     /// A string command on one key in a bucket.
     fn begin_one(
         &mut self,
-        command: StringCommand,
+        command: FoldedCommand,
         place: &Place,
         args: &[&[u8]],
         env: &mut Env<'_>,
@@ -410,18 +410,22 @@ impl Session {
     /// A string command on several keys, with plain ones or such that are moving among them.
     fn begin_many(
         &mut self,
-        command: StringCommand,
+        command: FoldedCommand,
         places: &Places,
         args: &[&[u8]],
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
-        let StringCommand { id, run, .. } = command;
+        let FoldedCommand { id, run, on_collections, .. } = command;
         let notices = self.notices().filter(|_| command.writes);
         if Pieces::may_take(id, places.len()) {
             // Later commands of the client wait until its last step is answered.
             let (pieces, replies) = Pieces::start(id, run, args, self.protocol, notices, env, io.wire);
             return sent(UnderWay::Pieces(Box::new(pieces)), replies, Hold::All);
+        }
+        if on_collections {
+            let (work, replies) = Work::start_on_collections(run, args, places.of(args), self.protocol, env, io.wire);
+            return sent(UnderWay::Work(Box::new(work.publishing(notices))), replies, command.hold());
         }
         if id == Id::Copy && !places.are_moving() {
             return self.begin_copy(run, places, args, env, io);

@@ -110,6 +110,16 @@ impl Places {
         }
     }
 
+    /// Whether one of the keys holds a set or hash.
+    pub(crate) fn hold_collections(&self) -> bool {
+        let is_packed = |place: &Place| !place.kind.is_string();
+        self.iter().any(|located| match located {
+            Located::Placed(place) => is_packed(place),
+            Located::Moving(moving) => moving.new.iter().chain(&moving.old).any(is_packed),
+            Located::Plain | Located::Reserved => false,
+        })
+    }
+
     /// Whether one of the keys lies in one of two places.
     pub(crate) fn are_moving(&self) -> bool {
         self.iter().any(|located| matches!(located, Located::Moving(_)))

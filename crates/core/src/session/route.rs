@@ -9,8 +9,9 @@ use crate::cluster::Endpoint;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::dialect::Dialect;
 use crate::exchange::transaction::{Queued, Scripted};
-use crate::exchange::{Env, OnOtherType};
+use crate::exchange::{Env, OnOtherType, types_in};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
+use crate::members;
 use crate::number::parse_integer;
 use crate::resp::word::{is_ambiguous, is_word};
 use crate::session::hello::{Hello, HelloError};
@@ -76,10 +77,10 @@ pub(crate) enum Route {
     /// To the server, with the short names of zipped keys.
     Rewrite(Places),
     /// A string command on one key that has a place.
-    One { command: StringCommand, place: Place },
-    /// A string command on several keys, on one that has to be looked at together with its type, or on one that lies in
-    /// one of two places.
-    Many { command: StringCommand, places: Places },
+    One { command: FoldedCommand, place: Place },
+    /// A command on several keys, on one that has to be looked at together with its type, on one that lies in one of two places,
+    /// or on sets and hashes.
+    Many { command: FoldedCommand, places: Places },
     /// A user's script of whose keys some are folded; none where it is a function of the server's, which is to be found.
     Script { command: Id, script: Option<Arc<UserScript>>, places: Places },
     /// SCRIPT EXISTS.
@@ -107,15 +108,17 @@ pub(crate) enum Route {
     Unblock { connection: i64, reason: &'static str, node: Option<Endpoint> },
 }
 
-/// A string or key command on folded keys.
+/// A command on folded keys that is carried out here.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StringCommand {
+pub(crate) struct FoldedCommand {
     pub(crate) id: Id,
     pub(crate) run: Run,
     pub(crate) writes: bool,
+    /// One of its keys holds a set or hash.
+    pub(crate) on_collections: bool,
 }
 
-impl StringCommand {
+impl FoldedCommand {
     /// What waits for it where it is worked out.
     pub(crate) fn hold(self) -> Hold {
         if self.writes { Hold::SameKeys } else { Hold::Nothing }
@@ -402,6 +405,9 @@ impl Session {
             return Route::PassOn;
         }
         effort.touched.extend(places.folded().map(|(_, namespace)| namespace));
+        if places.hold_collections() {
+            return self.route_collections(command, args, &keys, places, env, effort);
+        }
         if calls_script(command.id) {
             return match self.find_script(command, args, env) {
                 Ok(Some(script)) => Route::Script { command: command.id, script: Some(script), places },
@@ -420,7 +426,8 @@ impl Session {
         }
         effort.patience = Patience::with_keys(places.len());
         let server_has = command.server_has(args, env.dialect());
-        let command = StringCommand { id: command.id, run, writes: command.flags.contains(Flags::WRITE) };
+        let writes = command.flags.contains(Flags::WRITE);
+        let command = FoldedCommand { id: command.id, run, writes, on_collections: false };
         if places.are_moving() {
             return route_moving(command, args, places);
         }
@@ -439,7 +446,45 @@ impl Session {
         }
     }
 
-    /// A command that is no string command, on folded keys.
+    /// A command of whose keys one holds a set or hash.
+    fn route_collections(
+        &self,
+        command: &'static Command,
+        args: &[&[u8]],
+        keys: &Keys,
+        places: Places,
+        env: &Env<'_>,
+        effort: &mut Effort,
+    ) -> Route {
+        if calls_script(command.id) || calls_function(command.id) {
+            let key = keys.iter().map(|key| args[key.index]).find(|key| holds_collection(env.layout, key));
+            return Route::error(format!(
+                "ERR keyfold: scripts and functions on folded sets and hashes are not supported ('{}' is one); use commands in MULTI, or leave the namespace unfolded",
+                printable(key.unwrap_or_default())
+            ));
+        }
+        let Some(run) = command.run.or(command.members) else {
+            return self.route_foreign(command, args, keys, places, env, effort);
+        };
+        if !command.arity_ok(args.len()) {
+            return Route::error(wrong_arity(command));
+        }
+        if members::since(command.name).is_some_and(|since| !env.dialect().knows(since)) {
+            // The server says that it has no such command.
+            return Route::PassOn;
+        }
+        effort.patience = Patience::with_keys(places.len());
+        let writes = command.flags.contains(Flags::WRITE);
+        let command = FoldedCommand { id: command.id, run, writes, on_collections: true };
+        if command.id == Id::Copy && CopyCommand::read(args).is_ok_and(|copy| copy.database.is_some()) {
+            return Route::error(
+                "ERR keyfold: COPY to another database is not supported where a key is a folded set or hash",
+            );
+        }
+        Route::Many { command, places }
+    }
+
+    /// A command that isn't carried out here, on folded keys.
     fn route_foreign(
         &self,
         command: &'static Command,
@@ -453,8 +498,8 @@ impl Session {
         let Some((index, namespace)) = places.folded().min() else {
             return Route::PassOn;
         };
-        let namespace = &env.layout.namespace(namespace).keys;
-        let named = format!("'{}' belongs to the namespace {namespace}", printable(args[index]));
+        let namespace = env.layout.namespace(namespace);
+        let named = format!("'{}' belongs to the namespace {}", printable(args[index]), namespace.keys);
         let name = command.name.replace('|', " ").to_uppercase();
         if !works_on_one_type(command) {
             return Route::error(format!(
@@ -466,7 +511,8 @@ impl Session {
         let would_create = keys.iter().any(|key| key.access.intersects(creates) && folded.contains(&key.index))
             && !never_creates(command.id);
         let refusal = would_create.then(|| {
-            format!("ERR keyfold: {name} would create a key of another type, but {named}, whose keys are strings; use another key")
+            let types = types_in(namespace.collection());
+            format!("ERR keyfold: {name} would create a key of another type, but {named}, whose keys are {types}; use another key")
         });
         if overwrites && let Some(refusal) = refusal {
             return Route::error(refusal);
@@ -579,6 +625,9 @@ impl Session {
                 queued.script = Scripted::Failed(no_script(env.server).to_owned());
             }
             Route::Error { message, .. } => return Err(message),
+            Route::Many { command, .. } if command.on_collections => {
+                (queued.folded, queued.on_collections) = (queued.names_folded, true);
+            }
             Route::Script { script, .. } => queued.script = script.map_or(Scripted::Function, Scripted::Call),
             Route::Foreign { foreign, .. } => {
                 queued.folded = true;
@@ -618,6 +667,11 @@ impl Session {
     }
 }
 
+/// Whether a key is of a namespace of sets or hashes.
+fn holds_collection(layout: &Layout, key: &[u8]) -> bool {
+    layout.locate(key).namespace().is_some_and(|index| layout.namespace(index).collection().is_some())
+}
+
 /// Whether a request names a folded key.
 fn names_folded(command: &Command, args: &[&[u8]], layout: &Layout) -> bool {
     let is_folded = |located: Located| matches!(located, Located::Placed(_) | Located::Moving(_));
@@ -625,7 +679,7 @@ fn names_folded(command: &Command, args: &[&[u8]], layout: &Layout) -> bool {
 }
 
 /// A string command of whose keys one lies in one of two places: it is worked out, whatever it is.
-fn route_moving(command: StringCommand, args: &[&[u8]], places: Places) -> Route {
+fn route_moving(command: FoldedCommand, args: &[&[u8]], places: Places) -> Route {
     if command.id == Id::Copy && CopyCommand::read(args).is_ok_and(|copy| copy.database.is_some()) {
         let key = printable(args[1]);
         return Route::error(format!(

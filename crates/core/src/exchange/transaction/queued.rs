@@ -26,6 +26,8 @@ pub(crate) struct Queued {
     pub(crate) folded: bool,
     /// Whether one of its keys is folded itself.
     pub(crate) names_folded: bool,
+    /// Whether one of its keys holds a set or hash.
+    pub(crate) on_collections: bool,
     /// Set for a command of another type on folded keys.
     pub(crate) foreign: Option<OnOtherType>,
     /// Whether the server may compute for long over it.
@@ -67,6 +69,7 @@ impl Queued {
             keys,
             folded: false,
             names_folded: false,
+            on_collections: false,
             foreign: None,
             is_slow: false,
             script: Scripted::No,
@@ -75,7 +78,8 @@ impl Queued {
 
     /// What it is worked out by, where that is needed or possible.
     fn run(&self) -> Option<Run> {
-        self.command?.run
+        let command = self.command?;
+        command.run.or(command.members.filter(|_| self.on_collections))
     }
 
     /// Whether it needs nothing of the server but strings and their expiry.
@@ -103,6 +107,7 @@ pub(super) enum Outcome {
 /// A load of the keys that are worked out here, and of those that a script can't understand; none where there are none.
 pub(super) fn load_of(queue: &[Queued], strange: &[Vec<u8>], env: &Env<'_>) -> Option<Load> {
     let load = Load::new(env, folded_keys(queue).chain(strange.iter().map(Vec::as_slice)));
+    let load = if queue.iter().any(|queued| queued.on_collections) { load.with_members() } else { load };
     Some(load).filter(|load| !load.keys().is_empty())
 }
 
@@ -123,6 +128,10 @@ pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
     let folded = queue.iter().filter(|queued| queued.folded).count();
     if folded == 0 || folded == queue.len() {
         return Ok(());
+    }
+    if queue.iter().any(|queued| queued.on_collections) {
+        // Plain keys are read with their members then, so that commands on sets and hashes work on those too.
+        queue.iter_mut().filter(|queued| queued.foreign.is_none()).for_each(|queued| queued.on_collections = true);
     }
     let mut on_key = BTreeMap::<Vec<u8>, Vec<usize>>::new();
     for (index, queued) in queue.iter().enumerate() {

@@ -36,7 +36,7 @@ impl Transaction {
             return step;
         }
         self.hosted.clear();
-        self.start_over(Space::new(env.now_ms).bounded(GROWTH_LIMIT_BYTES));
+        self.start_over(Space::new(env.now_ms).bounded(GROWTH_LIMIT_BYTES).seeded((env.nonces)()));
         self.work_out(env, io)
     }
 

@@ -1,0 +1,20 @@
+-- keyfold: a key of its own with all that it holds: its type; its expiry, by the command ARGV[1]; a string's value, or of a set
+-- or hash its payload, by which it is known again, and its members; and where ARGV[2] is 1, when each field expires.
+local kind = redis.call('TYPE', KEYS[1]).ok
+local found = {kind, redis.call(ARGV[1], KEYS[1])}
+if kind == 'string' then
+  found[3] = redis.call('GET', KEYS[1])
+elseif kind == 'set' then
+  found[3], found[4] = redis.call('DUMP', KEYS[1]), redis.call('SMEMBERS', KEYS[1])
+elseif kind == 'hash' then
+  local fields = redis.call('HGETALL', KEYS[1])
+  found[3], found[4], found[5] = redis.call('DUMP', KEYS[1]), fields, {}
+  for first = 1, ARGV[2] == '1' and #fields or 0, 2000 do
+    local names = {}
+    for at = first, math.min(first + 1998, #fields - 1), 2 do names[#names + 1] = fields[at] end
+    for _, at in ipairs(redis.call('HPEXPIRETIME', KEYS[1], 'FIELDS', #names, unpack(names))) do
+      found[5][#found[5] + 1] = at
+    end
+  end
+end
+return found

@@ -1,0 +1,134 @@
+//! Sets and hashes that lie under keys of their own, as the server has them: read whole, and written.
+//!
+//! Folded collections meet them where a command names keys of both kinds, and where keys are moved. What is read is known again
+//! by its DUMP, which says every member and every field's expiry.
+
+use crate::collection::{Collection, CollectionKind, Field};
+use crate::dialect::Since;
+use crate::exchange::batch::Commands;
+use crate::exchange::key::Found;
+use crate::exchange::reply_kind::Refusal;
+use crate::exchange::script::CompareAndSet;
+use crate::exchange::{Env, failure};
+use crate::resp::Reply;
+
+const READ: &str = include_str!("native_collection.lua");
+
+/// Members, or fields and values, that one command brings: a script's call takes some thousands of arguments at most.
+const AT_ONCE: usize = 2000;
+
+/// Which commands tell a server's expiries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    /// PEXPIRETIME, which is exact.
+    pub(super) has_pexpiretime: bool,
+    /// HPEXPIRETIME.
+    pub(super) has_field_expiry: bool,
+}
+
+impl Reading {
+    pub(super) fn of(env: &Env<'_>) -> Self {
+        let has_field_expiry = env.dialect().server_has(Since::FIELD_EXPIRY);
+        Self { has_pexpiretime: env.server.major() >= 7, has_field_expiry }
+    }
+
+    /// Asks for a key with all that it holds.
+    pub(super) fn send(self, name: &[u8], commands: &mut Commands) {
+        let expiry: &[u8] = if self.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" };
+        commands.push(&[b"EVAL", READ.as_bytes(), b"1", name, expiry, if self.has_field_expiry { b"1" } else { b"0" }]);
+    }
+
+    /// What the server has said.
+    pub(super) fn read(self, raw: &[u8], now_ms: i64) -> Result<Found, Refusal> {
+        let Ok(Reply::Array(mut parts)) = Reply::parse(raw) else { return Err(Refusal::of(raw)) };
+        let kind = parts.next().and_then(Reply::bytes).ok_or(Refusal::Unexpected)?;
+        let expiry = parts.next().and_then(Reply::integer).ok_or(Refusal::Unexpected)?;
+        let is_there = kind != b"none";
+        let expiry_is_exact = self.has_pexpiretime;
+        let expires_at_ms =
+            (is_there && expiry >= 0).then_some(if expiry_is_exact { expiry } else { now_ms.saturating_add(expiry) });
+        let value = parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
+        let Some(known) = CollectionKind::ALL.into_iter().find(|known| known.name().as_bytes() == kind) else {
+            let kind = kind.to_vec();
+            return Ok(match is_there {
+                true => Found::Native { kind, value, expires_at_ms, expiry_is_exact },
+                false => Found::Nothing,
+            });
+        };
+        let (Some(payload), Some(members)) = (value, parts.next().and_then(texts)) else {
+            return Err(Refusal::Unexpected);
+        };
+        let collection = match known {
+            CollectionKind::Set => Collection::Set(members.into_iter().collect()),
+            CollectionKind::Hash => Collection::Hash(fields(members, parts.next()).into_iter().collect()),
+        };
+        Ok(Found::Collection { payload, collection, expires_at_ms, expiry_is_exact })
+    }
+}
+
+fn texts(reply: Reply<'_>) -> Option<Vec<Vec<u8>>> {
+    let Reply::Array(texts) = reply else { return None };
+    texts.map(|text| Some(text.bytes()?.to_vec())).collect()
+}
+
+/// Names and values that follow one another, and when each field expires.
+fn fields(texts: Vec<Vec<u8>>, expiries: Option<Reply<'_>>) -> Vec<(Vec<u8>, Field)> {
+    let expiries: Vec<i64> = match expiries {
+        Some(Reply::Array(expiries)) => expiries.filter_map(Reply::integer).collect(),
+        _ => Vec::new(),
+    };
+    let mut texts = texts.into_iter();
+    let (mut found, mut index) = (Vec::new(), 0);
+    while let (Some(name), Some(value)) = (texts.next(), texts.next()) {
+        let expires_at_ms = expiries.get(index).copied().filter(|at| *at >= 0);
+        found.push((name, Field { value, expires_at_ms }));
+        index += 1;
+    }
+    found
+}
+
+/// Adds what gives a key of its own these members, whatever was there.
+///
+/// # Errors
+/// The error reply, where fields expire and the server behind has no such fields.
+pub(super) fn write(
+    writes: &mut CompareAndSet,
+    name: &[u8],
+    collection: &Collection,
+    expires_at_ms: Option<i64>,
+    env: &Env<'_>,
+) -> Result<(), String> {
+    let expiring = match collection {
+        Collection::Hash(hash) => hash.iter().any(|(_, field)| field.expires_at_ms.is_some()),
+        Collection::Set(_) => false,
+    };
+    if expiring && !env.dialect().server_has(Since::FIELD_EXPIRY) {
+        return Err(failure(name, "its fields expire, which this server can't do in a hash of its own"));
+    }
+    writes.write(&[b"UNLINK", name]);
+    add(name, collection, |args| writes.write(args));
+    if let Collection::Hash(hash) = collection {
+        for (field, Field { expires_at_ms, .. }) in hash.iter() {
+            if let Some(at) = expires_at_ms {
+                writes.write(&[b"HPEXPIREAT", name, at.to_string().as_bytes(), b"FIELDS", b"1", field]);
+            }
+        }
+    }
+    if let Some(at) = expires_at_ms {
+        writes.write(&[b"PEXPIREAT", name, at.to_string().as_bytes()]);
+    }
+    Ok(())
+}
+
+/// The commands that add these members to a key; no field expires by them.
+pub(super) fn add(name: &[u8], collection: &Collection, mut send: impl FnMut(&[&[u8]])) {
+    let (command, texts): (&[u8], Vec<&[u8]>) = match collection {
+        Collection::Set(set) => (b"SADD", set.iter().collect()),
+        Collection::Hash(hash) => {
+            (b"HSET", hash.iter().flat_map(|(name, field)| [name, field.value.as_slice()]).collect())
+        }
+    };
+    for some in texts.chunks(AT_ONCE) {
+        send(&[&[command, name], some].concat());
+    }
+}
