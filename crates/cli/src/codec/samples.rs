@@ -11,7 +11,7 @@ use keyfold_survey::codec::Samples;
 
 use crate::records::inquiry::Wants;
 use crate::records::walk::{Manner, Sight, Visit, walk_all};
-use crate::records::{Content, Record};
+use crate::records::{Content, Packed, Record};
 use crate::scan::Databases;
 
 /// A walk ends once it has seen so many values of each namespace.
@@ -63,7 +63,8 @@ fn gather_by(
     };
     let mut all: SamplesOfEach = namespaces.iter().map(|index| (*index, Samples::default())).collect();
     walk(&manner, &mut |sight| {
-        if let Sight::Record(Record { key, content: Content::String(value), .. }, _) = sight
+        if let Sight::Record(Record { key, content, .. }, _) = sight
+            && let Content::String(value) | Content::Packed(Packed { value, .. }) = content
             && let Some(samples) = wanted.locate(key).namespace().and_then(|index| all.get_mut(&index))
         {
             samples.offer(key, value);

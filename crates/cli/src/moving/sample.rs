@@ -5,6 +5,7 @@
 
 use std::iter::Sum;
 
+use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::layout::{Layout, Place};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, Placed, ValueShape};
 use keyfold_core::resp::Reply;
@@ -84,6 +85,22 @@ impl<'m> Sample<'m> {
     pub(super) fn weigh_field(&mut self, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
         self.after.add(key, value, expires_at_ms);
         self.sampled_keys += 1;
+    }
+
+    /// The same of a set or hash.
+    pub(super) fn weigh_collection(&mut self, key: &[u8], collection: &Collection, expires_at_ms: Option<i64>) {
+        self.after.add_collection(key, collection, expires_at_ms);
+        self.sampled_keys += 1;
+    }
+
+    /// Weighs a set or hash of its own that was sampled, by the replies to PTTL and SMEMBERS or HGETALL.
+    pub(super) fn weigh_own_collection(&mut self, key: &[u8], kind: CollectionKind, ttl: &[u8], members: &[u8]) {
+        let Ok(Reply::Array(members)) = Reply::parse(members) else { return };
+        let texts: Vec<Vec<u8>> = members.filter_map(Reply::bytes).map(<[u8]>::to_vec).collect();
+        let collection = Collection::of_texts(kind, texts);
+        let expires = matches!(Reply::parse(ttl), Ok(Reply::Integer(left)) if left >= 0);
+        self.before.add_collection(key.len() as u64, &collection, expires);
+        self.weigh_collection(key, &collection, expires.then_some(SOME_TIME_MS));
     }
 
     /// What the sample comes to, for all keys.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
@@ -230,7 +231,11 @@ impl<'m> Look<'_, 'm> {
             commands.push(&[b"TYPE", physical]);
             let is_sampled = self.is_sampled(sampled_by(key, moving.new.as_ref()));
             sampled.push(is_sampled);
-            if is_sampled {
+            let collection = self.layout.namespace(moving.namespace).collection();
+            if is_sampled && let Some(kind) = collection {
+                commands.push(&[b"PTTL", physical]);
+                commands.push(&[if kind == CollectionKind::Set { b"SMEMBERS" } else { b"HGETALL" }, physical]);
+            } else if is_sampled {
                 commands.push(&[b"PTTL", physical]);
                 commands.push(&[b"STRLEN", physical]);
                 let is_coded = self.layout.namespace(moving.namespace).codecs.written().is_some();
@@ -243,12 +248,14 @@ impl<'m> Look<'_, 'm> {
             let kind = replies.next().unwrap_or_default();
             let family = self.families.entry(moving.namespace.0).or_default();
             let kind = String::from_utf8_lossy(&kind).trim_start_matches('+').trim_end().to_owned();
-            let values: Vec<Vec<u8>> = replies.by_ref().take(if sampled { 3 } else { 0 }).collect();
+            let collection = self.layout.namespace(moving.namespace).collection();
+            let read = if collection.is_some() { 2 } else { 3 };
+            let values: Vec<Vec<u8>> = replies.by_ref().take(if sampled { read } else { 0 }).collect();
             match kind.as_str() {
                 "none" => continue,
                 // Another node of the cluster has it, or gets it.
                 _ if kind.starts_with('-') => continue,
-                "string" => family.keys += 1,
+                kind if kind == collection.map_or("string", CollectionKind::name) => family.keys += 1,
                 _ => {
                     family.other_keys += 1;
                     if family.others.len() < 20 {
@@ -259,8 +266,10 @@ impl<'m> Look<'_, 'm> {
             }
             let sample = self.sample(moving.namespace);
             sample.count_own();
-            if let [ttl, len, value] = values.as_slice() {
-                sample.weigh_own(key, moving.old.as_ref(), ttl, len, value);
+            match (collection, values.as_slice()) {
+                (None, [ttl, len, value]) => sample.weigh_own(key, moving.old.as_ref(), ttl, len, value),
+                (Some(kind), [ttl, members]) => sample.weigh_own_collection(key, kind, ttl, members),
+                _ => {}
             }
         }
         Ok(())
@@ -336,7 +345,11 @@ impl<'m> Look<'_, 'm> {
             };
             let read = read_stored(packing, self.layout.namespace(namespace), &key, stored);
             let Some((value, expires_at_ms)) = read else { continue };
-            self.sample(namespace).weigh_field(&key, &value, expires_at_ms);
+            let is_packed = self.layout.namespace(namespace).collection().is_some();
+            match Collection::unpack(&value).ok().filter(|_| is_packed) {
+                Some(collection) => self.sample(namespace).weigh_collection(&key, &collection, expires_at_ms),
+                None => self.sample(namespace).weigh_field(&key, &value, expires_at_ms),
+            }
         }
         self.sample(namespace).weigh_bucket(name, &bucket);
     }

@@ -3,6 +3,7 @@
 //! DUMP's bytes differ between servers' versions and encodings, and with the order of a hash table; the elements
 //! don't. What isn't an element stays outside the digest: a hash's expiries of single fields, a stream's groups.
 
+use keyfold_core::collection::Collection;
 use keyfold_core::resp::Reply;
 
 use super::digest::of_parts;
@@ -46,6 +47,15 @@ pub(crate) fn digest(kind: &str, elements: Reply<'_>) -> Option<u128> {
             Some(of_parts(&parts))
         }
         _ => None,
+    }
+}
+
+/// The same of a folded set or hash.
+pub(crate) fn digest_of(collection: &Collection) -> u128 {
+    let all = |parts: &mut dyn Iterator<Item = u128>| parts.fold(0, u128::wrapping_add);
+    match collection {
+        Collection::Set(set) => all(&mut set.iter().map(|member| of_parts(&[member]))),
+        Collection::Hash(hash) => all(&mut hash.iter().map(|(name, field)| of_parts(&[name, &field.value]))),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use super::{Content, Other, Record};
+use super::{Content, Other, Packed, Record};
 
 /// A key in its database.
 pub(crate) fn key(database: u32, key: &[u8]) -> u128 {
@@ -17,8 +17,15 @@ pub(crate) fn key(database: u32, key: &[u8]) -> u128 {
 pub(crate) fn content(content: &Content) -> u128 {
     match content {
         Content::String(value) => of_parts(&[b"string", value]),
-        Content::Other(Other { kind, digest: Some(digest), .. }) => of_parts(&[kind.as_bytes(), &digest.to_le_bytes()]),
-        Content::Other(Other { kind, dump, digest: None }) => of_parts(&[kind.as_bytes(), dump]),
+        Content::Other(other) | Content::Packed(Packed { other, .. }) => of_other(other),
+    }
+}
+
+fn of_other(other: &Other) -> u128 {
+    let kind = other.kind.as_bytes();
+    match other.digest {
+        Some(digest) => of_parts(&[kind, &digest.to_le_bytes()]),
+        None => of_parts(&[kind, &other.dump]),
     }
 }
 

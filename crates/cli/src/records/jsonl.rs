@@ -17,7 +17,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Content, Other, Record};
+use super::{Content, Other, Packed, Record};
 
 /// Appends a record and the line's end.
 pub(crate) fn encode(record: &Record, out: &mut Vec<u8>) -> serde_json::Result<()> {
@@ -51,7 +51,8 @@ impl Serialize for Record {
         map.serialize_entry("key", &Shown(&self.key))?;
         match &self.content {
             Content::String(value) => map.serialize_entry("value", &Shown(value))?,
-            Content::Other(Other { kind, dump, digest }) => {
+            Content::Other(Other { kind, dump, digest })
+            | Content::Packed(Packed { other: Other { kind, dump, digest }, .. }) => {
                 map.serialize_entry("type", kind)?;
                 map.serialize_entry("dump_base64", &STANDARD.encode(dump))?;
                 if let Some(digest) = digest {

@@ -42,6 +42,16 @@ pub(crate) struct Record {
 pub(crate) enum Content {
     String(Vec<u8>),
     Other(Other),
+    Packed(Packed),
+}
+
+/// A folded set or hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Packed {
+    /// The value that it is in its bucket, before any codec.
+    pub(crate) value: Vec<u8>,
+    /// The same as a key of its own.
+    pub(crate) other: Other,
 }
 
 /// A list, hash or another type, as DUMP gives it.
@@ -60,7 +70,7 @@ impl Content {
     pub(crate) fn kind(&self) -> &str {
         match self {
             Self::String(_) => "string",
-            Self::Other(other) => &other.kind,
+            Self::Other(other) | Self::Packed(Packed { other, .. }) => &other.kind,
         }
     }
 }

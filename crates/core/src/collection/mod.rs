@@ -6,11 +6,13 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`packed`] | a collection as one value, and back |
+//! | `payload` | a collection as DUMP gives it, and RESTORE takes it |
 //! | `set` | a set |
 //! | `hash` | a hash |
 
 mod hash;
 pub mod packed;
+mod payload;
 mod set;
 
 pub use hash::{Field, Hash};
@@ -41,6 +43,18 @@ impl Collection {
         match kind {
             CollectionKind::Set => Self::Set(Set::default()),
             CollectionKind::Hash => Self::Hash(Hash::default()),
+        }
+    }
+
+    /// One of these members, or of fields and values that follow one another; no field expires.
+    pub fn of_texts(kind: CollectionKind, texts: Vec<Vec<u8>>) -> Self {
+        let mut texts = texts.into_iter();
+        match kind {
+            CollectionKind::Set => Self::Set(texts.collect()),
+            CollectionKind::Hash => {
+                let next = || Some((texts.next()?, Field { value: texts.next()?, expires_at_ms: None }));
+                Self::Hash(std::iter::from_fn(next).collect())
+            }
         }
     }
 

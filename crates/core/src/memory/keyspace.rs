@@ -59,7 +59,7 @@ impl From<u64> for KeyName<'_> {
 }
 
 impl KeyName<'_> {
-    fn len(self) -> u64 {
+    pub(super) fn len(self) -> u64 {
         match self {
             Self::Bytes(name) => name.len() as u64,
             Self::Len(len) => len,
@@ -104,7 +104,7 @@ impl<'m> Keyspace<'m> {
         self.add_named(name, self.model.set_bytes(name.len(), set, has_expiry), has_expiry);
     }
 
-    fn add_named(&mut self, name: KeyName<'_>, bytes: u64, has_expiry: bool) {
+    pub(super) fn add_named(&mut self, name: KeyName<'_>, bytes: u64, has_expiry: bool) {
         let slot = match name {
             KeyName::Bytes(name) if self.model.has_tables_by_slot() => Slot::of(name),
             KeyName::Bytes(_) | KeyName::Len(_) => return self.add(bytes, has_expiry),

@@ -25,6 +25,7 @@
 //! | `sds.rs`, `packed.rs` | strings; listpacks and ziplists, byte for byte |
 //! | `table.rs` | dicts and hashtables, also while they grow |
 //! | `key.rs`, `hash.rs`, `set.rs`, `sorted_set.rs` | what one key takes |
+//! | `collection.rs` | the same of sets and hashes whose members are at hand |
 //! | `usage.rs` | what `MEMORY USAGE` says of it, and what it leaves out |
 //! | `keyspace.rs`, `placed.rs` | sums over many keys: as they are, and as a layout places them |
 //! | `slots.rs` | in cluster mode: how many keys the slots have, and so how large the slots' tables are |
@@ -44,6 +45,7 @@
 //! Every number was compared with servers (`docs/memory-model.md`, written by `make memory-model`).
 
 mod allocator;
+mod collection;
 mod hash;
 mod key;
 mod keyspace;

@@ -6,6 +6,7 @@ use super::Model;
 use super::hash::BucketCost;
 use super::keyspace::Keyspace;
 use super::shape::ValueShape;
+use crate::collection::Collection;
 use crate::layout::Layout;
 use crate::placement::name::Name;
 use crate::record::PhysicalWrite;
@@ -47,6 +48,14 @@ impl<'m> Placed<'m> {
                 }
             }
         }
+    }
+
+    pub(super) fn layout(&self) -> &'m Layout {
+        self.layout
+    }
+
+    pub(super) fn add_own_collection(&mut self, key: &[u8], collection: &Collection, has_expiry: bool) {
+        self.single.add_collection(key, collection, has_expiry);
     }
 
     /// The buckets, by name.

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use anyhow::bail;
 use keyfold_core::resp::Reply;
 
-use crate::records::{Content, Other, Record, content};
+use crate::records::{Content, Other, Packed, Record, content};
 
 /// How far an expiry may be off where the server says only what is left.
 const PTTL_TOLERANCE_MS: u64 = 1000;
@@ -31,7 +31,7 @@ impl Item {
     pub(super) fn bytes(&self) -> usize {
         let content = match &self.record.content {
             Content::String(value) => value.len(),
-            Content::Other(other) => other.dump.len(),
+            Content::Other(other) | Content::Packed(Packed { other, .. }) => other.dump.len(),
         };
         self.record.key.len() + content
     }
@@ -172,7 +172,7 @@ fn write(record: &Record, replace: bool) -> Vec<Cow<'_, [u8]>> {
             args.extend((!replace).then(|| word(b"NX")));
             args
         }
-        Content::Other(Other { dump, .. }) => {
+        Content::Other(Other { dump, .. }) | Content::Packed(Packed { other: Other { dump, .. }, .. }) => {
             let until = [at.clone().unwrap_or(word(b"0")), Cow::Borrowed(dump.as_slice())];
             let mut args = vec![word(b"RESTORE"), Cow::Borrowed(record.key.as_slice())];
             args.extend(until);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
+use keyfold_core::collection::Collection;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::{Model, ValueShape};
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
@@ -159,10 +160,16 @@ fn namespace_of(home: Home) -> Option<NamespaceIndex> {
 
 impl Plain {
     fn add(&mut self, model: &Model, record: &Record) {
-        let Content::String(value) = &record.content else { return };
-        let has_expiry = record.expires_at_ms.is_some();
+        let (key, has_expiry) = (record.key.len() as u64, record.expires_at_ms.is_some());
+        self.bytes += match &record.content {
+            Content::String(value) => model.string_bytes(key, ValueShape::of(value), has_expiry),
+            Content::Packed(packed) => match Collection::unpack(&packed.value) {
+                Ok(collection) => model.collection_bytes(key, &collection, has_expiry),
+                Err(_) => return,
+            },
+            Content::Other(_) => return,
+        };
         self.records += 1;
-        self.bytes += model.string_bytes(record.key.len() as u64, ValueShape::of(value), has_expiry);
         self.expiring += u64::from(has_expiry);
     }
 }

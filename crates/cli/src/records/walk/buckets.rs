@@ -1,6 +1,8 @@
 //! Buckets and their fields: what came of asking for them, and for the spilled values that fields point to.
 
 use keyfold_core::codec::CodecError;
+use keyfold_core::collection::Collection;
+use keyfold_core::dialect::Dialect;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, NamespaceIndex, spill_name};
 use keyfold_core::resp::Reply;
@@ -9,7 +11,7 @@ use keyfold_core::walk::BucketWalk;
 use super::{Home, RecordWalk, Sight};
 use crate::records::finding::FindingKind;
 use crate::records::inquiry::{Field, Fields, Inquiry};
-use crate::records::{Content, hashtable, place};
+use crate::records::{Content, Other, Packed, content, hashtable, place};
 
 /// Seeming orphans that are remembered, to be asked about again; there are few, or something is wrong.
 const SUSPECTS: usize = 10_000;
@@ -96,7 +98,7 @@ impl RecordWalk<'_> {
             return Ok(());
         }
         if keyfold_core::frame::is_raw(stored) {
-            return self.show(field.key, Content::String(stored.to_vec()), expires_at_ms, home);
+            return self.show_value(field, stored.to_vec(), expires_at_ms, home);
         }
         self.show_decoded(field, &frame, None, home)
     }
@@ -140,13 +142,44 @@ impl RecordWalk<'_> {
         match self.manner.layout.namespace(field.namespace).decode(&field.key, frame, spilled) {
             Ok(value) => {
                 let value = value.unwrap_or_default().into_owned();
-                self.show(field.key, Content::String(value), frame.expires_at_ms, home)
+                self.show_value(field, value, frame.expires_at_ms, home)
             }
             Err(error @ CodecError::Damaged { .. }) => {
                 self.find_in(field, FindingKind::DamagedValue, error.to_string())
             }
             Err(error) => self.find_in(field, FindingKind::UnknownCodec, error.to_string()),
         }
+    }
+
+    /// Shows a value as what its namespace holds: a string, or a whole set or hash.
+    fn show_value(
+        &mut self,
+        field: Field,
+        value: Vec<u8>,
+        expires_at_ms: Option<i64>,
+        home: Home,
+    ) -> anyhow::Result<()> {
+        let Some(kind) = self.manner.layout.namespace(field.namespace).collection() else {
+            return self.show(field.key, Content::String(value), expires_at_ms, home);
+        };
+        let collection = match Collection::unpack(&value) {
+            Ok(collection) if collection.kind() == kind => collection,
+            Ok(other) => {
+                let found = format!("a packed {} in a namespace of the type {kind}", other.kind());
+                return self.find_in(field, FindingKind::DamagedValue, found);
+            }
+            Err(error) => return self.find_in(field, FindingKind::DamagedValue, error.to_string()),
+        };
+        let dump = match self.manner.wants.dumps {
+            true => collection.payload(Dialect::new(&self.server_info, false)),
+            false => Some(Vec::new()),
+        };
+        let Some(dump) = dump else {
+            return self.find_in(field, FindingKind::ExpiringFields, String::new());
+        };
+        let digest = Some(content::digest_of(&collection));
+        let other = Other { kind: kind.name().to_owned(), dump, digest };
+        self.show(field.key, Content::Packed(Packed { value, other }), expires_at_ms, home)
     }
 
     pub(super) fn take_owner(

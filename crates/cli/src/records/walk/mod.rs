@@ -31,6 +31,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::resp::Reply;
+use keyfold_core::server_info::ServerInfo;
 use keyfold_core::walk::KeyWalk;
 use keyfold_report::progress::Progress;
 use keyfold_server::pace::Pace;
@@ -104,6 +105,8 @@ struct RecordWalk<'a> {
     database: u32,
     time: ServerTime,
     has_pexpiretime: bool,
+    /// Which server answers.
+    server_info: ServerInfo,
     /// None while names are asked for, and once it is over.
     names: Option<KeyWalk>,
     waiting: VecDeque<Inquiry>,
@@ -132,6 +135,7 @@ pub(crate) fn walk(
         let walk = RecordWalk {
             time: ServerTime::ask(server)?,
             has_pexpiretime: server.version().has_pexpiretime(),
+            server_info: server.version().info(),
             way: Way::to(&mut *server),
             manner,
             pace: &mut *pace,

@@ -73,6 +73,7 @@ pub(crate) fn walk_all(
         let walk = RecordWalk {
             time: ServerTime::ask(own.first())?,
             has_pexpiretime,
+            server_info: own.first().version().info(),
             way: Way::Nodes(Box::new(steps)),
             manner,
             pace: &mut *pace,
