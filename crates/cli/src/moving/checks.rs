@@ -49,7 +49,7 @@ pub(crate) fn check(nodes: &mut Nodes, layout: &Layout, survey: &Survey, limits:
             };
             obstacles.push(format!("this server {what}"));
         }
-        obstacles.extend(permissions::check(server)?);
+        obstacles.extend(permissions::check(server, layout)?);
         if folds {
             let (short, raises) = look_at_limits(server, layout, limits);
             obstacles.extend(short);

@@ -5,6 +5,7 @@
 //! the midst of it, and servers before Redis 7.2 don't say then which command it was.
 
 use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::layout::Layout;
 use keyfold_core::resp::Reply;
 
 use keyfold_report::number::plural;
@@ -42,6 +43,9 @@ const COMMANDS: &[&[&str]] = &[
     &["SET", ADMINISTRATION, "value"],
     &["DEL", ADMINISTRATION],
 ];
+/// What is sent besides where sets or hashes are moved.
+const ON_COLLECTIONS: &[&[&str]] =
+    &[&["DUMP", FOLDED], &["SMEMBERS", FOLDED], &["SADD", FOLDED, "member"], &["PEXPIREAT", FOLDED, "2000000000000"]];
 /// What servers from Redis 7.0 on are asked in place of PTTL.
 const PEXPIRETIME: &[&str] = &["PEXPIRETIME", FOLDED];
 
@@ -49,14 +53,16 @@ const PEXPIRETIME: &[&str] = &["PEXPIRETIME", FOLDED];
 ///
 /// # Errors
 /// The connection broke.
-pub(super) fn check(server: &mut Server) -> anyhow::Result<Option<String>> {
+pub(super) fn check(server: &mut Server, layout: &Layout) -> anyhow::Result<Option<String>> {
     let mut transaction = Commands::default();
     transaction.push(&[b"MULTI"]);
     // Alone: where it is refused, what follows would be carried out.
     let mut lacking: Vec<String> = server.ask_all(&transaction)?.iter().filter_map(|reply| refusal(reply)).collect();
     if lacking.is_empty() {
         let newer = server.version().has_pexpiretime().then_some(PEXPIRETIME);
-        let asked: Vec<&[&str]> = COMMANDS.iter().copied().chain(newer).collect();
+        let moves_collections = layout.moving().any(|namespace| namespace.collection().is_some());
+        let of_collections = ON_COLLECTIONS.iter().copied().filter(|_| moves_collections);
+        let asked: Vec<&[&str]> = COMMANDS.iter().copied().chain(newer).chain(of_collections).collect();
         transaction.clear();
         for words in &asked {
             transaction.push(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>());

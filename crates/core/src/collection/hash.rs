@@ -51,6 +51,16 @@ impl Hash {
         self.0.retain(|name, field| keeps(name, field));
     }
 
+    /// When the last of its fields expires; none where one never does, or there is none.
+    pub fn passes_at_ms(&self) -> Option<i64> {
+        self.0.values().map(|field| field.expires_at_ms).try_fold(None, |last, at| Some(last.max(Some(at?)))).flatten()
+    }
+
+    /// When fields expire, in no order.
+    pub fn expiries(&self) -> impl Iterator<Item = i64> {
+        self.0.values().filter_map(|field| field.expires_at_ms)
+    }
+
     /// The field at this place.
     pub fn get_index(&self, index: usize) -> Option<(&[u8], &Field)> {
         self.0.get_index(index).map(|(name, field)| (name.as_slice(), field))

@@ -58,6 +58,18 @@ impl Collection {
         }
     }
 
+    /// What is left of it at this time, in milliseconds since 1970: fields that have expired are gone, and a hash with the last of
+    /// them.
+    pub fn living(self, now_ms: i64) -> Option<Self> {
+        match self {
+            Self::Set(_) => Some(self),
+            Self::Hash(mut hash) => {
+                hash.retain(|_, field| field.expires_at_ms.is_none_or(|at| at >= now_ms));
+                (!hash.is_empty()).then_some(Self::Hash(hash))
+            }
+        }
+    }
+
     /// Which type it is of.
     pub fn kind(&self) -> CollectionKind {
         match self {

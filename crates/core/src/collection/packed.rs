@@ -8,6 +8,8 @@
 //! │      │ 0x42  a hash: name, value, name, value …      │
 //! │      │ 0x43  a hash of which a field expires:        │
 //! │      │       name, value, expiry, name …             │
+//! │      │ 0x44  the same of which all do, and that has  │
+//! │      │       no expiry itself                        │
 //! └──────┴───────────────────────────────────────────────┘
 //! a text:    0x00–0xBF  so many bytes follow
 //!            0xC0–0xC7  an integer of 1 to 8 bytes, two's complement, in as few as it takes
@@ -20,6 +22,9 @@
 //! All other numbers are big-endian. No head is below 0x20, so that such a value needs no frame where nothing else does. A text
 //! that is an integer in its one spelling is kept as one: `7` is, `007` isn't, and each comes back as it was. A collection has one
 //! packed form by the order of its members.
+//!
+//! Once all fields of a hash have expired it is gone. So the frame of one that has no expiry itself, and all of whose fields have
+//! one, expires with the last of them, like any value, and is swept; 0x44 says that this is no expiry of the key.
 
 use super::{Collection, Field, Hash, Set};
 use crate::number::parse_integer;
@@ -28,6 +33,7 @@ const SET: u8 = 0x40;
 const INTEGERS: u8 = 0x41;
 const HASH: u8 = 0x42;
 const EXPIRING_HASH: u8 = 0x43;
+const PASSING_HASH: u8 = 0x44;
 
 const INTEGER: u8 = 0xC0;
 const LENGTH_2: u8 = 0xC8;
@@ -76,6 +82,28 @@ impl Collection {
         out
     }
 
+    /// What a key is stored as that holds it and expires then: its packed form, and the expiry of the frame around that.
+    pub fn stored(&self, expires_at_ms: Option<i64>) -> (Vec<u8>, Option<i64>) {
+        let mut packed = self.packed();
+        let last = match (self, expires_at_ms) {
+            (Self::Hash(hash), None) => hash.passes_at_ms(),
+            _ => None,
+        };
+        if last.is_some() {
+            packed[0] = PASSING_HASH;
+        }
+        (packed, expires_at_ms.or(last))
+    }
+
+    /// Reads what [`Self::stored`] gave: with the expiry of the key.
+    ///
+    /// # Errors
+    /// Where nothing was packed so.
+    pub fn read_stored(packed: &[u8], expires_at_ms: Option<i64>) -> Result<(Self, Option<i64>), PackedError> {
+        let is_passing = packed.first() == Some(&PASSING_HASH);
+        Ok((Self::unpack(packed)?, expires_at_ms.filter(|_| !is_passing)))
+    }
+
     /// Reads a packed form.
     ///
     /// # Errors
@@ -86,7 +114,7 @@ impl Collection {
         match *head {
             SET => Ok(Self::Set(reader.set()?)),
             INTEGERS => Ok(Self::Set(reader.integers()?)),
-            HASH | EXPIRING_HASH => Ok(Self::Hash(reader.hash(*head == EXPIRING_HASH)?)),
+            HASH | EXPIRING_HASH | PASSING_HASH => Ok(Self::Hash(reader.hash(*head != HASH)?)),
             other => Err(PackedError::Head(other)),
         }
     }
@@ -297,6 +325,22 @@ mod tests {
         assert_eq!(set(&[&"x".repeat(192)]).packed()[..4], *b"\x40\xc8\x00\xc0");
         assert_eq!(set(&[&"x".repeat(65536)]).packed()[..6], *b"\x40\xc9\x00\x01\x00\x00");
         assert!(set(&["a"]).packed()[0] >= 0x20, "it needs no frame");
+    }
+
+    #[test]
+    fn a_hash_whose_fields_all_expire_is_gone_with_the_last_of_them() {
+        let passing = hash(&[("f", "v", Some(7)), ("g", "w", Some(9))]);
+        let (packed, until) = passing.stored(None);
+        assert_eq!((packed[0], until), (0x44, Some(9)));
+        assert_eq!(Collection::read_stored(&packed, until), Ok((passing.clone(), None)));
+        let (packed, until) = passing.stored(Some(8));
+        assert_eq!((packed[0], until), (0x43, Some(8)));
+        assert_eq!(Collection::read_stored(&packed, until), Ok((passing, Some(8))));
+        for lasting in [hash(&[("f", "v", Some(7)), ("g", "w", None)]), hash(&[("f", "v", None)]), set(&["a"])] {
+            let (packed, until) = lasting.stored(None);
+            assert_eq!((packed.clone(), until), (lasting.packed(), None));
+            assert_eq!(Collection::read_stored(&packed, None), Ok((lasting, None)));
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) struct Spot {
     pub(super) found: Found,
     /// The decoded value that `found` stands for, or the error reply if it can't be decoded.
     held: Result<Held, String>,
+    /// When fields of the hash that lay there expire.
+    member_expiries: Vec<i64>,
 }
 
 /// What lay in a spot.
@@ -60,7 +62,7 @@ pub(super) enum Spilled {
 
 impl Spot {
     fn at(place: Option<Place>) -> Self {
-        Self { place, found: Found::Nothing, held: Ok(Held::Nothing) }
+        Self { place, found: Found::Nothing, held: Ok(Held::Nothing), member_expiries: Vec::new() }
     }
 
     /// The physical key that holds it; `logical` where it is its own.
@@ -199,7 +201,18 @@ impl Spot {
 
     /// Decodes what was found, into `held`.
     pub(super) fn decode(&mut self, logical: &[u8], env: &Env<'_>) {
-        self.held = self.read(logical, env).map_err(|why| failure(logical, &why));
+        let held = self.read(logical, env).map_err(|why| failure(logical, &why));
+        self.member_expiries = match &held {
+            Ok(Held::Collection(Collected { collection: Collection::Hash(hash), .. })) => hash.expiries().collect(),
+            _ => Vec::new(),
+        };
+        self.held = held.map(|held| living(held, env.now_ms));
+    }
+
+    /// When what was read there is to be read anew, as its frame or one of its fields expires then.
+    pub(super) fn told_until(&self, now_ms: i64) -> Option<i64> {
+        let members = self.member_expiries.iter().copied().filter(|at| *at >= now_ms);
+        self.framed_until().into_iter().chain(members).min()
     }
 
     fn read(&self, logical: &[u8], env: &Env<'_>) -> Result<Held, String> {
@@ -240,11 +253,22 @@ impl Spot {
 
 /// A packed collection, where it is of the kind that its namespace has.
 fn unpack(kind: CollectionKind, value: &[u8], expires_at_ms: Option<i64>) -> Result<Held, String> {
-    let collection = Collection::unpack(value).map_err(|error| error.to_string())?;
+    let (collection, expires_at_ms) =
+        Collection::read_stored(value, expires_at_ms).map_err(|error| error.to_string())?;
     if collection.kind() != kind {
         return Err(format!("a packed {} lies where the namespace has a {kind}", collection.kind()));
     }
     Ok(Held::Collection(Collected { collection, expires_at_ms }))
+}
+
+/// What is left of it at this time.
+fn living(held: Held, now_ms: i64) -> Held {
+    match held {
+        Held::Collection(Collected { collection, expires_at_ms }) => collection
+            .living(now_ms)
+            .map_or(Held::Nothing, |collection| Held::Collection(Collected { collection, expires_at_ms })),
+        held => held,
+    }
 }
 
 /// The value of a frame of this namespace; none where the spilled value it points to is gone. One that can't be decoded is
@@ -372,6 +396,11 @@ impl Key {
     /// When the bucket's value expires, where it does.
     pub(crate) fn field_expires_at_ms(&self) -> Option<i64> {
         self.spots.iter().find_map(Spot::framed_until)
+    }
+
+    /// When fields of the hash that it holds expire.
+    pub(crate) fn member_expiries(&self) -> impl Iterator<Item = i64> {
+        self.spots.iter().flat_map(|spot| spot.member_expiries.iter().copied())
     }
 
     /// Adds the checks that what was found is still there.

@@ -243,7 +243,7 @@ impl Load {
             let leaves_spills = self.leaves_spills;
             for Key { logical, spots } in self.keys.iter_mut().filter(|key| !leaves_spills || key.is_moving()) {
                 spots.iter_mut().for_each(|spot| spot.decode(logical, env));
-                spots.iter().for_each(|spot| env.note_read_until(logical, spot.framed_until()));
+                spots.iter().for_each(|spot| env.note_read_until(logical, spot.told_until(env.now_ms)));
             }
         }
         loading

@@ -47,7 +47,10 @@ pub(crate) fn encode<'r>(
 pub(crate) fn value_of(held: &Held) -> Option<(Cow<'_, [u8]>, Option<i64>)> {
     match held {
         Held::String(entry) => Some((Cow::Borrowed(&entry.value), entry.expires_at_ms)),
-        Held::Collection(held) => Some((Cow::Owned(held.collection.packed()), held.expires_at_ms)),
+        Held::Collection(held) => {
+            let (packed, expires_at_ms) = held.collection.stored(held.expires_at_ms);
+            Some((Cow::Owned(packed), expires_at_ms))
+        }
         Held::Nothing | Held::Unread(_) | Held::Other(_) => None,
     }
 }
@@ -138,6 +141,9 @@ pub(crate) fn check_all(writes: &mut CompareAndSet, keys: &[Key], now_ms: i64) {
             Some(at) => writes.check_time_past(at),
             None => {}
         }
+        let (past, to_come): (Vec<i64>, Vec<i64>) = key.member_expiries().partition(|at| *at < now_ms);
+        past.into_iter().max().into_iter().for_each(|at| writes.check_time_past(at));
+        to_come.into_iter().min().into_iter().for_each(|at| writes.check_time(at));
     }
 }
 
@@ -161,8 +167,8 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
         Held::Collection(Collected { collection, expires_at_ms }) => match &here.place {
             None => native_collection::write(writes, &key.logical, collection, *expires_at_ms, env)?,
             Some(place) if place.kind.collection() == Some(collection.kind()) => {
-                let packed = collection.packed();
-                add_writes(writes, &encode(env, Some(place), &key.logical, &packed, *expires_at_ms));
+                let (packed, expires_at_ms) = collection.stored(*expires_at_ms);
+                add_writes(writes, &encode(env, Some(place), &key.logical, &packed, expires_at_ms));
                 retire(writes, key, here);
             }
             Some(place) => {

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use keyfold_core::codec::LARGE_SLOT;
+use keyfold_core::collection::{Collection, Field};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, spill_name};
 use keyfold_core::placement::handmade::Packing;
@@ -19,6 +20,9 @@ use serde_json::{Map, Value, json};
 
 use self::asker::Asker;
 use crate::config::where_key::{By, Where};
+
+/// Members of a set, or fields of a hash, that are shown.
+const SHOWN: usize = 10;
 
 /// What is known of a key: names and values, in the order in which they are shown.
 #[derive(Default)]
@@ -199,10 +203,16 @@ fn explain_frame(
 ) -> anyhow::Result<()> {
     let frame = Frame::decode(stored)?;
     match frame.body {
-        Body::Raw(_) if keyfold_core::frame::is_raw(stored) => report.text("frame", "none: the value as it is"),
+        Body::Raw(value) if keyfold_core::frame::is_raw(stored) => {
+            report.text("frame", "none: the value as it is");
+            explain_collection(place, value, report);
+        }
         Body::Raw(value) => {
             report.text("frame", "bytes: the value as it is, behind a tag of one byte");
-            report.bytes("value", value);
+            match place.kind.is_string() {
+                true => report.bytes("value", value),
+                false => explain_collection(place, value, report),
+            }
         }
         Body::Integer(number) => {
             report.text("frame", "integer: the number in binary, behind a tag of one byte");
@@ -219,7 +229,7 @@ fn explain_frame(
             report.add("spilled bytes", count(bytes), bytes);
         }
         Body::Coded { slot, payload } => {
-            explain_codec(layout.namespace(place.namespace), key, &frame, slot, payload, report);
+            explain_codec(layout.namespace(place.namespace), place, key, &frame, slot, payload, report);
         }
     }
     if let Some(at) = frame.expires_at_ms {
@@ -236,15 +246,48 @@ fn explain_frame(
 }
 
 /// A value that a codec wrote: by which, and what it is, or why it can't be decoded.
-fn explain_codec(namespace: &Namespace, key: &[u8], frame: &Frame<'_>, slot: u8, payload: &[u8], report: &mut Report) {
+fn explain_codec(
+    namespace: &Namespace,
+    place: &Place,
+    key: &[u8],
+    frame: &Frame<'_>,
+    slot: u8,
+    payload: &[u8],
+    report: &mut Report,
+) {
     let rule = namespace.codecs.iter().find(|known| known.number == slot).map(|known| known.rule.to_string());
     let rule = rule.unwrap_or_else(|| if slot == LARGE_SLOT { "zstd, for large values" } else { "unknown" }.to_owned());
     report.text("frame", format!("coded, by the codec of number {slot}: {rule}"));
     report.add("coded bytes", count(payload.len() as u64), payload.len());
     match namespace.decode(key, frame, None) {
-        Ok(value) => report.bytes("value", &value.unwrap_or_default()),
+        Ok(value) if place.kind.is_string() => report.bytes("value", &value.unwrap_or_default()),
+        Ok(value) => explain_collection(place, &value.unwrap_or_default(), report),
         Err(error) => report.text("value", error.to_string()),
     }
+}
+
+/// A whole set or hash that is one value: how many members it has, and the first of them.
+fn explain_collection(place: &Place, value: &[u8], report: &mut Report) {
+    let Some(kind) = place.kind.collection() else { return };
+    report.text("type", kind.name());
+    let collection = match Collection::unpack(value) {
+        Ok(collection) => collection,
+        Err(error) => return report.text("members", error.to_string()),
+    };
+    report.add("packed bytes", count(value.len() as u64), value.len());
+    let (what, first): (_, Vec<String>) = match &collection {
+        Collection::Set(set) => {
+            ("members", set.iter().take(SHOWN).map(|member| member.escape_ascii().to_string()).collect())
+        }
+        Collection::Hash(hash) => {
+            let field =
+                |(name, field): (&[u8], &Field)| format!("{} = {}", name.escape_ascii(), field.value.escape_ascii());
+            ("fields", hash.iter().take(SHOWN).map(field).collect())
+        }
+    };
+    report.add(what, count(collection.len() as u64), collection.len());
+    let more = if collection.len() > first.len() { ", …" } else { "" };
+    report.text("the first", first.join(", ") + more);
 }
 
 /// A key of its own, plain or zipped.

@@ -162,13 +162,16 @@ impl RecordWalk<'_> {
         let Some(kind) = self.manner.layout.namespace(field.namespace).collection() else {
             return self.show(field.key, Content::String(value), expires_at_ms, home);
         };
-        let collection = match Collection::unpack(&value) {
-            Ok(collection) if collection.kind() == kind => collection,
-            Ok(other) => {
+        let (collection, expires_at_ms) = match Collection::read_stored(&value, expires_at_ms) {
+            Ok((collection, at)) if collection.kind() == kind => (collection, at),
+            Ok((other, _)) => {
                 let found = format!("a packed {} in a namespace of the type {kind}", other.kind());
                 return self.find_in(field, FindingKind::DamagedValue, found);
             }
             Err(error) => return self.find_in(field, FindingKind::DamagedValue, error.to_string()),
+        };
+        let Some(collection) = collection.living(self.time.now_ms()) else {
+            return (self.visit)(Sight::Expired(field.namespace));
         };
         let dump = match self.manner.wants.dumps {
             true => collection.payload(Dialect::new(&self.server_info, false)),
