@@ -42,6 +42,12 @@ impl Since {
     pub(crate) const FIELD_EXPIRY: Self = Self { redis: (7, 4), valkey: (9, 0) };
     /// BITOP with DIFF, DIFF1, ANDOR and ONE.
     pub(crate) const BITOP_DIFF: Self = Self { redis: (8, 2), valkey: NEVER };
+    /// HSCAN with NOVALUES.
+    pub(crate) const HSCAN_NOVALUES: Self = Self { redis: (7, 4), valkey: (8, 0) };
+    /// Sets are kept as listpacks too.
+    const LISTPACK_SETS: Self = Self { redis: (7, 2), valkey: (7, 2) };
+    /// Cursors are read by `string2ull`.
+    const STRICT_CURSOR: Self = Self { redis: (7, 4), valkey: (8, 0) };
     /// BITCOUNT and BITPOS read all their arguments before they look at the key.
     const BIT_RANGE_FIRST: Self = Self { redis: (7, 2), valkey: (7, 2) };
     /// BITCOUNT takes a start alone.
@@ -113,6 +119,16 @@ impl<'s> Dialect<'s> {
     /// Whether GETEX reads its number before it looks at the key.
     pub(crate) fn reads_getex_number_first(self) -> bool {
         self.server_has(Since::GETEX_NUMBER_FIRST)
+    }
+
+    /// Whether an empty cursor and one below zero are errors, and one behind spaces is none.
+    pub(crate) fn reads_cursor_strictly(self) -> bool {
+        self.server_has(Since::STRICT_CURSOR)
+    }
+
+    /// Whether a small set of any members is a listpack.
+    pub(crate) fn has_listpack_sets(self) -> bool {
+        self.server_has(Since::LISTPACK_SETS)
     }
 
     /// What is told of a key that a command gives a time in the past.

@@ -32,6 +32,11 @@ impl Set {
         self.0.swap_remove(member)
     }
 
+    /// Removes the member at this place; the last one stands there then.
+    pub fn take(&mut self, index: usize) -> Option<Vec<u8>> {
+        self.0.swap_remove_index(index)
+    }
+
     /// The member at this place.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         self.0.get_index(index).map(Vec::as_slice)

@@ -3,7 +3,7 @@
 use crate::resp::Reply;
 
 bitflags::bitflags! {
-    /// What is published, as far as it concerns strings.
+    /// What is published, as far as it concerns what is folded.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Classes: u16 {
         /// `K`: on a channel of the key, the event is the message.
@@ -20,6 +20,8 @@ bitflags::bitflags! {
         const NEW = 1 << 5;
         /// `e`: keys that were removed, as memory was short.
         const EVICTED = 1 << 6;
+        /// `s`: commands on sets.
+        const SET = 1 << 7;
     }
 }
 
@@ -37,7 +39,8 @@ impl Classes {
             b'x' => Self::EXPIRED,
             b'n' => Self::NEW,
             b'e' => Self::EVICTED,
-            b'A' => Self::GENERIC | Self::STRING | Self::EXPIRED | Self::EVICTED,
+            b's' => Self::SET,
+            b'A' => Self::GENERIC | Self::STRING | Self::SET | Self::EXPIRED | Self::EVICTED,
             _ => Self::empty(),
         };
         setting.iter().map(class).collect()
@@ -45,7 +48,8 @@ impl Classes {
 
     /// The letters of the classes, as the setting has them.
     pub(crate) fn letters(self) -> String {
-        let letters = [(Self::GENERIC, 'g'), (Self::STRING, '$'), (Self::EXPIRED, 'x'), (Self::NEW, 'n')];
+        let letters =
+            [(Self::GENERIC, 'g'), (Self::STRING, '$'), (Self::SET, 's'), (Self::EXPIRED, 'x'), (Self::NEW, 'n')];
         letters.into_iter().filter_map(|(class, letter)| self.contains(class).then_some(letter)).collect()
     }
 
@@ -74,8 +78,8 @@ mod tests {
 
     #[test]
     fn settings_are_read() {
-        assert_eq!(Classes::parse(b"KEA"), Classes::parse(b"KEg$xe"));
-        assert_eq!(Classes::parse(b"lshztdm"), Classes::empty());
+        assert_eq!(Classes::parse(b"KEA"), Classes::parse(b"KEg$sxe"));
+        assert_eq!(Classes::parse(b"lhztdm"), Classes::empty());
         for (setting, publishes) in
             [("", false), ("KE", false), ("A", false), ("KEl", false), ("Ex", true), ("Kn", true)]
         {

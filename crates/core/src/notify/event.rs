@@ -1,4 +1,4 @@
-//! What can happen to a string key, in the server's words.
+//! What can happen to a key, in the server's words.
 
 use super::Classes;
 
@@ -17,6 +17,18 @@ crate::named! {
         IncrBy = "incrby",
         /// The same by a number that is no integer.
         IncrByFloat = "incrbyfloat",
+        /// Members came to a set: SADD, SMOVE.
+        SAdd = "sadd",
+        /// Members of a set were removed: SREM, SMOVE.
+        SRem = "srem",
+        /// Members of a set were drawn and removed.
+        SPop = "spop",
+        /// It is what several sets have in common.
+        SInterStore = "sinterstore",
+        /// It is what several sets have together.
+        SUnionStore = "sunionstore",
+        /// It is what one set has and others have not.
+        SDiffStore = "sdiffstore",
         /// It was removed by a command.
         Del = "del",
         /// It expires at another time.
@@ -46,6 +58,9 @@ impl Event {
         match self {
             Self::Set | Self::Append | Self::SetRange | Self::SetBit | Self::IncrBy | Self::IncrByFloat => {
                 Classes::STRING
+            }
+            Self::SAdd | Self::SRem | Self::SPop | Self::SInterStore | Self::SUnionStore | Self::SDiffStore => {
+                Classes::SET
             }
             Self::Del
             | Self::Expire

@@ -29,7 +29,7 @@ mod range;
 mod set;
 mod space;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use bitfield::written_within_doubles;
 pub(crate) use expire::{ExpireCommand, ExpireForm};
@@ -45,7 +45,7 @@ use crate::resp::Answer;
 pub const MAX_STRING_BYTES: i64 = 512 * 1024 * 1024;
 
 /// The error of options that a command doesn't take, or not together.
-const SYNTAX_ERROR: &str = "ERR syntax error";
+pub(crate) const SYNTAX_ERROR: &str = "ERR syntax error";
 
 /// One command as it came: its name, its arguments, and by whose rules they are read.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     /// The integer in argument `index`, or the error that the server answers with.
-    fn integer(&self, index: usize) -> Result<i64, Halt> {
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, Halt> {
         integer(self.args[index])
     }
 }

@@ -168,13 +168,20 @@ impl Space {
         mixed ^ (mixed >> 31)
     }
 
+    /// A number below `bound` that looks random, each by the same chance; 0 where none is below it.
+    pub fn draw_below(&mut self, bound: usize) -> usize {
+        // The high half of the product: of 2^64 numbers drawn, one at most goes to one number below more than to another.
+        let product = u128::from(self.draw()) * bound as u128;
+        usize::try_from(product >> 64).unwrap_or_default()
+    }
+
     /// What commands did to keys, in the order in which a server tells it.
     pub fn events(&self) -> impl Iterator<Item = (&[u8], Event)> {
         self.events.iter().flatten().map(|(key, event)| (key.as_slice(), *event))
     }
 
     /// Says what a command has done to a key.
-    pub(super) fn note(&mut self, event: Event, key: &[u8]) {
+    pub(crate) fn note(&mut self, event: Event, key: &[u8]) {
         if let Some(events) = &mut self.events {
             events.push((key.to_vec(), event));
         }

@@ -1,41 +1,52 @@
 //! A few keys at a fixed time, for the tests beside the commands.
 
-use super::{Call, Entry, Halt, Held, HelpRequest, Reply, Space, finish};
+use super::{Call, Collected, Entry, Halt, Held, HelpRequest, Reply, Space, finish};
+use crate::collection::Collection;
 use crate::command::table;
 use crate::dialect::Dialect;
 use crate::resp::{Answer, Protocol};
 use crate::server_info::ServerInfo;
 
 /// A space that commands are run on one by one, each on what the one before left.
-pub(super) struct Fixture {
+pub(crate) struct Fixture {
     space: Space,
     server: ServerInfo,
     newest_commands: bool,
 }
 
 /// No keys, at `now_ms`.
-pub(super) fn now_is(now_ms: i64) -> Fixture {
+pub(crate) fn now_is(now_ms: i64) -> Fixture {
     Fixture { space: Space::new(now_ms), server: ServerInfo::default(), newest_commands: true }
 }
 
 impl Fixture {
     /// The same behind this server, with what later ones have or without.
-    pub(super) fn behind(mut self, name: &str, version: &str, newest_commands: bool) -> Self {
+    pub(crate) fn behind(mut self, name: &str, version: &str, newest_commands: bool) -> Self {
         self.server = ServerInfo { name: name.to_owned(), version: version.to_owned() };
         self.newest_commands = newest_commands;
         self
     }
 
-    pub(super) fn string(&mut self, key: &str, value: &str) {
+    pub(crate) fn string(&mut self, key: &str, value: &str) {
         self.load(key, value, None);
     }
 
-    pub(super) fn string_until(&mut self, key: &str, value: &str, expires_at_ms: i64) {
+    pub(crate) fn string_until(&mut self, key: &str, value: &str, expires_at_ms: i64) {
         self.load(key, value, Some(expires_at_ms));
     }
 
-    pub(super) fn other(&mut self, key: &str, kind: &str) {
+    pub(crate) fn other(&mut self, key: &str, kind: &str) {
         self.space.load(key.as_bytes(), Held::Other(kind.as_bytes().to_vec()));
+    }
+
+    pub(crate) fn set(&mut self, key: &str, members: &[&str]) {
+        self.set_until(key, members, None);
+    }
+
+    pub(crate) fn set_until(&mut self, key: &str, members: &[&str], expires_at_ms: Option<i64>) {
+        let members = members.iter().map(|member| member.as_bytes().to_vec()).collect();
+        let held = Held::Collection(Collected { collection: Collection::Set(members), expires_at_ms });
+        self.space.load(key.as_bytes(), held);
     }
 
     fn load(&mut self, key: &str, value: &str, expires_at_ms: Option<i64>) {
@@ -44,21 +55,32 @@ impl Fixture {
     }
 
     /// Hands over the replies to an ask.
-    pub(super) fn answers(&mut self, replies: Vec<Reply>) {
+    pub(crate) fn answers(&mut self, replies: Vec<Reply>) {
         self.space.answer_ask(replies);
     }
 
+    /// The same with other random numbers.
+    pub(crate) fn seeded(mut self, seed: u64) -> Self {
+        self.space = self.space.seeded(seed);
+        self
+    }
+
     /// The RESP2 reply.
-    pub(super) fn run(&mut self, args: &[&str]) -> String {
+    pub(crate) fn run(&mut self, args: &[&str]) -> String {
+        self.run_in(Protocol::Resp2, args)
+    }
+
+    /// The reply in this protocol.
+    pub(crate) fn run_in(&mut self, protocol: Protocol, args: &[&str]) -> String {
         let mut out = Vec::new();
-        let mut answer = Answer::new(&mut out, Protocol::Resp2);
+        let mut answer = Answer::new(&mut out, protocol);
         let flow = self.flow(args, &mut answer);
         finish(flow, &mut answer).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     /// What the command asks the server.
-    pub(super) fn ask(&mut self, args: &[&str]) -> HelpRequest {
+    pub(crate) fn ask(&mut self, args: &[&str]) -> HelpRequest {
         let mut out = Vec::new();
         match self.flow(args, &mut Answer::new(&mut out, Protocol::Resp2)) {
             Err(Halt::Ask(ask)) => ask,
@@ -68,24 +90,25 @@ impl Fixture {
 
     fn flow(&mut self, args: &[&str], answer: &mut Answer<'_>) -> Result<(), Halt> {
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-        let run = table().resolve(&args).unwrap().run.unwrap();
+        let command = table().resolve(&args).unwrap();
+        let run = command.run.or(command.members).unwrap();
         let dialect = Dialect::new(&self.server, self.newest_commands);
         run(&Call { args: &args, dialect }, &mut self.space, answer)
     }
 
     /// Notes from now on what happens to keys.
-    pub(super) fn noting_events(mut self) -> Self {
+    pub(crate) fn noting_events(mut self) -> Self {
         self.space = self.space.noting_events(true);
         self
     }
 
     /// What has happened to keys since the space began.
-    fn events(&self) -> Vec<String> {
+    pub(crate) fn events(&self) -> Vec<String> {
         self.space.events().map(|(key, event)| format!("{event} {}", key.escape_ascii())).collect()
     }
 
     /// The keys written since the space began.
-    pub(super) fn changed(&self) -> Vec<String> {
+    pub(crate) fn changed(&self) -> Vec<String> {
         self.space.changes().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()).collect()
     }
 }
