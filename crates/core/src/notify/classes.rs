@@ -3,7 +3,7 @@
 use crate::resp::Reply;
 
 bitflags::bitflags! {
-    /// What is published, as far as it concerns strings.
+    /// What is published, as far as it concerns what keyfold folds.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Classes: u16 {
         /// `K`: on a channel of the key, the event is the message.
@@ -20,6 +20,8 @@ bitflags::bitflags! {
         const NEW = 1 << 5;
         /// `e`: keys that were removed, as memory was short.
         const EVICTED = 1 << 6;
+        /// `h`: commands on hashes.
+        const HASH = 1 << 7;
     }
 }
 
@@ -37,7 +39,8 @@ impl Classes {
             b'x' => Self::EXPIRED,
             b'n' => Self::NEW,
             b'e' => Self::EVICTED,
-            b'A' => Self::GENERIC | Self::STRING | Self::EXPIRED | Self::EVICTED,
+            b'h' => Self::HASH,
+            b'A' => Self::GENERIC | Self::STRING | Self::EXPIRED | Self::EVICTED | Self::HASH,
             _ => Self::empty(),
         };
         setting.iter().map(class).collect()
@@ -74,8 +77,8 @@ mod tests {
 
     #[test]
     fn settings_are_read() {
-        assert_eq!(Classes::parse(b"KEA"), Classes::parse(b"KEg$xe"));
-        assert_eq!(Classes::parse(b"lshztdm"), Classes::empty());
+        assert_eq!(Classes::parse(b"KEA"), Classes::parse(b"KEg$xeh"));
+        assert_eq!(Classes::parse(b"lsztdm"), Classes::empty());
         for (setting, publishes) in
             [("", false), ("KE", false), ("A", false), ("KEl", false), ("Ex", true), ("Kn", true)]
         {
