@@ -40,6 +40,16 @@ impl Since {
     pub(crate) const INCREX: Self = Self { redis: (8, 8), valkey: (9, 2) };
     /// BITOP with DIFF, DIFF1, ANDOR and ONE.
     pub(crate) const BITOP_DIFF: Self = Self { redis: (8, 2), valkey: NEVER };
+    /// HEXPIRE and all others that set, show or remove when a field expires.
+    pub(crate) const HASH_FIELD_EXPIRY: Self = Self { redis: (7, 4), valkey: (9, 0) };
+    /// HGETEX and HSETEX.
+    pub(crate) const HGETEX: Self = Self { redis: (8, 0), valkey: (9, 0) };
+    /// HGETDEL.
+    pub(crate) const HGETDEL: Self = Self { redis: (8, 0), valkey: (9, 1) };
+    /// HSCAN with NOVALUES.
+    pub(crate) const HSCAN_NOVALUES: Self = Self { redis: (7, 4), valkey: (8, 0) };
+    /// Cursors have digits and no minus sign.
+    const STRICT_CURSORS: Self = Self { redis: (7, 4), valkey: (8, 0) };
     /// BITCOUNT and BITPOS read all their arguments before they look at the key.
     const BIT_RANGE_FIRST: Self = Self { redis: (7, 2), valkey: (7, 2) };
     /// BITCOUNT takes a start alone.
@@ -111,6 +121,11 @@ impl<'s> Dialect<'s> {
     /// Whether GETEX reads its number before it looks at the key.
     pub(crate) fn reads_getex_number_first(self) -> bool {
         self.server_has(Since::GETEX_NUMBER_FIRST)
+    }
+
+    /// Whether a cursor must have digits and no minus sign.
+    pub(crate) fn reads_cursors_strictly(self) -> bool {
+        self.server_has(Since::STRICT_CURSORS)
     }
 
     /// What is told of a key that a command gives a time in the past.

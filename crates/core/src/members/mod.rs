@@ -12,9 +12,16 @@
 mod hashes;
 mod sets;
 
+use crate::dialect::Since;
 use crate::string::Run;
 
 /// The function for a command by its whole lower-case name, or none where it is none on sets or hashes.
 pub(crate) fn lookup(name: &[u8]) -> Option<Run> {
     sets::lookup(name).or_else(|| hashes::lookup(name))
+}
+
+/// The first servers that have a command on sets or hashes, by its lower-case name; none where every server has it.
+#[cfg_attr(not(test), expect(dead_code, reason = "folded sets and hashes can't be reached yet"))]
+pub(crate) fn since(name: &str) -> Option<Since> {
+    hashes::since(name)
 }

@@ -32,9 +32,11 @@ mod space;
 mod tests;
 
 pub(crate) use bitfield::written_within_doubles;
-pub(crate) use expire::{ExpireCommand, ExpireForm};
+pub(crate) use expire::{Condition, ExpireCommand, ExpireForm, echo_error};
 pub(crate) use keyspace::CopyCommand;
+pub(crate) use options::{Of, Options, Unit};
 pub(crate) use set::{GetexCommand, SetCommand, SetForm};
+pub(crate) use space::SCRATCH;
 pub use space::{Collected, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
 
 use crate::dialect::{Dialect, Since};
@@ -45,7 +47,7 @@ use crate::resp::Answer;
 pub const MAX_STRING_BYTES: i64 = 512 * 1024 * 1024;
 
 /// The error of options that a command doesn't take, or not together.
-const SYNTAX_ERROR: &str = "ERR syntax error";
+pub(crate) const SYNTAX_ERROR: &str = "ERR syntax error";
 
 /// One command as it came: its name, its arguments, and by whose rules they are read.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +60,7 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     /// The integer in argument `index`, or the error that the server answers with.
-    fn integer(&self, index: usize) -> Result<i64, Halt> {
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, Halt> {
         integer(self.args[index])
     }
 }
