@@ -38,16 +38,20 @@ impl Since {
     pub(crate) const MSETEX: Self = Self { redis: (8, 4), valkey: (9, 1) };
     /// INCREX.
     pub(crate) const INCREX: Self = Self { redis: (8, 8), valkey: (9, 2) };
-    /// HPEXPIRE and its like: fields of a hash that expire.
-    pub(crate) const FIELD_EXPIRY: Self = Self { redis: (7, 4), valkey: (9, 0) };
     /// BITOP with DIFF, DIFF1, ANDOR and ONE.
     pub(crate) const BITOP_DIFF: Self = Self { redis: (8, 2), valkey: NEVER };
-    /// HSCAN with NOVALUES.
-    pub(crate) const HSCAN_NOVALUES: Self = Self { redis: (7, 4), valkey: (8, 0) };
     /// Sets are kept as listpacks too.
     const LISTPACK_SETS: Self = Self { redis: (7, 2), valkey: (7, 2) };
-    /// Cursors are read by `string2ull`.
-    const STRICT_CURSOR: Self = Self { redis: (7, 4), valkey: (8, 0) };
+    /// HEXPIRE and all others that set, show or remove when a field expires.
+    pub(crate) const HASH_FIELD_EXPIRY: Self = Self { redis: (7, 4), valkey: (9, 0) };
+    /// HGETEX and HSETEX.
+    pub(crate) const HGETEX: Self = Self { redis: (8, 0), valkey: (9, 0) };
+    /// HGETDEL.
+    pub(crate) const HGETDEL: Self = Self { redis: (8, 0), valkey: (9, 1) };
+    /// HSCAN with NOVALUES.
+    pub(crate) const HSCAN_NOVALUES: Self = Self { redis: (7, 4), valkey: (8, 0) };
+    /// Cursors have digits and no minus sign.
+    const STRICT_CURSORS: Self = Self { redis: (7, 4), valkey: (8, 0) };
     /// BITCOUNT and BITPOS read all their arguments before they look at the key.
     const BIT_RANGE_FIRST: Self = Self { redis: (7, 2), valkey: (7, 2) };
     /// BITCOUNT takes a start alone.
@@ -121,14 +125,14 @@ impl<'s> Dialect<'s> {
         self.server_has(Since::GETEX_NUMBER_FIRST)
     }
 
-    /// Whether an empty cursor and one below zero are errors, and one behind spaces is none.
-    pub(crate) fn reads_cursor_strictly(self) -> bool {
-        self.server_has(Since::STRICT_CURSOR)
-    }
-
     /// Whether a small set of any members is a listpack.
     pub(crate) fn has_listpack_sets(self) -> bool {
         self.server_has(Since::LISTPACK_SETS)
+    }
+
+    /// Whether a cursor must have digits and no minus sign, with nothing before them.
+    pub(crate) fn reads_cursors_strictly(self) -> bool {
+        self.server_has(Since::STRICT_CURSORS)
     }
 
     /// What is told of a key that a command gives a time in the past.

@@ -61,6 +61,14 @@ impl Hash {
         self.0.values().filter_map(|field| field.expires_at_ms)
     }
 
+    /// Removes the fields whose time is over; whether there were any. In the very millisecond of its expiry a field is
+    /// still there.
+    pub fn remove_expired(&mut self, now_ms: i64) -> bool {
+        let len = self.len();
+        self.retain(|_, field| field.expires_at_ms.is_none_or(|at| at >= now_ms));
+        self.len() < len
+    }
+
     /// The field at this place.
     pub fn get_index(&self, index: usize) -> Option<(&[u8], &Field)> {
         self.0.get_index(index).map(|(name, field)| (name.as_slice(), field))
@@ -75,5 +83,20 @@ impl Hash {
 impl FromIterator<(Vec<u8>, Field)> for Hash {
     fn from_iter<I: IntoIterator<Item = (Vec<u8>, Field)>>(fields: I) -> Self {
         Self(fields.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_there_until_its_millisecond_is_over() {
+        let field = |expires_at_ms| Field { value: Vec::new(), expires_at_ms };
+        let fields = [("a", Some(9)), ("b", Some(10)), ("c", None)];
+        let mut hash: Hash = fields.into_iter().map(|(name, at)| (name.into(), field(at))).collect();
+        assert!(hash.remove_expired(10));
+        assert!(!hash.remove_expired(10));
+        assert_eq!(hash.iter().map(|(name, _)| name).collect::<Vec<_>>(), [b"b", b"c"]);
     }
 }

@@ -43,7 +43,7 @@ impl Collection {
                 }
                 VERSION
             }
-            Self::Hash(_) if !dialect.server_has(Since::FIELD_EXPIRY) => return None,
+            Self::Hash(_) if !dialect.server_has(Since::HASH_FIELD_EXPIRY) => return None,
             Self::Hash(hash) if dialect.is_valkey() => {
                 write_for_valkey(hash, &mut out);
                 VALKEY_VERSION

@@ -28,7 +28,7 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn of(env: &Env<'_>) -> Self {
-        let has_field_expiry = env.dialect().server_has(Since::FIELD_EXPIRY);
+        let has_field_expiry = env.dialect().server_has(Since::HASH_FIELD_EXPIRY);
         Self { has_pexpiretime: env.server.major() >= 7, has_field_expiry }
     }
 
@@ -102,7 +102,7 @@ pub(super) fn write(
         Collection::Hash(hash) => hash.iter().any(|(_, field)| field.expires_at_ms.is_some()),
         Collection::Set(_) => false,
     };
-    if expiring && !env.dialect().server_has(Since::FIELD_EXPIRY) {
+    if expiring && !env.dialect().server_has(Since::HASH_FIELD_EXPIRY) {
         return Err(failure(name, "its fields expire, which this server can't do in a hash of its own"));
     }
     writes.write(&[b"UNLINK", name]);

@@ -20,7 +20,7 @@ pub(crate) fn lookup(name: &[u8]) -> Option<Run> {
     sets::lookup(name).or_else(|| hashes::lookup(name))
 }
 
-/// The first servers that have a command, by its lower-case name; none where every server has it.
-pub(crate) fn since(_name: &str) -> Option<Since> {
-    None
+/// The first servers that have a command on sets or hashes, by its lower-case name; none where every server has it.
+pub(crate) fn since(name: &str) -> Option<Since> {
+    hashes::since(name)
 }

@@ -3,7 +3,7 @@
 use crate::resp::Reply;
 
 bitflags::bitflags! {
-    /// What is published, as far as it concerns what is folded.
+    /// What is published, as far as it concerns what keyfold folds.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Classes: u16 {
         /// `K`: on a channel of the key, the event is the message.
@@ -22,6 +22,8 @@ bitflags::bitflags! {
         const EVICTED = 1 << 6;
         /// `s`: commands on sets.
         const SET = 1 << 7;
+        /// `h`: commands on hashes.
+        const HASH = 1 << 8;
     }
 }
 
@@ -40,7 +42,8 @@ impl Classes {
             b'n' => Self::NEW,
             b'e' => Self::EVICTED,
             b's' => Self::SET,
-            b'A' => Self::GENERIC | Self::STRING | Self::SET | Self::EXPIRED | Self::EVICTED,
+            b'h' => Self::HASH,
+            b'A' => Self::GENERIC | Self::STRING | Self::SET | Self::HASH | Self::EXPIRED | Self::EVICTED,
             _ => Self::empty(),
         };
         setting.iter().map(class).collect()
@@ -78,8 +81,8 @@ mod tests {
 
     #[test]
     fn settings_are_read() {
-        assert_eq!(Classes::parse(b"KEA"), Classes::parse(b"KEg$sxe"));
-        assert_eq!(Classes::parse(b"lhztdm"), Classes::empty());
+        assert_eq!(Classes::parse(b"KEA"), Classes::parse(b"KEg$shxe"));
+        assert_eq!(Classes::parse(b"lztdm"), Classes::empty());
         for (setting, publishes) in
             [("", false), ("KE", false), ("A", false), ("KEl", false), ("Ex", true), ("Kn", true)]
         {

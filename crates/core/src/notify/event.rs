@@ -49,6 +49,20 @@ crate::named! {
         Evicted = "evicted",
         /// It wasn't there before.
         New = "new",
+        /// Fields of a hash were given values.
+        HSet = "hset",
+        /// Fields of a hash were removed by a command.
+        HDel = "hdel",
+        /// A field of a hash was counted up or down.
+        HIncrBy = "hincrby",
+        /// The same by a number that is no integer.
+        HIncrByFloat = "hincrbyfloat",
+        /// Fields of a hash expire at another time.
+        HExpire = "hexpire",
+        /// Fields of a hash don't expire any more.
+        HPersist = "hpersist",
+        /// Fields of a hash had expired, and were removed.
+        HExpired = "hexpired",
     }
 }
 
@@ -72,6 +86,13 @@ impl Event {
             Self::Expired => Classes::EXPIRED,
             Self::Evicted => Classes::EVICTED,
             Self::New => Classes::NEW,
+            Self::HSet
+            | Self::HDel
+            | Self::HIncrBy
+            | Self::HIncrByFloat
+            | Self::HExpire
+            | Self::HPersist
+            | Self::HExpired => Classes::HASH,
         }
     }
 }

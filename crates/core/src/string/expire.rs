@@ -28,7 +28,7 @@ impl ExpireCommand {
     /// Reads a command; the inner error is the reply to an option that it doesn't know.
     pub(crate) fn read(form: ExpireForm, args: &[&[u8]], now_ms: i64) -> Result<Result<Self, Vec<u8>>, Halt> {
         let call = &Call { args, dialect: Dialect::of_every_server() };
-        let condition = match Condition::parse(call)? {
+        let condition = match Condition::parse(&call.args[3..])? {
             Ok(condition) => condition,
             Err(unsupported) => return Ok(Err(unsupported)),
         };
@@ -108,9 +108,9 @@ fn string_expiry(space: &Space, key: &[u8], name: &str) -> Result<Option<Option<
     }
 }
 
-/// The conditions of one EXPIRE.
-#[derive(Default)]
-struct Condition {
+/// The conditions of one EXPIRE, or of one HEXPIRE.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Condition {
     nx: bool,
     xx: bool,
     gt: bool,
@@ -119,15 +119,15 @@ struct Condition {
 
 impl Condition {
     /// Reads the options; the inner error is the reply to an unknown one, which echoes its bytes.
-    fn parse(call: &Call<'_>) -> Result<Result<Self, Vec<u8>>, Halt> {
+    pub(crate) fn parse(options: &[&[u8]]) -> Result<Result<Self, Vec<u8>>, Halt> {
         let mut read = Self::default();
-        for option in &call.args[3..] {
+        for option in options {
             let flag = match option {
                 option if is_word(option, "NX") => &mut read.nx,
                 option if is_word(option, "XX") => &mut read.xx,
                 option if is_word(option, "GT") => &mut read.gt,
                 option if is_word(option, "LT") => &mut read.lt,
-                option => return Ok(Err(unsupported(option))),
+                option => return Ok(Err(echo_error("Unsupported option ", option))),
             };
             *flag = true;
         }
@@ -141,7 +141,7 @@ impl Condition {
     }
 
     /// Whether the expiry may be set to `at`. A key without expiry counts as one that never ends.
-    fn met(&self, current: Option<i64>, at: i64) -> bool {
+    pub(crate) fn met(&self, current: Option<i64>, at: i64) -> bool {
         !(self.nx && current.is_some()
             || self.xx && current.is_none()
             || self.gt && current.is_none_or(|current| at <= current)
@@ -149,9 +149,9 @@ impl Condition {
     }
 }
 
-/// The reply to an option that EXPIRE does not know: trailing line breaks go, others become spaces.
-fn unsupported(option: &[u8]) -> Vec<u8> {
-    let mut reply = [b"-ERR Unsupported option ", c_text(option)].concat();
+/// The reply to an option that a command does not know, which shows its bytes: trailing line breaks go, others become spaces.
+pub(crate) fn echo_error(text: &str, option: &[u8]) -> Vec<u8> {
+    let mut reply = [b"-ERR ", text.as_bytes(), c_text(option)].concat();
     while reply.pop_if(|byte| is_break(*byte)).is_some() {}
     for byte in &mut reply {
         if is_break(*byte) {

@@ -32,9 +32,11 @@ mod space;
 pub(crate) mod tests;
 
 pub(crate) use bitfield::written_within_doubles;
-pub(crate) use expire::{ExpireCommand, ExpireForm};
+pub(crate) use expire::{Condition, ExpireCommand, ExpireForm, echo_error};
 pub(crate) use keyspace::CopyCommand;
+pub(crate) use options::{Of, Options, Unit};
 pub(crate) use set::{GetexCommand, SetCommand, SetForm};
+pub(crate) use space::SCRATCH;
 pub use space::{Collected, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WRONG_TYPE, WhyUnread, finish};
 
 use crate::dialect::{Dialect, Since};

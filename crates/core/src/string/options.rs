@@ -5,24 +5,26 @@ use super::condition::Condition;
 use super::{Call, Halt, SYNTAX_ERROR};
 use crate::resp::word::is_word;
 
-/// Which command's options: SET and MSETEX know NX, XX and KEEPTTL, SET besides GET and conditions, GETEX knows PERSIST;
-/// the expiries are everyone's.
+/// Which command's options: SET, MSETEX and HSETEX know NX, XX and KEEPTTL, SET besides GET and conditions, HSETEX FNX and FXX,
+/// GETEX and HGETEX know PERSIST; the expiries are everyone's.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(crate) enum Of {
     Set,
     Getex,
     Msetex,
+    /// Valkey's.
+    Hsetex,
 }
 
 impl Of {
     fn writes(self) -> bool {
-        matches!(self, Self::Set | Self::Msetex)
+        matches!(self, Self::Set | Self::Msetex | Self::Hsetex)
     }
 }
 
 /// How an expiry is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     /// Seconds from now.
     Ex,
     /// Milliseconds from now.
@@ -34,36 +36,40 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    pub(super) fn parse(option: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(option: &[u8]) -> Option<Self> {
         [("EX", Self::Ex), ("PX", Self::Px), ("EXAT", Self::Exat), ("PXAT", Self::Pxat)]
             .into_iter()
             .find_map(|(word, unit)| is_word(option, word).then_some(unit))
     }
 
     /// Whether it is a time, not a span.
-    pub(super) fn is_absolute(self) -> bool {
+    pub(crate) fn is_absolute(self) -> bool {
         matches!(self, Self::Exat | Self::Pxat)
     }
 }
 
 /// The options of one command.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(super) struct Options {
-    pub(super) if_absent: bool,
-    pub(super) if_present: bool,
+pub(crate) struct Options {
+    pub(crate) if_absent: bool,
+    pub(crate) if_present: bool,
+    /// None of the fields may be there.
+    pub(crate) if_fields_absent: bool,
+    /// All of the fields must be there.
+    pub(crate) if_fields_present: bool,
     /// The condition, and the argument that the value is compared with.
     pub(super) condition: Option<(Condition, usize)>,
-    pub(super) get: bool,
-    pub(super) keep_ttl: bool,
-    pub(super) persist: bool,
+    pub(crate) get: bool,
+    pub(crate) keep_ttl: bool,
+    pub(crate) persist: bool,
     /// The unit, and the argument that holds the number.
-    pub(super) expire: Option<(Unit, usize)>,
+    pub(crate) expire: Option<(Unit, usize)>,
 }
 
 impl Options {
     /// Reads the options from argument `at` on. A word that contradicts an earlier one is a syntax error, a repeated one is
     /// not, and of repeated expiries the last holds. A repeated condition is an error to Valkey alone.
-    pub(super) fn parse(call: &Call<'_>, of: Of, mut at: usize) -> Result<Self, Halt> {
+    pub(crate) fn parse(call: &Call<'_>, of: Of, mut at: usize) -> Result<Self, Halt> {
         let mut options = Self::default();
         while let Some(&word) = call.args.get(at) {
             let has_next = at + 1 < call.args.len();
@@ -93,6 +99,8 @@ impl Options {
             _ if of.writes() && is_word(word, "XX") && !self.if_absent && !has_condition => &mut self.if_present,
             _ if of.writes() && is_word(word, "KEEPTTL") && self.expire.is_none() => &mut self.keep_ttl,
             Of::Set if is_word(word, "GET") => &mut self.get,
+            Of::Hsetex if is_word(word, "FNX") && !self.if_fields_present => &mut self.if_fields_absent,
+            Of::Hsetex if is_word(word, "FXX") && !self.if_fields_absent => &mut self.if_fields_present,
             Of::Getex if is_word(word, "PERSIST") && self.expire.is_none() => &mut self.persist,
             _ => return false,
         };
@@ -117,13 +125,13 @@ impl Options {
     ///
     /// # Errors
     /// No integer; not above zero, or over the signed 64 bits.
-    pub(super) fn expires_at_ms(&self, call: &Call<'_>, command: &str, now_ms: i64) -> Result<Option<i64>, Halt> {
+    pub(crate) fn expires_at_ms(&self, call: &Call<'_>, command: &str, now_ms: i64) -> Result<Option<i64>, Halt> {
         self.expire.map(|(unit, index)| expiry(call, index, unit, command, now_ms)).transpose()
     }
 }
 
 /// The expiry in argument `index`, as a time in milliseconds.
-pub(super) fn expiry(call: &Call<'_>, index: usize, unit: Unit, command: &str, now_ms: i64) -> Result<i64, Halt> {
+pub(crate) fn expiry(call: &Call<'_>, index: usize, unit: Unit, command: &str, now_ms: i64) -> Result<i64, Halt> {
     let number = call.integer(index)?;
     let scale = if matches!(unit, Unit::Ex | Unit::Exat) { 1000 } else { 1 };
     let start = if unit.is_absolute() { 0 } else { now_ms };

@@ -1,6 +1,6 @@
 //! The keys that a command names, decoded, while it is worked out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::collection::{Collection, CollectionKind, Hash, Set};
 use crate::notify::Event;
@@ -75,7 +75,7 @@ pub enum Reply {
 }
 
 /// Stands in an ask for the scratch key, which is chosen where it is sent.
-pub(super) const SCRATCH: &[u8] = b"(scratch)";
+pub(crate) const SCRATCH: &[u8] = b"(scratch)";
 
 /// Commands that the server must run, atomically, before the function can go on. They name only the
 /// scratch key, as their first argument, which each ask begins and ends without.
@@ -133,6 +133,8 @@ pub struct Space {
     events: Option<Vec<(Vec<u8>, Event)>>,
     /// What members are drawn by.
     seed: u64,
+    /// The hashes of which fields had expired, until something is written to them.
+    lost_fields: BTreeSet<Vec<u8>>,
 }
 
 impl Space {
@@ -200,10 +202,19 @@ impl Space {
     /// Moves the clock; what has expired by then reads as absent.
     pub fn set_now_ms(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
+        for (key, slot) in &mut self.slots {
+            if drop_expired_fields(&mut slot.held, now_ms) {
+                self.lost_fields.insert(key.clone());
+            }
+        }
     }
 
-    /// Puts what the server holds under `key`. An expired string is loaded as nothing.
-    pub fn load(&mut self, key: &[u8], held: Held) {
+    /// Puts what the server holds under `key`. An expired string is loaded as nothing, and a hash without the fields whose
+    /// time is over, which go from the server with the next write.
+    pub fn load(&mut self, key: &[u8], mut held: Held) {
+        if drop_expired_fields(&mut held, self.now_ms) {
+            self.lost_fields.insert(key.to_vec());
+        }
         self.slots.insert(key.to_vec(), Slot { held, changed: false });
     }
 
@@ -263,11 +274,43 @@ impl Space {
         }
     }
 
-    /// The same of a hash.
+    /// The same of a hash. That fields of it had expired is said first.
     pub fn edit_hash(&mut self, key: &[u8]) -> Option<&mut Hash> {
+        self.note_lost_fields(key);
         match self.edit_collection(key, CollectionKind::Hash)? {
             Collection::Hash(hash) => Some(hash),
             Collection::Set(_) => None,
+        }
+    }
+
+    /// Has the hash under `key`, if there is one, changed by a function that says whether it has changed anything; what it says.
+    pub fn try_edit_hash(&mut self, key: &[u8], change: impl FnOnce(&mut Hash) -> bool) -> bool {
+        if !matches!(self.held(key), Held::Collection(_)) {
+            return false;
+        }
+        let Some(slot) = self.slots.get_mut(key) else { return false };
+        let Held::Collection(Collected { collection: Collection::Hash(hash), .. }) = &mut slot.held else {
+            return false;
+        };
+        let has_changed = change(hash);
+        if has_changed {
+            slot.changed = true;
+            self.note_lost_fields(key);
+        }
+        has_changed
+    }
+
+    fn note_lost_fields(&mut self, key: &[u8]) {
+        if !self.lost_fields.remove(key) {
+            return;
+        }
+        match self.held(key) {
+            Held::Collection(_) => self.note(Event::HExpired, key),
+            Held::Nothing => {
+                self.note(Event::HExpired, key);
+                self.note(Event::Del, key);
+            }
+            _ => {}
         }
     }
 
@@ -291,7 +334,7 @@ impl Space {
             self.note(Event::New, key);
         }
         let held = Held::Collection(Collected { collection, expires_at_ms });
-        self.slots.insert(key.to_vec(), Slot { held, changed: true });
+        self.write(key, held);
     }
 
     /// Removes a collection that has no member left, as a server does, and says so; whether it had none.
@@ -356,7 +399,7 @@ impl Space {
         if self.events.is_some() && !self.exists(key) {
             self.note(Event::New, key);
         }
-        self.slots.insert(key.to_vec(), Slot { held: Held::String(entry), changed: true });
+        self.write(key, Held::String(entry));
     }
 
     /// The string under `key`, to change it where it is; none where there is none. Counts as a write.
@@ -394,12 +437,17 @@ impl Space {
         // What was there is removed first, so that the key is a new one in any case.
         self.note(Event::New, to);
         let held = self.held(from).clone();
-        self.slots.insert(to.to_vec(), Slot { held, changed: true });
+        self.write(to, held);
+    }
+
+    fn write(&mut self, key: &[u8], held: Held) {
+        self.lost_fields.remove(key);
+        self.slots.insert(key.to_vec(), Slot { held, changed: true });
     }
 
     /// Removes a key.
     pub fn remove(&mut self, key: &[u8]) {
-        self.slots.insert(key.to_vec(), Slot { held: Held::Nothing, changed: true });
+        self.write(key, Held::Nothing);
     }
 
     /// The keys that were written or removed, with what they hold now; in the order of their bytes. A string
@@ -424,6 +472,16 @@ impl Space {
     pub fn answer_ask(&mut self, replies: Vec<Reply>) {
         self.help = Some(replies);
     }
+}
+
+/// Takes the fields out of a hash whose time is over, and the hash with the last of them; whether there were any.
+fn drop_expired_fields(held: &mut Held, now_ms: i64) -> bool {
+    let Held::Collection(Collected { collection: Collection::Hash(hash), .. }) = held else { return false };
+    let has_dropped = hash.remove_expired(now_ms);
+    if has_dropped && hash.is_empty() {
+        *held = Held::Nothing;
+    }
+    has_dropped
 }
 
 /// Runs a command's function and writes its error as the reply where it halts on one.

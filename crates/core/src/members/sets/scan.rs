@@ -57,7 +57,7 @@ fn pattern<'a>(call: &Call<'a>, at: usize) -> Result<Option<&'a [u8]>, Halt> {
 /// below zero in its one spelling; older ones do.
 fn is_cursor(text: &[u8], dialect: Dialect<'_>) -> bool {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    if !dialect.reads_cursor_strictly() {
+    if !dialect.reads_cursors_strictly() {
         return text.is_empty() || is_unsigned(text);
     }
     match parse_integer(text) {

@@ -1,0 +1,88 @@
+//! HSCAN: the whole hash in one answer, as servers give of one that is small. Redis 7.0 t_hash.c and db.c.
+
+use crate::collection::Field;
+use crate::dialect::Since;
+use crate::glob;
+use crate::number::parse_integer;
+use crate::resp::Answer;
+use crate::resp::word::{c_text, is_word};
+use crate::string::{Call, Flow, Halt, SYNTAX_ERROR, Space};
+
+/// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]: the cursor 0, and the fields that match with their values.
+///
+/// The options are looked at only where there is a hash.
+pub(super) fn hscan(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
+    if !is_cursor(call.args[2], call.dialect.reads_cursors_strictly()) {
+        return Err("ERR invalid cursor".into());
+    }
+    let hash = space.hash(call.args[1])?;
+    let options = if hash.is_some() { Options::read(call)? } else { Options::default() };
+    let fields = hash.into_iter().flat_map(|hash| hash.iter());
+    let found: Vec<(&[u8], &Field)> = fields.filter(|(name, _)| options.let_through(name)).collect();
+    answer.array(2);
+    answer.bulk(b"0");
+    answer.array(if options.without_values { found.len() } else { found.len() * 2 });
+    for (name, field) in found {
+        answer.bulk(name);
+        if !options.without_values {
+            answer.bulk(&field.value);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a server takes this for a cursor: a number of 64 bits as C's `strtoul` reads it. Later ones want digits, and none
+/// below zero.
+fn is_cursor(argument: &[u8], strictly: bool) -> bool {
+    let text = c_text(argument);
+    if strictly && (text.is_empty() || parse_integer(text).is_some_and(|number| number < 0)) {
+        return false;
+    }
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let blanks = text.iter().take_while(|byte| is_space(byte)).count();
+    if text.is_empty() {
+        return true;
+    }
+    let digits = match &text[blanks..] {
+        [b'+' | b'-', digits @ ..] => digits,
+        digits => digits,
+    };
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let fits = str::from_utf8(digits).is_ok_and(|digits| digits.parse::<u64>().is_ok());
+    (strictly || blanks == 0) && is_number && fits
+}
+
+#[derive(Default)]
+struct Options<'a> {
+    pattern: Option<&'a [u8]>,
+    without_values: bool,
+}
+
+impl<'a> Options<'a> {
+    fn read(call: &Call<'a>) -> Result<Self, Halt> {
+        let mut options = Self::default();
+        let mut at = 3;
+        while let Some(word) = call.args.get(at) {
+            let has_next = at + 1 < call.args.len();
+            if is_word(word, "COUNT") && has_next {
+                if call.integer(at + 1)? < 1 {
+                    return Err(SYNTAX_ERROR.into());
+                }
+                at += 2;
+            } else if is_word(word, "MATCH") && has_next {
+                options.pattern = Some(call.args[at + 1]);
+                at += 2;
+            } else if is_word(word, "NOVALUES") && call.dialect.knows(Since::HSCAN_NOVALUES) {
+                options.without_values = true;
+                at += 1;
+            } else {
+                return Err(SYNTAX_ERROR.into());
+            }
+        }
+        Ok(options)
+    }
+
+    fn let_through(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, name))
+    }
+}
