@@ -14,10 +14,22 @@ pub enum Compare {
     Exact,
     /// The elements of an array or set, in any order.
     Unordered,
+    /// Names with their values, in any order.
+    Pairs,
+    /// A cursor, and elements of a whole iteration, in any order.
+    Page,
+    /// The same with names and values.
+    PageOfPairs,
+    /// As many elements, which are random.
+    Drawn,
     /// Integers of seconds, at most one apart.
     Seconds,
+    /// An array of such.
+    ManySeconds,
     /// Integers of milliseconds, apart at most by the time that the commands took.
     Milliseconds,
+    /// An array of such.
+    ManyMilliseconds,
     /// The elements of a whole iteration, in any order, each of them once or more.
     Scan,
     /// Some key that exists; another on each side.
@@ -45,6 +57,21 @@ pub const KNOWN: &[(&str, Compare, &str)] = &[
     ("SCAN 0", Compare::Scan, "the order is that of the server's hash table, and cursors are its own"),
     ("SCAN", Compare::Kind, "a cursor means something only to the server that gave it"),
     ("SMEMBERS", Compare::Unordered, "the order is that of the server's hash table, whose seed is random"),
+    ("SINTER", Compare::Unordered, "the order is that of a hash table, whose seed is random"),
+    ("SUNION", Compare::Unordered, "the order is that of a hash table, whose seed is random"),
+    ("SDIFF", Compare::Unordered, "the order is that of a hash table, whose seed is random"),
+    ("SPOP", Compare::Unordered, "the order is that of a hash table, whose seed is random"),
+    ("SRANDMEMBER", Compare::Drawn, "members are random"),
+    ("SSCAN", Compare::Page, "the order is that of the server's hash table, and cursors are its own"),
+    ("HGETALL", Compare::Pairs, "the order is that of the server's hash table, whose seed is random"),
+    ("HKEYS", Compare::Unordered, "the order is that of the server's hash table, whose seed is random"),
+    ("HVALS", Compare::Unordered, "the order is that of the server's hash table, whose seed is random"),
+    ("HRANDFIELD", Compare::Drawn, "fields are random"),
+    ("HSCAN", Compare::PageOfPairs, "the order is that of the server's hash table, and cursors are its own"),
+    ("HTTL", Compare::ManySeconds, "time passes between one server's answer and the other's"),
+    ("HEXPIRETIME", Compare::ManySeconds, "a relative expiry counts from when each server ran the command"),
+    ("HPTTL", Compare::ManyMilliseconds, "time passes between one server's answer and the other's"),
+    ("HPEXPIRETIME", Compare::ManyMilliseconds, "a relative expiry counts from when each server ran the command"),
     ("RANDOMKEY", Compare::Existing, "the key is random"),
     (
         "DBSIZE",
@@ -95,8 +122,14 @@ impl Compare {
         match self {
             Self::Exact | Self::Encoding => false,
             Self::Unordered => same_kind(&plain, &subject) && sorted(&plain) == sorted(&subject),
+            Self::Pairs => same_kind(&plain, &subject) && pairs(&plain) == pairs(&subject),
+            Self::Page => page(&plain, sorted) == page(&subject, sorted),
+            Self::PageOfPairs => page(&plain, pairs) == page(&subject, pairs),
+            Self::Drawn => same_kind(&plain, &subject) && drawn(&plain) == drawn(&subject),
             Self::Seconds => near(&plain, &subject, 1 + slack_ms / 1000),
+            Self::ManySeconds => all_near(&plain, &subject, 1 + slack_ms / 1000),
             Self::Milliseconds => near(&plain, &subject, slack_ms),
+            Self::ManyMilliseconds => all_near(&plain, &subject, slack_ms),
             Self::Hello => hello_fields(&plain) == hello_fields(&subject),
             Self::Scan | Self::Existing | Self::KeyCount | Self::Kind => same_kind(&plain, &subject),
             Self::Skip => true,
@@ -170,6 +203,32 @@ fn same_kind(plain: &Value, subject: &Value) -> bool {
     mem::discriminant(plain) == mem::discriminant(subject)
 }
 
+/// Names with their values, sorted: of a map, of an array of pairs, or of one in which they follow one another.
+fn pairs(value: &Value) -> Option<Vec<String>> {
+    let mut shown: Vec<String> = match value {
+        Value::Map(pairs) => pairs.iter().map(|pair| format!("{pair:?}")).collect(),
+        _ => match value.elements()? {
+            elements if elements.iter().all(|element| element.elements().is_some()) => {
+                elements.iter().map(|element| format!("{element:?}")).collect()
+            }
+            elements => elements.chunks(2).map(|pair| format!("{pair:?}")).collect(),
+        },
+    };
+    shown.sort();
+    Some(shown)
+}
+
+/// The cursor of a page, and what is on it.
+fn page(value: &Value, listed: fn(&Value) -> Option<Vec<String>>) -> Option<(Vec<u8>, Vec<String>)> {
+    let [cursor, list] = value.elements()? else { return None };
+    Some((cursor.bytes()?.to_vec(), listed(list)?))
+}
+
+/// How many elements were drawn; none where one was, that is no array.
+fn drawn(value: &Value) -> Option<usize> {
+    Some(value.elements()?.len())
+}
+
 fn sorted(value: &Value) -> Option<Vec<String>> {
     let mut shown: Vec<String> = value.elements()?.iter().map(|element| format!("{element:?}")).collect();
     shown.sort();
@@ -184,6 +243,13 @@ fn near(plain: &Value, subject: &Value, apart: i64) -> bool {
         }
         _ => false,
     }
+}
+
+/// The same element by element; those that say "none" must be equal.
+fn all_near(plain: &Value, subject: &Value, apart: i64) -> bool {
+    let (Some(plain), Some(subject)) = (plain.elements(), subject.elements()) else { return false };
+    plain.len() == subject.len()
+        && plain.iter().zip(subject).all(|(one, other)| one == other || near(one, other, apart))
 }
 
 fn hello_fields(reply: &Value) -> Option<Vec<(Value, Value)>> {

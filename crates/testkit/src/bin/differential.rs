@@ -42,6 +42,9 @@ struct Line {
     /// Compares what subscribers hear of folded keys too, before one server
     #[arg(long, conflicts_with = "moving")]
     notifications: bool,
+    /// Sets and hashes in place of strings, before one server
+    #[arg(long, conflicts_with_all = ["moving", "called", "coded", "behind"])]
+    collections: bool,
     /// Random scripts in place of commands, so many calls as are told
     #[arg(long, group = "called")]
     scripts: bool,
@@ -85,6 +88,7 @@ fn way(text: &str) -> Result<Way, String> {
 fn start(line: &Line) -> Result<Stage, differential::StageError> {
     match line.moving {
         Some(way) => Stage::moving(&line.server, way),
+        None if line.collections => Stage::of_collections(&line.server),
         None => Stage::start(&line.server, line.behind, line.coded),
     }
 }
@@ -141,8 +145,9 @@ fn compare(sides: Sides, former: Option<&Former>, line: &Line, later: bool) -> E
     if line.scripts || line.functions {
         return compare_scripts(sides, former, line);
     }
-    let notifications = line.notifications;
-    let options = Options { commands, seed, protocols, behind, later, notifications, ..Options::default() };
+    let Line { notifications, collections, .. } = *line;
+    let options =
+        Options { commands, seed, protocols, behind, later, notifications, collections, ..Options::default() };
     let started = Instant::now();
     let terminal = stderr().is_terminal();
     let result = differential::run(sides, &options, |commands| {

@@ -1,5 +1,6 @@
 //! Keys and arguments that random commands are made of.
 
+use super::collections::MEMBERS;
 use super::keys::Group;
 use super::later::DIGESTS;
 use crate::random::Random;
@@ -49,6 +50,18 @@ pub(super) enum Slot {
     PlainKey,
     /// A plain key that may hold another type.
     OtherKey,
+    /// A key that only ever holds a set.
+    SetKey,
+    /// A key that only ever holds a hash.
+    HashKey,
+    /// A key of any type, folded or not.
+    AnyKey,
+    /// A member of a set, or the name of a field.
+    Member,
+    /// What DUMP answers for some set.
+    SetPayload,
+    /// What DUMP answers for some hash.
+    HashPayload,
     Value,
     /// One of few values.
     Often,
@@ -82,6 +95,13 @@ impl Slot {
             "string-key" => Self::StringKey,
             "plain-key" => Self::PlainKey,
             "other-key" => Self::OtherKey,
+            "set" => Self::SetKey,
+            "hash" => Self::HashKey,
+            "any" => Self::AnyKey,
+            "string" => Self::StringKey,
+            "member" => Self::Member,
+            "set-payload" => Self::SetPayload,
+            "hash-payload" => Self::HashPayload,
             "value" => Self::Value,
             "often" => Self::Often,
             "digest" => Self::Digest,
@@ -105,7 +125,7 @@ impl Slot {
     }
 
     pub(super) fn is_key(self) -> bool {
-        matches!(self, Self::Key | Self::StringKey) || self.wants_plain()
+        matches!(self, Self::Key | Self::StringKey | Self::SetKey | Self::HashKey | Self::AnyKey) || self.wants_plain()
     }
 
     fn wants_plain(self) -> bool {
@@ -122,12 +142,19 @@ const SMALL_PERCENT: u64 = 10;
 #[derive(Clone, Debug)]
 pub(super) struct Arguments {
     groups: Vec<Group>,
-    /// What DUMP answers for some strings.
-    payloads: Vec<Vec<u8>>,
+    payloads: Payloads,
+}
+
+/// What DUMP answers for some values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Payloads {
+    pub(super) strings: Vec<Vec<u8>>,
+    pub(super) sets: Vec<Vec<u8>>,
+    pub(super) hashes: Vec<Vec<u8>>,
 }
 
 impl Arguments {
-    pub(super) fn new(groups: Vec<Group>, payloads: Vec<Vec<u8>>) -> Self {
+    pub(super) fn new(groups: Vec<Group>, payloads: Payloads) -> Self {
         Self { groups, payloads }
     }
 
@@ -156,10 +183,21 @@ impl Arguments {
                 let is_stray = self.groups.len() > 1 && random.chance(STRAY_PERCENT);
                 self.key(slot, if is_stray { self.group(random) } else { group }, random)
             }
+            Slot::SetKey => random.pick(&self.groups[group].sets).clone(),
+            Slot::HashKey => random.pick(&self.groups[group].hashes).clone(),
+            Slot::AnyKey => {
+                let Group { folded, plain, sets, hashes, .. } = &self.groups[group];
+                let [one, other] = if random.chance(10) { [folded, plain] } else { [sets, hashes] };
+                let keys = if random.chance(50) { one } else { other };
+                random.pick(keys).clone()
+            }
+            Slot::Member => random.pick(&MEMBERS).to_vec(),
             Slot::Value => value(random),
             Slot::Often => random.pick(&DIGESTS).0.as_bytes().to_vec(),
             Slot::Digest => digest(random),
-            Slot::Payload => self.payload(random),
+            Slot::Payload => payload(&self.payloads.strings, random),
+            Slot::SetPayload => payload(&self.payloads.sets, random),
+            Slot::HashPayload => payload(&self.payloads.hashes, random),
             Slot::Pattern => self.pattern(random),
             _ => text(slot, random).into_bytes(),
         }
@@ -179,22 +217,33 @@ impl Arguments {
         }
     }
 
-    fn payload(&self, random: &mut Random) -> Vec<u8> {
-        if self.payloads.is_empty() || random.chance(10) {
-            return value(random);
-        }
-        random.pick(&self.payloads).clone()
-    }
-
     fn pattern(&self, random: &mut Random) -> Vec<u8> {
-        const PATTERNS: [&str; 10] =
-            ["*", "user:*", "*:logins", "sess:*", "h:??????", "post:*0*:*", "*[0-4]", "plain:*", "nothing", "*\\?*"];
+        const PATTERNS: [&str; 11] = [
+            "*",
+            "user:*",
+            "*:logins",
+            "sess:*",
+            "h:??????",
+            "post:*0*:*",
+            "*[0-4]",
+            "plain:*",
+            "nothing",
+            "*\\?*",
+            "*:a",
+        ];
         if random.chance(10) {
             random.pick(&self.groups[0].folded).clone()
         } else {
             random.pick(&PATTERNS).as_bytes().to_vec()
         }
     }
+}
+
+fn payload(payloads: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    if payloads.is_empty() || random.chance(10) {
+        return value(random);
+    }
+    random.pick(payloads).clone()
 }
 
 fn value(random: &mut Random) -> Vec<u8> {

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::Protocols;
-use super::arguments::{Arguments, Slot};
+use super::arguments::{Arguments, Payloads, Slot};
 use super::behind::Behind;
+use super::collections;
 use super::commands::{COMMANDS, INTERFERENCE, is_tried};
 use super::grammar::Form;
-use super::keys::{Group, groups};
+use super::keys::{Group, group_of_collections, groups};
 use super::later::Later;
 use super::slots::{goes_in_parts, is, slots_of};
 use crate::random::Random;
@@ -51,28 +52,51 @@ pub(super) struct Generator {
     forms: Vec<(u64, Form)>,
     total_weight: u64,
     interference: Vec<Form>,
+    /// Sets and hashes are tried, and no strings.
+    collections: bool,
 }
 
+/// What is tried.
+#[derive(Clone, Debug)]
+pub(super) struct Trial {
+    pub(super) behind: Behind,
+    pub(super) protocols: Protocols,
+    pub(super) later: Later,
+    pub(super) payloads: Payloads,
+    pub(super) is_keyfold: bool,
+    /// Sets and hashes, where fields may expire.
+    pub(super) collections: Option<FieldsExpire>,
+}
+
+/// Whether the servers have fields that expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FieldsExpire(pub(super) bool);
+
 impl Generator {
-    pub(super) fn new(
-        seed: u64,
-        behind: Behind,
-        protocols: Protocols,
-        payloads: Vec<Vec<u8>>,
-        later: Later,
-        is_keyfold: bool,
-    ) -> Self {
-        let commands = COMMANDS.iter().copied().filter(|(_, form)| is_tried(form, behind));
-        let commands: Vec<_> = commands.chain(later.forms(is_keyfold && behind == Behind::Server)).collect();
+    pub(super) fn new(seed: u64, trial: Trial) -> Self {
+        let Trial { behind, protocols, later, payloads, is_keyfold, collections } = trial;
+        let (commands, interference, groups): (Vec<_>, _, _) = match collections {
+            Some(FieldsExpire(do_expire)) => {
+                let expiring = collections::FIELD_EXPIRY.iter().filter(|_| do_expire);
+                let commands = collections::COMMANDS.iter().chain(expiring).copied().collect();
+                (commands, collections::INTERFERENCE, vec![group_of_collections()])
+            }
+            None => {
+                let commands = COMMANDS.iter().copied().filter(|(_, form)| is_tried(form, behind));
+                let later = later.forms(is_keyfold && behind == Behind::Server);
+                (commands.chain(later).collect(), INTERFERENCE, groups(behind))
+            }
+        };
         Self {
             random: Random::new(seed),
             protocols,
             behind,
-            arguments: Arguments::new(groups(behind), payloads),
+            arguments: Arguments::new(groups, payloads),
             forms: commands.iter().map(|(weight, form)| (*weight, Form::parse(form))).collect(),
             total_weight: commands.iter().map(|(weight, _)| weight).sum(),
             later,
-            interference: INTERFERENCE.iter().map(|form| Form::parse(form)).collect(),
+            interference: interference.iter().map(|form| Form::parse(form)).collect(),
+            collections: collections.is_some(),
         }
     }
 
@@ -103,7 +127,8 @@ impl Generator {
             ops.push(Op::said(&format!("SELECT {database}")));
             ops.push(Op::said("KEYS *"));
             for key in self.keys() {
-                for command in ["GET", "PTTL", "TYPE"] {
+                let content: &[&str] = if self.collections { &["SMEMBERS", "HGETALL"] } else { &[] };
+                for command in ["GET", "PTTL", "TYPE"].iter().chain(content) {
                     ops.push(Op::new(vec![command.as_bytes().to_vec(), key.clone()]));
                 }
             }
@@ -132,6 +157,7 @@ impl Generator {
             return self.expiring(ops);
         }
         match self.random.below(1000) {
+            30..33 if self.collections => {}
             0..25 => self.transaction(ops),
             25..27 => ops.push(Op::said("FLUSHDB")),
             27..29 if self.protocols == Protocols::Both => self.switch_protocol(ops),
@@ -174,6 +200,10 @@ impl Generator {
     }
 
     fn key_of(&mut self, group: usize) -> Vec<u8> {
+        if self.collections {
+            let slot = if self.random.chance(50) { Slot::SetKey } else { Slot::HashKey };
+            return self.arguments.fill(slot, group, &mut self.random);
+        }
         self.arguments.fill(Slot::StringKey, group, &mut self.random)
     }
 
@@ -198,7 +228,7 @@ impl Generator {
         let key = self.key();
         let value = self.value();
         let short = (1 + self.random.below(5)).to_string().into_bytes();
-        let args = match self.random.below(4) {
+        let args = match if self.collections { 3 } else { self.random.below(4) } {
             0 => vec![b"SET".to_vec(), key, value, b"PX".to_vec(), short],
             1 => vec![b"PSETEX".to_vec(), key, short, value],
             2 => vec![b"GETEX".to_vec(), key, b"PX".to_vec(), short],
@@ -252,6 +282,19 @@ impl Generator {
         is_one && !self.later.models(args) && !is_refused_in_transactions(args, &self.arguments)
     }
 
+    /// A command that changes what the key holds.
+    fn change(&mut self, group: usize, key: &[u8]) -> Vec<Vec<u8>> {
+        let Group { sets, hashes, .. } = &self.arguments.groups()[group];
+        let fresh = self.random.below(u64::MAX).to_string().into_bytes();
+        let of = |keys: &[Vec<u8>]| keys.iter().any(|known| known == key);
+        let key = key.to_vec();
+        match (of(sets), of(hashes)) {
+            (true, _) => vec![b"SADD".to_vec(), key, fresh],
+            (_, true) => vec![b"HSET".to_vec(), key, b"changed".to_vec(), fresh],
+            _ => vec![b"APPEND".to_vec(), key, b"x".to_vec()],
+        }
+    }
+
     /// The second connection acts at a known moment: after what was sent, before what will be.
     fn interfere(&mut self, ops: &mut Vec<Op>, group: usize, key: &[u8]) {
         if let Some(before) = ops.last_mut() {
@@ -262,7 +305,7 @@ impl Generator {
         // A change that is taken back goes unnoticed by a WATCH on a folded key: docs/differences.md.
         let is_across = self.behind == Behind::ClusterAsServer && slots_of(&args).len() > 1;
         if self.random.chance(60) || is_across || args[1..].iter().any(|arg| arg == key) {
-            args = vec![b"APPEND".to_vec(), key.to_vec(), b"x".to_vec()];
+            args = self.change(group, key);
         }
         ops.push(Op { second: true, read: true, ..Op::new(args) });
     }
@@ -286,10 +329,15 @@ fn is_refused_in_transactions(args: &[Vec<u8>], arguments: &Arguments) -> bool {
         args[1..].iter().any(|arg| arguments.groups().iter().any(|group| of(group).contains(arg)))
     };
     let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-    let other_type = keyfold_core::command::table().resolve(&words).is_none_or(|command| command.run.is_none());
+    let works_out = |command: &keyfold_core::command::Command| {
+        command.run.is_some() || command.members.is_some() && !arguments.groups()[0].sets.is_empty()
+    };
+    let other_type = !keyfold_core::command::table().resolve(&words).is_some_and(works_out);
     let plain =
         names(|group| &group.plain) || args[1..].iter().any(|arg| arg.first().is_none_or(|first| *first == b'\0'));
-    let shares = (other_type && plain) || names(|group| &group.other) && (plain || names(|group| &group.folded));
+    let collections = names(|group| &group.sets) || names(|group| &group.hashes);
+    let shares = (other_type && (plain || collections))
+        || names(|group| &group.other) && (plain || names(|group| &group.folded));
     REFUSED.iter().any(|word| is(word))
         || shares
         || (is(b"COPY") && args.iter().any(|arg| as_server_reads(arg).eq_ignore_ascii_case(b"DB")))

@@ -186,6 +186,7 @@ fn spoil(words: &mut Vec<Filled>, random: &mut Random) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::arguments::Payloads;
     use super::super::behind::Behind;
     use super::super::keys::groups;
     use super::*;
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn forms_fill_in_what_they_say() {
         let form = Form::parse("SET {key} \"two words\" [NX|XX] (EX 5|PX 7 y)");
-        let arguments = Arguments::new(groups(Behind::Server), Vec::new());
+        let arguments = Arguments::new(groups(Behind::Server), Payloads::default());
         let mut random = Random::new(3);
         for _ in 0..100 {
             let words = form.fill(&arguments, 0, &mut random);

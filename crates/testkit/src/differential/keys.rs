@@ -4,6 +4,7 @@
 //! command takes its keys from one group, now and then from others too.
 
 use super::behind::Behind;
+use super::collections;
 use crate::conformance::pool;
 
 /// The layout that the driver is run with before a cluster: every rule and every kind of placeholder in the slots.
@@ -113,12 +114,29 @@ pub(super) struct Group {
     pub(super) plain: Vec<Vec<u8>>,
     /// Keys of none that may hold another type.
     pub(super) other: Vec<Vec<u8>>,
+    /// Keys that hold sets, folded and plain.
+    pub(super) sets: Vec<Vec<u8>>,
+    /// Keys that hold hashes.
+    pub(super) hashes: Vec<Vec<u8>>,
 }
 
 impl Group {
     /// All of them.
     pub(super) fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
-        [&self.folded, &self.plain, &self.other].into_iter().flatten()
+        [&self.folded, &self.plain, &self.other, &self.sets, &self.hashes].into_iter().flatten()
+    }
+}
+
+/// The one group of keys where sets and hashes are folded.
+pub(super) fn group_of_collections() -> Group {
+    let keys = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
+    let [folded @ .., plain] = collections::STRINGS;
+    Group {
+        folded: keys(&folded),
+        plain: keys(&[plain]),
+        other: Vec::new(),
+        sets: keys(&collections::SETS),
+        hashes: keys(&collections::HASHES),
     }
 }
 
@@ -152,7 +170,7 @@ fn of_server() -> Group {
         pool::shared(1),
     ];
     let plain = vec![pool::plain(0), pool::almost(0), pool::almost(1)];
-    Group { folded, plain, other: texts(&["list:a", "hash:a", "set:a", "zset:a"], "") }
+    Group { folded, plain, other: texts(&["list:a", "hash:a", "set:a", "zset:a"], ""), ..Group::default() }
 }
 
 fn of_tag(tag: &str) -> Group {
@@ -175,7 +193,7 @@ fn of_tag(tag: &str) -> Group {
     );
     folded.push([format!("post:{{{tag}}}:").as_bytes(), b"\x00\xff \r\n"].concat());
     let plain = texts(&["plain:@:0", "user:@:007:logins", "sess:@:00000000-0000-4000-8000-00000000000A"], tag);
-    Group { folded, plain, other: texts(&["list:@", "hash:@", "set:@", "zset:@"], tag) }
+    Group { folded, plain, other: texts(&["list:@", "hash:@", "set:@", "zset:@"], tag), ..Group::default() }
 }
 
 /// Keys with the tag in the place of `@`.
@@ -202,6 +220,15 @@ mod tests {
     }
 
     #[test]
+    fn most_sets_and_hashes_are_folded() {
+        let layout = Layout::parse_file(collections::COLLECTIONS_LAYOUT).unwrap();
+        let Group { folded, plain, sets, hashes, .. } = group_of_collections();
+        let is_plain = |key: &&Vec<u8>| layout.locate(key) == Located::Plain;
+        assert_eq!([&sets, &hashes].map(|keys| keys.iter().filter(is_plain).count()), [2, 2]);
+        assert!(!folded.iter().any(|key| is_plain(&key)) && plain.iter().all(|key| is_plain(&key)));
+    }
+
+    #[test]
     fn layouts_fold_what_is_said_to_be_folded() {
         for (layout, behind) in [
             (pool::LAYOUT, Behind::Server),
@@ -210,7 +237,7 @@ mod tests {
             (CODED_CLUSTER_LAYOUT, Behind::Cluster),
         ] {
             let layout = Layout::parse_file(layout).unwrap();
-            for Group { folded, plain, other } in groups(behind) {
+            for Group { folded, plain, other, .. } in groups(behind) {
                 let is_plain = |key: &Vec<u8>| layout.locate(key) == Located::Plain;
                 assert!(!folded.iter().any(is_plain), "{folded:?}");
                 assert!(plain.iter().chain(&other).all(is_plain), "{plain:?} {other:?}");

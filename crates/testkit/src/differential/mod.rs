@@ -4,6 +4,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `behind` | what keyfold stands before, and what it is compared with |
+//! | `collections` | sets and hashes: their keys, the layout that folds them, the commands |
 //! | `commands` | which commands, how often |
 //! | `grammar` | how the table is written, and commands made of it |
 //! | `keys` | keys, and the layouts that fold them before a cluster |
@@ -26,6 +27,7 @@
 
 mod arguments;
 mod behind;
+mod collections;
 mod commands;
 mod generate;
 mod grammar;
@@ -45,8 +47,9 @@ mod stage;
 use std::fmt;
 use std::time::Duration;
 
-use generate::{Generator, Op};
-use keys::groups;
+use arguments::Payloads;
+use generate::{FieldsExpire, Generator, Op, Trial};
+use keys::{group_of_collections, groups};
 use later::Later;
 use replay::{Mismatch, Replay};
 
@@ -55,6 +58,7 @@ use crate::sides::{Sides, shown};
 use crate::wire::{Wire, WireError};
 
 pub use behind::Behind;
+pub use collections::COLLECTIONS_LAYOUT;
 pub use keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
 pub use moving::{Former, Way};
 pub use scripts::{CalledAs, ScriptDifference, ScriptFailure, ScriptOptions, run_scripts};
@@ -97,6 +101,8 @@ pub struct Options {
     pub later: bool,
     /// Compares keyspace notifications of folded keys too.
     pub notifications: bool,
+    /// Sets and hashes in place of strings.
+    pub collections: bool,
     /// The subject is a keyfold, which has commands of later servers than the one behind it.
     pub is_keyfold: bool,
 }
@@ -118,6 +124,7 @@ impl Default for Options {
             behind: Behind::Server,
             later: false,
             notifications: false,
+            collections: false,
             is_keyfold: true,
         }
     }
@@ -188,12 +195,22 @@ impl fmt::Display for Difference {
 /// # Errors
 /// The first difference, or a side that can't be reached.
 pub fn run(sides: Sides, options: &Options, mut progress: impl FnMut(u64)) -> Result<Agreed, Failure> {
-    let folded: Vec<_> = groups(options.behind).into_iter().flat_map(|group| group.folded).collect();
+    let folded: Vec<_> = match options.collections {
+        true => folded_of_collections(),
+        false => groups(options.behind).into_iter().flat_map(|group| group.folded).collect(),
+    };
     let heard = options.notifications.then(|| folded.iter().cloned().collect());
     let later = Later::ask(&mut Wire::connect(sides.plain)?, folded)?;
     let payloads = payloads(sides)?;
-    let mut generator =
-        Generator::new(options.seed, options.behind, options.protocols, payloads, later.clone(), options.is_keyfold);
+    let trial = Trial {
+        behind: options.behind,
+        protocols: options.protocols,
+        later: later.clone(),
+        payloads,
+        is_keyfold: options.is_keyfold,
+        collections: options.collections.then(|| fields_expire(sides)).transpose()?,
+    };
+    let mut generator = Generator::new(options.seed, trial);
     let keys = generator.keys();
     let replay = Replay {
         sides,
@@ -240,7 +257,7 @@ fn key_states(sides: Sides, op: &Op, keys: &[Vec<u8>]) -> Vec<String> {
     let Ok(mut link) = sides.connect(SHRINK_TIMEOUT) else { return Vec::new() };
     let mut lines = Vec::new();
     for key in keys.iter().filter(|key| op.args[1..].contains(key)) {
-        for command in ["TYPE", "GET", "PTTL"] {
+        for command in ["TYPE", "GET", "PTTL", "SMEMBERS", "HGETALL"] {
             let replies = link.call(&[command.as_bytes().to_vec(), key.clone()]);
             let [plain, subject] = [&replies[0], &replies[1]].map(shown);
             lines.push(format!("{command} {}: plain {plain}, subject {subject}", key.escape_ascii()));
@@ -273,8 +290,21 @@ fn cli_word(arg: &[u8]) -> String {
     format!("\"{}\"", arg.escape_ascii().to_string().replace("\\'", "'"))
 }
 
-/// What DUMP answers on the plain server for strings of every encoding.
-fn payloads(sides: Sides) -> Result<Vec<Vec<u8>>, WireError> {
+/// The keys of collections that keyfold has in buckets.
+fn folded_of_collections() -> Vec<Vec<u8>> {
+    let keys::Group { folded, sets, hashes, .. } = group_of_collections();
+    let is_folded = |key: &Vec<u8>| !key.starts_with(b"set:") && !key.starts_with(b"hash:");
+    [folded, sets, hashes].concat().into_iter().filter(is_folded).collect()
+}
+
+/// Whether the plain server has fields that expire.
+fn fields_expire(sides: Sides) -> Result<FieldsExpire, WireError> {
+    let reply = Wire::connect(sides.plain)?.call(&[b"HPTTL", b"none", b"FIELDS", b"1", b"f"])?;
+    Ok(FieldsExpire(!reply.starts_with(b"-ERR unknown command")))
+}
+
+/// What DUMP answers on the plain server for strings of every encoding, and for sets and hashes.
+fn payloads(sides: Sides) -> Result<Payloads, WireError> {
     let mut wire = Wire::connect(sides.plain)?;
     let long = b"abcabcabd".repeat(40);
     let values: [&[u8]; 7] = [b"", b"12", b"-40000", b"9223372036854775807", b"text", b"\x00\x01\xff", &long];
@@ -283,7 +313,21 @@ fn payloads(sides: Sides) -> Result<Vec<Vec<u8>>, WireError> {
         wire.call(&[b"SET", b"payload", value])?;
         payloads.extend(wire.ask(&[b"DUMP", b"payload"])?.bytes().map(<[u8]>::to_vec));
     }
-    Ok(payloads)
+    let mut made = |commands: &[&[&[u8]]]| {
+        wire.call(&[b"DEL", b"payload"])?;
+        commands.iter().try_for_each(|command| wire.call(command).map(drop))?;
+        Ok::<_, WireError>(wire.ask(&[b"DUMP", b"payload"])?.bytes().unwrap_or_default().to_vec())
+    };
+    let sets = vec![
+        made(&[&[b"SADD", b"payload", b"1", b"2", b"70000"]])?,
+        made(&[&[b"SADD", b"payload", b"a", b"007", b"7", b"\0"]])?,
+        made(&[&[b"SADD", b"payload", &long]])?,
+    ];
+    let hashes = vec![
+        made(&[&[b"HSET", b"payload", b"f", b"v", b"7", b"7"]])?,
+        made(&[&[b"HSET", b"payload", b"f", &long, b"", b""]])?,
+    ];
+    Ok(Payloads { strings: payloads, sets, hashes })
 }
 
 #[cfg(test)]
@@ -293,10 +337,13 @@ mod tests {
     #[test]
     fn a_seed_makes_the_same_operations() {
         for behind in Behind::ALL {
-            let generator = |seed| Generator::new(seed, behind, Protocols::Both, Vec::new(), Later::default(), true);
-            let epoch = |seed| generator(seed).epoch(500);
-            assert_eq!(epoch(5), epoch(5));
-            assert_ne!(epoch(5), epoch(6));
+            for collections in [None, Some(FieldsExpire(true))] {
+                let (protocols, later, payloads) = (Protocols::Both, Later::default(), Payloads::default());
+                let trial = Trial { behind, protocols, later, payloads, is_keyfold: true, collections };
+                let epoch = |seed| Generator::new(seed, trial.clone()).epoch(500);
+                assert_eq!(epoch(5), epoch(5));
+                assert_ne!(epoch(5), epoch(6));
+            }
         }
     }
 

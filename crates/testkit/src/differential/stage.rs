@@ -4,6 +4,7 @@ use keyfold_core::admin::LAYOUT_KEY;
 use keyfold_core::layout::{Attempt, Layout, LayoutConflict, LayoutError, LayoutFile};
 
 use super::behind::Behind;
+use super::collections::COLLECTIONS_LAYOUT;
 use super::keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
 use super::moving::{Former, Way};
 use crate::cluster::{Cluster, ClusterError, Options};
@@ -79,6 +80,17 @@ impl Stage {
         };
         let sides = Sides { plain, subject: subject.address() };
         Ok(Self { sides, _subject: subject, _servers: servers, _clusters: clusters, former: None })
+    }
+
+    /// Starts both sides, with a layout that folds sets and hashes.
+    ///
+    /// # Errors
+    /// Where one of them doesn't start.
+    pub fn of_collections(binary: &Binary) -> Result<Self, StageError> {
+        let servers = vec![binary.start(&[])?, binary.start(&[])?];
+        let subject = Subject::start(&servers[1], COLLECTIONS_LAYOUT)?;
+        let sides = Sides { plain: servers[0].address(), subject: subject.address() };
+        Ok(Self { sides, _subject: subject, _servers: servers, _clusters: Vec::new(), former: None })
     }
 
     /// Starts both sides, where all namespaces of the layout with codecs are on the move.
