@@ -40,7 +40,7 @@ impl Since {
     pub(crate) const INCREX: Self = Self { redis: (8, 8), valkey: (9, 2) };
     /// BITOP with DIFF, DIFF1, ANDOR and ONE.
     pub(crate) const BITOP_DIFF: Self = Self { redis: (8, 2), valkey: NEVER };
-    /// Sets are kept as listpacks too.
+    /// Small sets of whatever members are listpacks.
     const LISTPACK_SETS: Self = Self { redis: (7, 2), valkey: (7, 2) };
     /// HEXPIRE and all others that set, show or remove when a field expires.
     pub(crate) const HASH_FIELD_EXPIRY: Self = Self { redis: (7, 4), valkey: (9, 0) };
@@ -125,7 +125,7 @@ impl<'s> Dialect<'s> {
         self.server_has(Since::GETEX_NUMBER_FIRST)
     }
 
-    /// Whether a small set of any members is a listpack.
+    /// Whether a small set of whatever members is a listpack.
     pub(crate) fn has_listpack_sets(self) -> bool {
         self.server_has(Since::LISTPACK_SETS)
     }

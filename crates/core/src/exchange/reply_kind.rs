@@ -30,12 +30,12 @@ impl ReplyKind {
         match name {
             b"SET" | b"SELECT" | b"MULTI" | b"WATCH" | b"UNWATCH" => Self::Ok,
             b"TYPE" | b"PING" => Self::Simple,
-            b"HSET" | b"HSETNX" | b"HINCRBY" | b"HDEL" | b"HLEN" | b"DEL" | b"UNLINK" | b"EXISTS" | b"STRLEN"
-            | b"EXPIRE" | b"PEXPIRE" | b"PEXPIREAT" | b"PEXPIRETIME" | b"PTTL" | b"DBSIZE" | b"SPUBLISH" => {
-                Self::Integer
-            }
+            b"HSET" | b"SADD" | b"RPUSH" | b"HSETNX" | b"HINCRBY" | b"HDEL" | b"HLEN" | b"DEL" | b"UNLINK"
+            | b"EXISTS" | b"STRLEN" | b"EXPIRE" | b"PEXPIRE" | b"PEXPIREAT" | b"PEXPIRETIME" | b"PTTL" | b"DBSIZE"
+            | b"SPUBLISH" => Self::Integer,
             b"GET" | b"HGET" | b"DUMP" | b"RANDOMKEY" => Self::Bulk,
-            b"HMGET" | b"HGETALL" | b"HSCAN" | b"SCAN" | b"KEYS" | b"TIME" => Self::Array,
+            b"HMGET" | b"HGETALL" | b"HPEXPIREAT" | b"HPEXPIRETIME" | b"SMEMBERS" | b"LRANGE" | b"HSCAN" | b"SCAN"
+            | b"KEYS" | b"TIME" => Self::Array,
             _ => Self::Any,
         }
     }

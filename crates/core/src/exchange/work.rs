@@ -319,10 +319,37 @@ pub(crate) fn ask_commands(ask: &HelpRequest, scratch: &[u8]) -> Commands {
 
 /// A reply to an ask, as the string functions take it.
 pub(crate) fn read_help(raw: &[u8]) -> string::Reply {
-    match Reply::parse(raw) {
-        Ok(Reply::Bulk(bytes) | Reply::Simple(bytes)) => string::Reply::Bytes(bytes.to_vec()),
-        Ok(Reply::Integer(number)) => string::Reply::Integer(number),
-        Ok(Reply::Error(message)) => string::Reply::Error(String::from_utf8_lossy(message).into_owned()),
-        _ => string::Reply::Nil,
+    Reply::parse(raw).map_or(string::Reply::Nil, help_of)
+}
+
+fn help_of(reply: Reply<'_>) -> string::Reply {
+    match reply {
+        Reply::Nil => string::Reply::Nil,
+        Reply::Bulk(bytes) | Reply::Simple(bytes) => string::Reply::Bytes(bytes.to_vec()),
+        Reply::Integer(number) => string::Reply::Integer(number),
+        Reply::Error(message) => string::Reply::Error(String::from_utf8_lossy(message).into_owned()),
+        Reply::Array(parts) | Reply::Map(parts) => string::Reply::List(parts.map(help_of).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_read_with_all_that_is_in_them() {
+        let bytes = |text: &str| string::Reply::Bytes(text.as_bytes().to_vec());
+        let pairs = string::Reply::List(vec![bytes("a"), bytes("1")]);
+        for (raw, reply) in [
+            ("*2\r\n$1\r\na\r\n$1\r\n1\r\n", pairs.clone()),
+            ("~2\r\n$1\r\na\r\n$1\r\n1\r\n", pairs.clone()),
+            ("%1\r\n$1\r\na\r\n$1\r\n1\r\n", pairs.clone()),
+            ("*2\r\n:-1\r\n*0\r\n", string::Reply::List(vec![string::Reply::Integer(-1), string::Reply::List(vec![])])),
+            ("*-1\r\n", string::Reply::Nil),
+            ("+set\r\n", bytes("set")),
+            ("-ERR no\r\n", string::Reply::Error("ERR no".to_owned())),
+        ] {
+            assert_eq!(read_help(raw.as_bytes()), reply, "{raw:?}");
+        }
     }
 }

@@ -2,31 +2,116 @@
 //!
 //! The payload (LZF, a version, a CRC-64) is the server's own. It is made, and read back, by the server, on
 //! the scratch key.
+//!
+//! When fields of a hash expire can be asked only by their names. So a payload that may tell of that is restored twice: the
+//! first time to learn the names.
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
 
 use super::space::SCRATCH;
 use super::{Call, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, not_on_type};
+use crate::collection::{Collection, Field, Hash, Set};
+use crate::dialect::{Dialect, Since};
 use crate::notify::Event;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
 
+/// Members or fields that are named in one command at most.
+const AT_ONCE: usize = 1000;
+
+/// The type of a hash that is a listpack, as payloads begin. Those of later numbers tell when fields expire.
+const LISTPACK_HASH: u8 = 16;
+
+type Command = Vec<Vec<u8>>;
+
 /// DUMP key: the payload, or nil.
 pub(super) fn dump(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    if let Held::Other(kind) = space.held(call.args[1]) {
-        return Err(not_on_type("DUMP", kind));
-    }
-    let Some(Entry { value, .. }) = space.string(call.args[1])?.cloned() else {
-        answer.nil();
-        return Ok(());
+    let key = call.args[1];
+    let mut commands = match space.held(key) {
+        Held::Other(kind) => return Err(not_on_type("DUMP", kind)),
+        Held::Collection(held) => making(&held.collection, call.dialect)?,
+        _ => match space.string(key)? {
+            Some(entry) => vec![command(b"SET", &[&entry.value])],
+            None => {
+                answer.nil();
+                return Ok(());
+            }
+        },
     };
     let Some(replies) = space.help() else {
-        return ask(&[&[b"SET", SCRATCH, &value], &[b"DUMP", SCRATCH], &[b"DEL", SCRATCH]]);
+        commands.extend([command(b"DUMP", &[]), command(b"DEL", &[])]);
+        return ask(commands);
     };
-    match replies.into_iter().nth(1) {
-        Some(Reply::Bytes(payload)) => answer.bulk(&payload),
-        Some(Reply::Error(error)) => return Err(Halt::Error(error)),
+    match dumped(replies)? {
+        Reply::Bytes(payload) => answer.bulk(&payload),
+        // The last field has expired meanwhile.
+        Reply::Nil => answer.nil(),
         _ => return Err("ERR keyfold: unexpected reply to DUMP".into()),
     }
     Ok(())
+}
+
+/// The commands that make a collection on the scratch key.
+fn making(collection: &Collection, dialect: Dialect<'_>) -> Result<Vec<Command>, Halt> {
+    match collection {
+        Collection::Set(set) => Ok(in_chunks(b"SADD", &[], &set.iter().collect::<Vec<_>>())),
+        Collection::Hash(hash) => {
+            let texts: Vec<&[u8]> = hash.iter().flat_map(|(name, field)| [name, &field.value[..]]).collect();
+            let mut commands = in_chunks(b"HSET", &[], &texts);
+            commands.extend(expiring(hash, dialect)?);
+            Ok(commands)
+        }
+    }
+}
+
+/// The commands that say when fields expire, those first that expire first.
+fn expiring(hash: &Hash, dialect: Dialect<'_>) -> Result<Vec<Command>, Halt> {
+    let mut names: BTreeMap<i64, Vec<&[u8]>> = BTreeMap::new();
+    for (name, field) in hash.iter() {
+        if let Some(at_ms) = field.expires_at_ms {
+            names.entry(at_ms).or_default().push(name);
+        }
+    }
+    if !names.is_empty() && !dialect.server_has(Since::HASH_FIELD_EXPIRY) {
+        return Err("ERR keyfold: the server has no payload for a hash with fields that expire".into());
+    }
+    let expire = |(at_ms, names): (i64, Vec<&[u8]>)| {
+        let mut at = itoa::Buffer::new();
+        of_fields(b"HPEXPIREAT", &[at.format(at_ms).as_bytes()], &names)
+    };
+    Ok(names.into_iter().flat_map(expire).collect())
+}
+
+/// The same command on the scratch key for a thousand texts, and for the next thousand.
+fn in_chunks(name: &[u8], before: &[&[u8]], texts: &[&[u8]]) -> Vec<Command> {
+    texts.chunks(AT_ONCE).map(|texts| command(name, &[before, texts].concat())).collect()
+}
+
+/// The same, as it counts fields: `FIELDS count field …`.
+fn of_fields(name: &[u8], before: &[&[u8]], fields: &[&[u8]]) -> Vec<Command> {
+    let chunk = |fields: &[&[u8]]| {
+        let mut count = itoa::Buffer::new();
+        command(name, &[before, &[b"FIELDS", count.format(fields.len()).as_bytes()], fields].concat())
+    };
+    fields.chunks(AT_ONCE).map(chunk).collect()
+}
+
+/// A command on the scratch key.
+fn command(name: &[u8], args: &[&[u8]]) -> Command {
+    [&[name, SCRATCH], args].concat().into_iter().map(<[u8]>::to_vec).collect()
+}
+
+/// The reply to DUMP, which is the last but one; or an error, whichever command it is of.
+fn dumped(mut replies: Vec<Reply>) -> Result<Reply, Halt> {
+    let error = replies.iter_mut().find_map(|reply| match reply {
+        Reply::Error(error) => Some(mem::take(error)),
+        _ => None,
+    });
+    match error {
+        Some(error) => Err(Halt::Error(error)),
+        None => Ok(replies.into_iter().nth_back(1).unwrap_or(Reply::Nil)),
+    }
 }
 
 /// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ frequency]: OK.
@@ -34,7 +119,7 @@ pub(super) fn dump(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
 /// How recently or often a folded value was used is not kept; IDLETIME and FREQ are only checked.
 ///
 /// # Errors
-/// A payload of another type is refused.
+/// A payload of another type than a string, a set or a hash is refused.
 pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let key = call.args[1];
     let options = RestoreOptions::parse(call)?;
@@ -46,10 +131,9 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
         return Err("ERR Invalid TTL value, must be >= 0".into());
     }
     let Some(replies) = space.help() else {
-        let restore: &[&[u8]] = &[b"RESTORE", SCRATCH, b"0", call.args[3]];
-        return ask(&[restore, &[b"TYPE", SCRATCH], &[b"GET", SCRATCH], &[b"DEL", SCRATCH]]);
+        return ask(asking(call.args[3]));
     };
-    let value = restored(replies)?;
+    let value = restored(replies, call.args[3])?;
     let expires_at_ms = match ttl {
         0 => None,
         at if options.absolute => Some(at),
@@ -66,26 +150,112 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
             // The server removes it first.
             space.remove(key);
         }
-        space.put(key, Entry { value, expires_at_ms });
+        match value {
+            Restored::String(value) => space.put(key, Entry { value, expires_at_ms }),
+            Restored::Collection(collection) => space.put_collection(key, collection, expires_at_ms),
+        }
         space.note(Event::Restore, key);
     }
     answer.ok();
     Ok(())
 }
 
-/// The value among the replies to RESTORE, TYPE, GET and DEL.
-fn restored(replies: Vec<Reply>) -> Result<Vec<u8>, Halt> {
+/// What a payload held.
+enum Restored {
+    String(Vec<u8>),
+    Collection(Collection),
+}
+
+/// The commands that show what a payload holds.
+fn asking(payload: &[u8]) -> Vec<Command> {
+    let ask = |name: &&[u8]| command(name, &[]);
+    let looks: [&[u8]; 5] = [b"TYPE", b"GET", b"SMEMBERS", b"HGETALL", b"DEL"];
+    [command(b"RESTORE", &[b"0", payload])].into_iter().chain(looks.iter().map(ask)).collect()
+}
+
+/// The value among the replies to [`asking`], or to [`asking_expiries`], which are more.
+fn restored(replies: Vec<Reply>, payload: &[u8]) -> Result<Restored, Halt> {
+    if replies.len() > asking(payload).len() {
+        return Ok(Restored::Collection(Collection::Hash(expiring_hash(replies)?)));
+    }
     let mut replies = replies.into_iter();
-    match (replies.next(), replies.next(), replies.next()) {
-        (Some(Reply::Error(error)), ..) => Err(Halt::Error(error)),
-        (_, Some(Reply::Bytes(kind)), Some(Reply::Bytes(value))) if kind == b"string" => Ok(value),
-        (_, Some(Reply::Bytes(kind)), _) if kind != b"none" => Err(not_on_type("RESTORE", &kind)),
-        _ => Err("ERR keyfold: unexpected reply to RESTORE".into()),
+    let kind = match (replies.next(), replies.next()) {
+        (Some(Reply::Error(error)), _) => return Err(Halt::Error(error)),
+        (_, Some(Reply::Bytes(kind))) => kind,
+        _ => return Err(unexpected()),
+    };
+    match (kind.as_slice(), replies.next(), replies.next(), replies.next()) {
+        (b"string", Some(Reply::Bytes(value)), ..) => Ok(Restored::String(value)),
+        (b"set", _, Some(Reply::List(members)), _) => {
+            Ok(Restored::Collection(Collection::Set(texts(members).collect::<Set>())))
+        }
+        (b"hash", _, _, Some(Reply::List(pairs))) if payload.first().is_some_and(|kind| *kind > LISTPACK_HASH) => {
+            let names: Vec<Vec<u8>> = texts(pairs).step_by(2).collect();
+            Err(Halt::Ask(HelpRequest { commands: asking_expiries(payload, &names) }))
+        }
+        (b"hash", _, _, Some(Reply::List(pairs))) => {
+            Ok(Restored::Collection(Collection::Hash(fields_of(pairs).collect::<Hash>())))
+        }
+        (b"string" | b"set" | b"hash" | b"none", ..) => Err(unexpected()),
+        _ => Err(not_on_type("RESTORE", &kind)),
     }
 }
 
-fn ask(commands: &[&[&[u8]]]) -> Flow {
-    let commands = commands.iter().map(|args| args.iter().map(|arg| arg.to_vec()).collect()).collect();
+fn unexpected() -> Halt {
+    "ERR keyfold: unexpected reply to RESTORE".into()
+}
+
+/// The commands that show what a hash with these fields holds, and when they expire. The names go along by way of a list, as a
+/// function that is called again knows nothing but its replies.
+fn asking_expiries(payload: &[u8], names: &[Vec<u8>]) -> Vec<Command> {
+    let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let mut commands = vec![command(b"RESTORE", &[b"0", payload]), command(b"HGETALL", &[])];
+    commands.extend(of_fields(b"HPEXPIRETIME", &[], &names));
+    commands.push(command(b"DEL", &[]));
+    commands.extend(in_chunks(b"RPUSH", &[], &names));
+    commands.extend([command(b"LRANGE", &[b"0", b"-1"]), command(b"DEL", &[])]);
+    commands
+}
+
+/// The hash among the replies to [`asking_expiries`]: the fields of HGETALL, and for each name of LRANGE, in the order of
+/// the replies to HPEXPIRETIME, when it expires.
+fn expiring_hash(replies: Vec<Reply>) -> Result<Hash, Halt> {
+    let (mut pairs, mut times, mut names) = (None, Vec::new(), Vec::new());
+    for reply in replies {
+        match reply {
+            Reply::Error(error) => return Err(Halt::Error(error)),
+            Reply::List(found) if pairs.is_none() => pairs = Some(found),
+            Reply::List(found) if matches!(found.first(), Some(Reply::Integer(_))) => times.extend(found),
+            Reply::List(found) => names = found,
+            _ => {}
+        }
+    }
+    let times = times.into_iter().map(|time| match time {
+        Reply::Integer(at_ms @ 0..) => Some(at_ms),
+        _ => None,
+    });
+    let expiries: HashMap<Vec<u8>, Option<i64>> = texts(names).zip(times).collect();
+    let with_expiry = |(name, field): (Vec<u8>, Field)| {
+        let expires_at_ms = expiries.get(&name).copied().flatten();
+        (name, Field { expires_at_ms, ..field })
+    };
+    Ok(fields_of(pairs.ok_or_else(unexpected)?).map(with_expiry).collect())
+}
+
+/// The fields of a reply to HGETALL.
+fn fields_of(pairs: Vec<Reply>) -> impl Iterator<Item = (Vec<u8>, Field)> {
+    let mut texts = texts(pairs);
+    std::iter::from_fn(move || Some((texts.next()?, Field { value: texts.next()?, expires_at_ms: None })))
+}
+
+fn texts(replies: Vec<Reply>) -> impl Iterator<Item = Vec<u8>> {
+    replies.into_iter().filter_map(|reply| match reply {
+        Reply::Bytes(text) => Some(text),
+        _ => None,
+    })
+}
+
+fn ask(commands: Vec<Command>) -> Flow {
     Err(Halt::Ask(HelpRequest { commands }))
 }
 
@@ -158,6 +328,94 @@ mod tests {
         assert_eq!(keys.run(&["RESTORE", "k", "0", "payload", "REPLACE"]), refused);
         keys.answers(vec![Reply::Error("ERR Bad data format".to_owned()), bytes("none"), Reply::Nil]);
         assert_eq!(keys.run(&["RESTORE", "new", "0", "payload"]), "-ERR Bad data format\r\n");
+    }
+
+    fn list(texts: &[&str]) -> Reply {
+        Reply::List(texts.iter().map(|text| bytes(text)).collect())
+    }
+
+    /// The commands of an ask, without the scratch key.
+    fn shown(ask: &HelpRequest) -> Vec<String> {
+        let show = |command: &Command| {
+            assert_eq!(command[1], SCRATCH);
+            let words: Vec<String> = command.iter().map(|word| word.escape_ascii().to_string()).collect();
+            [&words[..1], &words[2..]].concat().join(" ")
+        };
+        ask.commands.iter().map(show).collect()
+    }
+
+    #[test]
+    fn a_collection_is_made_in_commands_of_a_thousand() {
+        let mut keys = now_is(1000);
+        let members: Vec<String> = (0..2500).map(|number| format!("x{number}")).collect();
+        keys.set("k", &members.iter().map(String::as_str).collect::<Vec<_>>());
+        let ask = keys.ask(&["DUMP", "k"]);
+        let lengths: Vec<usize> = ask.commands.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [1002, 1002, 502, 2, 2]);
+        keys.answers(vec![Reply::Integer(1), Reply::Error("OOM no".to_owned()), Reply::Nil, Reply::Nil, Reply::Nil]);
+        assert_eq!(keys.run(&["DUMP", "k"]), "-OOM no\r\n");
+    }
+
+    fn hash() -> Hash {
+        [("a", None), ("b", Some(9000)), ("c", Some(5000)), ("d", Some(9000))]
+            .map(|(name, expires_at_ms)| (name.as_bytes().to_vec(), Field { value: b"v".to_vec(), expires_at_ms }))
+            .into_iter()
+            .collect()
+    }
+
+    #[test]
+    fn fields_expire_in_a_payload_where_the_server_lets_them() {
+        for (server, version) in [("redis", "7.2.0"), ("valkey", "8.1.1")] {
+            let mut keys = now_is(1000).behind(server, version, true);
+            keys.hash("k", hash());
+            let refused = "-ERR keyfold: the server has no payload for a hash with fields that expire\r\n";
+            assert_eq!(keys.run(&["DUMP", "k"]), refused);
+        }
+        let mut keys = now_is(1000).behind("valkey", "9.0.0", true);
+        keys.hash("k", hash());
+        let commands =
+            ["HSET a v b v c v d v", "HPEXPIREAT 5000 FIELDS 1 c", "HPEXPIREAT 9000 FIELDS 2 b d", "DUMP", "DEL"];
+        assert_eq!(shown(&keys.ask(&["DUMP", "k"])), commands);
+    }
+
+    #[test]
+    fn restore_takes_sets_and_hashes() {
+        let mut keys = now_is(1000);
+        let wrong = || Reply::Error("WRONGTYPE".to_owned());
+        let kind = |kind: &str| [bytes("OK"), bytes(kind), wrong()];
+        keys.answers([&kind("set")[..], &[list(&["a", "7"]), wrong(), Reply::Integer(1)]].concat());
+        assert_eq!(keys.run(&["RESTORE", "s", "500", "\x02payload"]), "+OK\r\n");
+        assert_eq!(keys.run(&["SMEMBERS", "s"]), "*2\r\n$1\r\na\r\n$1\r\n7\r\n");
+        assert_eq!(keys.run(&["PTTL", "s"]), ":500\r\n");
+        keys.answers([&kind("hash")[..], &[wrong(), list(&["f", "v"]), Reply::Integer(1)]].concat());
+        assert_eq!(keys.run(&["RESTORE", "s", "0", "\x10payload", "REPLACE"]), "+OK\r\n");
+        assert_eq!(keys.run(&["TYPE", "s"]), "+hash\r\n");
+    }
+
+    #[test]
+    fn when_fields_expire_is_asked_by_their_names() {
+        let mut keys = now_is(1000).behind("redis", "8.0.6", true);
+        let wrong = || Reply::Error("WRONGTYPE".to_owned());
+        let pairs = || list(&["a", "v", "b", "v", "c", "v", "d", "v"]);
+        keys.answers(vec![bytes("OK"), bytes("hash"), wrong(), wrong(), pairs(), Reply::Integer(1)]);
+        let restore = ["RESTORE", "k", "0", "\x19payload"];
+        let commands = [
+            "RESTORE 0 \\x19payload",
+            "HGETALL",
+            "HPEXPIRETIME FIELDS 4 a b c d",
+            "DEL",
+            "RPUSH a b c d",
+            "LRANGE 0 -1",
+            "DEL",
+        ];
+        assert_eq!(shown(&keys.ask(&restore)), commands);
+        let times = Reply::List([-1, 9000, 5000, 9000].map(Reply::Integer).to_vec());
+        let names = list(&["a", "b", "c", "d"]);
+        let one = || Reply::Integer(1);
+        keys.answers(vec![bytes("OK"), pairs(), times, one(), one(), names, one()]);
+        assert_eq!(keys.run(&restore), "+OK\r\n");
+        let ask = shown(&keys.ask(&["DUMP", "k"]));
+        assert_eq!(ask[1..3], ["HPEXPIREAT 5000 FIELDS 1 c", "HPEXPIREAT 9000 FIELDS 2 b d"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A few keys at a fixed time, for the tests beside the commands.
 
 use super::{Call, Collected, Entry, Halt, Held, HelpRequest, Reply, Space, finish};
-use crate::collection::Collection;
+use crate::collection::{Collection, Hash};
 use crate::command::table;
 use crate::dialect::Dialect;
 use crate::resp::{Answer, Protocol};
@@ -46,6 +46,11 @@ impl Fixture {
     pub(crate) fn set_until(&mut self, key: &str, members: &[&str], expires_at_ms: Option<i64>) {
         let members = members.iter().map(|member| member.as_bytes().to_vec()).collect();
         let held = Held::Collection(Collected { collection: Collection::Set(members), expires_at_ms });
+        self.space.load(key.as_bytes(), held);
+    }
+
+    pub(crate) fn hash(&mut self, key: &str, hash: Hash) {
+        let held = Held::Collection(Collected { collection: Collection::Hash(hash), expires_at_ms: None });
         self.space.load(key.as_bytes(), held);
     }
 

@@ -7,5 +7,6 @@ mod expected;
 mod expiry_while_written;
 mod model;
 mod server;
+mod sets;
 mod strings;
 mod text_tables;

@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use keyfold_core::resp::{ReplyScanner, write_command};
+use keyfold_core::resp::{Reply, ReplyScanner, write_command};
+use keyfold_core::string;
 
 /// A server on a free port; it is stopped when this is dropped.
 pub(crate) struct Server {
@@ -75,7 +76,8 @@ impl Connection {
         self.run(&[command.to_vec()]).remove(0)
     }
 
-    fn read_reply(&mut self) -> Vec<u8> {
+    /// The next reply, or the next message.
+    pub(crate) fn read_reply(&mut self) -> Vec<u8> {
         let mut scanner = ReplyScanner::default();
         loop {
             if let Some(end) = scanner.scan(&self.input).unwrap() {
@@ -86,5 +88,16 @@ impl Connection {
             assert!(len > 0, "the server closed the connection");
             self.input.extend_from_slice(&chunk[..len]);
         }
+    }
+}
+
+/// A reply as the functions of commands take it that have asked for it.
+pub(crate) fn help_of(reply: Reply<'_>) -> string::Reply {
+    match reply {
+        Reply::Nil => string::Reply::Nil,
+        Reply::Integer(value) => string::Reply::Integer(value),
+        Reply::Error(error) => string::Reply::Error(String::from_utf8(error.to_vec()).unwrap()),
+        Reply::Bulk(bytes) | Reply::Simple(bytes) => string::Reply::Bytes(bytes.to_vec()),
+        Reply::Array(parts) | Reply::Map(parts) => string::Reply::List(parts.map(help_of).collect()),
     }
 }

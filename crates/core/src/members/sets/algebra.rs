@@ -58,12 +58,10 @@ pub(super) fn sintercard(call: &Call<'_>, space: &mut Space, answer: &mut Answer
 fn limit(options: &[&[u8]]) -> Result<usize, Halt> {
     let mut limit = 0;
     for option in options.chunks(2) {
-        match option {
-            [word, number] if is_word(word, "LIMIT") => {
-                limit = positive(number).ok_or("ERR LIMIT can't be negative")?
-            }
+        limit = match option {
+            [word, number] if is_word(word, "LIMIT") => positive(number).ok_or("ERR LIMIT can't be negative")?,
             _ => return Err(SYNTAX_ERROR.into()),
-        }
+        };
     }
     Ok(limit)
 }

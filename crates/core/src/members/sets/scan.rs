@@ -7,7 +7,7 @@ use crate::dialect::{Dialect, Since};
 use crate::glob;
 use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
-use crate::resp::word::is_word;
+use crate::resp::word::{c_text, is_word};
 use crate::string::{Call, Flow, Halt, SYNTAX_ERROR, Space};
 
 /// SSCAN key cursor [MATCH pattern] [COUNT count]: the cursor 0, and all members that match.
@@ -56,7 +56,7 @@ fn pattern<'a>(call: &Call<'a>, at: usize) -> Result<Option<&'a [u8]>, Halt> {
 /// seen, a sign may stand before the digits, and later servers skip spaces before it. They take nothing for no number, nor one
 /// below zero in its one spelling; older ones do.
 fn is_cursor(text: &[u8], dialect: Dialect<'_>) -> bool {
-    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = c_text(text);
     if !dialect.reads_cursors_strictly() {
         return text.is_empty() || is_unsigned(text);
     }

@@ -6,7 +6,7 @@ use keyfold_core::resp::{Answer, Elements, Protocol, Reply};
 use keyfold_core::string::{self, Call, Entry, Held, Space, finish};
 
 use super::generate::KEYS;
-use crate::server::Connection;
+use crate::server::{Connection, help_of};
 
 /// What the server showed of a command.
 pub(crate) struct Observed {
@@ -107,7 +107,8 @@ impl Model {
                 Held::String(entry) => {
                     value.as_ref() == Some(&entry.value) && *expiry == entry.expires_at_ms.unwrap_or(-1)
                 }
-                Held::Unread(_) | Held::Collection(_) => false,
+                Held::Unread(_) => false,
+                Held::Collection(collected) => value.is_none() && *expiry == collected.expires_at_ms.unwrap_or(-1),
                 Held::Other(_) => value.is_none() && *expiry == -1,
             };
             let held = space.held(key);
@@ -173,12 +174,5 @@ fn ask_server(connection: &mut Connection, commands: &[Vec<Vec<u8>>]) -> Vec<str
     batch.push(vec![b"exec".to_vec()]);
     let replies = connection.run(&batch);
     let Ok(Reply::Array(parts)) = Reply::parse(replies.last().unwrap()) else { panic!("EXEC answers an array") };
-    parts
-        .map(|part| match part {
-            Reply::Nil => string::Reply::Nil,
-            Reply::Integer(value) => string::Reply::Integer(value),
-            Reply::Error(error) => string::Reply::Error(String::from_utf8(error.to_vec()).unwrap()),
-            part => string::Reply::Bytes(part.bytes().unwrap().to_vec()),
-        })
-        .collect()
+    parts.map(help_of).collect()
 }
