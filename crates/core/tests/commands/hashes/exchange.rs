@@ -270,18 +270,19 @@ fn of_held(held: &Held) -> Shown {
     }
 }
 
-/// In the millisecond of its expiry Redis shows none of a field.
 fn is_same(ours: &Shown, servers: &Shown, now_ms: i64) -> bool {
     let (Shown::Hash(ours, our_expiry), Shown::Hash(servers, their_expiry)) = (ours, servers) else {
         return ours == servers;
     };
-    let same_field = |((name, (value, at)), (their_name, (their_value, their_at))): (
-        (&Vec<u8>, &(Vec<u8>, i64)),
-        (&Vec<u8>, &(Vec<u8>, i64)),
-    )| {
-        name == their_name && value == their_value && (at == their_at || *at == now_ms && *their_at == -2)
+    // In the millisecond of its expiry Redis shows none of a field.
+    let is_same_field = |name: &Vec<u8>, (value, at): &(Vec<u8>, i64)| {
+        servers.get(name).is_some_and(|(their_value, their_at)| {
+            value == their_value && (at == their_at || *at == now_ms && *their_at == -2)
+        })
     };
-    our_expiry == their_expiry && ours.len() == servers.len() && ours.iter().zip(servers).all(same_field)
+    our_expiry == their_expiry
+        && ours.len() == servers.len()
+        && ours.iter().all(|(name, field)| is_same_field(name, field))
 }
 
 /// What came of a command on a space.
