@@ -5,6 +5,7 @@
 mod bits;
 mod expected;
 mod expiry_while_written;
+mod hashes;
 mod model;
 mod server;
 mod sets;

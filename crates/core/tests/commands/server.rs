@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use keyfold_core::resp::{Reply, ReplyScanner, write_command};
@@ -19,9 +20,14 @@ impl Server {
     /// Starts a server and waits until it accepts connections. Where none is installed, says so, past the
     /// test harness, and returns none.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_program(Path::new("redis-server"))
+    }
+
+    /// The same of another program than the first on PATH.
+    pub(crate) fn start_program(program: &Path) -> Option<Self> {
         for _ in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let spawned = Command::new("redis-server")
+            let spawned = Command::new(program)
                 .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port.to_string()])
                 .stdout(Stdio::piped())
                 .spawn();

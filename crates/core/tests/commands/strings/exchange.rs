@@ -59,16 +59,16 @@ fn text(parts: &mut Elements<'_>) -> String {
     String::from_utf8(parts.next().unwrap().bytes().unwrap().to_vec()).unwrap()
 }
 
-fn integer(reply: Reply<'_>) -> i64 {
+pub(crate) fn integer(reply: Reply<'_>) -> i64 {
     let Reply::Integer(integer) = reply else { panic!("{reply:?} is no integer") };
     integer
 }
 
-fn info_number(info: &str, field: &str) -> i64 {
+pub(crate) fn info_number(info: &str, field: &str) -> i64 {
     info.lines().find_map(|line| line.strip_prefix(field)).unwrap().parse().unwrap()
 }
 
-fn time_ms(time: Reply<'_>) -> i64 {
+pub(crate) fn time_ms(time: Reply<'_>) -> i64 {
     let Reply::Array(parts) = time else { panic!("TIME answers an array") };
     let parts: Vec<i64> = parts.map(|part| str::from_utf8(part.bytes().unwrap()).unwrap().parse().unwrap()).collect();
     parts[0] * 1000 + parts[1] / 1000
@@ -168,7 +168,8 @@ pub(crate) fn run(
     (out, after, wrote)
 }
 
-fn ask_server(connection: &mut Connection, commands: &[Vec<Vec<u8>>]) -> Vec<string::Reply> {
+/// Has the server carry out an ask.
+pub(crate) fn ask_server(connection: &mut Connection, commands: &[Vec<Vec<u8>>]) -> Vec<string::Reply> {
     let mut batch = vec![vec![b"multi".to_vec()]];
     batch.extend_from_slice(commands);
     batch.push(vec![b"exec".to_vec()]);

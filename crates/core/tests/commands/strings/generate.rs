@@ -144,7 +144,7 @@ const EDGES: &[&str] = &[
     "0x10",
 ];
 
-const FLOATS: &[&str] = &[
+pub(crate) const FLOATS: &[&str] = &[
     "0.1",
     "-0.1",
     "1e3",
@@ -207,7 +207,7 @@ impl Generator {
         from[self.below(from.len())]
     }
 
-    fn number(&mut self, low: i64, high: i64) -> Vec<u8> {
+    pub(crate) fn number(&mut self, low: i64, high: i64) -> Vec<u8> {
         let offset = self.below(usize::try_from(high - low).unwrap());
         (low + i64::try_from(offset).unwrap()).to_string().into_bytes()
     }
@@ -276,14 +276,14 @@ impl Generator {
         }
     }
 
-    fn any_case(&mut self, word: &str) -> Vec<u8> {
+    pub(crate) fn any_case(&mut self, word: &str) -> Vec<u8> {
         let mixed = self.one_in(4);
         word.bytes()
             .map(|byte| if mixed && byte.is_ascii_alphabetic() && self.one_in(2) { byte ^ 0x20 } else { byte })
             .collect()
     }
 
-    fn integer(&mut self) -> Vec<u8> {
+    pub(crate) fn integer(&mut self) -> Vec<u8> {
         match self.below(4) {
             0 => self.pick(EDGES).as_bytes().to_vec(),
             1 => self.number(-20_000, 20_000),
@@ -300,7 +300,7 @@ impl Generator {
         }
     }
 
-    fn value(&mut self) -> Vec<u8> {
+    pub(crate) fn value(&mut self) -> Vec<u8> {
         match self.below(10) {
             0 => Vec::new(),
             1 | 2 => self.integer(),

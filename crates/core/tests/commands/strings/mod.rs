@@ -5,8 +5,8 @@
 //! and every key's value and expiry, so that the reply, the state and the marks of a write are all
 //! compared. `KEYFOLD_COMMANDS` sets how many commands run (100,000), `KEYFOLD_SEED` which (1).
 
-mod exchange;
-mod generate;
+pub(crate) mod exchange;
+pub(crate) mod generate;
 
 use crate::server::{Connection, Server};
 use exchange::{Model, Observed, observe, run};
