@@ -205,7 +205,7 @@ fn show_expiry(
 }
 
 /// Milliseconds, rounded to whole seconds.
-fn to_seconds(ms: i64) -> i64 {
+pub(crate) fn to_seconds(ms: i64) -> i64 {
     ms / 1000 + i64::from(ms % 1000 >= 500)
 }
 

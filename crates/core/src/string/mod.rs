@@ -32,7 +32,7 @@ mod space;
 pub(crate) mod tests;
 
 pub(crate) use bitfield::written_within_doubles;
-pub(crate) use expire::{Condition, ExpireCommand, ExpireForm, echo_error};
+pub(crate) use expire::{Condition, ExpireCommand, ExpireForm, echo_error, to_seconds};
 pub(crate) use keyspace::CopyCommand;
 pub(crate) use options::{Of, Options, Unit};
 pub(crate) use set::{GetexCommand, SetCommand, SetForm};

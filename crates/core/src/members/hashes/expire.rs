@@ -6,7 +6,7 @@ use crate::dialect::Dialect;
 use crate::notify::Event;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
-use crate::string::{Call, Condition, Flow, Halt, SYNTAX_ERROR, Space, Unit};
+use crate::string::{Call, Condition, Flow, Halt, SYNTAX_ERROR, Space, Unit, to_seconds};
 
 /// What came of a command on one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +239,8 @@ fn show_expiries(call: &Call<'_>, space: &Space, answer: &mut Answer<'_>, start_
             None => -2,
             Some(None) => -1,
             Some(Some(at)) if !is_valkey && at <= space.now_ms() => -2,
-            Some(Some(at)) if in_seconds => (at - start_ms).saturating_add(if is_valkey { 500 } else { 999 }) / 1000,
+            Some(Some(at)) if in_seconds && is_valkey => to_seconds(at - start_ms),
+            Some(Some(at)) if in_seconds => (at - start_ms).saturating_add(999) / 1000,
             Some(Some(at)) => at - start_ms,
         };
         answer.integer(shown);

@@ -1,7 +1,7 @@
 //! HSET and all others on hashes. Redis 7.0 to 8.0 and Valkey 9.1 t_hash.c.
 //!
-//! A field whose time is over is no field: the [`Space`] hands out hashes without them. A server still counts one in HLEN
-//! until it comes to removing it; keyfold doesn't.
+//! A field whose time is over is no field: the [`Space`](crate::string::Space) hands out hashes without it. A server counts it
+//! in HLEN until it comes to removing it; keyfold doesn't.
 //!
 //! What expires fields is in two forms, Redis's and Valkey's, which differ in the order of their checks, in the words of their
 //! errors and in what they tell. The form is that of the server behind, and Redis's where that is a Redis of before.
@@ -30,8 +30,6 @@ mod write;
 
 use crate::dialect::Since;
 use crate::string::Run;
-#[cfg(doc)]
-use crate::string::Space;
 
 /// The function for a command on hashes by its lower-case name.
 pub(super) fn lookup(name: &[u8]) -> Option<Run> {

@@ -288,6 +288,20 @@ fn newer_commands_are_in_the_vendors_form() {
 }
 
 #[test]
+fn seconds_are_those_begun_or_the_nearest() {
+    for (at, by_redis, by_valkey) in [("2499", ":3", ":2"), ("2500", ":3", ":3"), ("2001", ":3", ":2")] {
+        for (name, version, shown) in [("redis", "8.0.6", by_redis), ("valkey", "9.1.2", by_valkey)] {
+            let mut keys = now_is(1000).behind(name, version);
+            keys.run(&format!("HPEXPIREAT k {at} FIELDS 1 a"));
+            assert_eq!(keys.run("HEXPIRETIME k FIELDS 1 a"), format!("*1\r\n{shown}\r\n"), "{at} by {name}");
+        }
+    }
+    let mut keys = now_is(1000).behind("valkey", "9.1.2");
+    keys.run("HPEXPIREAT k 9223372036854775807 FIELDS 1 a");
+    assert_eq!(keys.run("HEXPIRETIME k FIELDS 1 a"), "*1\r\n:9223372036854776\r\n");
+}
+
+#[test]
 fn a_server_that_has_none_of_them_goes_by_redis() {
     for (name, version, answer) in
         [("redis", "7.0.15", NO_FIELDS), ("valkey", "8.0.1", "-ERR syntax error"), ("", "", NO_FIELDS)]
