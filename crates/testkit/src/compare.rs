@@ -60,7 +60,7 @@ pub const KNOWN: &[(&str, Compare, &str)] = &[
     ("SINTER", Compare::Unordered, "the order is that of a hash table, whose seed is random"),
     ("SUNION", Compare::Unordered, "the order is that of a hash table, whose seed is random"),
     ("SDIFF", Compare::Unordered, "the order is that of a hash table, whose seed is random"),
-    ("SPOP", Compare::Unordered, "the order is that of a hash table, whose seed is random"),
+    ("SORT", Compare::Unordered, "members that are alike up to a zero byte are in no order"),
     ("SRANDMEMBER", Compare::Drawn, "members are random"),
     ("SSCAN", Compare::Page, "the order is that of the server's hash table, and cursors are its own"),
     ("HGETALL", Compare::Pairs, "the order is that of the server's hash table, whose seed is random"),

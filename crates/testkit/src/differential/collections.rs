@@ -88,7 +88,6 @@ pub(super) const COMMANDS: &[(u64, &str)] = &[
     (12, "(SINTER|SUNION|SDIFF) {any}+"),
     (12, "(SINTERSTORE|SUNIONSTORE|SDIFFSTORE) {set} {set}+"),
     (6, "SINTERCARD 2 {any} {any} [LIMIT {index}]"),
-    (3, "SPOP {set} 100000"),
     (3, "SRANDMEMBER {any} 100000"),
     (3, "SRANDMEMBER {any} [{index}]"),
     (2, "SORT {set} ALPHA"),
