@@ -1,7 +1,9 @@
 -- keyfold: a key of its own with all that it holds: its type; its expiry, by the command ARGV[1]; a string's value, or of a set
 -- or hash its payload, by which it is known again, and its members; and where ARGV[2] is 1, when each field expires.
+-- Times are texts: a number of Lua's above 2^53 would come as another integer.
+local function text(time) return string.format('%.0f', time) end
 local kind = redis.call('TYPE', KEYS[1]).ok
-local found = {kind, redis.call(ARGV[1], KEYS[1])}
+local found = {kind, text(redis.call(ARGV[1], KEYS[1]))}
 if kind == 'string' then
   found[3] = redis.call('GET', KEYS[1])
 elseif kind == 'set' then
@@ -13,7 +15,7 @@ elseif kind == 'hash' then
     local names = {}
     for at = first, math.min(first + 1998, #fields - 1), 2 do names[#names + 1] = fields[at] end
     for _, at in ipairs(redis.call('HPEXPIRETIME', KEYS[1], 'FIELDS', #names, unpack(names))) do
-      found[5][#found[5] + 1] = at
+      found[5][#found[5] + 1] = text(at)
     end
   end
 end

@@ -42,7 +42,7 @@ impl Reading {
     pub(super) fn read(self, raw: &[u8], now_ms: i64) -> Result<Found, Refusal> {
         let Ok(Reply::Array(mut parts)) = Reply::parse(raw) else { return Err(Refusal::of(raw)) };
         let kind = parts.next().and_then(Reply::bytes).ok_or(Refusal::Unexpected)?;
-        let expiry = parts.next().and_then(Reply::integer).ok_or(Refusal::Unexpected)?;
+        let expiry = parts.next().and_then(time).ok_or(Refusal::Unexpected)?;
         let is_there = kind != b"none";
         let expiry_is_exact = self.has_pexpiretime;
         let expires_at_ms =
@@ -66,6 +66,13 @@ impl Reading {
     }
 }
 
+/// A time as the script writes it. One beyond all integers is the last of them, which Lua rounds up.
+fn time(reply: Reply<'_>) -> Option<i64> {
+    let text = std::str::from_utf8(reply.bytes()?).ok()?;
+    let is_beyond = || text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+    text.parse().ok().or_else(|| is_beyond().then_some(i64::MAX))
+}
+
 fn texts(reply: Reply<'_>) -> Option<Vec<Vec<u8>>> {
     let Reply::Array(texts) = reply else { return None };
     texts.map(|text| Some(text.bytes()?.to_vec())).collect()
@@ -74,7 +81,7 @@ fn texts(reply: Reply<'_>) -> Option<Vec<Vec<u8>>> {
 /// Names and values that follow one another, and when each field expires.
 fn fields(texts: Vec<Vec<u8>>, expiries: Option<Reply<'_>>) -> Vec<(Vec<u8>, Field)> {
     let expiries: Vec<i64> = match expiries {
-        Some(Reply::Array(expiries)) => expiries.filter_map(Reply::integer).collect(),
+        Some(Reply::Array(expiries)) => expiries.filter_map(time).collect(),
         _ => Vec::new(),
     };
     let mut texts = texts.into_iter();

@@ -224,14 +224,6 @@ impl<'a> Reply<'a> {
             _ => None,
         }
     }
-
-    /// The number of an integer reply, none for anything else.
-    pub fn integer(self) -> Option<i64> {
-        match self {
-            Self::Integer(number) => Some(number),
-            _ => None,
-        }
-    }
 }
 
 impl<'a> Elements<'a> {

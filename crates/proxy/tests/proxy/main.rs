@@ -5,6 +5,7 @@
 //! | `bounded` | do commands on many keys go in short steps, and answer what they would in one? |
 //! | `clients` | do clients see, end, hold and watch one another as those of a server do? |
 //! | `cluster` | is a cluster one server to clients, whatever happens to its slots and nodes? |
+//! | `collections` | does any client notice that small sets and hashes are values in buckets? |
 //! | `damage` | what of values that no codec wrote? |
 //! | `encoding` | are large values encoded beside the worker, and is it the same for everybody but those who wait no more? |
 //! | `evicting` | is a cache kept within its memory, by the right keys, and is each key there with its value or absent? |
@@ -39,6 +40,7 @@ mod bounded;
 mod calls;
 mod clients;
 mod cluster;
+mod collections;
 mod contention;
 mod damage;
 mod encoding;

@@ -4,6 +4,7 @@ mod access;
 mod cluster;
 mod cluster_stage;
 mod codecs;
+mod collections;
 mod interrupted;
 mod limits;
 mod past;

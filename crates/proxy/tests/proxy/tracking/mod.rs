@@ -12,4 +12,4 @@ mod nodes;
 mod told;
 mod words;
 
-pub(crate) use told::keys_of;
+pub(crate) use told::{Told, keys_of};

@@ -18,14 +18,14 @@ const KEYS: [&str; 5] = ["user:1", "cart:1", "zip:1", "own:1", "plain"];
 const EVERYTHING: &str = "*";
 
 /// A client that notes what it is told.
-pub(super) struct Told {
-    pub(super) wire: Wire,
-    pub(super) heard: BTreeSet<String>,
+pub(crate) struct Told {
+    pub(crate) wire: Wire,
+    pub(crate) heard: BTreeSet<String>,
 }
 
 impl Told {
     /// A client of this proxy that asks to be told.
-    pub(super) fn new(proxy: &Handle, options: &str) -> Self {
+    pub(crate) fn new(proxy: &Handle, options: &str) -> Self {
         let mut wire = Wire::connect(address(proxy)).unwrap();
         wire.set_timeout(Duration::from_secs(60)).unwrap();
         call(&mut wire, "HELLO 3");
@@ -34,7 +34,7 @@ impl Told {
     }
 
     /// Asks, noting what it is told before the answer comes.
-    pub(super) fn ask(&mut self, command: &str) -> Value {
+    pub(crate) fn ask(&mut self, command: &str) -> Value {
         let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         self.wire.send(&args).unwrap();
         loop {
@@ -55,7 +55,7 @@ impl Told {
     }
 
     /// Waits until it is told of a key.
-    pub(super) fn hear(&mut self, key: &str, why: &str) {
+    pub(crate) fn hear(&mut self, key: &str, why: &str) {
         eventually(&format!("{key} is told: {why}"), || {
             self.ask("PING");
             self.heard.contains(key) || self.heard.contains(EVERYTHING)

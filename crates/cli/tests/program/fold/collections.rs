@@ -1,0 +1,182 @@
+//! Sets and hashes are moved into buckets and back out, under load too, and tools know what they are there.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use keyfold_testkit::{Flavor, Subject, Value, Wire, found};
+
+use super::stage::{Stage, on_every_server, said};
+
+const LAYOUT: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 32 }\n\
+     [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 8 }\ncodec = 'zstd'\n";
+
+/// The same keys in other buckets.
+const OTHER_LAYOUT: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { count = 4 }\n\
+     [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 16 }\n";
+
+const KEYS: usize = 300;
+
+/// Sets and hashes of all sizes, some that expire, one of which a field does where the server has such.
+fn fill(wire: &mut Wire, fields_expire: bool) {
+    let mut tell = |line: String| {
+        let reply = said(wire, &line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    };
+    for id in 0..KEYS {
+        let members: Vec<String> = (0..=id % 7).map(|nth| format!("tag{nth}")).collect();
+        tell(format!("SADD tags:{id} {} {id}", members.join(" ")));
+        tell(format!("HSET sess:{id} uid {id} ip 10.0.{}.7 agent Mozilla/5.0-{} empty 007", id / 250, id % 9));
+        if id % 5 == 0 {
+            tell(format!("PEXPIREAT sess:{id} 2209000000123"));
+            tell(format!("PEXPIREAT tags:{id} 2209000000456"));
+        }
+    }
+    let ints: Vec<String> = (0..400).map(|number| (number * 7 - 900).to_string()).collect();
+    tell(format!("SADD tags:9000 {}", ints.join(" ")));
+    tell(format!("HSET sess:9000 long {}", "x".repeat(3000)));
+    if fields_expire {
+        tell("HPEXPIREAT sess:7 2209000000789 FIELDS 1 ip".to_owned());
+    }
+    wire.call(&[b"SADD", b"tags:9001", b"", b"\x00\xff\r\n"]).unwrap();
+    tell("SADD tags:007 not-canonical".to_owned());
+}
+
+/// Every set and hash as clients see it, with when it expires.
+fn seen(wire: &mut Wire) -> BTreeMap<String, (Vec<String>, String)> {
+    let Value::Array(keys) = wire.ask(&[b"KEYS", b"*"]).unwrap() else { panic!("KEYS answers an array") };
+    let mut all = BTreeMap::new();
+    for key in keys.iter().filter_map(Value::bytes).filter(|key| !key.starts_with(b"keyfold:")) {
+        let name = key.escape_ascii().to_string();
+        let read: &[u8] = if key.starts_with(b"tags") { b"SMEMBERS" } else { b"HGETALL" };
+        let Value::Array(members) = wire.ask(&[read, key]).unwrap() else { panic!("{name} is a collection") };
+        let size = if read == b"SMEMBERS" { 1 } else { 2 };
+        let mut members: Vec<String> = members.chunks(size).map(|pair| format!("{pair:?}")).collect();
+        members.sort();
+        let expiry = said(wire, &format!("PEXPIRETIME {name}"));
+        all.insert(name, (members, expiry));
+    }
+    all
+}
+
+#[test]
+fn folded_elsewhere_and_unfolded_they_are_the_same() {
+    on_every_server(&[], |stage| {
+        let (what, mut wire) = (stage.server.name(), stage.connect());
+        let fields_expire = said(&mut wire, "HPTTL none FIELDS 1 f").starts_with('*');
+        fill(&mut wire, fields_expire);
+        let before = seen(&mut wire);
+        assert_eq!(before.len(), 2 * KEYS + 4);
+        for layout in [LAYOUT, OTHER_LAYOUT, LAYOUT] {
+            stage.fold(layout, &["--raise-limits"]).assert_code(0);
+            stage.verify();
+            assert!(stage.keyspace().len() < 40, "{what}: they lie in buckets");
+            let proxy = Subject::beside(&stage.server).unwrap();
+            let mut client = Wire::connect(proxy.address()).unwrap();
+            assert_eq!(seen(&mut client), before, "{what}");
+            if fields_expire {
+                assert!(said(&mut client, "HPEXPIRETIME sess:7 FIELDS 1 ip").contains("2209000000789"), "{what}");
+            }
+        }
+        stage.unfold(&[]).assert_code(0);
+        assert_eq!(seen(&mut wire), before, "{what}");
+        if fields_expire {
+            assert!(said(&mut wire, "HPEXPIRETIME sess:7 FIELDS 1 ip").contains("2209000000789"), "{what}");
+        }
+    });
+}
+
+#[test]
+fn tools_say_what_lies_in_their_buckets() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect(), false);
+    let url = stage.server.url();
+    let dry = stage.fold(LAYOUT, &["--dry-run", "--raise-limits", "--json"]);
+    let plan: serde_json::Value = serde_json::from_str(&dry.assert_code(0).stdout).unwrap();
+    assert_eq!(plan["namespaces"][0]["keys_to_move"].as_u64().or(plan["namespaces"][0]["count"].as_u64()), Some(302));
+    stage.fold(LAYOUT, &["--raise-limits"]).assert_code(0);
+    stage.run(&["where", &url, "tags:8"]).assert_code(0).assert_says("the first").assert_says("tag0");
+    stage.run(&["where", &url, "sess:8"]).assert_code(0).assert_says("uid = 8");
+    stage.run(&["status", &url]).assert_code(0).assert_says("type = \"set\"");
+    // Out of here, into buckets elsewhere and into none.
+    let dump = stage.layout("").replace("layout-0.toml", "dump.jsonl");
+    stage.run(&["export", &url, "--out", &dump]).assert_code(0);
+    for layout in [Some(OTHER_LAYOUT), None] {
+        let flavor = stage.server.flavor();
+        let other = found().into_iter().rfind(|binary| binary.flavor() == flavor).unwrap().start(&[]).unwrap();
+        if let Some(layout) = layout {
+            let path = stage.layout(layout);
+            stage.run(&["layout", "push", &path, &other.url()]).assert_code(0);
+        }
+        stage.run(&["import", &dump, &other.url()]).assert_code(0).assert_says("604 of 604 keys written");
+        stage.run(&["import", &dump, &other.url()]).assert_code(0).assert_says("604 there already, the same");
+        stage.run(&["verify", &other.url(), "--skip-encodings", "--against", &dump]).assert_code(0);
+    }
+    assert!(matches!(stage.server.flavor(), Flavor::Redis | Flavor::Valkey));
+}
+
+#[test]
+fn what_is_no_set_stays_and_is_told() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut wire = stage.connect();
+    said(&mut wire, "SADD tags:1 a");
+    said(&mut wire, "SET tags:2 a-string");
+    let fold = stage.fold(LAYOUT, &["--raise-limits"]);
+    fold.assert_code(3).assert_says("it is a string; rename or remove it");
+    let proxy = Subject::beside(&stage.server).unwrap();
+    let mut client = Wire::connect(proxy.address()).unwrap();
+    assert_eq!(said(&mut client, "GET tags:2"), "$8\\r\\na-string\\r\\n");
+    assert!(said(&mut client, "SADD tags:2 x").starts_with("-WRONGTYPE"));
+    assert_eq!(said(&mut client, "SADD tags:1 b"), ":1\\r\\n");
+    said(&mut wire, "DEL tags:2");
+    stage.fold(LAYOUT, &["--raise-limits"]).assert_code(0);
+}
+
+#[test]
+fn no_member_is_lost_and_no_count_wrong_while_they_move() {
+    on_every_server(&[], |stage| {
+        let what = stage.server.name();
+        fill(&mut stage.connect(), false);
+        let proxies = [Subject::beside(&stage.server).unwrap(), Subject::beside(&stage.server).unwrap()];
+        let ended = AtomicBool::new(false);
+        let counted: Vec<(usize, usize)> = thread::scope(|scope| {
+            let load = |worker: usize| {
+                let (address, ended) = (proxies[worker % 2].address(), &ended);
+                scope.spawn(move || {
+                    let mut wire = Wire::connect(address).unwrap();
+                    let (mut added, mut counted) = (0, 0);
+                    while !ended.load(Ordering::Relaxed) {
+                        let reply = said(&mut wire, &format!("SADD tags:{} w{worker}-{added}", added % 40));
+                        added += usize::from(reply == ":1\\r\\n");
+                        let reply = said(&mut wire, &format!("HINCRBY sess:{} hits 1", counted % 40));
+                        counted += usize::from(reply.starts_with(':'));
+                        assert!(reply.starts_with(':'), "{reply}");
+                    }
+                    (added, counted)
+                })
+            };
+            let workers: Vec<_> = (0..4).map(load).collect();
+            for layout in [LAYOUT, OTHER_LAYOUT] {
+                stage.fold(layout, &["--raise-limits"]).assert_code(0);
+            }
+            stage.unfold(&[]).assert_code(0);
+            ended.store(true, Ordering::Relaxed);
+            workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+        });
+        let mut wire = stage.connect();
+        let number = |reply: String| reply.trim_matches(['$', ':', '\\', 'r', 'n']).parse::<usize>().unwrap_or(0);
+        let mut held = [0, 0];
+        for id in 0..40 {
+            held[0] += number(said(&mut wire, &format!("SCARD tags:{id}"))) - (id % 7 + 2);
+            let Some(hits) =
+                wire.ask(&[b"HGET", format!("sess:{id}").as_bytes(), b"hits"]).unwrap().bytes().map(<[u8]>::to_vec)
+            else {
+                continue;
+            };
+            held[1] += String::from_utf8(hits).unwrap().parse::<usize>().unwrap();
+        }
+        let wanted = counted.iter().fold([0, 0], |sum, (added, counted)| [sum[0] + added, sum[1] + counted]);
+        assert_eq!(held, wanted, "{what}");
+        assert!(wanted[0] > 100, "{what}: {wanted:?}");
+    });
+}
