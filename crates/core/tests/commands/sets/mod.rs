@@ -7,6 +7,7 @@
 //! what must be so of it. `KEYFOLD_COMMANDS` sets how many commands run (50,000), `KEYFOLD_SEED` which (1).
 
 mod drawn;
+mod dumped;
 mod exchange;
 mod generate;
 
