@@ -64,7 +64,7 @@ pub use cached::{
 pub use keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
 pub use moving::{Former, Way};
 pub use scripts::{CalledAs, ScriptDifference, ScriptFailure, ScriptOptions, run_scripts};
-pub use stage::{Stage, StageError};
+pub use stage::{CacheStage, Stage, StageError};
 
 /// Operations between one emptying of the servers and the next.
 const EPOCH: usize = 2000;
