@@ -299,7 +299,8 @@ impl Run {
         let which = if self.random.chance(LOSSES_OF_ALL) {
             "TYPE normal SKIPME yes".to_owned()
         } else {
-            let list = self.direct.ask(&[b"CLIENT", b"LIST"])?;
+            // A client whose subscription is lost is closed by its keyfold, so subscriptions are left alone.
+            let list = self.direct.ask(&[b"CLIENT", b"LIST", b"TYPE", b"normal"])?;
             let list = String::from_utf8_lossy(list.bytes().unwrap_or_default()).into_owned();
             let own: Vec<&str> = list.lines().filter(|line| line.contains(" name=keyfold:")).collect();
             let line = if own.is_empty() { "" } else { *self.random.pick(&own) };
