@@ -110,7 +110,7 @@ evictions: ## evict 1,000,000 keys of a cache under load, through keyfolds that 
 	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin evictions
 	target/release/evictions --evictions 1000000 $(ARGS)
 
-differential: ## compare keyfold with a server by random commands (ARGS='--server valkey --behind cluster --seed 2')
+differential: ## compare keyfold with a server by random commands (ARGS='--server valkey --behind cluster --seed 2', or '--tracking' for clients with caches)
 	@scripts/ensure-server
 	cargo build --release -p keyfold -p keyfold-testkit --bin keyfold --bin differential
 	target/release/differential --commands 1000000 $(ARGS)

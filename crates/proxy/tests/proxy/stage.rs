@@ -12,25 +12,10 @@ use keyfold_testkit::{Server, Wire, found};
 
 use crate::relay::Relay;
 
+pub(crate) use keyfold_testkit::differential::CACHED_LAYOUT as ALL_WAYS;
+
 /// How long a condition may take to come true on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A namespace of each way to fold: buckets, values of which some spill; keys of their own under short names; values that are frames.
-pub(crate) const ALL_WAYS: &str = r#"
-    [[namespace]]
-    keys = "user:{id:int}"
-    bucket = { span = 64 }
-    value_limit = 32
-    [[namespace]]
-    keys = "cart:{id:int}"
-    bucket = { count = 2 }
-    [[namespace]]
-    keys = "zip:{id:int}"
-    [[namespace]]
-    keys = "own:{id:int}"
-    placement = "framed"
-    codec = "hex"
-"#;
 
 pub(crate) struct Stage {
     pub(crate) proxy: Handle,

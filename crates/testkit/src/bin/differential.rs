@@ -1,5 +1,5 @@
-//! Sends random commands to a plain server and a subject until a reply differs; starts both where it isn't told where they
-//! are.
+//! Sends random commands to a plain server and a subject until a reply differs, or has clients keep what they read until a value
+//! stays stale; starts what it isn't told where it is.
 
 use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use keyfold_testkit::differential::{
-    self, Behind, CalledAs, Former, Options, Protocols, ScriptOptions, Stage, Way, is_later,
+    self, Behind, CacheOptions, CacheStage, CalledAs, Former, Options, Protocols, ScriptOptions, Stage, Way, is_later,
 };
 use keyfold_testkit::{Binary, Sides, newest};
 
@@ -51,6 +51,10 @@ struct Line {
     /// Random functions in place of commands, so many calls as are told
     #[arg(long, group = "called")]
     functions: bool,
+    /// Clients with caches in place of compared answers, behind two keyfolds, and writers through either and past both: whether
+    /// every value that they keep comes to be what the server holds
+    #[arg(long, conflicts_with_all = ["called", "moving", "notifications", "plain", "subject", "later", "protocol"])]
+    tracking: bool,
     /// Runs scripts or functions while all keys are being moved, and lie in their old places or their new ones: folded, placed or
     /// unfolded
     #[arg(long, value_name = "WAY", requires = "called", value_parser = way)]
@@ -95,6 +99,9 @@ fn start(line: &Line) -> Result<Stage, differential::StageError> {
 
 fn main() -> ExitCode {
     let line = Line::parse();
+    if line.tracking {
+        return look_at_caches(&line);
+    }
     match (line.plain, line.subject) {
         (Some(plain), Some(subject)) => compare(Sides { plain, subject }, None, &line, line.later),
         _ => match start(&line) {
@@ -109,6 +116,54 @@ fn main() -> ExitCode {
                 ExitCode::from(2)
             }
         },
+    }
+}
+
+fn look_at_caches(line: &Line) -> ExitCode {
+    if line.behind != Behind::Server {
+        eprintln!("differential: --tracking has its keyfolds before one server; leave --behind out");
+        return ExitCode::from(2);
+    }
+    let stage = match CacheStage::start(&line.server, line.coded) {
+        Ok(stage) => stage,
+        Err(error) => {
+            eprintln!("differential: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    println!("{}, two keyfolds{}", line.server.name(), if line.coded { ", with codecs" } else { "" });
+    let started = Instant::now();
+    let terminal = stderr().is_terminal();
+    let options = CacheOptions { seed: line.seed, commands: line.commands, ..CacheOptions::default() };
+    let result = differential::run_caches(&stage.sides(), &options, |commands| {
+        if terminal {
+            eprint!("\r{commands} of {} commands ", line.commands);
+        }
+    });
+    if terminal {
+        eprintln!();
+    }
+    match result {
+        Ok(agreed) => {
+            println!(
+                "{} commands of clients with caches agree (seed {}, {:.1} s): {} values were compared in {} looks, of which the slowest took {:.3} s",
+                agreed.commands,
+                line.seed,
+                started.elapsed().as_secs_f64(),
+                agreed.values,
+                agreed.looks,
+                agreed.slowest.as_secs_f64()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(failure @ (differential::CacheFailure::Stale(_) | differential::CacheFailure::Empty { .. })) => {
+            println!("{failure}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("differential: {error}");
+            ExitCode::from(2)
+        }
     }
 }
 

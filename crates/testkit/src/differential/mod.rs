@@ -9,6 +9,7 @@
 //! | `grammar` | how the table is written, and commands made of it |
 //! | `keys` | keys, and the layouts that fold them before a cluster |
 //! | `arguments` | keys, values, numbers, times |
+//! | `cached` | clients with caches behind two keyfolds, whose values must come to be the server's |
 //! | `heard` | keyspace notifications, as a subscriber of each side hears them |
 //! | `later` | commands of later servers, and what they are to answer where the plain server hasn't got them |
 //! | `slots` | the slots that a command names |
@@ -27,6 +28,7 @@
 
 mod arguments;
 mod behind;
+mod cached;
 mod collections;
 mod commands;
 mod generate;
@@ -58,11 +60,15 @@ use crate::sides::{Sides, shown};
 use crate::wire::{Wire, WireError};
 
 pub use behind::Behind;
+pub use cached::{
+    CACHED_LAYOUT, CODED_CACHED_LAYOUT, CacheFailure, CacheOptions, CacheSides, CachesAgreed, Stale, Telling,
+    run_caches,
+};
 pub use collections::COLLECTIONS_LAYOUT;
 pub use keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
 pub use moving::{Former, Way};
 pub use scripts::{CalledAs, ScriptDifference, ScriptFailure, ScriptOptions, run_scripts};
-pub use stage::{Stage, StageError};
+pub use stage::{CacheStage, Stage, StageError};
 
 /// Operations between one emptying of the servers and the next.
 const EPOCH: usize = 2000;

@@ -1,9 +1,10 @@
-//! The two sides, started for as long as a run needs them.
+//! The sides, started for as long as a run needs them.
 
 use keyfold_core::admin::LAYOUT_KEY;
 use keyfold_core::layout::{Attempt, Layout, LayoutConflict, LayoutError, LayoutFile};
 
 use super::behind::Behind;
+use super::cached::{CACHED_LAYOUT, CODED_CACHED_LAYOUT, CacheSides};
 use super::collections::COLLECTIONS_LAYOUT;
 use super::keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
 use super::moving::{Former, Way};
@@ -112,6 +113,30 @@ impl Stage {
     /// Where the two listen.
     pub fn sides(&self) -> Sides {
         self.sides
+    }
+}
+
+/// A server, and two keyfolds before it.
+#[derive(Debug)]
+pub struct CacheStage {
+    keyfolds: [Subject; 2],
+    server: Server,
+}
+
+impl CacheStage {
+    /// Starts all three, with a layout that has codecs where `coded`.
+    ///
+    /// # Errors
+    /// Where one of them doesn't start.
+    pub fn start(binary: &Binary, coded: bool) -> Result<Self, StageError> {
+        let server = binary.start(&[])?;
+        let first = Subject::start(&server, if coded { CODED_CACHED_LAYOUT } else { CACHED_LAYOUT })?;
+        Ok(Self { keyfolds: [first, Subject::beside(&server)?], server })
+    }
+
+    /// Where they listen.
+    pub fn sides(&self) -> CacheSides {
+        CacheSides { keyfolds: self.keyfolds.each_ref().map(Subject::address), server: self.server.address() }
     }
 }
 

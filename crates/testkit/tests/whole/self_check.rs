@@ -4,9 +4,10 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use keyfold_testkit::conformance;
-use keyfold_testkit::differential::{self, Failure, Options, Protocols};
+use keyfold_testkit::differential::{self, CacheFailure, CacheOptions, CacheSides, Failure, Options, Protocols};
 use keyfold_testkit::{Binary, Scanner, Server, Sides, found};
 
 /// Runs a test with two servers of each version, all versions at the same time: much of it is waiting.
@@ -83,16 +84,61 @@ fn the_differential_driver_finds_and_shrinks_a_wrong_subject() {
     assert!(state.contains("TYPE ") && state.contains("PTTL "), "{difference}");
 }
 
+#[test]
+fn caches_of_every_servers_own_clients_agree_with_it() {
+    every_server(|binary, Sides { plain, .. }| {
+        let sides = CacheSides { keyfolds: [plain; 2], server: plain };
+        let options = CacheOptions { commands: 10_000, ..CacheOptions::default() };
+        if let Err(failure) = differential::run_caches(&sides, &options, |_| {}) {
+            panic!("{}: {failure}", binary.name());
+        }
+    });
+}
+
+#[test]
+fn a_cache_that_is_not_told_of_a_key_is_found_out() {
+    let binary = found().pop().expect("no redis-server or valkey-server; run scripts/ensure-server");
+    let server = start(&binary);
+    let silent = forward(server.address(), |client_in, upstream_out, upstream, client| {
+        thread::spawn(move || pass(client_in, upstream_out, |_| true));
+        let concerns = |reply: &[u8]| reply[0] == b'>' && reply.windows(6).any(|word| word == b"cart:7");
+        thread::spawn(move || pass(upstream, client, |reply| !concerns(reply)));
+    });
+    let sides = CacheSides { keyfolds: [silent, server.address()], server: server.address() };
+    let options = CacheOptions { patience: Duration::from_secs(2), ..CacheOptions::default() };
+    match differential::run_caches(&sides, &options, |_| {}) {
+        Err(CacheFailure::Stale(stale)) => {
+            assert_eq!((stale.key.as_str(), stale.keyfold), ("cart:7", 0), "{stale}");
+            assert!(stale.last.iter().any(|line| line.contains("cart:7")), "{stale}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn pass(from: TcpStream, mut to: TcpStream, is_passed: impl Fn(&[u8]) -> bool) {
+    each_value(from, |value| !is_passed(value) || to.write_all(value).is_ok());
+}
+
 fn forward_wrongly(server: SocketAddr) -> SocketAddr {
+    forward(server, |client_in, upstream_out, upstream, client| {
+        let (names, asked) = channel();
+        thread::spawn(move || forward_requests(client_in, upstream_out, &names));
+        thread::spawn(move || forward_replies(upstream, client, &asked));
+    })
+}
+
+/// Stands before a server, and gives each client's connection and its own to whoever passes on requests and replies.
+fn forward(
+    server: SocketAddr,
+    serve: impl Fn(TcpStream, TcpStream, TcpStream, TcpStream) + Send + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("bound");
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let Ok(upstream) = TcpStream::connect(server) else { break };
             let (Ok(client_in), Ok(upstream_out)) = (client.try_clone(), upstream.try_clone()) else { break };
-            let (names, asked) = channel();
-            thread::spawn(move || forward_requests(client_in, upstream_out, &names));
-            thread::spawn(move || forward_replies(upstream, client, &asked));
+            serve(client_in, upstream_out, upstream, client);
         }
     });
     address

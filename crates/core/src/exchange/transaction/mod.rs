@@ -30,7 +30,7 @@ use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::string::Space;
 use crate::user_script::Listed;
-use queued::{Outcome, bytes_of, folded_keys, initial_outcomes, load_of, settle};
+use queued::{Outcome, bytes_of, folded_keys, initial_outcomes, load_for, load_of, settle};
 pub(crate) use queued::{Queued, Scripted};
 use scripted::Answers;
 
@@ -374,7 +374,7 @@ impl Transaction {
         let strange = scripted::strange_keys(&self.queue, env);
         let watched = self.watched.iter().filter(|_| self.attempts > 0).flat_map(Watched::keys);
         let keys = folded_keys(&self.queue).chain(strange.iter().map(Vec::as_slice)).chain(watched);
-        self.load = Some(self.guard.guarded(Load::new(env, keys)));
+        self.load = Some(self.guard.guarded(load_for(&self.queue, keys, env)));
     }
 
     /// Whether a key that the client watches holds something else than it did at its WATCH.

@@ -106,9 +106,14 @@ pub(super) enum Outcome {
 
 /// A load of the keys that are worked out here, and of those that a script can't understand; none where there are none.
 pub(super) fn load_of(queue: &[Queued], strange: &[Vec<u8>], env: &Env<'_>) -> Option<Load> {
-    let load = Load::new(env, folded_keys(queue).chain(strange.iter().map(Vec::as_slice)));
-    let load = if queue.iter().any(|queued| queued.on_collections) { load.with_members() } else { load };
+    let load = load_for(queue, folded_keys(queue).chain(strange.iter().map(Vec::as_slice)), env);
     Some(load).filter(|load| !load.keys().is_empty())
+}
+
+/// A load of these keys for the commands of a queue.
+pub(super) fn load_for<'k>(queue: &[Queued], keys: impl Iterator<Item = &'k [u8]>, env: &Env<'_>) -> Load {
+    let load = Load::new(env, keys);
+    if queue.iter().any(|queued| queued.on_collections) { load.with_members() } else { load }
 }
 
 /// The folded keys of a queue.

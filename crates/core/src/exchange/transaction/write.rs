@@ -64,7 +64,8 @@ impl Transaction {
 
     /// Bounds the time of EXEC, so that what was read as alive or as expired is still that when it is carried out.
     fn bound(&mut self, writes: Vec<Vec<Vec<u8>>>, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        let expiries = self.load.iter().flat_map(Load::keys).filter_map(Key::field_expires_at_ms);
+        let keys = || self.load.iter().flat_map(Load::keys);
+        let expiries = keys().filter_map(Key::field_expires_at_ms).chain(keys().flat_map(Key::member_expiries));
         let span = TimeSpan::of(expiries, self.space.now_ms());
         let has_effects = !writes.is_empty() || self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Passed));
         self.span = span.filter(|_| has_effects);
