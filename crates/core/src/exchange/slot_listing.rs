@@ -264,7 +264,7 @@ impl SlotList {
             Physical::Plain if own => self.take_key(name),
             Physical::Zipped { key, .. } if own => self.take_key(&key),
             Physical::Bucket(namespace) if opens.opens(namespace, layout) => {
-                self.buckets.push(BucketWalk::new(namespace, name))
+                self.buckets.push(BucketWalk::new(namespace, name));
             }
             _ => {}
         }

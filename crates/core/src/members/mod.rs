@@ -6,9 +6,11 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | `cursor` | what servers take for the cursor of SSCAN and HSCAN |
 //! | `sets` | SADD and all others on sets |
 //! | `hashes` | HSET and all others on hashes |
 
+mod cursor;
 mod hashes;
 mod sets;
 

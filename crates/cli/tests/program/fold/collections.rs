@@ -38,8 +38,8 @@ fn fill(wire: &mut Wire, fields_expire: bool) {
     if fields_expire {
         tell("HPEXPIREAT sess:7 2209000000789 FIELDS 1 ip".to_owned());
     }
-    wire.call(&[b"SADD", b"tags:9001", b"", b"\x00\xff\r\n"]).unwrap();
     tell("SADD tags:007 not-canonical".to_owned());
+    wire.call(&[b"SADD", b"tags:9001", b"", b"\x00\xff\r\n"]).unwrap();
 }
 
 /// Every set and hash as clients see it, with when it expires.

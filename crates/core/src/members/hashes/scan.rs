@@ -3,16 +3,16 @@
 use crate::collection::Field;
 use crate::dialect::Since;
 use crate::glob;
-use crate::number::parse_integer;
+use crate::members::cursor::is_cursor;
 use crate::resp::Answer;
-use crate::resp::word::{c_text, is_word};
+use crate::resp::word::is_word;
 use crate::string::{Call, Flow, Halt, SYNTAX_ERROR, Space};
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]: the cursor 0, and the fields that match with their values.
 ///
 /// The options are looked at only where there is a hash.
 pub(super) fn hscan(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
-    if !is_cursor(call.args[2], call.dialect.reads_cursors_strictly()) {
+    if !is_cursor(call.args[2], call.dialect) {
         return Err("ERR invalid cursor".into());
     }
     let hash = space.hash(call.args[1])?;
@@ -29,27 +29,6 @@ pub(super) fn hscan(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>)
         }
     }
     Ok(())
-}
-
-/// Whether a server takes this for a cursor: a number of 64 bits as C's `strtoul` reads it. Later ones want digits, and none
-/// below zero.
-fn is_cursor(argument: &[u8], strictly: bool) -> bool {
-    let text = c_text(argument);
-    if strictly && (text.is_empty() || parse_integer(text).is_some_and(|number| number < 0)) {
-        return false;
-    }
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    let blanks = text.iter().take_while(|byte| is_space(byte)).count();
-    if text.is_empty() {
-        return true;
-    }
-    let digits = match &text[blanks..] {
-        [b'+' | b'-', digits @ ..] => digits,
-        digits => digits,
-    };
-    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let fits = str::from_utf8(digits).is_ok_and(|digits| digits.parse::<u64>().is_ok());
-    (strictly || blanks == 0) && is_number && fits
 }
 
 #[derive(Default)]
