@@ -7,6 +7,7 @@
 //!
 //! What several servers have in different forms goes by the vendor of the one behind: MSETEX before a Valkey is Valkey's.
 
+use crate::collection::FieldExpiryForm;
 use crate::notify::Event;
 use crate::server_info::ServerInfo;
 
@@ -98,6 +99,12 @@ impl<'s> Dialect<'s> {
     /// Whether the server behind has it.
     pub(crate) fn server_has(self, what: Since) -> bool {
         self.server.is_since(what.redis, what.valkey)
+    }
+
+    /// Whose form payloads have of hashes whose fields expire; none where the server has no such.
+    pub fn field_expiry_form(self) -> Option<FieldExpiryForm> {
+        let form = if self.is_valkey() { FieldExpiryForm::Valkey } else { FieldExpiryForm::Redis };
+        self.server_has(Since::HASH_FIELD_EXPIRY).then_some(form)
     }
 
     /// Whether what both vendors have goes by Valkey's form of it.

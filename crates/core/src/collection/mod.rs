@@ -16,6 +16,7 @@ mod payload;
 mod set;
 
 pub use hash::{Field, Hash};
+pub use payload::FieldExpiryForm;
 pub use set::Set;
 
 crate::named! {

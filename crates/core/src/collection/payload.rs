@@ -6,7 +6,6 @@
 use crc::{CRC_64_REDIS, Crc, Table};
 
 use super::{Collection, Field, Hash};
-use crate::dialect::{Dialect, Since};
 
 static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
@@ -23,9 +22,18 @@ const VERSION: u16 = 9;
 const REDIS_VERSION: u16 = 12;
 const VALKEY_VERSION: u16 = 80;
 
+/// Whose form payloads have of hashes whose fields expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldExpiryForm {
+    /// That of Redis from 7.4 on.
+    Redis,
+    /// That of Valkey from 9.0 on.
+    Valkey,
+}
+
 impl Collection {
     /// What RESTORE takes for it; none where fields expire and the server has no such fields.
-    pub fn payload(&self, dialect: Dialect<'_>) -> Option<Vec<u8>> {
+    pub fn payload(&self, form: Option<FieldExpiryForm>) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         let version = match self {
             Self::Set(set) => {
@@ -43,15 +51,16 @@ impl Collection {
                 }
                 VERSION
             }
-            Self::Hash(_) if !dialect.server_has(Since::HASH_FIELD_EXPIRY) => return None,
-            Self::Hash(hash) if dialect.is_valkey() => {
-                write_for_valkey(hash, &mut out);
-                VALKEY_VERSION
-            }
-            Self::Hash(hash) => {
-                write_for_redis(hash, &mut out);
-                REDIS_VERSION
-            }
+            Self::Hash(hash) => match form? {
+                FieldExpiryForm::Valkey => {
+                    write_for_valkey(hash, &mut out);
+                    VALKEY_VERSION
+                }
+                FieldExpiryForm::Redis => {
+                    write_for_redis(hash, &mut out);
+                    REDIS_VERSION
+                }
+            },
         };
         out.extend_from_slice(&version.to_le_bytes());
         let sum = CRC.checksum(&out);

@@ -199,7 +199,7 @@ x = 1
     #[test]
     fn what_only_the_server_has_is_not_offered() {
         let said = |text: &str| LayoutFile::parse(text).unwrap_err().problem.to_string();
-        let fields = "`keys`, `bucket`, `placement`, `keyed`, `text_table`, `cluster`, `value_limit`, `field_limit`, `codec`, `evict`, `weight`";
+        let fields = "`keys`, `type`, `bucket`, `placement`, `keyed`, `text_table`, `cluster`, `value_limit`, `field_limit`, `codec`, `evict`, `weight`";
         let text = "[[namespace]]\nkeys = 'a:{x:int}'\nslots = 1";
         assert_eq!(said(text), format!("unknown field `slots`, expected one of {fields}"));
         assert_eq!(said("slot = 1"), "unknown field `slot`, expected one of `cluster`, `cache`, `namespace`");

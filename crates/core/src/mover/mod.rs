@@ -29,6 +29,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 
 use crate::cluster::Redirect;
+use crate::collection::CollectionKind;
 use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Env, Refusal, in_calls, store};
@@ -494,6 +495,12 @@ impl Mover {
             return Ok(());
         }
         self.moved.found += 1;
+        if let Ok(held) = &held
+            && let Some(kind) = another_type(key, held)
+        {
+            self.leave(&key.logical, Left::OtherType(kind.to_owned()));
+            return Ok(());
+        }
         // The same in both: a server refused the second half of a step, and says so each time; the first stays.
         if new.is_stored() && !key.holds_the_same_everywhere() {
             self.leave(&key.logical, Left::InBoth);
@@ -562,6 +569,16 @@ impl Mover {
         if self.moved.left.len() < LISTED {
             self.moved.left.push((key.to_vec(), why));
         }
+    }
+}
+
+/// The type of what lies under a key of a namespace of sets or hashes, where it is none of these.
+fn another_type(key: &Key, held: &Held) -> Option<&'static str> {
+    let wanted = key.collection()?;
+    match held {
+        Held::String(_) | Held::Unread(_) => Some("string"),
+        Held::Collection(held) => Some(held.collection.kind()).filter(|kind| *kind != wanted).map(CollectionKind::name),
+        Held::Nothing | Held::Other(_) => None,
     }
 }
 

@@ -174,7 +174,7 @@ impl RecordWalk<'_> {
             return (self.visit)(Sight::Expired(field.namespace));
         };
         let dump = match self.manner.wants.dumps {
-            true => collection.payload(Dialect::new(&self.server_info, false)),
+            true => collection.payload(Dialect::new(&self.server_info, false).field_expiry_form()),
             false => Some(Vec::new()),
         };
         let Some(dump) = dump else {
