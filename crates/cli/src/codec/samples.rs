@@ -56,7 +56,7 @@ fn gather_by(
     let manner = Manner {
         layout: now.unwrap_or(&empty),
         folded: now.is_some(),
-        wants: Wants::default(),
+        wants: Wants { packed: true, ..Wants::default() },
         forgetful: true,
         listpack_limits: (None, None),
         stopped: &|| interrupt.wanted() || enough.get(),
@@ -65,7 +65,9 @@ fn gather_by(
     walk(&manner, &mut |sight| {
         if let Sight::Record(Record { key, content, .. }, _) = sight
             && let Content::String(value) | Content::Packed(Packed { value, .. }) = content
-            && let Some(samples) = wanted.locate(key).namespace().and_then(|index| all.get_mut(&index))
+            && let Some(index) = wanted.locate(key).namespace()
+            && wanted.namespace(index).collection().is_some() == matches!(content, Content::Packed(_))
+            && let Some(samples) = all.get_mut(&index)
         {
             samples.offer(key, value);
             enough.set(samples.seen() >= ENOUGH && all.values().all(|samples| samples.seen() >= ENOUGH));

@@ -3,7 +3,7 @@
 //! DUMP's bytes differ between servers' versions and encodings, and with the order of a hash table; the elements
 //! don't. What isn't an element stays outside the digest: a hash's expiries of single fields, a stream's groups.
 
-use keyfold_core::collection::Collection;
+use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::resp::Reply;
 
 use super::digest::of_parts;
@@ -50,7 +50,15 @@ pub(crate) fn digest(kind: &str, elements: Reply<'_>) -> Option<u128> {
     }
 }
 
-/// The same of a folded set or hash.
+/// The value that a set or hash with these elements is in a bucket; none for other types.
+pub(crate) fn packed(kind: &str, elements: Reply<'_>) -> Option<Vec<u8>> {
+    let kind = CollectionKind::ALL.into_iter().find(|known| known.name() == kind)?;
+    let Reply::Array(elements) = elements else { return None };
+    let texts = elements.map(|element| bulk(element).map(<[u8]>::to_vec)).collect::<Option<_>>()?;
+    Some(Collection::of_texts(kind, texts).packed())
+}
+
+/// The digest of a folded set or hash, the same as of one of its own.
 pub(crate) fn digest_of(collection: &Collection) -> u128 {
     let all = |parts: &mut dyn Iterator<Item = u128>| parts.fold(0, u128::wrapping_add);
     match collection {

@@ -17,6 +17,8 @@ pub(crate) struct Wants {
     pub(crate) owners: bool,
     /// How buckets are encoded.
     pub(crate) encodings: bool,
+    /// The values that sets and hashes of their own would be in buckets.
+    pub(crate) packed: bool,
 }
 
 /// A key of its own, plain or zipped.

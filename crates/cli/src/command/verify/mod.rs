@@ -166,7 +166,11 @@ impl Subject<'_> {
         let manner = Manner {
             layout: &self.layout,
             folded: self.folded,
-            wants: Wants { dumps: false, owners: findings, encodings: findings && !self.config.flags.skip_encodings },
+            wants: Wants {
+                owners: findings,
+                encodings: findings && !self.config.flags.skip_encodings,
+                ..Wants::default()
+            },
             forgetful: false,
             listpack_limits: self.listpack_limits,
             stopped: &|| self.interrupt.wanted(),

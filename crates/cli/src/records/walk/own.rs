@@ -11,7 +11,7 @@ use keyfold_server::time::Moment;
 use super::{Home, RecordWalk};
 use crate::records::finding::FindingKind;
 use crate::records::inquiry::{Field, Inquiry, Own};
-use crate::records::{Content, Other, content};
+use crate::records::{Content, Other, Packed, content};
 
 impl RecordWalk<'_> {
     pub(super) fn take_strings(&mut self, keys: Vec<Own>, mut replies: vec::IntoIter<Reply<'_>>) -> anyhow::Result<()> {
@@ -47,10 +47,15 @@ impl RecordWalk<'_> {
         }
         let expires_at_ms = expires_at(next(), now_ms);
         let Reply::Bulk(dump) = next() else { bail!("DUMP of \"{}\" gave nothing", own.key.escape_ascii()) };
-        let (dump, digest) = (dump.to_vec(), content::digest(&kind, next()));
+        let (dump, elements) = (dump.to_vec(), next());
         self.weigh(dump.len());
-        let home = own.namespace.map_or(Home::Plain, Home::Zipped);
-        self.show(own.key, Content::Other(Other { kind, dump, digest }), expires_at_ms, home)
+        let packed = if self.manner.wants.packed { content::packed(&kind, elements) } else { None };
+        let other = Other { digest: content::digest(&kind, elements), kind, dump };
+        let content = match packed {
+            Some(value) => Content::Packed(Packed { value, other }),
+            None => Content::Other(other),
+        };
+        self.show(own.key, content, expires_at_ms, own.namespace.map_or(Home::Plain, Home::Zipped))
     }
 
     /// The time of a question's moment, where it was asked for.

@@ -134,10 +134,6 @@ pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
     if folded == 0 || folded == queue.len() {
         return Ok(());
     }
-    if queue.iter().any(|queued| queued.on_collections) {
-        // Plain keys are read with their members then, so that commands on sets and hashes work on those too.
-        queue.iter_mut().filter(|queued| queued.foreign.is_none()).for_each(|queued| queued.on_collections = true);
-    }
     let mut on_key = BTreeMap::<Vec<u8>, Vec<usize>>::new();
     for (index, queued) in queue.iter().enumerate() {
         for key in queued.keys() {
@@ -152,6 +148,9 @@ pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
             if next.folded {
                 continue;
             }
+            // Where it is a command on sets or hashes, all keys are read with their members then.
+            let is_on_strings = next.command.is_some_and(|command| command.run.is_some());
+            next.on_collections |= next.foreign.is_none() && !is_on_strings;
             if next.run().is_none() {
                 let name = next.args[0].escape_ascii().to_string();
                 return Err(format!(
