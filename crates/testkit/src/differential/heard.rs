@@ -13,7 +13,7 @@ use crate::sides::Sides;
 use crate::wire::{Wire, WireError};
 
 /// What servers are asked to publish. Beside `A` Redis 7.0 doesn't say that it has `n` too.
-const SETTING: &[u8] = b"KEg$xn";
+const SETTING: &[u8] = b"KEg$shxn";
 /// Behind all that was published before.
 const FENCE: &[u8] = b"differential:fence";
 /// How long it may take until a key that has expired is removed.

@@ -88,7 +88,7 @@ fn folded_elsewhere_and_unfolded_they_are_the_same() {
 
 #[test]
 fn tools_say_what_lies_in_their_buckets() {
-    on_every_server(&[], |stage| tools_say_of(stage));
+    on_every_server(&[], tools_say_of);
 }
 
 fn tools_say_of(stage: &Stage) {

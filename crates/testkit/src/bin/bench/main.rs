@@ -6,6 +6,7 @@
 //! | [`speed`] | requests a second: the server alone, behind nutcracker, behind keyfold |
 //! | [`commands`] | requests a second by command: plain, the cheapest form on a folded key, and through keyfold |
 //! | [`cluster`] | requests a second through keyfold: before a cluster, and before one server |
+//! | [`collections`] | what small sets and hashes take and cost, plain and folded |
 //! | [`idle`] | what idle connections cost the proxy, and that ten thousand work |
 //! | [`codecs`] | what codecs save, and what they cost |
 //! | [`watched`] | what metrics and the slow log cost |
@@ -21,6 +22,7 @@
 mod caches;
 mod cluster;
 mod codecs;
+mod collections;
 mod commands;
 mod idle;
 mod memory;
@@ -69,6 +71,9 @@ fn main() -> anyhow::Result<()> {
         }
         if options.wants(Part::Codecs) {
             goals.extend(codecs::measure(&binary, &options, &mut report)?);
+        }
+        if options.wants(Part::Collections) {
+            collections::measure(&binary, &options, &mut report)?;
         }
         if options.wants(Part::Watched) {
             goals.extend(watched::measure(&binary, &options, &mut report)?);

@@ -51,6 +51,7 @@ pub(crate) enum Part {
     Cluster,
     Idle,
     Codecs,
+    Collections,
     Watched,
     Caches,
 }
@@ -58,7 +59,7 @@ pub(crate) enum Part {
 /// What to measure, and how much of it.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// All eight where none is named
+    /// All nine where none is named
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
     /// Only this server, as in `redis 7.0.15` or `valkey`; may be repeated
