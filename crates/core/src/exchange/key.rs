@@ -8,7 +8,7 @@ use crate::codec;
 use crate::collection::{Collection, CollectionKind};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::sum::Sum;
-use crate::exchange::{Env, failure};
+use crate::exchange::{Env, failure, native_collection};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place};
 use crate::placement::handmade::Packing;
@@ -46,6 +46,8 @@ pub(super) enum Found {
     Native { kind: Vec<u8>, value: Option<Vec<u8>>, expires_at_ms: Option<i64>, expiry_is_exact: bool },
     /// A set or hash of its own, and what DUMP said of it.
     Collection { payload: Vec<u8>, collection: Collection, expires_at_ms: Option<i64>, expiry_is_exact: bool },
+    /// One that has so many members that they stayed in the server.
+    TooMany { kind: Vec<u8>, members: i64, expires_at_ms: Option<i64> },
 }
 
 /// What is known of the spilled value that a stored value points to.
@@ -91,7 +93,9 @@ impl Spot {
     /// When what lies there expires, as far as that can be read.
     fn expires_at_ms(&self) -> Option<i64> {
         match &self.found {
-            Found::Native { expires_at_ms, .. } | Found::Collection { expires_at_ms, .. } => *expires_at_ms,
+            Found::Native { expires_at_ms, .. }
+            | Found::Collection { expires_at_ms, .. }
+            | Found::TooMany { expires_at_ms, .. } => *expires_at_ms,
             _ => self.frame()?.expires_at_ms,
         }
     }
@@ -170,6 +174,7 @@ impl Spot {
                     writes.check(&[b"PEXPIRETIME", physical], Some(at.as_bytes()));
                 }
             }
+            (Found::TooMany { kind, .. }, None) => writes.check(&[b"TYPE", physical], Some(kind)),
             (Found::Collection { payload, expires_at_ms, expiry_is_exact, .. }, None) => {
                 writes.check(&[b"DUMP", physical], Some(payload));
                 if *expiry_is_exact {
@@ -232,6 +237,7 @@ impl Spot {
             (Found::Collection { collection, expires_at_ms, .. }, _) => {
                 Ok(Held::Collection(Collected { collection: collection.clone(), expires_at_ms: *expires_at_ms }))
             }
+            (Found::TooMany { kind, members, .. }, _) => Err(native_collection::too_many(kind, *members)),
             (Found::Field { .. }, None) => Err("a field without a place".to_owned()),
             (Found::Field { stored, spilled }, Some(place)) => match place.kind.packing() {
                 Some(packing) => string(packing.unpack(stored).map_err(|error| error.to_string())?.into_owned(), None),
@@ -362,7 +368,7 @@ impl Key {
             return match &self.spots[0].found {
                 Found::Nothing => Some(Sum::of(std::iter::empty())),
                 Found::Field { stored, .. } => Some(Sum::of([stored.as_slice()].into_iter())),
-                Found::Native { .. } | Found::Collection { .. } => None,
+                Found::Native { .. } | Found::Collection { .. } | Found::TooMany { .. } => None,
             };
         }
         match self.held() {

@@ -17,6 +17,9 @@ const READ: &str = include_str!("native_collection.lua");
 /// Members, or fields and values, that one command brings: a script's call takes some thousands of arguments at most.
 const AT_ONCE: usize = 2000;
 
+/// A server answers nobody else while it gives so many members, some milliseconds; and whoever has more is for a server's own commands.
+const MOST: &str = "65536";
+
 /// Which commands tell a server's expiries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
@@ -35,7 +38,8 @@ impl Reading {
     /// Asks for a key with all that it holds.
     pub(super) fn send(self, name: &[u8], commands: &mut Commands) {
         let expiry: &[u8] = if self.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" };
-        commands.push(&[b"EVAL", READ.as_bytes(), b"1", name, expiry, if self.has_field_expiry { b"1" } else { b"0" }]);
+        let fields: &[u8] = if self.has_field_expiry { b"1" } else { b"0" };
+        commands.push(&[b"EVAL", READ.as_bytes(), b"1", name, expiry, fields, MOST.as_bytes()]);
     }
 
     /// What the server has said.
@@ -47,7 +51,13 @@ impl Reading {
         let expiry_is_exact = self.has_pexpiretime;
         let expires_at_ms =
             (is_there && expiry >= 0).then_some(if expiry_is_exact { expiry } else { now_ms.saturating_add(expiry) });
-        let value = parts.next().and_then(Reply::bytes).map(<[u8]>::to_vec);
+        let (value, members) = match parts.next() {
+            Some(Reply::Integer(members)) => (None, Some(members)),
+            value => (value.and_then(Reply::bytes).map(<[u8]>::to_vec), None),
+        };
+        if let Some(members) = members {
+            return Ok(Found::TooMany { kind: kind.to_vec(), members, expires_at_ms });
+        }
         let Some(known) = CollectionKind::ALL.into_iter().find(|known| known.name().as_bytes() == kind) else {
             let kind = kind.to_vec();
             return Ok(match is_there {
@@ -64,6 +74,11 @@ impl Reading {
         };
         Ok(Found::Collection { payload, collection, expires_at_ms, expiry_is_exact })
     }
+}
+
+/// Why one is not worked on here.
+pub(super) fn too_many(kind: &[u8], members: i64) -> String {
+    format!("it is a {} of {members} members, and keyfold works on {MOST} at most", kind.escape_ascii())
 }
 
 /// A time as the script writes it. One beyond all integers is the last of them, which Lua rounds up.

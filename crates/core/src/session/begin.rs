@@ -416,7 +416,7 @@ impl Session {
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Begun {
-        let FoldedCommand { id, run, on_collections, .. } = command;
+        let FoldedCommand { id, run, on_collections, needs_members, .. } = command;
         let notices = self.notices().filter(|_| command.writes);
         if Pieces::may_take(id, places.len()) {
             // Later commands of the client wait until its last step is answered.
@@ -424,7 +424,8 @@ impl Session {
             return sent(UnderWay::Pieces(Box::new(pieces)), replies, Hold::All);
         }
         if on_collections {
-            let (work, replies) = Work::start_on_collections(run, args, places.of(args), self.protocol, env, io.wire);
+            let start = if needs_members { Work::start_on_collections } else { Work::start };
+            let (work, replies) = start(run, args, places.of(args), self.protocol, env, io.wire);
             return sent(UnderWay::Work(Box::new(work.publishing(notices))), replies, command.hold());
         }
         if id == Id::Copy && !places.are_moving() {

@@ -116,6 +116,8 @@ pub(crate) struct FoldedCommand {
     pub(crate) writes: bool,
     /// One of its keys holds a set or hash.
     pub(crate) on_collections: bool,
+    /// It needs the members of all its keys that are sets or hashes, and not only to know that they are there.
+    pub(crate) needs_members: bool,
 }
 
 impl FoldedCommand {
@@ -427,7 +429,7 @@ impl Session {
         effort.patience = Patience::with_keys(places.len());
         let server_has = command.server_has(args, env.dialect());
         let writes = command.flags.contains(Flags::WRITE);
-        let command = FoldedCommand { id: command.id, run, writes, on_collections: false };
+        let command = FoldedCommand { id: command.id, run, writes, on_collections: false, needs_members: false };
         if places.are_moving() {
             return route_moving(command, args, places);
         }
@@ -475,7 +477,8 @@ impl Session {
         }
         effort.patience = Patience::with_keys(places.len());
         let writes = command.flags.contains(Flags::WRITE);
-        let command = FoldedCommand { id: command.id, run, writes, on_collections: true };
+        let needs_members = command.run.is_none() || matches!(command.id, Id::Rename | Id::Renamenx | Id::Copy);
+        let command = FoldedCommand { id: command.id, run, writes, on_collections: true, needs_members };
         if command.id == Id::Copy && CopyCommand::read(args).is_ok_and(|copy| copy.database.is_some()) {
             return Route::error(
                 "ERR keyfold: COPY to another database is not supported where a key is a folded set or hash",
