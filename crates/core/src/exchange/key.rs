@@ -8,7 +8,7 @@ use crate::codec;
 use crate::collection::{Collection, CollectionKind};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::sum::Sum;
-use crate::exchange::{Env, failure, native_collection};
+use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place};
 use crate::placement::handmade::Packing;
@@ -47,7 +47,7 @@ pub(super) enum Found {
     /// A set or hash of its own, and what DUMP said of it.
     Collection { payload: Vec<u8>, collection: Collection, expires_at_ms: Option<i64>, expiry_is_exact: bool },
     /// One that has so many members that they stayed in the server.
-    TooMany { kind: Vec<u8>, members: i64, expires_at_ms: Option<i64> },
+    TooMany { kind: Vec<u8>, why: String, expires_at_ms: Option<i64> },
 }
 
 /// What is known of the spilled value that a stored value points to.
@@ -237,7 +237,7 @@ impl Spot {
             (Found::Collection { collection, expires_at_ms, .. }, _) => {
                 Ok(Held::Collection(Collected { collection: collection.clone(), expires_at_ms: *expires_at_ms }))
             }
-            (Found::TooMany { kind, members, .. }, _) => Err(native_collection::too_many(kind, *members)),
+            (Found::TooMany { why, .. }, _) => Err(why.clone()),
             (Found::Field { .. }, None) => Err("a field without a place".to_owned()),
             (Found::Field { stored, spilled }, Some(place)) => match place.kind.packing() {
                 Some(packing) => string(packing.unpack(stored).map_err(|error| error.to_string())?.into_owned(), None),

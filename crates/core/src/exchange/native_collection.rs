@@ -56,7 +56,7 @@ impl Reading {
             value => (value.and_then(Reply::bytes).map(<[u8]>::to_vec), None),
         };
         if let Some(members) = members {
-            return Ok(Found::TooMany { kind: kind.to_vec(), members, expires_at_ms });
+            return Ok(Found::TooMany { kind: kind.to_vec(), why: too_many(kind, members), expires_at_ms });
         }
         let Some(known) = CollectionKind::ALL.into_iter().find(|known| known.name().as_bytes() == kind) else {
             let kind = kind.to_vec();
@@ -77,7 +77,7 @@ impl Reading {
 }
 
 /// Why one is not worked on here.
-pub(super) fn too_many(kind: &[u8], members: i64) -> String {
+fn too_many(kind: &[u8], members: i64) -> String {
     format!("it is a {} of {members} members, and keyfold works on {MOST} at most", kind.escape_ascii())
 }
 

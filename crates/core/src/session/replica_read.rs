@@ -3,9 +3,10 @@
 //! Only plain reads of which an answer tells whether its keys were there, because a replica's *no* isn't believed
 //! ([`crate::drive`]): the replica of a node that a slot is leaving key by key knows nothing of keys that have gone, and says
 //! that they don't exist. Of two keys in one answer that could not be told, so such commands stay with primaries, but for
-//! MGET and EXISTS. So does what goes by other state than keys': between WATCH and EXEC a client must read what EXEC will
-//! compare; cursors of HSCAN and its kin are a node's own; TOUCH is for the node that evicts; scripts may do anything. And whoever caches
-//! what it reads is told of changes when primaries make them: what a replica still had then would be cached for good.
+//! MGET and EXISTS; nor could it of members that are told one by one (HMGET), or of a folded set or hash, which are worked on here.
+//! So does what goes by other state than keys': between WATCH and EXEC a client must read what EXEC will compare; cursors of HSCAN
+//! and its kin are a node's own; TOUCH is for the node that evicts; scripts may do anything. And whoever caches what it reads is told
+//! of changes when primaries make them: what a replica still had then would be cached for good.
 
 use crate::cluster::Target;
 use crate::command::{Access, Categories, Command, Flags, Id};
@@ -42,6 +43,14 @@ fn is_plain_read(command: &Command) -> bool {
         && !command.categories.intersects(Categories::SCRIPTING | Categories::HYPERLOGLOG)
         && !command.name.contains('|')
         && !matches!(command.id, Id::Touch | Id::Hscan | Id::Sscan | Id::Zscan)
+        && !tells_of_each_member(command.name)
+}
+
+/// Whether the answer has an element for each member asked for, also where the key isn't there: nobody could tell that from it.
+fn tells_of_each_member(name: &str) -> bool {
+    const NAMES: [&str; 9] =
+        ["geohash", "geopos", "hexpiretime", "hmget", "hpexpiretime", "hpttl", "httl", "smismember", "zmscore"];
+    NAMES.contains(&name)
 }
 
 fn tells_of_each_key(command: &Command, args: &[&[u8]]) -> bool {
@@ -54,7 +63,7 @@ fn tells_of_each_key(command: &Command, args: &[&[u8]]) -> bool {
 fn goes_plainly(route: &Route) -> bool {
     match route {
         Route::PassOn | Route::Rewrite(_) | Route::One { .. } => true,
-        Route::Many { places, .. } => !places.are_moving(),
+        Route::Many { command, places } => !places.are_moving() && !command.on_collections,
         _ => false,
     }
 }
