@@ -211,7 +211,7 @@ impl Spot {
             Ok(Held::Collection(Collected { collection: Collection::Hash(hash), .. })) => hash.expiries().collect(),
             _ => Vec::new(),
         };
-        self.held = held.map(|held| living(held, env.now_ms));
+        self.held = held;
     }
 
     /// When what was read there is to be read anew, as its frame or one of its fields expires then.
@@ -265,16 +265,6 @@ fn unpack(kind: CollectionKind, value: &[u8], expires_at_ms: Option<i64>) -> Res
         return Err(format!("a packed {} lies where the namespace has a {kind}", collection.kind()));
     }
     Ok(Held::Collection(Collected { collection, expires_at_ms }))
-}
-
-/// What is left of it at this time.
-fn living(held: Held, now_ms: i64) -> Held {
-    match held {
-        Held::Collection(Collected { collection, expires_at_ms }) => collection
-            .living(now_ms)
-            .map_or(Held::Nothing, |collection| Held::Collection(Collected { collection, expires_at_ms })),
-        held => held,
-    }
 }
 
 /// The value of a frame of this namespace; none where the spilled value it points to is gone. One that can't be decoded is

@@ -489,7 +489,7 @@ impl Mover {
             // A client was quicker, or the key is gone.
             return Ok(());
         }
-        let held = key.held();
+        let held = key.held().map(|held| without_expired_fields(held, env.now_ms));
         if matches!(&held, Ok(Held::Other(kind)) if kind.is_empty()) {
             self.again.push(key.logical.clone());
             return Ok(());
@@ -569,6 +569,16 @@ impl Mover {
         if self.moved.left.len() < LISTED {
             self.moved.left.push((key.to_vec(), why));
         }
+    }
+}
+
+/// What is left of a hash whose fields expire, and nothing once all have.
+fn without_expired_fields(held: Held, now_ms: i64) -> Held {
+    match held {
+        Held::Collection(Collected { collection, expires_at_ms }) => collection
+            .living(now_ms)
+            .map_or(Held::Nothing, |collection| Held::Collection(Collected { collection, expires_at_ms })),
+        held => held,
     }
 }
 
