@@ -65,7 +65,7 @@ impl Collection {
         match self {
             Self::Set(_) => Some(self),
             Self::Hash(mut hash) => {
-                hash.retain(|_, field| field.expires_at_ms.is_none_or(|at| at >= now_ms));
+                hash.remove_expired(now_ms);
                 (!hash.is_empty()).then_some(Self::Hash(hash))
             }
         }
