@@ -79,7 +79,7 @@ impl<'i> Weighing<'i> {
         let keys: Vec<(&[u8], u64)> =
             wanted.iter().map(|sampled| (sampled.key.as_ref(), sampled.value.len())).collect();
         self.left_bytes = self.left_bytes.saturating_sub(keys.iter().map(|(_, len)| len).sum());
-        let read = match values.read(&keys) {
+        let read = match values.read(&keys, population.collection) {
             Ok(read) => read,
             Err(error) => {
                 self.lost(&error);

@@ -9,11 +9,11 @@ use crate::codec::Coding;
 use crate::observation::Kind;
 use crate::plan::{self, Part, Plan};
 use crate::population::{Population, SampledKey};
+use crate::remedy::Remedy;
 use crate::slot_tally::HotSlot;
-use crate::survey::{FamilyFindings, Findings, Folded};
+use crate::summary::HandMade;
+use crate::survey::{FamilyFindings, Findings, Folded, NEARLY_ALL};
 
-/// A family is of strings if nearly all of its keys are.
-const NEARLY_ALL: f64 = 0.98;
 /// A median of so many elements is large.
 const LARGE: f64 = 512.0;
 /// Physical names of keyfold's own begin so.
@@ -26,8 +26,17 @@ named! {
         Fold = "fold",
         /// Keep its keys, under shorter names.
         Zip = "zip",
+        /// Change settings of the server.
+        Set = "set",
         /// Leave it as it is.
         Leave = "leave",
+    }
+}
+
+impl Advice {
+    /// Whether a layout places such keys.
+    pub fn places(self) -> bool {
+        matches!(self, Self::Fold | Self::Zip)
     }
 }
 
@@ -40,8 +49,10 @@ pub struct Advised {
     pub advice: Advice,
     /// Why.
     pub why: String,
-    /// What was weighed, where it is strings.
+    /// What was weighed, where it is strings, or small sets or hashes.
     pub choice: Option<Choice>,
+    /// What settings of the server would save without folding, where that is worth a word.
+    pub remedy: Option<Remedy>,
     /// What it takes if the advice is taken.
     pub after_bytes: f64,
 }
@@ -98,21 +109,45 @@ pub fn logical_keys(keys: u64, folded: &[Folded]) -> u64 {
     (keys as f64 + more).max(0.0).round() as u64
 }
 
-/// Whether codecs are weighed for a family: it is of strings, and more than one.
+/// Whether codecs are weighed for a family: it is of what a layout places, and more than one key.
 pub fn is_weighed(family: &FamilyFindings) -> bool {
-    no_strings(family).is_none() && family.template.is_some()
+    not_placed(family).is_none() && family.template.is_some()
 }
 
 fn weigh(family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
-    let (advice, why, choice) = match no_strings(&family) {
+    let (mut advice, mut why, mut choice) = match not_placed(&family) {
         Some(why) => (Advice::Leave, why, None),
         None => match family.population() {
             None => (Advice::Leave, "a single key".to_owned(), None),
-            Some(population) => decide(choose_among(&population, aims, &codings(&population, &family.even))),
+            Some(population) => {
+                let mut choice = choose_among(&population, aims, &codings(&population, &family.even));
+                choice.notes.extend(hand_made(&family).map(|made| {
+                    format!(
+                        "{}: docs/sources.md tells how such buckets become keys of their own again",
+                        made.describe()
+                    )
+                }));
+                decide(choice)
+            }
         },
     };
-    let after_bytes = after_bytes(&family, advice, choice.as_ref(), aims);
-    Advised { family, advice, why, choice, after_bytes }
+    if advice == Advice::Leave && hand_made(&family).is_some() {
+        why = hashes(&family);
+    }
+    let worth = family.bytes.value * (1.0 - aims.min_saving);
+    let remedy = family.remedy(&aims.limits).filter(|remedy| remedy.bytes <= worth && !aims.keeps_settings);
+    if let (Some(remedy), Some(choice)) = (&remedy, &mut choice) {
+        remedy.tell(choice);
+    }
+    if let (Advice::Leave, Some(remedy)) = (advice, &remedy) {
+        advice = Advice::Set;
+        why = format!("{}. {why}", remedy.describe());
+    }
+    let after_bytes = match (advice, &remedy) {
+        (Advice::Set, Some(remedy)) => remedy.bytes,
+        _ => after_bytes(&family, advice, choice.as_ref(), aims),
+    };
+    Advised { family, advice, why, choice, remedy, after_bytes }
 }
 
 /// What a family takes once the advice is taken.
@@ -144,14 +179,14 @@ fn decide(choice: Choice) -> (Advice, String, Option<Choice>) {
     (advice, why, Some(choice))
 }
 
-/// Why a family that isn't strings is left as it is.
-fn no_strings(family: &FamilyFindings) -> Option<String> {
+/// Why a family that is neither strings nor small sets or hashes is left as it is.
+fn not_placed(family: &FamilyFindings) -> Option<String> {
     if OWN.iter().any(|prefix| family.name.starts_with(prefix)) {
         return Some("keyfold's own".to_owned());
     }
     let summary = &family.summary;
     let (all, strings) = (summary.keys as f64, summary.values.count() as f64);
-    if strings >= all * NEARLY_ALL {
+    if strings >= all * NEARLY_ALL || family.collection().is_some() {
         return None;
     }
     if strings > 0.0 {
@@ -165,15 +200,16 @@ fn no_strings(family: &FamilyFindings) -> Option<String> {
     })
 }
 
+/// Whether they are hashes that somebody made to fold something.
+fn hand_made(family: &FamilyFindings) -> Option<HandMade> {
+    let summary = &family.summary;
+    if summary.kind() == Kind::Hash { summary.elements.hand_made() } else { None }
+}
+
 fn hashes(family: &FamilyFindings) -> String {
-    let elements = &family.summary.elements;
     let tables = tables(family);
-    match elements.hand_made() {
-        Some(made) => {
-            let what = if made.numbers { "numbers" } else { "ids of their own" };
-            let fields = made.fields;
-            format!("buckets made by hand: hashes of about {fields:.0} fields, which are {what}{tables}")
-        }
+    match hand_made(family) {
+        Some(made) => format!("{}{tables}", made.describe()),
         None => format!("hashes{}{tables}", size(family)),
     }
 }
@@ -240,6 +276,7 @@ fn heed_plan(advised: &mut [Advised], stored: Option<Layout>, aims: &Aims) {
 /// What all advice saves together: the tables of keys shrink for all.
 fn savings(advised: &[Advised], folded: &[Folded], aims: &Aims) -> f64 {
     let (mut now, mut after) = (Keyspace::new(&aims.model), Keyspace::new(&aims.model));
+    let mut packed = 0.0;
     for one in folded {
         let (keys, expiring) = (one.physical(), one.expiring());
         let footprint = crate::choose::Footprint { keys, expiring, ..Default::default() };
@@ -258,8 +295,9 @@ fn savings(advised: &[Advised], folded: &[Folded], aims: &Aims) -> f64 {
                 let footprint = crate::choose::Footprint { keys, expiring: expiring * scale, ..Default::default() };
                 footprint.add_to(&mut now);
                 footprint.add_to(&mut after);
+                packed += one.family.bytes.value - one.after_bytes;
             }
         }
     }
-    now.total_bytes() as f64 - after.total_bytes() as f64
+    now.total_bytes() as f64 - after.total_bytes() as f64 + packed
 }

@@ -22,6 +22,7 @@
 //! | `eviction.rs` | what folding does to a server that evicts, as measured |
 //! | `uses.rs` | who uses a server and how, as far as it matters to folding |
 //! | `diagnosis` | why memory is not what it should be: findings from what was observed |
+//! | `remedy.rs` | what settings of the server would save for its sets and hashes, without folding |
 //! | `advice.rs` | what to do with each family that was found, and what it saves |
 #![forbid(unsafe_code)]
 
@@ -38,6 +39,7 @@ pub mod observation;
 pub mod plan;
 pub mod population;
 pub mod random;
+pub mod remedy;
 pub mod sample;
 pub mod slot_tally;
 pub mod summary;

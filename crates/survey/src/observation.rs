@@ -1,5 +1,6 @@
 //! What a walk learns of one key.
 
+use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::memory::ValueShape;
 use keyfold_core::named;
 
@@ -20,7 +21,12 @@ pub struct Observation {
     pub has_expiry: bool,
     /// A part of what it holds, of some keys.
     pub sample: Option<Sampled>,
+    /// All that it holds, of a small set or hash: when fields expire is not said.
+    pub members: Option<Collection>,
 }
+
+/// A set or hash that takes more is not read whole: no bucket would hold it.
+pub const READ_WHOLE_BYTES: u64 = 4096;
 
 impl Observation {
     /// A string of which no more is known than its key and value: for keys that come from no server.
@@ -33,7 +39,8 @@ impl Observation {
         };
         let content = Content::String(shape);
         let key = key.into();
-        Self { key, kind: Kind::String, encoding, content, usage_bytes: None, has_expiry: false, sample: None }
+        let (usage_bytes, sample, members) = (None, None, None);
+        Self { key, kind: Kind::String, encoding, content, usage_bytes, has_expiry: false, sample, members }
     }
 }
 
@@ -57,6 +64,21 @@ pub enum Sampled {
     Fields(Vec<Field>),
     /// Some members of a set.
     Members(Vec<Box<[u8]>>),
+}
+
+impl Sampled {
+    /// The first of these members or fields.
+    pub fn of(collection: &Collection, most: usize) -> Self {
+        match collection {
+            Collection::Set(set) => Self::Members(set.iter().take(most).map(Box::from).collect()),
+            Collection::Hash(hash) => {
+                let field = |(name, field): (&[u8], &keyfold_core::collection::Field)| -> Field {
+                    (name.into(), field.value.as_slice().into())
+                };
+                Self::Fields(hash.iter().take(most).map(field).collect())
+            }
+        }
+    }
 }
 
 /// A field of a hash, and its value.
@@ -111,6 +133,15 @@ named! {
 }
 
 impl Kind {
+    /// Which collections a layout can place such keys as.
+    pub fn collection(self) -> Option<CollectionKind> {
+        match self {
+            Self::Set => Some(CollectionKind::Set),
+            Self::Hash => Some(CollectionKind::Hash),
+            _ => None,
+        }
+    }
+
     /// Reads what `TYPE` answers.
     pub fn parse(name: &[u8]) -> Self {
         let found = Self::ALL.iter().find(|kind| kind.name().as_bytes() == name);

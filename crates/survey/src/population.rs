@@ -1,5 +1,8 @@
 //! The keys of one family, as far as a placement must know them.
 
+use std::num::NonZero;
+
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::memory::ValueShape;
 use keyfold_core::template::Template;
 
@@ -8,10 +11,12 @@ use keyfold_core::template::Template;
 pub struct SampledKey {
     /// The logical key.
     pub key: Box<[u8]>,
-    /// Its value; [`ValueShape::len`] is how many bytes it has.
+    /// Its value; [`ValueShape::len`] is how many bytes it has. Of a set or hash that is its packed form.
     pub value: ValueShape,
     /// Whether it expires.
     pub has_expiry: bool,
+    /// What a set or hash takes as it is, without its share of the table of keys; none of a string, whose value says it.
+    pub plain_bytes: Option<NonZero<u32>>,
 }
 
 /// What the blocks of a sample are made of. All keys of one block are in the sample, or none.
@@ -33,6 +38,8 @@ pub enum Blocks {
 pub struct Population<'a> {
     /// The family's shape. Every key of the sample matches it.
     pub template: &'a Template,
+    /// Which collections its keys are, where they aren't strings.
+    pub collection: Option<CollectionKind>,
     /// How many keys the family has; an estimate where the keyspace itself was sampled.
     pub keys: u64,
     /// The sampled keys, each once, in no order.

@@ -6,6 +6,8 @@
 //! kept keys are over the bound. The order in which keys come doesn't matter, and samples of one family that were
 //! taken apart can be merged.
 
+use std::num::NonZero;
+
 use keyfold_core::memory::ValueShape;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -30,6 +32,15 @@ impl Block {
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(xxh3_64_with_seed(bytes, 1))
     }
+}
+
+/// What a set or hash takes.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainAndPacked {
+    /// As it is, without its share of the table of keys.
+    pub plain: u64,
+    /// As one packed value.
+    pub packed: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -59,8 +70,25 @@ impl BlockSample {
     /// Keeps the key if its block is among the chosen ones. A key that comes twice is kept twice until
     /// [`Self::into_keys`].
     pub fn offer(&mut self, block: Block, key: &[u8], value: ValueShape, has_expiry: bool) {
+        self.offer_any(block, key, value, has_expiry, None);
+    }
+
+    /// The same of a set or hash, which takes so many bytes as it is and so many packed.
+    pub fn offer_collection(&mut self, block: Block, key: &[u8], bytes: PlainAndPacked, has_expiry: bool) {
+        let plain = u32::try_from(bytes.plain).unwrap_or(u32::MAX).max(1);
+        self.offer_any(block, key, ValueShape::Bytes(bytes.packed), has_expiry, NonZero::new(plain));
+    }
+
+    fn offer_any(
+        &mut self,
+        block: Block,
+        key: &[u8],
+        value: ValueShape,
+        has_expiry: bool,
+        plain_bytes: Option<NonZero<u32>>,
+    ) {
         if self.wants(block, key) {
-            self.push(Kept { block, sampled: SampledKey { key: key.into(), value, has_expiry } });
+            self.push(Kept { block, sampled: SampledKey { key: key.into(), value, has_expiry, plain_bytes } });
         }
     }
 

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::layout::{Layout, Namespace};
-use keyfold_core::memory::{BucketCost, Keyspace, Model, SlotFill, Tabled, ValueShape};
+use keyfold_core::memory::{BucketCost, Keyspace, Limits, Model, SlotFill, Tabled, ValueShape};
 use keyfold_core::template::{Parts, Template};
 
 use crate::family::{Families, Family, Split};
 use crate::folded::{FoldedTally, Held};
 use crate::observation::{Content, Encoding, Kind, Observation};
 use crate::population::{Blocks, Population, SampledKey};
+use crate::remedy::Remedy;
 use crate::sample::BlockSample;
 use crate::slot_tally::{HotSlot, SlotTally};
 use crate::summary::{EVEN_PART, SAMPLE_BYTES, Summary};
@@ -22,6 +24,8 @@ const LEAST_SAMPLE_BYTES: usize = 16 << 10;
 const MEASURE_EVERY: u64 = 1 << 16;
 /// 95% of a normal distribution are within so many standard deviations.
 const CONFIDENCE_95: f64 = 1.96;
+/// A family is of strings, or of sets, if nearly all of its keys are.
+pub(crate) const NEARLY_ALL: f64 = 0.98;
 /// An element of which nothing is known but that it is there.
 const UNKNOWN_ELEMENT: ValueShape = ValueShape::Bytes(16);
 
@@ -167,7 +171,7 @@ impl Survey {
             return;
         }
         let split = Split::of(&observation.key);
-        self.families.tally(&split).add(observation, &split, bytes);
+        self.families.tally(&split).add(&self.model, observation, &split, bytes);
         if self.seen.is_multiple_of(MEASURE_EVERY) {
             self.bound_samples();
         }
@@ -329,11 +333,14 @@ fn findings(family: Family<Summary>, scan: &Scan, tables: &Tables) -> FamilyFind
     let Shares { kept, within, slots_seen } = shares(&sample, 1.0 / scale, scan.by_slot);
     let even = std::mem::replace(&mut summary.even, BlockSample::new(0));
     let (mut sample, mut even) = (sample.into_keys(), even.into_keys());
-    if let Some(template) = &template {
-        let matches = |sampled: &SampledKey| template.parse_key(&sampled.key, &mut Parts::new());
-        sample.retain(matches);
-        even.retain(matches);
-    }
+    let of_collections = collection_of(&summary).is_some();
+    let matches = |sampled: &SampledKey| {
+        let template = template.as_ref();
+        sampled.plain_bytes.is_some() == of_collections
+            && template.is_none_or(|template| template.parse_key(&sampled.key, &mut Parts::new()))
+    };
+    sample.retain(matches);
+    even.retain(matches);
     FamilyFindings {
         template,
         name,
@@ -376,6 +383,7 @@ impl FamilyFindings {
         let keys = scaled(1, self.keys.value);
         Some(Population {
             template,
+            collection: self.collection(),
             keys,
             sample: &self.sample,
             blocks: self.blocks,
@@ -385,15 +393,34 @@ impl FamilyFindings {
         })
     }
 
+    /// Which collections a layout can place its keys as: nearly all are of one such type, and were read whole.
+    pub fn collection(&self) -> Option<CollectionKind> {
+        collection_of(&self.summary)
+    }
+
+    /// What settings of the server would save, where it has such limits.
+    pub fn remedy(&self, limits: &Limits) -> Option<Remedy> {
+        let scale = self.keys.value / self.summary.keys.max(1) as f64;
+        self.summary.tables.remedy(limits, self.bytes.value, scale)
+    }
+
     /// Bytes a key.
     pub fn bytes_per_key(&self) -> f64 {
         self.bytes.value / self.keys.value.max(1.0)
     }
 }
 
+fn collection_of(summary: &Summary) -> Option<CollectionKind> {
+    let kind = summary.kind().collection()?;
+    let of_kind = |(stored, _): &(Kind, Encoding)| stored.collection() == Some(kind);
+    let keys: u64 = summary.stored.iter().filter(|(stored, _)| of_kind(stored)).map(|(_, keys)| keys).sum();
+    let least = summary.keys as f64 * NEARLY_ALL;
+    (keys as f64 >= least && summary.read_whole as f64 >= least).then_some(kind)
+}
+
 /// What a key takes, without its share of the tables of keys. Strings are predicted to the byte. Of others,
 /// `MEMORY USAGE` knows what the model can't: each element's length.
-fn bytes_of(model: &Model, observation: &Observation) -> u64 {
+pub fn bytes_of(model: &Model, observation: &Observation) -> u64 {
     let key_len = observation.key.len() as u64;
     match (observation.content, observation.usage_bytes) {
         (Content::String(shape), _) => model.string_bytes(key_len, shape, observation.has_expiry),

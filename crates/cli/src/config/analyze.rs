@@ -6,10 +6,7 @@ use super::trace::Trace;
 use super::{origin, trace};
 use crate::flags::analyze::AnalyzeFlags;
 use crate::origin::Place;
-use crate::scan::{Databases, KeyScan};
-
-/// Of one key in so many the value is looked at, too.
-const LOOK_AT_VALUES_EVERY: u64 = 32;
+use crate::scan::{Databases, KeyScan, LOOK_INTO_EVERY};
 
 /// All that an analysis takes.
 pub(crate) struct Analyze {
@@ -37,7 +34,7 @@ pub(crate) fn resolve(flags: AnalyzeFlags) -> anyhow::Result<Analyze> {
     Ok(Analyze {
         place,
         databases,
-        walk: KeyScan { max_ops: flags.pace.max_ops, sample: flags.sample, sample_every: LOOK_AT_VALUES_EVERY },
+        walk: KeyScan { max_ops: flags.pace.max_ops, sample: flags.sample, sample_every: LOOK_INTO_EVERY },
         trace,
         flags,
     })

@@ -9,7 +9,7 @@ use super::trace::Trace;
 use super::{origin, trace};
 use crate::flags::plan::PlanFlags;
 use crate::origin::Place;
-use crate::scan::{Databases, KeyScan};
+use crate::scan::{Databases, KeyScan, LOOK_INTO_EVERY};
 
 /// Keys to prove a plan with: enough that tables and buckets are as they are on large servers, and loaded twice in
 /// some seconds.
@@ -41,7 +41,7 @@ pub(crate) fn resolve(flags: PlanFlags) -> anyhow::Result<PlanConfig> {
         place,
         databases,
         templates,
-        walk: KeyScan { max_ops: flags.pace.max_ops, sample: flags.sample, sample_every: 0 },
+        walk: KeyScan { max_ops: flags.pace.max_ops, sample: flags.sample, sample_every: LOOK_INTO_EVERY },
         prove_keys: flags.prove_keys.map_or(PROVE_KEYS, NonZero::get),
         trace,
         flags,

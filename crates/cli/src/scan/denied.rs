@@ -38,6 +38,7 @@ impl Denied {
             "TYPE" => "the types of hashes, sets and lists are unknown where their encoding doesn't tell",
             "PTTL" => "which keys expire is unknown, and taken as none",
             "MEMORY" => "the bytes of hashes, sets and lists are estimated from their elements",
+            "HGETALL" | "SMEMBERS" => "what folding such keys would save is unknown",
             "GET" | "GETRANGE" => "values are known by their length only",
             _ => "lengths of such keys are unknown",
         }

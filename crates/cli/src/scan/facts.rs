@@ -2,11 +2,12 @@
 
 use keyfold_core::admin::PROBE_KEY;
 use keyfold_core::cluster::Redirect;
+use keyfold_core::collection::Collection;
 use keyfold_core::memory::ValueShape;
 use keyfold_core::resp::Reply;
 use keyfold_server::Commands;
 use keyfold_server::reply::read_if;
-use keyfold_survey::observation::{Content, Encoding, Kind, Observation, Sampled};
+use keyfold_survey::observation::{Content, Encoding, Kind, Observation, READ_WHOLE_BYTES, Sampled};
 
 use super::denied::{Denied, KEYS};
 
@@ -20,7 +21,7 @@ const ELEMENTS_KEPT: usize = 64;
 const SAMPLED_UP_TO_BYTES: u64 = 256 * 1024;
 
 /// Each command that is asked of keys, on one that isn't there.
-const PROBES: [(&str, &[&str]); 14] = [
+const PROBES: [(&str, &[&str]); 16] = [
     ("OBJECT", &["ENCODING", PROBE_KEY]),
     ("TYPE", &[PROBE_KEY]),
     ("PTTL", &[PROBE_KEY]),
@@ -35,6 +36,8 @@ const PROBES: [(&str, &[&str]); 14] = [
     ("XLEN", &[PROBE_KEY]),
     ("HSCAN", &[PROBE_KEY, "0"]),
     ("SSCAN", &[PROBE_KEY, "0"]),
+    ("HGETALL", &[PROBE_KEY]),
+    ("SMEMBERS", &[PROBE_KEY]),
 ];
 
 /// What may be asked, and which keys' values are looked at.
@@ -89,6 +92,7 @@ impl Facts {
                 usage_bytes: None,
                 has_expiry: false,
                 sample: None,
+                members: None,
             };
             Question { observation, sampled, gone: false }
         };
@@ -186,7 +190,7 @@ impl Facts {
         stage
     }
 
-    /// Stage 3: how many elements there are, and some of them.
+    /// Stage 3: of small sets and hashes all elements, of others how many there are, and some of them.
     pub(super) fn third(&self, questions: &mut Questions) -> Stage {
         questions.0.retain(|question| !question.gone);
         let mut stage = Stage::default();
@@ -196,6 +200,11 @@ impl Facts {
             question.sampled |= observation.kind != Kind::String
                 && self.sample_every > 0
                 && observation.key.last().is_some_and(|byte| byte % 8 == 0);
+            if let Some(command) = whole_command(observation)
+                && self.ask(&mut stage, at, command, &[&observation.key], note_members)
+            {
+                continue;
+            }
             if let Some(command) = length_command(observation.kind) {
                 self.ask(&mut stage, at, command, &[&observation.key], note_count);
             }
@@ -272,6 +281,18 @@ fn note_count(question: &mut Question, answer: &[u8]) {
     }
 }
 
+fn note_members(question: &mut Question, answer: &[u8]) {
+    let observation = &mut question.observation;
+    let texts: Option<Vec<Vec<u8>>> = read_if(answer);
+    let (Some(texts), Some(kind)) = (texts, observation.kind.collection()) else { return };
+    let members = Collection::of_texts(kind, texts);
+    // An empty one is gone.
+    question.gone |= members.is_empty();
+    observation.content = Content::Elements(members.len() as u64);
+    observation.sample = question.sampled.then(|| Sampled::of(&members, ELEMENTS_KEPT));
+    observation.members = Some(members);
+}
+
 fn note_elements(question: &mut Question, answer: &[u8]) {
     question.observation.sample = read_if(answer).map(|answer| elements(question.observation.kind, answer));
 }
@@ -291,6 +312,16 @@ fn length_command(kind: Kind) -> Option<&'static str> {
         Kind::SortedSet => Some("ZCARD"),
         Kind::Stream => Some("XLEN"),
         Kind::String | Kind::Other => None,
+    }
+}
+
+/// How all of a small set or hash is asked for.
+fn whole_command(observation: &Observation) -> Option<&'static str> {
+    let is_small = observation.usage_bytes.is_some_and(|bytes| bytes <= READ_WHOLE_BYTES);
+    match observation.kind {
+        Kind::Hash if is_small => Some("HGETALL"),
+        Kind::Set if is_small => Some("SMEMBERS"),
+        _ => None,
     }
 }
 

@@ -8,6 +8,7 @@
 //! | 1 | every key, with the next SCAN | `OBJECT ENCODING` (or `TYPE`), `PTTL` |
 //! | 2 | strings | `GET` where short, else `STRLEN`; of some, the value's beginning and `MEMORY USAGE` |
 //! | 2 | all others | `TYPE` where the encoding doesn't tell it, `MEMORY USAGE` |
+//! | 3 | small sets and hashes | `SMEMBERS`, `HGETALL` |
 //! | 3 | all others | `HLEN`, `SCARD` …; of some, fields or members |
 //!
 //! A command that the server's user may not use is left out from then on, and named at the end. Keys are not
@@ -27,7 +28,7 @@ use keyfold_survey::observation::Observation;
 
 pub(crate) use denied::Denied;
 pub(crate) use keyfold_server::keyspace::{Database, Databases, Round, chosen, chosen_of_each, keys_of};
-pub(crate) use values::{ServerValues, Values};
+pub(crate) use values::{ServerValues, Values, packed};
 
 use facts::Facts;
 use keyfold_server::pace::Pace;
@@ -40,6 +41,10 @@ const PAGE_KEYS: u64 = 1000;
 const PAGES_PER_SECOND: u64 = 10;
 /// About how many commands a key takes.
 const OPS_PER_KEY: u64 = 4;
+
+/// Of one in so many keys the beginning of the value is looked at, or some members: for examples, and to tell what hashes and
+/// sets hold.
+pub(crate) const LOOK_INTO_EVERY: u64 = 32;
 
 /// How to walk.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
-//! Values of keys that a walk has seen, read once more: here from a server, by GET.
+//! Values of keys that a walk has seen, read once more: here from a server, by GET, SMEMBERS and HGETALL.
 
+use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_server::keyspace::Database;
 use keyfold_server::pace::Pace;
 use keyfold_server::reply::read_if;
@@ -18,9 +19,13 @@ pub(crate) trait Values {
     /// How many commands were sent for them.
     fn commands(&self) -> u64;
 
-    /// The values of these keys in their order, each with about how long it is; none where the key is gone, is no
-    /// string any more, or may not be read. A key of several databases has the value of the first.
-    fn read(&mut self, keys: &[(&[u8], u64)]) -> anyhow::Result<Vec<Option<Vec<u8>>>>;
+    /// The values of these keys in their order, each with about how long it is: of strings, or of such collections, packed. None
+    /// where the key is gone, is of another type by now, or may not be read. A key of several databases has the value of the first.
+    fn read(
+        &mut self,
+        keys: &[(&[u8], u64)],
+        collection: Option<CollectionKind>,
+    ) -> anyhow::Result<Vec<Option<Vec<u8>>>>;
 }
 
 /// Reads them from servers, at the walk's pace.
@@ -44,13 +49,22 @@ impl ServerValues {
         node: usize,
         indices: &[usize],
         keys: &[(&[u8], u64)],
+        collection: Option<CollectionKind>,
         values: &mut [Option<Vec<u8>>],
     ) -> anyhow::Result<()> {
         let mut commands = Commands::default();
-        indices.iter().for_each(|index| commands.push(&[b"GET", keys[*index].0]));
+        let command: &[u8] = match collection {
+            None => b"GET",
+            Some(CollectionKind::Set) => b"SMEMBERS",
+            Some(CollectionKind::Hash) => b"HGETALL",
+        };
+        indices.iter().for_each(|index| commands.push(&[command, keys[*index].0]));
         self.pace.spend(commands.len() as u64);
         for (index, answer) in indices.iter().zip(self.nodes.servers()[node].ask_all(&commands)?) {
-            values[*index] = read_if(&answer);
+            values[*index] = match collection {
+                None => read_if(&answer),
+                Some(kind) => packed(kind, read_if(&answer).unwrap_or_default()),
+            };
         }
         Ok(())
     }
@@ -65,7 +79,11 @@ impl Values for ServerValues {
         self.pace.spent()
     }
 
-    fn read(&mut self, keys: &[(&[u8], u64)]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
+    fn read(
+        &mut self,
+        keys: &[(&[u8], u64)],
+        collection: Option<CollectionKind>,
+    ) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
         let mut values = vec![None; keys.len()];
         for node in 0..self.databases.len() {
             let of_node: Vec<usize> = (0..keys.len()).filter(|at| self.nodes.owner_of(keys[*at].0) == node).collect();
@@ -78,13 +96,19 @@ impl Values for ServerValues {
                 let mut rest = missing.as_slice();
                 while !rest.is_empty() {
                     let (now, later) = rest.split_at(batch(rest, keys));
-                    self.read_batch(node, now, keys, &mut values)?;
+                    self.read_batch(node, now, keys, collection, &mut values)?;
                     rest = later;
                 }
             }
         }
         Ok(values)
     }
+}
+
+/// The packed form of these members, or of fields and values one after the other; an empty one is gone.
+pub(crate) fn packed(kind: CollectionKind, texts: Vec<Vec<u8>>) -> Option<Vec<u8>> {
+    let collection = Collection::of_texts(kind, texts);
+    (!collection.is_empty()).then(|| collection.packed())
 }
 
 /// How many of the keys go at once: one at the least.

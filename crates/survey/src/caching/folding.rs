@@ -25,6 +25,7 @@ pub fn layout_for(requests: &Requests, aims: &Aims) -> Result<Layout, String> {
                 encoding: Encoding::Raw,
                 content,
                 usage_bytes: None,
+                members: None,
                 has_expiry: asked.has_expiry,
                 sample: None,
             },

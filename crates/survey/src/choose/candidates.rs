@@ -92,7 +92,7 @@ impl Search<'_, '_> {
     }
 
     fn way_on(&self, scales: &Scales<'_, '_>, kind: &Folding, size: u64) -> Option<Way> {
-        let placement = kind.placement(self.template(), size, self.by_slot)?;
+        let placement = kind.placement_of(self.scales.population, size, self.by_slot)?;
         let rule = self.limits.rule(packed(placement, self.template(), self.table));
         if !scales.shows(&rule.placement) {
             return None;

@@ -45,7 +45,9 @@ impl Decision<'_, '_> {
             let after = way.weighed.footprint.total_bytes(self.base);
             saving(choice.bytes_now, after) >= self.aims.min_saving
         });
-        let zipping_saves = saving(choice.bytes_now, zipped.total_bytes(self.base)) >= self.aims.min_saving;
+        // Sets and hashes have no shorter names of their own.
+        let may_zip = self.search.scales.population.collection.is_none();
+        let zipping_saves = may_zip && saving(choice.bytes_now, zipped.total_bytes(self.base)) >= self.aims.min_saving;
         let folds = folds.filter(|(_, way)| !zipping_saves || !self.is_better_off_alone(way, &zipped, zipped_us));
         let zips = folds.is_none() && zipping_saves;
         if let Some((_, way)) = best.filter(|_| folds.is_none()) {
@@ -62,13 +64,14 @@ impl Decision<'_, '_> {
             choice.bytes_after = zipped.total_bytes(self.base);
             choice.read_us_after = zipped_us;
         } else {
-            choice.verdict = Verdict::Leave(report::why_left(&choice, self.aims, best.map(|(_, way)| way), &bests));
+            choice.verdict =
+                Verdict::Leave(report::why_left(&choice, self.aims, best.map(|(_, way)| way), &bests, may_zip));
         }
         if zips && let Some(keys) = choice.pays_from_keys {
             choice.notes.extend(best.and_then(|(_, way)| report::pays_later(way, keys)));
         }
         self.weigh_up(&mut choice, &bests, folds, (&zipped, zipped_us));
-        if self.search.scales.coding.is_some() {
+        if self.search.scales.coding.is_some() && may_zip {
             let own_bytes = zipped.total_bytes(self.base);
             let note = codec::either_or(&choice, own_bytes);
             choice.notes.extend(note);
@@ -149,7 +152,8 @@ impl Decision<'_, '_> {
         if !matches!(choice.verdict, Verdict::Leave(_)) {
             others.push(report::plain(choice));
         }
-        if choice.verdict != Verdict::Zip {
+        let may_zip = self.search.scales.population.collection.is_none();
+        if choice.verdict != Verdict::Zip && may_zip {
             others.push(report::own(choice, self.own().line(template), zipped.total_bytes(self.base), zipped_us));
         }
         for (kind, way) in bests {

@@ -1,7 +1,10 @@
 //! The kinds of folding that are weighed, and the placements of each.
 
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::placement::{By, Count, Placement, Span};
 use keyfold_core::template::Template;
+
+use crate::population::Population;
 
 /// A size that every kind takes.
 const ANY_SIZE: u64 = 128;
@@ -41,7 +44,12 @@ impl Folding {
         span.or_else(count).or_else(by)
     }
 
-    /// The placement of this kind with this size, in all or in each slot; none where the layout allows none.
+    /// [`Self::placement`] for what a family's keys are.
+    pub(super) fn placement_of(&self, population: &Population<'_>, size: u64, by_slot: bool) -> Option<Placement> {
+        holding(self.placement(population.template, size, by_slot)?, population.collection)
+    }
+
+    /// The placement of this kind with this size, in all or in each slot, of strings; none where the layout allows none.
     pub(super) fn placement(&self, template: &Template, size: u64, by_slot: bool) -> Option<Placement> {
         let name = |at: usize| template.placeholders().get(at).map(|part| part.name.as_str());
         let given = i64::try_from(size).ok()?;
@@ -51,6 +59,14 @@ impl Folding {
             Self::By(at) => By::new(template, name(*at)?).ok().map(Placement::from),
         };
         placement.map(|placement: Placement| placement.by_slot(by_slot))
+    }
+}
+
+/// The placement for such collections, or for strings as it is.
+pub(super) fn holding(placement: Placement, collection: Option<CollectionKind>) -> Option<Placement> {
+    match collection {
+        Some(kind) => placement.of_collections(kind),
+        None => Some(placement),
     }
 }
 

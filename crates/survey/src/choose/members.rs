@@ -1,12 +1,14 @@
 //! The sampled keys of a family, taken apart once for all the placements that are weighed.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 
 use keyfold_core::frame;
-use keyfold_core::memory::ValueShape;
+use keyfold_core::memory::{Model, ValueShape};
 use keyfold_core::template::{Part, Parts, Template};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::read_time::ReadTimes;
 use crate::codec::{Coded, Coding};
 use crate::population::{Blocks, Population, SampledKey};
 use crate::sample::BLOCK_IDS;
@@ -31,12 +33,29 @@ pub(super) struct Member<'p> {
     /// What the field holds then.
     pub(super) pointer: ValueShape,
     pub(super) has_expiry: bool,
+    /// What a set or hash takes as it is.
+    plain_bytes: Option<NonZero<u32>>,
 }
+
+/// What a command on one member of a set or hash gives, about.
+const MEMBER_BYTES: f64 = 16.0;
 
 impl Member<'_> {
     /// The key again as the sample has it.
     pub(super) fn sampled(&self) -> SampledKey {
-        SampledKey { key: self.key.into(), value: self.value, has_expiry: self.has_expiry }
+        let Self { key, value, has_expiry, plain_bytes, .. } = *self;
+        SampledKey { key: key.into(), value, has_expiry, plain_bytes }
+    }
+
+    /// What it takes as it is, without its share of the table of keys.
+    pub(super) fn plain_bytes(&self, model: &Model) -> u64 {
+        let string = || model.string_bytes(self.key.len() as u64, self.value, self.has_expiry);
+        self.plain_bytes.map_or_else(string, |bytes| bytes.get().into())
+    }
+
+    /// The server's microseconds for a read of it as it is: of one member, where it has some.
+    pub(super) fn plain_us(&self, times: &ReadTimes) -> f64 {
+        times.plain_us(if self.plain_bytes.is_some() { MEMBER_BYTES } else { self.value.len() as f64 })
     }
 }
 
@@ -132,8 +151,8 @@ fn order(block: u64) -> u64 {
 
 fn member<'p>(template: &Template, sampled: &'p SampledKey) -> Option<Member<'p>> {
     let mut parts = Parts::new();
-    let SampledKey { key, value, has_expiry } = sampled;
-    let (value, has_expiry) = (*value, *has_expiry);
+    let SampledKey { key, .. } = sampled;
+    let SampledKey { value, has_expiry, plain_bytes, .. } = *sampled;
     let matches = template.parse_key(key, &mut parts);
     matches.then(|| Member {
         key,
@@ -144,6 +163,7 @@ fn member<'p>(template: &Template, sampled: &'p SampledKey) -> Option<Member<'p>
         content: value,
         pointer: pointer(has_expiry, None),
         has_expiry,
+        plain_bytes,
     })
 }
 

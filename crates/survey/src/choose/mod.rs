@@ -200,7 +200,9 @@ impl Rule {
         let by_slot = self.placement.is_by_slot();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of buckets")]
         let fewer = (count as f64 * share).round().max(if by_slot { 1.0 } else { 2.0 }) as u64;
-        let Some(placement) = kind.placement(template, fewer, by_slot) else { return self.clone() };
+        let placement = kind.placement(template, fewer, by_slot);
+        let placement = placement.and_then(|placement| folding::holding(placement, self.placement.collection()));
+        let Some(placement) = placement else { return self.clone() };
         let placement = candidates::packed(placement, template, self.placement.text_table());
         Self { placement, ..self.clone() }
     }
@@ -211,13 +213,14 @@ impl Rule {
         let (kind, _) = Folding::of(&self.placement)?;
         let by_slot = self.placement.is_by_slot();
         let ints = template.placeholders().iter().filter(|part| part.kind.is_int()).count();
-        match kind {
+        let placement = match kind {
             Folding::Count if by_slot => kind.placement(template, candidates::count_of(keys, few, true), true),
             Folding::Count => kind.placement(template, keys / few, false),
             // Of several ints the layout would have to say which.
             Folding::Span(_) => kind.placement(template, few, by_slot).filter(|_| ints == 1),
             Folding::By(_) => None,
-        }
+        };
+        folding::holding(placement?, self.placement.collection())
     }
 }
 
@@ -257,7 +260,7 @@ fn choose_in(population: &Population<'_>, aims: &Aims, coding: Option<&Coding>, 
     }
     let count = candidates::count_of(population.keys, LIMITS_AT_ENTRIES, aims.by_slot);
     let count = if aims.by_slot { count } else { (population.keys / LIMITS_AT_ENTRIES).max(2) };
-    let reference = Folding::Count.placement(population.template, count, aims.by_slot);
+    let reference = Folding::Count.placement_of(population, count, aims.by_slot);
     let Some(reference) = reference else { return choice };
     let reference = candidates::packed(reference, population.template, table);
     let fewer = members::fewer(population, &members);

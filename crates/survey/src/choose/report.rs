@@ -86,7 +86,13 @@ pub(super) fn less_growth(growth: f64) -> String {
 }
 
 /// Why nothing is done.
-pub(super) fn why_left(choice: &Choice, aims: &Aims, best: Option<&Way>, bests: &[(Folding, Option<Way>)]) -> String {
+pub(super) fn why_left(
+    choice: &Choice,
+    aims: &Aims,
+    best: Option<&Way>,
+    bests: &[(Folding, Option<Way>)],
+    may_zip: bool,
+) -> String {
     let Some(way) = best else {
         let unfit = bests.iter().filter_map(|(_, way)| way.as_ref()?.fit.err()).next_back();
         return unfit.map_or_else(|| "the sample shows too little of it".to_owned(), reason);
@@ -96,7 +102,8 @@ pub(super) fn why_left(choice: &Choice, aims: &Aims, best: Option<&Way>, bests: 
         let pays = choice.pays_from_keys.map(|keys| format!(", and it pays from some {} keys on", grouped(keys)));
         format!(" ({few}{})", pays.unwrap_or_default())
     });
-    format!("{}{few}, and shorter names no more", too_little(choice, aims, after))
+    let names = if may_zip { ", and shorter names no more" } else { "" };
+    format!("{}{few}{names}", too_little(choice, aims, after))
 }
 
 fn too_little(choice: &Choice, aims: &Aims, after: u64) -> String {

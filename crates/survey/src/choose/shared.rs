@@ -62,7 +62,11 @@ pub fn share(candidates: &[Candidate<'_>], aims: &Aims) -> Option<Sharing> {
         |one: &Population<'_>| is_whole(one) || one.sample.iter().all(|sampled| tag_of(&sampled.key).is_none());
     let fits = |one: &Candidate<'_>| {
         let population = one.population;
-        is_small(one) && population.slots_seen == seen && is_spread(population) && is_known(population)
+        is_small(one)
+            && population.collection.is_none()
+            && population.slots_seen == seen
+            && is_spread(population)
+            && is_known(population)
     };
     let mut families: Vec<usize> = (0..candidates.len()).filter(|index| fits(&candidates[*index])).collect();
     families.sort_by_key(|index| candidates[*index].population.keys);

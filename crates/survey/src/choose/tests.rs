@@ -109,6 +109,7 @@ impl Family {
         choose(
             &Population {
                 template: &self.template,
+                collection: None,
                 keys: self.keys.len() as u64,
                 sample: &sample,
                 blocks,

@@ -114,7 +114,7 @@ impl<'a, 'p> Trial<'a, 'p> {
 fn standing_for(population: &Population<'_>, without: &Choice, by_slot: bool) -> Option<Placement> {
     match without.verdict {
         Verdict::Fold => Some(without.rule.placement.clone()),
-        Verdict::Zip | Verdict::Leave(_) => Folding::Count.placement(population.template, 2, by_slot),
+        Verdict::Zip | Verdict::Leave(_) => Folding::Count.placement_of(population, 2, by_slot),
     }
 }
 

@@ -166,12 +166,12 @@ impl Scales<'_, '_> {
         let mut tally = self.tally(model);
         let mut us = 0.0;
         for member in self.members {
-            let Member { key, value, has_expiry, .. } = member;
+            let Member { key, has_expiry, .. } = member;
             if let Some(tally) = tally.as_mut().filter(|tally| tally.takes(key)) {
                 tally.add(Slot::of(key), key, *has_expiry);
             }
-            footprint.add(model.string_bytes(key.len() as u64, *value, *has_expiry), *has_expiry);
-            us += self.times.plain_us(value.len() as f64);
+            footprint.add(member.plain_bytes(model), *has_expiry);
+            us += member.plain_us(self.times);
         }
         let count = self.members.len().max(1) as f64;
         footprint.slots = tally.map(Tally::fills);
@@ -363,9 +363,8 @@ impl Sum {
         if let Some(tally) = &mut self.tally {
             tally.add(Slot::of(member.key), member.key, member.has_expiry);
         }
-        let bytes = model.string_bytes(member.key.len() as u64, member.value, member.has_expiry);
-        self.footprint.add(bytes, member.has_expiry);
-        self.us += times.plain_us(member.value.len() as f64);
+        self.footprint.add(member.plain_bytes(model), member.has_expiry);
+        self.us += member.plain_us(times);
         self.keys += 1.0;
         self.plain += 1.0;
     }

@@ -101,7 +101,12 @@ mod tests {
     use super::*;
 
     fn sample(keys: u64, value: ValueShape) -> Vec<SampledKey> {
-        let sampled = |i: u64| SampledKey { key: format!("k:{i}").into_bytes().into(), value, has_expiry: false };
+        let sampled = |i: u64| SampledKey {
+            key: format!("k:{i}").into_bytes().into(),
+            value,
+            has_expiry: false,
+            plain_bytes: None,
+        };
         (0..keys).map(sampled).collect()
     }
 

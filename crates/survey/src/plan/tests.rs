@@ -11,10 +11,11 @@ use crate::population::{Blocks, Population, SampledKey};
 
 fn family(template: &str, keys: u64, key: impl Fn(u64) -> String, value: ValueShape) -> Family {
     let template = Template::parse(template).unwrap();
-    let sampled = |i| SampledKey { key: key(i).into_bytes().into(), value, has_expiry: false };
+    let sampled = |i| SampledKey { key: key(i).into_bytes().into(), value, has_expiry: false, plain_bytes: None };
     let sample: Vec<_> = (0..keys).map(sampled).collect();
     let population = Population {
         template: &template,
+        collection: None,
         keys,
         sample: &sample,
         blocks: Blocks::Keys,

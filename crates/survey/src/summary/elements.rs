@@ -38,6 +38,14 @@ pub struct HandMade {
     pub fields: f64,
 }
 
+impl HandMade {
+    /// What they are.
+    pub(crate) fn describe(self) -> String {
+        let what = if self.numbers { "numbers" } else { "ids of their own" };
+        format!("buckets made by hand: hashes of about {:.0} fields, which are {what}", self.fields)
+    }
+}
+
 impl Elements {
     pub(super) fn add(&mut self, observation: &Observation) {
         if let Content::Elements(count) = observation.content {

@@ -5,7 +5,7 @@ mod sizes;
 
 use std::collections::BTreeMap;
 
-use keyfold_core::memory::ValueShape;
+use keyfold_core::memory::{Model, ValueShape};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use elements::{Elements, HandMade};
@@ -13,7 +13,8 @@ pub use sizes::Sizes;
 
 use crate::family::{Hole, Split, Tally};
 use crate::observation::{Content, Encoding, Kind, Observation, Sampled};
-use crate::sample::{Block, BlockSample};
+use crate::remedy::Tables;
+use crate::sample::{Block, BlockSample, PlainAndPacked};
 
 /// What a family's sample of keys may take at first.
 pub(crate) const SAMPLE_BYTES: usize = 3 << 20;
@@ -60,6 +61,10 @@ pub struct Summary {
     pub values: Sizes,
     /// What hashes, sets and lists hold.
     pub elements: Elements,
+    /// How many sets and hashes were read whole.
+    pub read_whole: u64,
+    /// What of them are hashtables.
+    pub(crate) tables: Tables,
     /// Examples.
     pub examples: Vec<Example>,
     pub(crate) sample: BlockSample,
@@ -81,6 +86,8 @@ impl Default for Summary {
             stored: BTreeMap::new(),
             values: Sizes::default(),
             elements: Elements::default(),
+            read_whole: 0,
+            tables: Tables::default(),
             examples: Vec::new(),
             sample: BlockSample::new(SAMPLE_BYTES),
             even: BlockSample::new(SAMPLE_BYTES / EVEN_PART),
@@ -92,7 +99,7 @@ impl Default for Summary {
 
 impl Summary {
     /// Counts a key that takes `bytes`.
-    pub(crate) fn add(&mut self, observation: &Observation, split: &Split<'_>, bytes: u64) {
+    pub(crate) fn add(&mut self, model: &Model, observation: &Observation, split: &Split<'_>, bytes: u64) {
         self.keys += 1;
         self.expiring += u64::from(observation.has_expiry);
         self.bytes += bytes;
@@ -104,6 +111,10 @@ impl Summary {
             self.add_string(observation, split, shape, bytes);
         } else {
             self.elements.add(observation);
+            self.tables.add(model, observation, bytes);
+            if observation.kind.collection().is_some() {
+                self.add_collection(observation, split, bytes);
+            }
         }
         self.add_example(observation);
     }
@@ -112,12 +123,28 @@ impl Summary {
         if let Some(usage) = observation.usage_bytes {
             self.usage = (self.usage.0 + usage, self.usage.1 + bytes);
         }
-        let key = &observation.key;
-        if key.len() > LONGEST_SAMPLED_KEY {
-            return;
+        let Observation { key, has_expiry, .. } = observation;
+        if key.len() <= LONGEST_SAMPLED_KEY {
+            self.sample.offer(split.block(self.blocks, key), key, shape, *has_expiry);
+            self.even.offer(Block::of_bytes(key), key, shape, *has_expiry);
+            self.settle();
         }
-        self.sample.offer(split.block(self.blocks, key), key, shape, observation.has_expiry);
-        self.even.offer(Block::of_bytes(key), key, shape, observation.has_expiry);
+    }
+
+    fn add_collection(&mut self, observation: &Observation, split: &Split<'_>, plain: u64) {
+        let Observation { key, members, has_expiry, .. } = observation;
+        self.read_whole += u64::from(members.is_some());
+        if key.len() <= LONGEST_SAMPLED_KEY {
+            // One that wasn't read would be spilled, and be about as long then as it is now.
+            let packed = members.as_ref().map_or(plain, |members| members.packed().len() as u64);
+            let bytes = PlainAndPacked { plain, packed };
+            self.sample.offer_collection(split.block(self.blocks, key), key, bytes, *has_expiry);
+            self.even.offer_collection(Block::of_bytes(key), key, bytes, *has_expiry);
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
         if !self.is_settled && self.sample.len() >= SETTLES_AT {
             self.is_settled = true;
             self.blocks = blocks_of(&self.sample);
@@ -193,6 +220,8 @@ impl Tally for Summary {
         }
         self.values.merge(other.values);
         self.elements.merge(other.elements);
+        self.read_whole += other.read_whole;
+        self.tables.merge(other.tables);
         self.examples.extend(other.examples);
         self.examples.sort_by_key(|example| (example.value.is_none(), example.hash));
         self.examples.truncate(EXAMPLES);

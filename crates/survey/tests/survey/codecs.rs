@@ -35,6 +35,7 @@ impl Family {
             key: key.as_bytes().into(),
             value: ValueShape::of(value),
             has_expiry: false,
+            plain_bytes: None,
         };
         let sample = records.iter().map(sampled).collect();
         Self { template: Template::parse("k:{id:int}").unwrap(), records, sample }
@@ -47,7 +48,16 @@ impl Family {
 
     fn population(&self) -> Population<'_> {
         let (template, sample) = (&self.template, self.sample.as_slice());
-        Population { template, keys: KEYS, sample, blocks: Blocks::Ids(0), kept: 1.0, within: 1.0, slots_seen: 1.0 }
+        Population {
+            template,
+            collection: None,
+            keys: KEYS,
+            sample,
+            blocks: Blocks::Ids(0),
+            kept: 1.0,
+            within: 1.0,
+            slots_seen: 1.0,
+        }
     }
 
     fn codings(&self, most_bytes: u64) -> Vec<Coding> {

@@ -1,6 +1,6 @@
 //! The analysis as JSON; `docs/analyze.md` has the schema.
 
-use keyfold_survey::advice::{Advice, Advised};
+use keyfold_survey::advice::Advised;
 use keyfold_survey::choose::Choice;
 use serde_json::{Value, json};
 
@@ -86,6 +86,12 @@ fn family(analysis: &Analysis, one: &Advised) -> Value {
         "why": one.why,
         "usd_month": analysis.usd(found.bytes.value),
         "usd_month_after": analysis.usd(one.after_bytes),
+        "remedy": one.remedy.as_ref().map(|remedy| json!({
+            "what": remedy.describe(),
+            "settings": remedy.settings.iter().map(|one| json!({ "name": one.name, "needs": one.needs, "has": one.has })).collect::<Vec<_>>(),
+            "sets_as_hashes": remedy.sets_as_hashes,
+            "bytes": remedy.bytes.round(),
+        })),
         "fold": one.choice.as_ref().map(|choice| fold(one, choice)),
         "examples": examples.collect::<Vec<_>>(),
     })
@@ -94,7 +100,7 @@ fn family(analysis: &Analysis, one: &Advised) -> Value {
 fn fold(one: &Advised, choice: &Choice) -> Value {
     let line = one.family.template.as_ref().map(|template| choice.rule.placement.line(template));
     let own = json!({
-        "placement": line.filter(|_| one.advice != Advice::Leave),
+        "placement": line.filter(|_| one.advice.places()),
         "read_us_now": choice.read_us_now,
         "read_us_after": choice.read_us_after,
         "alternatives": choice.alternatives.iter().map(|other| json!({

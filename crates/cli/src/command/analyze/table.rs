@@ -190,7 +190,7 @@ pub(super) fn advice(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
         let us = |us: f64| format!("{us:.2} µs");
         let choice = one.choice.as_ref();
         row.push(choice.map_or_else(String::new, |choice| us(choice.read_us_now)));
-        let after = choice.filter(|_| one.advice != Advice::Leave);
+        let after = choice.filter(|_| one.advice.places());
         row.push(after.map_or_else(String::new, |choice| us(choice.read_us_after)));
         if let (Some(cost), Some(saved)) = (analysis.usd(now), analysis.usd(now - one.after_bytes)) {
             row.extend([price(cost), price(saved)]);
@@ -213,7 +213,7 @@ pub(super) fn advice(analysis: &Analysis) -> (Heads, Vec<Vec<String>>) {
 /// The line of a layout, or the reason.
 pub(super) fn how(one: &Advised) -> String {
     match (&one.choice, &one.family.template) {
-        (Some(choice), Some(template)) if one.advice != Advice::Leave => {
+        (Some(choice), Some(template)) if one.advice.places() => {
             let codec = choice.codec.as_ref().map(|codec| format!(", codec = {}", codec.rule)).unwrap_or_default();
             format!("{}{codec}: {}", choice.rule.placement.line(template), one.why)
         }

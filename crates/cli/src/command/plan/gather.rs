@@ -1,21 +1,24 @@
 //! The families of a server's keys, each with a sample of them: found from the keys, or those of the templates that
 //! were given.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use anyhow::{anyhow, bail};
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::layout::Layout;
-use keyfold_core::memory::Model;
+use keyfold_core::memory::{Limits, Model};
 use keyfold_core::placement::name::{ADMINISTRATION_PREFIX, DATA_PREFIX};
 use keyfold_core::template::{Part, Parts, Template};
-use keyfold_report::number::decimals;
+use keyfold_report::number::{bytes, decimals};
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::advice;
 use keyfold_survey::codec::Coding;
 use keyfold_survey::observation::{Content, Kind, Observation};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
-use keyfold_survey::sample::{Block, BlockSample};
+use keyfold_survey::remedy::{REWRITTEN, Remedy};
+use keyfold_survey::sample::{Block, BlockSample, PlainAndPacked};
 use keyfold_survey::slot_tally::{self, SlotTally};
 use keyfold_survey::survey::{self, FamilyFindings, Folded};
 
@@ -32,6 +35,8 @@ const EVEN_BYTES: usize = 2 << 20;
 /// A family of keys, as far as it was seen.
 pub(crate) struct Gathered {
     pub(crate) template: Template,
+    /// Which collections its keys are, where they aren't strings.
+    pub(crate) collection: Option<CollectionKind>,
     /// How many keys it has; an estimate where not all keys of the server were seen.
     pub(crate) keys: u64,
     pub(crate) sample: Vec<SampledKey>,
@@ -43,14 +48,17 @@ pub(crate) struct Gathered {
     pub(crate) slots_seen: f64,
     /// What codecs make of its values.
     pub(crate) codings: Vec<Coding>,
+    /// What settings of the server would save without folding.
+    pub(crate) remedy: Option<Remedy>,
 }
 
 impl Gathered {
     /// As the chooser takes it.
     pub(crate) fn population(&self) -> Population<'_> {
-        let Self { template, keys, sample, blocks, kept, within, slots_seen, .. } = self;
+        let Self { template, collection, keys, sample, blocks, kept, within, slots_seen, .. } = self;
         Population {
             template,
+            collection: *collection,
             keys: *keys,
             sample,
             blocks: *blocks,
@@ -150,7 +158,7 @@ pub(crate) fn gather(
     }
     // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
     let total = if ended && config.walk.sample.is_none() { seen } else { known.total.max(seen) };
-    let Harvest { families, folded, expiring } = gathering.finish(seen, total, &mut notes);
+    let Harvest { families, folded, expiring } = gathering.finish(seen, total, &known.facts.limits, &mut notes);
     if families.is_empty() && !config.templates.is_empty() {
         let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
         bail!("{place} holds no keys of {}", templates.join(", "));
@@ -176,6 +184,7 @@ struct Harvest {
 
 /// What is known of the keys besides their families, where templates were given.
 struct Asked {
+    model: Model,
     /// Whether SCAN goes over one slot of a cluster after the other.
     by_slot: bool,
     /// Of a cluster.
@@ -189,7 +198,7 @@ impl Gathering {
             Self::Found(Box::new(survey::Survey::new(model.clone()).over(stored.cloned())))
         } else {
             let slots = model.is_in_cluster_mode().then(SlotTally::default);
-            let asked = Asked { by_slot: model.has_tables_by_slot(), slots, expiring: 0 };
+            let asked = Asked { model: model.clone(), by_slot: model.has_tables_by_slot(), slots, expiring: 0 };
             Self::Asked(templates.iter().cloned().map(Growing::new).collect(), Box::new(asked))
         }
     }
@@ -202,21 +211,26 @@ impl Gathering {
                 if let Some(slots) = &mut asked.slots {
                     slots.add(&observation.key, observation.has_expiry);
                 }
-                offer(families, observation);
+                offer(families, observation, &asked.model);
             }
         }
     }
 
-    fn finish(self, seen: u64, total: u64, notes: &mut Vec<String>) -> Harvest {
+    fn finish(self, seen: u64, total: u64, limits: &Limits, notes: &mut Vec<String>) -> Harvest {
         match self {
             Self::Found(survey) => {
                 let survey::Findings { families, folded, hot_slots, expiring, .. } = survey.finish(total);
                 notes.extend(slot_tally::notes(&hot_slots));
-                let others: f64 = families.iter().map(|family| family.keys.value - strings(family)).sum();
+                let others: f64 = families.iter().map(|family| family.keys.value - placeable(family)).sum();
                 if others >= 0.5 {
-                    notes.push(format!("{} keys of other types than string stay as they are", decimals(others, 0)));
+                    notes.push(format!(
+                        "{} keys of other types than strings and small sets and hashes stay as they are",
+                        decimals(others, 0)
+                    ));
                 }
-                Harvest { families: families.into_iter().filter_map(found).collect(), folded, expiring }
+                notes.extend(families.iter().filter_map(|family| unplaced(family, limits)));
+                let families = families.into_iter().filter_map(|family| found(family, limits)).collect();
+                Harvest { families, folded, expiring }
             }
             Self::Asked(families, asked) => {
                 let share = seen as f64 / total as f64;
@@ -231,28 +245,57 @@ impl Gathering {
     }
 }
 
-/// How many of a family's keys are strings.
-fn strings(family: &FamilyFindings) -> f64 {
+/// How many of a family's keys a layout could place: strings, or the sets or hashes that nearly all are.
+fn placeable(family: &FamilyFindings) -> f64 {
+    let collection = family.collection();
+    let is_placed = |kind: Kind| match collection {
+        Some(collection) => kind.collection() == Some(collection),
+        None => kind == Kind::String,
+    };
     let stored = &family.summary.stored;
-    let strings: u64 = stored.iter().filter(|((kind, _), _)| *kind == Kind::String).map(|(_, keys)| keys).sum();
-    family.keys.value * strings as f64 / family.summary.keys.max(1) as f64
+    let placed: u64 = stored.iter().filter(|((kind, _), _)| is_placed(*kind)).map(|(_, keys)| keys).sum();
+    family.keys.value * placed as f64 / family.summary.keys.max(1) as f64
+}
+
+/// What settings of the server save for a family that no layout places.
+fn unplaced(family: &FamilyFindings, limits: &Limits) -> Option<String> {
+    let remedy = family.remedy(limits).filter(|_| placeable(family) < 0.5)?;
+    Some(format!(
+        "{} stays as it is. {}: {} instead of {}. {REWRITTEN}",
+        family.name,
+        remedy.describe(),
+        bytes(remedy.bytes),
+        bytes(family.bytes.value)
+    ))
 }
 
 /// A family that a layout could place; none for single keys, other types, and keyfold's own keys.
-fn found(family: FamilyFindings) -> Option<Gathered> {
+fn found(family: FamilyFindings, limits: &Limits) -> Option<Gathered> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
-    let keys = strings(&family).round() as u64;
+    let keys = placeable(&family).round() as u64;
+    let (collection, remedy) = (family.collection(), family.remedy(limits));
     let FamilyFindings { template, sample, even, blocks, kept, within, slots_seen, .. } = family;
     let template = template.filter(|_| keys > 0 && !sample.is_empty())?;
     let prefix = template.literal_prefix();
     let own = prefix.first() == Some(&DATA_PREFIX) || prefix.starts_with(ADMINISTRATION_PREFIX);
-    (!own).then_some(Gathered { template, keys, sample, even, blocks, kept, within, slots_seen, codings: Vec::new() })
+    let codings = Vec::new();
+    (!own).then_some(Gathered {
+        template,
+        collection,
+        keys,
+        sample,
+        even,
+        blocks,
+        kept,
+        within,
+        slots_seen,
+        codings,
+        remedy,
+    })
 }
 
-fn offer(families: &mut [Growing], observation: &Observation) {
-    let Observation { key, kind: Kind::String, content: Content::String(value), has_expiry, .. } = observation else {
-        return;
-    };
+fn offer(families: &mut [Growing], observation: &Observation, model: &Model) {
+    let Observation { key, kind, content, has_expiry, members, .. } = observation;
     for family in families {
         let mut parts = Parts::new();
         if family.template.begins(key) && family.template.parse_key(key, &mut parts) {
@@ -263,9 +306,20 @@ fn offer(families: &mut [Growing], observation: &Observation) {
                 },
                 _ => Block::of_bytes(key),
             };
-            family.keys += 1;
-            family.sample.offer(block, key, *value, *has_expiry);
-            family.even.offer(Block::of_bytes(key), key, *value, *has_expiry);
+            let blocks = [(&mut family.sample, block), (&mut family.even, Block::of_bytes(key))];
+            if let Content::String(value) = content {
+                family.strings += 1;
+                for (sample, block) in blocks {
+                    sample.offer(block, key, *value, *has_expiry);
+                }
+            } else if let (Some(kind), Some(members)) = (kind.collection(), members) {
+                *family.collections.entry(kind).or_default() += 1;
+                let plain = survey::bytes_of(model, observation);
+                let bytes = PlainAndPacked { plain, packed: members.packed().len() as u64 };
+                for (sample, block) in blocks {
+                    sample.offer_collection(block, key, bytes, *has_expiry);
+                }
+            }
             return;
         }
     }
@@ -275,7 +329,9 @@ fn offer(families: &mut [Growing], observation: &Observation) {
 struct Growing {
     template: Template,
     blocks: Blocks,
-    keys: u64,
+    strings: u64,
+    /// Small sets or hashes, by type.
+    collections: BTreeMap<CollectionKind, u64>,
     sample: BlockSample,
     even: BlockSample,
 }
@@ -285,18 +341,29 @@ impl Growing {
         let int = template.placeholders().iter().position(|part| part.kind.is_int());
         let blocks = int.map_or(Blocks::Keys, Blocks::Ids);
         let (sample, even) = (BlockSample::new(SAMPLE_BYTES), BlockSample::new(EVEN_BYTES));
-        Self { template, blocks, keys: 0, sample, even }
+        Self { template, blocks, strings: 0, collections: BTreeMap::new(), sample, even }
     }
 
-    /// The family, where `share` of the server's keys was seen, `by_slot` or one by one; none where no key was.
+    /// The family, where `share` of the server's keys was seen, `by_slot` or one by one; none where no key was. Of keys of
+    /// several types it is those of the most frequent one.
     fn finish(self, share: f64, by_slot: bool) -> Option<Gathered> {
-        let Self { template, blocks, keys, sample, even } = self;
+        let Self { template, blocks, strings, collections, sample, even } = self;
+        let most = collections.iter().max_by_key(|(_, keys)| **keys).filter(|(_, keys)| **keys > strings);
+        let (collection, keys) = most.map_or((None, strings), |(kind, keys)| (Some(*kind), *keys));
+        // Which of sets and hashes a sampled key is, the sample doesn't say.
+        if collection.is_some() && collections.len() > 1 {
+            return None;
+        }
         let survey::Shares { kept, within, slots_seen } = survey::shares(&sample, share, by_slot);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
         let keys = (keys as f64 / share).round() as u64;
-        let (sample, even) = (sample.into_keys(), even.into_keys());
+        let (mut sample, mut even) = (sample.into_keys(), even.into_keys());
+        for keys in [&mut sample, &mut even] {
+            keys.retain(|sampled| sampled.plain_bytes.is_some() == collection.is_some());
+        }
         (keys > 0).then_some(Gathered {
             template,
+            collection,
             keys,
             sample,
             even,
@@ -305,6 +372,7 @@ impl Growing {
             within,
             slots_seen,
             codings: Vec::new(),
+            remedy: None,
         })
     }
 }

@@ -97,7 +97,10 @@ fn weigh_codecs(survey: &mut Survey, origin: &dyn Origin, config: &PlanConfig, i
 }
 
 fn decide(gathered: &Gathered, aims: &Aims) -> Family {
-    let choice = choose_among(&gathered.population(), aims, &gathered.codings);
+    let mut choice = choose_among(&gathered.population(), aims, &gathered.codings);
+    if let Some(remedy) = gathered.remedy.as_ref().filter(|_| !aims.keeps_settings) {
+        remedy.tell(&mut choice);
+    }
     Family { template: gathered.template.clone(), keys: gathered.keys, choice }
 }
 

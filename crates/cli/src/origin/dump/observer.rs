@@ -1,8 +1,9 @@
 //! From a key of a dump to what a walk over a server would have learned of it.
 
+use keyfold_core::collection::Collection;
 use keyfold_core::memory::{Model, Server, ValueShape};
-use keyfold_rdb::{Collection, DumpError, Element, Form, Key, Kind as DumpKind, Text, Usage, Value};
-use keyfold_survey::observation::{Content, Encoding, Field, Kind, Observation, Sampled};
+use keyfold_rdb::{Collection as DumpCollection, DumpError, Element, Form, Key, Kind as DumpKind, Text, Usage, Value};
+use keyfold_survey::observation::{Content, Encoding, Kind, Observation, READ_WHOLE_BYTES, Sampled};
 
 use super::input::AnyDump;
 
@@ -10,9 +11,10 @@ use super::input::AnyDump;
 const TELLING_BYTES: usize = 24;
 /// How much of a long value is looked at.
 const LOOKED_AT_BYTES: usize = 256;
-/// Elements kept of a hash or set that is looked into, and their bytes.
+/// Elements kept of a hash or set that is looked into.
 const ELEMENTS_KEPT: usize = 64;
-const ELEMENTS_KEPT_BYTES: usize = 64 << 10;
+/// Bytes of elements that are kept while one is read: more than any has that is kept whole.
+const KEPT_BYTES: usize = 64 << 10;
 /// Of collections one in so many is looked into, as of a live server.
 const LOOKED_INTO_EVERY: u8 = 8;
 
@@ -25,32 +27,28 @@ pub(super) struct Observer {
     seen: u64,
 }
 
-/// Elements that are kept.
+/// Elements that are kept: names and values one after the other.
 #[derive(Default)]
 struct Kept {
-    /// Fields with their values; members with an empty one.
-    elements: Vec<Field>,
+    texts: Vec<Vec<u8>>,
     bytes: usize,
+    /// Whether there were more.
+    is_cut: bool,
 }
 
 impl Kept {
     fn offer(&mut self, element: &Element<'_>) {
-        if self.elements.len() == ELEMENTS_KEPT || self.bytes > ELEMENTS_KEPT_BYTES {
-            return;
+        self.is_cut |= self.bytes > KEPT_BYTES;
+        if !self.is_cut {
+            let texts = [Some(element.name), element.value].into_iter().flatten().map(|part| part.to_bytes());
+            self.texts.extend(texts.inspect(|text| self.bytes += text.len()));
         }
-        let name: Box<[u8]> = element.name.to_bytes().into();
-        let value: Box<[u8]> = element.value.map_or_else(Vec::new, |value| value.to_bytes()).into();
-        self.bytes += name.len() + value.len();
-        self.elements.push((name, value));
     }
 
-    /// As a sample of a hash or set; of other types elements aren't looked at.
-    fn into_sample(self, kind: Kind) -> Option<Sampled> {
-        match kind {
-            Kind::Hash => Some(Sampled::Fields(self.elements)),
-            Kind::Set => Some(Sampled::Members(self.elements.into_iter().map(|(name, _)| name).collect())),
-            _ => None,
-        }
+    /// What was kept of a hash or set, and whether that is all; of other types elements aren't looked at.
+    fn into_collection(self, kind: Kind) -> Option<(Collection, bool)> {
+        let collection = Collection::of_texts(kind.collection()?, self.texts);
+        (!collection.is_empty()).then_some((collection, !self.is_cut))
     }
 }
 
@@ -69,14 +67,14 @@ impl Observer {
         let kept_bytes = if is_sampled { LOOKED_AT_BYTES } else { TELLING_BYTES };
         let value = dump.value(kept_bytes, &mut |element| {
             usage.add(&element);
-            if looks_into {
+            if matches!(element.kind, DumpKind::Hash | DumpKind::Set) {
                 kept.offer(&element);
             }
         })?;
         let has_expiry = key.expires_at_ms.is_some();
         Ok(value.map(|value| match value {
             Value::String(text) => self.string(key.key, has_expiry, text, is_sampled),
-            Value::Collection(value) => self.collection(key.key, has_expiry, &value, kept),
+            Value::Collection(value) => self.collection(key.key, has_expiry, &value, kept, looks_into),
         }))
     }
 
@@ -95,10 +93,18 @@ impl Observer {
             usage_bytes: None,
             has_expiry,
             sample: is_sampled.then(|| Sampled::Value(text.head.into())),
+            members: None,
         }
     }
 
-    fn collection(&mut self, key: Vec<u8>, has_expiry: bool, value: &Collection, kept: Kept) -> Observation {
+    fn collection(
+        &mut self,
+        key: Vec<u8>,
+        has_expiry: bool,
+        value: &DumpCollection,
+        kept: Kept,
+        looks_into: bool,
+    ) -> Observation {
         let kind = match value.kind {
             DumpKind::Hash => Kind::Hash,
             DumpKind::Set => Kind::Set,
@@ -107,19 +113,25 @@ impl Observer {
             DumpKind::Stream => Kind::Stream,
             DumpKind::Module => Kind::Other,
         };
-        let usage_bytes = Some(self.usage.take(key.len() as u64, value, has_expiry));
+        let usage_bytes = self.usage.take(key.len() as u64, value, has_expiry);
+        let kept = kept.into_collection(kind);
+        let sampled = kept.as_ref().filter(|_| looks_into);
+        let sample = sampled.map(|(collection, _)| Sampled::of(collection, ELEMENTS_KEPT));
+        let is_small = usage_bytes <= READ_WHOLE_BYTES;
+        let members = kept.filter(|(_, is_whole)| *is_whole && is_small).map(|(collection, _)| collection);
         Observation {
             key: key.into(),
             kind,
             encoding: self.encoding(value),
             content: if kind == Kind::Other { Content::Unknown } else { Content::Elements(value.elements) },
-            usage_bytes,
+            usage_bytes: Some(usage_bytes),
             has_expiry,
-            sample: kept.into_sample(kind).filter(|sample| !is_empty(sample)),
+            sample,
+            members,
         }
     }
 
-    fn encoding(&self, value: &Collection) -> Encoding {
+    fn encoding(&self, value: &DumpCollection) -> Encoding {
         match (value.form, value.kind) {
             (_, DumpKind::List) if value.form == Form::Pieces || !self.usage.packs_lists() => Encoding::Quicklist,
             (_, DumpKind::Stream) => Encoding::Stream,
@@ -130,13 +142,5 @@ impl Observer {
             (Form::Table, _) => Encoding::Hashtable,
             (Form::Pieces | Form::Unknown, _) => Encoding::Other,
         }
-    }
-}
-
-fn is_empty(sample: &Sampled) -> bool {
-    match sample {
-        Sampled::Value(value) => value.is_empty(),
-        Sampled::Fields(fields) => fields.is_empty(),
-        Sampled::Members(members) => members.is_empty(),
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use keyfold_rdb::{KEPT_BYTES, Value};
+use keyfold_core::collection::CollectionKind;
+use keyfold_rdb::{Collection, KEPT_BYTES, Kind, Value};
 use keyfold_report::progress::Progress;
 
 use super::input;
 use super::walk::Meant;
 use crate::origin::place::DumpPlace;
-use crate::scan::Values;
+use crate::scan::{Values, packed};
 
 /// Keys between two looks at how far it is.
 const SAID_EVERY: u64 = 4096;
@@ -50,10 +51,27 @@ impl Values for DumpValues {
                 continue;
             }
             let Some(held @ None) = self.held.get_mut(key.key.as_slice()) else { continue };
-            if let Some(Value::String(text)) = dump.value(KEPT_BYTES, &mut |_| ())? {
-                *held = text.whole().map(<[u8]>::to_vec);
-                missing -= 1;
-            }
+            let mut texts = Vec::new();
+            let mut bytes = 0;
+            let value = dump.value(KEPT_BYTES, &mut |element| {
+                if bytes <= KEPT_BYTES {
+                    let parts = [Some(element.name), element.value].into_iter().flatten();
+                    texts.extend(parts.map(|part| part.to_bytes()).inspect(|text| bytes += text.len()));
+                }
+            })?;
+            *held = match value {
+                Some(Value::String(text)) => text.whole().map(<[u8]>::to_vec),
+                Some(Value::Collection(Collection { kind, .. })) if bytes <= KEPT_BYTES => {
+                    let kind = match kind {
+                        Kind::Set => CollectionKind::Set,
+                        Kind::Hash => CollectionKind::Hash,
+                        _ => continue,
+                    };
+                    packed(kind, texts)
+                }
+                _ => continue,
+            };
+            missing -= 1;
         }
         Ok(())
     }
@@ -62,7 +80,11 @@ impl Values for DumpValues {
         0
     }
 
-    fn read(&mut self, keys: &[(&[u8], u64)]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
+    fn read(
+        &mut self,
+        keys: &[(&[u8], u64)],
+        _collection: Option<CollectionKind>,
+    ) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
         Ok(keys.iter().map(|(key, _)| self.held.get(*key).cloned().flatten()).collect())
     }
 }

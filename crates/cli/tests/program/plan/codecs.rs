@@ -37,7 +37,7 @@ fn tokens() -> impl Iterator<Item = (String, String)> {
 }
 
 /// Bytes as proved are within 2 % of what was predicted.
-fn prove(binary: &Binary, server: &Server, what: &str, more: &[&str]) -> Value {
+pub(super) fn prove(binary: &Binary, server: &Server, what: &str, more: &[&str]) -> Value {
     let program = binary.path().to_str().unwrap();
     let (url, args) = (server.url(), ["--prove", "--server", program, "--json"]);
     let report: Value = serde_json::from_str(&succeed(&[&["plan", &url], &args[..], more].concat())).unwrap();

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod codecs;
+mod collections;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

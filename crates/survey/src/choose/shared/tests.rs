@@ -12,7 +12,8 @@ struct Family {
 
 impl Family {
     fn new(template: &str, keys: u64, key: impl Fn(u64) -> String, value: ValueShape) -> Self {
-        let sampled = |i| SampledKey { key: key(i).into_bytes().into(), value, has_expiry: i % 4 == 0 };
+        let sampled =
+            |i| SampledKey { key: key(i).into_bytes().into(), value, has_expiry: i % 4 == 0, plain_bytes: None };
         Self { template: Template::parse(template).unwrap(), keys, sample: (0..keys).map(sampled).collect() }
     }
 
@@ -26,7 +27,16 @@ impl Family {
     fn population(&self) -> Population<'_> {
         let (template, keys) = (&self.template, self.keys);
         let (kept, within, slots_seen) = (self.sample.len() as f64 / keys as f64, 1.0, 1.0);
-        Population { template, keys, sample: &self.sample, blocks: Blocks::Keys, kept, within, slots_seen }
+        Population {
+            template,
+            collection: None,
+            keys,
+            sample: &self.sample,
+            blocks: Blocks::Keys,
+            kept,
+            within,
+            slots_seen,
+        }
     }
 }
 

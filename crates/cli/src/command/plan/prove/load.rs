@@ -1,6 +1,9 @@
 //! Writes keys into a private server, plain or where a layout places them, and reads them.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context;
+use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::ValueShape;
 use keyfold_core::record::physical_read;
@@ -8,7 +11,7 @@ use keyfold_report::progress::Progress;
 use keyfold_server::{Commands, Server};
 use keyfold_survey::population::SampledKey;
 
-use crate::scan::Values;
+use crate::scan::{Values, packed};
 
 /// Commands sent at a time.
 pub(super) const PIPELINE: usize = 500;
@@ -17,46 +20,72 @@ const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
 /// Neighbours in the sample are read far apart: a step that shares no factor with most numbers of keys.
 const READ_STEP: usize = 7919;
 
-/// Keys to load, and the layout that places them.
-pub(super) struct Load<'k> {
-    pub(super) keys: &'k [&'k SampledKey],
-    pub(super) layout: &'k Layout,
+/// A key to load.
+#[derive(Clone, Copy)]
+pub(super) struct Loaded<'k> {
+    pub(super) sampled: &'k SampledKey,
+    /// Which collection it is, where it is no string.
+    pub(super) collection: Option<CollectionKind>,
 }
 
-/// Any value of this shape.
-fn made_up(shape: ValueShape) -> Vec<u8> {
-    match shape {
-        ValueShape::Integer(number) => number.to_string().into_bytes(),
-        ValueShape::Bytes(len) => vec![b'x'; usize::try_from(len).unwrap_or(0)],
+/// Keys to load, and the layout that places them.
+pub(super) struct Load<'k> {
+    keys: &'k [Loaded<'k>],
+    layout: &'k Layout,
+    /// Of those that lie plain as sets and hashes a member that is there, in the middle.
+    members: BTreeMap<usize, Vec<u8>>,
+}
+
+impl Loaded<'_> {
+    /// Any value of its shape.
+    fn made_up(&self) -> Vec<u8> {
+        let text = |len| vec![b'x'; usize::try_from(len).unwrap_or(0)];
+        match (self.sampled.value, self.collection) {
+            (ValueShape::Integer(number), _) => number.to_string().into_bytes(),
+            (ValueShape::Bytes(len), None) => text(len),
+            (ValueShape::Bytes(len), Some(CollectionKind::Set)) => {
+                packed(CollectionKind::Set, vec![text(len)]).unwrap_or_default()
+            }
+            (ValueShape::Bytes(len), Some(CollectionKind::Hash)) => {
+                packed(CollectionKind::Hash, vec![b"x".to_vec(), text(len)]).unwrap_or_default()
+            }
+        }
     }
 }
 
-impl Load<'_> {
-    /// Whether what is stored depends on more than the value's length.
-    fn is_coded(&self, sampled: &SampledKey) -> bool {
+impl<'k> Load<'k> {
+    pub(super) fn new(keys: &'k [Loaded<'k>], layout: &'k Layout) -> Self {
+        Self { keys, layout, members: BTreeMap::new() }
+    }
+
+    /// Whether what is stored depends on more than the value's length: it has members, or a codec stores it.
+    fn is_real(&self, Loaded { sampled, collection }: &Loaded<'_>) -> bool {
         let place = self.layout.locate(&sampled.key).place();
         let is_coded = place.is_some_and(|place| self.layout.namespace(place.namespace).codecs.written().is_some());
-        is_coded && matches!(sampled.value, ValueShape::Bytes(_))
+        collection.is_some() || is_coded && matches!(sampled.value, ValueShape::Bytes(_))
     }
 
     /// The keys whose real values are loaded.
-    pub(super) fn coded_keys(&self) -> Vec<&[u8]> {
-        self.keys.iter().filter(|sampled| self.is_coded(sampled)).map(|sampled| sampled.key.as_ref()).collect()
+    pub(super) fn real_keys(&self) -> Vec<&[u8]> {
+        self.keys.iter().filter(|loaded| self.is_real(loaded)).map(|loaded| loaded.sampled.key.as_ref()).collect()
     }
 
-    /// The values: real ones where a codec stores them, and made-up ones where only their length matters, or where
-    /// the key is gone.
-    fn values(&self, chunk: &[&SampledKey], real: &mut dyn Values) -> anyhow::Result<Vec<Vec<u8>>> {
-        let mut values: Vec<_> = chunk.iter().map(|sampled| made_up(sampled.value)).collect();
-        let coded: Vec<usize> = (0..chunk.len()).filter(|index| self.is_coded(chunk[*index])).collect();
-        let keys: Vec<(&[u8], u64)> =
-            coded.iter().map(|index| (chunk[*index].key.as_ref(), chunk[*index].value.len())).collect();
-        if keys.is_empty() {
-            return Ok(values);
-        }
-        for (index, value) in coded.into_iter().zip(real.read(&keys)?) {
-            if let Some(value) = value {
-                values[index] = value;
+    /// The values: real ones of sets and hashes and where a codec stores them, and made-up ones where only their length matters, or
+    /// where the key is gone.
+    fn values(&self, chunk: &[Loaded<'_>], real: &mut dyn Values) -> anyhow::Result<Vec<Vec<u8>>> {
+        let mut values: Vec<_> = chunk.iter().map(Loaded::made_up).collect();
+        for collection in [None, Some(CollectionKind::Set), Some(CollectionKind::Hash)] {
+            let is_read = |loaded: &Loaded<'_>| loaded.collection == collection && self.is_real(loaded);
+            let read: Vec<usize> = (0..chunk.len()).filter(|index| is_read(&chunk[*index])).collect();
+            let key = |index: &usize| (chunk[*index].sampled.key.as_ref(), chunk[*index].sampled.value.len());
+            let keys: Vec<(&[u8], u64)> = read.iter().map(key).collect();
+            if keys.is_empty() {
+                continue;
+            }
+            for (index, value) in read.into_iter().zip(real.read(&keys, collection)?) {
+                if let Some(value) = value {
+                    values[index] = value;
+                }
             }
         }
         Ok(values)
@@ -64,18 +93,24 @@ impl Load<'_> {
 
     /// Writes them all; `real` reads values of the server that the plan is for.
     pub(super) fn write(
-        &self,
+        &mut self,
         server: &mut Server,
         real: &mut dyn Values,
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
         let mut nonce = 1 << 63;
-        for chunk in self.keys.chunks(PIPELINE) {
+        for (chunk, first) in self.keys.chunks(PIPELINE).zip((0..).step_by(PIPELINE)) {
             let values = self.values(chunk, real)?;
             let mut commands = Commands::default();
-            for (SampledKey { key, has_expiry, .. }, value) in chunk.iter().zip(&values) {
+            for ((Loaded { sampled, collection }, value), index) in chunk.iter().zip(&values).zip(first..) {
+                let SampledKey { key, has_expiry, .. } = sampled;
                 let expires_at_ms = has_expiry.then_some(EXPIRES_AT_MS);
                 let place = self.layout.locate(key).place();
+                if collection.is_some() && place.is_none() {
+                    let collection = Collection::unpack(value).context("what was read doesn't unpack")?;
+                    self.members.insert(index, write_plain(key, &collection, expires_at_ms, &mut commands));
+                    continue;
+                }
                 let writes = self.layout.physical_writes(place.as_ref(), key, value, expires_at_ms, || {
                     nonce += 1;
                     nonce
@@ -96,12 +131,33 @@ impl Load<'_> {
         for chunk in order.chunks(PIPELINE) {
             let mut commands = Commands::default();
             for index in chunk {
-                let key = &keys[*index].key;
+                let Loaded { sampled: SampledKey { key, .. }, collection } = &keys[*index];
                 let place = self.layout.locate(key).place();
-                commands.push(&physical_read(place.as_ref(), key));
+                match (collection, self.members.get(index)) {
+                    (Some(CollectionKind::Set), Some(member)) => commands.push(&[b"SISMEMBER", key, member]),
+                    (Some(CollectionKind::Hash), Some(field)) => commands.push(&[b"HGET", key, field]),
+                    _ => commands.push(&physical_read(place.as_ref(), key)),
+                }
             }
             server.query_all::<()>(&commands).context("can't read what the plan was proved with")?;
         }
         Ok(())
     }
+}
+
+/// Writes a set or hash under its own name; a member in its middle.
+fn write_plain(key: &[u8], collection: &Collection, expires_at_ms: Option<i64>, commands: &mut Commands) -> Vec<u8> {
+    let (command, texts): (&[u8], Vec<&[u8]>) = match collection {
+        Collection::Set(set) => (b"SADD", set.iter().collect()),
+        Collection::Hash(hash) => (b"HSET", hash.iter().flat_map(|(name, field)| [name, &field.value]).collect()),
+    };
+    commands.push(&[&[command, key], texts.as_slice()].concat());
+    if let Some(at) = expires_at_ms {
+        commands.push(&[b"PEXPIREAT", key, at.to_string().as_bytes()]);
+    }
+    let middle = match collection {
+        Collection::Set(set) => set.get(set.len() / 2),
+        Collection::Hash(hash) => hash.get_index(hash.len() / 2).map(|(name, _)| name),
+    };
+    middle.unwrap_or_default().to_vec()
 }

@@ -1,7 +1,7 @@
 //! A plan held against a private server: keys like those that were seen, loaded plain and by the layout.
 //!
 //! Values are made up: as long as those of the server and of the same kind, which is all that bytes depend on. Only
-//! those that a codec is to store are read, each as it is written. Where the sample has not all keys, the prediction
+//! sets and hashes, and values that a codec is to store, are read, each as it is written. Where the sample has not all keys, the prediction
 //! is made anew for the keys that are loaded, with as many entries to a bucket.
 
 mod load;
@@ -20,13 +20,13 @@ use keyfold_server::{OwnServer, Server, listpack, memory};
 use keyfold_survey::choose::{Aims, Prediction, Rule, predict};
 use keyfold_survey::codec::Coding;
 use keyfold_survey::plan::{self, Plan};
-use keyfold_survey::population::{Population, SampledKey};
+use keyfold_survey::population::Population;
 use serde_json::{Value, json};
 
 use super::gather::{Gathered, Survey};
 use crate::config::plan::PlanConfig;
 use crate::scan::Values;
-use load::{Load, PIPELINE};
+use load::{Load, Loaded, PIPELINE};
 
 /// How far bytes may be from what was predicted.
 pub(super) const TOLERANCE_PERCENT: f64 = 5.0;
@@ -131,7 +131,7 @@ pub(super) fn prove(
     values: &mut dyn Values,
 ) -> anyhow::Result<Proof> {
     let mut trial = Trial::new(plan, survey, config.prove_keys)?;
-    values.expect(Load { keys: &trial.keys, layout: &trial.layout }.coded_keys())?;
+    values.expect(Load::new(&trial.keys, &trial.layout).real_keys())?;
     let program = config.flags.server.clone().or_else(|| program_like(flavor));
     let (plain_bytes, plain_us, server, facts) = measure(program.as_deref(), &trial, false, values)?;
     let aims = Aims { model: facts.model, server: facts.server, limits: facts.limits, ..aims.clone() };
@@ -160,7 +160,7 @@ struct Part<'s> {
 
 /// The keys that are loaded, and what is predicted of them.
 struct Trial<'s> {
-    keys: Vec<&'s SampledKey>,
+    keys: Vec<Loaded<'s>>,
     layout: Layout,
     families: Vec<Part<'s>>,
     plain_bytes: f64,
@@ -187,7 +187,8 @@ impl<'s> Trial<'s> {
             let taken = (gathered.sample.len() as f64 * share).ceil() as usize;
             let of_all = taken as f64 / family.keys.max(1) as f64;
             family.choice.rule = family.choice.rule.for_share(&family.template, of_all.min(1.0));
-            keys.extend(&gathered.sample[..taken]);
+            let collection = gathered.collection;
+            keys.extend(gathered.sample[..taken].iter().map(|sampled| Loaded { sampled, collection }));
             let codec = family.choice.codec.as_ref();
             let coding = codec.and_then(|codec| gathered.codings.iter().find(|coding| coding.rule == codec.rule));
             families.push(Part { gathered, taken, rule: family.choice.rule.clone(), coding });
@@ -260,8 +261,8 @@ fn measure(
     let name = server.version().to_string();
     let what = if as_planned { "proving the plan" } else { "proving what is there" };
     // Every command allocates at its first call.
-    let load = Load { keys: &trial.keys, layout };
-    let warm = Load { keys: &trial.keys[..trial.keys.len().min(PIPELINE)], layout };
+    let mut load = Load::new(&trial.keys, layout);
+    let mut warm = Load::new(&trial.keys[..trial.keys.len().min(PIPELINE)], layout);
     warm.write(&mut server, values, &mut Progress::new(what, 0))?;
     warm.read(&mut server)?;
     server.ask::<()>(&[b"FLUSHALL", b"SYNC"])?;
@@ -273,12 +274,12 @@ fn measure(
     if as_planned {
         dictionaries::write(&mut server, &trial.layout)?;
     }
-    load.write(&mut server, values, &mut Progress::new(what, load.keys.len()))?;
+    load.write(&mut server, values, &mut Progress::new(what, trial.keys.len()))?;
     // The first reading moves tables that have grown, the second is timed.
     load.read(&mut server)?;
     server.ask::<()>(&[b"CONFIG", b"RESETSTAT"])?;
     load.read(&mut server)?;
-    let us = read_us(&mut server)? / load.keys.len() as f64;
+    let us = read_us(&mut server)? / trial.keys.len() as f64;
     server.ask::<()>(&[b"CONFIG", b"RESETSTAT"])?;
     drop(server);
     Ok((used_memory(&own)? - empty, us, name, facts))
@@ -287,7 +288,7 @@ fn measure(
 /// Microseconds that the server spent on reads.
 fn read_us(server: &mut Server) -> anyhow::Result<f64> {
     let info = server.info("commandstats")?;
-    Ok(["get", "hget"].into_iter().filter_map(|name| info.spent_us(name)).sum())
+    Ok(["get", "hget", "sismember"].into_iter().filter_map(|name| info.spent_us(name)).sum())
 }
 
 /// The server's `used_memory`, once it no longer changes; asked over new connections, whose buffers are alike.

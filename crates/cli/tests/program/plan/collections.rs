@@ -1,0 +1,155 @@
+//! Sets and hashes in a plan: folded where that pays, packed by the server's own settings where that does, proved on another server.
+
+use keyfold_core::resp::write_command;
+use keyfold_testkit::random::Random;
+use serde_json::Value;
+
+use super::codecs::prove;
+use super::{BATCH, Server, TempDir, family, out, planned, run, servers, succeed};
+
+/// Sends commands in one go; none of them may fail.
+fn send(server: &Server, commands: impl Iterator<Item = Vec<String>>) {
+    let mut wire = server.connect().unwrap();
+    let commands: Vec<_> = commands.collect();
+    for chunk in commands.chunks(BATCH) {
+        let mut requests = Vec::new();
+        for command in chunk {
+            let words: Vec<&[u8]> = command.iter().map(String::as_bytes).collect();
+            write_command(&mut requests, &words);
+        }
+        wire.send_bytes(&requests).unwrap();
+        chunk.iter().for_each(|_| assert!(wire.reply().unwrap().starts_with(b":")));
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn letters(random: &mut Random, len: usize) -> String {
+    (0..len).map(|_| char::from(*random.pick(b"abcdefghijklmnopqrstuvwxyz"))).collect()
+}
+
+/// Sessions of five fields, tags of texts, likes of integers, some of which expire.
+fn small(server: &Server) {
+    let mut random = Random::new(3);
+    send(
+        server,
+        (0..6000).map(|_| {
+            let (id, agent, token) = (random.bits(), random.below(70) + 60, (random.bits(), random.bits()));
+            let (user, seen) = (random.below(10_000_000), 1_700_000_000 + random.below(10_000_000));
+            words(&format!(
+                "HSET session:{id:016x} uid {user} agent Mozilla/5.0;Linux;rv:{agent} csrf {:016x}{:016x} seen {seen}",
+                token.0, token.1
+            ))
+        }),
+    );
+    let mut random = Random::new(4);
+    send(
+        server,
+        (0..4000).map(|id| {
+            let tags = (0..5).map(|_| letters(&mut random, 20)).collect::<Vec<_>>().join(" ");
+            words(&format!("SADD tags:{id} {tags}"))
+        }),
+    );
+    let mut random = Random::new(5);
+    send(
+        server,
+        (0..8000).map(|id| {
+            let likes: Vec<_> = (0..=random.below(9)).map(|_| random.below(100_000_000).to_string()).collect();
+            words(&format!("SADD likes:{id} {}", likes.join(" ")))
+        }),
+    );
+    send(server, (0..2000).map(|id| words(&format!("PEXPIRE likes:{} 86400000", id * 4))));
+}
+
+#[test]
+fn small_ones_are_folded_and_take_what_is_promised() {
+    for binary in servers() {
+        let server = binary.start(&[]).unwrap();
+        small(&server);
+        let report = prove(&binary, &server, "sets and hashes", &["--no-values"]);
+        for (keys, kind) in [("session:{id:hex}", "hash"), ("tags:{id:int}", "set"), ("likes:{id:int}", "set")] {
+            let found = family(&report, keys);
+            assert_eq!(found["advice"], "fold", "{report:#}");
+            let placement = found["placement"].as_str().unwrap();
+            assert!(placement.ends_with(&format!(", type = \"{kind}\"")), "{placement}");
+            assert!(!found["alternatives"].to_string().contains("zipped"), "there are no short names of their own");
+        }
+        let report = prove(&binary, &server, "with codecs", &[]);
+        assert!(family(&report, "session:{id:hex}")["codec"]["name"].is_string(), "{report:#}");
+    }
+}
+
+#[test]
+fn the_layout_folds_what_it_was_planned_for() {
+    for binary in servers() {
+        let server = binary.start(&[]).unwrap();
+        small(&server);
+        let dir = TempDir::new().unwrap();
+        let (path, name) = out(&dir);
+        let (report, text) = planned(&server, &path, &["--no-values"]);
+        assert!(text.contains("\ntype = \"hash\"\n"), "{text}");
+        succeed(&["fold", &server.url(), "--layout", &name, "--raise-limits", "--yes", "--json"]);
+        let analyzed: Value = serde_json::from_str(&succeed(&["analyze", &server.url(), "--json"])).unwrap();
+        let number = |report: &Value, path: &str| report.pointer(path).and_then(Value::as_f64).unwrap();
+        let folded = analyzed["folded"].as_array().unwrap();
+        let taken: f64 = folded.iter().map(|one| one["bytes"].as_f64().unwrap()).sum();
+        let promised = number(&report, "/memory/after_bytes");
+        assert!((promised / taken - 1.0).abs() < 0.02, "{}: {promised} {taken}", binary.name());
+        assert_eq!(number(&analyzed, "/walk/logical_keys"), 18_000.0);
+    }
+}
+
+/// Hashes with a long value, and sets of many integers: hashtables by the server's limits.
+fn over_the_limits(server: &Server) {
+    let mut random = Random::new(6);
+    send(
+        server,
+        (0..50).map(|id| {
+            let ids: Vec<_> = (0..3000).map(|_| random.below(100_000_000).to_string()).collect();
+            words(&format!("SADD followers:{id} {}", ids.join(" ")))
+        }),
+    );
+    let mut random = Random::new(7);
+    send(
+        server,
+        (0..400).map(|id| {
+            let fields: Vec<_> = (0..60).map(|field| format!("field-{field} {}", letters(&mut random, 90))).collect();
+            words(&format!("HSET article:{id} {}", fields.join(" ")))
+        }),
+    );
+}
+
+#[test]
+fn hashtables_that_settings_would_pack_take_what_is_said_once_these_are_set() {
+    for binary in servers() {
+        let server = binary.start(&[]).unwrap();
+        over_the_limits(&server);
+        let report: Value = serde_json::from_str(&succeed(&["analyze", &server.url(), "--json"])).unwrap();
+        let mut set = Vec::new();
+        for keys in ["followers:{id:int}", "article:{id:int}"] {
+            let found = family(&report, keys);
+            assert_eq!(found["advice"], "set", "{report:#}");
+            assert!(found["why"].as_str().unwrap().starts_with("CONFIG SET "), "{}", found["why"]);
+            set.extend(found["remedy"]["settings"].as_array().unwrap().clone());
+        }
+        let mut wire = server.connect().unwrap();
+        wire.call(&[b"FLUSHALL"]).unwrap();
+        for setting in &set {
+            let (name, needs) = (setting["name"].as_str().unwrap(), setting["needs"].to_string());
+            assert_eq!(wire.call(&[b"CONFIG", b"SET", name.as_bytes(), needs.as_bytes()]).unwrap(), b"+OK\r\n");
+        }
+        over_the_limits(&server);
+        let then: Value = serde_json::from_str(&succeed(&["analyze", &server.url(), "--json"])).unwrap();
+        for keys in ["followers:{id:int}", "article:{id:int}"] {
+            let said = family(&report, keys)["after_bytes"].as_f64().unwrap();
+            let (taken, before) = (family(&then, keys)["bytes"].as_f64(), family(&report, keys)["bytes"].as_f64());
+            let (taken, before) = (taken.unwrap(), before.unwrap());
+            assert!((said / taken - 1.0).abs() < 0.03 && taken < before / 1.15, "{keys}: {said} {taken} {before}");
+        }
+        let (code, stdout, _) = run(&["plan", &server.url()]);
+        assert_eq!(code, Some(0));
+        assert!(!stdout.contains("CONFIG SET set-max-intset-entries"), "{stdout}");
+    }
+}
