@@ -149,6 +149,13 @@ fn pack_hash(hash: &Hash, out: &mut Vec<u8>) {
     }
 }
 
+/// One member, field or value as it stands in packed bytes.
+pub(crate) fn packed_text(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 1);
+    write_text(text, &mut out);
+    out
+}
+
 fn write_text(text: &[u8], out: &mut Vec<u8>) {
     match (parse_integer(text), text.len()) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 48")]

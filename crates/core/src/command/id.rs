@@ -40,6 +40,8 @@ ids! {
     Ttl = "ttl", Pttl = "pttl", Expiretime = "expiretime", Pexpiretime = "pexpiretime",
     // Other types.
     Linsert = "linsert", Lpushx = "lpushx", Lset = "lset", Rpushx = "rpushx", Blmpop = "blmpop", Bzmpop = "bzmpop",
+    Sadd = "sadd", Srem = "srem", Srandmember = "srandmember", Hset = "hset", Hmset = "hmset", Hsetnx = "hsetnx",
+    Hdel = "hdel", Hincrby = "hincrby", Hrandfield = "hrandfield",
     Hscan = "hscan", Sscan = "sscan", Zscan = "zscan", XgroupSetid = "xgroup|setid", Xsetid = "xsetid", Xread = "xread", Xreadgroup = "xreadgroup",
     // The keyspace.
     Scan = "scan", Keys = "keys", Dbsize = "dbsize", Randomkey = "randomkey", Flushall = "flushall",

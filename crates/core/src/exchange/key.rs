@@ -31,8 +31,6 @@ pub(crate) struct Spot {
     pub(super) found: Found,
     /// The decoded value that `found` stands for, or the error reply if it can't be decoded.
     held: Result<Held, String>,
-    /// When fields of the hash that lay there expire.
-    member_expiries: Vec<i64>,
 }
 
 /// What lay in a spot.
@@ -64,7 +62,7 @@ pub(super) enum Spilled {
 
 impl Spot {
     fn at(place: Option<Place>) -> Self {
-        Self { place, found: Found::Nothing, held: Ok(Held::Nothing), member_expiries: Vec::new() }
+        Self { place, found: Found::Nothing, held: Ok(Held::Nothing) }
     }
 
     /// The physical key that holds it; `logical` where it is its own.
@@ -206,17 +204,20 @@ impl Spot {
 
     /// Decodes what was found, into `held`.
     pub(super) fn decode(&mut self, logical: &[u8], env: &Env<'_>) {
-        let held = self.read(logical, env).map_err(|why| failure(logical, &why));
-        self.member_expiries = match &held {
-            Ok(Held::Collection(Collected { collection: Collection::Hash(hash), .. })) => hash.expiries().collect(),
-            _ => Vec::new(),
-        };
-        self.held = held;
+        self.held = self.read(logical, env).map_err(|why| failure(logical, &why));
+    }
+
+    /// The set or hash that lies there.
+    fn collected(&self) -> Option<&Collected> {
+        match &self.held {
+            Ok(Held::Collection(collected)) => Some(collected),
+            _ => None,
+        }
     }
 
     /// When what was read there is to be read anew, as its frame or one of its fields expires then.
     pub(super) fn told_until(&self, now_ms: i64) -> Option<i64> {
-        let members = self.member_expiries.iter().copied().filter(|at| *at >= now_ms);
+        let members = self.collected().and_then(|collected| collected.next_member_expiry(now_ms));
         self.framed_until().into_iter().chain(members).min()
     }
 
@@ -250,7 +251,10 @@ impl Spot {
                     let spilled = if let Spilled::Read(bytes) = spilled { Some(bytes.as_slice()) } else { None };
                     // Where a spilled value is gone the server has evicted it, or lost it: the key is gone with it.
                     let Some((value, at)) = decode(place, stored, spilled)? else { return Ok(Held::Nothing) };
-                    place.kind.collection().map_or_else(|| string(value.clone(), at), |kind| unpack(kind, &value, at))
+                    match place.kind.collection() {
+                        Some(kind) => unpack(kind, &value, at).map(Held::Collection),
+                        None => string(value, at),
+                    }
                 }
             },
         }
@@ -258,13 +262,13 @@ impl Spot {
 }
 
 /// A packed collection, where it is of the kind that its namespace has.
-fn unpack(kind: CollectionKind, value: &[u8], expires_at_ms: Option<i64>) -> Result<Held, String> {
+pub(super) fn unpack(kind: CollectionKind, value: &[u8], expires_at_ms: Option<i64>) -> Result<Collected, String> {
     let (collection, expires_at_ms) =
         Collection::read_stored(value, expires_at_ms).map_err(|error| error.to_string())?;
     if collection.kind() != kind {
         return Err(format!("a packed {} lies where the namespace has a {kind}", collection.kind()));
     }
-    Ok(Held::Collection(Collected { collection, expires_at_ms }))
+    Ok(Collected { collection, expires_at_ms })
 }
 
 /// The value of a frame of this namespace; none where the spilled value it points to is gone. One that can't be decoded is
@@ -396,7 +400,7 @@ impl Key {
 
     /// When fields of the hash that it holds expire.
     pub(crate) fn member_expiries(&self) -> impl Iterator<Item = i64> {
-        self.spots.iter().flat_map(|spot| spot.member_expiries.iter().copied())
+        self.spots.iter().filter_map(Spot::collected).flat_map(Collected::member_expiries)
     }
 
     /// Adds the checks that what was found is still there.

@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use crate::exchange::key::decode;
+use crate::exchange::key::{decode, unpack};
 use crate::exchange::native::KeyBytes;
 use crate::exchange::reply_kind::Refusal;
 use crate::exchange::{Effect, Env, Io, Step, Work, failure};
@@ -95,9 +95,19 @@ pub(super) fn held_in_field(stored: &[u8], key: &[u8], namespace: NamespaceIndex
     };
     let expires_at_ms = frame.expires_at_ms;
     env.note_read_until(key, expires_at_ms);
-    Some(match decode(env, namespace, key, &frame, None) {
-        Ok(Some(value)) => Held::String(Entry { value: value.into_owned(), expires_at_ms }),
-        Ok(None) => Held::Nothing,
+    let value = match decode(env, namespace, key, &frame, None) {
+        Ok(Some(value)) => value,
+        Ok(None) => return Some(Held::Nothing),
+        Err(why) => return Some(unread(expires_at_ms, &why)),
+    };
+    let Some(kind) = env.layout.namespace(namespace).collection() else {
+        return Some(Held::String(Entry { value: value.into_owned(), expires_at_ms }));
+    };
+    Some(match unpack(kind, &value, expires_at_ms) {
+        Ok(collected) => {
+            env.note_read_until(key, collected.next_member_expiry(env.now_ms));
+            Held::Collection(collected)
+        }
         Err(why) => unread(expires_at_ms, &why),
     })
 }

@@ -62,7 +62,8 @@ fn tells_of_each_key(command: &Command, args: &[&[u8]]) -> bool {
 /// Whether it is asked of one place. A key that is being moved lies in one of two.
 fn goes_plainly(route: &Route) -> bool {
     match route {
-        Route::PassOn | Route::Rewrite(_) | Route::One { .. } => true,
+        Route::PassOn | Route::Rewrite(_) => true,
+        Route::One { command, .. } => !command.on_collections,
         Route::Many { command, places } => !places.are_moving() && !command.on_collections,
         _ => false,
     }

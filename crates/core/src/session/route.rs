@@ -454,7 +454,7 @@ impl Session {
         command: &'static Command,
         args: &[&[u8]],
         keys: &Keys,
-        places: Places,
+        mut places: Places,
         env: &Env<'_>,
         effort: &mut Effort,
     ) -> Route {
@@ -477,6 +477,7 @@ impl Session {
         }
         effort.patience = Patience::with_keys(places.len());
         let writes = command.flags.contains(Flags::WRITE);
+        let is_one_step = steps_on_members(command);
         let needs_members = command.run.is_none() || matches!(command.id, Id::Rename | Id::Renamenx | Id::Copy);
         let command = FoldedCommand { id: command.id, run, writes, on_collections: true, needs_members };
         if command.id == Id::Copy && CopyCommand::read(args).is_ok_and(|copy| copy.database.is_some()) {
@@ -484,7 +485,10 @@ impl Session {
                 "ERR keyfold: COPY to another database is not supported where a key is a folded set or hash",
             );
         }
-        Route::Many { command, places }
+        match is_one_step.then(|| places.take_only()).flatten() {
+            Some(place) => Route::One { command, place },
+            None => Route::Many { command, places },
+        }
     }
 
     /// A command that isn't carried out here, on folded keys.
@@ -628,7 +632,7 @@ impl Session {
                 queued.script = Scripted::Failed(no_script(env.server).to_owned());
             }
             Route::Error { message, .. } => return Err(message),
-            Route::Many { command, .. } if command.on_collections => {
+            Route::One { command, .. } | Route::Many { command, .. } if command.on_collections => {
                 (queued.folded, queued.on_collections) = (queued.names_folded, true);
             }
             Route::Script { script, .. } => queued.script = script.map_or(Scripted::Function, Scripted::Call),
@@ -667,6 +671,16 @@ impl Session {
         }
         let is_old = queue.epoch != env.layout.epoch();
         Route::Exec { own: queue.needs_own_lane() || is_old || self.watched.is_some() }
+    }
+}
+
+/// Whether a command on one folded set or hash is one look at it, or may be one call of the script on fields.
+fn steps_on_members(command: &Command) -> bool {
+    match command.id {
+        Id::Sadd | Id::Srem | Id::Hset | Id::Hmset | Id::Hsetnx | Id::Hdel | Id::Hincrby => true,
+        // These draw.
+        Id::Srandmember | Id::Hrandfield => false,
+        _ => command.members.is_some() && !command.flags.contains(Flags::WRITE),
     }
 }
 

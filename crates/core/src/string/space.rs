@@ -24,6 +24,22 @@ pub struct Collected {
     pub expires_at_ms: Option<i64>,
 }
 
+impl Collected {
+    /// When fields of it expire, or have expired, in no order.
+    pub(crate) fn member_expiries(&self) -> impl Iterator<Item = i64> {
+        let hash = match &self.collection {
+            Collection::Hash(hash) => Some(hash),
+            Collection::Set(_) => None,
+        };
+        hash.into_iter().flat_map(Hash::expiries)
+    }
+
+    /// When the next of its fields expires.
+    pub(crate) fn next_member_expiry(&self, now_ms: i64) -> Option<i64> {
+        self.member_expiries().filter(|at| *at >= now_ms).min()
+    }
+}
+
 /// A string that is there and whose bytes are not at hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {

@@ -54,6 +54,7 @@ mod large;
 mod leaving;
 mod limits;
 mod loss;
+mod member_calls;
 mod nearest;
 mod notifications;
 mod operators;

@@ -8,6 +8,7 @@
 //! | GETEX, GETDEL | `TAKE` | `take.lua` | the same or removes it, and answers it |
 //! | APPEND, SETRANGE | `SPLICE` | `splice.lua` | puts bytes into it |
 //! | SETBIT | `BIT` | `set_bit.lua` | sets or clears a bit of it |
+//! | SADD, SREM, HSET, HMSET, HSETNX, HDEL, HINCRBY | `MEMBERS` | `members.lua`, `packed.lua` | changes a packed set or hash |
 //! | INCRBYFLOAT, BITFIELD | `RUN` | `on_scratch.lua` | has the server carry out its own command on a copy |
 //!
 //! It is one script for all of them, because a call may have several for one bucket ([`Joining`](crate::drive::Joining)):
@@ -25,6 +26,8 @@
 //! moved, namespaces that write by a codec.
 
 use crate::admin::scratch_key;
+use crate::collection::CollectionKind;
+use crate::collection::packed::packed_text;
 use crate::command::Id;
 use crate::exchange::outcome::Outcome;
 use crate::exchange::script::{Script, without_place};
@@ -55,6 +58,9 @@ const SCRIPT: Script = Script {
         include_str!("splice.lua"),
         "elseif name == 'BIT' then\n",
         include_str!("set_bit.lua"),
+        "elseif name == 'MEMBERS' then\n",
+        include_str!("packed.lua"),
+        include_str!("members.lua"),
         "elseif name == 'RUN' then\n",
         include_str!("on_scratch.lua"),
         include_str!("end.lua"),
@@ -62,11 +68,11 @@ const SCRIPT: Script = Script {
         include_str!("store.lua"),
         include_str!("return.lua"),
     ),
-    sha: b"1249e75fb7516ed083db1825774c54c79ef8d30a",
+    sha: b"0e19d4b67de1fa7499b0d68630a69d4978a31c03",
 };
 
 /// How each call begins, behind the number of its arguments.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n1249e75fb7516ed083db1825774c54c79ef8d30a\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n0e19d4b67de1fa7499b0d68630a69d4978a31c03\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -76,6 +82,12 @@ const EXACT: i64 = 1 << 53;
 
 /// Arguments that a command on a scratch key may have: Lua has so many at hand for one call.
 const SCRATCH_ARGS: usize = 1000;
+
+/// A command on more members or fields is worked out: the script looks for each of them from the start.
+const MOST_MEMBERS: usize = 32;
+
+/// Integers of members and fields up to this are packed in six bytes.
+const PACKED_EXACT: i64 = 1 << 47;
 
 /// What is made of the script's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +102,8 @@ enum Reading {
     Ok,
     /// 1 is 1; nil is 0.
     Flag,
+    /// Any integer is OK.
+    Done,
 }
 
 /// One such write under way.
@@ -129,6 +143,9 @@ impl Call {
             // Integers are stored without a codec.
             Id::Incr | Id::Decr | Id::Incrby | Id::Decrby => Self::increment(args),
             _ if codec_writes => None,
+            _ if let Some(kind) = place.kind.collection() => {
+                Self::on_members(command, kind, args, namespace.value_limit)
+            }
             Id::Set => Self::replace(SetForm::Set, args, place, env),
             Id::Setnx => Self::replace(SetForm::Setnx, args, place, env),
             Id::Setex => Self::replace(SetForm::Setex, args, place, env),
@@ -165,6 +182,32 @@ impl Call {
             }
             _ => None,
         }
+    }
+
+    /// What carries out a command on a packed set or hash whose value may be so long.
+    fn on_members(command: Id, kind: CollectionKind, args: &[&[u8]], longest: usize) -> Option<Self> {
+        let (of, what, reading) = match command {
+            Id::Sadd => (CollectionKind::Set, "ADD", Reading::Integer),
+            Id::Srem => (CollectionKind::Set, "REMOVE", Reading::Integer),
+            Id::Hset => (CollectionKind::Hash, "ADD", Reading::Integer),
+            Id::Hmset => (CollectionKind::Hash, "ADD", Reading::Done),
+            Id::Hsetnx => (CollectionKind::Hash, "NEW", Reading::Integer),
+            Id::Hdel => (CollectionKind::Hash, "REMOVE", Reading::Integer),
+            Id::Hincrby => (CollectionKind::Hash, "COUNT", Reading::Integer),
+            _ => return None,
+        };
+        let texts = &args[2..];
+        let is_right = match command {
+            Id::Hset | Id::Hmset => texts.len().is_multiple_of(2),
+            Id::Hincrby => parse_integer(args[3]).is_some_and(|by| (-PACKED_EXACT..PACKED_EXACT).contains(&by)),
+            _ => true,
+        };
+        let fits = texts.len() <= MOST_MEMBERS && texts.iter().map(|text| text.len()).sum::<usize>() <= longest;
+        (of == kind && is_right && fits).then(|| {
+            let mut call = Self::new("MEMBERS", reading, [what.as_bytes(), kind.name().as_bytes()]);
+            call.words.extend(texts.iter().map(|text| packed_text(text)));
+            call
+        })
     }
 
     fn on_scratch(reading: Reading, args: &[&[u8]]) -> Self {
@@ -299,6 +342,11 @@ impl FieldWrite {
             Reading::Integer => ReplyKind::Integer,
             Reading::Bulk => ReplyKind::Bulk,
             Reading::Array => ReplyKind::Array,
+            Reading::Done if ReplyKind::Integer.fits(reply) => {
+                Answer::new(io.answer, self.protocol).ok();
+                return Step::Done(Effect::None);
+            }
+            Reading::Done => return Step::Unexpected,
             Reading::Ok | Reading::Flag => {
                 let mut answer = Answer::new(io.answer, self.protocol);
                 match (reply, self.call.reading) {

@@ -1,0 +1,122 @@
+-- Packed sets and hashes (crates/core/src/collection/packed.rs). Members, fields and values come packed as well, each in the one
+-- form that it has, so that they are compared byte by byte.
+
+-- Where the text ends that begins there; nil where there is none.
+local function text_end(packed, from)
+  local head = string.byte(packed, from)
+  local to
+  if not head then return nil end
+  if head < 192 then
+    to = from + head
+  elseif head >= 208 then
+    to = from
+  elseif head < 200 then
+    to = from + head - 191
+  elseif head == 200 and #packed >= from + 2 then
+    to = from + 2 + struct.unpack('>I2', packed, from + 1)
+  end
+  return to and to <= #packed and to
+end
+
+-- Where a member or field stands: its first byte, its last, and the last of what belongs to it. Nothing where it isn't there;
+-- false where the bytes can't be read.
+local function find(packed, text, is_hash)
+  local at, size, last, to = 2, #packed, nil, nil
+  while at <= size do
+    last = text_end(packed, at)
+    to = last and is_hash and text_end(packed, last + 1) or not is_hash and last
+    if not to then return false end
+    if last - at + 1 == #text and string.sub(packed, at, last) == text then return at, last, to end
+    at = to + 1
+  end
+end
+
+-- The integer that a packed text is; nil where it is none, or Lua might not have it exactly.
+local function integer_of(text)
+  local head = string.byte(text)
+  if head >= 208 then return head - 208 end
+  if head >= 192 and head < 198 then return (struct.unpack('>i' .. head - 191, text, 2)) end
+end
+
+-- The packed text of an integer.
+local function integer_text(integer)
+  if integer >= 0 and integer < 48 then return string.char(208 + integer) end
+  local size, half = 1, 128
+  while integer < -half or integer >= half do size, half = size + 1, half * 256 end
+  return string.char(191 + size) .. struct.pack('>i' .. size, integer)
+end
+
+-- How much one member of a set of integers is more than the one before.
+local function difference(more)
+  local bytes = ''
+  while more >= 128 do
+    bytes = bytes .. string.char(more % 128 + 128)
+    more = math.floor(more / 128)
+  end
+  return bytes .. string.char(more)
+end
+
+-- The first integer of a set of such, and where its bytes end; false where it can't be read exactly.
+local function first_integer(packed)
+  local to = text_end(packed, 2)
+  return to and integer_of(string.sub(packed, 2, to)) or false, to
+end
+
+-- The one behind `now`, whose bytes end at `to`, likewise.
+local function next_integer(packed, now, to)
+  local weight, byte = 1, nil
+  repeat
+    to = to + 1
+    byte = string.byte(packed, to)
+    if not byte or weight > 1e15 then return false end
+    now, weight = now + byte % 128 * weight, weight * 128
+  until byte < 128
+  return now < 2 ^ 53 and now, to
+end
+
+-- Goes over a set of integers up to one that is at least `integer`, false where it can't be read exactly, nothing behind the last:
+-- that one, where its bytes begin and where they end, and the one before it.
+local function seek(packed, integer)
+  local now, to = first_integer(packed)
+  local from, before = 2, nil
+  while now and now < integer do
+    before, from = now, to + 1
+    if to == #packed then return nil, from, to, before end
+    now, to = next_integer(packed, now, to)
+  end
+  return now, from, to, before
+end
+
+-- The set of integers with this one; false where it can't be read exactly. The second is whether it is new.
+local function with_integer(packed, integer)
+  local now, from, to, before = seek(packed, integer)
+  if now == false then return false end
+  if now == integer then return packed, false end
+  local new = before and difference(integer - before) or integer_text(integer)
+  local rest = now and difference(now - integer) .. string.sub(packed, to + 1) or ''
+  return string.sub(packed, 1, from - 1) .. new .. rest, true
+end
+
+-- The set of integers without this one, likewise; the second is whether it was there.
+local function without_integer(packed, integer)
+  local now, from, to, before = seek(packed, integer)
+  if now == false then return false end
+  if now ~= integer then return packed, false end
+  if to == #packed then return string.sub(packed, 1, from - 1), true end
+  local after, last = next_integer(packed, now, to)
+  if not after then return false end
+  local new = before and difference(after - before) or integer_text(after)
+  return string.sub(packed, 1, from - 1) .. new .. string.sub(packed, last + 1), true
+end
+
+-- A set of integers as one of any members; false where it can't be read exactly.
+local function as_any_set(packed)
+  local all = {'@'}
+  local now, to = first_integer(packed)
+  while now do
+    all[#all + 1] = integer_text(now)
+    if to == #packed then return table.concat(all) end
+    now, to = next_integer(packed, now, to)
+  end
+  return false
+end
