@@ -38,11 +38,12 @@ test-long: ## the tests that take minutes: the lab's studies on every server, la
 	$(TEST) --workspace --lib --test program --test bed --test proxy --test whole -- --ignored
 	$(TEST) --workspace --test move_model -- --ignored before_two
 
-clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs, lettuce; locks, limits, clusters, caches
+clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs, lettuce; locks, limits, clusters, caches, sets and hashes
 	@scripts/ensure-server
 	scripts/with-keyfold scripts/clients
 	scripts/clients cluster
 	scripts/caches
+	scripts/collections
 
 package: ## a Debian package, an archive for any Linux and a container image, in target/package
 	scripts/package
